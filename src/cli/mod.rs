@@ -1,0 +1,40 @@
+//! The command line: one file per subcommand, each a clap struct and its `run`.
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Kernel profiles of pipe system calls.
+#[derive(Debug, Parser)]
+#[command(name = "pipeprof", version, about, long_about = None, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Subcommands. A new one is a file beside this one, a variant here and a line in [`Command::run`].
+#[derive(Debug, Subcommand)]
+enum Command {
+    // registration: one line per subcommand
+    #[command(hide = true, name = "__nothing")]
+    Nothing,
+}
+
+impl Command {
+    fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Nothing => Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// Parse the command line, run, print the error.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Cli::parse().command.run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("pipeprof: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

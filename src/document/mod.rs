@@ -1,0 +1,245 @@
+//! `run.json`: what a run measured, on what, and how far to believe it. docs/run.schema.json is made from here.
+
+pub mod request;
+
+pub use request::{Collector, Loader, Request, Selection};
+
+use crate::kernel::roles::Resolution;
+use crate::profile::{Profile, RoleShare, Unit};
+use crate::workload::Spec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The `schema` of documents that this version writes: a name, and a number that rises with every change that a
+/// reader of the old form would misread.
+pub const SCHEMA: &str = "pipeprof.run/1";
+
+/// What executed the instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutedOn {
+    Hardware,
+    Kvm,
+    /// Emulated: its clock says nothing about speed.
+    Tcg,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Document {
+    pub schema: String,
+    /// pipeprof's version.
+    pub version: String,
+    /// UTC, RFC 3339; the only time of day in the document.
+    pub started: String,
+    pub command: String,
+    pub mode: String,
+    pub workload: Spec,
+    pub kernel: KernelInfo,
+    pub executed_on: ExecutedOn,
+    /// What the attribution's weights count.
+    pub unit: Unit,
+    pub environment: Environment,
+    pub throughput: Throughput,
+    pub processes: Processes,
+    pub attribution: Attribution,
+    /// Calls and times of probed functions.
+    pub functions: Vec<FunctionCalls>,
+    pub symbols: Vec<Resolution>,
+    pub collectors: Vec<CollectorReport>,
+    /// Raw values of every pair, in the order in which they ran.
+    pub runs: Vec<PairRecord>,
+    pub warnings: Vec<Warning>,
+    /// Files beside this one, by content: `writer.folded`.
+    pub files: Vec<String>,
+}
+
+/// The kernel that ran the workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelInfo {
+    /// `uname -r`.
+    pub release: String,
+    /// `uname -v`.
+    pub version: String,
+    pub machine: String,
+    pub command_line: String,
+    /// The configuration options that matter to pipes, by name (`CONFIG_PREEMPT`); empty where it cannot be read.
+    pub config: BTreeMap<String, String>,
+    /// The file it was read from, or why it was not.
+    pub config_source: String,
+}
+
+/// The machine, as far as it matters to the numbers. Values that cannot be read are absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Environment {
+    pub cpu_model: Option<String>,
+    pub cpus: u32,
+    /// Relation of the two pinned CPUs: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`.
+    pub topology: Option<String>,
+    pub memory_bytes: Option<u64>,
+    pub transparent_huge_pages: Option<String>,
+    pub governor: Option<String>,
+    pub hypervisor: Option<String>,
+    /// `mitigations=` and the state of each vulnerability, by name.
+    pub mitigations: BTreeMap<String, String>,
+    /// 1-minute load average when the run began.
+    pub load: Option<f64>,
+    /// Part of the run's CPU time that the hypervisor gave to others, 0 to 1.
+    pub steal: Option<f64>,
+    /// The emulator, for guests.
+    pub emulator: Option<Emulator>,
+    /// CPU flags that decide which copy loop the kernel takes: `erms`, `fsrm`, `smap`.
+    pub cpu_flags: Vec<String>,
+}
+
+/// What ran a guest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Emulator {
+    /// `QEMU emulator version 7.2.22`.
+    pub version: String,
+    /// Its arguments, without files that differ from run to run.
+    pub arguments: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Throughput {
+    /// Null under emulation.
+    pub median_gib_s: Option<f64>,
+    pub ci95: Option<[f64; 2]>,
+    /// Median absolute deviation, GiB/s.
+    pub mad_gib_s: Option<f64>,
+    /// GiB/s of each pair without collectors; empty under emulation.
+    pub runs: Vec<f64>,
+    /// Pairs further than 3 scaled MADs from the median; they are kept.
+    pub outliers: u32,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Processes {
+    pub writer: ProcessTotals,
+    pub reader: ProcessTotals,
+}
+
+/// What one process did inside its window. Counts of the median pair without collectors.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessTotals {
+    pub bytes: u64,
+    /// System calls of the hot loop, polls and EAGAINs included.
+    pub calls: u64,
+    /// Calls that moved less than asked.
+    pub short: u64,
+    /// Calls that answered EAGAIN.
+    pub eagain: u64,
+    pub elapsed_ns: u64,
+    pub user_ns: u64,
+    pub system_ns: u64,
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
+    pub minor_faults: u64,
+    pub major_faults: u64,
+    /// The CPU it was pinned to.
+    pub cpu: Option<u32>,
+    /// The pipe's capacity as the kernel says it (F_GETPIPE_SZ).
+    pub pipe_size: u64,
+    /// Huge pages got and asked for, in bytes.
+    pub huge_pages: Option<GotAsked>,
+    /// Hardware counters by name (`cycles`, `instructions`).
+    pub counters: BTreeMap<String, u64>,
+    /// Why there are none: `not available here: ...`.
+    pub counters_reason: Option<String>,
+    /// Bytes checked by `--verify`; absent without it.
+    pub verified_bytes: Option<u64>,
+    /// What `--verify` found wrong: torn or reused pages with their offsets.
+    pub verify_errors: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GotAsked {
+    pub got: u64,
+    pub asked: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attribution {
+    /// Which collector's profile was attributed.
+    pub collector: String,
+    pub writer: Vec<RoleShare>,
+    pub reader: Vec<RoleShare>,
+    /// Instruction profiles only: what neither executed.
+    pub other: Vec<RoleShare>,
+}
+
+/// Calls of one probed function by one side, inside the window.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionCalls {
+    /// `writer`, `reader` or `other`.
+    pub side: String,
+    pub role: String,
+    pub symbol: String,
+    /// `kprobe`, `hardware-breakpoint`, `insn`.
+    pub how: String,
+    pub calls: u64,
+    /// Wall time inside, callees included; absent where only calls were counted.
+    pub total_ns: Option<u64>,
+    /// Wall time inside, less that of probed callees.
+    pub self_ns: Option<u64>,
+    /// `self_ns` less the calibrated cost of the probes; absent where that would be 20 % or more.
+    pub corrected_self_ns: Option<u64>,
+    /// Calls by duration: element i counts those of 2^i to 2^(i+1)-1 ns.
+    pub log2_ns: Vec<u64>,
+    /// Returns that the kernel did not report.
+    pub missed: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CollectorReport {
+    pub name: Collector,
+    pub status: Status,
+    /// Why it is not `ok`.
+    pub reason: Option<String>,
+    /// Samples, probe hits, calls or instructions taken.
+    pub samples: u64,
+    pub lost: u64,
+    /// Samples whose leaf has no symbol or role.
+    pub unresolved: u64,
+    /// Slow-down that it causes, per cent of elapsed time; absent where not measured.
+    pub cost_percent: Option<f64>,
+    pub cost_ci95: Option<[f64; 2]>,
+    /// More for people: `cpu-clock at 4999 Hz`, `loaded by libbpf`.
+    pub notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Ok,
+    /// Gave something, not all: see the reason.
+    Partial,
+    Unavailable,
+    Failed,
+}
+
+/// One pair's raw values.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairRecord {
+    /// The collectors that watched it; empty for a pair alone.
+    pub collectors: Vec<String>,
+    pub processes: Processes,
+}
+
+/// Something that the reader of a number has to know.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Warning {
+    /// Stable, in kebab case: `samples-lost`.
+    pub code: String,
+    pub message: String,
+    /// What to do about it; empty where there is nothing to do.
+    pub action: String,
+}
+
+/// All that a run yields: the document (`run.json`) and the stacks that its attribution was made from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub document: Document,
+    pub profiles: Vec<Profile>,
+}

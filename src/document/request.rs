@@ -1,0 +1,68 @@
+//! What to run, once the command line is understood. Sent into guests as it is.
+
+use crate::workload::Spec;
+use serde::{Deserialize, Serialize};
+
+/// A collector, by name.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Collector {
+    /// perf_event sampling, stacks counted in the kernel by BPF.
+    Sample,
+    /// BPF kprobes and hardware breakpoints: calls, times.
+    Kprobe,
+    /// ftrace function_graph: the complete call tree.
+    Fgraph,
+    /// Exact instructions, by a QEMU plugin; guests under TCG only.
+    Insn,
+}
+
+/// `--collect`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Selection {
+    /// All that this kernel allows, without `insn`.
+    Auto,
+    /// These and no others; empty for none.
+    List(Vec<Collector>),
+}
+
+/// `--loader`: the library that loads the BPF object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Loader {
+    #[default]
+    Libbpf,
+    Aya,
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The preset's name, `write` or the like.
+    pub mode: String,
+    pub workload: Spec,
+    pub collect: Selection,
+    pub loader: Loader,
+    /// Fresh pairs per measurement.
+    pub runs: u32,
+    /// Seed of the order in which pairs with and without collectors alternate.
+    pub seed: u64,
+    /// Whether the pair runs in a child cgroup with memory accounting (guests only; hosts have their own).
+    pub memcg: bool,
+    /// The command line as typed, for titles.
+    pub command: String,
+}

@@ -1,0 +1,3 @@
+//! This kernel, read from /proc and /sys: symbols, roles, configuration, features. Parsers take any `R: Read`.
+
+pub mod roles;

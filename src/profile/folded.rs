@@ -1,0 +1,146 @@
+//! Folded stacks: `root;...;leaf weight`, one line per distinct stack, the format of `stackcollapse` and inferno.
+//!
+//! Frames of the kernel and of user programs stand side by side by their plain names. The kernel's part of a stack
+//! starts at the first frame that [`is_kernel_entry`] knows; collectors put [`KERNEL`] there when a stack has none.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The frame that marks where the kernel begins, in stacks that have no entry frame of their own.
+pub const KERNEL: &str = "[kernel]";
+
+/// Whether the kernel's part of a stack starts at this frame.
+#[must_use]
+pub fn is_kernel_entry(frame: &str) -> bool {
+    frame == KERNEL
+        || frame.starts_with("entry_SYSCALL")
+        || frame.starts_with("entry_SYSENTER")
+        || frame.starts_with("entry_INT80")
+        || frame.starts_with("asm_")
+        || frame.starts_with("ret_from_fork")
+        || frame.starts_with("irq_entries_start")
+        || matches!(
+            frame,
+            "syscall_return_via_sysret"
+                | "do_syscall_64"
+                | "error_entry"
+                | "paranoid_entry"
+                | "common_interrupt_return"
+                | "secondary_startup_64"
+                | "secondary_startup_64_no_verify"
+        )
+}
+
+/// Stacks with weights, each stack once, in the order of their text.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Folded {
+    stacks: BTreeMap<String, u64>,
+}
+
+/// A line of a folded file that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct FoldedError {
+    /// Counted from 1.
+    pub line: usize,
+    pub what: String,
+}
+
+impl Folded {
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Add `weight` to the stack whose frames, root first, are joined by `;`. A weight of 0 adds nothing.
+    pub fn add(&mut self, stack: impl Into<String>, weight: u64) {
+        if weight > 0 {
+            let entry = self.stacks.entry(stack.into()).or_insert(0);
+            *entry = entry.saturating_add(weight);
+        }
+    }
+
+    /// Add `weight` to the stack made of `frames`, root first.
+    pub fn add_frames<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, weight: u64) {
+        let mut stack = String::new();
+        for frame in frames {
+            if !stack.is_empty() {
+                stack.push(';');
+            }
+            stack.extend(frame.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }));
+        }
+        self.add(stack, weight);
+    }
+
+    /// Add all stacks of `other`.
+    pub fn merge(&mut self, other: &Folded) {
+        for (stack, weight) in &other.stacks {
+            self.add(stack.clone(), *weight);
+        }
+    }
+
+    /// Stacks and weights, in the order of the stacks' text.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.stacks.iter().map(|(stack, weight)| (stack.as_str(), *weight))
+    }
+
+    /// The sum of all weights.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.stacks.values().sum()
+    }
+
+    /// The number of distinct stacks.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.stacks.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.stacks.is_empty()
+    }
+
+    /// The text of a folded file.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::with_capacity(self.stacks.keys().map(|stack| stack.len() + 12).sum());
+        for (stack, weight) in &self.stacks {
+            let _ = writeln!(text, "{stack} {weight}");
+        }
+        text
+    }
+
+    /// Read a folded file. Empty lines and lines that start with `#` are passed over; a stack that occurs twice is
+    /// added up. Weights must be whole numbers (a fraction `12.0` with only zeros behind the point is one).
+    ///
+    /// # Errors
+    /// The first line that is not a stack, a space and a weight.
+    pub fn parse(text: &str) -> Result<Self, FoldedError> {
+        let mut folded = Self::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim_end();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let error = |what: &str| FoldedError { line: index + 1, what: what.to_owned() };
+            let (stack, weight) = line.rsplit_once(' ').ok_or_else(|| error("no weight behind the stack"))?;
+            let whole = match weight.split_once('.') {
+                Some((whole, zeros)) if zeros.bytes().all(|b| b == b'0') => whole,
+                Some(_) => return Err(error("the weight is a fraction: multiply all weights so that they are whole")),
+                None => weight,
+            };
+            let weight: u64 = whole.parse().map_err(|_| error("the weight behind the stack is no whole number"))?;
+            if stack.is_empty() {
+                return Err(error("the stack is empty"));
+            }
+            if folded.total().checked_add(weight).is_none() {
+                return Err(error("the weights add up to more than 64 bits hold"));
+            }
+            folded.add(stack, weight);
+        }
+        Ok(folded)
+    }
+}

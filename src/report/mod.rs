@@ -1,0 +1,1 @@
+//! Outcomes made readable: terminal table, files, flame graphs (the only place that calls inferno).

@@ -1,0 +1,1 @@
+//! The articles' experiments, run here and set beside what the articles printed.

@@ -1,0 +1,45 @@
+//! Interruption: SIGINT, SIGTERM and SIGHUP set one flag that every wait looks at.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Route SIGINT, SIGTERM and SIGHUP to the flag that [`happened`] reads; a second signal ends the process
+/// at once. SIGXFSZ is ignored, so that a file-size limit is an error that names the file. Idempotent.
+///
+/// # Errors
+/// When a handler cannot be installed.
+pub fn install() -> std::io::Result<()> {
+    if FLAG.get().is_some() {
+        return Ok(());
+    }
+    let flag = FLAG.get_or_init(|| Arc::new(AtomicBool::new(false)));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(flag))?;
+        signal_hook::flag::register(signal, Arc::clone(flag))?;
+    }
+    // SAFETY: SIG_IGN is a valid disposition and no handler of ours is replaced.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    Ok(())
+}
+
+/// Whether an interrupting signal has arrived.
+#[must_use]
+pub fn happened() -> bool {
+    FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
+
+/// `Err` once an interrupting signal has arrived.
+///
+/// # Errors
+/// [`Cancelled`].
+pub fn check() -> Result<(), Cancelled> {
+    if happened() { Err(Cancelled) } else { Ok(()) }
+}
+
+/// The error of work that an interrupting signal ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted")]
+pub struct Cancelled;

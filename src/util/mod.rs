@@ -1,0 +1,5 @@
+//! Small things that every layer needs: units, files written whole or not at all, signals.
+
+pub mod atomic_file;
+pub mod cancel;
+pub mod size;

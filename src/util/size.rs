@@ -1,0 +1,65 @@
+//! Sizes in bytes as people write them: `4K`, `256K`, `2M`, `10G`; powers of 1024.
+
+/// Parse a size in bytes. Suffixes K, M, G, T (and `KiB`, `KB` and so on) are powers of 1024.
+///
+/// # Errors
+/// A sentence that says what is wrong with `text`; the caller names the flag.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    if number.is_empty() {
+        return Err(format!("'{text}' is not a size: write a whole number with K, M, G or T, such as 256K"));
+    }
+    let shift = match suffix.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(format!("'{suffix}' in '{text}' is no unit of size: use K, M, G or T (powers of 1024)")),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("'{text}' is larger than 16 EiB"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is larger than 16 EiB"))
+}
+
+/// `bytes` as the shortest exact size: 4096 is `4K`, 4097 is `4097`.
+#[must_use]
+pub fn format(bytes: u64) -> String {
+    for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
+        if bytes != 0 && bytes % (1 << shift) == 0 {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_written() {
+        assert_eq!(parse("256K"), Ok(256 << 10));
+        assert_eq!(parse("10GiB"), Ok(10 << 30));
+        assert_eq!(parse("7"), Ok(7));
+        assert!(parse("-1").is_err());
+        assert!(parse("K").is_err());
+        assert!(parse("1.5G").is_err());
+        assert!(parse("99999999999T").is_err());
+        assert_eq!(format(256 << 10), "256K");
+        assert_eq!(format(4097), "4097");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_written_is_read_back(bytes: u64) {
+            proptest::prop_assert_eq!(parse(&format(bytes)), Ok(bytes));
+        }
+
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Guests: any kernel under QEMU, with this very binary as its `/init`.
