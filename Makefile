@@ -1,0 +1,59 @@
+# What a fresh Debian machine with Rust from rustup needs:
+#   make demo    installs missing packages, builds, profiles one pipe on this machine
+#   make test    installs missing packages, fetches the kernels the tests boot, runs all tests
+# Others: make bench, make gallery, make lint.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+
+# clang compiles bpf/, libelf and zlib are linked into the static binary.
+BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
+# QEMU runs the guests, Chromium opens the reports, strace counts system calls.
+TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd strace chromium librsvg2-bin
+TEST_KERNELS := 5.10 6.1 6.12 7.2
+
+TARGET := x86_64-unknown-linux-gnu
+BIN := target/$(TARGET)/release/pipeprof
+
+.PHONY: demo test build lint bench gallery packages-build packages-test kernels
+
+demo: packages-build build
+	$(BIN) run --mode vmsplice
+
+test: packages-build packages-test kernels
+	cargo test --no-fail-fast
+
+build: packages-build
+	cargo build --release
+
+lint: packages-build
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+
+bench: packages-build packages-test build
+	cargo bench
+
+packages-build:
+	@missing=""
+	command -v cargo >/dev/null || { echo "cargo is not installed: install Rust with rustup (https://rustup.rs), then call make again"; exit 1; }
+	for package in $(BUILD_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
+	$(install-missing)
+
+packages-test:
+	@missing=""
+	for package in $(TEST_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
+	$(install-missing)
+
+define install-missing
+if [ -n "$$missing" ]; then
+	sudo=""; [ "$$(id -u)" = 0 ] || sudo=sudo
+	echo "installing Debian packages:$$missing"
+	$$sudo apt-get update -q
+	DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -q --no-install-recommends $$missing
+fi
+endef
+
+kernels: packages-build
+	cargo build
+	target/$(TARGET)/debug/pipeprof kernel fetch $(TEST_KERNELS)
