@@ -1,7 +1,10 @@
 //! Attribution: every stack goes to exactly one role, that of its deepest frame that has one.
 
-use super::Folded;
+use super::{Folded, Unit};
+use crate::kernel::roles;
+use crate::util::stats;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What one role took of one side's profile. The shares of one side sum to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -12,11 +15,12 @@ pub struct RoleShare {
     pub symbols: Vec<String>,
     /// Part of the side's total weight, 0 to 1.
     pub share: f64,
-    /// 95 % interval of the share; absent where the weights are exact.
+    /// 95 % interval of the share (Wilson); absent where the weights are exact.
     pub share_ci95: Option<[f64; 2]>,
     /// The weight itself, in the profile's unit.
     pub weight: u64,
-    /// Nanoseconds per KiB moved; absent in instruction profiles and under emulation.
+    /// Nanoseconds of CPU time per KiB moved; absent in instruction profiles and under emulation. Sampled profiles:
+    /// the share times the process's CPU time (user and system) per KiB in the pairs without collectors.
     pub ns_per_kib: Option<f64>,
     /// Instructions per KiB moved; instruction profiles only.
     pub instructions_per_kib: Option<f64>,
@@ -26,9 +30,182 @@ pub struct RoleShare {
     pub calls_per_mib: Option<f64>,
 }
 
+/// What the weights of one side are related to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Basis {
+    /// What the weights count.
+    pub unit: Unit,
+    /// Bytes that the side moved in its window: for instruction and function-graph profiles, in the very window that
+    /// was profiled; for sampled ones, in the pair without collectors that `cpu_ns` is of.
+    pub bytes: u64,
+    /// System calls of the side in the same window.
+    pub calls: u64,
+    /// User and system time of the side in the same window; `None` under emulation, where it says nothing.
+    pub cpu_ns: Option<u64>,
+}
+
 /// Attribute all stacks of `folded`. Roles come heaviest first; those with no weight are left out.
+///
+/// Time per KiB of a sampled profile is the share times the CPU time per KiB of the undisturbed pair, not samples times
+/// the sampling period: the first does not contain what sampling itself costs, and the shares are all that samples
+/// are needed for.
 #[must_use]
-pub fn attribute(folded: &Folded) -> Vec<RoleShare> {
-    let _ = folded;
-    todo!("attribution")
+pub fn attribute(folded: &Folded, basis: &Basis) -> Vec<RoleShare> {
+    let classify = classifier(basis.unit);
+    attribute_with(folded, basis, |stack| {
+        let (role, frame) = classify(stack);
+        (role.id, frame)
+    })
+}
+
+/// How stacks of a profile in this unit are booked: sampled ones know a role for time that was taken while
+/// interrupts were off, counted ones have no such skew.
+pub(crate) fn classifier(unit: Unit) -> fn(&str) -> (&'static roles::Role, &str) {
+    match unit {
+        Unit::Samples => roles::of_stack,
+        Unit::Instructions | Unit::Nanoseconds => roles::of_stack,
+    }
+}
+
+/// [`attribute`] with another `classify`, which gives a stack's role and the frame that decided it.
+#[must_use]
+pub fn attribute_with<'r>(
+    folded: &Folded,
+    basis: &Basis,
+    classify: impl for<'s> Fn(&'s str) -> (&'r str, &'s str),
+) -> Vec<RoleShare> {
+    let mut roles: BTreeMap<&str, (u64, BTreeMap<&str, u64>)> = BTreeMap::new();
+    for (stack, weight) in folded.iter() {
+        let (role, frame) = classify(stack);
+        let (total, frames) = roles.entry(role).or_default();
+        *total = total.saturating_add(weight);
+        *frames.entry(frame).or_default() += weight;
+    }
+    let total = folded.total();
+    let per = |amount: f64, of: u64, scale: f64| (of > 0).then(|| amount / (of as f64 / scale));
+    let mut shares: Vec<RoleShare> = roles
+        .into_iter()
+        .filter(|(_, (weight, _))| *weight > 0)
+        .map(|(role, (weight, frames))| {
+            let share = weight as f64 / total as f64;
+            let counted = basis.unit == Unit::Instructions;
+            RoleShare {
+                role: role.to_owned(),
+                symbols: heaviest_first(frames),
+                share,
+                share_ci95: (basis.unit == Unit::Samples).then(|| stats::wilson(weight, total)),
+                weight,
+                ns_per_kib: match basis.unit {
+                    Unit::Samples => basis.cpu_ns.and_then(|cpu| per(share * cpu as f64, basis.bytes, 1024.0)),
+                    Unit::Nanoseconds => basis.cpu_ns.and_then(|_| per(weight as f64, basis.bytes, 1024.0)),
+                    Unit::Instructions => None,
+                },
+                instructions_per_kib: if counted { per(weight as f64, basis.bytes, 1024.0) } else { None },
+                instructions_per_call: if counted { per(weight as f64, basis.calls, 1.0) } else { None },
+                calls_per_mib: None,
+            }
+        })
+        .collect();
+    shares.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.role.cmp(&b.role)));
+    shares
+}
+
+/// Fill in [`RoleShare::calls_per_mib`]: `calls` holds, per role, how often its probed functions were called while
+/// `bytes` moved.
+pub fn fill_calls<'a>(shares: &mut [RoleShare], calls: impl IntoIterator<Item = (&'a str, u64)>, bytes: u64) {
+    if bytes == 0 {
+        return;
+    }
+    for (role, calls) in calls {
+        if let Some(share) = shares.iter_mut().find(|share| share.role == role) {
+            let per_mib = calls as f64 / (bytes as f64 / f64::from(1 << 20));
+            share.calls_per_mib = Some(share.calls_per_mib.unwrap_or(0.0) + per_mib);
+        }
+    }
+}
+
+fn heaviest_first(frames: BTreeMap<&str, u64>) -> Vec<String> {
+    let mut frames: Vec<_> = frames.into_iter().collect();
+    frames.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    frames.into_iter().map(|(frame, _)| frame.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn leaf(stack: &str) -> (&'static str, &str) {
+        let frame = stack.rsplit(';').next().unwrap_or(stack);
+        (if frame.starts_with("copy") { "copy-in" } else { "other-kernel" }, frame)
+    }
+
+    fn folded(stacks: &[(&str, u64)]) -> Folded {
+        let mut folded = Folded::new();
+        for (stack, weight) in stacks {
+            folded.add(*stack, *weight);
+        }
+        folded
+    }
+
+    #[test]
+    fn samples_give_shares_intervals_and_time() {
+        let folded = folded(&[("w;copy_a", 30), ("w;x", 60), ("w;y;copy_b", 10)]);
+        let basis = Basis { unit: Unit::Samples, bytes: 1 << 20, calls: 4, cpu_ns: Some(1_024_000) };
+        let shares = attribute_with(&folded, &basis, leaf);
+        assert_eq!(shares.len(), 2);
+        assert_eq!((shares[0].role.as_str(), shares[0].weight), ("other-kernel", 60));
+        assert_eq!(shares[1].symbols, ["copy_a", "copy_b"]);
+        assert_eq!(shares[1].share, 0.4);
+        assert_eq!(shares[1].ns_per_kib, Some(400.0));
+        let [low, high] = shares[1].share_ci95.unwrap();
+        assert!(low < 0.4 && 0.4 < high && high - low < 0.2, "{low} {high}");
+        assert_eq!(shares[1].instructions_per_kib, None);
+    }
+
+    #[test]
+    fn no_time_under_emulation() {
+        let basis = Basis { unit: Unit::Samples, bytes: 1 << 20, calls: 4, cpu_ns: None };
+        assert_eq!(attribute_with(&folded(&[("a", 1)]), &basis, leaf)[0].ns_per_kib, None);
+    }
+
+    #[test]
+    fn instructions_are_exact_and_per_kib_and_call() {
+        let basis = Basis { unit: Unit::Instructions, bytes: 4096, calls: 2, cpu_ns: None };
+        let shares = attribute_with(&folded(&[("w;copy", 300), ("w", 100)]), &basis, leaf);
+        assert_eq!(shares[0].share_ci95, None);
+        assert_eq!(shares[0].instructions_per_kib, Some(75.0));
+        assert_eq!(shares[0].instructions_per_call, Some(150.0));
+        assert_eq!(shares[0].ns_per_kib, None);
+    }
+
+    #[test]
+    fn calls_of_one_role_add_up() {
+        let basis = Basis { unit: Unit::Samples, bytes: 2 << 20, calls: 2, cpu_ns: None };
+        let mut shares = attribute_with(&folded(&[("w;copy", 3)]), &basis, leaf);
+        fill_calls(&mut shares, [("copy-in", 6), ("copy-in", 2), ("absent", 1)], basis.bytes);
+        assert_eq!(shares[0].calls_per_mib, Some(4.0));
+    }
+
+    #[test]
+    fn nothing_gives_nothing() {
+        let basis = Basis { unit: Unit::Samples, bytes: 0, calls: 0, cpu_ns: Some(1) };
+        assert!(attribute_with(&Folded::new(), &basis, leaf).is_empty());
+        assert_eq!(attribute_with(&folded(&[("a", 1)]), &basis, leaf)[0].ns_per_kib, None);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_of_one_side_sum_to_one(stacks in prop::collection::btree_map("[a-d](;(copy|x)[a-c]){0,3}", 1u64..1 << 40, 1..30)) {
+            let mut folded = Folded::new();
+            for (stack, weight) in stacks {
+                folded.add(stack, weight);
+            }
+            let basis = Basis { unit: Unit::Samples, bytes: 1, calls: 1, cpu_ns: None };
+            let shares = attribute_with(&folded, &basis, leaf);
+            let sum: f64 = shares.iter().map(|share| share.share).sum();
+            prop_assert!((sum - 1.0).abs() < 1e-9, "{}", sum);
+            prop_assert_eq!(shares.iter().map(|share| share.weight).sum::<u64>(), folded.total());
+        }
+    }
 }

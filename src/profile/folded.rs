@@ -89,7 +89,7 @@ impl Folded {
     /// The sum of all weights.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.stacks.values().sum()
+        self.stacks.values().fold(0, |sum: u64, weight| sum.saturating_add(*weight))
     }
 
     /// The number of distinct stacks.
@@ -120,6 +120,7 @@ impl Folded {
     /// The first line that is not a stack, a space and a weight.
     pub fn parse(text: &str) -> Result<Self, FoldedError> {
         let mut folded = Self::new();
+        let mut total = 0u64;
         for (index, line) in text.lines().enumerate() {
             let line = line.trim_end();
             if line.is_empty() || line.starts_with('#') {
@@ -136,11 +137,42 @@ impl Folded {
             if stack.is_empty() {
                 return Err(error("the stack is empty"));
             }
-            if folded.total().checked_add(weight).is_none() {
-                return Err(error("the weights add up to more than 64 bits hold"));
-            }
+            total = total.checked_add(weight).ok_or_else(|| error("the weights add up to more than 64 bits hold"))?;
             folded.add(stack, weight);
         }
         Ok(folded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut folded = Folded::new();
+        folded.add_frames(["write", "entry;odd", "do_syscall_64"], 3);
+        folded.add("write;a frame with spaces 12", 4);
+        let text = folded.to_text();
+        assert_eq!(text, "write;a frame with spaces 12 4\nwrite;entry_odd;do_syscall_64 3\n");
+        assert_eq!(Folded::parse(&text), Ok(folded));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let error = |text: &str| Folded::parse(text).unwrap_err().to_string();
+        assert_eq!(error("a 1\n\nb"), "line 3: no weight behind the stack");
+        assert_eq!(error("a x"), "line 1: the weight behind the stack is no whole number");
+        assert!(error("a 1.5").starts_with("line 1: the weight is a fraction"));
+        assert_eq!(error(" 5"), "line 1: the stack is empty");
+        assert_eq!(error(&format!("a {}\nb 1", u64::MAX)), "line 2: the weights add up to more than 64 bits hold");
+        assert_eq!(Folded::parse("# a comment\na 1.0\na 2\n").unwrap().to_text(), "a 3\n");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = Folded::parse(&text);
+        }
     }
 }

@@ -3,3 +3,4 @@
 pub mod atomic_file;
 pub mod cancel;
 pub mod size;
+pub mod stats;
