@@ -20,7 +20,7 @@ pub struct RoleShare {
     /// The weight itself, in the profile's unit.
     pub weight: u64,
     /// Nanoseconds of CPU time per KiB moved; absent in instruction profiles and under emulation. Sampled profiles:
-    /// the share times the process's CPU time (user and system) per KiB in the pairs without collectors.
+    /// the share times the process's CPU time (user and system) per KiB in the sampled pairs.
     pub ns_per_kib: Option<f64>,
     /// Instructions per KiB moved; instruction profiles only.
     pub instructions_per_kib: Option<f64>,
@@ -30,29 +30,26 @@ pub struct RoleShare {
     pub calls_per_mib: Option<f64>,
 }
 
-/// What the weights of one side are related to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Basis {
-    /// What the weights count.
-    pub unit: Unit,
-    /// Bytes that the side moved in its window: for instruction and function-graph profiles, in the very window that
-    /// was profiled; for sampled ones, in the pair without collectors that `cpu_ns` is of.
+/// What one side moved in the windows that its profile is of: what weights are related to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
     pub bytes: u64,
-    /// System calls of the side in the same window.
+    /// System calls.
     pub calls: u64,
-    /// User and system time of the side in the same window; `None` under emulation, where it says nothing.
+    /// User and system time of the side; `None` under emulation, where it says nothing.
     pub cpu_ns: Option<u64>,
 }
 
 /// Attribute all stacks of `folded`. Roles come heaviest first; those with no weight are left out.
 ///
-/// Time per KiB of a sampled profile is the share times the CPU time per KiB of the undisturbed pair, not samples times
-/// the sampling period: the first does not contain what sampling itself costs, and the shares are all that samples
-/// are needed for.
+/// Time per KiB of a sampled profile is the share times the CPU time that the kernel accounted to the process, not
+/// samples times the sampling period: the accounted time is exact, and samples that were lost or came late do not
+/// make it shorter. It is the time of sampled pairs: what sampling costs is in it, and stands beside it in the
+/// collector's report.
 #[must_use]
-pub fn attribute(folded: &Folded, basis: &Basis) -> Vec<RoleShare> {
-    let classify = classifier(basis.unit);
-    attribute_with(folded, basis, |stack| {
+pub fn attribute(folded: &Folded, unit: Unit, moved: &Moved) -> Vec<RoleShare> {
+    let classify = classifier(unit);
+    attribute_with(folded, unit, moved, |stack| {
         let (role, frame) = classify(stack);
         (role.id, frame)
     })
@@ -71,7 +68,8 @@ pub(crate) fn classifier(unit: Unit) -> fn(&str) -> (&'static roles::Role, &str)
 #[must_use]
 pub fn attribute_with<'r>(
     folded: &Folded,
-    basis: &Basis,
+    unit: Unit,
+    moved: &Moved,
     classify: impl for<'s> Fn(&'s str) -> (&'r str, &'s str),
 ) -> Vec<RoleShare> {
     let mut roles: BTreeMap<&str, (u64, BTreeMap<&str, u64>)> = BTreeMap::new();
@@ -88,40 +86,26 @@ pub fn attribute_with<'r>(
         .filter(|(_, (weight, _))| *weight > 0)
         .map(|(role, (weight, frames))| {
             let share = weight as f64 / total as f64;
-            let counted = basis.unit == Unit::Instructions;
+            let counted = unit == Unit::Instructions;
             RoleShare {
                 role: role.to_owned(),
                 symbols: heaviest_first(frames),
                 share,
-                share_ci95: (basis.unit == Unit::Samples).then(|| stats::wilson(weight, total)),
+                share_ci95: (unit == Unit::Samples).then(|| stats::wilson(weight, total)),
                 weight,
-                ns_per_kib: match basis.unit {
-                    Unit::Samples => basis.cpu_ns.and_then(|cpu| per(share * cpu as f64, basis.bytes, 1024.0)),
-                    Unit::Nanoseconds => basis.cpu_ns.and_then(|_| per(weight as f64, basis.bytes, 1024.0)),
+                ns_per_kib: match unit {
+                    Unit::Samples => moved.cpu_ns.and_then(|cpu| per(share * cpu as f64, moved.bytes, 1024.0)),
+                    Unit::Nanoseconds => moved.cpu_ns.and_then(|_| per(weight as f64, moved.bytes, 1024.0)),
                     Unit::Instructions => None,
                 },
-                instructions_per_kib: if counted { per(weight as f64, basis.bytes, 1024.0) } else { None },
-                instructions_per_call: if counted { per(weight as f64, basis.calls, 1.0) } else { None },
+                instructions_per_kib: if counted { per(weight as f64, moved.bytes, 1024.0) } else { None },
+                instructions_per_call: if counted { per(weight as f64, moved.calls, 1.0) } else { None },
                 calls_per_mib: None,
             }
         })
         .collect();
     shares.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.role.cmp(&b.role)));
     shares
-}
-
-/// Fill in [`RoleShare::calls_per_mib`]: `calls` holds, per role, how often its probed functions were called while
-/// `bytes` moved.
-pub fn fill_calls<'a>(shares: &mut [RoleShare], calls: impl IntoIterator<Item = (&'a str, u64)>, bytes: u64) {
-    if bytes == 0 {
-        return;
-    }
-    for (role, calls) in calls {
-        if let Some(share) = shares.iter_mut().find(|share| share.role == role) {
-            let per_mib = calls as f64 / (bytes as f64 / f64::from(1 << 20));
-            share.calls_per_mib = Some(share.calls_per_mib.unwrap_or(0.0) + per_mib);
-        }
-    }
 }
 
 fn heaviest_first(frames: BTreeMap<&str, u64>) -> Vec<String> {
@@ -151,8 +135,8 @@ mod tests {
     #[test]
     fn samples_give_shares_intervals_and_time() {
         let folded = folded(&[("w;copy_a", 30), ("w;x", 60), ("w;y;copy_b", 10)]);
-        let basis = Basis { unit: Unit::Samples, bytes: 1 << 20, calls: 4, cpu_ns: Some(1_024_000) };
-        let shares = attribute_with(&folded, &basis, leaf);
+        let (unit, moved) = (Unit::Samples, Moved { bytes: 1 << 20, calls: 4, cpu_ns: Some(1_024_000) });
+        let shares = attribute_with(&folded, unit, &moved, leaf);
         assert_eq!(shares.len(), 2);
         assert_eq!((shares[0].role.as_str(), shares[0].weight), ("other-kernel", 60));
         assert_eq!(shares[1].symbols, ["copy_a", "copy_b"]);
@@ -165,14 +149,14 @@ mod tests {
 
     #[test]
     fn no_time_under_emulation() {
-        let basis = Basis { unit: Unit::Samples, bytes: 1 << 20, calls: 4, cpu_ns: None };
-        assert_eq!(attribute_with(&folded(&[("a", 1)]), &basis, leaf)[0].ns_per_kib, None);
+        let (unit, moved) = (Unit::Samples, Moved { bytes: 1 << 20, calls: 4, cpu_ns: None });
+        assert_eq!(attribute_with(&folded(&[("a", 1)]), unit, &moved, leaf)[0].ns_per_kib, None);
     }
 
     #[test]
     fn instructions_are_exact_and_per_kib_and_call() {
-        let basis = Basis { unit: Unit::Instructions, bytes: 4096, calls: 2, cpu_ns: None };
-        let shares = attribute_with(&folded(&[("w;copy", 300), ("w", 100)]), &basis, leaf);
+        let (unit, moved) = (Unit::Instructions, Moved { bytes: 4096, calls: 2, cpu_ns: None });
+        let shares = attribute_with(&folded(&[("w;copy", 300), ("w", 100)]), unit, &moved, leaf);
         assert_eq!(shares[0].share_ci95, None);
         assert_eq!(shares[0].instructions_per_kib, Some(75.0));
         assert_eq!(shares[0].instructions_per_call, Some(150.0));
@@ -180,18 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_one_role_add_up() {
-        let basis = Basis { unit: Unit::Samples, bytes: 2 << 20, calls: 2, cpu_ns: None };
-        let mut shares = attribute_with(&folded(&[("w;copy", 3)]), &basis, leaf);
-        fill_calls(&mut shares, [("copy-in", 6), ("copy-in", 2), ("absent", 1)], basis.bytes);
-        assert_eq!(shares[0].calls_per_mib, Some(4.0));
-    }
-
-    #[test]
     fn nothing_gives_nothing() {
-        let basis = Basis { unit: Unit::Samples, bytes: 0, calls: 0, cpu_ns: Some(1) };
-        assert!(attribute_with(&Folded::new(), &basis, leaf).is_empty());
-        assert_eq!(attribute_with(&folded(&[("a", 1)]), &basis, leaf)[0].ns_per_kib, None);
+        let (unit, moved) = (Unit::Samples, Moved { bytes: 0, calls: 0, cpu_ns: Some(1) });
+        assert!(attribute_with(&Folded::new(), unit, &moved, leaf).is_empty());
+        assert_eq!(attribute_with(&folded(&[("a", 1)]), unit, &moved, leaf)[0].ns_per_kib, None);
     }
 
     proptest! {
@@ -201,8 +177,8 @@ mod tests {
             for (stack, weight) in stacks {
                 folded.add(stack, weight);
             }
-            let basis = Basis { unit: Unit::Samples, bytes: 1, calls: 1, cpu_ns: None };
-            let shares = attribute_with(&folded, &basis, leaf);
+            let (unit, moved) = (Unit::Samples, Moved { bytes: 1, calls: 1, cpu_ns: None });
+            let shares = attribute_with(&folded, unit, &moved, leaf);
             let sum: f64 = shares.iter().map(|share| share.share).sum();
             prop_assert!((sum - 1.0).abs() < 1e-9, "{}", sum);
             prop_assert_eq!(shares.iter().map(|share| share.weight).sum::<u64>(), folded.total());

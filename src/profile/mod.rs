@@ -3,7 +3,7 @@
 pub mod attribution;
 pub mod folded;
 
-pub use attribution::{Basis, RoleShare, attribute};
+pub use attribution::{Moved, RoleShare, attribute};
 pub use folded::Folded;
 
 use serde::{Deserialize, Serialize};
