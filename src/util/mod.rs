@@ -2,5 +2,6 @@
 
 pub mod atomic_file;
 pub mod cancel;
+pub mod marker;
 pub mod size;
 pub mod stats;

@@ -1,0 +1,70 @@
+//! Marker instructions: how a worker tells the instruction collector where its window begins and ends.
+//!
+//! A marker is the 8-byte form of the long nop (`0f 1f 84 00` and a 32-bit displacement, which nothing reads), followed
+//! by a jump to the next instruction. Hardware executes both as nothing; the plugin of [`crate::collect`]'s instruction
+//! collector finds the displacement in the code bytes. The jump ends the emulator's translation block, so that the
+//! window begins and ends exactly there: the first instruction counted is the one behind the begin marker's jump, the
+//! last one the end marker's jump.
+
+use std::arch::asm;
+
+/// The upper half of every marker's displacement: `PP`. The lower half is the [`Marker`]'s number.
+/// The plugin (`src/collect/insn/plugin/`) is compiled with the same value, passed on by build.rs.
+pub const MAGIC: u32 = 0x5050_0000;
+
+/// Who executes the marker, and which end of its window it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Marker {
+    WriterBegin = 1,
+    WriterEnd = 2,
+    ReaderBegin = 3,
+    ReaderEnd = 4,
+}
+
+/// Execute `marker`. With a constant argument, as it is meant to be called, this is two instructions and no branch to
+/// choose between them.
+#[inline(always)]
+pub fn emit(marker: Marker) {
+    macro_rules! emit {
+        ($which:expr) => {
+            // SAFETY: a long nop and a jump to the next instruction change no register, flag or memory.
+            unsafe {
+                asm!(
+                    ".byte 0x0f, 0x1f, 0x84, 0x00",
+                    ".long {marker}",
+                    "jmp 2f",
+                    "2:",
+                    marker = const (MAGIC | $which as u32),
+                    options(preserves_flags, nostack)
+                )
+            }
+        };
+    }
+    match marker {
+        Marker::WriterBegin => emit!(Marker::WriterBegin),
+        Marker::WriterEnd => emit!(Marker::WriterEnd),
+        Marker::ReaderBegin => emit!(Marker::ReaderBegin),
+        Marker::ReaderEnd => emit!(Marker::ReaderEnd),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(never)]
+    fn writer_begins() {
+        emit(Marker::WriterBegin);
+    }
+
+    #[test]
+    fn a_marker_is_found_in_the_code_of_whoever_emits_it() {
+        writer_begins();
+        let start = writer_begins as fn() as usize as *const u8;
+        // SAFETY: the function's code is mapped, and the test program goes on for more than these few bytes.
+        let code = unsafe { std::slice::from_raw_parts(start, 24) };
+        let marker = [0x0f, 0x1f, 0x84, 0x00, 1, 0, 0x50, 0x50];
+        assert!(code.windows(marker.len()).any(|window| window == marker), "{code:02x?}");
+    }
+}
