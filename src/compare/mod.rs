@@ -1,1 +1,18 @@
-//! What differs between outcomes, which role and which function, and whether to believe it.
+//! What differs between kernels, or between settings of one, and how far to believe it.
+//!
+//! [`matrix`] runs every column in every mode; [`build`] makes one [`model::Comparison`] of the outcomes, or of stored
+//! ones; [`render`] writes that model as terminal table, Markdown, JSON and HTML. [`measure`] and [`functions`] match
+//! what two kernels call differently, [`exact`] and [`timed`] give the verdicts, [`columns`] names what differs.
+
+pub mod build;
+pub mod columns;
+pub mod exact;
+pub mod functions;
+pub mod measure;
+pub mod model;
+pub mod render;
+pub mod text;
+pub mod timed;
+
+pub use build::{Against, Compared, Input, Options, compare};
+pub use model::Comparison;

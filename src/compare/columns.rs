@@ -1,0 +1,240 @@
+//! What makes columns differ: kernel, configuration, command line, workload, machine. Named, and labelled shortly.
+
+use super::model::{Column, Difference, Shared};
+use crate::document::Document;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What configuration options and settings mean to a pipe. The longest prefix of a name counts.
+const MATTERS: &[(&str, &str)] = &[
+    (
+        "CONFIG_PREEMPT",
+        "when a writer holding the pipe's lock can be interrupted, and whether it sleeps or is preempted",
+    ),
+    ("CONFIG_HZ", "timer interrupts within the window"),
+    ("CONFIG_MEMCG", "every pipe page is charged to a memory cgroup"),
+    ("CONFIG_NUMA", "page allocation consults a memory policy"),
+    ("CONFIG_HARDENED_USERCOPY", "a check before each copy from or to user memory"),
+    ("CONFIG_INIT_ON_ALLOC", "new pipe pages are cleared first"),
+    ("CONFIG_INIT_ON_FREE", "freed pipe pages are cleared"),
+    ("CONFIG_PAGE_TABLE_ISOLATION", "page tables are switched at each system call"),
+    ("CONFIG_MITIGATION", "costs at kernel entry, exit and indirect calls"),
+    ("CONFIG_RETPOLINE", "indirect calls cost more"),
+    ("CONFIG_RETHUNK", "returns cost more"),
+    ("CONFIG_CPU_", "a mitigation at kernel entry or return"),
+    ("CONFIG_PSI", "each sleep and wake-up is accounted as pressure"),
+    ("CONFIG_SLUB", "the allocator of pipe buffers"),
+    ("CONFIG_DEBUG", "checks on hot paths"),
+    ("CONFIG_LOCK", "checks or accounting in locks"),
+    ("CONFIG_PROVE_LOCKING", "checks in locks"),
+    ("CONFIG_KASAN", "checks on every memory access"),
+    ("CONFIG_MEM_ALLOC_PROFILING", "each allocation is accounted"),
+    ("CONFIG_SECURITY", "a hook at each read and write"),
+    ("CONFIG_AUDIT", "a check at each system call"),
+    ("CONFIG_FTRACE", "a five-byte hook at the head of functions"),
+    ("CONFIG_FUNCTION", "a five-byte hook at the head of functions"),
+    ("CONFIG_TRANSPARENT_HUGEPAGE", "whether huge pages can back the buffer"),
+    ("CONFIG_VIRT_CPU_ACCOUNTING", "time accounting at kernel entry and exit"),
+    ("CONFIG_CONTEXT_TRACKING", "accounting at kernel entry and exit"),
+    ("CONFIG_NO_HZ", "timer interrupts within the window"),
+    ("CONFIG_SMP", "whether locks are real"),
+    ("CONFIG_PARAVIRT", "how a guest's kernel calls its hypervisor"),
+    ("CONFIG_STACKPROTECTOR", "a check at the end of functions"),
+    ("CONFIG_UNWINDER", "frame pointers cost instructions in each function"),
+    ("CONFIG_FRAME_POINTER", "instructions in each function"),
+    ("CONFIG_CC_VERSION", "another compiler makes other code of the same source"),
+    ("CONFIG_RANDOMIZE_KSTACK", "a random stack offset at each system call"),
+    ("kernel.command_line", "what the kernel was told at boot"),
+    ("workload.buffer_size", "bytes per call"),
+    ("workload.pipe_size", "bytes that fit into the pipe"),
+    ("environment.cpu_flags", "which copy loop the kernel takes"),
+    ("environment.mitigations", "costs at kernel entry, exit and indirect calls"),
+    ("memcg", "every pipe page is charged to a memory cgroup"),
+    ("version", "another build of pipeprof moves the bytes in other code: compare runs of one build"),
+];
+
+/// Fields that hold results, times or names of places, and say nothing of the set-up.
+const LEFT_OUT: &[&str] = &[
+    "schema",
+    "started",
+    "command",
+    "mode",
+    "unit",
+    "executed_on",
+    "kernel.config_source",
+    "kernel.machine",
+    "environment.load",
+    "environment.steal",
+    "throughput",
+    "processes",
+    "attribution",
+    "functions",
+    "symbols",
+    "collectors",
+    "runs",
+    "warnings",
+    "files",
+];
+
+/// Why a setting matters to pipes; empty where nothing is known.
+#[must_use]
+pub fn matters(what: &str) -> &'static str {
+    MATTERS
+        .iter()
+        .filter(|(prefix, _)| what.starts_with(prefix))
+        .max_by_key(|(prefix, _)| prefix.len())
+        .map_or("", |(_, why)| why)
+}
+
+/// The set-up of a run as flat names and values.
+#[must_use]
+pub fn settings(document: &Document) -> BTreeMap<String, String> {
+    let mut flat = BTreeMap::new();
+    if let Ok(value) = serde_json::to_value(document) {
+        flatten("", &value, &mut flat);
+    }
+    flat
+}
+
+fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
+    if LEFT_OUT.contains(&name) {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                let long = match name {
+                    "" => field.clone(),
+                    // Options are known by their own names.
+                    "kernel.config" => field.clone(),
+                    _ => format!("{name}.{field}"),
+                };
+                flatten(&long, value, flat);
+            }
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            flat.insert(name.to_owned(), items.join(" "));
+        }
+        Value::Null => {}
+        other => {
+            flat.insert(name.to_owned(), plain(other));
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Order of settings in the header: the kernel first, then its configuration, the workload, the machine.
+fn rank(what: &str) -> usize {
+    const ORDER: &[&str] =
+        &["kernel.release", "kernel.command_line", "workload", "memcg", "CONFIG", "kernel", "environment", "version"];
+    ORDER.iter().position(|prefix| what.starts_with(prefix)).unwrap_or(ORDER.len())
+}
+
+/// Split the settings of `documents` (one per column) into what differs and what is shared.
+#[must_use]
+pub fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
+    let settings: Vec<BTreeMap<String, String>> = documents.iter().map(|document| settings(document)).collect();
+    let names: BTreeSet<&String> = settings.iter().flat_map(BTreeMap::keys).collect();
+    let mut differences = Vec::new();
+    let mut shared = Vec::new();
+    for what in names {
+        let values: Vec<String> =
+            settings.iter().map(|flat| flat.get(what).cloned().unwrap_or_else(|| "-".to_owned())).collect();
+        if values.windows(2).all(|pair| pair[0] == pair[1]) {
+            shared.push(Shared { what: what.clone(), value: values.into_iter().next().unwrap_or_default() });
+        } else {
+            differences.push(Difference { what: what.clone(), matters: matters(what).to_owned(), values });
+        }
+    }
+    differences.sort_by_key(|difference| (rank(&difference.what), difference.what.clone()));
+    shared.sort_by_key(|shared| (rank(&shared.what), shared.what.clone()));
+    (differences, shared)
+}
+
+/// A release's version numbers: `6.12.57` of `6.12.57+deb13-cloud-amd64`.
+#[must_use]
+pub fn short_release(release: &str) -> &str {
+    let end = release.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(release.len());
+    let short = release[..end].trim_end_matches('.');
+    if short.is_empty() { release } else { short }
+}
+
+/// A label per column, all different: the given ones, else the shortest that tell the columns apart.
+#[must_use]
+pub fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<String> {
+    let different = |labels: &[String]| labels.iter().collect::<BTreeSet<_>>().len() == labels.len();
+    let with = |of: &dyn Fn(usize) -> String| -> Vec<String> {
+        given.iter().enumerate().map(|(index, label)| label.clone().unwrap_or_else(|| of(index))).collect()
+    };
+    let release = |index: usize| documents[index].kernel.release.as_str();
+    let short = with(&|index| short_release(release(index)).to_owned());
+    if different(&short) {
+        return short;
+    }
+    let full = with(&|index| release(index).to_owned());
+    if different(&full) {
+        return full;
+    }
+    let settings = distinguishing(documents);
+    let mut named = with(&|index| {
+        let release = short_release(release(index));
+        if settings[index].is_empty() { release.to_owned() } else { format!("{release} {}", settings[index]) }
+    });
+    let copies = named.clone();
+    for (index, label) in named.iter_mut().enumerate() {
+        if copies.iter().filter(|other| *other == &copies[index]).count() > 1 {
+            let number = copies[..=index].iter().filter(|other| *other == &copies[index]).count();
+            *label = format!("{label} ({number})");
+        }
+    }
+    named
+}
+
+/// Of columns with equal releases: the kernel arguments and workload axes by which they differ.
+fn distinguishing(documents: &[&Document]) -> Vec<String> {
+    let words: Vec<BTreeSet<&str>> =
+        documents.iter().map(|document| document.kernel.command_line.split_whitespace().collect()).collect();
+    let (differences, _) = split(documents);
+    (0..documents.len())
+        .map(|index| {
+            let mut parts: Vec<String> = words[index]
+                .iter()
+                .filter(|word| !words.iter().all(|other| other.contains(*word)))
+                .map(|word| (*word).to_owned())
+                .collect();
+            for difference in &differences {
+                let axis = difference.what.strip_prefix("workload.").or(difference.what.strip_prefix("environment."));
+                if let Some(axis) =
+                    axis.filter(|axis| !axis.starts_with("emulator") && !axis.starts_with("mitigations"))
+                {
+                    let value = &difference.values[index];
+                    let value = match value.parse::<u64>() {
+                        Ok(bytes) if axis.ends_with("size") => crate::util::size::format(bytes),
+                        _ => value.clone(),
+                    };
+                    parts.push(format!("{}={value}", axis.replace('_', "-")));
+                }
+            }
+            parts.truncate(3);
+            parts.join(" ")
+        })
+        .collect()
+}
+
+/// Make the columns.
+#[must_use]
+pub fn columns(given: &[Option<String>], documents: &[&Document], sources: Vec<Vec<String>>) -> Vec<Column> {
+    labels(given, documents)
+        .into_iter()
+        .zip(documents)
+        .zip(sources)
+        .map(|((label, document), sources)| Column { label, release: document.kernel.release.clone(), sources })
+        .collect()
+}

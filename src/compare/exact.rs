@@ -1,0 +1,59 @@
+//! Verdicts where instructions were counted: no statistics, every difference that is not zero is real.
+
+use super::measure::Measure;
+use super::model::{Verdict, Word};
+use super::text;
+use crate::profile::Side;
+
+/// Writer and reader together, per KiB.
+#[must_use]
+pub fn total(measure: &Measure) -> f64 {
+    measure.side(Side::Writer) + measure.side(Side::Reader)
+}
+
+/// Compare two counted runs.
+#[must_use]
+pub fn verdict(before: &Measure, after: &Measure) -> Verdict {
+    let weight = |measure: &Measure| -> u128 {
+        [Side::Writer, Side::Reader]
+            .iter()
+            .filter_map(|side| measure.sides.get(side))
+            .map(|side| u128::from(side.weight))
+            .sum()
+    };
+    // Cross-multiplied, so that no rounding can turn equal into different.
+    let (old, new) = (weight(before) * u128::from(after.bytes), weight(after) * u128::from(before.bytes));
+    let word = match new.cmp(&old) {
+        std::cmp::Ordering::Less => Word::Fewer,
+        std::cmp::Ordering::Equal => Word::Same,
+        std::cmp::Ordering::Greater => Word::More,
+    };
+    let (a, b) = (total(before), total(after));
+    let (delta, ratio) = if word == Word::Same { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
+    let text = match word {
+        Word::Same => format!("no difference: {} instructions per KiB on both sides, to the last one", text::value(a)),
+        _ => format!(
+            "{} instructions per KiB ({}), {} to {}",
+            text::signed(delta),
+            text::percent(ratio),
+            text::value(a),
+            text::value(b)
+        ),
+    };
+    Verdict {
+        word,
+        before: a,
+        after: b,
+        delta,
+        ratio,
+        ci95: None,
+        p: None,
+        p_holm: None,
+        noise_floor: None,
+        noise_from: String::new(),
+        pairs: [1, 1],
+        boots: [1, 1],
+        more_runs: None,
+        text,
+    }
+}

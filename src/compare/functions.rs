@@ -1,0 +1,207 @@
+//! Functions of two runs side by side: matched by role and canonical name, then by call path; one-sided rows stay.
+
+use super::measure::{Entry, Key, Measure};
+use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
+use crate::kernel::roles;
+use crate::profile::Side;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows kept in the model; what is beyond them is counted and summed.
+pub const KEPT: usize = 120;
+/// Call paths kept per row.
+const PATHS: usize = 3;
+
+/// The rows that changed, largest change of own weight first; how many changed rows were left out; their sum.
+#[must_use]
+pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionRow>, usize, f64) {
+    let partners = partners_by_path(before, after);
+    let keys: BTreeSet<&Key> = before.functions.keys().chain(after.functions.keys()).collect();
+    let mut rows: Vec<FunctionRow> = Vec::new();
+    let absorbed: BTreeSet<&Key> = partners.values().copied().collect();
+    for key in keys {
+        if key.side == Side::Other || (absorbed.contains(key) && !before.functions.contains_key(key)) {
+            continue;
+        }
+        let partner = partners.get(key).copied();
+        let old = before.functions.get(key);
+        let new = after.functions.get(key).or_else(|| partner.and_then(|partner| after.functions.get(partner)));
+        if !changed(old, new, before, after, method) {
+            continue;
+        }
+        let mut row = row(key, old, new, before, after);
+        if partner.is_some() {
+            row.matched = Matched::Path;
+        }
+        rows.push(row);
+    }
+    mark_moved(&mut rows);
+    let order = |row: &FunctionRow| (row.self_delta.abs(), row.inclusive_delta.abs());
+    rows.sort_by(|a, b| {
+        let ((a1, a2), (b1, b2)) = (order(a), order(b));
+        b1.total_cmp(&a1).then(b2.total_cmp(&a2)).then_with(|| a.name.cmp(&b.name)).then_with(|| a.role.cmp(&b.role))
+    });
+    let beyond = rows.split_off(rows.len().min(KEPT));
+    let left: Vec<&FunctionRow> = beyond.iter().filter(|row| row.self_delta != 0.0).collect();
+    let sum = left.iter().map(|row| row.self_delta).sum::<f64>() + 0.0;
+    (rows, left.len(), sum)
+}
+
+/// Roles of both sides, largest change first; those without any weight are left out.
+#[must_use]
+pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(&str) -> bool) -> Vec<RoleRow> {
+    let mut ids: BTreeSet<&'static str> = BTreeSet::new();
+    for measure in [before, after] {
+        for side in [Side::Writer, Side::Reader] {
+            ids.extend(measure.sides.get(&side).into_iter().flat_map(|side| side.roles.keys()));
+        }
+    }
+    let mut rows: Vec<RoleRow> = ids
+        .into_iter()
+        .map(|id| {
+            let delta = |side| after.role(side, id) - before.role(side, id);
+            let sum = |measure: &Measure| measure.role(Side::Writer, id) + measure.role(Side::Reader, id);
+            let (title, colour) = roles::by_id(id).map_or((id, "#999999"), |role| (role.title, role.colour));
+            RoleRow {
+                role: id.to_owned(),
+                title: title.to_owned(),
+                colour: colour.to_owned(),
+                before: sum(before),
+                after: sum(after),
+                delta: sum(after) - sum(before),
+                writer_delta: delta(Side::Writer),
+                reader_delta: delta(Side::Reader),
+                certain: certain(id),
+            }
+        })
+        .collect();
+    rows.sort_by(|a, b| b.delta.abs().total_cmp(&a.delta.abs()).then_with(|| a.role.cmp(&b.role)));
+    rows
+}
+
+/// Whether a row differs: exactly so for counts, by more than rounding for times.
+fn changed(old: Option<&Entry>, new: Option<&Entry>, before: &Measure, after: &Measure, method: Method) -> bool {
+    let pair = |of: fn(&Entry) -> u64| (old.map_or(0, of), new.map_or(0, of));
+    let differ = |(a, b): (u64, u64)| match method {
+        Method::Exact => u128::from(a) * u128::from(after.bytes) != u128::from(b) * u128::from(before.bytes),
+        Method::Timed => a != b,
+    };
+    differ(pair(|entry| entry.own)) || differ(pair(|entry| entry.whole))
+}
+
+fn row(key: &Key, old: Option<&Entry>, new: Option<&Entry>, before: &Measure, after: &Measure) -> FunctionRow {
+    let values = |measure: &Measure, entry: Option<&Entry>| {
+        let (own, whole) = entry.map_or((0, 0), |entry| (entry.own, entry.whole));
+        [
+            measure.per_kib(key.side, own),
+            measure.per_kib(key.side, whole),
+            measure.per_call(key.side, own),
+            measure.per_call(key.side, whole),
+        ]
+    };
+    let (a, b) = (values(before, old), values(after, new));
+    let names = |entry: Option<&Entry>| entry.map(|entry| entry.names.iter().cloned().collect()).unwrap_or_default();
+    let (before_names, after_names): (Vec<String>, Vec<String>) = (names(old), names(new));
+    let matched = match (old.is_some(), new.is_some()) {
+        (true, false) => Matched::OnlyBefore,
+        (false, true) => Matched::OnlyAfter,
+        _ if before_names == after_names => Matched::Name,
+        _ => Matched::Rename,
+    };
+    FunctionRow {
+        side: key.side,
+        role: key.role.to_owned(),
+        name: key.name.clone(),
+        before_names,
+        after_names,
+        matched,
+        self_before: a[0],
+        self_after: b[0],
+        self_delta: b[0] - a[0],
+        inclusive_before: a[1],
+        inclusive_after: b[1],
+        inclusive_delta: b[1] - a[1],
+        call_before: a[2],
+        call_after: b[2],
+        inclusive_call_before: a[3],
+        inclusive_call_after: b[3],
+        paths: paths(key.side, old, new, before, after),
+    }
+}
+
+fn paths(side: Side, old: Option<&Entry>, new: Option<&Entry>, before: &Measure, after: &Measure) -> Vec<PathRow> {
+    let mut all: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+    for (path, weight) in old.into_iter().flat_map(|entry| &entry.paths) {
+        all.entry(path).or_default().0 += before.per_kib(side, *weight);
+    }
+    for (path, weight) in new.into_iter().flat_map(|entry| &entry.paths) {
+        all.entry(path).or_default().1 += after.per_kib(side, *weight);
+    }
+    let mut rows: Vec<PathRow> = all
+        .into_iter()
+        .filter(|(_, (before, after))| before.total_cmp(after).is_ne())
+        .map(|(path, (before, after))| PathRow { path: path.to_owned(), before, after })
+        .collect();
+    rows.sort_by(|a, b| (b.after - b.before).abs().total_cmp(&(a.after - a.before).abs()).then(a.path.cmp(&b.path)));
+    rows.truncate(PATHS);
+    rows
+}
+
+/// One-sided rows whose function the other side has under another role.
+fn mark_moved(rows: &mut [FunctionRow]) {
+    let one_sided = |matched| -> BTreeSet<(Side, String)> {
+        rows.iter().filter(|row| row.matched == matched).map(|row| (row.side, row.name.clone())).collect()
+    };
+    let gone = one_sided(Matched::OnlyBefore);
+    let come = one_sided(Matched::OnlyAfter);
+    for row in rows {
+        let twin = (row.side, row.name.clone());
+        match row.matched {
+            Matched::OnlyBefore if come.contains(&twin) => row.matched = Matched::Moved,
+            Matched::OnlyAfter if gone.contains(&twin) => row.matched = Matched::Moved,
+            _ => {}
+        }
+    }
+}
+
+/// Functions that are likely one under two names: same side and role, a caller in common, each on one side only, and
+/// names that share half of their words. Each is paired at most once, the likest first.
+fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a Key, &'a Key> {
+    let gone: Vec<(&Key, &Entry)> =
+        before.functions.iter().filter(|(key, _)| !after.functions.contains_key(key)).collect();
+    let come: Vec<(&Key, &Entry)> =
+        after.functions.iter().filter(|(key, _)| !before.functions.contains_key(key)).collect();
+    let mut candidates: Vec<(f64, &Key, &Key)> = Vec::new();
+    for (old_key, old) in &gone {
+        for (new_key, new) in &come {
+            let same_place = old_key.side == new_key.side
+                && old_key.role == new_key.role
+                && old.callers.intersection(&new.callers).next().is_some();
+            if same_place {
+                let alike = likeness(&old_key.name, &new_key.name);
+                if alike >= 0.5 {
+                    candidates.push((alike, old_key, new_key));
+                }
+            }
+        }
+    }
+    candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)).then(a.2.cmp(b.2)));
+    let mut partners: BTreeMap<&Key, &Key> = BTreeMap::new();
+    let mut taken: BTreeSet<&Key> = BTreeSet::new();
+    for (_, old, new) in candidates {
+        if !partners.contains_key(old) && taken.insert(new) {
+            partners.insert(old, new);
+        }
+    }
+    partners
+}
+
+/// How much of two names is the same: shared words over all words, words being what underscores separate.
+fn likeness(a: &str, b: &str) -> f64 {
+    let words = |name: &str| -> BTreeSet<String> {
+        name.split(['_', '.']).filter(|word| !word.is_empty() && *word != "noprof").map(str::to_owned).collect()
+    };
+    let (a, b) = (words(a), words(b));
+    let shared = u32::try_from(a.intersection(&b).count()).unwrap_or(u32::MAX);
+    let all = u32::try_from(a.union(&b).count()).unwrap_or(u32::MAX).max(1);
+    f64::from(shared) / f64::from(all)
+}

@@ -1,0 +1,203 @@
+//! One run's stacks as a table: what each function took, by side and role, under names that kernels share.
+
+use crate::document::Outcome;
+use crate::kernel::roles::{self, Role};
+use crate::profile::attribution::classifier;
+use crate::profile::folded::is_kernel_entry;
+use crate::profile::{Folded, Side, Unit};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A row's identity: function `name` (canonical) of `role` on `side`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub side: Side,
+    pub role: &'static str,
+    pub name: String,
+}
+
+/// What one function took, in the profile's own weight.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Entry {
+    pub own: u64,
+    /// Callees included.
+    pub whole: u64,
+    /// The kernel's own names.
+    pub names: BTreeSet<String>,
+    /// Own weight by call path, canonical names, kernel entry first.
+    pub paths: BTreeMap<String, u64>,
+    /// Canonical names of its callers.
+    pub callers: BTreeSet<String>,
+}
+
+/// One side of one run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SideMeasure {
+    pub weight: u64,
+    /// Unit per KiB for one of weight.
+    pub scale: f64,
+    /// Unit per call of this side for one of weight.
+    pub call_scale: f64,
+    pub calls: u64,
+    /// By role: weight.
+    pub roles: BTreeMap<&'static str, u64>,
+    /// Stacks under canonical names.
+    pub canonical: Folded,
+}
+
+/// One column's profile in one mode.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measure {
+    pub bytes: u64,
+    pub sides: BTreeMap<Side, SideMeasure>,
+    pub functions: BTreeMap<Key, Entry>,
+}
+
+impl Measure {
+    /// Per KiB of what `weight` stands for on `side`.
+    #[must_use]
+    pub fn per_kib(&self, side: Side, weight: u64) -> f64 {
+        self.sides.get(&side).map_or(0.0, |measure| as_f64(weight) * measure.scale)
+    }
+
+    /// Per call of `side` of what `weight` stands for.
+    #[must_use]
+    pub fn per_call(&self, side: Side, weight: u64) -> f64 {
+        self.sides.get(&side).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
+    }
+
+    /// A role's value per KiB on one side.
+    #[must_use]
+    pub fn role(&self, side: Side, role: &str) -> f64 {
+        let weight = self.sides.get(&side).and_then(|measure| measure.roles.get(role)).copied().unwrap_or(0);
+        self.per_kib(side, weight)
+    }
+
+    /// A side's whole value per KiB.
+    #[must_use]
+    pub fn side(&self, side: Side) -> f64 {
+        self.per_kib(side, self.sides.get(&side).map_or(0, |measure| measure.weight))
+    }
+}
+
+/// Weights fit a double's 53 bits in every profile that a run can make (2^53 instructions are a month of emulation).
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "see above")]
+pub fn as_f64(weight: u64) -> f64 {
+    weight as f64
+}
+
+/// A stack's frames under names that kernels share: each frame's canonical name, user frames as they are.
+fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str> {
+    frames
+        .iter()
+        .enumerate()
+        .map(|(index, frame)| if kernel.is_some_and(|start| index >= start) { roles::canonical(frame) } else { frame })
+        .collect()
+}
+
+/// Read the profiles that the attributions of `runs` were made from (boots of one column in one mode, added up).
+/// `None` where there are no stacks of writer or reader.
+#[must_use]
+pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
+    let mut measure = Measure::default();
+    let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
+    // By side: nanoseconds per KiB, summed over the runs.
+    let mut time: BTreeMap<Side, f64> = BTreeMap::new();
+    let mut exact = true;
+    for outcome in runs {
+        let document = &outcome.document;
+        measure.bytes += document.processes.writer.bytes;
+        for profile in outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector) {
+            let (shares, calls) = match profile.side {
+                Side::Writer => (&document.attribution.writer, document.processes.writer.calls),
+                Side::Reader => (&document.attribution.reader, document.processes.reader.calls),
+                Side::Other => (&document.attribution.other, document.processes.writer.calls),
+            };
+            exact &= profile.unit == Unit::Instructions;
+            *time.entry(profile.side).or_default() += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
+            let side = measure.sides.entry(profile.side).or_default();
+            side.weight += profile.stacks.total();
+            side.calls += calls;
+            let classify = classifier(profile.unit);
+            for (stack, weight) in profile.stacks.iter() {
+                add_stack(&mut measure.functions, side, profile.side, (stack, weight), classify, &mut known);
+            }
+        }
+    }
+    for (whose, side) in &mut measure.sides {
+        side.scale = if exact {
+            // Straight from the counts, so that equal counts give equal values.
+            1024.0 / as_f64(measure.bytes.max(1))
+        } else {
+            // Samples: the attribution says how many nanoseconds per KiB a side took in all.
+            let mean = time.get(whose).copied().unwrap_or(0.0) / as_f64(runs.len() as u64);
+            mean / as_f64(side.weight.max(1))
+        };
+        side.call_scale = side.scale * as_f64(measure.bytes) / 1024.0 / as_f64(side.calls.max(1));
+    }
+    (measure.sides.contains_key(&Side::Writer) || measure.sides.contains_key(&Side::Reader)).then_some(measure)
+}
+
+fn add_stack(
+    functions: &mut BTreeMap<Key, Entry>,
+    side: &mut SideMeasure,
+    whose: Side,
+    (stack, weight): (&str, u64),
+    classify: fn(&str) -> (&'static Role, &str),
+    known: &mut HashMap<String, Option<&'static Role>>,
+) {
+    let frames: Vec<&str> = stack.split(';').collect();
+    let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
+    let canonical = canonical_stack(&frames, kernel);
+    side.canonical.add_frames(canonical.iter().copied(), weight);
+    let (own_role, _) = classify(stack);
+    *side.roles.entry(own_role.id).or_insert(0) += weight;
+
+    let path_from = kernel.unwrap_or(0);
+    if let (Some(leaf), Some(leaf_name)) = (canonical.last(), frames.last()) {
+        let key = Key { side: whose, role: own_role.id, name: (*leaf).to_owned() };
+        let entry = functions.entry(key).or_default();
+        entry.own += weight;
+        add_name(entry, leaf_name);
+        *entry.paths.entry(canonical[path_from..].join(";")).or_insert(0) += weight;
+    }
+    // Inclusive weight: each function once per stack and role, the role being that of the stack down to it.
+    let mut role: Option<&'static Role> = None;
+    let mut seen: BTreeSet<(&'static str, &str)> = BTreeSet::new();
+    let Some(start) = kernel else {
+        if let Some(leaf) = canonical.last() {
+            let key = Key { side: whose, role: own_role.id, name: (*leaf).to_owned() };
+            functions.entry(key).or_default().whole += weight;
+        }
+        return;
+    };
+    for (index, frame) in frames.iter().enumerate().skip(start) {
+        let of_frame = match known.get(*frame) {
+            Some(role) => *role,
+            None => {
+                let found = roles::of_frame(frame);
+                known.insert((*frame).to_owned(), found);
+                found
+            }
+        };
+        role = of_frame.or(role);
+        let last = index + 1 == frames.len();
+        let id = if last { own_role.id } else { role.map_or("other-kernel", |role| role.id) };
+        if seen.insert((id, canonical[index])) {
+            let key = Key { side: whose, role: id, name: canonical[index].to_owned() };
+            let entry = functions.entry(key).or_default();
+            entry.whole += weight;
+            add_name(entry, frame);
+            if index > start && !entry.callers.contains(canonical[index - 1]) {
+                entry.callers.insert(canonical[index - 1].to_owned());
+            }
+        }
+    }
+}
+
+fn add_name(entry: &mut Entry, frame: &str) {
+    let name = roles::base_name(frame);
+    if !entry.names.contains(name) {
+        entry.names.insert(name.to_owned());
+    }
+}

@@ -1,0 +1,337 @@
+//! What a comparison says: `report.json` is this, and every other output is rendered from it.
+
+use crate::document::ExecutedOn;
+use crate::profile::Side;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The `schema` of comparisons that this version writes.
+pub const SCHEMA: &str = "pipeprof.compare/1";
+
+/// How differences were told from chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Instructions counted in deterministic guests: every difference that is not zero is real.
+    Exact,
+    /// Time measured on fresh pairs: statistics decide.
+    Timed,
+}
+
+impl Method {
+    /// The unit of the values per KiB: `instructions` or `ns`.
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Exact => "instructions",
+            Self::Timed => "ns",
+        }
+    }
+}
+
+/// A whole comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    pub schema: String,
+    /// pipeprof's version.
+    pub version: String,
+    pub command: String,
+    pub method: Method,
+    /// Unit of all values per KiB and per call: `instructions` or `ns`.
+    pub unit: String,
+    pub executed_on: ExecutedOn,
+    pub columns: Vec<Column>,
+    /// What differs between the columns, the kernel's release first.
+    pub differences: Vec<Difference>,
+    /// What is the same in all of them.
+    pub shared: Vec<Shared>,
+    /// One per mode.
+    pub sections: Vec<Section>,
+    /// What a reader of these numbers has to know.
+    pub caveats: Vec<Caveat>,
+    /// What was asked for and could not be measured.
+    pub missing: Vec<Missing>,
+}
+
+/// One kernel, or one setting of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Column {
+    /// Short, and different from all others.
+    pub label: String,
+    /// `uname -r`.
+    pub release: String,
+    /// The runs that it was read from.
+    pub sources: Vec<String>,
+}
+
+/// Something that is not the same in all columns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// `kernel.release`, `CONFIG_PREEMPT`, `workload.buffer_size`.
+    pub what: String,
+    /// Why it matters to pipes; empty where nothing is known.
+    pub matters: String,
+    /// One value per column; `-` where it has none.
+    pub values: Vec<String>,
+}
+
+/// Something that is the same in all columns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shared {
+    pub what: String,
+    pub value: String,
+}
+
+/// A warning, with the columns that it concerns (empty for all).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Caveat {
+    pub text: String,
+    pub columns: Vec<String>,
+}
+
+/// A column and mode without a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Missing {
+    pub column: String,
+    pub mode: String,
+    pub reason: String,
+}
+
+/// One mode in all columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Section {
+    pub mode: String,
+    /// In the order of the columns; absent where the column has no such run.
+    pub cells: Vec<Option<Cell>>,
+    /// Each column against another: neighbours, then the last against the first.
+    pub steps: Vec<Step>,
+}
+
+/// One column's figures in one mode. All values per KiB moved unless they say otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// Bytes that the writer moved in the window.
+    pub bytes: u64,
+    pub writer_calls: u64,
+    pub reader_calls: u64,
+    /// Writer and reader together.
+    pub total: f64,
+    pub writer: f64,
+    pub reader: f64,
+    /// What neither executed: idle, kernel threads. Not part of the total.
+    pub other: f64,
+    /// Per call of the writer.
+    pub per_call: f64,
+    /// Writer and reader together, in the profile's own unit.
+    pub weight: u64,
+    /// By role, heaviest first, writer and reader together.
+    pub roles: Vec<RoleValue>,
+    /// Times a process gave up its CPU, both together.
+    pub voluntary_switches: u64,
+    pub involuntary_switches: u64,
+    /// Timed runs only: ns per KiB of every pair, by boot.
+    pub pairs: Vec<Vec<f64>>,
+    /// Timed runs only: GiB/s, median.
+    pub gib_s: Option<f64>,
+}
+
+/// What one role took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoleValue {
+    pub role: String,
+    pub title: String,
+    pub colour: String,
+    pub value: f64,
+}
+
+/// One column against another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// Indexes of columns.
+    pub from: usize,
+    pub to: usize,
+    pub verdict: Verdict,
+    /// The role to blame: the largest change that goes the way of the total; absent where nothing differs.
+    pub blame: Option<Blame>,
+    /// Largest change first.
+    pub roles: Vec<RoleRow>,
+    /// Largest change of own weight first.
+    pub functions: Vec<FunctionRow>,
+    /// Changed functions that were left out of `functions`, and the sum of what they changed.
+    pub functions_left_out: usize,
+    pub left_out_delta: f64,
+}
+
+/// The answer's one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Word {
+    /// Exact: fewer instructions.
+    Fewer,
+    /// Exact: more instructions.
+    More,
+    Faster,
+    Slower,
+    Same,
+    Inconclusive,
+}
+
+impl Word {
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Fewer => "fewer",
+            Self::More => "more",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
+}
+
+/// Is it faster or slower, and by how much.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    pub word: Word,
+    /// Per KiB; medians where timed.
+    pub before: f64,
+    pub after: f64,
+    pub delta: f64,
+    /// `after / before`.
+    pub ratio: f64,
+    /// Of the ratio; absent where exact.
+    pub ci95: Option<[f64; 2]>,
+    /// Mann-Whitney, two-sided.
+    pub p: Option<f64>,
+    /// The same after Holm's correction over all verdicts of the comparison.
+    pub p_holm: Option<f64>,
+    /// How far the ratio strays where nothing differs (A/A), as a part of 1.
+    pub noise_floor: Option<f64>,
+    /// Where the noise floor comes from.
+    pub noise_from: String,
+    /// Fresh pairs of both columns.
+    pub pairs: [usize; 2],
+    pub boots: [usize; 2],
+    /// Further pairs per column that would likely settle it; only with `inconclusive`.
+    pub more_runs: Option<usize>,
+    /// The verdict in words.
+    pub text: String,
+}
+
+/// Which role is to blame, which functions within it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Blame {
+    pub role: String,
+    pub title: String,
+    pub delta: f64,
+    /// The functions within the role that changed most: name and change.
+    pub functions: Vec<(String, f64)>,
+}
+
+/// One role on both sides of a step, writer and reader together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoleRow {
+    pub role: String,
+    pub title: String,
+    pub colour: String,
+    pub before: f64,
+    pub after: f64,
+    pub delta: f64,
+    pub writer_delta: f64,
+    pub reader_delta: f64,
+    /// Timed profiles: whether the change is larger than the two shares' intervals. Always true where exact.
+    pub certain: bool,
+}
+
+/// How a function's two sides were found to be one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Matched {
+    /// The same name on both sides.
+    Name,
+    /// A rename that the role tables know.
+    Rename,
+    /// Names alike, at the same place of the call path, in the same role.
+    Path,
+    /// On both sides, but the other side books it to another role: its caller changed.
+    Moved,
+    /// Only before: gone, inlined, or called no longer.
+    OnlyBefore,
+    /// Only after.
+    OnlyAfter,
+}
+
+/// One function in one role on both sides of a step. Per KiB unless it says otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionRow {
+    pub side: Side,
+    pub role: String,
+    /// The name that both sides share in this report.
+    pub name: String,
+    /// The kernels' own names; empty where a side has none.
+    pub before_names: Vec<String>,
+    pub after_names: Vec<String>,
+    pub matched: Matched,
+    pub self_before: f64,
+    pub self_after: f64,
+    pub self_delta: f64,
+    pub inclusive_before: f64,
+    pub inclusive_after: f64,
+    pub inclusive_delta: f64,
+    /// Own weight per system call of its side.
+    pub call_before: f64,
+    pub call_after: f64,
+    /// Whole weight, callees included, per system call of its side.
+    pub inclusive_call_before: f64,
+    pub inclusive_call_after: f64,
+    /// The call paths whose own weight changed most, kernel entry first.
+    pub paths: Vec<PathRow>,
+}
+
+/// One call path to a function, canonical names, kernel entry first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PathRow {
+    pub path: String,
+    pub before: f64,
+    pub after: f64,
+}
+
+impl FunctionRow {
+    /// Both names where they differ: `pipe_write / anon_pipe_write`; the one otherwise.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        let join = |names: &[String]| names.join("+");
+        match (self.before_names.is_empty(), self.after_names.is_empty()) {
+            (false, false) if self.before_names != self.after_names => {
+                format!("{} / {}", join(&self.before_names), join(&self.after_names))
+            }
+            (false, _) => join(&self.before_names),
+            (true, false) => join(&self.after_names),
+            (true, true) => self.name.clone(),
+        }
+    }
+}
+
+impl Comparison {
+    /// `instr/KiB` or `ns/KiB`.
+    #[must_use]
+    pub fn per_kib(&self) -> &'static str {
+        match self.method {
+            Method::Exact => "instr/KiB",
+            Method::Timed => "ns/KiB",
+        }
+    }
+
+    /// A step's two labels.
+    #[must_use]
+    pub fn step_labels(&self, step: &Step) -> (&str, &str) {
+        (&self.columns[step.from].label, &self.columns[step.to].label)
+    }
+
+    /// Whether no step of any section differs.
+    #[must_use]
+    pub fn no_difference(&self) -> bool {
+        self.sections.iter().flat_map(|section| &section.steps).all(|step| step.verdict.word == Word::Same)
+    }
+}

@@ -1,0 +1,125 @@
+//! Tables and paragraphs of plain text, for terminals and mails: fixed width, no colour, no markup.
+
+use crate::compare::text;
+use std::fmt::Write as _;
+
+/// A table whose first column is text and whose others are right-aligned.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    #[must_use]
+    pub fn new(header: Vec<String>) -> Self {
+        Self { rows: vec![header] }
+    }
+
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// Whether there is nothing but the header.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.len() < 2
+    }
+
+    /// The table in at most `width` columns, each line behind `indent` spaces: what is too long in the first column
+    /// is cut, and said to be by two dots.
+    #[must_use]
+    pub fn render(&self, width: usize, indent: usize) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns)
+            .map(|column| {
+                self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+            })
+            .collect();
+        let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
+        let first = widths.first().copied().unwrap_or(0).min(width.saturating_sub(indent + others).max(8));
+        let mut out = String::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            let mut line = " ".repeat(indent);
+            for (column, cell) in row.iter().enumerate() {
+                let cell = text::plain(cell);
+                let _ = if column == 0 {
+                    write!(line, "{:<first$}", text::cut(&cell, first))
+                } else {
+                    write!(line, "  {cell:>width$}", width = widths[column])
+                };
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+            if index == 0 {
+                let rule: usize = first + others;
+                let _ = writeln!(out, "{}{}", " ".repeat(indent), "-".repeat(rule));
+            }
+        }
+        out
+    }
+}
+
+/// `paragraph` in lines of at most `width`, the first behind `indent` spaces and `lead`, the others aligned with it.
+#[must_use]
+pub fn wrap(paragraph: &str, width: usize, indent: usize, lead: &str) -> String {
+    let hang = indent + lead.chars().count();
+    let room = width.saturating_sub(hang).max(16);
+    let mut lines: Vec<String> = vec![String::new()];
+    let mut used = 0;
+    for word in text::plain(paragraph).split_whitespace() {
+        let mut word = word;
+        let mut length = word.chars().count();
+        if used > 0 && used + 1 + length > room {
+            lines.push(String::new());
+            used = 0;
+        }
+        // A word longer than a line (a path, a command line) is broken, not left to overflow.
+        while length > room {
+            let cut = word.char_indices().nth(room).map_or(word.len(), |(at, _)| at);
+            if let Some(line) = lines.last_mut() {
+                line.push_str(&word[..cut]);
+            }
+            lines.push(String::new());
+            word = &word[cut..];
+            length = word.chars().count();
+            used = 0;
+        }
+        if let Some(line) = lines.last_mut() {
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+            used += length;
+        }
+    }
+    let mut out = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        let lead = if index == 0 { format!("{}{lead}", " ".repeat(indent)) } else { " ".repeat(hang) };
+        let _ = writeln!(out, "{}", format!("{lead}{line}").trim_end());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_keep_to_their_width() {
+        let mut table = Table::new(vec!["function".into(), "before".into(), "after".into()]);
+        table.row(vec!["a_function_with_quite_a_long_name_that_goes_on_and_on".into(), "1.00".into(), "2.00".into()]);
+        let text = table.render(40, 2);
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        assert!(text.contains(".."), "{text}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_line_is_longer_than_asked(text in "[ -~]{0,400}") {
+            for line in wrap(&text, 78, 2, "- ").lines() {
+                proptest::prop_assert!(line.chars().count() <= 78);
+            }
+        }
+    }
+}

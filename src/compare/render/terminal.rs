@@ -1,0 +1,198 @@
+//! The comparison on a terminal: the answer first, then who is to blame.
+
+use super::layout::{Table, wrap};
+use crate::compare::model::{Cell, Comparison, FunctionRow, Matched, Section, Step, Word};
+use crate::compare::text;
+use crate::profile::Side;
+use std::fmt::Write as _;
+
+/// How much of each step to print.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    pub width: usize,
+    pub roles: usize,
+    pub functions: usize,
+}
+
+/// The whole comparison as text.
+#[must_use]
+pub fn render(comparison: &Comparison, extent: Extent) -> String {
+    let mut out = String::new();
+    for line in summary_lines(comparison) {
+        out.push_str(&wrap(&line, extent.width, 0, ""));
+    }
+    for section in &comparison.sections {
+        let _ = writeln!(out, "\n== {} ==\n", text::plain(&section.mode));
+        out.push_str(&cells(comparison, section, extent.width));
+        for step in &section.steps {
+            out.push('\n');
+            out.push_str(&step_text(comparison, step, extent));
+        }
+    }
+    out.push('\n');
+    out.push_str(&environment(comparison, extent.width));
+    out
+}
+
+/// One line per step: the answer; then what could not be measured.
+#[must_use]
+pub fn summary_lines(comparison: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    for section in &comparison.sections {
+        for step in &section.steps {
+            let (from, to) = comparison.step_labels(step);
+            lines.push(format!("{}, {from} -> {to}: {}", section.mode, answer(comparison, step)));
+        }
+    }
+    for missing in &comparison.missing {
+        lines.push(format!("{}, {}: not measured: {}", missing.mode, missing.column, missing.reason));
+    }
+    lines
+}
+
+/// The verdict and the blame as a sentence.
+#[must_use]
+pub fn answer(comparison: &Comparison, step: &Step) -> String {
+    let verdict = &step.verdict;
+    let head = match verdict.word {
+        Word::More | Word::Fewer => format!("{} ({})", verdict.text, verdict.word.text()),
+        _ => verdict.text.clone(),
+    };
+    match &step.blame {
+        None => head,
+        Some(blame) => {
+            let mut functions: Vec<String> = Vec::new();
+            for (name, delta) in &blame.functions {
+                functions.push(format!("{name} {}", text::signed(*delta)));
+            }
+            let within = if functions.is_empty() { String::new() } else { format!(": {}", functions.join(", ")) };
+            let unit = comparison.per_kib();
+            format!("{head}; most of it in {} ({} {unit}{within})", blame.title, text::signed(blame.delta))
+        }
+    }
+}
+
+/// Each column's totals.
+#[must_use]
+pub fn cells(comparison: &Comparison, section: &Section, width: usize) -> String {
+    let mut table = Table::new(
+        std::iter::once(comparison.per_kib().to_owned())
+            .chain(comparison.columns.iter().map(|column| text::cut(&column.label, 24)))
+            .collect(),
+    );
+    let mut row = |name: &str, of: &dyn Fn(&Cell) -> String| {
+        let cells = section.cells.iter().map(|cell| cell.as_ref().map_or_else(|| "-".to_owned(), of));
+        table.row(std::iter::once(name.to_owned()).chain(cells).collect());
+    };
+    let timed = comparison.unit == "ns";
+    row(if timed { "elapsed, median" } else { "total" }, &|cell| text::value(cell.total));
+    if let (true, Some(_)) = (timed, section.cells.iter().flatten().find_map(|cell| cell.gib_s)) {
+        row("GiB/s, median", &|cell| cell.gib_s.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}")));
+        row("pairs (boots)", &|cell| {
+            format!("{} ({})", cell.pairs.iter().map(Vec::len).sum::<usize>(), cell.pairs.len())
+        });
+    }
+    row(if timed { "writer, CPU" } else { "writer" }, &|cell| text::value(cell.writer));
+    row(if timed { "reader, CPU" } else { "reader" }, &|cell| text::value(cell.reader));
+    row(if timed { "per writer call, ns" } else { "per writer call" }, &|cell| text::value(cell.per_call));
+    row("calls of writer", &|cell| cell.writer_calls.to_string());
+    row("calls of reader", &|cell| cell.reader_calls.to_string());
+    row("sleeps", &|cell| cell.voluntary_switches.to_string());
+    row("preemptions", &|cell| cell.involuntary_switches.to_string());
+    table.render(width, 2)
+}
+
+/// One step: verdict, roles, functions.
+#[must_use]
+pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String {
+    let (from, to) = comparison.step_labels(step);
+    let mut out =
+        wrap(&answer(comparison, step), extent.width, 0, &format!("{} -> {}: ", text::plain(from), text::plain(to)));
+    if step.verdict.noise_floor.is_some() {
+        out.push_str(&wrap(&format!("noise floor from {}", step.verdict.noise_from), extent.width, 2, ""));
+    }
+    let changed: Vec<_> = step.roles.iter().filter(|row| row.delta != 0.0).take(extent.roles).collect();
+    if !changed.is_empty() {
+        let header = ["role", "before", "after", "delta", "change"];
+        let mut table = Table::new(header.map(str::to_owned).to_vec());
+        for row in changed {
+            let doubt = if row.certain { "" } else { " ?" };
+            table.row(vec![
+                format!("{}{doubt}", row.title),
+                text::value(row.before),
+                text::value(row.after),
+                text::signed(row.delta),
+                text::change(row.before, row.after),
+            ]);
+        }
+        out.push('\n');
+        out.push_str(&table.render(extent.width, 2));
+        if step.roles.iter().any(|row| row.delta != 0.0 && !row.certain) {
+            out.push_str(&wrap("?: within the intervals of the sampled shares", extent.width, 2, ""));
+        }
+    }
+    let functions: Vec<&FunctionRow> =
+        step.functions.iter().filter(|row| row.self_delta != 0.0).take(extent.functions).collect();
+    if !functions.is_empty() {
+        let header = ["function, callees apart", "before", "after", "delta", "with callees"];
+        let mut table = Table::new(header.map(str::to_owned).to_vec());
+        for row in &functions {
+            table.row(vec![
+                function_name(row),
+                text::value(row.self_before),
+                text::value(row.self_after),
+                text::signed(row.self_delta),
+                text::signed(row.inclusive_delta),
+            ]);
+        }
+        out.push('\n');
+        out.push_str(&table.render(extent.width, 2));
+        let shown = functions.len();
+        let more = step.functions.iter().filter(|row| row.self_delta != 0.0).count() - shown + step.functions_left_out;
+        if more > 0 {
+            let rest: f64 =
+                step.functions.iter().filter(|row| row.self_delta != 0.0).skip(shown).map(|row| row.self_delta).sum();
+            let line = format!("and {more} other functions, {} in all", text::signed(rest + step.left_out_delta));
+            out.push_str(&wrap(&line, extent.width, 2, ""));
+        }
+    }
+    out
+}
+
+/// `W` or `R` for whose it is, the name on both sides, and what is odd about it.
+#[must_use]
+pub fn function_name(row: &FunctionRow) -> String {
+    let side = match row.side {
+        Side::Writer => "W",
+        Side::Reader => "R",
+        Side::Other => "-",
+    };
+    let mark = match row.matched {
+        Matched::Path => " (by path)",
+        Matched::Moved => " (other caller)",
+        Matched::OnlyBefore | Matched::OnlyAfter | Matched::Name | Matched::Rename => "",
+    };
+    format!("{side} {}{mark}", row.shown())
+}
+
+/// What differs between the columns, what does not, and every caveat.
+#[must_use]
+pub fn environment(comparison: &Comparison, width: usize) -> String {
+    let mut out = String::from("What differs\n");
+    for difference in &comparison.differences {
+        let why = if difference.matters.is_empty() { String::new() } else { format!(" ({})", difference.matters) };
+        out.push_str(&wrap(&format!("{}{why}", difference.what), width, 2, ""));
+        for (column, value) in comparison.columns.iter().zip(&difference.values) {
+            out.push_str(&wrap(value, width, 4, &format!("{}: ", text::plain(&column.label))));
+        }
+    }
+    if comparison.differences.is_empty() {
+        out.push_str("  nothing: the columns were measured under the same settings\n");
+    }
+    out.push_str("\nCaveats\n");
+    for caveat in &comparison.caveats {
+        let whose = if caveat.columns.is_empty() { String::new() } else { format!("{}: ", caveat.columns.join(", ")) };
+        out.push_str(&wrap(&format!("{whose}{}", caveat.text), width, 2, "- "));
+    }
+    out
+}

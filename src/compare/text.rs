@@ -1,0 +1,80 @@
+//! Numbers as every output writes them.
+
+/// A value per KiB or per call: `631.41`, `12,345`, `0.037`.
+#[must_use]
+pub fn value(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        "0".to_owned()
+    } else if size >= 10_000.0 {
+        thousands(value)
+    } else if size >= 0.095 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.4}")
+    }
+}
+
+/// A change: as [`value`], always with its sign; no sign for zero.
+#[must_use]
+pub fn signed(change: f64) -> String {
+    if change > 0.0 { format!("+{}", value(change)) } else { value(change) }
+}
+
+/// A ratio as a change in per cent: `+3.1 %`.
+#[must_use]
+pub fn percent(ratio: f64) -> String {
+    if !ratio.is_finite() {
+        return "new".to_owned();
+    }
+    let change = (ratio - 1.0) * 100.0;
+    if change == 0.0 {
+        "0 %".to_owned()
+    } else if change.abs() < 0.05 {
+        format!("{change:+.4} %")
+    } else {
+        format!("{change:+.1} %")
+    }
+}
+
+/// What `after` is of `before`, as a change in per cent; `new` and `gone` where a side has none.
+#[must_use]
+pub fn change(before: f64, after: f64) -> String {
+    if before == after {
+        "0 %".to_owned()
+    } else if before == 0.0 {
+        "new".to_owned()
+    } else if after == 0.0 {
+        "gone".to_owned()
+    } else {
+        percent(after / before)
+    }
+}
+
+fn thousands(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 { format!("-{text}") } else { text }
+}
+
+/// Text of others (process names, kernel strings) made safe for a terminal and a mail: no control characters.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// `text`, cut to `width` characters with `..` at the end where it is longer.
+#[must_use]
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(width.saturating_sub(2)).collect();
+    format!("{kept}..")
+}

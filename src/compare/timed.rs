@@ -1,0 +1,299 @@
+//! Verdicts where time was measured: fresh pairs, several boots, a noise floor, and words that own up to chance.
+
+use super::model::{Verdict, Word};
+use crate::util::stats;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom as _;
+use rand::{Rng as _, SeedableRng as _};
+
+/// Smaller changes are called `same`, however certain they are.
+pub const MINIMUM_EFFECT: f64 = 0.02;
+/// Fresh pairs that a column needs before a verdict is given.
+pub const MINIMUM_PAIRS: usize = 10;
+/// Boots that a kernel needs: where code and data land in memory differs from boot to boot.
+pub const MINIMUM_BOOTS: usize = 3;
+/// Level of significance after Holm's correction.
+const ALPHA: f64 = 0.05;
+const RESAMPLES: usize = 4_000;
+/// More pairs than this are not predicted.
+const MOST_MORE: f64 = 100_000.0;
+
+/// One column's times, ns per KiB of each fresh pair, by boot.
+pub type Boots = Vec<Vec<f64>>;
+
+/// What decides about two columns, before the correction for the number of verdicts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evidence {
+    pub before: f64,
+    pub after: f64,
+    pub ratio: f64,
+    pub ci95: [f64; 2],
+    pub p: f64,
+    pub pairs: [usize; 2],
+    pub boots: [usize; 2],
+    pub noise: Noise,
+    /// Whether each column has to have [`MINIMUM_BOOTS`]: not where all ran in one boot, interleaved.
+    pub boots_matter: bool,
+}
+
+/// How far a ratio of medians strays where nothing differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Noise {
+    /// As a part of 1.
+    pub floor: f64,
+    pub from: String,
+}
+
+/// Gather the evidence. `None` where a column has no pair.
+#[must_use]
+pub fn evidence(before: &Boots, after: &Boots, noise: Noise, boots_matter: bool, seed: u64) -> Option<Evidence> {
+    let (a, b): (Vec<f64>, Vec<f64>) = (before.concat(), after.concat());
+    let (old, new) = (stats::median(&a)?, stats::median(&b)?);
+    let p = stats::mann_whitney(&a, &b)?;
+    if old <= 0.0 {
+        return None;
+    }
+    Some(Evidence {
+        before: old,
+        after: new,
+        ratio: new / old,
+        ci95: ratio_ci95(before, after, seed)?,
+        p,
+        pairs: [a.len(), b.len()],
+        boots: [before.len(), after.len()],
+        noise,
+        boots_matter,
+    })
+}
+
+/// 95 % percentile bootstrap of the ratio of medians, resampling boots first and pairs within them: pairs of one boot
+/// are alike, so boots are what was sampled (Davison and Hinkley, Bootstrap Methods and their Application, 3.8).
+fn ratio_ci95(before: &Boots, after: &Boots, seed: u64) -> Option<[f64; 2]> {
+    if before.len() == 1 && after.len() == 1 {
+        return stats::ratio_of_medians(&after[0], &before[0], seed).map(|ratio| ratio.ci95);
+    }
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut resample = |boots: &Boots| -> Option<f64> {
+        let mut values = Vec::new();
+        for _ in 0..boots.len() {
+            let boot = boots.get(random.random_range(0..boots.len()))?;
+            for _ in 0..boot.len() {
+                values.extend(boot.get(random.random_range(0..boot.len())));
+            }
+        }
+        stats::median(&values)
+    };
+    let mut ratios = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        let (old, new) = (resample(before)?, resample(after)?);
+        ratios.push(new / old);
+    }
+    ratios.sort_by(f64::total_cmp);
+    Some([*ratios.get(RESAMPLES / 40)?, *ratios.get(RESAMPLES - 1 - RESAMPLES / 40)?])
+}
+
+/// The noise floor from a control: the same column measured a second time, interleaved with the rest.
+#[must_use]
+pub fn noise_of_control(baseline: &Boots, control: &Boots, seed: u64) -> Option<Noise> {
+    let (a, b) = (stats::median(&baseline.concat())?, stats::median(&control.concat())?);
+    let within = noise_within(baseline, seed)?;
+    Some(Noise {
+        floor: (b / a - 1.0).abs().max(within.floor),
+        from: format!("A/A control: {} further pairs of the first column, interleaved", control.concat().len()),
+    })
+}
+
+/// The noise floor from one column alone: its pairs split in halves at random (95th percentile of the ratios' distance
+/// from 1), and its boots set against each other.
+#[must_use]
+pub fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
+    let mut pairs = baseline.concat();
+    if pairs.len() < 4 {
+        return None;
+    }
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut strays: Vec<f64> = Vec::new();
+    for _ in 0..400 {
+        pairs.shuffle(&mut random);
+        let (one, other) = pairs.split_at(pairs.len() / 2);
+        strays.push((stats::median(one)? / stats::median(other)? - 1.0).abs());
+    }
+    strays.sort_by(f64::total_cmp);
+    // Halves are noisier than wholes by the square root of two.
+    let halves = strays[strays.len() * 95 / 100] / std::f64::consts::SQRT_2;
+    let medians: Vec<f64> = baseline.iter().filter_map(|boot| stats::median(boot)).collect();
+    let mut boots: f64 = 0.0;
+    for (index, one) in medians.iter().enumerate() {
+        for other in &medians[index + 1..] {
+            boots = boots.max((one / other - 1.0).abs());
+        }
+    }
+    // The median over b boots strays less than one boot's by about the square root of b.
+    let boots = boots / measure_f64(medians.len().max(1)).sqrt();
+    let from = match medians.len() {
+        0 | 1 => "A/A: the first column's pairs in random halves".to_owned(),
+        n => format!("A/A: the first column's pairs in random halves, and its {n} boots against each other"),
+    };
+    Some(Noise { floor: halves.max(boots), from })
+}
+
+fn measure_f64(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Turn evidence into verdicts, with Holm's correction over all of them.
+#[must_use]
+pub fn verdicts(evidence: &[Evidence]) -> Vec<Verdict> {
+    let corrected = stats::holm(&evidence.iter().map(|e| e.p).collect::<Vec<_>>());
+    evidence.iter().zip(corrected).map(|(evidence, p_holm)| verdict(evidence, p_holm)).collect()
+}
+
+fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
+    let effect = (e.ratio - 1.0).abs();
+    let few_pairs = e.pairs.iter().any(|n| *n < MINIMUM_PAIRS);
+    let few_boots = e.boots_matter && e.boots.iter().any(|n| *n < MINIMUM_BOOTS);
+    let excludes_one = e.ci95[0] > 1.0 || e.ci95[1] < 1.0;
+    let significant = p_holm < ALPHA && excludes_one && effect > e.noise.floor;
+    let within = e.ci95[0] > 1.0 - MINIMUM_EFFECT && e.ci95[1] < 1.0 + MINIMUM_EFFECT;
+    let word = if few_pairs || few_boots {
+        Word::Inconclusive
+    } else if significant && effect >= MINIMUM_EFFECT {
+        if e.ratio > 1.0 { Word::Slower } else { Word::Faster }
+    } else if within {
+        Word::Same
+    } else {
+        Word::Inconclusive
+    };
+    let more_runs = (word == Word::Inconclusive).then(|| more_runs(e, effect));
+    let interval = format!(
+        "ratio {:.3}, 95 % CI {:.3} to {:.3}; p {}; noise floor {:.1} %",
+        e.ratio,
+        e.ci95[0],
+        e.ci95[1],
+        if p_holm < 0.001 { "< 0.001".to_owned() } else { format!("= {p_holm:.3}") },
+        e.noise.floor * 100.0
+    );
+    let text = match word {
+        Word::Faster | Word::Slower => format!("{} by {:.1} % ({interval})", word.text(), effect * 100.0),
+        Word::Same => format!("same within {:.0} % ({interval})", MINIMUM_EFFECT * 100.0),
+        _ => format!("inconclusive: {} ({interval})", what_is_missing(e, few_boots, more_runs.unwrap_or(0))),
+    };
+    Verdict {
+        word,
+        before: e.before,
+        after: e.after,
+        delta: e.after - e.before,
+        ratio: e.ratio,
+        ci95: Some(e.ci95),
+        p: Some(e.p),
+        p_holm: Some(p_holm),
+        noise_floor: Some(e.noise.floor),
+        noise_from: e.noise.from.clone(),
+        pairs: e.pairs,
+        boots: e.boots,
+        more_runs,
+        text,
+    }
+}
+
+fn what_is_missing(e: &Evidence, few_boots: bool, more: usize) -> String {
+    let boots = e.boots.iter().min().copied().unwrap_or(0);
+    if few_boots {
+        return format!(
+            "needs {} more boots per kernel, and about {more} more runs",
+            MINIMUM_BOOTS.saturating_sub(boots)
+        );
+    }
+    format!("needs about {more} more runs")
+}
+
+/// Further pairs per column: the interval narrows with the square root of their number, until it either leaves out 1
+/// or fits into the minimum effect.
+fn more_runs(e: &Evidence, effect: f64) -> usize {
+    let have = e.pairs.iter().min().copied().unwrap_or(0);
+    let half = (e.ci95[1] - e.ci95[0]) / 2.0;
+    let target = if effect >= MINIMUM_EFFECT { effect } else { MINIMUM_EFFECT - effect }.max(0.002);
+    let wanted = measure_f64(have) * (half / target).powi(2) * 1.2;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small positive range")]
+    let wanted = wanted.clamp(0.0, MOST_MORE).ceil() as usize;
+    wanted.max(MINIMUM_PAIRS).saturating_sub(have).max(MINIMUM_PAIRS.saturating_sub(have)).max(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times with 1 % of noise between pairs and half a per cent between boots.
+    fn boots(random: &mut SmallRng, centre: f64, boots: usize, pairs: usize) -> Boots {
+        let mut normal = |spread: f64| -> f64 {
+            let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum();
+            (sum - 6.0) * spread
+        };
+        (0..boots)
+            .map(|_| {
+                let boot = centre * (1.0 + normal(0.005));
+                (0..pairs).map(|_| boot * (1.0 + normal(0.01))).collect()
+            })
+            .collect()
+    }
+
+    fn judge(before: &Boots, after: &Boots, seed: u64) -> Verdict {
+        let noise = noise_within(before, seed).unwrap();
+        verdicts(&[evidence(before, after, noise, true, seed).unwrap()]).remove(0)
+    }
+
+    #[test]
+    fn the_same_kernel_twice_is_never_called_different() {
+        for trial in 0..20 {
+            let mut random = SmallRng::seed_from_u64(trial);
+            let (a, b) = (boots(&mut random, 100.0, 3, 12), boots(&mut random, 100.0, 3, 12));
+            let verdict = judge(&a, &b, trial);
+            assert!(!matches!(verdict.word, Word::Faster | Word::Slower), "trial {trial}: {}", verdict.text);
+        }
+    }
+
+    #[test]
+    fn five_per_cent_are_found_and_have_the_right_sign() {
+        for trial in 0..20 {
+            let mut random = SmallRng::seed_from_u64(1000 + trial);
+            let (a, b) = (boots(&mut random, 100.0, 3, 12), boots(&mut random, 105.0, 3, 12));
+            assert_eq!(judge(&a, &b, trial).word, Word::Slower, "trial {trial}: {}", judge(&a, &b, trial).text);
+            assert_eq!(judge(&b, &a, trial).word, Word::Faster);
+        }
+    }
+
+    #[test]
+    fn few_pairs_or_boots_are_inconclusive_and_say_what_is_missing() {
+        let mut random = SmallRng::seed_from_u64(3);
+        let (a, b) = (boots(&mut random, 100.0, 3, 3), boots(&mut random, 150.0, 3, 3));
+        let verdict = judge(&a, &b, 1);
+        assert_eq!(verdict.word, Word::Inconclusive);
+        assert!(verdict.more_runs.is_some_and(|n| n >= 1));
+        let (a, b) = (boots(&mut random, 100.0, 1, 30), boots(&mut random, 150.0, 1, 30));
+        let verdict = judge(&a, &b, 1);
+        assert_eq!(verdict.word, Word::Inconclusive);
+        assert!(verdict.text.contains("2 more boots"), "{}", verdict.text);
+    }
+
+    #[test]
+    fn a_certain_change_under_the_minimum_effect_is_the_same() {
+        let mut random = SmallRng::seed_from_u64(4);
+        let narrow = |random: &mut SmallRng, centre: f64| -> Boots {
+            (0..3).map(|_| (0..100).map(|_| centre * (1.0 + random.random::<f64>() / 1000.0)).collect()).collect()
+        };
+        let (a, b) = (narrow(&mut random, 100.0), narrow(&mut random, 101.0));
+        let verdict = judge(&a, &b, 5);
+        assert!(verdict.p_holm.is_some_and(|p| p < 0.001));
+        assert_eq!(verdict.word, Word::Same);
+    }
+
+    #[test]
+    fn holm_makes_many_verdicts_stricter() {
+        let mut random = SmallRng::seed_from_u64(6);
+        let (a, b) = (boots(&mut random, 100.0, 3, 10), boots(&mut random, 103.0, 3, 10));
+        let one = evidence(&a, &b, noise_within(&a, 1).unwrap(), true, 1).unwrap();
+        let alone = verdicts(std::slice::from_ref(&one)).remove(0);
+        let among = verdicts(&vec![one; 50]).remove(0);
+        assert!(among.p_holm > alone.p_holm);
+    }
+}
