@@ -1,5 +1,8 @@
 //! The command line: one file per subcommand, each a clap struct and its `run`.
 
+mod flamegraph;
+mod schema;
+
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -15,6 +18,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     // registration: one line per subcommand
+    Flamegraph(flamegraph::Args),
+    Schema(schema::Args),
     #[command(hide = true, name = "__nothing")]
     Nothing,
 }
@@ -22,6 +27,8 @@ enum Command {
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Flamegraph(args) => args.run(),
+            Self::Schema(args) => args.run(),
             Self::Nothing => Ok(ExitCode::SUCCESS),
         }
     }

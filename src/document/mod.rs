@@ -243,3 +243,16 @@ pub struct Outcome {
     pub document: Document,
     pub profiles: Vec<Profile>,
 }
+
+/// The JSON Schema of [`Document`], as text: docs/run.schema.json.
+///
+/// # Errors
+/// Never, as long as the schema has a form in JSON.
+pub fn json_schema() -> anyhow::Result<String> {
+    let mut schema = schemars::schema_for!(Document);
+    schema.insert("title".to_owned(), "pipeprof run.json".into());
+    schema.insert("$id".to_owned(), SCHEMA.into());
+    let mut text = serde_json::to_string_pretty(&schema)?;
+    text.push('\n');
+    Ok(text)
+}

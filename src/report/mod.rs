@@ -1,1 +1,4 @@
 //! Outcomes made readable: terminal table, files, flame graphs (the only place that calls inferno).
+
+pub mod files;
+pub mod flamegraph;

@@ -1,0 +1,234 @@
+//! `pipeprof flamegraph`: draw a stored run or any folded file.
+
+use crate::document::Document;
+use crate::profile::{Folded, RoleShare, Side, Unit};
+use crate::report::files;
+use crate::report::flamegraph::{self, Difference, Options, Shown};
+use crate::util::atomic_file;
+use anyhow::{Context as _, Result, bail};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Draw a flame graph of a stored run, or of any folded file.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A folder that `pipeprof run` wrote, or a file of folded stacks
+    #[arg(value_name = "DIR|FOLDED")]
+    input: PathBuf,
+    /// Whose stacks of a run to draw
+    #[arg(long, value_enum, default_value = "both")]
+    side: Whose,
+    /// Merge stacks from their leaves: who calls the hot functions
+    #[arg(long)]
+    reverse: bool,
+    /// Grow downwards
+    #[arg(long)]
+    icicle: bool,
+    /// Draw what changes from DIR|FOLDED to this one: two pictures, one as wide as each, as what vanished has no width
+    /// in the other
+    #[arg(long, value_name = "OTHER")]
+    diff: Option<PathBuf>,
+    /// Where to; `-` for standard output. Default: beside the input, named after it
+    #[arg(short, long, value_name = "FILE.svg")]
+    output: Option<PathBuf>,
+    /// The title; the run's command, or the file's name, if not given
+    #[arg(long)]
+    title: Option<String>,
+    /// What the weights of a folded file count
+    #[arg(long, value_enum, default_value = "samples")]
+    unit: UnitName,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Whose {
+    Writer,
+    Reader,
+    Other,
+    Both,
+}
+
+impl Whose {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Writer => "writer",
+            Self::Reader => "reader",
+            Self::Other => "other",
+            Self::Both => "both",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum UnitName {
+    Samples,
+    Instructions,
+    #[value(name = "ns")]
+    Nanoseconds,
+}
+
+/// One input, understood.
+struct Source {
+    stacks: Folded,
+    unit: Unit,
+    title: String,
+    subtitle: String,
+    /// What one weight is per KiB moved, where the run says it.
+    per_kib: Option<f64>,
+}
+
+impl Args {
+    /// Draw.
+    ///
+    /// # Errors
+    /// An input that cannot be read, nothing to draw, an output that cannot be written.
+    pub fn run(&self) -> Result<ExitCode> {
+        let source = self.read(&self.input)?;
+        let mut options = Options::new(
+            self.title.clone().unwrap_or_else(|| source.title.clone()),
+            source.subtitle.clone(),
+            source.unit,
+        );
+        options.reverse = self.reverse;
+        options.icicle = self.icicle;
+        let Some(other) = &self.diff else {
+            let svg = flamegraph::render(&source.stacks, &options).with_context(|| self.input.display().to_string())?;
+            return self.put(&self.output_path(""), &svg);
+        };
+        let after = self.read(other)?;
+        if after.unit != source.unit {
+            bail!(
+                "{} counts {} and {} counts {}: only like can be compared",
+                self.input.display(),
+                flamegraph::unit_name(source.unit),
+                other.display(),
+                flamegraph::unit_name(after.unit)
+            );
+        }
+        if self.title.is_none() {
+            options.title = format!("{} -> {}", source.title, after.title);
+        }
+        let unit = format!("{} per KiB", flamegraph::unit_name(source.unit));
+        let difference = match (source.per_kib, after.per_kib) {
+            (Some(before_scale), Some(after_scale)) => Difference {
+                before: &source.stacks,
+                after: &after.stacks,
+                before_scale,
+                after_scale,
+                unit: if source.unit == Unit::Samples { "ns per KiB" } else { &unit },
+            },
+            _ => Difference::of_shares(&source.stacks, &after.stacks),
+        };
+        for (shown, input, suffix) in [(Shown::After, other, ""), (Shown::Before, &self.input, "-before")] {
+            options.subtitle = if shown == Shown::After { after.subtitle.clone() } else { source.subtitle.clone() };
+            let svg =
+                flamegraph::render_diff(&difference, shown, &options).with_context(|| input.display().to_string())?;
+            self.put(&self.output_path(suffix), &svg)?;
+            if self.to_stdout() {
+                break;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn read(&self, path: &Path) -> Result<Source> {
+        let run = path.is_dir() || path.extension().is_some_and(|extension| extension == "json");
+        if !run {
+            let stacks = files::load_folded(path)?;
+            let unit = match self.unit {
+                UnitName::Samples => Unit::Samples,
+                UnitName::Instructions => Unit::Instructions,
+                UnitName::Nanoseconds => Unit::Nanoseconds,
+            };
+            let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let subtitle = format!("{} {}", flamegraph::grouped(stacks.total()), flamegraph::unit_name(unit));
+            return Ok(Source { stacks, unit, title, subtitle, per_kib: None });
+        }
+        let outcome = files::load(path)?;
+        let document = &outcome.document;
+        let of = |side: Side| {
+            outcome
+                .profiles
+                .iter()
+                .find(|profile| profile.collector == document.attribution.collector && profile.side == side)
+        };
+        let sides: &[Side] = match self.side {
+            Whose::Writer => &[Side::Writer],
+            Whose::Reader => &[Side::Reader],
+            Whose::Other => &[Side::Other],
+            Whose::Both => &[Side::Writer, Side::Reader],
+        };
+        let found: Vec<_> = sides.iter().filter_map(|side| of(*side)).collect();
+        let Some(first) = found.first() else {
+            bail!(
+                "{} holds no stacks of the {}: choose another --side, or run with a collector",
+                path.display(),
+                self.side.name()
+            );
+        };
+        let stacks = match &found[..] {
+            [one] => one.stacks.clone(),
+            all => flamegraph::both(all.iter().map(|profile| (profile.side.name(), &profile.stacks))),
+        };
+        let whose = if self.side == Whose::Both { "writer and reader" } else { self.side.name() };
+        Ok(Source {
+            unit: first.unit,
+            title: document.command.clone(),
+            subtitle: files::subtitle(document, whose, first.unit, stacks.total()),
+            per_kib: per_kib(document, first.side),
+            stacks,
+        })
+    }
+
+    fn to_stdout(&self) -> bool {
+        self.output.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Where the picture goes: as asked for, or beside the input.
+    fn output_path(&self, suffix: &str) -> PathBuf {
+        if let Some(output) = &self.output {
+            if suffix.is_empty() {
+                return output.clone();
+            }
+            let stem = output.file_stem().unwrap_or_default().to_string_lossy();
+            return output.with_file_name(format!("{stem}{suffix}.svg"));
+        }
+        let folder = if self.input.is_dir() { self.input.clone() } else { self.input.with_file_name("") };
+        let stem = if self.input.is_dir() || self.input.extension().is_some_and(|extension| extension == "json") {
+            self.side.name().to_owned()
+        } else {
+            self.input.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        };
+        let mut name = stem;
+        for (is, what) in [(self.diff.is_some(), "-diff"), (self.reverse, "-reverse"), (self.icicle, "-icicle")] {
+            if is {
+                name.push_str(what);
+            }
+        }
+        folder.join(format!("{name}{suffix}.svg"))
+    }
+
+    fn put(&self, path: &Path, svg: &str) -> Result<ExitCode> {
+        if self.to_stdout() {
+            std::io::stdout().write_all(svg.as_bytes()).context("cannot write to standard output")?;
+        } else {
+            atomic_file::write(path, svg.as_bytes())?;
+            println!("{}", path.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What one weight of the attributed profile is per KiB moved: instructions themselves, samples as nanoseconds.
+fn per_kib(document: &Document, side: Side) -> Option<f64> {
+    let shares = match side {
+        Side::Writer => &document.attribution.writer,
+        Side::Reader => &document.attribution.reader,
+        Side::Other => &document.attribution.other,
+    };
+    let scale = |share: &RoleShare| {
+        let amount = share.instructions_per_kib.or(share.ns_per_kib)?;
+        (share.weight > 0).then(|| amount / share.weight as f64)
+    };
+    shares.iter().find_map(scale)
+}

@@ -1,0 +1,338 @@
+//! The folder that a run leaves: `run.json`, folded stacks, flame graphs; and reading it back.
+
+use super::flamegraph::{self, Options};
+use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
+use crate::profile::{Folded, Profile, Side, Unit};
+use anyhow::{Context as _, Result, anyhow, bail};
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// The document's name in its folder.
+pub const DOCUMENT: &str = "run.json";
+
+/// The folder that default ones are made in.
+const RUNS: &str = "runs";
+
+/// Larger files are no documents or profiles of ours: they are refused before memory runs out.
+const LARGEST: u64 = 1 << 30;
+
+const SIDES: [Side; 3] = [Side::Writer, Side::Reader, Side::Other];
+
+/// A folder to be: made aside before anything is measured, so that a place that cannot be written is known early, and
+/// put where it was asked for in one step once all files are in it. Dropped before, it leaves nothing.
+#[derive(Debug)]
+pub struct Folder {
+    aside: tempfile::TempDir,
+    target: PathBuf,
+    /// Whether another name may be taken when `target` is there meanwhile.
+    fresh: bool,
+}
+
+/// What was written where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub folder: PathBuf,
+    /// Names in the folder.
+    pub files: Vec<String>,
+}
+
+impl Folder {
+    /// Prepare the folder `requested` with `-o`, or else a fresh one below `runs` named after the time `started` (RFC
+    /// 3339) and the mode.
+    ///
+    /// # Errors
+    /// When the folder exists and is not empty, or cannot be made.
+    pub fn prepare(requested: Option<&Path>, started: &str, mode: &str) -> Result<Self> {
+        let target = match requested {
+            Some(folder) => {
+                refuse_used(folder)?;
+                folder.to_owned()
+            }
+            None => unused(&Path::new(RUNS).join(default_name(started, mode))),
+        };
+        let parent = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let attempt = || -> std::io::Result<tempfile::TempDir> {
+            std::fs::create_dir_all(&parent)?;
+            let aside = tempfile::Builder::new().prefix(".pipeprof-").tempdir_in(&parent)?;
+            std::fs::set_permissions(aside.path(), std::fs::Permissions::from_mode(0o755))?;
+            Ok(aside)
+        };
+        let aside = attempt()
+            .with_context(|| format!("cannot make the folder {}: choose another with -o", target.display()))?;
+        Ok(Self { aside, target, fresh: requested.is_none() })
+    }
+
+    /// Where the folder will be.
+    #[must_use]
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Write everything of `outcome` and put the folder in its place. Sets the document's `files`.
+    ///
+    /// # Errors
+    /// A full disk and the like; then nothing is left at the target.
+    pub fn write(self, outcome: &mut Outcome) -> Result<Written> {
+        let mut files = Vec::new();
+        for (name, bytes) in contents(outcome)? {
+            self.put(&name, &bytes)?;
+            files.push(name);
+        }
+        outcome.document.files.clone_from(&files);
+        self.put(DOCUMENT, to_json(&outcome.document)?.as_bytes())?;
+        files.push(DOCUMENT.to_owned());
+        let folder = self.settle()?;
+        Ok(Written { folder, files })
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        std::fs::write(self.aside.path().join(name), bytes).with_context(|| {
+            format!("cannot write {}: choose another folder with -o, or make room", self.target.join(name).display())
+        })
+    }
+
+    fn settle(self) -> Result<PathBuf> {
+        let mut target = self.target.clone();
+        loop {
+            // Replaces a folder that is empty, and no other.
+            match std::fs::rename(self.aside.path(), &target) {
+                Ok(()) => return Ok(target),
+                Err(_) if self.fresh && target.exists() => target = unused(&target),
+                Err(error) => {
+                    refuse_used(&target)?;
+                    return Err(error).with_context(|| {
+                        format!("cannot make the folder {}: choose another with -o", target.display())
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn refuse_used(folder: &Path) -> Result<()> {
+    let advice = "choose another with -o, or remove it";
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => bail!("the output folder {} exists and is not empty: {advice}", folder.display()),
+            None => Ok(()),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(_) if folder.exists() && !folder.is_dir() => {
+            bail!("the output folder {} is a file: {advice}", folder.display())
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot look into the folder {}", folder.display())),
+    }
+}
+
+/// `2026-11-20T10-15-00-write`: sorts by time, and is a plain file name everywhere.
+fn default_name(started: &str, mode: &str) -> String {
+    let time = started.split(['Z', '.', '+']).next().unwrap_or(started);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
+    format!("{time}-{mode}").chars().map(plain).collect()
+}
+
+/// `folder`, or with the first number behind that makes it one that is not there.
+fn unused(folder: &Path) -> PathBuf {
+    let mut candidate = folder.to_owned();
+    let mut number = 2;
+    while candidate.exists() {
+        let mut name = folder.as_os_str().to_owned();
+        name.push(format!("-{number}"));
+        candidate = PathBuf::from(name);
+        number += 1;
+    }
+    candidate
+}
+
+/// The document as text.
+///
+/// # Errors
+/// When a number in it has no form in JSON.
+pub fn to_json(document: &Document) -> Result<String> {
+    let mut text = serde_json::to_string_pretty(document).context("cannot write the document as JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// All files but the document, by name.
+fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = Vec::new();
+    let mut collectors: Vec<&str> = outcome.profiles.iter().map(|profile| profile.collector.as_str()).collect();
+    collectors.dedup();
+    for collector in collectors {
+        let of_collector: Vec<&Profile> = outcome
+            .profiles
+            .iter()
+            .filter(|profile| profile.collector == collector && !profile.stacks.is_empty())
+            .collect();
+        for profile in &of_collector {
+            let stem = stem(&outcome.document, collector, profile.side);
+            let options = Options::new(
+                outcome.document.command.clone(),
+                subtitle(&outcome.document, profile.side.name(), profile.unit, profile.stacks.total()),
+                profile.unit,
+            );
+            files.push((format!("{stem}.folded"), profile.stacks.to_text().into_bytes()));
+            files.push((format!("{stem}.svg"), flamegraph::render(&profile.stacks, &options)?.into_bytes()));
+        }
+        let sides = |profile: &&&Profile| profile.side != Side::Other;
+        let both: Vec<&Profile> = of_collector.iter().filter(sides).copied().collect();
+        if let [one, _] = both[..] {
+            let stacks = flamegraph::both(both.iter().map(|profile| (profile.side.name(), &profile.stacks)));
+            let subtitle = subtitle(&outcome.document, "writer and reader", one.unit, stacks.total());
+            let options = Options::new(outcome.document.command.clone(), subtitle, one.unit);
+            let prefix = prefix(&outcome.document, collector);
+            files.push((format!("{prefix}both.svg"), flamegraph::render(&stacks, &options)?.into_bytes()));
+        }
+    }
+    Ok(files)
+}
+
+/// A profile's file name without ending: the attributed collector's are plain `writer`, `reader`, `other`.
+fn stem(document: &Document, collector: &str, side: Side) -> String {
+    format!("{}{}", prefix(document, collector), side.name())
+}
+
+fn prefix(document: &Document, collector: &str) -> String {
+    if collector == document.attribution.collector { String::new() } else { format!("{collector}-") }
+}
+
+/// The line below a flame graph's title: whose profile, which kernel, how much of what, what executed it.
+#[must_use]
+pub fn subtitle(document: &Document, whose: &str, unit: Unit, total: u64) -> String {
+    let on = match document.executed_on {
+        ExecutedOn::Hardware => "on hardware",
+        ExecutedOn::Kvm => "in a KVM guest",
+        ExecutedOn::Tcg => "emulated (TCG)",
+    };
+    format!(
+        "{whose} · mode {} · Linux {} · {} {} · {on}",
+        document.mode,
+        document.kernel.release,
+        flamegraph::grouped(total),
+        flamegraph::unit_name(unit)
+    )
+}
+
+/// Read the document at `path`: a `run.json`, or a folder that holds one.
+///
+/// # Errors
+/// No such file, a file that ends too early or is no document, a document of another schema.
+pub fn load_document(path: &Path) -> Result<Document> {
+    let file = document_path(path);
+    parse_document(&read(&file)?).with_context(|| format!("cannot use {}", file.display()))
+}
+
+/// Read a run: the document at `path` (a `run.json`, or a folder that holds one) and the folded stacks beside it.
+///
+/// # Errors
+/// As [`load_document`]; a folded file that the document lists and that is not there or cannot be read.
+pub fn load(path: &Path) -> Result<Outcome> {
+    let document = load_document(path)?;
+    let file = document_path(path);
+    let folder = file.parent().unwrap_or(Path::new("."));
+    let mut profiles = Vec::new();
+    for name in document.files.iter().filter(|name| name.ends_with(".folded")) {
+        let Some((collector, side)) = meaning(&document, name) else {
+            bail!(
+                "{} lists the file {name:?}, which is no name of a profile: it was not written by pipeprof",
+                file.display()
+            );
+        };
+        let unit = match collector.as_str() {
+            "sample" => Unit::Samples,
+            "insn" => Unit::Instructions,
+            "fgraph" => Unit::Nanoseconds,
+            _ => document.unit,
+        };
+        profiles.push(Profile { side, collector, unit, stacks: load_folded(&folder.join(name))? });
+    }
+    Ok(Outcome { document, profiles })
+}
+
+/// Read a folded file.
+///
+/// # Errors
+/// Names the file and the line.
+pub fn load_folded(path: &Path) -> Result<Folded> {
+    let bytes = read(path)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Folded::parse(&text).map_err(|error| {
+        anyhow!("{}, {error}: is it a folded file (stack, space, weight), and is it whole?", path.display())
+    })
+}
+
+/// Read a document from bytes that may be anything.
+///
+/// # Errors
+/// What is wrong with them and what to do.
+pub fn parse_document(bytes: &[u8]) -> Result<Document> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let broken = |error: serde_json::Error| {
+        if error.is_eof() {
+            anyhow!("it ends in the middle (line {}): copy it again, or run again", error.line())
+        } else {
+            anyhow!("it is no document of a run ({error})")
+        }
+    };
+    let head: Head = serde_json::from_slice(bytes).map_err(broken)?;
+    if head.schema != SCHEMA {
+        let number = |schema: &str| {
+            let (name, number) = SCHEMA.split_once('/')?;
+            let rest = schema.strip_prefix(name)?.strip_prefix('/')?;
+            Some((rest.parse::<u32>().ok()?, number.parse::<u32>().ok()?))
+        };
+        match number(&head.schema) {
+            Some((theirs, ours)) if theirs > ours => {
+                bail!("its schema {} is newer than this pipeprof, which reads {SCHEMA}: update pipeprof", head.schema)
+            }
+            Some(_) => bail!("its schema {} is older than {SCHEMA}: run again with this pipeprof", head.schema),
+            None => bail!("its schema {:?} is not {SCHEMA}: it is no document of a run", head.schema),
+        }
+    }
+    serde_json::from_slice(bytes).map_err(broken)
+}
+
+fn document_path(path: &Path) -> PathBuf {
+    if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() }
+}
+
+/// Which profile a file of this name holds; only names that [`stem`] makes, so that a hostile document cannot have
+/// other files read.
+fn meaning(document: &Document, name: &str) -> Option<(String, Side)> {
+    let stem_of = name.strip_suffix(".folded")?;
+    let side = |name: &str| SIDES.into_iter().find(|side| side.name() == name);
+    if let Some(side) = side(stem_of) {
+        return Some((document.attribution.collector.clone(), side));
+    }
+    let (collector, of) = stem_of.rsplit_once('-')?;
+    let plain = !collector.is_empty() && collector.chars().all(|c| c.is_ascii_alphanumeric());
+    side(of).filter(|_| plain).map(|side| (collector.to_owned(), side))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let attempt = || -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = attempt().map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound if path.ends_with(DOCUMENT) => ": give a folder that `pipeprof run` wrote",
+            std::io::ErrorKind::NotFound => ": there is no such file",
+            _ => "",
+        };
+        anyhow!("cannot read {} ({error}){hint}", path.display())
+    })?;
+    if bytes.len() as u64 > LARGEST {
+        bail!("{} is larger than 1 GiB: it is no file of pipeprof", path.display());
+    }
+    Ok(bytes)
+}

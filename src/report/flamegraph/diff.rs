@@ -1,0 +1,194 @@
+//! Differential flame graphs. One picture cannot show both what grew and what vanished: frames are as wide as in one of
+//! the two profiles, so each pair of profiles has two pictures, [`Shown::After`] and [`Shown::Before`]. Colours mean
+//! the same in both.
+
+use super::dress::{self, Dress, Frame, Swatch};
+use super::tree::Tree;
+use super::{Options, lay_out};
+use crate::kernel::roles;
+use crate::profile::Folded;
+use anyhow::{Result, bail};
+
+/// The profile that gives frames their width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    Before,
+    After,
+}
+
+/// Two profiles to set against each other.
+#[derive(Debug, Clone, Copy)]
+pub struct Difference<'a> {
+    pub before: &'a Folded,
+    pub after: &'a Folded,
+    /// What one weight of `before` is in `unit`.
+    pub before_scale: f64,
+    /// What one weight of `after` is in `unit`.
+    pub after_scale: f64,
+    /// What differences are counted in: `instructions per KiB`, `% of all`.
+    pub unit: &'a str,
+}
+
+impl<'a> Difference<'a> {
+    /// Two profiles by their shares: all that two profiles of unknown length have in common.
+    #[must_use]
+    pub fn of_shares(before: &'a Folded, after: &'a Folded) -> Self {
+        let scale = |folded: &Folded| 100.0 / folded.total().max(1) as f64;
+        Self { before, after, before_scale: scale(before), after_scale: scale(after), unit: "% of all" }
+    }
+}
+
+const GREW: [u8; 3] = [0xd7, 0x30, 0x27];
+const SHRANK: [u8; 3] = [0x35, 0x78, 0xb9];
+const SAME: [u8; 3] = [0xec, 0xec, 0xe8];
+
+/// One frame's weights in the profile that is not shown.
+#[derive(Debug, Clone, Default)]
+struct Other {
+    name: Option<String>,
+    weight: u64,
+    own: u64,
+}
+
+/// The SVG of `difference`, frames as wide as in the profile `shown`, coloured by how their own weight changed.
+/// Functions that kernels renamed are one frame; frames are matched by their whole call path.
+///
+/// # Errors
+/// When the shown profile is empty.
+pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options) -> Result<String> {
+    let (here, there) = match shown {
+        Shown::Before => (difference.before, difference.after),
+        Shown::After => (difference.after, difference.before),
+    };
+    if here.is_empty() {
+        bail!("there is nothing to draw: the profile holds no stacks");
+    }
+    let mut tree = Tree::default();
+    for (stack, weight) in here.iter() {
+        add(&mut tree, stack, weight, options.reverse);
+    }
+    let mut others: Vec<Other> = Vec::new();
+    for (stack, weight) in there.iter() {
+        let path = add(&mut tree, stack, 0, options.reverse);
+        others.resize(tree.len(), Other::default());
+        let names = stack.split(';');
+        let names: Vec<&str> = if options.reverse { names.rev().collect() } else { names.collect() };
+        for (node, name) in path.iter().zip(names) {
+            others[*node].weight += weight;
+            others[*node].name.get_or_insert_with(|| name.to_owned());
+        }
+        if let Some(last) = path.last() {
+            others[*last].own += weight;
+        }
+    }
+    others.resize(tree.len(), Other::default());
+
+    let changes: Vec<Change> =
+        others.iter().enumerate().map(|(node, other)| Change::of(&tree, node, other, difference, shown)).collect();
+    let most = changes.iter().map(|change| change.own.difference().abs()).fold(0.0, f64::max);
+    let total = |folded: &Folded, scale: f64| folded.total() as f64 * scale;
+    let whole = Pair {
+        before: total(difference.before, difference.before_scale),
+        after: total(difference.after, difference.after_scale),
+    };
+    let frames = changes
+        .iter()
+        .zip(&others)
+        .enumerate()
+        .map(|(node, (change, other))| {
+            let name = &tree.node(node).name;
+            let mut about = format!("{} {}", change.with_callees.text(), difference.unit);
+            if change.own.difference() != change.with_callees.difference() || change.own != change.with_callees {
+                about += &format!("; itself {}", change.own.text());
+            }
+            if let Some(renamed) = other.name.as_ref().filter(|other| *other != name) {
+                let when = if shown == Shown::After { "before" } else { "after" };
+                about += &format!("; {when}: {renamed}");
+            }
+            Frame { name: name.clone(), about, fill: colour(change.own.difference(), most) }
+        })
+        .collect();
+    let swatch = |colour: [u8; 3], label: &str, value: String| Swatch {
+        colour: hex(colour),
+        label: label.to_owned(),
+        value,
+        search: None,
+    };
+    let widths = if shown == Shown::After { "after" } else { "before" };
+    let dress = Dress {
+        frames,
+        legend: vec![
+            swatch(GREW, "itself grew", String::new()),
+            swatch(SAME, "as before", String::new()),
+            swatch(SHRANK, "itself shrank", String::new()),
+            swatch([0xff, 0xff, 0xff], "widths:", widths.to_owned()),
+        ],
+        whole: format!("{} {}", whole.text(), difference.unit),
+    };
+    let mut options = options.clone();
+    options.subtitle = format!("{} · all: {} {}", options.subtitle, whole.text(), difference.unit);
+    dress::dress(&lay_out(&tree, &options)?, &dress)
+}
+
+fn add(tree: &mut Tree, stack: &str, weight: u64, reverse: bool) -> Vec<usize> {
+    if reverse {
+        tree.add_frames(stack.rsplit(';'), weight, roles::canonical)
+    } else {
+        tree.add_frames(stack.split(';'), weight, roles::canonical)
+    }
+}
+
+/// A weight before and after, in the difference's unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Pair {
+    before: f64,
+    after: f64,
+}
+
+impl Pair {
+    fn difference(self) -> f64 {
+        self.after - self.before
+    }
+
+    fn text(self) -> String {
+        let number = |value: f64| {
+            if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+        };
+        if self.before == self.after {
+            return format!("{} as before", number(self.after));
+        }
+        let sign = if self.difference() > 0.0 { "+" } else { "-" };
+        format!("{} -> {}, {sign}{}", number(self.before), number(self.after), number(self.difference().abs()))
+    }
+}
+
+struct Change {
+    own: Pair,
+    with_callees: Pair,
+}
+
+impl Change {
+    fn of(tree: &Tree, node: usize, other: &Other, difference: &Difference<'_>, shown: Shown) -> Self {
+        let here = tree.node(node);
+        let pair = |here: u64, there: u64| {
+            let (before, after) = if shown == Shown::After { (there, here) } else { (here, there) };
+            Pair { before: before as f64 * difference.before_scale, after: after as f64 * difference.after_scale }
+        };
+        Self { own: pair(here.own, other.own), with_callees: pair(here.weight, other.weight) }
+    }
+}
+
+/// Between white and a full colour, by the root of the part of the largest difference, so that small ones show.
+fn colour(difference: f64, most: f64) -> String {
+    if difference == 0.0 || most == 0.0 {
+        return hex(SAME);
+    }
+    let full = if difference > 0.0 { GREW } else { SHRANK };
+    let part = (difference.abs() / most).sqrt().clamp(0.0, 1.0);
+    let mix = |from: u8, to: u8| (f64::from(from) + (f64::from(to) - f64::from(from)) * part).round() as u8;
+    hex([mix(SAME[0], full[0]), mix(SAME[1], full[1]), mix(SAME[2], full[2])])
+}
+
+fn hex([red, green, blue]: [u8; 3]) -> String {
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}

@@ -1,0 +1,209 @@
+//! What inferno drew with numbers for names gets its names, tooltips and colours, and a legend below.
+
+use anyhow::{Result, anyhow};
+use std::fmt::Write as _;
+
+/// inferno's width of a picture before a browser fits it to the window, and its padding at each side.
+const WIDTH: f64 = 1200.0;
+const PAD: f64 = 10.0;
+/// Width of a character of the 12-pixel monospace font (inferno's default, in pixels).
+const CHARACTER: f64 = 12.0 * 0.59;
+
+/// How one frame looks.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
+    pub name: String,
+    /// In brackets behind the name, in the tooltip. Holds no bracket: search and labels cut there.
+    pub about: String,
+    /// `#rrggbb`.
+    pub fill: String,
+}
+
+/// One entry of the legend.
+#[derive(Debug, Clone)]
+pub(super) struct Swatch {
+    pub colour: String,
+    pub label: String,
+    pub value: String,
+    /// What a click searches for.
+    pub search: Option<String>,
+}
+
+/// All that is put into the drawing.
+#[derive(Debug, Clone)]
+pub(super) struct Dress {
+    /// By node number.
+    pub frames: Vec<Frame>,
+    pub legend: Vec<Swatch>,
+    /// In brackets behind `all`, in the tooltip of the lowest frame.
+    pub whole: String,
+}
+
+/// The characters that XML 1.0 allows; others, controls above all, become U+FFFD.
+pub(super) fn clean(text: &str) -> String {
+    let allowed = |c: char| matches!(c, '\t' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
+    text.chars().map(|c| if allowed(c) && !('\u{7f}'..='\u{9f}').contains(&c) { c } else { '\u{fffd}' }).collect()
+}
+
+/// `text` as XML text or attribute.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in clean(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Put names, colours, tooltips and legend into `svg`.
+///
+/// # Errors
+/// When `svg` has not the form that inferno writes: then pipeprof and its inferno do not fit together.
+pub(super) fn dress(svg: &str, dress: &Dress) -> Result<String> {
+    let frames_start = svg.find("<svg id=\"frames\"").ok_or_else(|| unexpected("no frames"))?;
+    let (head, frames) = svg.split_at(frames_start);
+    let frames_end = frames.rfind("</svg></svg>").ok_or_else(|| unexpected("no end"))?;
+    let (frames, end) = frames.split_at(frames_end);
+
+    let mut out = String::with_capacity(svg.len() * 2);
+    let height: usize = number(between(head, " height=\"", "\"")?)?;
+    let legend = legend(&dress.legend, height);
+    out.push_str(&taller(head, height, height + legend.height)?);
+
+    let mut rest = frames;
+    while let Some(start) = rest.find("<g>") {
+        out.push_str(&rest[..start]);
+        let end = rest.find("</g>").ok_or_else(|| unexpected("a frame without end"))? + "</g>".len();
+        frame(&rest[start..end], dress, &mut out)?;
+        rest = &rest[end..];
+    }
+    out.push_str(rest);
+    out.push_str("</svg>");
+    out.push_str(&legend.svg);
+    out.push_str(end.strip_prefix("</svg>").ok_or_else(|| unexpected("no end"))?);
+    out.push('\n');
+    Ok(out)
+}
+
+fn unexpected(what: &str) -> anyhow::Error {
+    anyhow!("the flame graph has not the form expected of inferno ({what}): this is a fault in pipeprof")
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Result<&'a str> {
+    let start = text.find(before).ok_or_else(|| unexpected(before))? + before.len();
+    let end = text[start..].find(after).ok_or_else(|| unexpected(after))? + start;
+    Ok(&text[start..end])
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
+    text.parse().map_err(|_| unexpected(text))
+}
+
+/// The part before the frames, with another height of picture, view box and background.
+fn taller(head: &str, height: usize, new: usize) -> Result<String> {
+    let replacements = [
+        (format!("\" height=\"{height}\" onload"), format!("\" height=\"{new}\" onload")),
+        (format!("viewBox=\"0 0 1200 {height}\""), format!("viewBox=\"0 0 1200 {new}\"")),
+        (
+            format!("height=\"{height}\" fill=\"url(#background)\""),
+            format!("height=\"{new}\" fill=\"url(#background)\""),
+        ),
+    ];
+    let mut head = head.to_owned();
+    for (old, new) in replacements {
+        if !head.contains(&old) {
+            return Err(unexpected(&old));
+        }
+        head = head.replacen(&old, &new, 1);
+    }
+    Ok(head)
+}
+
+/// One `<g>`: `<title>NUMBER (...)</title><rect .../><text x= y=>...</text>`.
+fn frame(drawn: &str, dress: &Dress, out: &mut String) -> Result<()> {
+    let title = between(drawn, "<title>", "</title>")?;
+    let rect = between(drawn, "<rect ", "/>")?;
+    let fill = between(rect, "fill=\"", "\"")?;
+    let width: f64 = number(between(rect, " width=\"", "%\"")?)?;
+    let text_at = between(drawn, "<text ", ">")?;
+    let node = title.split(' ').next().unwrap_or_default();
+    let (name, about, colour) = if node == "all" {
+        ("all", dress.whole.as_str(), "#e4e4e4")
+    } else {
+        let frame = dress.frames.get(number::<usize>(node)?).ok_or_else(|| unexpected("an unknown frame"))?;
+        (frame.name.as_str(), frame.about.as_str(), frame.fill.as_str())
+    };
+    let rect = rect.replacen(&format!("fill=\"{fill}\""), &format!("fill=\"{colour}\""), 1);
+    let ink = if is_dark(colour) { " fill=\"#ffffff\"" } else { "" };
+    let _ = write!(
+        out,
+        "<g><title>{} ({})</title><rect {rect}/><text{ink} {text_at}>{}</text></g>\n",
+        escape(name),
+        escape(&about.replace('(', "[").replace(')', "]")),
+        escape(&label(name, width)),
+    );
+    Ok(())
+}
+
+/// What fits of `name` into a frame of `width` per cent.
+fn label(name: &str, width: f64) -> String {
+    let fits = ((width / 100.0 * (WIDTH - 2.0 * PAD) - 4.0) / CHARACTER).max(0.0) as usize;
+    if name.chars().count() <= fits {
+        return name.to_owned();
+    }
+    if fits < 4 { String::new() } else { name.chars().take(fits - 2).chain(['.', '.']).collect() }
+}
+
+/// Whether white text is easier to read on this colour than black (relative luminance of WCAG 2, where contrasts with
+/// black and white are equal).
+fn is_dark(colour: &str) -> bool {
+    let channel = |range: std::ops::Range<usize>| {
+        let value = colour.get(range).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(255);
+        let value = f64::from(value) / 255.0;
+        if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+    };
+    0.2126 * channel(1..3) + 0.7152 * channel(3..5) + 0.0722 * channel(5..7) < 0.179
+}
+
+struct Legend {
+    svg: String,
+    height: usize,
+}
+
+/// Swatches in columns, from `top` downwards.
+fn legend(swatches: &[Swatch], top: usize) -> Legend {
+    const COLUMNS: usize = 5;
+    const ROW: usize = 18;
+    if swatches.is_empty() {
+        return Legend { svg: String::new(), height: 0 };
+    }
+    let column = ((WIDTH - 2.0 * PAD) / COLUMNS as f64) as usize;
+    let mut svg = String::from("<g id=\"legend\">\n");
+    for (index, swatch) in swatches.iter().enumerate() {
+        let x = PAD as usize + index % COLUMNS * column;
+        let y = top + index / COLUMNS * ROW;
+        let click = swatch.search.as_ref().map_or(String::new(), |term| {
+            // Inside an attribute, inside a JavaScript string.
+            let term = term.replace('\\', "\\\\").replace('\'', "\\'");
+            format!(" style=\"cursor:pointer\" onclick=\"{}\"", escape(&format!("reset_search();search('{term}')")))
+        });
+        let _ = writeln!(
+            svg,
+            "<g{click}><rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"12\" rx=\"2\" fill=\"{}\" stroke=\"#777777\" \
+             stroke-width=\"0.5\"/><text x=\"{}\" y=\"{}\">{} {}</text></g>",
+            escape(&swatch.colour),
+            x + 19,
+            y + 10,
+            escape(&swatch.label),
+            escape(&swatch.value),
+        );
+    }
+    svg.push_str("</g>\n");
+    Legend { svg, height: swatches.len().div_ceil(COLUMNS) * ROW + 8 }
+}

@@ -1,0 +1,175 @@
+//! Flame graphs of folded stacks, coloured by role, and differential ones. inferno lays frames out and brings search
+//! and zoom; names, colours, tooltips and the legend are put in afterwards (see [`dress`]), because inferno's own
+//! colours and tooltips know functions only, not roles.
+
+mod diff;
+mod dress;
+mod tree;
+
+pub use diff::{Difference, Shown, render_diff};
+
+use crate::kernel::roles;
+use crate::profile::attribution::classifier;
+use crate::profile::{Folded, Unit};
+use anyhow::{Context as _, Result, bail};
+use dress::{Dress, Frame, Swatch};
+use tree::Tree;
+
+/// Narrower frames, in per cent of the width, are left out of the picture (not of the folded file): at 1200 pixels
+/// they are half a pixel.
+const MIN_WIDTH_PERCENT: f64 = 0.05;
+
+/// How to draw.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The large line at the top: the command.
+    pub title: String,
+    /// The line below it: whose profile, which kernel, which unit.
+    pub subtitle: String,
+    /// What the weights count.
+    pub unit: Unit,
+    /// Merge stacks from their leaves.
+    pub reverse: bool,
+    /// Grow downwards.
+    pub icicle: bool,
+}
+
+impl Options {
+    /// An upright flame graph in `unit`.
+    #[must_use]
+    pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit) -> Self {
+        Self { title: title.into(), subtitle: subtitle.into(), unit, reverse: false, icicle: false }
+    }
+}
+
+/// What one weight is called in a tooltip.
+#[must_use]
+pub fn unit_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Samples => "samples",
+        Unit::Instructions => "instructions",
+        Unit::Nanoseconds => "ns",
+    }
+}
+
+/// One profile of writer and reader together, each below a frame of its name.
+#[must_use]
+pub fn both<'a>(sides: impl IntoIterator<Item = (&'a str, &'a Folded)>) -> Folded {
+    let mut both = Folded::new();
+    for (name, stacks) in sides {
+        for (stack, weight) in stacks.iter() {
+            both.add(format!("{name};{stack}"), weight);
+        }
+    }
+    both
+}
+
+/// The SVG of `stacks`. Equal input gives equal bytes.
+///
+/// # Errors
+/// When there is nothing to draw.
+pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
+    if stacks.is_empty() {
+        bail!("there is nothing to draw: the profile holds no stacks");
+    }
+    let classify = classifier(options.unit);
+    let mut tree = Tree::default();
+    let mut by_role: Vec<(&'static roles::Role, u64)> = roles::all().iter().map(|role| (role, 0)).collect();
+    let mut heaviest: Vec<Vec<u64>> = Vec::new();
+    for (stack, weight) in stacks.iter() {
+        let role = index_of(&by_role, classify(stack).0);
+        if let Some((_, total)) = by_role.get_mut(role) {
+            *total += weight;
+        }
+        for node in tree.add(stack, weight, options.reverse) {
+            if options.reverse {
+                heaviest.resize(heaviest.len().max(node + 1), Vec::new());
+                heaviest[node].resize(by_role.len(), 0);
+                heaviest[node][role] += weight;
+            }
+        }
+    }
+    let total = stacks.total();
+    let paint = |node: usize| -> Frame {
+        let role = if options.reverse {
+            let weights = heaviest.get(node).map_or(&[][..], Vec::as_slice);
+            // The first of the heaviest, so that ties fall the same way every time.
+            let most = weights.iter().max().copied().unwrap_or(0);
+            let index = weights.iter().position(|weight| *weight == most).unwrap_or(0);
+            by_role.get(index).map(|(role, _)| *role)
+        } else {
+            Some(classify(&tree.prefix(node)).0)
+        };
+        let frame = tree.node(node);
+        let percent = |weight: u64| 100.0 * weight as f64 / total as f64;
+        let mut about = format!("{} {}, {:.2}%", grouped(frame.weight), unit_name(options.unit), percent(frame.weight));
+        if frame.own > 0 && frame.own < frame.weight {
+            about += &format!(", itself {:.2}%", percent(frame.own));
+        }
+        if let Some(role) = role {
+            about += &format!("; {}", role.title);
+        }
+        Frame { name: frame.name.clone(), about, fill: role.map_or("#dddddd", |role| role.colour).to_owned() }
+    };
+    let mut legend: Vec<(&roles::Role, u64)> = by_role.iter().copied().filter(|(_, weight)| *weight > 0).collect();
+    legend.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+    let dress = Dress {
+        frames: (0..tree.len()).map(paint).collect(),
+        legend: legend
+            .into_iter()
+            .map(|(role, weight)| Swatch {
+                colour: role.colour.to_owned(),
+                label: role.title.to_owned(),
+                value: format!("{:.1}%", 100.0 * weight as f64 / total as f64),
+                search: Some(format!("; {}\\)$", role.title)),
+            })
+            .collect(),
+        whole: format!("{} {}, 100%", grouped(total), unit_name(options.unit)),
+    };
+    dress::dress(&lay_out(&tree, options)?, &dress)
+}
+
+fn index_of(by_role: &[(&'static roles::Role, u64)], role: &roles::Role) -> usize {
+    by_role.iter().position(|(known, _)| known.id == role.id).unwrap_or(0)
+}
+
+/// Let inferno draw `tree`, frames named by the number of their node. Into memory: given nothing it writes an SVG and
+/// fails, which must not leave a file.
+fn lay_out(tree: &Tree, options: &Options) -> Result<String> {
+    use inferno::flamegraph as inferno;
+    let mut drawing = inferno::Options::default();
+    drawing.title = shortened(&options.title, 96);
+    drawing.subtitle = Some(shortened(&options.subtitle, 150));
+    drawing.deterministic = true;
+    drawing.min_width = MIN_WIDTH_PERCENT;
+    drawing.direction = if options.icicle { inferno::Direction::Inverted } else { inferno::Direction::Straight };
+    drawing.text_truncate_direction = inferno::TextTruncateDirection::Right;
+    drawing.bgcolors = Some(inferno::color::BackgroundColor::Flat(inferno::color::Color { r: 253, g: 253, b: 251 }));
+    drawing.no_sort = true;
+    let lines = tree.lines();
+    let mut svg = Vec::new();
+    inferno::from_lines(&mut drawing, lines.iter().map(String::as_str), &mut svg).context("cannot draw the stacks")?;
+    String::from_utf8(svg).context("inferno drew something that is no text")
+}
+
+/// `text` in at most `most` characters, without any that XML forbids.
+fn shortened(text: &str, most: usize) -> String {
+    let text = dress::clean(text);
+    if text.chars().count() <= most {
+        return text;
+    }
+    text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// A count with thousands apart: `1,234,567`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

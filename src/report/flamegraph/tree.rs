@@ -1,0 +1,120 @@
+//! Stacks merged into a tree of frames.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Frames of one stack beyond this many are drawn as one: a picture of more is unreadable, and a hostile file must
+/// not ask for one.
+const DEEPEST: usize = 400;
+
+/// The frame that stands for all that is deeper than [`DEEPEST`].
+const DEEPER: &str = "[deeper]";
+
+/// One frame in one context.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Node {
+    pub name: String,
+    /// Of it and all below.
+    pub weight: u64,
+    /// Of stacks that end here.
+    pub own: u64,
+    parent: Option<usize>,
+    children: BTreeMap<String, usize>,
+}
+
+/// A forest; the nodes without a parent are the stacks' roots (leaves, where stacks are reversed).
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+    roots: BTreeMap<String, usize>,
+}
+
+impl Tree {
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn node(&self, node: usize) -> &Node {
+        &self.nodes[node]
+    }
+
+    /// Add a stack, root first; the nodes that it went through.
+    pub fn add(&mut self, stack: &str, weight: u64, reverse: bool) -> Vec<usize> {
+        if reverse {
+            self.add_frames(stack.rsplit(';'), weight, |name| name)
+        } else {
+            self.add_frames(stack.split(';'), weight, |name| name)
+        }
+    }
+
+    /// Add a stack of `frames`, merged with others by what `key` makes of their names.
+    pub fn add_frames<'a>(
+        &mut self,
+        frames: impl Iterator<Item = &'a str>,
+        weight: u64,
+        key: impl Fn(&'a str) -> &'a str,
+    ) -> Vec<usize> {
+        let mut path = Vec::new();
+        let mut at: Option<usize> = None;
+        for name in frames {
+            if path.len() > DEEPEST {
+                break;
+            }
+            let name = if path.len() == DEEPEST { DEEPER } else { name };
+            let next = self.nodes.len();
+            let siblings = match at {
+                Some(parent) => &mut self.nodes[parent].children,
+                None => &mut self.roots,
+            };
+            let node = match siblings.get(key(name)) {
+                Some(node) => *node,
+                None => {
+                    siblings.insert(key(name).to_owned(), next);
+                    self.nodes.push(Node { name: name.to_owned(), parent: at, ..Node::default() });
+                    next
+                }
+            };
+            self.nodes[node].weight += weight;
+            path.push(node);
+            at = Some(node);
+        }
+        if let Some(last) = at {
+            self.nodes[last].own += weight;
+        }
+        path
+    }
+
+    /// The stack from the root to this node.
+    pub fn prefix(&self, node: usize) -> String {
+        let mut names = vec![self.nodes[node].name.as_str()];
+        let mut at = node;
+        while let Some(parent) = self.nodes[at].parent {
+            names.push(&self.nodes[parent].name);
+            at = parent;
+        }
+        names.reverse();
+        names.join(";")
+    }
+
+    /// A line for inferno per node that has weight of its own, frames named by node number, siblings in the order of
+    /// their names.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        // Each entry: a node, and how long the path is without it.
+        let mut todo: Vec<(usize, usize)> = self.roots.values().rev().map(|root| (*root, 0)).collect();
+        let mut path = String::new();
+        while let Some((node, shared)) = todo.pop() {
+            path.truncate(shared);
+            if !path.is_empty() {
+                path.push(';');
+            }
+            let _ = write!(path, "{node}");
+            let frame = &self.nodes[node];
+            if frame.own > 0 {
+                lines.push(format!("{path} {}", frame.own));
+            }
+            todo.extend(frame.children.values().rev().map(|child| (*child, path.len())));
+        }
+        lines
+    }
+}
