@@ -3,34 +3,11 @@
 //! Frames of the kernel and of user programs stand side by side by their plain names. The kernel's part of a stack
 //! starts at the first frame that [`is_kernel_entry`] knows; collectors put [`KERNEL`] there when a stack has none.
 
+pub use crate::kernel::roles::{KERNEL, is_kernel_entry};
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-
-/// The frame that marks where the kernel begins, in stacks that have no entry frame of their own.
-pub const KERNEL: &str = "[kernel]";
-
-/// Whether the kernel's part of a stack starts at this frame.
-#[must_use]
-pub fn is_kernel_entry(frame: &str) -> bool {
-    frame == KERNEL
-        || frame.starts_with("entry_SYSCALL")
-        || frame.starts_with("entry_SYSENTER")
-        || frame.starts_with("entry_INT80")
-        || frame.starts_with("asm_")
-        || frame.starts_with("ret_from_fork")
-        || frame.starts_with("irq_entries_start")
-        || matches!(
-            frame,
-            "syscall_return_via_sysret"
-                | "do_syscall_64"
-                | "error_entry"
-                | "paranoid_entry"
-                | "common_interrupt_return"
-                | "secondary_startup_64"
-                | "secondary_startup_64_no_verify"
-        )
-}
 
 /// Stacks with weights, each stack once, in the order of their text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

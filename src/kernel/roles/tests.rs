@@ -1,0 +1,200 @@
+use super::*;
+use std::collections::{BTreeMap, HashSet};
+
+const WRITE: &str = include_str!("../../../tests/data/articles/santos_zeroes_pv.folded");
+const VMSPLICE: &str = include_str!("../../../tests/data/articles/santos_vmsplice.folded");
+
+fn role_of(stack: &str) -> &'static str {
+    of_stack(stack).0.id
+}
+
+#[test]
+fn ids_names_and_colours_are_unique() {
+    let mut ids = HashSet::new();
+    let mut titles = HashSet::new();
+    let mut colours = HashSet::new();
+    for role in all() {
+        assert!(ids.insert(role.id), "two roles {}", role.id);
+        assert!(titles.insert(role.title), "two titles {}", role.title);
+        assert!(colours.insert(role.colour), "{} shares its colour", role.id);
+        assert!(role.id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{} is not in kebab case", role.id);
+        assert!(role.about.ends_with('.'), "{}: no sentence", role.id);
+    }
+}
+
+#[test]
+fn no_frame_stands_in_two_roles() {
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    for role in all() {
+        for pattern in role.frames {
+            let (Pattern::Exact(name) | Pattern::Prefix(name)) = *pattern;
+            if let Some(other) = seen.insert(name, role.id) {
+                panic!("{name} is in {other} and in {}", role.id);
+            }
+            assert_eq!(function_name(name), name, "patterns are matched without suffixes");
+        }
+    }
+}
+
+#[test]
+fn every_candidate_is_booked_to_its_own_role() {
+    for role in all() {
+        for candidate in role.candidates {
+            let booked = of_frame(candidate).map(|found| found.id);
+            let expected = if role.id == "mutex-sleep" { "scheduler" } else { role.id };
+            assert_eq!(booked, Some(expected), "{candidate}");
+        }
+    }
+}
+
+/// WCAG 2 contrast with black text: (L + 0.05) / 0.05, with L the relative luminance.
+#[test]
+fn black_text_is_readable_on_every_colour() {
+    for role in all() {
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&role.colour[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.039_28 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        assert!(role.colour.len() == 7 && role.colour.starts_with('#'), "{}", role.id);
+        let luminance = 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5);
+        assert!((luminance + 0.05) / 0.05 >= 7.0, "{} is too dark for black text", role.id);
+    }
+}
+
+#[test]
+fn refinements_name_real_roles() {
+    for within in lock::WITHIN {
+        for id in [within.role, within.inside, within.becomes] {
+            assert!(by_id(id).is_some(), "{id}");
+        }
+    }
+    for id in [USER, OTHER_KERNEL, IRQ_OFF] {
+        assert_eq!(by_id(id).map(|role| role.id), Some(id));
+    }
+}
+
+#[test]
+fn suffixes() {
+    for (frame, base, function) in [
+        ("pipe_write", "pipe_write", "pipe_write"),
+        ("__mutex_lock.constprop.0", "__mutex_lock", "__mutex_lock"),
+        ("splice_from_pipe_next.part.0", "splice_from_pipe_next", "splice_from_pipe_next"),
+        ("subbuf_splice_actor.constprop.0.isra.0", "subbuf_splice_actor", "subbuf_splice_actor"),
+        ("foo.llvm.1234567890", "foo", "foo"),
+        ("foo.123", "foo", "foo"),
+        ("rmqueue.cold", "rmqueue.cold", "rmqueue"),
+        ("rmqueue.cold.12", "rmqueue.cold.12", "rmqueue"),
+        (
+            "__alloc_pages_slowpath.constprop.0.cold",
+            "__alloc_pages_slowpath.constprop.0.cold",
+            "__alloc_pages_slowpath",
+        ),
+        ("pipe_write_[k]", "pipe_write", "pipe_write"),
+        ("finish_task_switch.isra.0_[k]", "finish_task_switch", "finish_task_switch"),
+        (".constprop.0", ".constprop.0", ".constprop.0"),
+        ("", "", ""),
+    ] {
+        assert_eq!(base_name(frame), base, "{frame}");
+        assert_eq!(function_name(frame), function, "{frame}");
+    }
+}
+
+#[test]
+fn renames() {
+    for (old, new) in [
+        ("pipe_write", "anon_pipe_write"),
+        ("__alloc_pages", "__alloc_frozen_pages_noprof"),
+        ("__alloc_pages_nodemask", "__alloc_pages_noprof"),
+        ("iov_iter_get_pages", "iov_iter_get_pages2"),
+        ("internal_get_user_pages_fast", "gup_fast_fallback"),
+        ("free_unref_page", "free_frozen_pages"),
+        ("copy_user_enhanced_fast_string", "rep_movs_alternative"),
+        ("__kmalloc", "__kmalloc_noprof"),
+    ] {
+        assert_eq!(canonical(old), canonical(new), "{old} and {new}");
+    }
+    assert_eq!(canonical("anon_pipe_write"), "pipe_write");
+    assert_eq!(canonical("__mutex_lock.constprop.0"), "__mutex_lock");
+    assert_eq!(canonical("unheard_of"), "unheard_of");
+    assert_ne!(canonical("alloc_pages"), canonical("__alloc_pages"));
+    assert!(names_of("__alloc_pages_noprof").contains(&"__alloc_pages_nodemask"));
+}
+
+#[test]
+fn a_stack_goes_to_its_deepest_frame_with_a_role() {
+    let at = |tail: &str| role_of(&format!("main;write;entry_SYSCALL_64;do_syscall_64;ksys_write;vfs_write;{tail}"));
+    assert_eq!(at("pipe_write"), "pipe-write");
+    assert_eq!(at("pipe_write;_raw_spin_lock_irq"), "pipe-write");
+    assert_eq!(at("pipe_write;__alloc_pages;get_page_from_freelist;rmqueue_bulk;__list_del_entry_valid"), "page-alloc");
+    assert_eq!(at("pipe_write;__alloc_pages;__memcg_kmem_charge_page;memcg_account_kmem"), "memcg-charge");
+    assert_eq!(at("pipe_write;copy_page_from_iter;_copy_from_iter;rep_movs_alternative"), "copy-in");
+    assert_eq!(at("pipe_write;__mutex_lock.constprop.0"), "mutex-slow");
+    assert_eq!(at("pipe_write;__mutex_lock.constprop.0;osq_lock"), "mutex-spin");
+    assert_eq!(at("pipe_write;schedule;__schedule;update_rq_clock"), "scheduler");
+    assert_eq!(at("rw_verify_area;security_file_permission;apparmor_file_permission;aa_file_perm"), "lsm");
+    assert_eq!(at("pipe_write;__x86_return_thunk"), "pipe-write");
+    assert_eq!(at("pipe_write;asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;foo"), "irq");
+}
+
+#[test]
+fn sleeping_on_the_mutex_is_apart_from_spinning_and_from_other_sleeps() {
+    let sleep = "w;entry_SYSCALL_64;pipe_write;__mutex_lock.constprop.0;schedule_preempt_disabled;schedule;__schedule";
+    assert_eq!(role_of(sleep), "mutex-sleep");
+    assert_eq!(of_stack(sleep).1, "__schedule");
+    assert_eq!(role_of("w;entry_SYSCALL_64;pipe_write;schedule;__schedule"), "scheduler");
+    assert_eq!(role_of(&format!("{sleep};psi_task_switch")), "psi");
+}
+
+#[test]
+fn user_code_and_unknown_kernel_code() {
+    assert_eq!(of_stack("main;schedule;pipe_write"), (by_id("user").unwrap(), "pipe_write"));
+    assert_eq!(role_of("main"), "user");
+    assert_eq!(role_of(""), "user");
+    assert_eq!(of_stack("main;[kernel];some_driver"), (by_id("other-kernel").unwrap(), "some_driver"));
+    assert_eq!(role_of("main;mmap;entry_SYSCALL_64;do_syscall_64;__x64_sys_mmap;foo"), "other-kernel");
+    assert_eq!(role_of("main;write;entry_SYSCALL_64;do_syscall_64;__x64_sys_write"), "vfs");
+    assert_eq!(role_of("main;write_[j];pipe_write_[k];memset_[k]"), "pipe-write");
+}
+
+#[test]
+fn skew_is_booked_only_where_there_is_any() {
+    let stack = "w;entry_SYSCALL_64;pipe_write;__wake_up_common_lock;_raw_spin_unlock_irqrestore";
+    assert_eq!(of_stack_sampled(stack), (by_id(IRQ_OFF).unwrap(), "__wake_up_common_lock"));
+    assert_eq!(role_of(stack), "wake-up");
+    let deeper = format!("{stack};asm_sysvec_apic_timer_interrupt");
+    assert_eq!(of_stack_sampled(&deeper).0.id, "irq");
+    let switch = "w;entry_SYSCALL_64;pipe_write;schedule;__schedule;finish_task_switch.isra.0";
+    assert_eq!(of_stack_sampled(switch), (by_id(IRQ_OFF).unwrap(), "__schedule"));
+    assert_eq!(role_of(switch), "scheduler");
+    assert_eq!(of_stack_sampled("main;_raw_spin_unlock_irq").0.id, "user");
+}
+
+/// Per cent of the weight that goes to each role.
+fn shares(folded: &str) -> BTreeMap<&'static str, f64> {
+    let mut weights: BTreeMap<&'static str, f64> = BTreeMap::new();
+    for line in folded.lines() {
+        let (stack, weight) = line.rsplit_once(' ').unwrap();
+        *weights.entry(role_of(stack)).or_default() += weight.parse::<f64>().unwrap();
+    }
+    let total: f64 = weights.values().sum();
+    weights.into_iter().map(|(role, weight)| (role, 100.0 * weight / total)).collect()
+}
+
+/// The article prints inclusive shares; a role's share is what is left once deeper roles have theirs.
+#[test]
+fn the_article_s_stacks_give_the_article_s_shares() {
+    let write = shares(WRITE);
+    let near = |share: f64, printed: f64| (share - printed).abs() < 0.3;
+    // __alloc_pages 36.3, of which the charge has its own role; the role also has its caller alloc_pages, about 0.8.
+    assert!(near(write["page-alloc"] + write["memcg-charge"] - 0.8, 36.3), "{write:?}");
+    assert!(near(write["mutex-slow"] + write["mutex-spin"], 25.3), "{write:?}");
+    assert!(near(write["copy-in"], 20.3), "{write:?}");
+    let vmsplice = shares(VMSPLICE);
+    assert!(near(vmsplice["mutex-slow"] + vmsplice["mutex-spin"], 36.8), "{vmsplice:?}");
+    assert!(near(vmsplice["user-pages"], 14.9), "{vmsplice:?}");
+    // add_to_pipe 17.2 and import_iovec 6.5 are one role.
+    assert!(vmsplice["pipe-buffers"] > 17.2 + 6.5, "{vmsplice:?}");
+    for shares in [&write, &vmsplice] {
+        assert!(shares.get(OTHER_KERNEL).copied().unwrap_or(0.0) < 0.5, "{shares:?}");
+    }
+}
