@@ -1,0 +1,395 @@
+//! A run on the terminal: throughput, where the time of each side went, then what was lost, skewed or missed.
+
+use crate::document::{CollectorReport, Document, ExecutedOn, FunctionCalls, ProcessTotals, Status};
+use crate::kernel::roles;
+use crate::profile::{RoleShare, Unit};
+use crate::report::files::Written;
+use crate::report::flamegraph::{grouped, unit_name};
+use crate::util::size;
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+
+/// Roles with a smaller share are one line of the table.
+const SMALL: f64 = 0.005;
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns to fit into; `None` for as many as it takes.
+    pub width: Option<u16>,
+    pub colour: bool,
+}
+
+impl Style {
+    /// Plain text of any width.
+    pub const PLAIN: Self = Self { width: None, colour: false };
+
+    /// What suits standard output: colours only on a terminal, and not where `NO_COLOR` is set (no-color.org).
+    #[must_use]
+    pub fn of_stdout() -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        Self {
+            width: size.map(|size| size.ws_col).filter(|columns| terminal && *columns > 0),
+            colour: terminal && !unwanted,
+        }
+    }
+}
+
+/// All of `document` that a person wants to see at once, and where its files are.
+#[must_use]
+pub fn render(document: &Document, written: Option<&Written>, style: Style) -> String {
+    let mut out = String::new();
+    heading(document, &mut out);
+    throughput(document, &mut out);
+    processes(document, &mut out);
+    for (whose, shares) in [
+        ("writer", &document.attribution.writer),
+        ("reader", &document.attribution.reader),
+        ("neither (idle, kernel threads, the controller)", &document.attribution.other),
+    ] {
+        if !shares.is_empty() {
+            let _ = writeln!(out, "\n{}", table_heading(document, whose, shares));
+            let _ = writeln!(out, "{}", role_table(document, shares, style));
+        }
+    }
+    functions(document, style, &mut out);
+    caveats(document, &mut out);
+    if let Some(written) = written {
+        let _ = writeln!(out, "\nWritten to {}:", clean(&written.folder.display().to_string()));
+        let names: Vec<&str> = written.files.iter().map(String::as_str).filter(|name| name.ends_with(".svg")).collect();
+        for name in names {
+            let _ = writeln!(out, "  flame graph {}", clean(&written.folder.join(name).display().to_string()));
+        }
+    }
+    out
+}
+
+/// Without the control characters that could drive a terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn heading(document: &Document, out: &mut String) {
+    let on = match document.executed_on {
+        ExecutedOn::Hardware => "on hardware",
+        ExecutedOn::Kvm => "in a KVM guest",
+        ExecutedOn::Tcg => "in an emulated guest (TCG)",
+    };
+    let _ = writeln!(
+        out,
+        "{}: {} to {}, {} at a time, Linux {}, {on}",
+        clean(&document.mode),
+        value_name(&document.workload.writer),
+        value_name(&document.workload.reader),
+        size::format(document.workload.buffer_size),
+        clean(&document.kernel.release),
+    );
+}
+
+/// The name that a value of an axis has on the command line.
+fn value_name(value: &impl clap::ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn throughput(document: &Document, out: &mut String) {
+    let throughput = &document.throughput;
+    if document.executed_on == ExecutedOn::Tcg {
+        out.push_str("throughput: not shown, as an emulated clock says nothing about speed\n");
+        return;
+    }
+    let Some(median) = throughput.median_gib_s else {
+        out.push_str("throughput: not measured\n");
+        return;
+    };
+    let _ = write!(out, "throughput: {median:.2} GiB/s, median of {}", counted(throughput.runs.len() as u64, "pair"));
+    match throughput.ci95 {
+        Some([low, high]) => {
+            let _ = write!(out, ", 95 % CI [{low:.2}, {high:.2}]");
+        }
+        None => out.push_str(", too few for an interval (6 pairs or more give one)"),
+    }
+    if let Some(mad) = throughput.mad_gib_s {
+        let _ = write!(out, ", MAD {mad:.2}");
+    }
+    if throughput.outliers > 0 {
+        let _ = write!(out, ", {} kept", counted(u64::from(throughput.outliers), "outlier"));
+    }
+    out.push('\n');
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
+fn processes(document: &Document, out: &mut String) {
+    let emulated = document.executed_on == ExecutedOn::Tcg;
+    for (name, side) in [("writer", &document.processes.writer), ("reader", &document.processes.reader)] {
+        if side.calls > 0 {
+            let _ = writeln!(out, "{name}: {}", process(side, emulated));
+        }
+    }
+}
+
+fn process(side: &ProcessTotals, emulated: bool) -> String {
+    let mut parts = vec![format!("{} in {}", amount(side.bytes), counted(side.calls, "call"))];
+    let mut add = |count: u64, what: &str| {
+        if count > 0 {
+            parts.push(format!("{} {what}", grouped(count)));
+        }
+    };
+    add(side.short, "short");
+    add(side.eagain, "EAGAIN");
+    add(side.voluntary_switches, "voluntary switches");
+    add(side.involuntary_switches, "involuntary switches");
+    add(side.minor_faults + side.major_faults, "page faults");
+    if !emulated {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        parts.push(format!("user {:.2} s, system {:.2} s", seconds(side.user_ns), seconds(side.system_ns)));
+    }
+    if let Some(huge) = side.huge_pages {
+        parts.push(format!("huge pages {} of {}", size::format(huge.got), size::format(huge.asked)));
+    }
+    for (name, count) in &side.counters {
+        parts.push(format!("{} {}", grouped(*count), clean(name)));
+    }
+    if let Some(verified) = side.verified_bytes {
+        parts.push(format!("{} verified", amount(verified)));
+    }
+    parts.join(", ")
+}
+
+/// Bytes for people: three digits and a unit.
+fn amount(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["bytes", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+fn table_heading(document: &Document, whose: &str, shares: &[RoleShare]) -> String {
+    let total: u64 = shares.iter().map(|share| share.weight).sum();
+    let what = if document.unit == Unit::Instructions { "instructions" } else { "time" };
+    format!(
+        "Where the {what} of the {whose} went ({} {}, by {}):",
+        grouped(total),
+        unit_name(document.unit),
+        clean(&document.attribution.collector)
+    )
+}
+
+/// One column of the table of roles: a heading and what a role has there.
+type Column = (&'static str, fn(&RoleShare) -> Option<String>);
+
+const INTERVAL: Column =
+    ("95 % CI", |share| share.share_ci95.map(|[low, high]| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high)));
+const NS: Column = ("ns per KiB", |share| share.ns_per_kib.map(decimals));
+const INSTRUCTIONS: Column = ("instr. per KiB", |share| share.instructions_per_kib.map(decimals));
+const PER_CALL: Column = ("instr. per call", |share| share.instructions_per_call.map(decimals));
+const CALLS: Column = ("calls per MiB", |share| share.calls_per_mib.map(decimals));
+
+fn decimals(value: f64) -> String {
+    match value {
+        v if v >= 1000.0 => grouped(v.round() as u64),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn role_table(document: &Document, shares: &[RoleShare], style: Style) -> Table {
+    let columns: Vec<Column> = [INTERVAL, NS, INSTRUCTIONS, PER_CALL, CALLS]
+        .into_iter()
+        .filter(|(_, value)| shares.iter().any(|share| value(share).is_some()))
+        .collect();
+    let mut table = empty_table(style);
+    let headings = ["", "role", "symbol here", "share"].into_iter().chain(columns.iter().map(|(name, _)| *name));
+    table.set_header(
+        headings
+            .map(|name| if style.colour { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) }),
+    );
+    let (large, small): (Vec<&RoleShare>, Vec<&RoleShare>) = shares.iter().partition(|share| share.share >= SMALL);
+    // A single small one says more by its name.
+    let (large, small) = if small.len() < 2 { (shares.iter().collect(), Vec::new()) } else { (large, small) };
+    for share in large {
+        let role = roles::by_id(&share.role);
+        let mut row = vec![
+            swatch(role, style),
+            Cell::new(clean(role.map_or(share.role.as_str(), |role| role.title))),
+            Cell::new(symbols_here(document, share)),
+            Cell::new(format!("{:.1} %", 100.0 * share.share)),
+        ];
+        row.extend(columns.iter().map(|(_, value)| Cell::new(value(share).unwrap_or_default())));
+        table.add_row(row);
+    }
+    if !small.is_empty() {
+        let sum = |value: fn(&RoleShare) -> Option<f64>| {
+            let values: Vec<f64> = small.iter().filter_map(|share| value(share)).collect();
+            if values.is_empty() { String::new() } else { decimals(values.iter().sum()) }
+        };
+        let mut row = vec![
+            Cell::new(""),
+            Cell::new(format!("{} other roles", small.len())),
+            Cell::new(""),
+            Cell::new(format!("{:.1} %", 100.0 * small.iter().map(|share| share.share).sum::<f64>())),
+        ];
+        row.extend(columns.iter().map(|(name, _)| match *name {
+            name if name == NS.0 => Cell::new(sum(|share| share.ns_per_kib)),
+            name if name == INSTRUCTIONS.0 => Cell::new(sum(|share| share.instructions_per_kib)),
+            name if name == PER_CALL.0 => Cell::new(sum(|share| share.instructions_per_call)),
+            _ => Cell::new(""),
+        }));
+        table.add_row(row);
+    }
+    align_right(&mut table, 3);
+    table
+}
+
+fn empty_table(style: Style) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    if style.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    if let Some(width) = style.width {
+        table.set_width(width);
+    } else {
+        table.set_content_arrangement(ContentArrangement::Disabled);
+    }
+    table
+}
+
+/// Numbers stand right, from column `first` on.
+fn align_right(table: &mut Table, first: usize) {
+    for column in table.column_iter_mut().skip(first) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+}
+
+/// The role's colour in the flame graphs.
+fn swatch(role: Option<&roles::Role>, style: Style) -> Cell {
+    let channel = |colour: &str, at: usize| colour.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+    let rgb = role.and_then(|role| {
+        Some(Color::Rgb { r: channel(role.colour, 1)?, g: channel(role.colour, 3)?, b: channel(role.colour, 5)? })
+    });
+    match rgb {
+        Some(rgb) if style.colour => Cell::new("■").fg(rgb),
+        _ => Cell::new(""),
+    }
+}
+
+/// The function that the role was resolved to, or else the frame that most of its weight came by; and how many more.
+fn symbols_here(document: &Document, share: &RoleShare) -> String {
+    let resolved = document
+        .symbols
+        .iter()
+        .find(|resolution| resolution.role == share.role)
+        .and_then(|resolution| resolution.symbol.as_deref())
+        .filter(|symbol| share.symbols.iter().any(|known| known == symbol));
+    let Some(symbol) = resolved.or(share.symbols.first().map(String::as_str)) else {
+        return String::new();
+    };
+    let more = share.symbols.len() - 1;
+    if more == 0 { clean(symbol) } else { format!("{} +{more}", clean(symbol)) }
+}
+
+fn functions(document: &Document, style: Style, out: &mut String) {
+    let called: Vec<&FunctionCalls> = document.functions.iter().filter(|f| f.calls > 0 || f.missed > 0).collect();
+    if called.is_empty() || document.unit == Unit::Instructions {
+        return;
+    }
+    let timed = document.executed_on != ExecutedOn::Tcg && called.iter().any(|f| f.total_ns.is_some());
+    let mut table = empty_table(style);
+    let mut headings = vec!["", "function", "side", "by", "calls", "missed"];
+    if timed {
+        headings.extend(["mean ns", "of it itself"]);
+    }
+    table.set_header(headings);
+    for function in called {
+        let mut row = vec![
+            String::new(),
+            clean(&function.symbol),
+            clean(&function.side),
+            clean(&function.how),
+            grouped(function.calls),
+            grouped(function.missed),
+        ];
+        if timed {
+            let mean = |ns: Option<u64>| {
+                ns.filter(|_| function.calls > 0)
+                    .map_or_else(String::new, |ns| decimals(ns as f64 / function.calls as f64))
+            };
+            row.push(mean(function.total_ns));
+            row.push(mean(function.corrected_self_ns.or(function.self_ns)));
+        }
+        table.add_row(row);
+    }
+    align_right(&mut table, 4);
+    let _ = writeln!(out, "\nCalls of probed functions:\n{table}");
+}
+
+fn caveats(document: &Document, out: &mut String) {
+    if !document.collectors.is_empty() {
+        out.push_str("\nCollectors:\n");
+    }
+    for report in &document.collectors {
+        let _ = writeln!(out, "  {}", collector(report));
+    }
+    let shares = document.attribution.writer.iter().chain(&document.attribution.reader);
+    if shares.clone().any(|share| share.role == roles::IRQ_OFF) {
+        out.push_str(
+            "skewed: cpu-clock cannot fire while interrupts are off; what it books to \"irq-off\" was spent shortly \
+             before, in the functions of that row\n",
+        );
+    }
+    for warning in &document.warnings {
+        let _ = write!(out, "warning: {}", clean(&warning.message));
+        let _ = if warning.action.is_empty() { writeln!(out) } else { writeln!(out, ": {}", clean(&warning.action)) };
+    }
+}
+
+fn collector(report: &CollectorReport) -> String {
+    let mut text = report.name.name().to_owned();
+    match report.status {
+        Status::Ok => text.push_str(": "),
+        Status::Partial => text.push_str(" (partial): "),
+        Status::Unavailable => text.push_str(": not available here"),
+        Status::Failed => text.push_str(": failed"),
+    }
+    let taken = matches!(report.status, Status::Ok | Status::Partial);
+    if taken {
+        let what = match report.name {
+            crate::document::Collector::Sample => "samples",
+            crate::document::Collector::Insn => "instructions",
+            crate::document::Collector::Kprobe | crate::document::Collector::Fgraph => "calls",
+        };
+        let _ = write!(
+            text,
+            "{} {what}, {} lost, {} without symbol or role",
+            grouped(report.samples),
+            grouped(report.lost),
+            grouped(report.unresolved)
+        );
+        if let Some(cost) = report.cost_percent {
+            let _ = write!(text, ", cost {cost:.1} %");
+            if let Some([low, high]) = report.cost_ci95 {
+                let _ = write!(text, " [{low:.1}, {high:.1}]");
+            }
+        }
+    }
+    for note in &report.notes {
+        let _ = write!(text, "; {}", clean(note));
+    }
+    if let Some(reason) = &report.reason {
+        let _ = write!(text, "{} {}", if taken { ";" } else { ":" }, clean(reason));
+    }
+    text
+}
