@@ -1,6 +1,8 @@
 //! `pipeprof flamegraph`: draw a stored run or any folded file.
 
 use crate::document::Document;
+use crate::kernel::roles::Skew;
+use crate::profile::attribution::skew_of;
 use crate::profile::{Folded, RoleShare, Side, Unit};
 use crate::report::files;
 use crate::report::flamegraph::{self, Difference, Options, Shown};
@@ -38,6 +40,9 @@ pub struct Args {
     /// What the weights of a folded file count
     #[arg(long, value_enum, default_value = "samples")]
     unit: UnitName,
+    /// The samples of a folded file are cpu-clock's: book what piles up where interrupts come back on to its own role
+    #[arg(long)]
+    cpu_clock: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -71,6 +76,7 @@ enum UnitName {
 struct Source {
     stacks: Folded,
     unit: Unit,
+    skew: Skew,
     title: String,
     subtitle: String,
     /// What one weight is per KiB moved, where the run says it.
@@ -89,6 +95,7 @@ impl Args {
             source.subtitle.clone(),
             source.unit,
         );
+        options.skew = source.skew;
         options.reverse = self.reverse;
         options.icicle = self.icicle;
         let Some(other) = &self.diff else {
@@ -142,7 +149,8 @@ impl Args {
             };
             let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let subtitle = format!("{} {}", flamegraph::grouped(stacks.total()), flamegraph::unit_name(unit));
-            return Ok(Source { stacks, unit, title, subtitle, per_kib: None });
+            let skew = if self.cpu_clock { Skew::CpuClock } else { Skew::None };
+            return Ok(Source { stacks, unit, skew, title, subtitle, per_kib: None });
         }
         let outcome = files::load(path)?;
         let document = &outcome.document;
@@ -173,6 +181,7 @@ impl Args {
         let whose = if self.side == Whose::Both { "writer and reader" } else { self.side.name() };
         Ok(Source {
             unit: first.unit,
+            skew: skew_of(first.unit),
             title: document.command.clone(),
             subtitle: files::subtitle(document, whose, first.unit, stacks.total()),
             per_kib: per_kib(document, first.side),

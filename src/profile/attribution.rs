@@ -1,7 +1,7 @@
 //! Attribution: every stack goes to exactly one role, that of its deepest frame that has one.
 
 use super::{Folded, Unit};
-use crate::kernel::roles;
+use crate::kernel::roles::{self, Skew};
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -55,12 +55,21 @@ pub fn attribute(folded: &Folded, unit: Unit, moved: &Moved) -> Vec<RoleShare> {
     })
 }
 
-/// How stacks of a profile in this unit are booked: sampled ones know a role for time that was taken while
-/// interrupts were off, counted ones have no such skew.
-pub(crate) fn classifier(unit: Unit) -> fn(&str) -> (&'static roles::Role, &str) {
+/// How stacks of a collector's profile in this unit are booked: their role, and the frame that decided it.
+#[must_use]
+pub fn classifier(unit: Unit) -> fn(&str) -> (&'static roles::Role, &str) {
+    match skew_of(unit) {
+        Skew::CpuClock => roles::of_stack_sampled,
+        Skew::None => roles::of_stack,
+    }
+}
+
+/// How the collectors' profiles in this unit are skewed: sampled ones by what cpu-clock cannot see, counted ones not.
+#[must_use]
+pub fn skew_of(unit: Unit) -> Skew {
     match unit {
-        Unit::Samples => roles::of_stack,
-        Unit::Instructions | Unit::Nanoseconds => roles::of_stack,
+        Unit::Samples => Skew::CpuClock,
+        Unit::Instructions | Unit::Nanoseconds => Skew::None,
     }
 }
 

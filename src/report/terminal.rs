@@ -357,7 +357,7 @@ fn caveats(document: &Document, out: &mut String) {
 }
 
 fn collector(report: &CollectorReport) -> String {
-    let mut text = report.name.name().to_owned();
+    let mut text = value_name(&report.name);
     match report.status {
         Status::Ok => text.push_str(": "),
         Status::Partial => text.push_str(" (partial): "),

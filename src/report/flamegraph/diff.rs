@@ -91,11 +91,11 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
         before: total(difference.before, difference.before_scale),
         after: total(difference.after, difference.after_scale),
     };
-    let frames = changes
-        .iter()
-        .zip(&others)
-        .enumerate()
-        .map(|(node, (change, other))| {
+    let frames = tree
+        .ordered()
+        .into_iter()
+        .map(|node| {
+            let (change, other) = (&changes[node], &others[node]);
             let name = &tree.node(node).name;
             let mut about = format!("{} {}", change.with_callees.text(), difference.unit);
             if change.own.difference() != change.with_callees.difference() || change.own != change.with_callees {

@@ -32,7 +32,7 @@ pub(super) struct Swatch {
 /// All that is put into the drawing.
 #[derive(Debug, Clone)]
 pub(super) struct Dress {
-    /// By node number.
+    /// In the order of [`super::Tree::ordered`].
     pub frames: Vec<Frame>,
     pub legend: Vec<Swatch>,
     /// In brackets behind `all`, in the tooltip of the lowest frame.

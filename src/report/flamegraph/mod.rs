@@ -8,8 +8,8 @@ mod tree;
 
 pub use diff::{Difference, Shown, render_diff};
 
-use crate::kernel::roles;
-use crate::profile::attribution::classifier;
+use crate::kernel::roles::{self, Skew};
+use crate::profile::attribution::skew_of;
 use crate::profile::{Folded, Unit};
 use anyhow::{Context as _, Result, bail};
 use dress::{Dress, Frame, Swatch};
@@ -28,6 +28,8 @@ pub struct Options {
     pub subtitle: String,
     /// What the weights count.
     pub unit: Unit,
+    /// Whether the stacks are samples of cpu-clock.
+    pub skew: Skew,
     /// Merge stacks from their leaves.
     pub reverse: bool,
     /// Grow downwards.
@@ -38,7 +40,14 @@ impl Options {
     /// An upright flame graph in `unit`.
     #[must_use]
     pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit) -> Self {
-        Self { title: title.into(), subtitle: subtitle.into(), unit, reverse: false, icicle: false }
+        Self {
+            title: title.into(),
+            subtitle: subtitle.into(),
+            unit,
+            skew: skew_of(unit),
+            reverse: false,
+            icicle: false,
+        }
     }
 }
 
@@ -72,12 +81,12 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
     if stacks.is_empty() {
         bail!("there is nothing to draw: the profile holds no stacks");
     }
-    let classify = classifier(options.unit);
+    let classify = |stack| roles::of_stack_with(stack, options.skew).0;
     let mut tree = Tree::default();
     let mut by_role: Vec<(&'static roles::Role, u64)> = roles::all().iter().map(|role| (role, 0)).collect();
     let mut heaviest: Vec<Vec<u64>> = Vec::new();
     for (stack, weight) in stacks.iter() {
-        let role = index_of(&by_role, classify(stack).0);
+        let role = index_of(&by_role, classify(stack));
         if let Some((_, total)) = by_role.get_mut(role) {
             *total += weight;
         }
@@ -98,7 +107,7 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
             let index = weights.iter().position(|weight| *weight == most).unwrap_or(0);
             by_role.get(index).map(|(role, _)| *role)
         } else {
-            Some(classify(&tree.prefix(node)).0)
+            Some(roles::of_stack_with(&tree.prefix(node), options.skew).0)
         };
         let frame = tree.node(node);
         let percent = |weight: u64| 100.0 * weight as f64 / total as f64;
@@ -114,7 +123,7 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
     let mut legend: Vec<(&roles::Role, u64)> = by_role.iter().copied().filter(|(_, weight)| *weight > 0).collect();
     legend.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let dress = Dress {
-        frames: (0..tree.len()).map(paint).collect(),
+        frames: tree.ordered().into_iter().map(paint).collect(),
         legend: legend
             .into_iter()
             .map(|(role, weight)| Swatch {
@@ -133,7 +142,7 @@ fn index_of(by_role: &[(&'static roles::Role, u64)], role: &roles::Role) -> usiz
     by_role.iter().position(|(known, _)| known.id == role.id).unwrap_or(0)
 }
 
-/// Let inferno draw `tree`, frames named by the number of their node. Into memory: given nothing it writes an SVG and
+/// Let inferno draw `tree`, frames named by their place in [`Tree::ordered`]. Into memory: given nothing it writes an SVG and
 /// fails, which must not leave a file.
 fn lay_out(tree: &Tree, options: &Options) -> Result<String> {
     use inferno::flamegraph as inferno;

@@ -96,24 +96,34 @@ impl Tree {
         names.join(";")
     }
 
-    /// A line for inferno per node that has weight of its own, frames named by node number, siblings in the order of
-    /// their names.
+    /// All nodes, parents before children and siblings in the order of their names.
+    pub fn ordered(&self) -> Vec<usize> {
+        let mut ordered = Vec::with_capacity(self.nodes.len());
+        let mut todo: Vec<usize> = self.roots.values().rev().copied().collect();
+        while let Some(node) = todo.pop() {
+            ordered.push(node);
+            todo.extend(self.nodes[node].children.values().rev());
+        }
+        ordered
+    }
+
+    /// A line for inferno per node that has weight of its own. Frames are named by their place in
+    /// [`Tree::ordered`], all with as many digits, so that the lines are in the order of their text too, which inferno
+    /// insists on.
     pub fn lines(&self) -> Vec<String> {
+        let digits = self.nodes.len().to_string().len();
+        let mut paths: Vec<String> = vec![String::new(); self.nodes.len()];
         let mut lines = Vec::new();
-        // Each entry: a node, and how long the path is without it.
-        let mut todo: Vec<(usize, usize)> = self.roots.values().rev().map(|root| (*root, 0)).collect();
-        let mut path = String::new();
-        while let Some((node, shared)) = todo.pop() {
-            path.truncate(shared);
-            if !path.is_empty() {
-                path.push(';');
-            }
-            let _ = write!(path, "{node}");
+        for (place, node) in self.ordered().into_iter().enumerate() {
             let frame = &self.nodes[node];
+            let mut path = frame.parent.map_or_else(String::new, |parent| format!("{};", paths[parent]));
+            let _ = write!(path, "{place:0digits$}");
             if frame.own > 0 {
                 lines.push(format!("{path} {}", frame.own));
             }
-            todo.extend(frame.children.values().rev().map(|child| (*child, path.len())));
+            if !frame.children.is_empty() {
+                paths[node] = path;
+            }
         }
         lines
     }
