@@ -1,3 +1,4 @@
 //! This kernel, read from /proc and /sys: symbols, roles, configuration, features. Parsers take any `R: Read`.
 
 pub mod roles;
+pub mod symbols;

@@ -1,0 +1,307 @@
+//! Kernel symbols, read from /proc/kallsyms: which function an address belongs to, and where a function is.
+
+use super::roles;
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Where the running kernel lists its symbols.
+pub const KALLSYMS: &str = "/proc/kallsyms";
+
+/// More than this many bytes are no symbol list of a kernel.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The functions and data of one kernel, by address and by name.
+#[derive(Debug, Clone, Default)]
+pub struct Symbols {
+    /// The list as read; names are slices of it.
+    text: String,
+    /// In the order of the list.
+    entries: Vec<Entry>,
+    /// Functions (indices into `entries`) by address, one per address.
+    by_address: Vec<u32>,
+    hidden: bool,
+    by_name: OnceLock<HashMap<u64, Vec<u32>>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    address: u64,
+    /// Where the name starts in `text`.
+    name: u32,
+    name_len: u16,
+    /// Length of the module's name, which stands in brackets behind the name; 0 for the kernel itself.
+    module_len: u16,
+    kind: u8,
+}
+
+/// One symbol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    pub name: &'a str,
+    pub address: u64,
+    /// nm's letter: `T` and `t` are functions, upper case is global.
+    pub kind: char,
+    /// The module that it belongs to; absent for the kernel itself.
+    pub module: Option<&'a str>,
+}
+
+impl Symbol<'_> {
+    #[must_use]
+    pub fn is_function(&self) -> bool {
+        is_function(self.kind as u8)
+    }
+
+    #[must_use]
+    pub fn is_global(&self) -> bool {
+        self.kind.is_ascii_uppercase()
+    }
+}
+
+/// An address within a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located<'a> {
+    pub symbol: Symbol<'a>,
+    /// Bytes from the function's start.
+    pub offset: u64,
+    /// The function's length in bytes, up to the next one; absent for the last.
+    pub size: Option<u64>,
+}
+
+/// Why a symbol list cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SymbolsError {
+    #[error("cannot read kernel symbols from {path}: {source}")]
+    Io { path: String, source: std::io::Error },
+    #[error("kernel symbols, line {line}: {what}")]
+    Line { line: usize, what: &'static str },
+    #[error("the list of kernel symbols is empty: is CONFIG_KALLSYMS off, or /proc not mounted?")]
+    Empty,
+    #[error("more than {} MiB of kernel symbols: this is no /proc/kallsyms", MAX_BYTES >> 20)]
+    TooLong,
+    #[error(
+        "kernel addresses are hidden (all zero in /proc/kallsyms): run as root, or have root run \
+         `sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1`"
+    )]
+    Hidden,
+}
+
+fn is_function(kind: u8) -> bool {
+    matches!(kind, b't' | b'T' | b'w' | b'W')
+}
+
+impl Symbols {
+    /// The running kernel's symbols. They may be [hidden](Self::hidden).
+    ///
+    /// # Errors
+    /// When /proc/kallsyms cannot be read or makes no sense.
+    pub fn running() -> Result<Self, SymbolsError> {
+        Self::open(Path::new(KALLSYMS))
+    }
+
+    /// The symbols of a file in the form of /proc/kallsyms.
+    ///
+    /// # Errors
+    /// When the file cannot be read or makes no sense.
+    pub fn open(path: &Path) -> Result<Self, SymbolsError> {
+        let file = std::fs::File::open(path)
+            .map_err(|source| SymbolsError::Io { path: path.display().to_string(), source })?;
+        Self::read(file)
+    }
+
+    /// Read lines of `address kind name [module]`, the form of /proc/kallsyms. Empty lines and lines that start with
+    /// `#` are passed over.
+    ///
+    /// # Errors
+    /// When reading fails, at the first line that is not of that form, or when there are no symbols at all.
+    pub fn read(reader: impl Read) -> Result<Self, SymbolsError> {
+        let mut text = String::new();
+        let read = reader
+            .take(MAX_BYTES + 1)
+            .read_to_string(&mut text)
+            .map_err(|source| SymbolsError::Io { path: KALLSYMS.to_owned(), source })?;
+        if read as u64 > MAX_BYTES {
+            return Err(SymbolsError::TooLong);
+        }
+        let mut entries = Vec::with_capacity(text.len() / 42);
+        let mut start = 0;
+        for (index, line) in text.split('\n').enumerate() {
+            if !line.is_empty() && !line.starts_with('#') {
+                let error = |what| SymbolsError::Line { line: index + 1, what };
+                entries.push(parse_line(line.as_bytes(), start).map_err(error)?);
+            }
+            start += line.len() + 1;
+        }
+        if entries.is_empty() {
+            return Err(SymbolsError::Empty);
+        }
+        let hidden = entries.iter().all(|entry| entry.address == 0);
+        let mut symbols = Self { text, entries, hidden, ..Self::default() };
+        if !hidden {
+            symbols.by_address = symbols.order();
+        }
+        Ok(symbols)
+    }
+
+    /// Functions by address; of several names of one address the most telling.
+    fn order(&self) -> Vec<u32> {
+        let functions =
+            self.entries.iter().enumerate().filter(|(_, entry)| is_function(entry.kind) && entry.address != 0);
+        let mut order: Vec<u32> = functions.map(|(index, _)| index as u32).collect();
+        let key = |index: &u32| self.entries[*index as usize].address;
+        if !order.is_sorted_by_key(key) {
+            order.sort_by_key(key);
+        }
+        order.dedup_by(|later, kept| {
+            let same = key(later) == key(kept);
+            if same && plainness(self.symbol(*later).name) < plainness(self.symbol(*kept).name) {
+                *kept = *later;
+            }
+            same
+        });
+        order
+    }
+
+    /// Whether the kernel gave only zeros for addresses, as it does to users without privilege.
+    #[must_use]
+    pub fn hidden(&self) -> bool {
+        self.hidden
+    }
+
+    /// These symbols, if their addresses are known.
+    ///
+    /// # Errors
+    /// [`SymbolsError::Hidden`] with the way out.
+    pub fn with_addresses(self) -> Result<Self, SymbolsError> {
+        if self.hidden { Err(SymbolsError::Hidden) } else { Ok(self) }
+    }
+
+    /// The number of symbols, data and modules included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    fn symbol(&self, index: u32) -> Symbol<'_> {
+        let entry = self.entries[index as usize];
+        let start = entry.name as usize;
+        let end = start + usize::from(entry.name_len);
+        // Between name and module stand a tab and a bracket.
+        let module = (entry.module_len > 0).then(|| &self.text[end + 2..end + 2 + usize::from(entry.module_len)]);
+        Symbol { name: &self.text[start..end], address: entry.address, kind: entry.kind as char, module }
+    }
+
+    /// All symbols, in the order of the list.
+    pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
+        (0..self.entries.len()).map(|index| self.symbol(index as u32))
+    }
+
+    /// The function that `address` is in; absent before the first, and when addresses are hidden.
+    #[must_use]
+    pub fn at(&self, address: u64) -> Option<Located<'_>> {
+        let after = self.by_address.partition_point(|index| self.entries[*index as usize].address <= address);
+        let symbol = self.symbol(*self.by_address.get(after.checked_sub(1)?)?);
+        let next = self.by_address.get(after).map(|index| self.entries[*index as usize].address);
+        let size = next.map(|next| next - symbol.address);
+        Some(Located { symbol, offset: address - symbol.address, size })
+    }
+
+    /// All symbols of this very name; several where files have static functions of one name.
+    pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Symbol<'a>> {
+        let index = self.name_index().get(&hash(name)).map(Vec::as_slice).unwrap_or(&[]);
+        index.iter().map(|index| self.symbol(*index)).filter(move |symbol| symbol.name == name)
+    }
+
+    /// The kernel's functions that are `function` for the user: of that name, or of that name with a compiler's
+    /// suffix (`.constprop.0`, `.isra.0`, `.part.0`, never `.cold`). Whole functions come before parts.
+    #[must_use]
+    pub fn functions(&self, function: &str) -> Vec<Symbol<'_>> {
+        let index = self.name_index().get(&hash(function)).map(Vec::as_slice).unwrap_or(&[]);
+        let mut found: Vec<Symbol<'_>> = index
+            .iter()
+            .map(|index| self.symbol(*index))
+            .filter(|symbol| symbol.is_function() && symbol.module.is_none())
+            .filter(|symbol| symbol.name == function || roles::base_name(symbol.name) == function)
+            .collect();
+        found.sort_by_key(|symbol| (symbol.name.contains(".part"), symbol.name != function, symbol.name));
+        found
+    }
+
+    /// Symbols by the hash of their name, functions with suffixes also by that of their base name.
+    fn name_index(&self) -> &HashMap<u64, Vec<u32>> {
+        self.by_name.get_or_init(|| {
+            let mut index: HashMap<u64, Vec<u32>> = HashMap::with_capacity(self.entries.len());
+            for at in 0..self.entries.len() as u32 {
+                let symbol = self.symbol(at);
+                index.entry(hash(symbol.name)).or_default().push(at);
+                let base = roles::base_name(symbol.name);
+                if base.len() != symbol.name.len() && symbol.is_function() {
+                    index.entry(hash(base)).or_default().push(at);
+                }
+            }
+            index
+        })
+    }
+}
+
+/// FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/), 64 bits. Equal hashes are compared by name.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Lower is the better name for an address that has several: no marker of a section, no generated alias, short.
+fn plainness(name: &str) -> (bool, usize, usize, &str) {
+    let marker = matches!(name, "_text" | "_stext" | "_etext" | "_sinittext" | "_einittext")
+        || name.ends_with("_start")
+        || name.ends_with("_end")
+        || name.ends_with("_begin")
+        || ["__pi_", "__pfx_", "__cfi_", "__ia32_", "__SCT__"].iter().any(|prefix| name.starts_with(prefix));
+    let underscores = name.bytes().take_while(|byte| *byte == b'_').count();
+    (marker, underscores, name.len(), name)
+}
+
+/// `line` starts at byte `start` of the list.
+fn parse_line(line: &[u8], start: usize) -> Result<Entry, &'static str> {
+    let mut address: u64 = 0;
+    let mut at = 0;
+    while let Some(digit) = line.get(at).and_then(|byte| (*byte as char).to_digit(16)) {
+        if at == 16 {
+            return Err("the address has more than 16 digits");
+        }
+        address = address << 4 | u64::from(digit);
+        at += 1;
+    }
+    if at == 0 || line.get(at) != Some(&b' ') {
+        return Err("no hexadecimal address at its start");
+    }
+    let kind = *line.get(at + 1).ok_or("it ends behind the address")?;
+    if !kind.is_ascii_alphabetic() && kind != b'?' && kind != b'-' || line.get(at + 2) != Some(&b' ') {
+        return Err("no letter for the kind behind the address");
+    }
+    let rest = &line[at + 3..];
+    let name_len = rest.iter().position(|byte| *byte == b'\t').unwrap_or(rest.len());
+    let module_len = match &rest[name_len..] {
+        [] => 0,
+        [b'\t', b'[', module @ .., b']'] => module.len(),
+        _ => return Err("something other than a [module] behind the name"),
+    };
+    if name_len == 0 {
+        return Err("no name");
+    }
+    Ok(Entry {
+        address,
+        name: u32::try_from(start + at + 3).map_err(|_| "it is more than 4 GiB from the start")?,
+        name_len: u16::try_from(name_len).map_err(|_| "the name is longer than 65535 bytes")?,
+        module_len: u16::try_from(module_len).map_err(|_| "the module's name is longer than 65535 bytes")?,
+        kind,
+    })
+}
+
+#[cfg(test)]
+mod tests;
