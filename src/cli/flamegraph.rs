@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long)]
     title: Option<String>,
     /// What the weights of a folded file count
-    #[arg(long, value_enum, default_value = "samples")]
+    #[arg(long, value_enum, default_value = "weights")]
     unit: UnitName,
     /// The samples of a folded file are cpu-clock's: book what piles up where interrupts come back on to its own role
     #[arg(long)]
@@ -66,6 +66,8 @@ impl Whose {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum UnitName {
+    /// Unknown
+    Weights,
     Samples,
     Instructions,
     #[value(name = "ns")]
@@ -76,6 +78,7 @@ enum UnitName {
 struct Source {
     stacks: Folded,
     unit: Unit,
+    weights: &'static str,
     skew: Skew,
     title: String,
     subtitle: String,
@@ -95,6 +98,7 @@ impl Args {
             source.subtitle.clone(),
             source.unit,
         );
+        options.weights = source.weights.to_owned();
         options.skew = source.skew;
         options.reverse = self.reverse;
         options.icicle = self.icicle;
@@ -123,6 +127,7 @@ impl Args {
                 before_scale,
                 after_scale,
                 unit: if source.unit == Unit::Samples { "ns per KiB" } else { &unit },
+                sums: true,
             },
             _ => Difference::of_shares(&source.stacks, &after.stacks),
         };
@@ -143,14 +148,15 @@ impl Args {
         if !run {
             let stacks = files::load_folded(path)?;
             let unit = match self.unit {
-                UnitName::Samples => Unit::Samples,
+                UnitName::Weights | UnitName::Samples => Unit::Samples,
                 UnitName::Instructions => Unit::Instructions,
                 UnitName::Nanoseconds => Unit::Nanoseconds,
             };
             let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let subtitle = format!("{} {}", flamegraph::grouped(stacks.total()), flamegraph::unit_name(unit));
+            let weights = if self.unit == UnitName::Weights { "weights" } else { flamegraph::unit_name(unit) };
+            let subtitle = format!("{} {weights}", flamegraph::grouped(stacks.total()));
             let skew = if self.cpu_clock { Skew::CpuClock } else { Skew::None };
-            return Ok(Source { stacks, unit, skew, title, subtitle, per_kib: None });
+            return Ok(Source { stacks, unit, weights, skew, title, subtitle, per_kib: None });
         }
         let outcome = files::load(path)?;
         let document = &outcome.document;
@@ -181,6 +187,7 @@ impl Args {
         let whose = if self.side == Whose::Both { "writer and reader" } else { self.side.name() };
         Ok(Source {
             unit: first.unit,
+            weights: flamegraph::unit_name(first.unit),
             skew: skew_of(first.unit),
             title: document.command.clone(),
             subtitle: files::subtitle(document, whose, first.unit, stacks.total()),

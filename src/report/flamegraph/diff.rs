@@ -27,6 +27,8 @@ pub struct Difference<'a> {
     pub after_scale: f64,
     /// What differences are counted in: `instructions per KiB`, `% of all`.
     pub unit: &'a str,
+    /// Whether the sums of both profiles say something: not where each is 100 %.
+    pub sums: bool,
 }
 
 impl<'a> Difference<'a> {
@@ -34,7 +36,7 @@ impl<'a> Difference<'a> {
     #[must_use]
     pub fn of_shares(before: &'a Folded, after: &'a Folded) -> Self {
         let scale = |folded: &Folded| 100.0 / folded.total().max(1) as f64;
-        Self { before, after, before_scale: scale(before), after_scale: scale(after), unit: "% of all" }
+        Self { before, after, before_scale: scale(before), after_scale: scale(after), unit: "% of all", sums: false }
     }
 }
 
@@ -123,10 +125,16 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
             swatch(SHRANK, "itself shrank", String::new()),
             swatch([0xff, 0xff, 0xff], "widths:", widths.to_owned()),
         ],
-        whole: format!("{} {}", whole.text(), difference.unit),
+        whole: if difference.sums {
+            format!("{} {}", whole.text(), difference.unit)
+        } else {
+            "100 % of both".to_owned()
+        },
     };
     let mut options = options.clone();
-    options.subtitle = format!("{} · all: {} {}", options.subtitle, whole.text(), difference.unit);
+    if difference.sums {
+        options.subtitle = format!("{} · {} {}", options.subtitle, whole.text(), difference.unit);
+    }
     dress::dress(&lay_out(&tree, &options)?, &dress)
 }
 
@@ -158,7 +166,9 @@ impl Pair {
             return format!("{} as before", number(self.after));
         }
         let sign = if self.difference() > 0.0 { "+" } else { "-" };
-        format!("{} -> {}, {sign}{}", number(self.before), number(self.after), number(self.difference().abs()))
+        let change = number(self.difference().abs());
+        let sign = if change == "0.00" { "±" } else { sign };
+        format!("{} -> {}, {sign}{change}", number(self.before), number(self.after))
     }
 }
 

@@ -115,7 +115,9 @@ fn taller(head: &str, height: usize, new: usize) -> Result<String> {
             format!("height=\"{new}\" fill=\"url(#background)\""),
         ),
     ];
-    let mut head = head.to_owned();
+    // inferno's search button is all but invisible until the pointer finds it.
+    let mut head =
+        head.replacen("#search { text-anchor:end; opacity:0.1;", "#search { text-anchor:end; opacity:0.6;", 1);
     for (old, new) in replacements {
         if !head.contains(&old) {
             return Err(unexpected(&old));

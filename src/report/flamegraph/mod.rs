@@ -26,8 +26,8 @@ pub struct Options {
     pub title: String,
     /// The line below it: whose profile, which kernel, which unit.
     pub subtitle: String,
-    /// What the weights count.
-    pub unit: Unit,
+    /// What the weights are called in tooltips: `samples`.
+    pub weights: String,
     /// Whether the stacks are samples of cpu-clock.
     pub skew: Skew,
     /// Merge stacks from their leaves.
@@ -37,13 +37,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// An upright flame graph in `unit`.
+    /// An upright flame graph of a collector's profile in `unit`.
     #[must_use]
     pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit) -> Self {
         Self {
             title: title.into(),
             subtitle: subtitle.into(),
-            unit,
+            weights: unit_name(unit).to_owned(),
             skew: skew_of(unit),
             reverse: false,
             icicle: false,
@@ -111,7 +111,7 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
         };
         let frame = tree.node(node);
         let percent = |weight: u64| 100.0 * weight as f64 / total as f64;
-        let mut about = format!("{} {}, {:.2}%", grouped(frame.weight), unit_name(options.unit), percent(frame.weight));
+        let mut about = format!("{} {}, {:.2}%", grouped(frame.weight), options.weights, percent(frame.weight));
         if frame.own > 0 && frame.own < frame.weight {
             about += &format!(", itself {:.2}%", percent(frame.own));
         }
@@ -120,7 +120,8 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
         }
         Frame { name: frame.name.clone(), about, fill: role.map_or("#dddddd", |role| role.colour).to_owned() }
     };
-    let mut legend: Vec<(&roles::Role, u64)> = by_role.iter().copied().filter(|(_, weight)| *weight > 0).collect();
+    let visible = |weight: u64| 100.0 * weight as f64 / total as f64 >= MIN_WIDTH_PERCENT;
+    let mut legend: Vec<(&roles::Role, u64)> = by_role.iter().copied().filter(|(_, weight)| visible(*weight)).collect();
     legend.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
     let dress = Dress {
         frames: tree.ordered().into_iter().map(paint).collect(),
@@ -133,7 +134,7 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
                 search: Some(format!("; {}\\)$", role.title)),
             })
             .collect(),
-        whole: format!("{} {}, 100%", grouped(total), unit_name(options.unit)),
+        whole: format!("{} {}, 100%", grouped(total), options.weights),
     };
     dress::dress(&lay_out(&tree, options)?, &dress)
 }
