@@ -4,12 +4,7 @@ use crate::document::{FunctionCalls, Status, Warning};
 use crate::profile::{Folded, Side, Unit};
 use anyhow::Result;
 
-/// The two processes to watch, alive and waiting at the gate of their window.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
-    pub writers: Vec<u32>,
-    pub readers: Vec<u32>,
-}
+pub use crate::workload::Watched;
 
 /// A collector. `arm` is called once both processes wait at the gate, `finish` once both have ended their window.
 /// Dropping it at any time leaves nothing behind in the kernel.

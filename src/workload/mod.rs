@@ -1,6 +1,24 @@
 //! What moves the bytes: writers and readers around a pipe, each a fresh process.
+//!
+//! [`launch`] starts them: each pins itself, makes its buffers, moves the warm-up through the pipe and then waits at
+//! a gate, with the pipe empty. [`Launched::watched`] names them to the collectors, [`Launched::release`] opens the
+//! gate, [`Launched::wait`] hands over what each counted in its window.
 
+pub mod check;
+pub mod cpus;
+pub mod launch;
 pub mod modes;
+mod pipe;
 pub mod spec;
+mod wire;
+pub mod worker;
 
+pub use launch::{Launched, launch};
 pub use spec::Spec;
+
+/// The processes to watch, alive and waiting at the gate of their window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    pub writers: Vec<u32>,
+    pub readers: Vec<u32>,
+}

@@ -1,1 +1,85 @@
-//! The presets of `--mode`.
+//! The presets of `--mode`: each a name for a setting of the axes of [`Spec`].
+
+use super::spec::{Reader, Spec, Writer};
+
+/// A preset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mode {
+    pub name: &'static str,
+    /// For `--help`.
+    pub about: &'static str,
+    pub writer: Writer,
+    pub reader: Reader,
+    pub huge_pages: bool,
+    pub busy_loop: bool,
+}
+
+/// All presets, in the order in which article A climbs them.
+pub const MODES: [Mode; 5] = [
+    Mode {
+        name: "write",
+        about: "write(2) to read(2)",
+        writer: Writer::Write,
+        reader: Reader::Read,
+        huge_pages: false,
+        busy_loop: false,
+    },
+    Mode {
+        name: "vmsplice",
+        about: "vmsplice(2) to splice(2) into /dev/null",
+        writer: Writer::Vmsplice,
+        reader: Reader::Splice,
+        huge_pages: false,
+        busy_loop: false,
+    },
+    Mode {
+        name: "vmsplice-huge",
+        about: "vmsplice from huge pages",
+        writer: Writer::Vmsplice,
+        reader: Reader::Splice,
+        huge_pages: true,
+        busy_loop: false,
+    },
+    Mode {
+        name: "vmsplice-huge-busy",
+        about: "the same without sleeping: SPLICE_F_NONBLOCK in a busy loop",
+        writer: Writer::Vmsplice,
+        reader: Reader::Splice,
+        huge_pages: true,
+        busy_loop: true,
+    },
+    Mode {
+        name: "splice",
+        about: "splice(2) from /dev/zero to splice(2) into /dev/null",
+        writer: Writer::Splice,
+        reader: Reader::Splice,
+        huge_pages: false,
+        busy_loop: false,
+    },
+];
+
+impl Mode {
+    /// The preset called `name`.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        MODES.iter().find(|mode| mode.name == name)
+    }
+
+    /// Its axes; the rest as [`Spec::default`] has them.
+    #[must_use]
+    pub fn spec(&self) -> Spec {
+        Spec {
+            writer: self.writer,
+            reader: self.reader,
+            huge_pages: self.huge_pages,
+            busy_loop: self.busy_loop,
+            ..Spec::default()
+        }
+    }
+}
+
+/// Names of all presets.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    MODES.iter().map(|mode| mode.name).collect()
+}

@@ -1,0 +1,334 @@
+//! The controller: starts the workers, opens their gate, gathers what they counted, and leaves none behind.
+
+use super::Watched;
+use super::cpus::{self, Places};
+use super::pipe::Pipe;
+use super::spec::{Amount, Spec};
+use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
+use crate::document::{PairTotals, ProcessTotals, Processes};
+use crate::util::cancel;
+use anyhow::{Context, Result, anyhow, bail};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often a wait looks at [`cancel`].
+const GLANCE_MS: i64 = 50;
+/// Time for the workers to get to the gate: ample for an emulated guest that moves the warm-up.
+const START: Duration = Duration::from_secs(300);
+/// What a timed window may take beyond its duration.
+const GRACE: Duration = Duration::from_secs(120);
+/// After one process found the other end gone, time for the other to say why.
+const CAUSE: Duration = Duration::from_secs(2);
+
+/// Workers at their gate, or beyond. Dropping it kills and reaps them.
+#[derive(Debug)]
+pub struct Launched {
+    spec: Spec,
+    workers: Vec<Worker>,
+    released: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    pair: usize,
+    part: Part,
+    child: Child,
+    control: UnixStream,
+    received: Vec<u8>,
+    reply: Option<Reply>,
+}
+
+/// Start the processes of `spec`, bring them to their gate (bound, buffers made, warmed up, the pipe empty) and return.
+///
+/// The workers die with the thread that calls this: keep it until they have ended.
+///
+/// # Errors
+/// What `spec` contradicts, what this machine refuses (by flag), what a worker reports, or an interruption.
+pub fn launch(spec: &Spec) -> Result<Launched> {
+    spec.check()?;
+    cancel::check()?;
+    let places = cpus::places(spec)?;
+    let mut launched = Launched { spec: spec.clone(), workers: Vec::new(), released: None };
+    for (pair, places) in places.iter().enumerate() {
+        launched.start_pair(pair, places)?;
+    }
+    launched.gather(Some(Instant::now() + START), "did not become ready")?;
+    cancel::check()?;
+    for worker in &mut launched.workers {
+        worker.reply = None;
+    }
+    Ok(launched)
+}
+
+impl Launched {
+    /// The processes, for collectors.
+    #[must_use]
+    pub fn watched(&self) -> Watched {
+        let of = |part| self.workers.iter().filter(|w| w.part == part).map(|w| w.child.id()).collect();
+        Watched { writers: of(Part::Writer), readers: of(Part::Reader) }
+    }
+
+    /// Open the gate: the window begins.
+    ///
+    /// # Errors
+    /// When a worker has gone, or on interruption.
+    pub fn release(&mut self) -> Result<()> {
+        cancel::check()?;
+        // Readers first, so that they wait at the pipe when the first byte comes.
+        for part in [Part::Reader, Part::Writer] {
+            for worker in self.workers.iter_mut().filter(|w| w.part == part) {
+                if worker.control.write_all(&[GO]).is_err() {
+                    bail!("{}", worker.end());
+                }
+            }
+        }
+        self.released = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Wait for the end of the window: all writers done, all readers at end of file, all processes gone.
+    ///
+    /// # Errors
+    /// What a worker reports, a window that does not end, or an interruption. The workers are gone in any case
+    /// once this is dropped.
+    pub fn wait(&mut self) -> Result<Processes> {
+        let Some(released) = self.released else { bail!("the workload was waited for before it was released") };
+        let deadline = match self.spec.amount {
+            Amount::DurationNs(ns) => released.checked_add(Duration::from_nanos(ns).saturating_add(GRACE)),
+            Amount::Bytes(_) | Amount::Calls(_) => None,
+        };
+        self.gather(deadline, "did not end its window")?;
+        let mut pairs: Vec<Pair> = Vec::new();
+        pairs.resize_with(self.spec.pairs as usize, Pair::default);
+        for worker in &mut self.workers {
+            if let Some(Reply::Done(finished)) = worker.reply.take() {
+                match worker.part {
+                    Part::Writer => pairs[worker.pair].writers.push(*finished),
+                    Part::Reader => pairs[worker.pair].readers.push(*finished),
+                }
+            }
+            worker.child.wait().context("cannot wait for a worker")?;
+        }
+        self.workers.clear();
+        Ok(processes(pairs))
+    }
+
+    fn start_pair(&mut self, pair: usize, places: &Places) -> Result<()> {
+        let pipe = Pipe::new(&self.spec)?;
+        let shares = Shares::of(&self.spec, places.writers.len(), places.readers.len());
+        for (index, &cpu) in places.readers.iter().enumerate() {
+            let job = self.job(Part::Reader, cpu, shares.reader_warmup(index), Amount::Bytes(u64::MAX));
+            self.start(pair, &job, pipe.read.try_clone()?)?;
+        }
+        for (index, &cpu) in places.writers.iter().enumerate() {
+            let job = self.job(Part::Writer, cpu, shares.writer_warmup, shares.amount(index));
+            self.start(pair, &job, pipe.write.try_clone()?)?;
+        }
+        Ok(())
+    }
+
+    fn job(&self, part: Part, cpu: Option<u32>, warmup: u64, amount: Amount) -> Job {
+        Job { controller: std::process::id(), part, cpu, warmup, amount, spec: self.spec.clone() }
+    }
+
+    /// One worker: this very program again, the pipe where a shell would put it (a writer's standard output, a
+    /// reader's standard input), the control socket at the other of the two.
+    fn start(&mut self, pair: usize, job: &Job, end: OwnedFd) -> Result<()> {
+        let (control, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
+        let theirs = OwnedFd::from(theirs);
+        let (stdin, stdout) = match job.part {
+            Part::Writer => (theirs, end),
+            Part::Reader => (end, theirs),
+        };
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(super::worker::SUBCOMMAND).arg(job.part.name());
+        command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout));
+        std::os::unix::process::CommandExt::arg0(&mut command, "pipeprof");
+        let child = command.spawn().context("cannot start a worker from /proc/self/exe: is /proc mounted?")?;
+        // Owned by `self` from here on, so that an error below still reaps it.
+        self.workers.push(Worker { pair, part: job.part, child, control, received: Vec::new(), reply: None });
+        let Some(worker) = self.workers.last_mut() else { bail!("no worker") };
+        wire::send(&worker.control, job).map_err(|_| anyhow!("{}", worker.end()))?;
+        worker.control.set_nonblocking(true)?;
+        Ok(())
+    }
+
+    /// Wait until every worker has replied.
+    fn gather(&mut self, mut deadline: Option<Instant>, late: &str) -> Result<()> {
+        let mut consequence: Option<String> = None;
+        loop {
+            cancel::check()?;
+            for worker in self.workers.iter_mut().filter(|worker| worker.reply.is_none()) {
+                worker.receive()?;
+                if let Some(Reply::Failed(Failure { message, consequence: follows })) = &worker.reply {
+                    let message = format!("{}: {message}", worker.part.name());
+                    if !follows {
+                        bail!("{message}");
+                    }
+                    if consequence.is_none() {
+                        consequence = Some(message);
+                        deadline = Some(Instant::now() + CAUSE);
+                    }
+                }
+            }
+            let missing = self.workers.iter().filter(|worker| worker.reply.is_none());
+            let mut fds: Vec<_> =
+                missing.map(|worker| rustix::event::PollFd::from_borrowed_fd(worker.control.as_fd(), rustix::event::PollFlags::IN)).collect();
+            let late_by_now = deadline.is_some_and(|deadline| Instant::now() > deadline);
+            match (&consequence, fds.is_empty()) {
+                (None, true) => return Ok(()),
+                (Some(message), true) => bail!("{message}"),
+                (Some(message), false) if late_by_now => bail!("{message}"),
+                (None, false) if late_by_now => {
+                    let names: Vec<&str> =
+                        self.workers.iter().filter(|w| w.reply.is_none()).map(|w| w.part.name()).collect();
+                    bail!("the workload {late} in time ({}); is the machine stalled?", names.join(", "));
+                }
+                _ => {}
+            }
+            let glance = rustix::event::Timespec { tv_sec: 0, tv_nsec: GLANCE_MS * 1_000_000 };
+            match rustix::event::poll(&mut fds, Some(&glance)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("cannot wait for the workers"),
+            }
+        }
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        for worker in &mut self.workers {
+            // An error means that it has ended already.
+            let _ = worker.child.kill();
+        }
+        for worker in &mut self.workers {
+            let _ = worker.child.wait();
+        }
+    }
+}
+
+impl Worker {
+    /// Take what has arrived; sets `reply` once a whole message is there.
+    fn receive(&mut self) -> Result<()> {
+        let mut chunk = [0; 4096];
+        loop {
+            match self.control.read(&mut chunk) {
+                Ok(0) => bail!("{}", self.end()),
+                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(_) => bail!("{}", self.end()),
+            }
+            if self.received.last() == Some(&b'\n') {
+                let reply = serde_json::from_slice(&self.received).context("cannot understand a worker's reply")?;
+                self.received.clear();
+                self.reply = Some(reply);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Why it has gone without a reply.
+    fn end(&mut self) -> String {
+        let how = match self.child.wait() {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        format!("the {} process {} ended early: {how}", self.part.name(), self.child.id())
+    }
+}
+
+/// How the warm-up and the amount are divided over the processes of one pipe.
+#[derive(Debug)]
+struct Shares {
+    amount: Amount,
+    writers: u64,
+    readers: u64,
+    writer_warmup: u64,
+}
+
+impl Shares {
+    fn of(spec: &Spec, writers: usize, readers: usize) -> Self {
+        // Whole blocks, so that the window begins at the start of a block.
+        let writer_warmup = spec.warmup_bytes.div_ceil(spec.block()) * spec.block();
+        Self { amount: spec.amount, writers: writers as u64, readers: readers as u64, writer_warmup }
+    }
+
+    fn reader_warmup(&self, index: usize) -> u64 {
+        share(self.writer_warmup * self.writers, self.readers, index as u64)
+    }
+
+    fn amount(&self, index: usize) -> Amount {
+        match self.amount {
+            Amount::Bytes(bytes) => Amount::Bytes(share(bytes, self.writers, index as u64)),
+            other => other,
+        }
+    }
+}
+
+/// Part `index` of `total` divided by `parts`; the first parts take what is left over.
+fn share(total: u64, parts: u64, index: u64) -> u64 {
+    total / parts + u64::from(index < total % parts)
+}
+
+#[derive(Debug, Default)]
+struct Pair {
+    writers: Vec<Finished>,
+    readers: Vec<Finished>,
+}
+
+fn processes(pairs: Vec<Pair>) -> Processes {
+    let window = |pairs: &[&Pair]| {
+        let begin = pairs.iter().flat_map(|pair| &pair.writers).map(|f| f.begin_ns).min().unwrap_or(0);
+        let all = pairs.iter().flat_map(|pair| pair.writers.iter().chain(&pair.readers));
+        all.map(|f| f.end_ns).max().unwrap_or(0).saturating_sub(begin)
+    };
+    let window_ns = window(&pairs.iter().collect::<Vec<_>>());
+    let totals: Vec<PairTotals> = pairs
+        .iter()
+        .map(|pair| PairTotals {
+            window_ns: window(&[pair]),
+            writers: pair.writers.iter().map(|f| f.totals.clone()).collect(),
+            readers: pair.readers.iter().map(|f| f.totals.clone()).collect(),
+        })
+        .collect();
+    let writer = ProcessTotals::sum(totals.iter().flat_map(|pair| &pair.writers));
+    let reader = ProcessTotals::sum(totals.iter().flat_map(|pair| &pair.readers));
+    // One pair of one writer and one reader is told in full by the sums.
+    let single = totals.len() == 1 && totals[0].writers.len() == 1 && totals[0].readers.len() == 1;
+    Processes { writer, reader, window_ns, pairs: if single { Vec::new() } else { totals } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (total, parts) in [(10, 3), (0, 2), (7, 7), (5, 8), (u64::MAX, 3)] {
+            assert_eq!((0..parts).map(|index| share(total, parts, index)).sum::<u64>(), total);
+        }
+    }
+
+    #[test]
+    fn the_window_of_a_pair_is_from_its_first_write_to_its_last_end() {
+        let finished = |begin_ns, end_ns, bytes| Finished {
+            begin_ns,
+            end_ns,
+            totals: ProcessTotals { bytes, elapsed_ns: end_ns - begin_ns, ..ProcessTotals::default() },
+        };
+        let pair = Pair { writers: vec![finished(100, 200, 7)], readers: vec![finished(50, 260, 7)] };
+        let one = processes(vec![pair]);
+        assert_eq!((one.window_ns, one.writer.bytes, one.pairs.len()), (160, 7, 0));
+        let pairs = vec![
+            Pair { writers: vec![finished(0, 10, 1), finished(5, 30, 2)], readers: vec![finished(0, 40, 3)] },
+            Pair { writers: vec![finished(10, 50, 4)], readers: vec![finished(0, 55, 4)] },
+        ];
+        let two = processes(pairs);
+        assert_eq!((two.window_ns, two.writer.bytes, two.reader.bytes), (55, 7, 7));
+        assert_eq!(two.pairs.iter().map(|pair| pair.window_ns).collect::<Vec<_>>(), [40, 45]);
+    }
+}

@@ -1,0 +1,56 @@
+//! The pipe: made, and set to its size.
+
+use super::Spec;
+use super::spec::PAGE;
+use crate::util::size;
+use anyhow::{Context, Result, bail};
+use std::os::fd::OwnedFd;
+
+/// One pipe. Its real capacity is what its users ask the kernel for when they are done.
+#[derive(Debug)]
+pub struct Pipe {
+    pub read: OwnedFd,
+    pub write: OwnedFd,
+}
+
+const MAX_SIZE: &str = "/proc/sys/fs/pipe-max-size";
+const SOFT_PAGES: &str = "/proc/sys/fs/pipe-user-pages-soft";
+
+impl Pipe {
+    /// A pipe as `spec` wants it. Both ends are closed on exec.
+    ///
+    /// # Errors
+    /// Names `--pipe-size` and the limit that refuses it.
+    pub fn new(spec: &Spec) -> Result<Self> {
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).context("cannot make a pipe")?;
+        if let Some(bytes) = spec.pipe_target() {
+            // The kernel rounds up to a power of two of pages; `check` has bounded `bytes` to 2 GiB.
+            let wanted = usize::try_from(bytes.max(PAGE))?;
+            if let Err(error) = rustix::pipe::fcntl_setpipe_size(&write, wanted) {
+                bail!("{}", refusal(spec, bytes, error));
+            }
+        }
+        Ok(Self { read, write })
+    }
+}
+
+fn refusal(spec: &Spec, bytes: u64, error: rustix::io::Errno) -> String {
+    let flag = match spec.pipe_size {
+        Some(_) => format!("--pipe-size {}", size::format(bytes)),
+        None => format!(
+            "--buffer-size {}: half of it, {}, is the size that the pipe needs",
+            size::format(spec.buffer_size),
+            size::format(bytes)
+        ),
+    };
+    let limit = |path: &str| std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    match (limit(MAX_SIZE), error) {
+        (Some(most), rustix::io::Errno::PERM) if bytes > most => {
+            format!("{flag}: {MAX_SIZE} allows this user {}: ask for less, or raise it as root", size::format(most))
+        }
+        (_, rustix::io::Errno::PERM) => {
+            format!("{flag}: this user's pipes hold all that {SOFT_PAGES} allows: close some, ask for less, or raise it as root")
+        }
+        _ => format!("{flag}: the kernel refuses a pipe of that size ({error}): ask for less"),
+    }
+}

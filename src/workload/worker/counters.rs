@@ -1,0 +1,116 @@
+//! What the kernel and the hardware counted for this process within its window.
+
+use crate::document::ProcessTotals;
+use perf_event::events::Hardware;
+use perf_event::{Builder, Counter, Group};
+
+/// Counters of one window.
+pub struct Counters {
+    hardware: Result<HardwareCounters, String>,
+    begin: Option<libc::rusage>,
+    end: Option<libc::rusage>,
+}
+
+struct HardwareCounters {
+    group: Group,
+    members: Vec<(&'static str, Counter)>,
+}
+
+impl Counters {
+    pub fn new() -> Self {
+        Self { hardware: HardwareCounters::new(), begin: None, end: None }
+    }
+
+    pub fn begin(&mut self) {
+        self.begin = Some(usage());
+        let failed = match &mut self.hardware {
+            Ok(hardware) => hardware.group.enable().err(),
+            Err(_) => None,
+        };
+        if let Some(error) = failed {
+            self.hardware = Err(unavailable(&error));
+        }
+    }
+
+    pub fn end(&mut self) {
+        if let Ok(hardware) = &mut self.hardware
+            && let Err(error) = hardware.group.disable()
+        {
+            self.hardware = Err(unavailable(&error));
+        }
+        self.end = Some(usage());
+    }
+
+    /// The part of a process's totals that is known here.
+    pub fn totals(&mut self) -> ProcessTotals {
+        let mut totals = ProcessTotals::default();
+        if let (Some(begin), Some(end)) = (&self.begin, &self.end) {
+            let count = |from: libc::c_long, to: libc::c_long| u64::try_from(to - from).unwrap_or(0);
+            totals.user_ns = nanoseconds(end.ru_utime).saturating_sub(nanoseconds(begin.ru_utime));
+            totals.system_ns = nanoseconds(end.ru_stime).saturating_sub(nanoseconds(begin.ru_stime));
+            totals.voluntary_switches = count(begin.ru_nvcsw, end.ru_nvcsw);
+            totals.involuntary_switches = count(begin.ru_nivcsw, end.ru_nivcsw);
+            totals.minor_faults = count(begin.ru_minflt, end.ru_minflt);
+            totals.major_faults = count(begin.ru_majflt, end.ru_majflt);
+        }
+        match &mut self.hardware {
+            Err(reason) => totals.counters_reason = Some(reason.clone()),
+            Ok(hardware) => match hardware.read() {
+                Ok(counters) => totals.counters = counters.into_iter().collect(),
+                Err(reason) => totals.counters_reason = Some(reason),
+            },
+        }
+        totals
+    }
+}
+
+impl HardwareCounters {
+    fn new() -> Result<Self, String> {
+        let attempt = || -> std::io::Result<Self> {
+            let mut group = Group::new()?;
+            let mut members = Vec::new();
+            for (name, event) in [("cycles", Hardware::CPU_CYCLES), ("instructions", Hardware::INSTRUCTIONS)] {
+                // Kernel included: that is where a pipe's cycles go.
+                let counter = Builder::new().group(&mut group).kind(event).include_kernel().build()?;
+                members.push((name, counter));
+            }
+            Ok(Self { group, members })
+        };
+        attempt().map_err(|error| unavailable(&error))
+    }
+
+    fn read(&mut self) -> Result<Vec<(String, u64)>, String> {
+        let counts = self.group.read().map_err(|error| unavailable(&error))?;
+        if counts.time_running() < counts.time_enabled() {
+            return Err("not available here: the counters were shared with others and ran for part of the window".into());
+        }
+        Ok(self.members.iter().map(|(name, counter)| ((*name).to_owned(), counts[counter])).collect())
+    }
+}
+
+fn unavailable(error: &std::io::Error) -> String {
+    let reason = match error.raw_os_error() {
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
+            "this machine has no performance counters (a virtual machine without a PMU, as a rule)".to_owned()
+        }
+        Some(libc::EACCES | libc::EPERM) => {
+            "this user may not count kernel events; `sysctl kernel.perf_event_paranoid=1` as root allows it".to_owned()
+        }
+        Some(libc::ENOSYS) => "this kernel is built without perf events".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("not available here: {reason}")
+}
+
+fn usage() -> libc::rusage {
+    // SAFETY: all-zero is a valid rusage, and the kernel fills it; RUSAGE_SELF cannot fail.
+    unsafe {
+        let mut usage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    }
+}
+
+fn nanoseconds(time: libc::timeval) -> u64 {
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or(0) * 1000
+}

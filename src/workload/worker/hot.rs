@@ -1,0 +1,265 @@
+//! The hot loop: nothing in it but the system call and the count of what it moved.
+
+use crate::util::marker::{self, Marker};
+use crate::workload::spec::Amount;
+use anyhow::{Context, Result, anyhow};
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Writer,
+    Reader,
+}
+
+/// Options that get a loop of their own, so that they cost nothing where they are off.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The descriptor and event to poll for before each transfer.
+    pub poll: Option<(RawFd, libc::c_short)>,
+    /// One system call more per so many transfers.
+    pub extra_every: Option<u64>,
+    pub extra_fd: RawFd,
+}
+
+/// What a loop counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tally {
+    pub bytes: u64,
+    pub calls: u64,
+    pub short: u64,
+    pub eagain: u64,
+    /// Monotonic raw clock, ns, directly outside the loop.
+    pub begin_ns: u64,
+    pub end_ns: u64,
+}
+
+/// What moves bytes: one call at a time.
+pub trait Port {
+    /// One call that moves at most `limit` (1 or more) bytes: how much was asked for, and the call's answer, -1 with
+    /// `errno` set.
+    fn call(&mut self, limit: u64) -> (u64, isize);
+
+    /// `count` bytes were moved.
+    fn moved(&mut self, count: u64);
+
+    /// Calls made beside those that [`Self::call`] stands for, since this was last asked.
+    fn other_calls(&mut self) -> u64 {
+        0
+    }
+
+    /// The call, for error messages: `write`. Asked after a failure.
+    fn name(&self) -> String;
+}
+
+/// The pipe's other end has gone: whoever held it knows why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("nobody reads the pipe any more")]
+pub struct OtherEndGone;
+
+/// When a loop ends of itself; end of file ends every loop.
+trait Stop {
+    /// Bytes that the next call may move; 0 ends the loop.
+    fn limit(&self) -> u64;
+    fn moved(&mut self, count: u64);
+}
+
+struct Bytes(u64);
+impl Stop for Bytes {
+    #[inline(always)]
+    fn limit(&self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn moved(&mut self, count: u64) {
+        self.0 -= count;
+    }
+}
+
+struct Calls(u64);
+impl Stop for Calls {
+    #[inline(always)]
+    fn limit(&self) -> u64 {
+        if self.0 == 0 { 0 } else { u64::MAX }
+    }
+    #[inline(always)]
+    fn moved(&mut self, _: u64) {
+        self.0 -= 1;
+    }
+}
+
+struct Timer;
+impl Stop for Timer {
+    #[inline(always)]
+    fn limit(&self) -> u64 {
+        if timer_rang() { 0 } else { u64::MAX }
+    }
+    #[inline(always)]
+    fn moved(&mut self, _: u64) {}
+}
+
+static RANG: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn ring(_: libc::c_int) {
+    RANG.store(true, Ordering::Relaxed);
+}
+
+/// Whether the window's time is over.
+#[inline(always)]
+pub fn timer_rang() -> bool {
+    RANG.load(Ordering::Relaxed)
+}
+
+/// Route SIGALRM to the flag. Calls that it interrupts go on: the other end is still there and lets them end.
+///
+/// # Errors
+/// When the handler cannot be installed.
+pub fn install_timer() -> Result<()> {
+    // SAFETY: all-zero is a valid sigaction; the handler only stores to an atomic.
+    let failed = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ring as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) != 0
+    };
+    if failed { Err(std::io::Error::last_os_error()).context("--duration: cannot install its timer") } else { Ok(()) }
+}
+
+/// Let the flag rise after `ns`.
+///
+/// # Errors
+/// When the timer is refused.
+pub fn start_timer(ns: u64) -> Result<()> {
+    let value = libc::timeval {
+        tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
+        // Rounded up: a timer of zero would never ring.
+        tv_usec: i64::try_from((ns % 1_000_000_000).div_ceil(1000).min(999_999)).unwrap_or(0),
+    };
+    let timer = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: value };
+    // SAFETY: the structure outlives the call.
+    let failed = unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) } != 0;
+    if failed { Err(std::io::Error::last_os_error()).context("--duration: too long for a timer") } else { Ok(()) }
+}
+
+/// The monotonic raw clock, ns.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure outlives the call; this clock is there since Linux 2.6.28.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Move `amount` through `port`; `window` marks the measured one.
+///
+/// # Errors
+/// The call that failed and why; [`OtherEndGone`] where the pipe has no reader.
+pub fn run(port: &mut impl Port, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally> {
+    match amount {
+        Amount::Bytes(bytes) => choose(port, Bytes(bytes), window, options),
+        Amount::Calls(calls) => choose(port, Calls(calls), window, options),
+        Amount::DurationNs(ns) => {
+            start_timer(ns)?;
+            choose(port, Timer, window, options)
+        }
+    }
+}
+
+fn choose(port: &mut impl Port, stop: impl Stop, window: Option<Kind>, options: &Options) -> Result<Tally> {
+    match (options.poll.is_some(), options.extra_every.is_some()) {
+        (false, false) => around::<_, _, false, false>(port, stop, window, options),
+        (true, false) => around::<_, _, true, false>(port, stop, window, options),
+        (false, true) => around::<_, _, false, true>(port, stop, window, options),
+        (true, true) => around::<_, _, true, true>(port, stop, window, options),
+    }
+}
+
+/// The clock and the markers around the loop.
+fn around<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
+    port: &mut P,
+    stop: S,
+    window: Option<Kind>,
+    options: &Options,
+) -> Result<Tally> {
+    port.other_calls();
+    let begin_ns = now_ns();
+    emit(window, Marker::WriterBegin, Marker::ReaderBegin);
+    let result = hot::<P, S, POLL, EXTRA>(port, stop, options);
+    emit(window, Marker::WriterEnd, Marker::ReaderEnd);
+    let end_ns = now_ns();
+    let mut tally = result?;
+    tally.calls += port.other_calls();
+    Ok(Tally { begin_ns, end_ns, ..tally })
+}
+
+/// Mark the window for the instruction collector.
+#[inline(always)]
+pub fn emit(window: Option<Kind>, writer: Marker, reader: Marker) {
+    match window {
+        Some(Kind::Writer) => marker::emit(writer),
+        Some(Kind::Reader) => marker::emit(reader),
+        None => {}
+    }
+}
+
+#[inline(never)]
+fn hot<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
+    port: &mut P,
+    mut stop: S,
+    options: &Options,
+) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let (poll_fd, events) = options.poll.unwrap_or((-1, 0));
+    let every = options.extra_every.unwrap_or(u64::MAX);
+    let mut until_extra = every;
+    loop {
+        let limit = stop.limit();
+        if limit == 0 {
+            return Ok(tally);
+        }
+        if POLL {
+            let mut wanted = libc::pollfd { fd: poll_fd, events, revents: 0 };
+            // SAFETY: the structure outlives the call. A failure shows in the transfer that follows.
+            unsafe { libc::poll(&raw mut wanted, 1, -1) };
+            tally.calls += 1;
+        }
+        let (asked, answer) = port.call(limit);
+        tally.calls += 1;
+        if answer > 0 {
+            let count = answer as u64;
+            tally.bytes += count;
+            tally.short += u64::from(count < asked);
+            stop.moved(count);
+            port.moved(count);
+            if EXTRA {
+                until_extra -= 1;
+                if until_extra == 0 {
+                    until_extra = every;
+                    // SAFETY: nothing is read from the pointer.
+                    unsafe { libc::write(options.extra_fd, std::ptr::null(), 0) };
+                    tally.calls += 1;
+                }
+            }
+        } else if answer == 0 {
+            return Ok(tally);
+        } else if without_bytes(port, &mut tally)? {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// After a call that moved nothing: whether to try again.
+#[cold]
+#[inline(never)]
+fn without_bytes(port: &impl Port, tally: &mut Tally) -> Result<bool> {
+    let error = std::io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN) => {
+            tally.eagain += 1;
+            Ok(true)
+        }
+        Some(libc::EINTR) => Ok(true),
+        Some(libc::EPIPE) => Err(OtherEndGone.into()),
+        _ => Err(anyhow!("{}: {error}", port.name())),
+    }
+}

@@ -1,0 +1,229 @@
+//! One process of a workload: this program again, started by [`super::launch`] as a hidden subcommand.
+//!
+//! A writer has the pipe as its standard output and the controller's socket as its standard input, a reader the other
+//! way round.
+
+mod buffer;
+mod counters;
+mod hot;
+mod ports;
+mod stamp;
+mod stdio;
+
+use super::cpus;
+use super::spec::{Amount, Reader, Spec, Writer};
+use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
+use crate::document::GotAsked;
+use anyhow::{Context, Result, bail, ensure};
+use buffer::Mapping;
+use counters::Counters;
+use hot::{Kind, Tally};
+use std::io::Read;
+use std::os::fd::{FromRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+/// `argv[1]` of a worker.
+pub const SUBCOMMAND: &str = "__worker";
+
+/// A worker's whole life.
+#[must_use]
+pub fn main(part: &str) -> ExitCode {
+    let (part, control, end) = match part {
+        "writer" => (Part::Writer, libc::STDIN_FILENO, libc::STDOUT_FILENO),
+        "reader" => (Part::Reader, libc::STDOUT_FILENO, libc::STDIN_FILENO),
+        _ => return ExitCode::FAILURE,
+    };
+    if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)) {
+        eprintln!("pipeprof: cannot tie the {} to its controller: {error}", part.name());
+        return ExitCode::FAILURE;
+    }
+    // SAFETY: the controller passed its socket at this descriptor, and nothing else here owns it.
+    let control = unsafe { UnixStream::from_raw_fd(control) };
+    // Interruptions are the controller's business; it ends its workers.
+    for signal in [libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: SIG_IGN is a valid disposition.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+    let reply = match work(&control, part, end) {
+        Ok(finished) => Reply::Done(Box::new(finished)),
+        Err(error) => Reply::Failed(Failure {
+            message: format!("{error:#}"),
+            consequence: error.downcast_ref::<hot::OtherEndGone>().is_some(),
+        }),
+    };
+    // Where the controller has gone, nobody is left to tell.
+    let _ = wire::send(&control, &reply);
+    ExitCode::SUCCESS
+}
+
+fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
+    let job: Job = wire::receive(control).context("no job from the controller")?;
+    ensure!(job.part == part, "the controller's job is for another");
+    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+    // The death signal does not come for a parent that had died before it was asked for. In a controller that is
+    // process 1 of its namespace the two agree all the same.
+    ensure!(parent.map(i32::cast_unsigned) == Some(job.controller), "the controller has gone");
+    set_name(part);
+    if let Some(cpu) = job.cpu {
+        cpus::bind(cpu)?;
+    }
+    let kind = match part {
+        Part::Writer => Kind::Writer,
+        Part::Reader => Kind::Reader,
+    };
+    let mut engine = Engine::new(&job.spec, kind, end)?;
+    engine.run(Amount::Bytes(job.warmup), None).context("warm-up")?;
+    let mut counters = Counters::new();
+    hot::install_timer()?;
+    wire::send(control, &Reply::Ready)?;
+    wait_for_go(control)?;
+
+    counters.begin();
+    let tally = engine.run(job.amount, Some(kind))?;
+    counters.end();
+
+    let pipe_size = pipe_size(end);
+    // Before anything slow: the reader waits for the end of file.
+    if part == Part::Writer {
+        // SAFETY: the pipe's end was passed at this descriptor; nothing uses it from here on.
+        unsafe { libc::close(end) };
+    }
+    let mut totals = counters.totals();
+    totals.bytes = tally.bytes;
+    totals.calls = tally.calls;
+    totals.short = tally.short;
+    totals.eagain = tally.eagain;
+    totals.elapsed_ns = tally.end_ns - tally.begin_ns;
+    totals.cpu = job.cpu;
+    totals.pipe_size = pipe_size?;
+    totals.huge_pages = engine.huge_pages()?;
+    if let Some(verified) = engine.verified() {
+        totals.verified_bytes = Some(verified.0);
+        totals.verify_errors = verified.1;
+    }
+    Ok(Finished { begin_ns: tally.begin_ns, end_ns: tally.end_ns, totals })
+}
+
+/// For `ps` and for profiles: `pipeprof-writer`, `pipeprof-reader` (15 bytes, all that a name can have).
+fn set_name(part: Part) {
+    let name = match part {
+        Part::Writer => c"pipeprof-writer",
+        Part::Reader => c"pipeprof-reader",
+    };
+    // SAFETY: the pointer is to a terminated string that lives for ever.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+fn wait_for_go(mut control: &UnixStream) -> Result<()> {
+    let mut byte = [0];
+    match control.read_exact(&mut byte) {
+        Ok(()) if byte[0] == GO => Ok(()),
+        _ => bail!("the controller has gone"),
+    }
+}
+
+fn pipe_size(end: RawFd) -> Result<u64> {
+    // SAFETY: plain system call on a descriptor that is open.
+    let size = unsafe { libc::fcntl(end, libc::F_GETPIPE_SZ) };
+    u64::try_from(size).map_err(|_| std::io::Error::last_os_error()).context("cannot ask the pipe for its size")
+}
+
+/// What this process does to the pipe, set up from the axes.
+struct Engine {
+    port: Box<dyn ports::Run>,
+    options: hot::Options,
+}
+
+impl Engine {
+    fn new(spec: &Spec, kind: Kind, end: RawFd) -> Result<Self> {
+        let options = hot::Options {
+            poll: spec.poll.then_some((end, if kind == Kind::Writer { libc::POLLOUT } else { libc::POLLIN })),
+            extra_every: spec.extra_call_every.filter(|_| kind == Kind::Writer),
+            extra_fd: end,
+        };
+        let port = match kind {
+            Kind::Writer => writer(spec, end)?,
+            Kind::Reader => reader(spec, end)?,
+        };
+        Ok(Self { port, options })
+    }
+
+    fn run(&mut self, amount: Amount, window: Option<Kind>) -> Result<Tally> {
+        self.port.run(amount, window, &self.options)
+    }
+
+    fn huge_pages(&self) -> Result<Option<GotAsked>> {
+        buffer::huge_pages(&self.port.mappings())
+    }
+
+    fn verified(&self) -> Option<(u64, Vec<String>)> {
+        self.port.verified()
+    }
+}
+
+fn non_blocking(end: RawFd) -> Result<()> {
+    // SAFETY: plain system calls on a descriptor that is open.
+    let failed = unsafe {
+        let flags = libc::fcntl(end, libc::F_GETFL);
+        flags < 0 || libc::fcntl(end, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0
+    };
+    ensure!(!failed, "--busy-loop: cannot make the pipe non-blocking: {}", std::io::Error::last_os_error());
+    Ok(())
+}
+
+fn splice_flags(spec: &Spec, gift: libc::c_uint) -> libc::c_uint {
+    (if spec.busy_loop { libc::SPLICE_F_NONBLOCK } else { 0 }) | (if spec.gift { gift } else { 0 })
+}
+
+fn writer(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
+    if spec.busy_loop && matches!(spec.writer, Writer::Write | Writer::ReadWrite) {
+        non_blocking(end)?;
+    }
+    let block = usize::try_from(spec.block())?;
+    Ok(match (spec.writer, spec.verify) {
+        (Writer::Write, false) => Box::new(ports::Write::<false>::new(end, Mapping::new(block, spec)?)),
+        (Writer::Write, true) => Box::new(ports::Write::<true>::new(end, Mapping::new(block, spec)?)),
+        (Writer::Vmsplice, verify) => {
+            let halves = if spec.contiguous {
+                ports::Halves::contiguous(Mapping::new(2 * block, spec)?, block)
+            } else {
+                ports::Halves::apart([Mapping::new(block, spec)?, Mapping::new(block, spec)?], block)
+            };
+            let flags = splice_flags(spec, libc::SPLICE_F_GIFT);
+            if verify {
+                Box::new(ports::Vmsplice::<true>::new(end, halves, flags))
+            } else {
+                Box::new(ports::Vmsplice::<false>::new(end, halves, flags))
+            }
+        }
+        (Writer::Splice, _) => {
+            let flags = splice_flags(spec, libc::SPLICE_F_MOVE);
+            Box::new(ports::SpliceIn::new(end, ports::Source::open(spec)?, block, flags)?)
+        }
+        (Writer::ReadWrite, _) => {
+            Box::new(ports::ReadWrite::new(end, ports::Source::open(spec)?, Mapping::new(block, spec)?))
+        }
+        (Writer::Stdio, _) => Box::new(stdio::Stdio::new(end, ports::Source::open(spec)?, spec)?),
+    })
+}
+
+fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
+    if spec.busy_loop && spec.reader != Reader::Splice {
+        non_blocking(end)?;
+    }
+    let block = usize::try_from(spec.reader_block())?;
+    Ok(match (spec.reader, spec.verify) {
+        (Reader::Read, false) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Count)),
+        (Reader::Read, true) => {
+            let check = ports::Check(stamp::Checker::new(stamp::Expected::of(spec)?));
+            Box::new(ports::Read::new(end, Mapping::new(block, spec)?, check))
+        }
+        (Reader::ReadWrite, _) => {
+            Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Copy::new(ports::null()?)))
+        }
+        (Reader::Splice, _) => {
+            Box::new(ports::SpliceOut::new(end, ports::null()?, block, splice_flags(spec, libc::SPLICE_F_MOVE)))
+        }
+    })
+}

@@ -1,0 +1,472 @@
+//! The system calls that move bytes, each a [`Port`].
+
+use super::buffer::Mapping;
+use super::hot::{self, Kind, Options, Port, Tally};
+use super::stamp::{self, Checker};
+use crate::workload::spec::{Amount, DEFAULT_SOURCE, Spec, Writer};
+use anyhow::{Context, Result, ensure};
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// A port set up for a process: what [`super`] runs, whichever port it is.
+pub trait Run {
+    /// # Errors
+    /// As [`hot::run`].
+    fn run(&mut self, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally>;
+    /// Its buffers.
+    fn mappings(&self) -> Vec<&Mapping>;
+    /// Bytes checked and what was wrong with them, by a reader that verifies.
+    fn verified(&self) -> Option<(u64, Vec<String>)> {
+        None
+    }
+}
+
+macro_rules! run_hot {
+    () => {
+        fn run(&mut self, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally> {
+            hot::run(self, amount, window, options)
+        }
+    };
+}
+
+/// The smaller of a buffer's rest and what the loop may still move.
+#[inline(always)]
+fn within(len: usize, limit: u64) -> usize {
+    if limit < len as u64 { limit as usize } else { len }
+}
+
+/// write(2) of one buffer, over and over.
+pub struct Write<const VERIFY: bool> {
+    end: RawFd,
+    buffer: Mapping,
+    /// Bytes of the stream written; counted where they are stamped.
+    position: u64,
+    /// Bytes of the buffer written since it was stamped.
+    offset: usize,
+}
+
+impl<const VERIFY: bool> Write<VERIFY> {
+    pub fn new(end: RawFd, buffer: Mapping) -> Self {
+        Self { end, buffer, position: 0, offset: 0 }
+    }
+}
+
+impl<const VERIFY: bool> Port for Write<VERIFY> {
+    #[inline(always)]
+    fn call(&mut self, limit: u64) -> (u64, isize) {
+        if VERIFY && self.offset == 0 {
+            stamp::fill(self.buffer.bytes_mut(), self.position);
+        }
+        let offset = if VERIFY { self.offset } else { 0 };
+        let len = within(self.buffer.len() - offset, limit);
+        // SAFETY: `len` bytes from `offset` are within the buffer.
+        (len as u64, unsafe { libc::write(self.end, self.buffer.as_ptr().add(offset).cast(), len) })
+    }
+
+    #[inline(always)]
+    fn moved(&mut self, count: u64) {
+        if VERIFY {
+            self.position += count;
+            self.offset = (self.offset + count as usize) % self.buffer.len();
+        }
+    }
+
+    fn name(&self) -> String {
+        "write".into()
+    }
+}
+
+impl<const VERIFY: bool> Run for Write<VERIFY> {
+    run_hot!();
+    fn mappings(&self) -> Vec<&Mapping> {
+        vec![&self.buffer]
+    }
+}
+
+/// The two halves that vmsplice alternates.
+pub struct Halves {
+    mappings: Vec<Mapping>,
+    starts: [*mut u8; 2],
+    len: usize,
+}
+
+impl Halves {
+    /// Two buffers of `len` bytes.
+    pub fn apart([a, b]: [Mapping; 2], len: usize) -> Self {
+        Self { starts: [a.as_ptr(), b.as_ptr()], mappings: vec![a, b], len }
+    }
+
+    /// One buffer of twice `len` bytes.
+    pub fn contiguous(both: Mapping, len: usize) -> Self {
+        let start = both.as_ptr();
+        // SAFETY: the buffer has twice `len` bytes.
+        let second = unsafe { start.add(len.min(both.len() - len)) };
+        Self { starts: [start, second], mappings: vec![both], len }
+    }
+}
+
+/// vmsplice(2) of two halves in turn.
+///
+/// The pipe keeps references to the pages, not copies. A half is used again only after the other has gone into the pipe
+/// whole, and the pipe holds no more than one half: by then every page of the first has left it. A call that took
+/// less than a half is followed by calls for its rest.
+pub struct Vmsplice<const VERIFY: bool> {
+    end: RawFd,
+    halves: Halves,
+    flags: libc::c_uint,
+    half: usize,
+    offset: usize,
+    position: u64,
+}
+
+impl<const VERIFY: bool> Vmsplice<VERIFY> {
+    pub fn new(end: RawFd, halves: Halves, flags: libc::c_uint) -> Self {
+        Self { end, halves, flags, half: 0, offset: 0, position: 0 }
+    }
+}
+
+impl<const VERIFY: bool> Port for Vmsplice<VERIFY> {
+    #[inline(always)]
+    fn call(&mut self, limit: u64) -> (u64, isize) {
+        let start = self.halves.starts[self.half];
+        if VERIFY && self.offset == 0 {
+            // SAFETY: a half has `len` bytes, and nothing else in this process refers to them now.
+            let half = unsafe { std::slice::from_raw_parts_mut(start, self.halves.len) };
+            stamp::fill(half, self.position);
+        }
+        let len = within(self.halves.len - self.offset, limit);
+        // SAFETY: `len` bytes from `offset` are within the half.
+        let from = libc::iovec { iov_base: unsafe { start.add(self.offset) }.cast(), iov_len: len };
+        // SAFETY: the vector outlives the call; the pages stay mapped as long as this process lives.
+        (len as u64, unsafe { libc::vmsplice(self.end, &raw const from, 1, self.flags) })
+    }
+
+    #[inline(always)]
+    fn moved(&mut self, count: u64) {
+        self.offset += count as usize;
+        if self.offset == self.halves.len {
+            self.offset = 0;
+            self.half ^= 1;
+        }
+        if VERIFY {
+            self.position += count;
+        }
+    }
+
+    fn name(&self) -> String {
+        "vmsplice".into()
+    }
+}
+
+impl<const VERIFY: bool> Run for Vmsplice<VERIFY> {
+    run_hot!();
+    fn mappings(&self) -> Vec<&Mapping> {
+        self.halves.mappings.iter().collect()
+    }
+}
+
+/// A file that a writer reads from its beginning to its end, again and again.
+pub struct Source {
+    pub file: File,
+    name: String,
+}
+
+impl Source {
+    /// # Errors
+    /// Names `--source`.
+    pub fn open(spec: &Spec) -> Result<Self> {
+        let path = spec.source.as_deref().unwrap_or(DEFAULT_SOURCE.as_ref());
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("--source {name}"))?;
+        let kind = file.metadata().with_context(|| format!("--source {name}"))?;
+        ensure!(!kind.is_dir(), "--source {name}: a folder; give a file or /dev/zero");
+        ensure!(!kind.is_file() || kind.len() > 0, "--source {name}: the file is empty; give one with bytes in it");
+        Ok(Self { file, name })
+    }
+
+    fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    fn rewind(&self) -> bool {
+        // SAFETY: plain system call on a descriptor that this owns.
+        unsafe { libc::lseek(self.fd(), 0, libc::SEEK_SET) == 0 }
+    }
+}
+
+/// splice(2) from a file into the pipe.
+pub struct SpliceIn {
+    end: RawFd,
+    source: Source,
+    block: usize,
+    flags: libc::c_uint,
+    rewinds: u64,
+}
+
+impl SpliceIn {
+    /// # Errors
+    /// Where the kernel cannot splice from the source.
+    pub fn new(end: RawFd, source: Source, block: usize, flags: libc::c_uint) -> Result<Self> {
+        Ok(Self { end, source, block, flags, rewinds: 0 })
+    }
+
+    #[inline(always)]
+    fn splice(&self, len: usize) -> isize {
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: no offsets are passed.
+        unsafe { libc::splice(self.source.fd(), nowhere, self.end, nowhere, len, self.flags) }
+    }
+}
+
+impl Port for SpliceIn {
+    #[inline(always)]
+    fn call(&mut self, limit: u64) -> (u64, isize) {
+        let len = within(self.block, limit);
+        let mut answer = self.splice(len);
+        if answer == 0 {
+            self.rewinds += 1;
+            if self.source.rewind() {
+                answer = self.splice(len);
+            }
+        }
+        (len as u64, answer)
+    }
+
+    #[inline(always)]
+    fn moved(&mut self, _: u64) {}
+
+    fn other_calls(&mut self) -> u64 {
+        // Each end of the file: the splice that found it, and the seek.
+        2 * std::mem::take(&mut self.rewinds)
+    }
+
+    fn name(&self) -> String {
+        format!("splice from {}", self.source.name)
+    }
+}
+
+impl Run for SpliceIn {
+    run_hot!();
+    fn mappings(&self) -> Vec<&Mapping> {
+        Vec::new()
+    }
+}
+
+/// read(2) from a file, write(2) to the pipe.
+pub struct ReadWrite {
+    end: RawFd,
+    source: Source,
+    buffer: Mapping,
+    filled: usize,
+    offset: usize,
+    others: u64,
+    source_failed: bool,
+}
+
+impl ReadWrite {
+    pub fn new(end: RawFd, source: Source, buffer: Mapping) -> Self {
+        Self { end, source, buffer, filled: 0, offset: 0, others: 0, source_failed: false }
+    }
+
+    #[inline(always)]
+    fn read(&mut self, len: usize) -> isize {
+        self.others += 1;
+        // SAFETY: `len` is no more than the buffer's length.
+        unsafe { libc::read(self.source.fd(), self.buffer.as_ptr().cast(), len) }
+    }
+}
+
+impl Port for ReadWrite {
+    #[inline(always)]
+    fn call(&mut self, limit: u64) -> (u64, isize) {
+        if self.offset == self.filled {
+            let len = within(self.buffer.len(), limit);
+            let mut count = self.read(len);
+            if count == 0 {
+                self.others += 1;
+                if self.source.rewind() {
+                    count = self.read(len);
+                }
+            }
+            self.source_failed = count <= 0;
+            if self.source_failed {
+                return (len as u64, count);
+            }
+            (self.filled, self.offset) = (count as usize, 0);
+        }
+        let len = within(self.filled - self.offset, limit);
+        // SAFETY: `len` bytes from `offset` are within the buffer.
+        (len as u64, unsafe { libc::write(self.end, self.buffer.as_ptr().add(self.offset).cast(), len) })
+    }
+
+    #[inline(always)]
+    fn moved(&mut self, count: u64) {
+        self.offset += count as usize;
+    }
+
+    fn other_calls(&mut self) -> u64 {
+        std::mem::take(&mut self.others)
+    }
+
+    fn name(&self) -> String {
+        if self.source_failed { format!("read from {}", self.source.name) } else { "write".into() }
+    }
+}
+
+impl Run for ReadWrite {
+    run_hot!();
+    fn mappings(&self) -> Vec<&Mapping> {
+        vec![&self.buffer]
+    }
+}
+
+/// What a reader does with the bytes it has read.
+pub trait Sink {
+    fn take(&mut self, bytes: &[u8]);
+    fn other_calls(&mut self) -> u64 {
+        0
+    }
+    fn verified(&self) -> Option<(u64, Vec<String>)> {
+        None
+    }
+}
+
+/// Nothing: the loop counts them.
+pub struct Count;
+impl Sink for Count {
+    #[inline(always)]
+    fn take(&mut self, _: &[u8]) {}
+}
+
+/// Compare them with what was to come.
+pub struct Check(pub Checker);
+impl Sink for Check {
+    fn take(&mut self, bytes: &[u8]) {
+        self.0.check(bytes);
+    }
+    fn verified(&self) -> Option<(u64, Vec<String>)> {
+        Some(self.0.verdict())
+    }
+}
+
+/// write(2) them to /dev/null, which takes all it is given.
+pub struct Copy {
+    _null: File,
+    fd: RawFd,
+    calls: u64,
+}
+
+impl Copy {
+    pub fn new(null: File) -> Self {
+        Self { fd: null.as_raw_fd(), _null: null, calls: 0 }
+    }
+}
+
+impl Sink for Copy {
+    #[inline(always)]
+    fn take(&mut self, bytes: &[u8]) {
+        self.calls += 1;
+        // SAFETY: the slice is valid for its length.
+        unsafe { libc::write(self.fd, bytes.as_ptr().cast(), bytes.len()) };
+    }
+    fn other_calls(&mut self) -> u64 {
+        std::mem::take(&mut self.calls)
+    }
+}
+
+/// /dev/null, for writing.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn null() -> Result<File> {
+    File::options().write(true).open("/dev/null").context("cannot open /dev/null")
+}
+
+/// read(2) from the pipe.
+pub struct Read<S> {
+    end: RawFd,
+    buffer: Mapping,
+    sink: S,
+}
+
+impl<S: Sink> Read<S> {
+    pub fn new(end: RawFd, buffer: Mapping, sink: S) -> Self {
+        Self { end, buffer, sink }
+    }
+}
+
+impl<S: Sink> Port for Read<S> {
+    #[inline(always)]
+    fn call(&mut self, limit: u64) -> (u64, isize) {
+        let len = within(self.buffer.len(), limit);
+        // SAFETY: `len` bytes are within the buffer.
+        (len as u64, unsafe { libc::read(self.end, self.buffer.as_ptr().cast(), len) })
+    }
+
+    #[inline(always)]
+    fn moved(&mut self, count: u64) {
+        self.sink.take(&self.buffer.bytes()[..count as usize]);
+    }
+
+    fn other_calls(&mut self) -> u64 {
+        self.sink.other_calls()
+    }
+
+    fn name(&self) -> String {
+        "read".into()
+    }
+}
+
+impl<S: Sink> Run for Read<S> {
+    run_hot!();
+    fn mappings(&self) -> Vec<&Mapping> {
+        vec![&self.buffer]
+    }
+    fn verified(&self) -> Option<(u64, Vec<String>)> {
+        self.sink.verified()
+    }
+}
+
+/// splice(2) from the pipe into /dev/null.
+pub struct SpliceOut {
+    end: RawFd,
+    null: File,
+    block: usize,
+    flags: libc::c_uint,
+}
+
+impl SpliceOut {
+    pub fn new(end: RawFd, null: File, block: usize, flags: libc::c_uint) -> Self {
+        Self { end, null, block, flags }
+    }
+}
+
+impl Port for SpliceOut {
+    #[inline(always)]
+    fn call(&mut self, limit: u64) -> (u64, isize) {
+        let len = within(self.block, limit);
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: no offsets are passed.
+        (len as u64, unsafe { libc::splice(self.end, nowhere, self.null.as_raw_fd(), nowhere, len, self.flags) })
+    }
+
+    #[inline(always)]
+    fn moved(&mut self, _: u64) {}
+
+    fn name(&self) -> String {
+        "splice to /dev/null".into()
+    }
+}
+
+impl Run for SpliceOut {
+    run_hot!();
+    fn mappings(&self) -> Vec<&Mapping> {
+        Vec::new()
+    }
+}
+
+/// Whether `spec`'s stream is its writer's stamps rather than a file's bytes.
+#[must_use]
+pub fn stamped(spec: &Spec) -> bool {
+    matches!(spec.writer, Writer::Write | Writer::Vmsplice)
+}

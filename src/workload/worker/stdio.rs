@@ -1,0 +1,147 @@
+//! fgetc and fputc through libc's own buffers: cat as article C writes it first.
+
+use super::buffer::Mapping;
+use super::hot::{self, Kind, Options, Tally};
+use super::ports::{Run, Source};
+use crate::util::marker::Marker;
+use crate::workload::spec::{Amount, Spec};
+use anyhow::{Context, Result, bail, ensure};
+use std::os::fd::{IntoRawFd, RawFd};
+use std::ptr::NonNull;
+
+/// Characters between two looks at the timer.
+const STRIDE: u64 = 4096;
+
+/// Both streams, each with a buffer of `--buffer-size` bytes.
+pub struct Stdio {
+    from: NonNull<libc::FILE>,
+    to: NonNull<libc::FILE>,
+    /// libc's buffers; they outlive the streams, which are never closed.
+    buffers: [Mapping; 2],
+}
+
+impl Stdio {
+    /// # Errors
+    /// When libc refuses the streams or their buffers.
+    pub fn new(end: RawFd, source: Source, spec: &Spec) -> Result<Self> {
+        let size = usize::try_from(spec.buffer_size)?;
+        let buffers = [Mapping::new(size, spec)?, Mapping::new(size, spec)?];
+        let open = |fd, mode: &std::ffi::CStr, buffer: &Mapping| -> Result<NonNull<libc::FILE>> {
+            // SAFETY: the descriptor is open in this mode, and libc owns it from here on.
+            let stream = NonNull::new(unsafe { libc::fdopen(fd, mode.as_ptr()) });
+            let stream = stream.ok_or_else(std::io::Error::last_os_error).context("--writer stdio: fdopen")?;
+            // SAFETY: nothing was read or written yet, and the buffer lives as long as the stream.
+            let refused =
+                unsafe { libc::setvbuf(stream.as_ptr(), buffer.as_ptr().cast(), libc::_IOFBF, buffer.len()) } != 0;
+            ensure!(!refused, "--writer stdio: libc refuses a buffer of {size} bytes");
+            Ok(stream)
+        };
+        let from = open(source.file.into_raw_fd(), c"r", &buffers[0])?;
+        let to = open(end, c"w", &buffers[1])?;
+        Ok(Self { from, to, buffers })
+    }
+
+    /// Copy `count` characters.
+    #[inline(always)]
+    fn copy(&mut self, count: u64) -> Result<()> {
+        for _ in 0..count {
+            // SAFETY: both streams are open.
+            unsafe {
+                let mut character = libc::fgetc(self.from.as_ptr());
+                if character == libc::EOF {
+                    character = self.again()?;
+                }
+                if libc::fputc(character, self.to.as_ptr()) == libc::EOF {
+                    return Err(failed("fputc"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After the end of the file: its first character.
+    #[cold]
+    fn again(&mut self) -> Result<libc::c_int> {
+        // SAFETY: the stream is open.
+        unsafe {
+            if libc::ferror(self.from.as_ptr()) != 0 {
+                return Err(failed("fgetc from the source"));
+            }
+            libc::rewind(self.from.as_ptr());
+            match libc::fgetc(self.from.as_ptr()) {
+                libc::EOF => bail!("--source: the file became empty"),
+                character => Ok(character),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        // SAFETY: the stream is open.
+        if unsafe { libc::fflush(self.to.as_ptr()) } == 0 { Ok(()) } else { Err(failed("fflush")) }
+    }
+
+    #[inline(never)]
+    fn hot(&mut self, amount: Amount) -> Result<u64> {
+        let bytes = match amount {
+            Amount::Bytes(bytes) => bytes,
+            // A transfer is one buffer's write.
+            Amount::Calls(calls) => calls.saturating_mul(self.buffers[1].len() as u64),
+            Amount::DurationNs(_) => u64::MAX,
+        };
+        let mut copied = 0;
+        while copied < bytes && !hot::timer_rang() {
+            let stride = STRIDE.min(bytes - copied);
+            self.copy(stride)?;
+            copied += stride;
+        }
+        self.flush()?;
+        Ok(copied)
+    }
+}
+
+fn failed(call: &str) -> anyhow::Error {
+    let error = std::io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EPIPE) => hot::OtherEndGone.into(),
+        _ => anyhow::anyhow!("{call}: {error}"),
+    }
+}
+
+impl Run for Stdio {
+    fn run(&mut self, amount: Amount, window: Option<Kind>, _: &Options) -> Result<Tally> {
+        if let Amount::DurationNs(ns) = amount {
+            hot::start_timer(ns)?;
+        }
+        let before = calls_so_far();
+        let begin_ns = hot::now_ns();
+        hot::emit(window, Marker::WriterBegin, Marker::ReaderBegin);
+        let bytes = self.hot(amount);
+        hot::emit(window, Marker::WriterEnd, Marker::ReaderEnd);
+        let end_ns = hot::now_ns();
+        let after = calls_so_far();
+        let bytes = bytes?;
+        let buffer = self.buffers[1].len() as u64;
+        let calls = match (before, after) {
+            // The first look's own read is in the second's count.
+            (Some(before), Some(after)) => (after - before).saturating_sub(1),
+            // A kernel that does not account I/O per task: what the buffers' sizes imply.
+            _ => 2 * bytes.div_ceil(buffer),
+        };
+        Ok(Tally { bytes, calls, short: 0, eagain: 0, begin_ns, end_ns })
+    }
+
+    fn mappings(&self) -> Vec<&Mapping> {
+        self.buffers.iter().collect()
+    }
+}
+
+/// Calls of read and write (and their kin) that the kernel counted for this process.
+fn calls_so_far() -> Option<u64> {
+    use std::io::Read;
+    let mut text = [0; 512];
+    // One read, so that it is known how many calls the look itself adds.
+    let count = std::fs::File::open("/proc/self/io").ok()?.read(&mut text).ok()?;
+    let text = std::str::from_utf8(&text[..count]).ok()?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    Some(field("syscr:")? + field("syscw:")?)
+}
