@@ -1,7 +1,9 @@
 //! The command line: one file per subcommand, each a clap struct and its `run`.
 
+mod engine;
 mod flamegraph;
 mod schema;
+pub mod workload_args;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -20,6 +22,10 @@ enum Command {
     // registration: one line per subcommand
     Flamegraph(flamegraph::Args),
     Schema(schema::Args),
+    #[command(hide = true, name = "__engine")]
+    Engine(engine::Args),
+    #[command(hide = true, name = crate::workload::worker::SUBCOMMAND)]
+    Worker(engine::WorkerArgs),
     #[command(hide = true, name = "__nothing")]
     Nothing,
 }
@@ -29,6 +35,8 @@ impl Command {
         match self {
             Self::Flamegraph(args) => args.run(),
             Self::Schema(args) => args.run(),
+            Self::Engine(args) => args.run(),
+            Self::Worker(args) => args.run(),
             Self::Nothing => Ok(ExitCode::SUCCESS),
         }
     }

@@ -40,11 +40,7 @@ impl Spec {
             ensure!(bytes > 0, "--pipe-size 0: give at least 4K");
             ensure!(bytes <= LARGEST_PIPE, "--pipe-size {text}: no pipe takes more than 2G");
         }
-        ensure!(
-            self.warmup_bytes <= 1 << 50,
-            "--warmup {}: give at most 1024T",
-            size::format(self.warmup_bytes)
-        );
+        ensure!(self.warmup_bytes <= 1 << 50, "--warmup {}: give at most 1024T", size::format(self.warmup_bytes));
         if self.writer == Writer::Vmsplice {
             ensure!(
                 self.buffer_size.is_multiple_of(2 * PAGE),
@@ -83,10 +79,7 @@ impl Spec {
         ensure!(!self.mlock || buffered, "--mlock: splice to splice has no buffer; drop it");
         ensure!(!self.no_touch || buffered, "--no-touch: splice to splice has no buffer; drop it");
         ensure!(!(self.no_touch && self.mlock), "--no-touch and --mlock: locking touches every page; drop one");
-        ensure!(
-            !(self.unsafe_pipe && !vmsplice),
-            "--unsafe-pipe is about the pipe of --writer vmsplice; drop it"
-        );
+        ensure!(!(self.unsafe_pipe && !vmsplice), "--unsafe-pipe is about the pipe of --writer vmsplice; drop it");
         ensure!(
             !(self.writer == Writer::Stdio && (self.busy_loop || self.poll)),
             "--writer stdio makes its calls inside libc; drop --busy-loop and --poll"
@@ -104,10 +97,7 @@ impl Spec {
             );
         }
         if self.verify {
-            ensure!(
-                self.reader == Reader::Read,
-                "--verify looks at the bytes that arrive: choose --reader read"
-            );
+            ensure!(self.reader == Reader::Read, "--verify looks at the bytes that arrive: choose --reader read");
             ensure!(
                 self.writers == 1 && self.readers == 1,
                 "--verify needs bytes to arrive in one order: choose one writer and one reader per pipe"

@@ -52,7 +52,9 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
             for cpu in [writer, reader] {
                 if !allowed.contains(&cpu) {
                     let list = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-                    bail!("--pin {writer},{reader}: CPU {cpu} is not there, or not allowed to this process; it may use {list}");
+                    bail!(
+                        "--pin {writer},{reader}: CPU {cpu} is not there, or not allowed to this process; it may use {list}"
+                    );
                 }
             }
             let pair = Places { writers: vec![Some(writer); writers], readers: vec![Some(reader); readers] };
@@ -72,7 +74,8 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
             Ok((0..pairs)
                 .map(|_| {
                     // Writer and reader by turns, so that neighbours in the order are the two ends of one pipe.
-                    let (mut pair, mut left) = (Places { writers: Vec::new(), readers: Vec::new() }, (writers, readers));
+                    let (mut pair, mut left) =
+                        (Places { writers: Vec::new(), readers: Vec::new() }, (writers, readers));
                     while left != (0, 0) {
                         if left.0 > 0 {
                             pair.writers.push(next.next());

@@ -175,8 +175,11 @@ impl Launched {
                 }
             }
             let missing = self.workers.iter().filter(|worker| worker.reply.is_none());
-            let mut fds: Vec<_> =
-                missing.map(|worker| rustix::event::PollFd::from_borrowed_fd(worker.control.as_fd(), rustix::event::PollFlags::IN)).collect();
+            let mut fds: Vec<_> = missing
+                .map(|worker| {
+                    rustix::event::PollFd::from_borrowed_fd(worker.control.as_fd(), rustix::event::PollFlags::IN)
+                })
+                .collect();
             let late_by_now = deadline.is_some_and(|deadline| Instant::now() > deadline);
             match (&consequence, fds.is_empty()) {
                 (None, true) => return Ok(()),

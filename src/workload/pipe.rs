@@ -49,7 +49,9 @@ fn refusal(spec: &Spec, bytes: u64, error: rustix::io::Errno) -> String {
             format!("{flag}: {MAX_SIZE} allows this user {}: ask for less, or raise it as root", size::format(most))
         }
         (_, rustix::io::Errno::PERM) => {
-            format!("{flag}: this user's pipes hold all that {SOFT_PAGES} allows: close some, ask for less, or raise it as root")
+            format!(
+                "{flag}: this user's pipes hold all that {SOFT_PAGES} allows: close some, ask for less, or raise it as root"
+            )
         }
         _ => format!("{flag}: the kernel refuses a pipe of that size ({error}): ask for less"),
     }

@@ -71,7 +71,9 @@ impl HardwareCounters {
             let mut members = Vec::new();
             for (name, event) in [("cycles", Hardware::CPU_CYCLES), ("instructions", Hardware::INSTRUCTIONS)] {
                 // Kernel included: that is where a pipe's cycles go.
-                let counter = Builder::new().group(&mut group).kind(event).include_kernel().build()?;
+                let mut builder = Builder::new().group(&mut group).kind(event);
+                builder.include_kernel();
+                let counter = builder.build()?;
                 members.push((name, counter));
             }
             Ok(Self { group, members })
@@ -82,7 +84,9 @@ impl HardwareCounters {
     fn read(&mut self) -> Result<Vec<(String, u64)>, String> {
         let counts = self.group.read().map_err(|error| unavailable(&error))?;
         if counts.time_running() < counts.time_enabled() {
-            return Err("not available here: the counters were shared with others and ran for part of the window".into());
+            return Err(
+                "not available here: the counters were shared with others and ran for part of the window".into()
+            );
         }
         Ok(self.members.iter().map(|(name, counter)| ((*name).to_owned(), counts[counter])).collect())
     }

@@ -1,0 +1,60 @@
+//! `pipeprof __engine` (hidden): the workload engine alone, for tests and for comparison with other programs.
+
+use super::workload_args::WorkloadArgs;
+use crate::document::Processes;
+use crate::util::cancel;
+use anyhow::{Result, ensure};
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    /// Fresh pairs, one after the other
+    #[arg(long, default_value_t = 1)]
+    runs: u32,
+    /// Print what each process did as JSON instead of GiB/s
+    #[arg(long)]
+    json: bool,
+    /// Stop at the gate until a line comes on standard input
+    #[arg(long)]
+    hold: bool,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode> {
+        let (_, spec) = self.workload.spec()?;
+        cancel::install()?;
+        let mut wrong = 0;
+        for _ in 0..self.runs {
+            let mut launched = crate::workload::launch(&spec)?;
+            if self.hold {
+                let watched = launched.watched();
+                println!("{}", serde_json::json!({ "writers": watched.writers, "readers": watched.readers }));
+                ensure!(std::io::stdin().read_line(&mut String::new())? > 0, "nobody opened the gate");
+            }
+            launched.release()?;
+            let processes: Processes = launched.wait()?;
+            wrong += processes.reader.verify_errors.len();
+            if self.json {
+                println!("{}", serde_json::to_string(&processes)?);
+            } else {
+                println!("{:.3}", processes.gib_s());
+            }
+        }
+        ensure!(wrong == 0, "--verify: the reader got other bytes than the writer sent");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// `pipeprof __worker writer|reader` (hidden): one process of a workload; only the engine starts it.
+#[derive(Debug, clap::Args)]
+pub struct WorkerArgs {
+    part: String,
+}
+
+impl WorkerArgs {
+    pub fn run(self) -> Result<ExitCode> {
+        Ok(crate::workload::worker::main(&self.part))
+    }
+}
