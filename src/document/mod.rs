@@ -187,6 +187,9 @@ pub struct ProcessTotals {
     pub verified_bytes: Option<u64>,
     /// What `--verify` found wrong: torn or reused pages with their offsets.
     pub verify_errors: Vec<String>,
+    /// What it had to do otherwise than asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl ProcessTotals {
@@ -222,6 +225,11 @@ impl ProcessTotals {
                 (a, b) => a.or(b),
             };
             sum.verify_errors.extend(other.verify_errors.iter().cloned());
+            for note in &other.notes {
+                if !sum.notes.contains(note) {
+                    sum.notes.push(note.clone());
+                }
+            }
         }
         sum
     }

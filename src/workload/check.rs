@@ -79,7 +79,7 @@ impl Spec {
         ensure!(!self.mlock || buffered, "--mlock: splice to splice has no buffer; drop it");
         ensure!(!self.no_touch || buffered, "--no-touch: splice to splice has no buffer; drop it");
         ensure!(!(self.no_touch && self.mlock), "--no-touch and --mlock: locking touches every page; drop one");
-        ensure!(!(self.unsafe_pipe && !vmsplice), "--unsafe-pipe is about the pipe of --writer vmsplice; drop it");
+        ensure!(vmsplice || !self.unsafe_pipe, "--unsafe-pipe is about the pipe of --writer vmsplice; drop it");
         ensure!(
             !(self.writer == Writer::Stdio && (self.busy_loop || self.poll)),
             "--writer stdio makes its calls inside libc; drop --busy-loop and --poll"

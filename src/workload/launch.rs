@@ -89,6 +89,32 @@ impl Launched {
         Ok(())
     }
 
+    /// As [`Self::release`], on the next whole second of the monotonic clock: in a deterministic guest the kernel's timer
+    /// ticks then fall into the window at the same places whatever happened before it.
+    ///
+    /// # Errors
+    /// As [`Self::release`].
+    pub fn release_on_second(&mut self) -> Result<()> {
+        let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the structure outlives the call.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
+        at = libc::timespec { tv_sec: at.tv_sec + 1, tv_nsec: 0 };
+        loop {
+            cancel::check()?;
+            // SAFETY: the structure outlives the call; with TIMER_ABSTIME no remainder is written.
+            let answer = unsafe {
+                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
+            };
+            match answer {
+                0 => return self.release(),
+                libc::EINTR => {}
+                error => {
+                    return Err(std::io::Error::from_raw_os_error(error)).context("cannot wait for a whole second");
+                }
+            }
+        }
+    }
+
     /// Wait for the end of the window: all writers done, all readers at end of file, all processes gone.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! a gate, with the pipe empty. [`Launched::watched`] names them to the collectors, [`Launched::release`] opens the
 //! gate, [`Launched::wait`] hands over what each counted in its window.
 
+mod caveats;
 pub mod check;
 pub mod cpus;
 pub mod launch;
@@ -13,6 +14,7 @@ pub mod spec;
 mod wire;
 pub mod worker;
 
+pub use caveats::caveats;
 pub use launch::{Launched, launch};
 pub use spec::Spec;
 

@@ -98,6 +98,7 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
     totals.cpu = job.cpu;
     totals.pipe_size = pipe_size?;
     totals.huge_pages = engine.huge_pages()?;
+    totals.notes.extend(engine.port.note().map(str::to_owned));
     if let Some(verified) = engine.verified() {
         totals.verified_bytes = Some(verified.0);
         totals.verify_errors = verified.1;

@@ -3,7 +3,7 @@
 use super::buffer::Mapping;
 use super::hot::{self, Kind, Options, Port, Tally};
 use super::stamp::{self, Checker};
-use crate::workload::spec::{Amount, DEFAULT_SOURCE, Spec, Writer};
+use crate::workload::spec::{Amount, DEFAULT_SOURCE, PAGE, Spec, Writer};
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
@@ -15,6 +15,10 @@ pub trait Run {
     fn run(&mut self, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally>;
     /// Its buffers.
     fn mappings(&self) -> Vec<&Mapping>;
+    /// What is done otherwise than asked.
+    fn note(&self) -> Option<&str> {
+        None
+    }
     /// Bytes checked and what was wrong with them, by a reader that verifies.
     fn verified(&self) -> Option<(u64, Vec<String>)> {
         None
@@ -200,44 +204,78 @@ pub struct SpliceIn {
     source: Source,
     block: usize,
     flags: libc::c_uint,
-    rewinds: u64,
+    /// Size of a file that ends, spliced from `offset` and from its beginning again; 0 for a device.
+    size: u64,
+    offset: libc::loff_t,
+    note: Option<String>,
 }
 
 impl SpliceIn {
     /// # Errors
     /// Where the kernel cannot splice from the source.
-    pub fn new(end: RawFd, source: Source, block: usize, flags: libc::c_uint) -> Result<Self> {
-        Ok(Self { end, source, block, flags, rewinds: 0 })
+    pub fn new(end: RawFd, mut source: Source, block: usize, flags: libc::c_uint) -> Result<Self> {
+        let mut note = None;
+        if let Err(error) = try_splice(&source.file) {
+            // Kernels 5.10 to 5.19 and some before and after refuse /dev/zero.
+            ensure!(
+                source.name == DEFAULT_SOURCE && error.raw_os_error() == Some(libc::EINVAL),
+                "--source {}: this kernel cannot splice from it ({error}); choose a regular file",
+                source.name
+            );
+            source = Source { file: zeros(block)?, name: "a memory file of zeros".into() };
+            note =
+                Some(format!("this kernel cannot splice from {DEFAULT_SOURCE}: spliced from a memory file of zeros"));
+        }
+        let kind = source.file.metadata().with_context(|| format!("--source {}", source.name))?;
+        let size = if kind.is_file() { kind.len() } else { 0 };
+        Ok(Self { end, source, block, flags, size, offset: 0, note })
     }
+}
 
-    #[inline(always)]
-    fn splice(&self, len: usize) -> isize {
-        let nowhere = std::ptr::null_mut();
-        // SAFETY: no offsets are passed.
-        unsafe { libc::splice(self.source.fd(), nowhere, self.end, nowhere, len, self.flags) }
-    }
+/// Splice a byte of `file` into a pipe made for it; the file's position stays.
+fn try_splice(file: &File) -> std::io::Result<()> {
+    let (_read, write) = rustix::pipe::pipe()?;
+    let mut offset: libc::loff_t = 0;
+    // SAFETY: the offset outlives the call.
+    let count = unsafe {
+        libc::splice(
+            file.as_raw_fd(),
+            &raw mut offset,
+            write.as_raw_fd(),
+            std::ptr::null_mut(),
+            1,
+            libc::SPLICE_F_NONBLOCK,
+        )
+    };
+    if count < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A file in memory of `len` zeros, whole pages of them.
+fn zeros(len: usize) -> Result<File> {
+    use std::io::Write as _;
+    let file = rustix::fs::memfd_create(c"pipeprof-zeros", rustix::fs::MemfdFlags::CLOEXEC)
+        .context("cannot make a memory file of zeros; give a regular file with --source")?;
+    let mut file = File::from(file);
+    // Written, not only sized, so that its pages are there.
+    file.write_all(&vec![0; len.next_multiple_of(PAGE as usize)]).context("cannot fill a memory file of zeros")?;
+    Ok(file)
 }
 
 impl Port for SpliceIn {
     #[inline(always)]
     fn call(&mut self, limit: u64) -> (u64, isize) {
         let len = within(self.block, limit);
-        let mut answer = self.splice(len);
-        if answer == 0 {
-            self.rewinds += 1;
-            if self.source.rewind() {
-                answer = self.splice(len);
-            }
-        }
+        let offset = if self.size == 0 { std::ptr::null_mut() } else { &raw mut self.offset };
+        // SAFETY: the offset, where one is passed, outlives the call.
+        let answer = unsafe { libc::splice(self.source.fd(), offset, self.end, std::ptr::null_mut(), len, self.flags) };
         (len as u64, answer)
     }
 
     #[inline(always)]
-    fn moved(&mut self, _: u64) {}
-
-    fn other_calls(&mut self) -> u64 {
-        // Each end of the file: the splice that found it, and the seek.
-        2 * std::mem::take(&mut self.rewinds)
+    fn moved(&mut self, _: u64) {
+        if self.size != 0 && self.offset as u64 >= self.size {
+            self.offset = 0;
+        }
     }
 
     fn name(&self) -> String {
@@ -247,6 +285,9 @@ impl Port for SpliceIn {
 
 impl Run for SpliceIn {
     run_hot!();
+    fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
     fn mappings(&self) -> Vec<&Mapping> {
         Vec::new()
     }

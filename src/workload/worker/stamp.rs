@@ -105,13 +105,13 @@ impl Checker {
         self.wrong += 1;
         if self.told.len() < TOLD {
             let first = page.iter().zip(&self.scratch).position(|(got, wanted)| got != wanted).unwrap_or(0);
-            let at = self.position + first as u64;
-            let what = match (&self.expected, origin(page, self.position)) {
-                (Expected::Repeated(_), _) => "differs from the source".to_owned(),
+            let torn = self.position + first as u64;
+            let (at, what) = match (&self.expected, origin(page, self.position)) {
+                (Expected::Repeated(_), _) => (torn, "differs from the source".to_owned()),
                 (Expected::Stamps, Some(from)) => {
-                    format!("reused page: holds what belongs at byte {from}")
+                    (self.position, format!("reused page: holds what belongs at byte {from}"))
                 }
-                (Expected::Stamps, None) => "torn page: holds bytes of different times".to_owned(),
+                (Expected::Stamps, None) => (torn, "torn page: holds bytes of different times".to_owned()),
             };
             self.told.push(format!("byte {at} of the stream: {what}"));
         }

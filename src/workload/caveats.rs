@@ -1,0 +1,84 @@
+//! What a reader of a workload's numbers has to know about it.
+
+use super::Spec;
+use super::spec::Writer;
+use crate::document::{ProcessTotals, Processes, Warning};
+use crate::util::size;
+
+/// Capacity that the kernel gives a new pipe: 16 slots of a page.
+const DEFAULT_PIPE: u64 = 64 << 10;
+
+/// Where what happened in `processes` is not what `spec` asked for.
+#[must_use]
+pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |code: &str, message: String, action: &str| {
+        warnings.push(Warning { code: code.into(), message, action: action.into() });
+    };
+    for (name, process) in [("writer", &processes.writer), ("reader", &processes.reader)] {
+        if let Some(pages) = process.huge_pages.filter(|pages| pages.got < pages.asked) {
+            warn(
+                "huge-pages-missing",
+                format!("the {name} got {} of {} in huge pages", size::format(pages.got), size::format(pages.asked)),
+                "see /sys/kernel/mm/transparent_hugepage/enabled: it has to say madvise or always; or free memory",
+            );
+        }
+        for note in &process.notes {
+            warn("workload-changed", format!("{name}: {note}"), "");
+        }
+    }
+    pipe(spec, &processes.writer, &mut warn);
+    if !processes.reader.verify_errors.is_empty() {
+        warn(
+            "verify-failed",
+            format!("--verify: {}", processes.reader.verify_errors.join("; ")),
+            "the reader got other bytes than the writer sent: do not believe this run's figures",
+        );
+    }
+    if let (Some(writer), Some(reader)) = (processes.writer.cpu, processes.reader.cpu)
+        && writer == reader
+        && processes.pairs.is_empty()
+    {
+        warn(
+            "one-cpu",
+            format!("writer and reader shared CPU {writer} and ran by turns"),
+            "for both at once give the machine (or the guest, --cpus) two CPUs, or choose two with --pin",
+        );
+    }
+    warnings
+}
+
+fn pipe(spec: &Spec, writer: &ProcessTotals, warn: &mut impl FnMut(&str, String, &str)) {
+    let wanted = match (spec.pipe_target(), spec.writer) {
+        (Some(size), _) => size,
+        (None, Writer::Vmsplice) => return,
+        (None, _) => DEFAULT_PIPE,
+    };
+    if writer.pipe_size != 0 && writer.pipe_size < wanted {
+        warn(
+            "pipe-small",
+            format!("the pipe held {} instead of {}", size::format(writer.pipe_size), size::format(wanted)),
+            "this user's pipes are over /proc/sys/fs/pipe-user-pages-soft: close some, or raise it as root",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::GotAsked;
+
+    #[test]
+    fn what_was_not_got_is_said() {
+        let mut processes = Processes::default();
+        processes.writer.pipe_size = 8192;
+        processes.writer.huge_pages = Some(GotAsked { got: 0, asked: 2 << 20 });
+        processes.reader.verify_errors = vec!["byte 7 of the stream: torn page".into()];
+        (processes.writer.cpu, processes.reader.cpu) = (Some(0), Some(0));
+        let codes: Vec<String> = caveats(&Spec::default(), &processes).into_iter().map(|w| w.code).collect();
+        assert_eq!(codes, ["huge-pages-missing", "pipe-small", "verify-failed", "one-cpu"]);
+        processes = Processes::default();
+        processes.writer.pipe_size = DEFAULT_PIPE;
+        assert_eq!(caveats(&Spec::default(), &processes), []);
+    }
+}
