@@ -2,6 +2,8 @@
 
 mod engine;
 mod flamegraph;
+pub mod guest_args;
+mod kernel;
 mod schema;
 pub mod workload_args;
 
@@ -21,6 +23,7 @@ struct Cli {
 enum Command {
     // registration: one line per subcommand
     Flamegraph(flamegraph::Args),
+    Kernel(kernel::KernelCommand),
     Schema(schema::Args),
     #[command(hide = true, name = "__engine")]
     Engine(engine::Args),
@@ -34,6 +37,7 @@ impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Flamegraph(args) => args.run(),
+            Self::Kernel(args) => args.run(),
             Self::Schema(args) => args.run(),
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
@@ -45,6 +49,9 @@ impl Command {
 /// Parse the command line, run, print the error.
 #[must_use]
 pub fn main() -> ExitCode {
+    if crate::vm::init::is_init() {
+        crate::vm::init::main();
+    }
     match Cli::parse().command.run() {
         Ok(code) => code,
         Err(error) => {

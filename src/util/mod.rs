@@ -3,5 +3,6 @@
 pub mod atomic_file;
 pub mod cancel;
 pub mod marker;
+pub mod progress;
 pub mod size;
 pub mod stats;

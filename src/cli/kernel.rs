@@ -1,0 +1,138 @@
+//! `pipeprof kernel`: the cache of kernels for guests.
+
+use crate::cli::guest_args::MachineArgs;
+use crate::util::progress;
+use crate::vm;
+use crate::vm::fetch::{self, Fetched};
+use crate::vm::image;
+use crate::vm::store::{Entry, Store};
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Get, list and remove kernels for guests.
+#[derive(Debug, Args)]
+pub struct KernelCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Get the newest Debian kernel of each series, through this machine's apt; nothing is installed
+    Fetch {
+        /// Series (6.12), releases or package names
+        #[arg(required = true, value_name = "SERIES")]
+        series: Vec<String>,
+        /// The kind of kernel: cloud-amd64 is the smallest and boots fastest
+        #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
+        flavour: String,
+    },
+    /// Add a kernel image (bzImage) or a Debian package with one
+    Add {
+        #[arg(required = true, value_name = "PATH|DEB")]
+        paths: Vec<PathBuf>,
+    },
+    /// List the kernels in the cache
+    List {
+        /// List what the mirror carries instead
+        #[arg(long)]
+        available: bool,
+        #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
+        flavour: String,
+    },
+    /// Boot a kernel in a guest and print what it says of itself
+    Boot {
+        /// A bzImage, a .deb, or a series or release in the cache
+        kernel: String,
+        #[command(flatten)]
+        machine: MachineArgs,
+        /// Print the guest's console too
+        #[arg(long)]
+        console: bool,
+    },
+    /// Remove kernels from the cache
+    Remove {
+        /// Releases or series
+        #[arg(required = true, value_name = "RELEASE")]
+        releases: Vec<String>,
+    },
+}
+
+impl KernelCommand {
+    /// Do it.
+    ///
+    /// # Errors
+    /// One line that says what to do.
+    pub fn run(self) -> Result<ExitCode> {
+        let store = Store::open()?;
+        let say = |step: &str| eprintln!("pipeprof: {step}");
+        match self.action {
+            Action::Fetch { series, flavour } => {
+                for (wish, fetched) in fetch::fetch(&store, &series, &flavour, &say)? {
+                    let entry = match fetched {
+                        Fetched::New(entry) => entry,
+                        Fetched::Kept(entry) => {
+                            eprintln!("pipeprof: {wish}: the newest was in the cache");
+                            entry
+                        }
+                        Fetched::Stale(entry, why) => {
+                            eprintln!(
+                                "pipeprof: {wish}: the one in the cache is kept; the mirror was not asked: {why}"
+                            );
+                            entry
+                        }
+                    };
+                    print(&entry);
+                }
+            }
+            Action::Add { paths } => {
+                for path in paths {
+                    let origin = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+                    let config =
+                        image::release_of(&path).ok().and_then(|release| image::config_beside(&path, &release));
+                    print(&store.add(&path, &origin.display().to_string(), None, config.as_deref())?);
+                }
+            }
+            Action::List { available: true, flavour } => {
+                for package in fetch::available(&store, &flavour, &say)? {
+                    println!("{:<34} {:<24} {}", package.release, package.version, package.name);
+                }
+            }
+            Action::List { .. } => {
+                let list = store.list()?;
+                if list.is_empty() {
+                    eprintln!("pipeprof: no kernel in {}: try `pipeprof kernel fetch 6.12`", store.root().display());
+                }
+                list.iter().for_each(print);
+            }
+            Action::Boot { kernel, machine, console } => {
+                let begun = Instant::now();
+                let reply = vm::run_job(&machine.options(&kernel)?, &vm::Job::Facts);
+                progress::clear();
+                let reply = reply?;
+                if console {
+                    eprint!("{}", reply.console);
+                }
+                let facts: vm::job::Facts = reply.parse()?;
+                println!("{}", serde_json::to_string_pretty(&facts)?);
+                reply.notes.iter().for_each(|note| eprintln!("pipeprof: {note}"));
+                eprintln!("pipeprof: booted and answered in {:.1} s", begun.elapsed().as_secs_f64());
+            }
+            Action::Remove { releases } => {
+                for release in releases {
+                    for entry in store.remove(&release)? {
+                        println!("removed {}", entry.release);
+                    }
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print(entry: &Entry) {
+    println!("{:<34} {:<24} {}", entry.release, entry.version, entry.kernel().image.display());
+}

@@ -1,0 +1,77 @@
+//! Debian packages: the kernel image and the configuration that one holds.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a package held.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    pub image: Option<PathBuf>,
+    pub config: Option<PathBuf>,
+}
+
+/// Where packages keep images and configurations: up to 6.12 in /boot, from 6.19 beside the modules.
+const WANTED: [&str; 4] =
+    ["./boot/vmlinuz-*", "./boot/config-*", "./usr/lib/modules/*/vmlinuz", "./usr/lib/modules/*/config"];
+
+/// Unpack image and configuration of the package at `path` into the folder `into`.
+///
+/// # Errors
+/// When the file is no package or a tool to open it is missing.
+pub fn unpack(path: &Path, into: &Path) -> Result<Contents> {
+    if !path.is_file() {
+        bail!("{}: there is no such file", path.display());
+    }
+    let script = if have("dpkg-deb") {
+        r#"dpkg-deb --fsys-tarfile "$1""#
+    } else if have("ar") && have("xz") {
+        // Kernel packages of Debian are compressed by xz; other compressors want dpkg.
+        r#"ar p "$1" data.tar.xz | xz -dc"#
+    } else {
+        bail!("cannot open {}: neither dpkg-deb (package dpkg) nor ar and xz are installed", path.display());
+    };
+    let mut opener = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start sh")?;
+    let tar = Command::new("tar")
+        .args(["--extract", "--file=-", "--no-same-owner", "--no-same-permissions", "--wildcards", "--directory"])
+        .arg(into)
+        .args(WANTED)
+        .stdin(opener.stdout.take().map_or_else(Stdio::null, Stdio::from))
+        .stdout(Stdio::null())
+        // It complains of patterns that match nothing, and each package matches half of them.
+        .stderr(Stdio::null())
+        .status()
+        .context("cannot start tar (package tar)");
+    let opened = opener.wait().context("sh")?;
+    tar?;
+    if !opened.success() {
+        bail!("{}: is not a whole Debian package", path.display());
+    }
+    Ok(Contents { image: find(into, "vmlinuz"), config: find(into, "config") })
+}
+
+fn have(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
+}
+
+/// The first file below `folder` that is called `stem` or `stem-*`, in the order of names.
+fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
+    let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    entries.sort();
+    entries.iter().find_map(|path| {
+        if path.is_dir() && !path.is_symlink() {
+            return find(path, stem);
+        }
+        let name = path.file_name()?.to_str()?;
+        let rest = name.strip_prefix(stem)?;
+        (path.is_file() && (rest.is_empty() || rest.starts_with('-'))).then(|| path.clone())
+    })
+}

@@ -1,0 +1,457 @@
+//! Kernels from the Debian mirror that this machine already uses, by its own apt and a private apt root: nothing is
+//! installed, no host is written down here, and checksums and signatures are apt's business.
+
+use crate::util::cancel;
+use crate::vm::store::{Entry, Store, lock_file};
+use crate::vm::version;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Suites that carry, or carried, kernels worth comparing; a mirror need not have all of them.
+const SUITES: [&str; 11] = [
+    "bullseye",
+    "bullseye-updates",
+    "bullseye-backports",
+    "bookworm",
+    "bookworm-updates",
+    "bookworm-backports",
+    "trixie",
+    "trixie-updates",
+    "trixie-backports",
+    "sid",
+    "experimental",
+];
+
+/// Their security updates, on the security mirror.
+const SECURITY_SUITES: [&str; 3] = ["bullseye-security", "bookworm-security", "trixie-security"];
+
+/// Names of releases by which a Debian mirror is told from others among the machine's sources.
+const RELEASES: [&str; 12] = [
+    "bullseye",
+    "bookworm",
+    "trixie",
+    "forky",
+    "duke",
+    "sid",
+    "stable",
+    "oldstable",
+    "oldoldstable",
+    "testing",
+    "unstable",
+    "experimental",
+];
+
+/// Debian's keys for the suites above.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// How long an index is believed before the mirror is asked again.
+const INDEX_AGE: Duration = Duration::from_secs(6 * 3600);
+
+/// A kernel that the mirror carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    pub name: String,
+    /// The Debian version.
+    pub version: String,
+    /// `uname -r` of it, flavour included.
+    pub release: String,
+}
+
+/// What became of one wish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fetched {
+    New(Entry),
+    /// The newest of the series was in the cache.
+    Kept(Entry),
+    /// The mirror could not be asked; the cache has one of the series.
+    Stale(Entry, String),
+}
+
+/// Get the newest kernel of each series or release in `wishes` into `store`; `say` is told of each step.
+///
+/// # Errors
+/// When apt cannot serve a wish that the cache has not either; what was fetched before stays.
+pub fn fetch(store: &Store, wishes: &[String], flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<(String, Fetched)>> {
+    let mut mirror = match Mirror::open(store, say) {
+        Ok(mirror) => mirror,
+        Err(error) => return all_from_cache(store, wishes, &error),
+    };
+    let mut packages = mirror.packages(flavour)?;
+    if wishes.iter().any(|wish| newest(&packages, wish).is_none()) && mirror.refresh(say)? {
+        packages = mirror.packages(flavour)?;
+    }
+    let mut done = Vec::new();
+    for wish in wishes {
+        cancel::check()?;
+        let Some(package) = newest(&packages, wish) else { bail!(gone(&packages, wish, flavour, &mirror.troubles)) };
+        let cached = store.list()?.into_iter().find(|entry| entry.release == package.release);
+        if let Some(entry) = cached.filter(|entry| entry.version == package.version) {
+            done.push((wish.clone(), Fetched::Kept(entry)));
+            continue;
+        }
+        say(&format!("fetching {} {}", package.name, package.version));
+        let entry = match mirror.download(store, package) {
+            Ok(entry) => entry,
+            // The index may be older than the mirror: ask anew, once.
+            Err(error) if mirror.refresh(say)? => {
+                packages = mirror.packages(flavour)?;
+                let Some(package) = newest(&packages, wish) else { return Err(error) };
+                mirror.download(store, package)?
+            }
+            Err(error) => return Err(error),
+        };
+        done.push((wish.clone(), Fetched::New(entry)));
+    }
+    Ok(done)
+}
+
+/// What the mirror carries, newest first.
+///
+/// # Errors
+/// When apt or its mirror cannot be used.
+pub fn available(store: &Store, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
+    Mirror::open(store, say)?.packages(flavour)
+}
+
+fn all_from_cache(store: &Store, wishes: &[String], error: &anyhow::Error) -> Result<Vec<(String, Fetched)>> {
+    let mut done = Vec::new();
+    for wish in wishes {
+        match store.find(wish)? {
+            Some(entry) => done.push((wish.clone(), Fetched::Stale(entry, format!("{error:#}")))),
+            None => bail!("no kernel {wish} in the cache, and none can be fetched: {error:#}"),
+        }
+    }
+    Ok(done)
+}
+
+/// The newest package of a series, or the one of a release or a package's name.
+fn newest<'a>(packages: &'a [Package], wish: &str) -> Option<&'a Package> {
+    let exact = packages.iter().find(|package| package.release == wish || package.name == wish);
+    exact.or_else(|| packages.iter().find(|package| version::in_series(&package.version, wish)))
+}
+
+/// The error for a series that is not carried: what there is instead.
+fn gone(packages: &[Package], wish: &str, flavour: &str, troubles: &[String]) -> String {
+    let mut series: BTreeMap<String, (&Package, usize)> = BTreeMap::new();
+    for package in packages {
+        series.entry(version::series_of(&package.version)).or_insert((package, 0)).1 += 1;
+    }
+    let mut there: Vec<(&String, &(&Package, usize))> = series.iter().collect();
+    there.sort_by(|left, right| version::compare(left.0, right.0));
+    let there: Vec<String> =
+        there.iter().map(|(series, (package, _))| format!("{series} ({})", package.version)).collect();
+    let there = if there.is_empty() { "no kernel at all".to_owned() } else { there.join(", ") };
+    let troubles = if troubles.is_empty() { String::new() } else { format!("; apt said: {}", troubles.join("; ")) };
+    format!("the mirror carries no {flavour} kernel of {wish} today; it has {there}{troubles}")
+}
+
+/// The machine's mirror, seen through a private apt root.
+struct Mirror {
+    root: PathBuf,
+    fresh: bool,
+    /// What apt complained of at its last update.
+    troubles: Vec<String>,
+    _lock: crate::vm::store::Lock,
+}
+
+impl Mirror {
+    /// Open the private apt root in `store`, updating its index where that is old.
+    fn open(store: &Store, say: &dyn Fn(&str)) -> Result<Self> {
+        let root = store.root().join("apt");
+        for folder in ["lists/partial", "archives/partial", "download"] {
+            let folder = root.join(folder);
+            fs::create_dir_all(&folder).with_context(|| {
+                format!("cannot write {}: make room, or set PIPEPROF_CACHE to another folder", folder.display())
+            })?;
+        }
+        let lock = lock_file(&root.join("lock"))?;
+        let sources = sources()?;
+        let list = root.join("sources.list");
+        let changed = fs::read_to_string(&list).ok().as_deref() != Some(sources.as_str());
+        fs::write(&list, sources).with_context(|| format!("cannot write {}", list.display()))?;
+        fs::write(root.join("apt.conf"), CONFIGURATION).context("cannot write apt.conf into the cache")?;
+        let mut mirror = Self { root, fresh: false, troubles: Vec::new(), _lock: lock };
+        if changed || mirror.index_age().is_none_or(|age| age > INDEX_AGE) {
+            mirror.refresh(say)?;
+        }
+        Ok(mirror)
+    }
+
+    fn stamp(&self) -> PathBuf {
+        self.root.join("updated")
+    }
+
+    fn index_age(&self) -> Option<Duration> {
+        fs::metadata(self.stamp()).ok()?.modified().ok()?.elapsed().ok()
+    }
+
+    /// Update the index, unless this process has done so: then false.
+    fn refresh(&mut self, say: &dyn Fn(&str)) -> Result<bool> {
+        if self.fresh {
+            return Ok(false);
+        }
+        say("asking the Debian mirror which kernels it has");
+        let output = self.apt("apt-get").args(["--quiet", "update"]).output().context(NO_APT)?;
+        // A suite that the mirror no longer has makes apt fail, and the others are there all the same.
+        self.troubles = complaints(&output);
+        if self.packages("cloud-amd64")?.is_empty() {
+            bail!("cannot read the Debian mirror's index: {}", self.troubles.join("; "));
+        }
+        fs::write(self.stamp(), b"").with_context(|| format!("cannot write {}", self.stamp().display()))?;
+        self.fresh = true;
+        Ok(true)
+    }
+
+    /// Kernels of `flavour`, newest first.
+    fn packages(&self, flavour: &str) -> Result<Vec<Package>> {
+        let mut dump = self.apt("apt-cache").arg("dumpavail").stdout(Stdio::piped()).spawn().context(NO_APT)?;
+        let mut packages = Vec::new();
+        if let Some(stdout) = dump.stdout.take() {
+            packages = parse_packages(BufReader::with_capacity(1 << 20, stdout), flavour)?;
+        }
+        dump.wait().context("apt-cache")?;
+        Ok(packages)
+    }
+
+    /// Download `package` and put its kernel into `store`.
+    fn download(&self, store: &Store, package: &Package) -> Result<Entry> {
+        let folder = self.root.join("download");
+        let get = |name: &str| -> Result<Option<PathBuf>> {
+            let output = self
+                .apt("apt-get")
+                .args(["--quiet", "download", &format!("{name}={}", package.version)])
+                .current_dir(&folder)
+                .output()
+                .context(NO_APT)?;
+            cancel::check()?;
+            if !output.status.success() {
+                bail!("cannot download {name} {}: {}", package.version, complaints(&output).join("; "));
+            }
+            Ok(newest_deb(&folder, name))
+        };
+        let deb = get(&package.name)?
+            .with_context(|| format!("apt says that it has downloaded {}, and it is not there", package.name))?;
+        // From 6.19 on the configuration is in a package of its own; a kernel without it is still a kernel.
+        let base = match package.name.strip_prefix("linux-binary-") {
+            Some(_) => get(&format!("linux-base-{}", package.release)).ok().flatten(),
+            None => None,
+        };
+        let mut config = None;
+        let aside = tempfile::tempdir_in(&folder).context("cannot write into the cache")?;
+        if let Some(base) = &base {
+            config = crate::vm::deb::unpack(base, aside.path()).ok().and_then(|contents| contents.config);
+        }
+        let entry = store.add(&deb, &package.name, Some(&package.version), config.as_deref())?;
+        for file in [Some(deb), base].into_iter().flatten() {
+            // Only room is lost if it stays.
+            let _ = fs::remove_file(file);
+        }
+        Ok(entry)
+    }
+
+    /// `apt-get` or `apt-cache` in the private root.
+    fn apt(&self, tool: &str) -> Command {
+        let mut command = Command::new(tool);
+        let path = |name: &str| self.root.join(name).display().to_string();
+        for (name, value) in [
+            ("Dir::Etc::sourcelist", path("sources.list")),
+            ("Dir::Etc::sourceparts", "/dev/null".to_owned()),
+            ("Dir::State::lists", path("lists")),
+            ("Dir::State::status", "/dev/null".to_owned()),
+            ("Dir::Cache", self.root.display().to_string()),
+            ("Dir::Cache::archives", path("archives")),
+        ] {
+            command.arg("--option").arg(format!("{name}={value}"));
+        }
+        command.arg("--config-file").arg(self.root.join("apt.conf"));
+        command.env("LC_ALL", "C").stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+    }
+}
+
+const NO_APT: &str = "cannot start apt: kernels are fetched by it, so that this needs Debian; add one by path with \
+                      `pipeprof kernel add PATH`";
+
+/// Settings of the private root that the command line cannot make.
+const CONFIGURATION: &str = r#"// Written by pipeprof for its private apt root.
+// Hooks of the machine (container images have some) are about its own cache.
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear APT::Update::Pre-Invoke;
+// The folders are the user's, which apt's own user cannot write.
+APT::Sandbox::User "root";
+APT::Architecture "amd64";
+Acquire::Languages "none";
+// Only the lists of packages.
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
+Acquire::Retries "3";
+"#;
+
+/// The private sources.list: the suites above, at the mirrors that the machine's own apt uses.
+fn sources() -> Result<String> {
+    let output = Command::new("apt-get")
+        .args(["indextargets", "--no-release-info", "--format", "$(RELEASE) $(SITE)", "Created-By: Packages"])
+        .stdin(Stdio::null())
+        .output()
+        .context(NO_APT)?;
+    let targets = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (main, security) = sites(&targets);
+    let Some(main) = main else {
+        bail!("apt on this machine has no Debian source: add one, or give a kernel by path with --kernel PATH")
+    };
+    let signed = if Path::new(KEYRING).is_file() { format!(" signed-by={KEYRING}") } else { String::new() };
+    let mut text = String::from("# Written by pipeprof from the machine's own sources.\n");
+    let suites = SUITES.iter().map(|suite| (main, suite));
+    let suites = suites.chain(security.into_iter().flat_map(|site| SECURITY_SUITES.iter().map(move |s| (site, s))));
+    for (site, suite) in suites {
+        text.push_str(&format!("deb [arch=amd64{signed}] {site} {suite} main\n"));
+    }
+    Ok(text)
+}
+
+/// Debian's main and security mirrors among lines of `RELEASE SITE`.
+fn sites(targets: &str) -> (Option<&str>, Option<&str>) {
+    let pairs = || targets.lines().filter_map(|line| line.split_once(' '));
+    let known = |release: &str| RELEASES.contains(&release);
+    let main = pairs().find(|(release, _)| known(release) || release.strip_suffix("-updates").is_some_and(known));
+    let security = pairs().find(|(release, _)| {
+        release.strip_suffix("-security").or_else(|| release.strip_suffix("/updates")).is_some_and(known)
+    });
+    (main.map(|pair| pair.1), security.map(|pair| pair.1))
+}
+
+/// The kernels of `flavour` among the paragraphs of `apt-cache dumpavail`, newest first, one per release.
+fn parse_packages(reader: impl BufRead, flavour: &str) -> Result<Vec<Package>> {
+    let mut packages: Vec<Package> = Vec::new();
+    let (mut name, mut found, mut size) = (None, None, 0_u64);
+    for line in reader.split(b'\n').chain([Ok(Vec::new())]) {
+        let line = line.context("apt-cache")?;
+        let field =
+            |field: &[u8]| line.strip_prefix(field).map(|v| String::from_utf8_lossy(v.trim_ascii()).into_owned());
+        if line.is_empty() {
+            if let (Some((name, release)), Some(version)) = (name.take(), found.take())
+                && size >= SMALLEST_IMAGE
+            {
+                packages.push(Package { name, version, release });
+            }
+            (name, found, size) = (None, None, 0);
+        } else if let Some(value) = field(b"Package: linux-") {
+            let value = format!("linux-{value}");
+            name = release_in(&value, flavour).map(|release| (value.clone(), release));
+        } else if name.is_some() {
+            if let Some(value) = field(b"Version: ") {
+                found = Some(value);
+            } else if let Some(value) = field(b"Size: ") {
+                size = value.parse().unwrap_or(0);
+            }
+        }
+    }
+    packages.sort_by(|left, right| {
+        let unsigned = |package: &Package| package.name.contains("unsigned");
+        version::compare(&right.version, &left.version)
+            .then_with(|| left.release.cmp(&right.release))
+            .then_with(|| unsigned(left).cmp(&unsigned(right)))
+    });
+    packages.dedup_by(|later, earlier| later.release == earlier.release);
+    Ok(packages)
+}
+
+/// Packages below this size only depend on others.
+const SMALLEST_IMAGE: u64 = 4 << 20;
+
+/// The release in a kernel package's name, if it is one of `flavour`.
+fn release_in(package: &str, flavour: &str) -> Option<String> {
+    let rest = package.strip_suffix("-unsigned").unwrap_or(package);
+    let prefixes = ["linux-image-", "linux-binary-unsigned-", "linux-binary-"];
+    let release = prefixes.iter().find_map(|prefix| rest.strip_prefix(prefix))?;
+    let bare = release.strip_suffix(flavour)?.strip_suffix('-')?;
+    let other_flavour = ["-cloud", "-rt", "-16k", "-debug"].iter().any(|other| bare.ends_with(other));
+    (bare.starts_with(|c: char| c.is_ascii_digit()) && !other_flavour).then(|| release.to_owned())
+}
+
+/// The lines of apt's output that say what went wrong, at most four.
+fn complaints(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let said: Vec<String> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("E: ").or_else(|| line.strip_prefix("W: ")))
+        .map(|line| line.trim().to_owned())
+        .take(4)
+        .collect();
+    if said.is_empty() && !output.status.success() { vec![format!("apt ended with {}", output.status)] } else { said }
+}
+
+fn newest_deb(folder: &Path, package: &str) -> Option<PathBuf> {
+    let start = format!("{package}_");
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let debs = entries.filter(|entry| {
+        let name = entry.file_name();
+        name.to_str().is_some_and(|name| name.starts_with(&start) && name.ends_with(".deb"))
+    });
+    debs.max_by_key(|entry| entry.metadata().and_then(|metadata| metadata.modified()).ok()).map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read_from_package_names() {
+        let cloud = |name| release_in(name, "cloud-amd64");
+        assert_eq!(cloud("linux-image-6.1.0-56-cloud-amd64-unsigned").as_deref(), Some("6.1.0-56-cloud-amd64"));
+        assert_eq!(cloud("linux-binary-7.2.13+deb14-cloud-amd64").as_deref(), Some("7.2.13+deb14-cloud-amd64"));
+        assert_eq!(cloud("linux-binary-unsigned-7.3-cloud-amd64").as_deref(), Some("7.3-cloud-amd64"));
+        assert_eq!(cloud("linux-image-6.1.0-56-cloud-amd64-dbg"), None);
+        assert_eq!(cloud("linux-image-cloud-amd64"), None);
+        assert_eq!(cloud("linux-image-6.1.0-56-amd64"), None);
+        assert_eq!(release_in("linux-image-6.1.0-56-amd64", "amd64").as_deref(), Some("6.1.0-56-amd64"));
+        assert_eq!(release_in("linux-image-6.1.0-56-cloud-amd64", "amd64"), None);
+        assert_eq!(release_in("linux-image-6.1.0-56-rt-amd64", "amd64"), None);
+    }
+
+    const DUMP: &str = "Package: linux-image-6.1-cloud-amd64\nVersion: 6.1.180-1~deb11u1\nSize: 1524\n\n\
+        Package: linux-image-6.1.0-50-cloud-amd64\nVersion: 6.1.176-1\nSize: 26484304\n\n\
+        Package: hello\nVersion: 9\nSize: 99999999\n\n\
+        Package: linux-image-6.1.0-56-cloud-amd64-unsigned\nVersion: 6.1.192-2\nSize: 26714428\n\n\
+        Package: linux-image-6.1.0-56-cloud-amd64\nVersion: 6.1.192-2\nSize: 26713492\n\n\
+        Package: linux-image-6.12.117+deb13-cloud-amd64\nVersion: 6.12.117-1\nSize: 34671208\n";
+
+    #[test]
+    fn the_newest_of_a_series_is_taken_and_a_missing_one_said() {
+        let packages = parse_packages(DUMP.as_bytes(), "cloud-amd64").unwrap();
+        assert_eq!(packages.len(), 3);
+        assert_eq!(
+            newest(&packages, "6.1").map(|package| package.name.as_str()),
+            Some("linux-image-6.1.0-56-cloud-amd64")
+        );
+        assert_eq!(
+            newest(&packages, "6.1.0-50-cloud-amd64").map(|package| package.version.as_str()),
+            Some("6.1.176-1")
+        );
+        assert_eq!(newest(&packages, "5.10"), None);
+        assert_eq!(
+            gone(&packages, "5.10", "cloud-amd64", &[]),
+            "the mirror carries no cloud-amd64 kernel of 5.10 today; it has 6.1 (6.1.192-2), 6.12 (6.12.117-1)"
+        );
+    }
+
+    #[test]
+    fn mirrors_are_told_from_other_sources() {
+        let targets = "nodistro http://a/x\nbookworm http://b/debian\nbookworm-security http://c/security\n";
+        assert_eq!(sites(targets), (Some("http://b/debian"), Some("http://c/security")));
+        assert_eq!(sites("jammy http://u/ubuntu\n"), (None, None));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_dump_panics(text: Vec<u8>) {
+            let _ = parse_packages(text.as_slice(), "cloud-amd64");
+        }
+    }
+}

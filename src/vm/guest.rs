@@ -1,0 +1,356 @@
+//! The host's side of a guest: start QEMU, follow what the guest says, tell why it said nothing, leave nothing behind.
+
+use crate::document::{Emulator, ExecutedOn};
+use crate::util::{cancel, progress};
+use crate::vm::job::Assignment;
+use crate::vm::protocol::{Decoder, Message};
+use crate::vm::scratch::{self, Scratch};
+use crate::vm::{Accel, GuestOptions, Job, elf, initramfs, kvm, qemu};
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// What came of a job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuestReply {
+    /// The job's answer; see [`Job`].
+    pub body: Vec<u8>,
+    pub executed_on: ExecutedOn,
+    pub emulator: Emulator,
+    /// `uname -r` in the guest.
+    pub release: String,
+    /// What the user should know of how the guest was run: `KVM did not start a guest within 15 s`.
+    pub notes: Vec<String>,
+    /// All that the guest printed on its console.
+    pub console: String,
+}
+
+impl GuestReply {
+    /// The answer, read as JSON.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_slice(&self.body).context("the guest's answer cannot be understood")
+    }
+}
+
+/// Why a guest gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum NoAnswer {
+    /// It never reached `/init`.
+    #[error("{0}")]
+    NotStarted(String),
+    /// It did, and something went wrong later.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Boot the kernel of `options`, do `job` in it, and hand back the answer. The guest is gone when this returns.
+///
+/// # Errors
+/// One line that says what happened, with the last lines of the guest's console below it; the error of the job itself.
+pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
+    let version = qemu::version()?;
+    static CLEANED: OnceLock<usize> = OnceLock::new();
+    CLEANED.get_or_init(|| {
+        let removed = scratch::clean_up();
+        if removed > 0 {
+            eprintln!("pipeprof: removed the temporary files of {removed} guest(s) whose run was killed");
+        }
+        removed
+    });
+    let mut notes = Vec::new();
+    if options.plugin.is_none() && options.accel != Accel::Tcg {
+        let probing = options.accel == Accel::Auto;
+        match kvm::usable(&version) {
+            Ok(()) => {
+                let limit = if probing { options.boot_limit.min(kvm::LIMIT) } else { options.boot_limit };
+                match attempt(options, job, ExecutedOn::Kvm, &version, limit) {
+                    Err(error) if probing && matches!(error.downcast_ref(), Some(NoAnswer::NotStarted(_))) => {
+                        let why = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
+                        kvm::remember(&version, &why);
+                        notes.push(format!("emulated, as KVM does not serve here: {why}"));
+                    }
+                    other => return other,
+                }
+            }
+            Err(why) if probing => notes.push(format!("emulated, as KVM does not serve here: {why}")),
+            Err(why) => bail!("--accel kvm: {why}; --accel tcg emulates"),
+        }
+    } else if options.plugin.is_some() && options.accel == Accel::Kvm {
+        bail!("--accel kvm: instructions are counted by emulation only; use --accel tcg");
+    }
+    let mut reply = attempt(options, job, ExecutedOn::Tcg, &version, options.boot_limit)?;
+    reply.notes = notes;
+    Ok(reply)
+}
+
+/// One guest, from its start to its end.
+fn attempt(
+    options: &GuestOptions,
+    job: &Job,
+    on: ExecutedOn,
+    version: &str,
+    boot_limit: Duration,
+) -> Result<GuestReply> {
+    let scratch = Scratch::new()?;
+    let files = qemu::Files {
+        initramfs: scratch.path("initramfs"),
+        console: scratch.path("console"),
+        reply: scratch.path("reply"),
+    };
+    let write = |path: &std::path::Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
+    let assignment = Assignment { job: job.clone(), executed_on: on };
+    write(&files.initramfs, &initramfs::build(init_binary()?, &serde_json::to_vec(&assignment)?))?;
+    write(&files.reply, &[])?;
+    write(&files.console, &[])?;
+    let errors = scratch.path("errors");
+    let arguments = qemu::arguments(options, on, &files);
+    progress::step(&format!("booting {}", options.kernel.release));
+    let qemu = Qemu::start(&arguments, File::create(&errors).with_context(|| scratch::no_room(&errors))?)?;
+    let mut watch = Watch {
+        options,
+        boot_limit,
+        qemu,
+        reply: File::open(&files.reply).with_context(|| format!("cannot read {}", files.reply.display()))?,
+        decoder: Decoder::default(),
+        release: None,
+        answer: None,
+    };
+    let end = watch.follow(&files.console);
+    let console = read_text(&files.console);
+    let emulator = qemu::describe(version, &arguments, &files, options);
+    if let (Ok(_), Some(answer)) = (&end, watch.answer.take()) {
+        let body =
+            answer.map_err(|why| NoAnswer::Failed(format!("in the guest ({}): {why}", options.kernel.release)))?;
+        let release = watch.release.unwrap_or_default();
+        return Ok(GuestReply { body, executed_on: on, emulator, release, notes: Vec::new(), console });
+    }
+    if cancel::happened() {
+        return Err(cancel::Cancelled.into());
+    }
+    let why = match end {
+        Err(why) => why,
+        Ok(status) => why_ended(status, &console, &read_text(&errors), watch.decoder.damaged()),
+    };
+    let text = format!("guest {}: {why}{}", options.kernel.release, last_lines(&console));
+    Err(if watch.release.is_some() { NoAnswer::Failed(text) } else { NoAnswer::NotStarted(text) }.into())
+}
+
+/// This binary as `/init`.
+fn init_binary() -> Result<&'static [u8]> {
+    static BINARY: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(binary) = BINARY.get() {
+        return Ok(binary);
+    }
+    let file = fs::read("/proc/self/exe").context("cannot read this program's own file, which is the guest's init")?;
+    let small = elf::without_debug(&file).unwrap_or(file);
+    Ok(BINARY.get_or_init(|| small))
+}
+
+/// A running QEMU; it ends with this value, and with this process however that ends.
+struct Qemu {
+    child: Child,
+}
+
+impl Qemu {
+    fn start(arguments: &[std::ffi::OsString], errors: File) -> Result<Self> {
+        let parent = std::process::id();
+        let mut command = Command::new(qemu::program());
+        // A group of its own: Ctrl-C on the terminal is for this process, which then ends QEMU.
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
+        // SAFETY: only async-signal-safe calls (prctl, getppid) between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                // Killed before the line above: nobody would tell.
+                if std::os::unix::process::parent_id() != parent {
+                    return Err(std::io::Error::other("the controlling process has ended"));
+                }
+                Ok(())
+            });
+        }
+        Ok(Self { child: command.spawn().with_context(qemu::missing)? })
+    }
+
+    fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+struct Watch<'a> {
+    options: &'a GuestOptions,
+    boot_limit: Duration,
+    qemu: Qemu,
+    reply: File,
+    decoder: Decoder,
+    release: Option<String>,
+    answer: Option<Result<Vec<u8>, String>>,
+}
+
+/// How often the guest's files are looked at.
+const PACE: Duration = Duration::from_millis(10);
+
+/// How long a guest may take to reset itself after its answer; a plugin writes its results in that time.
+const FAREWELL: Duration = Duration::from_secs(60);
+
+/// How long a panicking kernel may take to finish its report.
+const REPORT: Duration = Duration::from_secs(3);
+
+impl Watch<'_> {
+    /// Follow the guest to its end. The error says why it was ended from here.
+    fn follow(&mut self, console: &std::path::Path) -> Result<ExitStatus, String> {
+        let started = Instant::now();
+        let mut booted = None;
+        let mut answered = None;
+        let mut panicked = None;
+        let mut looked = 0;
+        loop {
+            let ended = self.qemu.ended();
+            self.read_reply();
+            if let Some(status) = ended {
+                return Ok(status);
+            }
+            if cancel::happened() {
+                self.qemu.kill();
+                return Err("interrupted".to_owned());
+            }
+            if self.release.is_some() && booted.is_none() {
+                booted = Some(Instant::now());
+            }
+            if self.answer.is_some() && answered.is_none() {
+                answered = Some(Instant::now());
+            }
+            looked += 1;
+            if panicked.is_none() && looked % 50 == 0 && panic_line(&read_text(console)).is_some() {
+                panicked = Some(Instant::now());
+            }
+            let over = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| since.elapsed() > limit);
+            let why = if over(answered, FAREWELL) {
+                format!("answered, and did not end within {} s", FAREWELL.as_secs())
+            } else if over(panicked, REPORT) {
+                panic_line(&read_text(console)).unwrap_or_else(|| "kernel panic".to_owned())
+            } else if booted.is_none() && over(Some(started), self.boot_limit) {
+                let limit = self.boot_limit.as_secs_f64();
+                format!("did not reach its init within {limit} s: see its last lines, or raise --boot-limit")
+            } else if answered.is_none() && over(booted, self.options.time_limit) {
+                let limit = self.options.time_limit.as_secs_f64();
+                format!("did not finish within {limit} s: it hangs, or needs a higher --time-limit")
+            } else {
+                std::thread::sleep(PACE);
+                continue;
+            };
+            self.qemu.kill();
+            return Err(why);
+        }
+    }
+
+    fn read_reply(&mut self) {
+        let mut bytes = Vec::new();
+        // A file on this machine that we made; what cannot be read now is read next time.
+        let _ = self.reply.read_to_end(&mut bytes);
+        if bytes.is_empty() {
+            return;
+        }
+        self.decoder.feed(&bytes);
+        while let Some(message) = self.decoder.next_message() {
+            match message {
+                Message::Hello(release) => self.release = Some(release),
+                Message::Progress(text) => progress::step(&format!("{}: {text}", self.options.kernel.release)),
+                Message::Answer(bytes) => self.answer = Some(Ok(bytes)),
+                Message::Failure(why) => self.answer = Some(Err(why)),
+            }
+        }
+    }
+}
+
+fn read_text(path: &std::path::Path) -> String {
+    // Shown to people only: better empty than another error above the real one.
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).replace('\r', "")
+}
+
+/// The kernel's own words for its death.
+fn panic_line(console: &str) -> Option<String> {
+    let line = console.lines().find(|line| line.contains("Kernel panic - not syncing"))?;
+    let at = line.find("Kernel panic")?;
+    line.get(at..).map(str::to_owned)
+}
+
+/// Why QEMU ended without an answer.
+fn why_ended(status: ExitStatus, console: &str, errors: &str, damaged: u64) -> String {
+    if let Some(panic) = panic_line(console) {
+        return panic;
+    }
+    let said = errors.lines().find(|line| !line.trim().is_empty() && !line.contains("warning:"));
+    if let Some(signal) = status.signal() {
+        let said = said.map(|line| format!(" ({line})")).unwrap_or_default();
+        return format!("QEMU was ended by signal {signal}{said}");
+    }
+    if !status.success() {
+        return format!("QEMU failed: {}", said.unwrap_or("it does not say why").trim());
+    }
+    if damaged > 0 {
+        return format!("{damaged} frame(s) of its answer arrived damaged");
+    }
+    "ended without an answer".to_owned()
+}
+
+/// The end of the console, indented, for the end of a message.
+fn last_lines(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        return "; it printed nothing".to_owned();
+    }
+    let shown = lines.get(lines.len().saturating_sub(12)..).unwrap_or_default();
+    let mut text = String::from("; its last lines:");
+    for line in shown {
+        text.push_str("\n    ");
+        // Nothing from a guest may control the terminal.
+        text.extend(line.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_death_is_found() {
+        let console = "[    1.0] x\n[    1.2] Kernel panic - not syncing: No working init found.\n[    1.3] CPU: 0\n";
+        let ok = ExitStatus::from_raw(0);
+        assert_eq!(why_ended(ok, console, "", 0), "Kernel panic - not syncing: No working init found.");
+        assert_eq!(why_ended(ok, "", "", 0), "ended without an answer");
+        assert_eq!(why_ended(ok, "", "", 2), "2 frame(s) of its answer arrived damaged");
+        let failed = ExitStatus::from_raw(1 << 8);
+        let errors = "qemu: warning: x\nqemu-system-x86_64: could not load kernel\n";
+        assert_eq!(why_ended(failed, "", errors, 0), "QEMU failed: qemu-system-x86_64: could not load kernel");
+        assert_eq!(why_ended(ExitStatus::from_raw(11), "", "", 0), "QEMU was ended by signal 11");
+    }
+
+    #[test]
+    fn a_console_cannot_control_the_terminal() {
+        let text = last_lines("a\n\x1b[31mred\n");
+        assert_eq!(text, "; its last lines:\n    a\n     [31mred");
+        assert_eq!(last_lines("\n"), "; it printed nothing");
+    }
+}

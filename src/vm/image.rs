@@ -1,0 +1,170 @@
+//! Kernel images: what `--kernel` may name, and what a bzImage says of itself.
+
+use crate::vm::{deb, store};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A kernel that can be booted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// The bzImage.
+    pub image: PathBuf,
+    /// What `uname -r` will say in the guest, as the image's header has it.
+    pub release: String,
+    /// The configuration it was built with, where a file with it is at hand.
+    pub config: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// The kernel that `name` stands for: a path to a bzImage, a `.deb` with one, or the release or series of one in
+    /// the cache.
+    ///
+    /// # Errors
+    /// Says what `name` is instead, or which command would fetch it.
+    pub fn find(name: &str) -> Result<Self> {
+        let path = Path::new(name);
+        if name.ends_with(".deb") {
+            return store::Store::open()?.unpacked(path);
+        }
+        if path.is_file() {
+            let release = release_of(path)?;
+            return Ok(Self { image: path.to_owned(), config: config_beside(path, &release), release });
+        }
+        if path.is_dir() {
+            bail!("--kernel {name} is a directory: name the image in it, such as {name}/arch/x86/boot/bzImage");
+        }
+        if let Some(found) = store::Store::open()?.find(name)? {
+            return Ok(found.kernel());
+        }
+        if name.contains('/') || name.is_empty() {
+            bail!("--kernel '{name}': there is no such file");
+        }
+        bail!(
+            "--kernel {name}: no such kernel in the cache; get it with `pipeprof kernel fetch {name}`, or give a path"
+        )
+    }
+}
+
+/// The configuration file that lies beside an image: in the cache, in /boot, or at the top of a kernel tree.
+pub(crate) fn config_beside(image: &Path, release: &str) -> Option<PathBuf> {
+    let folder = image.parent()?;
+    let tree = folder.ancestors().nth(3).map(|top| top.join(".config"));
+    [Some(folder.join("config")), Some(folder.join(format!("config-{release}"))), tree]
+        .into_iter()
+        .flatten()
+        .find(|path| path.is_file())
+}
+
+/// Why a file is not an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoImage {
+    #[error("is an uncompressed ELF kernel: give arch/x86/boot/bzImage of the same build")]
+    Elf,
+    #[error("is a Debian package without the name ending in .deb: rename it")]
+    Deb,
+    #[error("is no x86 Linux kernel image (bzImage): it lacks the boot header (magic HdrS)")]
+    NoHeader,
+    #[error("is cut short: its header promises more than is there")]
+    Short,
+    #[error("does not say which release it is")]
+    NoRelease,
+}
+
+/// The release that the bzImage at `path` says it is.
+///
+/// # Errors
+/// When the file cannot be read or is no bzImage.
+pub fn release_of(path: &Path) -> Result<String> {
+    let mut file = File::open(path).with_context(|| format!("cannot open kernel {}", path.display()))?;
+    let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+    // The version text lies in the set-up code, which is at most 64 sectors of 512 bytes.
+    let mut head = Vec::new();
+    (&mut file).take(65 * 512).read_to_end(&mut head).with_context(|| format!("cannot read {}", path.display()))?;
+    parse(&head, length).with_context(|| format!("--kernel {}", path.display()))
+}
+
+/// The release named in a bzImage whose first bytes are `head` and whose size is `length`; offsets from
+/// Documentation/arch/x86/boot.rst.
+///
+/// # Errors
+/// [`NoImage`].
+pub fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
+    if head.starts_with(b"\x7fELF") {
+        return Err(NoImage::Elf);
+    }
+    if head.starts_with(b"!<arch>\n") {
+        return Err(NoImage::Deb);
+    }
+    let word = |at: usize| Some(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?));
+    let long = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
+    if word(0x1fe) != Some(0xaa55) || head.get(0x202..0x206) != Some(b"HdrS") {
+        return Err(NoImage::NoHeader);
+    }
+    let setup = match head.get(0x1f1).copied() {
+        None | Some(0) => 4,
+        Some(sectors) => u64::from(sectors),
+    };
+    let protected = u64::from(long(0x1f4).unwrap_or(0)) * 16;
+    if (setup + 1) * 512 + protected > length {
+        return Err(NoImage::Short);
+    }
+    let at = usize::from(word(0x20e).unwrap_or(0)) + 0x200;
+    let text = head.get(at..).unwrap_or_default();
+    let end = text.iter().position(|byte| matches!(byte, 0 | b' ' | b'\n')).unwrap_or(0);
+    match std::str::from_utf8(text.get(..end).unwrap_or_default()) {
+        Ok(release) if at > 0x200 && release.starts_with(|c: char| c.is_ascii_digit()) => Ok(release.to_owned()),
+        _ => Err(NoImage::NoRelease),
+    }
+}
+
+/// Take the kernel out of the package at `path`; see [`deb::unpack`].
+pub(crate) fn from_deb(path: &Path, into: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
+    let found = deb::unpack(path, into)?;
+    let image = found.image.with_context(|| format!("{}: holds no kernel image (boot/vmlinuz-*)", path.display()))?;
+    Ok((image, found.config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(release: &[u8]) -> Vec<u8> {
+        let mut head = vec![0; 0x400];
+        head[0x1f1] = 1;
+        head[0x1fe..0x200].copy_from_slice(&[0x55, 0xaa]);
+        head[0x202..0x206].copy_from_slice(b"HdrS");
+        head[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
+        head[0x300..0x300 + release.len()].copy_from_slice(release);
+        head
+    }
+
+    #[test]
+    fn an_image_names_its_release() {
+        let head = header(b"6.12.1-test (someone@somewhere) #1 SMP\0");
+        assert_eq!(parse(&head, 0x400), Ok("6.12.1-test".to_owned()));
+        assert_eq!(parse(&head, 0x3ff), Err(NoImage::Short));
+        assert_eq!(parse(&header(b""), 0x400), Err(NoImage::NoRelease));
+    }
+
+    #[test]
+    fn what_is_no_image_is_said() {
+        assert_eq!(parse(b"\x7fELF", 4), Err(NoImage::Elf));
+        assert_eq!(parse(b"!<arch>\n", 8), Err(NoImage::Deb));
+        assert_eq!(parse(b"", 0), Err(NoImage::NoHeader));
+        assert_eq!(parse(&[0; 4096], 4096), Err(NoImage::NoHeader));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_header_panics(noise: Vec<u8>, at in 0_u16.., sectors: u8) {
+            let mut head = header(b"6.1");
+            head[0x1f1] = sectors;
+            head[0x20e..0x210].copy_from_slice(&at.to_le_bytes());
+            head.extend(&noise);
+            let _ = parse(&head, head.len() as u64);
+            let _ = parse(&noise, noise.len() as u64);
+        }
+    }
+}

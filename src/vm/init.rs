@@ -1,0 +1,172 @@
+//! Process 1 of a guest: mount what is needed, do the job, send the answer, reset.
+
+use crate::util::progress;
+use crate::vm::job::{Assignment, Facts, Muted};
+use crate::vm::protocol::{self, Message};
+use crate::vm::{guest_cgroup, initramfs};
+use anyhow::{Context, Result};
+use rustix::mount::{MountFlags, mount};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether this process is the init of one of our guests, rather than, say, a container's first process.
+#[must_use]
+pub fn is_init() -> bool {
+    std::process::id() == 1
+        && std::env::args_os().next().is_some_and(|name| name == "/init")
+        && Path::new(initramfs::JOB).exists()
+}
+
+/// Where the answer goes.
+const PORT: &str = "/dev/ttyS1";
+
+/// File systems: type, place, options.
+const MOUNTS: [(&str, &str, &str); 9] = [
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("devtmpfs", "/dev", ""),
+    ("tmpfs", "/tmp", ""),
+    ("tmpfs", "/dev/shm", ""),
+    ("tracefs", "/sys/kernel/tracing", ""),
+    ("debugfs", "/sys/kernel/debug", ""),
+    ("cgroup2", guest_cgroup::ROOT, ""),
+    ("bpf", "/sys/fs/bpf", ""),
+];
+
+/// Devices that a kernel without devtmpfs does not make: name, major, minor.
+const DEVICES: [(&str, u32, u32); 6] =
+    [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("urandom", 1, 9), ("ttyS0", 4, 64), ("ttyS1", 4, 65)];
+
+/// Settings of the guest: file, value. What a kernel does not have is passed over.
+const SETTINGS: [(&str, &str); 5] = [
+    ("/proc/sys/kernel/kptr_restrict", "0"),
+    ("/proc/sys/kernel/perf_event_paranoid", "-1"),
+    // Under emulation every sample takes long; the kernel would slow its own sampling down.
+    ("/proc/sys/kernel/perf_cpu_time_max_percent", "0"),
+    ("/proc/sys/kernel/unprivileged_bpf_disabled", "0"),
+    // From here on only death is worth the time that the console takes.
+    ("/proc/sys/kernel/printk", "1"),
+];
+
+/// Be init. Returns never: the guest ends.
+pub fn main() -> ! {
+    let mounts = prepare();
+    match open_port() {
+        Ok(port) => serve(&port, &mounts),
+        Err(error) => eprintln!("pipeprof: {error:#}: the guest's kernel needs 8250 serial ports"),
+    }
+    rustix::fs::sync();
+    // SAFETY: reboot(2) takes no memory of ours; init has nothing left to lose.
+    unsafe { libc::reboot(libc::LINUX_REBOOT_CMD_RESTART) };
+    // A kernel that cannot reset itself is ended by the panic that init's end causes.
+    std::process::exit(0);
+}
+
+/// Mounted file systems, and what could not be mounted.
+#[derive(Debug, Default)]
+struct Mounts {
+    done: Vec<String>,
+    failed: Vec<String>,
+}
+
+fn prepare() -> Mounts {
+    let mut mounts = Mounts::default();
+    for (kind, place, options) in MOUNTS {
+        // In /sys nothing can be made, and there the kernel has made what it supports.
+        let _ = fs::create_dir_all(place);
+        let options = std::ffi::CString::new(options).unwrap_or_default();
+        match mount("none", place, kind, MountFlags::empty(), Some(options.as_c_str())) {
+            Ok(()) => mounts.done.push(place.to_owned()),
+            Err(error) => mounts.failed.push(format!("{place}: {error}")),
+        }
+    }
+    for (name, major, minor) in DEVICES {
+        let path = format!("/dev/{name}");
+        if !Path::new(&path).exists() {
+            let mode = rustix::fs::Mode::from_raw_mode(0o666);
+            let device = rustix::fs::makedev(major, minor);
+            // If it fails, whoever opens it says so.
+            let _ = rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::CharacterDevice, mode, device);
+        }
+    }
+    for (path, value) in SETTINGS {
+        let _ = fs::write(path, value);
+    }
+    let unlimited = rustix::process::Rlimit { current: None, maximum: None };
+    // Before 5.11 BPF maps count as locked memory.
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Memlock, unlimited);
+    mounts
+}
+
+/// The port, raw: no byte is changed or echoed on the way.
+fn open_port() -> Result<File> {
+    let port = File::options().read(true).write(true).open(PORT).with_context(|| format!("cannot open {PORT}"))?;
+    let mut settings = rustix::termios::tcgetattr(&port).with_context(|| format!("{PORT} is no terminal"))?;
+    settings.make_raw();
+    rustix::termios::tcsetattr(&port, rustix::termios::OptionalActions::Now, &settings)
+        .with_context(|| format!("cannot set {PORT}"))?;
+    Ok(port)
+}
+
+fn send(mut port: &File, message: &Message) -> std::io::Result<()> {
+    port.write_all(&protocol::encode(message)?)?;
+    rustix::termios::tcdrain(port)?;
+    Ok(())
+}
+
+fn serve(port: &File, mounts: &Mounts) {
+    let tell = |message: &Message| {
+        if let Err(error) = send(port, message) {
+            eprintln!("pipeprof: cannot write to {PORT}: {error}");
+        }
+    };
+    tell(&Message::Hello(release()));
+    if let Ok(port) = port.try_clone() {
+        let port = Arc::new(port);
+        // Progress may be lost without harm.
+        progress::redirect(move |text| drop(send(&port, &Message::Progress(text.to_owned()))));
+    }
+    // A panic of the program is not to be one of the kernel.
+    let done = std::panic::catch_unwind(|| perform(mounts));
+    match done {
+        Ok(Ok(answer)) => tell(&Message::Answer(answer)),
+        Ok(Err(error)) if error.is::<Muted>() => {}
+        Ok(Err(error)) => tell(&Message::Failure(format!("{error:#}"))),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            tell(&Message::Failure(format!("a bug in pipeprof: {}", text.unwrap_or_default())));
+        }
+    }
+}
+
+fn perform(mounts: &Mounts) -> Result<Vec<u8>> {
+    let bytes = fs::read(initramfs::JOB).with_context(|| format!("cannot read {}", initramfs::JOB))?;
+    let assignment: Assignment =
+        serde_json::from_slice(&bytes).with_context(|| format!("{} cannot be understood", initramfs::JOB))?;
+    assignment.perform(|| facts(mounts))
+}
+
+fn release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+fn facts(mounts: &Mounts) -> Facts {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let memory = read("/proc/meminfo");
+    let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Facts {
+        release: release(),
+        cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        memory_kib: memory.and_then(|text| text.trim().parse().ok()).unwrap_or(0),
+        command_line: read("/proc/cmdline"),
+        mounts: mounts.done.clone(),
+        mount_errors: mounts.failed.clone(),
+        controllers: read(&format!("{}/cgroup.controllers", guest_cgroup::ROOT)),
+        clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        uptime_ns: u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0),
+    }
+}

@@ -1,0 +1,228 @@
+//! The one place where QEMU's command line is made, each flag with its reason beside it.
+
+use crate::document::{Emulator, ExecutedOn};
+use crate::vm::GuestOptions;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The emulator: `$PIPEPROF_QEMU`, else `qemu-system-x86_64` on the path.
+#[must_use]
+pub fn program() -> OsString {
+    std::env::var_os("PIPEPROF_QEMU").filter(|name| !name.is_empty()).unwrap_or_else(|| "qemu-system-x86_64".into())
+}
+
+/// What QEMU says of itself: `QEMU emulator version 7.2.22 (Debian ...)`.
+///
+/// # Errors
+/// When there is no QEMU: how to get it.
+pub fn version() -> Result<String> {
+    let output = Command::new(program()).arg("--version").stdin(Stdio::null()).output().with_context(missing)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match text.lines().next() {
+        Some(line) if output.status.success() && line.contains("version") => Ok(line.trim().to_owned()),
+        _ => bail!("{} --version: does not answer as QEMU does", program().display()),
+    }
+}
+
+/// The first two numbers of [`version`]: (7, 2).
+///
+/// # Errors
+/// As [`version`], and when there are no numbers in it.
+pub fn version_numbers() -> Result<(u32, u32)> {
+    let text = version()?;
+    numbers_in(&text).with_context(|| format!("no version number in '{text}'"))
+}
+
+fn numbers_in(text: &str) -> Option<(u32, u32)> {
+    let (_, rest) = text.split_once("version ")?;
+    let mut numbers = rest.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+pub(crate) fn missing() -> String {
+    format!(
+        "cannot start {}: install QEMU (Debian: apt install qemu-system-x86), or name it in PIPEPROF_QEMU",
+        program().display()
+    )
+}
+
+/// Where the files of one guest are.
+#[derive(Debug, Clone)]
+pub struct Files {
+    pub initramfs: PathBuf,
+    /// What the guest prints on its first serial port.
+    pub console: PathBuf,
+    /// What it sends on the second.
+    pub reply: PathBuf,
+}
+
+/// QEMU's arguments for a guest, without the program.
+#[must_use]
+pub fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = Vec::new();
+    let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
+    // Nothing of the host's configuration, no default devices: no network, no disk, no monitor, no display.
+    add(&["-no-user-config", "-nodefaults", "-display", "none"]);
+    // The plain old PC: its interrupt controllers, timers and serial ports are in every kernel.
+    add(&["-machine", "pc"]);
+    add(&["-cpu", cpu(options, on)]);
+    add(&["-smp", &options.cpus.to_string()]);
+    add(&["-m", &format!("{}M", options.memory_mib)]);
+    // A guest that resets itself, after its job or after a panic, ends QEMU.
+    add(&["-no-reboot"]);
+    if on == ExecutedOn::Kvm {
+        add(&["-accel", "kvm"]);
+    } else {
+        // Emulation in one thread: CPUs take turns, in an order that does not depend on the host.
+        add(&["-accel", "tcg,thread=single"]);
+        // The guest's clock counts its instructions, one ns each; while it idles, the clock jumps to the next timer
+        // instead of waiting for the host.
+        add(&["-icount", "shift=0,sleep=off"]);
+        // QEMU's random numbers (the seed that it hands the kernel, RDRAND) are the same each time.
+        add(&["-seed", "1"]);
+        // The time of day starts at a fixed date and follows the guest's clock.
+        add(&["-rtc", "base=2026-01-01,clock=vm"]);
+    }
+    // To files, which always take what is written: a pipe that is full makes the guest poll, as long as the host
+    // pleases. The console first, the reply on a port of its own.
+    for (name, path) in [("console", &files.console), ("reply", &files.reply)] {
+        add(&["-chardev", &format!("file,id={name},path={}", escape(path)), "-serial", &format!("chardev:{name}")]);
+    }
+    if let Some(plugin) = &options.plugin {
+        let mut text = format!("file={}", escape(&plugin.so));
+        for (name, value) in &plugin.args {
+            text.push_str(&format!(",{name}={}", value.replace(',', ",,")));
+        }
+        add(&["-plugin", &text]);
+    }
+    add(&["-append", &command_line(options, on)]);
+    arguments.extend(["-kernel".into(), options.kernel.image.clone().into_os_string()]);
+    arguments.extend(["-initrd".into(), files.initramfs.clone().into_os_string()]);
+    arguments
+}
+
+fn cpu(options: &GuestOptions, on: ExecutedOn) -> &str {
+    match (&options.cpu, on) {
+        (Some(cpu), _) => cpu,
+        (None, ExecutedOn::Kvm) => "host",
+        // Named, though it is QEMU's default: that may change.
+        (None, _) => "qemu64",
+    }
+}
+
+/// Commas separate options; doubled, they are part of a path.
+fn escape(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+/// The kernel's arguments: ours, then the user's, of which the kernel takes the last where they disagree.
+#[must_use]
+pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
+    let mut words = vec![
+        // Messages to the first port, from the start on, so that an early death is seen.
+        "earlycon=uart8250,io,0x3f8,115200",
+        "console=ttyS0,115200",
+        // Our archive's init, not one of a disk.
+        "rdinit=/init",
+        // Death is a reset at once, and a reset ends QEMU; by triple fault, which needs no firmware.
+        "panic=-1",
+        "oops=panic",
+        "reboot=t",
+        // Addresses as in System.map, so that they can be compared from boot to boot.
+        "nokaslr",
+        // And user addresses alike.
+        "norandmaps",
+    ];
+    if on == ExecutedOn::Tcg {
+        words.extend([
+            // Random numbers from the seed alone.
+            "random.trust_cpu=off",
+            // The emulated counter is steady, whatever its watchdog suspects: clock_gettime stays out of the kernel
+            // and does not read a slow device.
+            "tsc=reliable",
+            // The timer's interrupt does work; no need to wait for it.
+            "no_timer_check",
+        ]);
+    }
+    words.extend(options.append.iter().map(String::as_str));
+    words.join(" ")
+}
+
+/// What the document says of the emulator: its version, and its arguments with the files that differ from run to run
+/// replaced by their names.
+#[must_use]
+pub fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
+    let mut replace: Vec<(String, String)> = [&files.initramfs, &files.console, &files.reply]
+        .iter()
+        .filter_map(|path| Some((escape(path), path.file_name()?.to_str()?.to_owned())))
+        .collect();
+    replace.push((options.kernel.image.display().to_string(), format!("vmlinuz-{}", options.kernel.release)));
+    if let Some(plugin) = &options.plugin {
+        let name = plugin.so.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        replace.push((escape(&plugin.so), name));
+    }
+    let text = |argument: &OsString| {
+        let mut text = argument.to_string_lossy().into_owned();
+        for (path, name) in &replace {
+            text = text.replace(path.as_str(), name);
+        }
+        // A plugin's own arguments name files of the run.
+        match text.strip_prefix("file=").and_then(|plugin| plugin.split_once(',')) {
+            Some((so, _)) => format!("file={so}"),
+            None => text,
+        }
+    };
+    Emulator { version: version.to_owned(), arguments: arguments.iter().map(text).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::{Kernel, PluginArgs};
+
+    fn options() -> GuestOptions {
+        let kernel = Kernel { image: "/k/vmlinuz".into(), release: "6.1.0-test".into(), config: None };
+        GuestOptions { append: vec!["psi=0".into()], ..GuestOptions::of(kernel) }
+    }
+
+    fn files() -> Files {
+        Files { initramfs: "/t/x,1/initramfs".into(), console: "/t/x,1/console".into(), reply: "/t/x,1/reply".into() }
+    }
+
+    #[test]
+    fn the_emulated_guest_is_deterministic_and_the_other_is_not() {
+        let text = |on| {
+            let arguments = arguments(&options(), on, &files());
+            arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let tcg = text(ExecutedOn::Tcg);
+        for flag in ["-icount shift=0,sleep=off", "-seed 1", "clock=vm", "random.trust_cpu=off", "-cpu qemu64"] {
+            assert!(tcg.contains(flag), "{flag}: {tcg}");
+        }
+        assert!(tcg.contains("path=/t/x,,1/console"), "{tcg}");
+        assert!(tcg.contains(" psi=0 -kernel"), "{tcg}");
+        let kvm = text(ExecutedOn::Kvm);
+        assert!(kvm.contains("-accel kvm") && kvm.contains("-cpu host") && !kvm.contains("icount"), "{kvm}");
+    }
+
+    #[test]
+    fn the_document_names_no_files_of_the_run() {
+        let plugin = PluginArgs { so: "/t/x,1/plug.so".into(), args: vec![("out".into(), "/t/x,1/out".into())] };
+        let options = GuestOptions { plugin: Some(plugin), ..options() };
+        let arguments = arguments(&options, ExecutedOn::Tcg, &files());
+        let emulator = describe("QEMU", &arguments, &files(), &options);
+        let text = emulator.arguments.join(" ");
+        assert!(!text.contains("/t/") && !text.contains("/k/"), "{text}");
+        assert!(text.contains("path=console") && text.contains("vmlinuz-6.1.0-test"), "{text}");
+        assert!(text.contains("-plugin file=plug.so -append"), "{text}");
+    }
+
+    #[test]
+    fn versions_have_numbers() {
+        assert_eq!(numbers_in("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)"), Some((7, 2)));
+        assert_eq!(numbers_in("QEMU emulator version 10.0.13"), Some((10, 0)));
+        assert_eq!(numbers_in("bash"), None);
+    }
+}

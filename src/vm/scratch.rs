@@ -1,0 +1,107 @@
+//! Folders for the files of a running guest. They go away with the value, and those of a killed run at the next start.
+
+use anyhow::{Context, Result};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const PREFIX: &str = "pipeprof-guest-";
+
+/// Held locked as long as the folder's owner lives.
+const OWNER: &str = "owner";
+
+/// A folder of one's own.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: tempfile::TempDir,
+    _owner: File,
+}
+
+impl Scratch {
+    /// A new folder among the machine's temporary files.
+    ///
+    /// # Errors
+    /// When there is no room.
+    pub fn new() -> Result<Self> {
+        let root = std::env::temp_dir();
+        let attempt = || -> std::io::Result<Self> {
+            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&root)?;
+            // Locked before it gets its name, so that nobody takes it for abandoned.
+            let unnamed = folder.path().join("owner.new");
+            let owner = File::create(&unnamed)?;
+            flock(&owner, FlockOperation::NonBlockingLockExclusive)?;
+            fs::rename(unnamed, folder.path().join(OWNER))?;
+            Ok(Self { folder, _owner: owner })
+        };
+        attempt().with_context(|| no_room(&root))
+    }
+
+    /// A path in it.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+pub(crate) fn no_room(path: &Path) -> String {
+    format!("cannot write {}: make room, or set TMPDIR to another folder", path.display())
+}
+
+/// Remove the folders of runs that were killed; the number of them.
+#[must_use]
+pub fn clean_up() -> usize {
+    clean_up_in(&std::env::temp_dir())
+}
+
+fn clean_up_in(root: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(root) else { return 0 };
+    let ours = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    ours.filter(|entry| is_abandoned(&entry.path()) && fs::remove_dir_all(entry.path()).is_ok()).count()
+}
+
+fn is_abandoned(folder: &Path) -> bool {
+    match File::open(folder.join(OWNER)) {
+        Ok(owner) => flock(&owner, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        // Just made, or killed right then.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => fs::metadata(folder)
+            .and_then(|metadata| metadata.modified())
+            .is_ok_and(|time| time.elapsed().is_ok_and(|age| age > Duration::from_secs(60))),
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_abandoned_folders_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = root.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            folder
+        };
+        let dead = folder("pipeprof-guest-dead");
+        fs::write(dead.join(OWNER), "").unwrap();
+        let alive = folder("pipeprof-guest-alive");
+        let owner = File::create(alive.join(OWNER)).unwrap();
+        flock(&owner, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let young = folder("pipeprof-guest-young");
+        let other = folder("other");
+        fs::write(other.join(OWNER), "").unwrap();
+        assert_eq!(clean_up_in(root.path()), 1);
+        assert!(!dead.exists() && alive.exists() && young.exists() && other.exists());
+    }
+
+    #[test]
+    fn a_folder_goes_away_with_its_value() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path("x");
+        fs::write(&path, "x").unwrap();
+        assert!(!is_abandoned(path.parent().unwrap()));
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}
