@@ -8,7 +8,7 @@
 //! - [`document`] is the form of what a run asks and yields: `run.json`;
 //! - [`collect`] has one module per collector, each with its BPF or plugin half;
 //! - [`run`] puts the above together: one [`document::Request`] in, one [`document::Outcome`] out;
-//! - [`vm`] does the same request inside another kernel;
+//! - [`vm`] does the same request inside another kernel, where [`guest`] is process 1;
 //! - [`report`] renders an outcome: terminal, files, flame graphs;
 //! - [`compare`] says what differs between outcomes;
 //! - [`reproduce`] runs the articles' experiments and sets them beside ours;
@@ -20,6 +20,7 @@ pub mod cli;
 pub mod collect;
 pub mod compare;
 pub mod document;
+pub mod guest;
 pub mod kernel;
 pub mod profile;
 pub mod report;

@@ -49,8 +49,8 @@ impl Command {
 /// Parse the command line, run, print the error.
 #[must_use]
 pub fn main() -> ExitCode {
-    if crate::vm::init::is_init() {
-        crate::vm::init::main();
+    if crate::guest::init::is_init() {
+        crate::guest::init::main();
     }
     match Cli::parse().command.run() {
         Ok(code) => code,

@@ -2,16 +2,14 @@
 //!
 //! [`store`] keeps kernels ([`fetch`] gets them from the Debian mirror, [`deb`] unpacks them, [`image`] reads their
 //! headers); [`initramfs`] packs this binary and a [`Job`]; [`qemu`] is the one place where the emulator's command
-//! line is made; [`guest`] starts it and watches it; [`init`] is the other side, process 1 of the guest, which does the
-//! job and answers in the frames of [`protocol`]. [`guest_cgroup`] is the memory cgroup of the guest's workload.
+//! line is made; [`guest`] starts it and watches it. The other side is [`crate::guest`], process 1 of the guest, which does the
+//! job and answers in the frames of [`protocol`].
 
 pub mod deb;
 pub mod elf;
 pub mod fetch;
 pub mod guest;
-pub mod guest_cgroup;
 pub mod image;
-pub mod init;
 pub mod initramfs;
 pub mod job;
 pub mod kvm;

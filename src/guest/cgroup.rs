@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Where init mounts the cgroup2 hierarchy.
 pub const ROOT: &str = "/sys/fs/cgroup";
 
-/// A child cgroup with memory accounting; removed with the value, once its processes have ended.
+/// A child cgroup with memory accounting; it stays until the guest ends.
 #[derive(Debug)]
 pub struct GuestCgroup {
     folder: PathBuf,
@@ -55,12 +55,5 @@ impl GuestCgroup {
         let path = self.folder.join("memory.current");
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         text.trim().parse().with_context(|| format!("{}: '{text}'", path.display()))
-    }
-}
-
-impl Drop for GuestCgroup {
-    fn drop(&mut self) {
-        // Busy while a process is in it; the guest ends soon anyway.
-        let _ = fs::remove_dir(&self.folder);
     }
 }

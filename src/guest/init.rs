@@ -1,9 +1,11 @@
 //! Process 1 of a guest: mount what is needed, do the job, send the answer, reset.
 
+use crate::guest::cgroup;
+use crate::guest::job::{self, Muted};
 use crate::util::progress;
-use crate::vm::job::{Assignment, Facts, Muted};
+use crate::vm::initramfs;
+use crate::vm::job::{Assignment, Facts};
 use crate::vm::protocol::{self, Message};
-use crate::vm::{guest_cgroup, initramfs};
 use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 use std::fs::{self, File};
@@ -31,7 +33,7 @@ const MOUNTS: [(&str, &str, &str); 9] = [
     ("tmpfs", "/dev/shm", ""),
     ("tracefs", "/sys/kernel/tracing", ""),
     ("debugfs", "/sys/kernel/debug", ""),
-    ("cgroup2", guest_cgroup::ROOT, ""),
+    ("cgroup2", cgroup::ROOT, ""),
     ("bpf", "/sys/fs/bpf", ""),
 ];
 
@@ -146,7 +148,7 @@ fn perform(mounts: &Mounts) -> Result<Vec<u8>> {
     let bytes = fs::read(initramfs::JOB).with_context(|| format!("cannot read {}", initramfs::JOB))?;
     let assignment: Assignment =
         serde_json::from_slice(&bytes).with_context(|| format!("{} cannot be understood", initramfs::JOB))?;
-    assignment.perform(|| facts(mounts))
+    job::perform(&assignment, || facts(mounts))
 }
 
 fn release() -> String {
@@ -165,7 +167,7 @@ fn facts(mounts: &Mounts) -> Facts {
         command_line: read("/proc/cmdline"),
         mounts: mounts.done.clone(),
         mount_errors: mounts.failed.clone(),
-        controllers: read(&format!("{}/cgroup.controllers", guest_cgroup::ROOT)),
+        controllers: read(&format!("{}/cgroup.controllers", cgroup::ROOT)),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         uptime_ns: u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0),
     }

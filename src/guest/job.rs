@@ -1,0 +1,56 @@
+//! Doing a job in the guest.
+
+use crate::document::{ExecutedOn, Request};
+use crate::guest::cgroup::GuestCgroup;
+use crate::run::{self, Setting};
+use crate::util::progress;
+use crate::vm::job::{Assignment, Facts, Job};
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// Do the job; the answer is what [`Job`] says of it.
+///
+/// # Errors
+/// Travel to the host as text.
+pub fn perform(assignment: &Assignment, facts: impl Fn() -> Facts) -> Result<Vec<u8>> {
+    match &assignment.job {
+        Job::Run(request) => measure(request, assignment.executed_on),
+        Job::Command(arguments) => own_command(arguments),
+        Job::Echo(text) => Ok(text.clone().into_bytes()),
+        Job::Facts => Ok(serde_json::to_vec(&facts())?),
+        Job::Read(path) => std::fs::read(path).with_context(|| format!("cannot read {path}")),
+        Job::Hang => loop {
+            std::thread::sleep(std::time::Duration::from_secs(3600));
+        },
+        Job::Panic => panic!("asked for"),
+        Job::Mute => bail!(Muted),
+    }
+}
+
+/// The job wants no answer to be given.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("no answer wanted")]
+pub struct Muted;
+
+fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Vec<u8>> {
+    if request.memcg {
+        // Children are born where their parent is: the workload's processes are charged like a user's.
+        GuestCgroup::create()?.add(std::process::id())?;
+    }
+    let setting = Setting {
+        executed_on,
+        release_on_second: executed_on == ExecutedOn::Tcg,
+        progress: &|number, of, watched| progress::step(&format!("measuring {number}/{of} ({watched})")),
+    };
+    Ok(serde_json::to_vec(&run::execute(request, &setting)?)?)
+}
+
+fn own_command(arguments: &[String]) -> Result<Vec<u8>> {
+    // Under another name than /init, so that it is the command line that starts and not init.
+    let output = Command::new("/proc/self/exe").args(arguments).output().context("cannot start /proc/self/exe")?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{}", said.trim().trim_start_matches("pipeprof: "));
+    }
+    Ok(output.stdout)
+}
