@@ -13,6 +13,7 @@ mod memory;
 mod names;
 mod other;
 mod pipe;
+mod resolve;
 mod syscall;
 mod time;
 mod wait;
@@ -21,6 +22,7 @@ pub use entry::{KERNEL, is_kernel_entry};
 pub use irq::IRQ_OFF;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
 pub use other::{OTHER_KERNEL, USER};
+pub use resolve::{Candidate, NAMED_TARGETS, ProbeTarget, probe_targets, resolve};
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -245,5 +247,7 @@ pub struct Resolution {
     pub hits: Option<u64>,
 }
 
+#[cfg(test)]
+mod resolve_tests;
 #[cfg(test)]
 mod tests;

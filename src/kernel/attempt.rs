@@ -1,0 +1,230 @@
+//! Features tried: each function asks the kernel to attach something harmless, and takes it away at once.
+
+use libbpf_rs::libbpf_sys as sys;
+use std::ffi::CString;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// The error, with its number's name: `Invalid argument (EINVAL)`.
+fn plain(error: &io::Error) -> String {
+    let name = match error.raw_os_error() {
+        Some(libc::EINVAL) => "EINVAL",
+        Some(libc::ENOENT) => "ENOENT",
+        Some(libc::EPERM) => "EPERM",
+        Some(libc::EACCES) => "EACCES",
+        Some(libc::EBUSY) => "EBUSY",
+        Some(libc::ENOSPC) => "ENOSPC",
+        Some(libc::ENODEV) => "ENODEV",
+        Some(libc::EADDRNOTAVAIL) => "EADDRNOTAVAIL",
+        Some(libc::EOPNOTSUPP) => "EOPNOTSUPP",
+        Some(libc::ENOSYS) => "ENOSYS",
+        Some(524) => "ENOTSUPP",
+        Some(number) => return format!("error {number}"),
+        None => return error.to_string(),
+    };
+    name.to_owned()
+}
+
+/// An event description with all fields zero but its size.
+fn attributes() -> sys::perf_event_attr {
+    // SAFETY: the struct holds only integers and unions of them, for which all bits zero are valid.
+    let mut attributes: sys::perf_event_attr = unsafe { std::mem::zeroed() };
+    attributes.size = size_of::<sys::perf_event_attr>() as u32;
+    attributes
+}
+
+/// perf_event_open(2), the descriptor closed on exec.
+fn perf_event_open(attributes: &mut sys::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    attributes.set_disabled(1);
+    // SAFETY: `attributes` is a valid description of `size` bytes that outlives the call; the kernel only reads it.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, std::ptr::from_mut(attributes), pid, cpu, -1, CLOSE_ON_EXEC)
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has just returned this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The event type by which perf places kprobes.
+///
+/// # Errors
+/// When the kernel has none, with the reason for the user.
+pub fn kprobe_type() -> Result<u32, String> {
+    const PATH: &str = "/sys/bus/event_source/devices/kprobe/type";
+    let text = std::fs::read_to_string(PATH).map_err(|_| "this kernel has no kprobes (CONFIG_KPROBE_EVENTS)")?;
+    text.trim().parse().map_err(|_| format!("{PATH} holds no number"))
+}
+
+/// Place a kprobe on `symbol` and remove it.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
+    let name = CString::new(symbol).map_err(|_| "the name holds a NUL byte".to_owned())?;
+    let mut attributes = attributes();
+    attributes.type_ = kprobe_type;
+    attributes.__bindgen_anon_3.kprobe_func = name.as_ptr() as u64;
+    attributes.__bindgen_anon_4.probe_offset = 0;
+    perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| plain(&error))
+}
+
+/// Set an execution breakpoint at `address`, for this process alone, and remove it.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn breakpoint(address: u64) -> Result<(), String> {
+    const EXECUTE: u32 = 4;
+    let mut attributes = attributes();
+    attributes.type_ = sys::PERF_TYPE_BREAKPOINT;
+    attributes.bp_type = EXECUTE;
+    attributes.__bindgen_anon_3.bp_addr = address;
+    attributes.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
+    perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => "refused by this machine (EINVAL)".to_owned(),
+        _ => plain(&error),
+    })
+}
+
+/// Open a hardware cycles counter for this process.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn hardware_cycles() -> Result<(), String> {
+    // Type 0, config 0: PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES.
+    perf_event_open(&mut attributes(), 0, -1).map(drop).map_err(|error| plain(&error))
+}
+
+/// Open a cpu-clock event that samples kernel stacks of this process.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn cpu_clock() -> Result<(), String> {
+    let mut attributes = attributes();
+    attributes.type_ = sys::PERF_TYPE_SOFTWARE;
+    attributes.config = u64::from(sys::PERF_COUNT_SW_CPU_CLOCK);
+    attributes.__bindgen_anon_1.sample_period = 1_000_000;
+    perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| plain(&error))
+}
+
+/// The kernel's type information.
+#[derive(Debug)]
+pub struct Btf(std::ptr::NonNull<sys::btf>);
+
+impl Btf {
+    /// That of the running kernel.
+    ///
+    /// # Errors
+    /// When the kernel carries none.
+    pub fn load() -> Result<Self, String> {
+        if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+            return Err("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF)".to_owned());
+        }
+        // SAFETY: takes nothing; returns an owned object or null with errno set.
+        let btf = unsafe { sys::btf__load_vmlinux_btf() };
+        std::ptr::NonNull::new(btf).map(Self).ok_or_else(|| plain(&io::Error::last_os_error()))
+    }
+
+    /// The id of the function `name`.
+    fn function(&self, name: &str) -> Option<u32> {
+        const FUNCTION: u32 = 12;
+        let name = CString::new(name).ok()?;
+        // SAFETY: the object is alive, the name ends in NUL, and both are only read.
+        let id = unsafe { sys::btf__find_by_name_kind(self.0.as_ptr(), name.as_ptr(), FUNCTION) };
+        u32::try_from(id).ok().filter(|id| *id > 0)
+    }
+}
+
+impl Drop for Btf {
+    fn drop(&mut self) {
+        // SAFETY: the object is owned and not used again.
+        unsafe { sys::btf__free(self.0.as_ptr()) }
+    }
+}
+
+/// A BPF program that does nothing: `r0 = 0; exit`.
+fn nothing() -> [sys::bpf_insn; 2] {
+    // SAFETY: the struct holds only integers, for which all bits zero are valid.
+    let mut program: [sys::bpf_insn; 2] = unsafe { std::mem::zeroed() };
+    // BPF_ALU64 | BPF_MOV | BPF_K, BPF_JMP | BPF_EXIT.
+    program[0].code = 0xb7;
+    program[1].code = 0x95;
+    program
+}
+
+/// Load a program that does nothing.
+fn load(kind: sys::bpf_prog_type, attach: sys::bpf_attach_type, btf_id: u32) -> io::Result<OwnedFd> {
+    let program = nothing();
+    let mut options = sys::bpf_prog_load_opts {
+        sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
+        expected_attach_type: attach,
+        attach_btf_id: btf_id,
+        ..Default::default()
+    };
+    // SAFETY: the program, its length, the licence and the options are valid and outlive the call.
+    let fd = unsafe {
+        sys::bpf_prog_load(
+            kind,
+            std::ptr::null(),
+            c"GPL".as_ptr(),
+            program.as_ptr(),
+            program.len() as sys::size_t,
+            &raw mut options,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the call has just returned this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Load a BPF program that does nothing.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn bpf() -> Result<(), String> {
+    load(sys::BPF_PROG_TYPE_KPROBE, 0, 0).map(drop).map_err(|error| plain(&error))
+}
+
+/// Attach a BPF program that does nothing to the entry of `symbol`, and remove it.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
+    let id = btf.function(symbol).ok_or("no BTF for a function of this name")?;
+    let program = load(sys::BPF_PROG_TYPE_TRACING, sys::BPF_TRACE_FENTRY, id).map_err(|error| plain(&error))?;
+    // SAFETY: a null name is what this program type wants; the descriptor is open.
+    let link = unsafe { sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
+    if link < 0 {
+        return Err(plain(&io::Error::from_raw_os_error(-link)));
+    }
+    // SAFETY: the call has just returned this descriptor, and nobody else has it.
+    drop(unsafe { OwnedFd::from_raw_fd(link) });
+    Ok(())
+}
+
+/// Attach a BPF program that does nothing to `symbol` as kprobe.multi, and remove it.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn kprobe_multi(symbol: &str) -> Result<(), String> {
+    let name = CString::new(symbol).map_err(|_| "the name holds a NUL byte".to_owned())?;
+    let program = load(sys::BPF_PROG_TYPE_KPROBE, sys::BPF_TRACE_KPROBE_MULTI, 0).map_err(|error| plain(&error))?;
+    let names = [name.as_ptr()];
+    let mut options =
+        sys::bpf_link_create_opts { sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t, ..Default::default() };
+    options.__bindgen_anon_1.kprobe_multi.cnt = 1;
+    options.__bindgen_anon_1.kprobe_multi.syms = names.as_ptr().cast_mut();
+    // SAFETY: the descriptor is open; the options and the names that they point to outlive the call.
+    let link = unsafe { sys::bpf_link_create(program.as_raw_fd(), 0, sys::BPF_TRACE_KPROBE_MULTI, &raw const options) };
+    if link < 0 {
+        return Err(plain(&io::Error::from_raw_os_error(-link)));
+    }
+    // SAFETY: the call has just returned this descriptor, and nobody else has it.
+    drop(unsafe { OwnedFd::from_raw_fd(link) });
+    Ok(())
+}

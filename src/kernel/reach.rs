@@ -1,0 +1,168 @@
+//! How a function can be reached: what the kernel's own lists say, and what it answers when asked to attach.
+
+use super::attempt;
+use super::symbols::Symbol;
+use std::collections::HashSet;
+use std::io::Read;
+
+/// What can count the calls of a function: yes, or the reason why not.
+pub trait Ways {
+    /// # Errors
+    /// Why a kprobe cannot be placed on `symbol`.
+    fn kprobe(&self, symbol: &Symbol<'_>) -> Result<(), String>;
+    /// # Errors
+    /// Why a BPF program cannot be attached to the entry of `symbol`.
+    fn fentry(&self, symbol: &Symbol<'_>) -> Result<(), String>;
+    /// # Errors
+    /// Why no execution breakpoint can be set at `symbol`.
+    fn breakpoint(&self, symbol: &Symbol<'_>) -> Result<(), String>;
+}
+
+/// The functions that ftrace can hook, from tracefs' `available_filter_functions`.
+///
+/// # Errors
+/// When reading fails.
+pub fn traceable_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
+    let text = lossy(reader)?;
+    Ok(text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
+}
+
+/// The functions that kprobes must not touch, from debugfs' `kprobes/blacklist`: lines of `0xSTART-0xEND name`.
+///
+/// # Errors
+/// When reading fails.
+pub fn blacklisted_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
+    let text = lossy(reader)?;
+    Ok(text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect())
+}
+
+fn lossy(mut reader: impl Read) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The lists of one kernel. Where a list is missing, what it would have said is taken as "yes".
+#[derive(Debug, Clone, Default)]
+pub struct Listed {
+    pub traceable: Option<HashSet<String>>,
+    pub blacklisted: Option<HashSet<String>>,
+}
+
+impl Listed {
+    /// The running kernel's lists, as far as this user may read them.
+    #[must_use]
+    pub fn running() -> Self {
+        let open = |paths: &[&str]| paths.iter().find_map(|path| std::fs::File::open(path).ok());
+        let traceable = open(&[
+            "/sys/kernel/tracing/available_filter_functions",
+            "/sys/kernel/debug/tracing/available_filter_functions",
+        ]);
+        let blacklisted = open(&["/sys/kernel/debug/kprobes/blacklist"]);
+        Self {
+            traceable: traceable.and_then(|file| traceable_functions(file).ok()),
+            blacklisted: blacklisted.and_then(|file| blacklisted_functions(file).ok()),
+        }
+    }
+
+    /// Why the lists rule out hooking `symbol`, if they do.
+    #[must_use]
+    pub fn closed(&self, symbol: &Symbol<'_>) -> Option<&'static str> {
+        if self.blacklisted.as_ref().is_some_and(|list| list.contains(symbol.name)) {
+            return Some("on the kernel's kprobe blacklist");
+        }
+        if self.traceable.as_ref().is_some_and(|list| !list.contains(symbol.name)) {
+            return Some("notrace function: built without ftrace hooks");
+        }
+        None
+    }
+}
+
+impl Ways for Listed {
+    fn kprobe(&self, symbol: &Symbol<'_>) -> Result<(), String> {
+        self.closed(symbol).map_or(Ok(()), |reason| Err(reason.to_owned()))
+    }
+
+    fn fentry(&self, symbol: &Symbol<'_>) -> Result<(), String> {
+        if symbol.name.contains('.') {
+            return Err("the compiler changed its signature: no BTF for it".to_owned());
+        }
+        self.kprobe(symbol)
+    }
+
+    fn breakpoint(&self, _symbol: &Symbol<'_>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// The running kernel, asked. Each question attaches for a moment, and leaves nothing behind.
+#[derive(Debug)]
+pub struct Live {
+    listed: Listed,
+    kprobe_type: Result<u32, String>,
+    btf: Result<attempt::Btf, String>,
+}
+
+impl Live {
+    #[must_use]
+    pub fn new() -> Self {
+        Self { listed: Listed::running(), kprobe_type: attempt::kprobe_type(), btf: attempt::Btf::load() }
+    }
+
+    /// The list's reason where it has one, as it is plainer than an error number.
+    fn explain(&self, symbol: &Symbol<'_>, error: String) -> String {
+        self.listed.closed(symbol).map_or_else(|| error.clone(), |reason| format!("{reason} ({error})"))
+    }
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ways for Live {
+    fn kprobe(&self, symbol: &Symbol<'_>) -> Result<(), String> {
+        let kprobe_type = self.kprobe_type.clone()?;
+        attempt::kprobe(kprobe_type, symbol.name).map_err(|error| self.explain(symbol, error))
+    }
+
+    fn fentry(&self, symbol: &Symbol<'_>) -> Result<(), String> {
+        let btf = self.btf.as_ref().map_err(Clone::clone)?;
+        attempt::fentry(btf, symbol.name).map_err(|error| self.explain(symbol, error))
+    }
+
+    fn breakpoint(&self, symbol: &Symbol<'_>) -> Result<(), String> {
+        attempt::breakpoint(symbol.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lists_are_read() {
+        let traceable = traceable_functions(&b"pipe_write\nfoo [bar]\n\n"[..]).unwrap();
+        assert!(traceable.contains("pipe_write") && traceable.contains("foo") && traceable.len() == 2);
+        let list = b"0xffffffff81001030-0xffffffff81001050\tasm_exc_overflow\nnonsense\n";
+        assert_eq!(blacklisted_functions(&list[..]).unwrap(), HashSet::from(["asm_exc_overflow".to_owned()]));
+    }
+
+    #[test]
+    fn the_running_kernel_answers() {
+        let live = Live::new();
+        let symbol = Symbol { name: "no_such_function_anywhere", address: 0x10, kind: 't', module: None };
+        assert!(live.kprobe(&symbol).is_err());
+        assert!(live.fentry(&symbol).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_lists_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = traceable_functions(&bytes[..]);
+            let _ = blacklisted_functions(&bytes[..]);
+        }
+    }
+}

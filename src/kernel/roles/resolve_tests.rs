@@ -1,0 +1,118 @@
+//! On lists recorded from Debian's kernels (tests/data/kallsyms-*.txt, traceable-*.txt).
+
+use super::*;
+use crate::kernel::reach::{Listed, traceable_functions};
+use crate::kernel::symbols::Symbols;
+
+macro_rules! kernel {
+    ($version:literal) => {
+        (
+            Symbols::read(&include_bytes!(concat!("../../../tests/data/kallsyms-", $version, ".txt"))[..]).unwrap(),
+            Listed {
+                traceable: Some(
+                    traceable_functions(
+                        &include_bytes!(concat!("../../../tests/data/traceable-", $version, ".txt"))[..],
+                    )
+                    .unwrap(),
+                ),
+                blacklisted: None,
+            },
+        )
+    };
+}
+
+fn kernels() -> [(&'static str, (Symbols, Listed)); 4] {
+    [("5.10", kernel!("5.10")), ("6.1", kernel!("6.1")), ("6.12", kernel!("6.12")), ("7.2", kernel!("7.2"))]
+}
+
+fn resolution(kernel: &(Symbols, Listed), role: &str) -> Resolution {
+    resolve(&kernel.0, &kernel.1).into_iter().find(|resolution| resolution.role == role).unwrap()
+}
+
+#[test]
+fn the_four_named_targets_resolve_everywhere() {
+    let expected = [
+        ("5.10", ["pipe_write", "__alloc_pages_nodemask", "__mutex_lock.constprop.0", "iov_iter_get_pages"]),
+        ("6.1", ["pipe_write", "__alloc_pages", "__mutex_lock.constprop.0", "iov_iter_get_pages2"]),
+        ("6.12", ["pipe_write", "__alloc_pages_noprof", "__mutex_lock.constprop.0", "iov_iter_get_pages2"]),
+        ("7.2", ["anon_pipe_write", "__alloc_frozen_pages_noprof", "__mutex_lock.constprop.0", "iov_iter_get_pages2"]),
+    ];
+    for ((version, kernel), (same, symbols)) in kernels().iter().zip(expected) {
+        assert_eq!(*version, same);
+        for (role, symbol) in NAMED_TARGETS.iter().zip(symbols) {
+            let found = resolution(kernel, role);
+            assert_eq!(found.symbol.as_deref(), Some(symbol), "{role} on {version}");
+            let kprobe = found.reach.contains(&Reach::Kprobe);
+            assert_eq!(kprobe, *role != "user-pages", "{role} on {version}: {:?}", found.why_not);
+            assert!(found.reach.contains(&Reach::HardwareBreakpoint), "{role} on {version}");
+        }
+    }
+}
+
+#[test]
+fn no_role_with_candidates_is_lost_but_those_that_a_kernel_has_not() {
+    for (version, kernel) in &kernels() {
+        let targets = probe_targets(&kernel.0, &kernel.1);
+        assert_eq!(targets[..4].iter().map(|target| target.role.id).collect::<Vec<_>>(), NAMED_TARGETS);
+        for target in &targets {
+            assert!(!target.candidates.is_empty(), "{} on {version}: {:?}", target.role.id, target.rejected);
+            assert!(target.first_choice().is_some_and(Candidate::probeable));
+        }
+    }
+}
+
+#[test]
+fn the_trap_of_frozen_pages() {
+    let [.., (_, kernel)] = kernels();
+    let targets = probe_targets(&kernel.0, &kernel.1);
+    let alloc = &targets[1];
+    let order: Vec<_> = alloc.candidates.iter().map(|candidate| candidate.symbol.as_str()).collect();
+    assert_eq!(order[..2], ["__alloc_frozen_pages_noprof", "__alloc_pages_noprof"]);
+    assert!(alloc.rejected.contains(&"__alloc_pages: not in this kernel".to_owned()), "{:?}", alloc.rejected);
+
+    let tried = ["__alloc_frozen_pages_noprof: attached, never hit".to_owned()];
+    let resolution = alloc.resolution(Some("__alloc_pages_noprof"), Some(7), &tried);
+    assert_eq!(resolution.hits, Some(7));
+    let of_first: Vec<_> =
+        resolution.rejected.iter().filter(|text| text.starts_with("__alloc_frozen_pages_noprof:")).collect();
+    assert_eq!(of_first, [&tried[0]]);
+}
+
+#[test]
+fn ambiguous_cold_and_partial_functions_are_refused() {
+    let text = "1000 t pipe_write\n2000 t pipe_write\n3000 t anon_pipe_write.cold\n4000 t pipe_read.part.0\n";
+    let symbols = Symbols::read(text.as_bytes()).unwrap();
+    let kernel = (symbols, Listed::default());
+    let write = resolution(&kernel, "pipe-write");
+    assert_eq!(write.symbol, None);
+    assert_eq!(write.rejected, ["anon_pipe_write: not in this kernel", "pipe_write: 2 functions have this name"]);
+    assert_eq!(resolution(&kernel, "pipe-read").rejected[1], "pipe_read: inlined but for a part of it");
+}
+
+#[test]
+fn hidden_addresses_close_breakpoints_only() {
+    let symbols = Symbols::read(&b"0 T pipe_write\n0 T iov_iter_get_pages2\n"[..]).unwrap();
+    let kernel = (symbols, Listed { traceable: Some(["pipe_write".to_owned()].into()), blacklisted: None });
+    let write = resolution(&kernel, "pipe-write");
+    assert_eq!(write.reach, [Reach::Kprobe, Reach::Fentry]);
+    let pages = resolution(&kernel, "user-pages");
+    assert_eq!((pages.symbol.as_deref(), pages.reach), (Some("iov_iter_get_pages2"), vec![Reach::SamplingOnly]));
+    assert!(pages.why_not[0].starts_with("kprobe: notrace"), "{:?}", pages.why_not);
+}
+
+/// Every function that a frame names exactly is spelt as some kernel spells it: a typing mistake would stand out
+/// as a name that none of the recorded kernels has. Names that are only inlined, older or newer are few.
+#[test]
+fn most_names_of_frames_exist_somewhere() {
+    let kernels = kernels();
+    let names: Vec<_> = all().iter().flat_map(|role| role.frames).collect();
+    let missing: Vec<_> = names
+        .iter()
+        .filter_map(|pattern| match pattern {
+            Pattern::Exact(name) => Some(*name),
+            Pattern::Prefix(_) => None,
+        })
+        .filter(|name| kernels.iter().all(|(_, (symbols, _))| symbols.functions(name).is_empty()))
+        .collect();
+    assert!(missing.len() * 4 < names.len(), "{} of {}: {missing:?}", missing.len(), names.len());
+}
