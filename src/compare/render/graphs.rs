@@ -52,7 +52,8 @@ pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Meas
             continue;
         }
         let label = &comparison.columns[column].label;
-        let options = Options::new(format!("{}: {label}", section.mode), "writer and reader, by role", unit(comparison));
+        let options =
+            Options::new(format!("{}: {label}", section.mode), "writer and reader, by role", unit(comparison));
         let svg = flamegraph::render(&stacks, &options)?;
         graphs.push(Graph {
             id: format!("plain-{}-{column}", slug(&section.mode)),
@@ -95,7 +96,12 @@ pub fn differential(
     let mut graphs = Vec::new();
     for (shown, name, title, about) in [
         (Shown::After, "grew", format!("What {to} does"), format!("widths of {to}; red takes more than in {from}")),
-        (Shown::Before, "vanished", format!("What {from} did"), format!("widths of {from}; blue takes less in {to}, or is gone")),
+        (
+            Shown::Before,
+            "vanished",
+            format!("What {from} did"),
+            format!("widths of {from}; blue takes less in {to}, or is gone"),
+        ),
     ] {
         let options = Options::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison));
         let svg = flamegraph::render_diff(&difference, shown, &options)?;
@@ -127,7 +133,8 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let word = chunk.iter().enumerate().fold(0u32, |word, (index, byte)| word | u32::from(*byte) << (16 - 8 * index));
+        let word =
+            chunk.iter().enumerate().fold(0u32, |word, (index, byte)| word | u32::from(*byte) << (16 - 8 * index));
         for index in 0..4 {
             let sextet = (word >> (18 - 6 * index)) & 63;
             out.push(if index <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });

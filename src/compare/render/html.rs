@@ -75,7 +75,9 @@ pub fn render(compared: &Compared) -> Result<String> {
     environment.add_template("report.html", include_str!("report.html")).context("report template")?;
     environment
         .get_template("report.html")
-        .and_then(|template| template.render(context! { c => comparison, unit => comparison.per_kib(), views => views }))
+        .and_then(|template| {
+            template.render(context! { c => comparison, unit => comparison.per_kib(), views => views })
+        })
         .context("cannot render report.html")
 }
 
