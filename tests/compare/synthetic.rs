@@ -36,13 +36,13 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
         started: "2026-01-01T00:00:00Z".to_owned(),
         command: "pipeprof run".to_owned(),
         mode: mode.to_owned(),
-        workload: spec(),
+        workload: Spec::default(),
         kernel: KernelInfo { release: release.to_owned(), ..KernelInfo::default() },
         executed_on: ExecutedOn::Tcg,
         unit: Unit::Instructions,
         environment: Environment::default(),
         throughput: Throughput::default(),
-        processes: Processes { writer: totals(), reader: totals() },
+        processes: Processes { writer: totals(), reader: totals(), ..Processes::default() },
         attribution,
         functions: Vec::new(),
         symbols: Vec::new(),
@@ -113,11 +113,4 @@ fn of(release: &str, writer: &[(String, u64)], reader: &[(String, u64)]) -> Outc
     let writer: Vec<(&str, u64)> = writer.iter().map(|(stack, weight)| (stack.as_str(), *weight)).collect();
     let reader: Vec<(&str, u64)> = reader.iter().map(|(stack, weight)| (stack.as_str(), *weight)).collect();
     counted(release, "write", &writer, &reader)
-}
-
-fn spec() -> Spec {
-    let json = r#"{"writer":"write","reader":"read","huge_pages":false,"busy_loop":false,"poll":false,"gift":false,
-        "mlock":false,"no_touch":false,"contiguous":false,"buffer_size":65536,"pipe_size":null,"amount":{"calls":16},
-        "pin":"auto","verify":false,"warmup_bytes":0}"#;
-    serde_json::from_str(json).unwrap()
 }

@@ -20,9 +20,9 @@ pub struct Graph {
     pub packed: String,
 }
 
-/// Writer and reader of one column in one graph each, under canonical names.
+/// Writer and reader of one column in one graph.
 fn both(measure: &Measure) -> Folded {
-    let side = |side: Side| measure.sides.get(&side).map(|found| (side.name(), &found.canonical));
+    let side = |side: Side| measure.sides.get(&side).map(|found| (side.name(), &found.stacks));
     flamegraph::both([side(Side::Writer), side(Side::Reader)].into_iter().flatten())
 }
 
@@ -92,6 +92,7 @@ pub fn differential(
             Method::Exact => "instructions per KiB",
             Method::Timed => "ns per KiB",
         },
+        sums: true,
     };
     let mut graphs = Vec::new();
     for (shown, name, title, about) in [
