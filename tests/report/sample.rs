@@ -2,7 +2,7 @@
 
 use pipeprof::document::*;
 use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
-use pipeprof::workload::spec::{Amount, Pin, Reader, Spec, Writer};
+use pipeprof::workload::Spec;
 
 pub fn stacks(name: &str) -> Folded {
     let text = std::fs::read_to_string(super::data("articles").join(name)).unwrap();
@@ -42,14 +42,14 @@ pub fn sampled_run() -> Outcome {
         counters_reason: Some("not available here: no PMU".to_owned()),
         ..ProcessTotals::default()
     };
-    let processes = Processes { writer: side(0), reader: side(1) };
+    let processes = Processes { writer: side(0), reader: side(1), ..Processes::default() };
     let document = Document {
         schema: SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),
         started: "2026-11-20T10:15:00Z".to_owned(),
         command: "pipeprof run --mode write".to_owned(),
         mode: "write".to_owned(),
-        workload: spec(),
+        workload: Spec::default(),
         kernel: KernelInfo { release: "6.1.0-50-cloud-amd64".to_owned(), ..KernelInfo::default() },
         executed_on: ExecutedOn::Hardware,
         unit: Unit::Samples,
@@ -140,24 +140,4 @@ pub fn counted_run() -> Outcome {
     document.collectors[0].cost_percent = None;
     document.collectors[0].notes.clear();
     outcome
-}
-
-fn spec() -> Spec {
-    Spec {
-        writer: Writer::Write,
-        reader: Reader::Read,
-        huge_pages: false,
-        busy_loop: false,
-        poll: false,
-        gift: false,
-        mlock: false,
-        no_touch: false,
-        contiguous: false,
-        buffer_size: 256 << 10,
-        pipe_size: None,
-        amount: Amount::Bytes(10 << 30),
-        pin: Pin::Auto,
-        verify: false,
-        warmup_bytes: 1 << 20,
-    }
 }
