@@ -86,8 +86,5 @@ fn without_comments(text: &str) -> String {
 
 /// `pp_task` to `Task`.
 fn camel(name: &str) -> String {
-    name.trim_start_matches("pp_")
-        .split('_')
-        .map(|word| word[..1].to_uppercase() + &word[1..])
-        .collect()
+    name.trim_start_matches("pp_").split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }

@@ -182,10 +182,11 @@ pub fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) -> Result
             attributes.__bindgen_anon_3.bp_addr = address;
             attributes.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
             attributes.__bindgen_anon_1.sample_period = 1;
-            let event = open(&mut attributes, -1, i32::try_from(*cpu)?).map_err(|error| match error.raw_os_error() {
-                Some(libc::ENOSPC) => anyhow!("all four hardware breakpoints of CPU {cpu} are in use"),
-                _ => anyhow!("hardware breakpoint at {address:#x} on CPU {cpu} refused: {error}"),
-            })?;
+            let event =
+                open(&mut attributes, -1, i32::try_from(*cpu)?).map_err(|error| match error.raw_os_error() {
+                    Some(libc::ENOSPC) => anyhow!("all four hardware breakpoints of CPU {cpu} are in use"),
+                    _ => anyhow!("hardware breakpoint at {address:#x} on CPU {cpu} refused: {error}"),
+                })?;
             Ok(connect(program, event, None)?)
         })
         .collect()

@@ -74,7 +74,9 @@ pub fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32)
         if unsafe { libc::geteuid() } == 0 {
             error.context("cannot load the BPF programs")
         } else {
-            anyhow!("BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, or inside a guest with --kernel")
+            anyhow!(
+                "BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, or inside a guest with --kernel"
+            )
         }
     })
 }

@@ -1,9 +1,9 @@
 //! What a probe costs on this kernel: measured on a system call that does next to nothing.
 
+use super::Watched;
 use super::attach;
 use super::bpf::shared::Function;
 use super::kprobe::{ENTER, LEAVE, load, tell_slots};
-use super::Watched;
 use crate::document::Loader;
 use crate::kernel::symbols::Symbols;
 use anyhow::{Context as _, Result};

@@ -132,7 +132,10 @@ impl Kprobe {
         for ((_, slot), (function, _)) in &by_side {
             self.targets[*slot].hits += function.calls;
         }
-        Ok(by_side.iter().map(|((side, slot), (function, unfinished))| self.row(*side, *slot, function, *unfinished)).collect())
+        Ok(by_side
+            .iter()
+            .map(|((side, slot), (function, unfinished))| self.row(*side, *slot, function, *unfinished))
+            .collect())
     }
 
     fn row(&self, side: Side, slot: usize, function: &Function, unfinished: u64) -> FunctionCalls {
@@ -224,12 +227,14 @@ impl Collect for Kprobe {
 
         let calls = functions.iter().map(|row| row.calls).sum();
         let missed: u64 = functions.iter().map(|row| row.missed).sum();
-        let passed_over: u64 = [ENTER, LEAVE, BREAKPOINT].iter().filter_map(|name| armed.object.passed_over(name)).sum();
+        let passed_over: u64 =
+            [ENTER, LEAVE, BREAKPOINT].iter().filter_map(|name| armed.object.passed_over(name)).sum();
         let lost_stacks = losses.full + losses.busy;
         let mut notes = vec![
             format!("loaded by {}", bpf::name(self.loader)),
             format!("{} attachments for entries, {returns} for returns", entries),
-            if armed.cookies { "probes told apart by attach cookies" } else { "probes told apart by address" }.to_owned(),
+            if armed.cookies { "probes told apart by attach cookies" } else { "probes told apart by address" }
+                .to_owned(),
         ];
         notes.extend(self.cost.map(|cost| cost.to_string()));
         let by_breakpoint: Vec<&str> =
@@ -243,9 +248,8 @@ impl Collect for Kprobe {
             warnings.push(loss_warning("returns-missed", message));
         }
         if lost_stacks + passed_over > 0 {
-            let message = format!(
-                "probes: {lost_stacks} stacks without room, {passed_over} events during another BPF program"
-            );
+            let message =
+                format!("probes: {lost_stacks} stacks without room, {passed_over} events during another BPF program");
             warnings.push(loss_warning("probe-events-lost", message));
         }
         let given_up: Vec<String> = self
@@ -257,9 +261,9 @@ impl Collect for Kprobe {
             .collect();
         Ok(Collected {
             status: if given_up.is_empty() && missed + lost_stacks == 0 { Status::Ok } else { Status::Partial },
-            reason: (!given_up.is_empty()).then(|| given_up.join("; ")).or_else(|| {
-                (missed > 0).then(|| format!("{missed} returns were not reported"))
-            }),
+            reason: (!given_up.is_empty())
+                .then(|| given_up.join("; "))
+                .or_else(|| (missed > 0).then(|| format!("{missed} returns were not reported"))),
             unit: Unit::Samples,
             stacks: readable.stacks.into_iter().collect(),
             functions,

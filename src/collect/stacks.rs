@@ -3,8 +3,8 @@
 use super::Watched;
 use super::bpf::shared::{PP_KERNEL_FRAMES, PP_USER_FRAMES, Stack};
 use crate::kernel::symbols::Symbols;
-use crate::profile::folded::{self, Folded};
 use crate::profile::Side;
+use crate::profile::folded::{self, Folded};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use std::cell::RefCell;
