@@ -4,6 +4,7 @@ pub mod attach;
 pub mod bpf;
 mod calibrate;
 pub mod kprobe;
+pub mod registry;
 pub mod sample;
 pub mod stacks;
 pub mod targets;
@@ -15,6 +16,7 @@ use crate::kernel::roles::Resolution;
 use crate::profile::{Folded, Side, Unit};
 use anyhow::Result;
 
+pub use self::registry::{Context, auto, make};
 pub use crate::workload::Watched;
 
 impl Watched {
