@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod bpf;
 mod calibrate;
+pub mod insn;
 pub mod kprobe;
 pub mod registry;
 pub mod sample;

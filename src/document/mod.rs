@@ -1,5 +1,6 @@
 //! `run.json`: what a run measured, on what, and how far to believe it. docs/run.schema.json is made from here.
 
+pub mod code;
 pub mod request;
 
 pub use crate::kernel::environment::{Emulator, Environment};

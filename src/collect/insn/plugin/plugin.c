@@ -90,9 +90,14 @@ static unsigned marker_of(const uint8_t *code, unsigned len)
 static void finish(void)
 {
 	const char *said = problem;
+	static char patched[32];
 
-	if (store.full)
+	if (store.full) {
 		said = "memory";
+	} else if (store.patched && !*said) {
+		snprintf(patched, sizeof(patched), "patched 0x%llx", (unsigned long long)store.patched);
+		said = patched;
+	}
 	if (!store_write(out, said, totals, TOTALS))
 		fprintf(stderr, "pipeprof plugin: cannot write %s: %s\n", out, strerror(errno));
 	state = DONE;
