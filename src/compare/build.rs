@@ -68,9 +68,8 @@ pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
 
     let mut modes: Vec<String> = Vec::new();
     for (_, outcome) in inputs.iter().flat_map(|input| &input.runs) {
-        let mode = base_mode(&outcome.document.mode);
-        if !modes.iter().any(|known| known == mode) {
-            modes.push(mode.to_owned());
+        if !modes.contains(&outcome.document.mode) {
+            modes.push(outcome.document.mode.clone());
         }
     }
     let mut sections = Vec::new();
@@ -117,13 +116,7 @@ pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
 }
 
 fn of_mode<'a>(input: &'a Input, mode: &str) -> Vec<&'a Outcome> {
-    input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| base_mode(&outcome.document.mode) == mode).collect()
-}
-
-/// A mode without the axes that override it: `write` of `write (buffer-size=64K)`. What overrides is a difference
-/// between columns, not another mode.
-fn base_mode(mode: &str) -> &str {
-    mode.split(" (").next().unwrap_or(mode)
+    input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| outcome.document.mode == mode).collect()
 }
 
 /// Refuse what cannot be compared; say how the rest is.
@@ -159,7 +152,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
         );
     }
     let modes = |input: &Input| -> BTreeSet<String> {
-        input.runs.iter().map(|(_, outcome)| base_mode(&outcome.document.mode).to_owned()).collect()
+        input.runs.iter().map(|(_, outcome)| outcome.document.mode.clone()).collect()
     };
     let of_first = modes(&inputs[0]);
     for input in &inputs[1..] {
