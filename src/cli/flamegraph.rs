@@ -117,7 +117,7 @@ impl Args {
             );
         }
         if self.title.is_none() {
-            options.title = format!("{} -> {}", source.title, after.title);
+            options.title = format!("{} → {}", source.title, after.title);
         }
         let unit = format!("{} per KiB", flamegraph::unit_name(source.unit));
         let difference = match (source.per_kib, after.per_kib) {

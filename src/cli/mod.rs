@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, each a clap struct and its `run`.
 
+mod compare;
 mod engine;
 mod flamegraph;
 pub mod guest_args;
@@ -23,6 +24,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     // registration: one line per subcommand
+    Compare(compare::Args),
     Flamegraph(flamegraph::Args),
     Run(run::RunArgs),
     Kernel(kernel::KernelCommand),
@@ -38,6 +40,7 @@ enum Command {
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Compare(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
             Self::Run(args) => args.run(),
             Self::Kernel(args) => args.run(),

@@ -1,6 +1,8 @@
 //! Which collectors there are: one line each in [`make`], and in [`auto`] if a run takes it without being asked.
 
 use super::Collect;
+use super::kprobe::Kprobe;
+use super::sample::{self, Sample};
 use crate::document::{Collector, Loader};
 use crate::kernel::reach::Listed;
 use crate::kernel::roles::{self, Resolution};
@@ -41,7 +43,7 @@ impl Context {
 /// The collectors that a run takes when none is named; those that this kernel does not allow say so.
 #[must_use]
 pub fn auto() -> Vec<Collector> {
-    vec![]
+    vec![Collector::Sample]
 }
 
 /// A collector.
@@ -49,6 +51,10 @@ pub fn auto() -> Vec<Collector> {
 /// # Errors
 /// Why it is not to be had here, and what would help.
 pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
-    let _ = context;
-    bail!("{}: not here", kind.name())
+    Ok(match kind {
+        Collector::Sample => Box::new(Sample::new(context.loader, sample::FREQUENCY, context.symbols()?)),
+        Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?)),
+        Collector::Fgraph => bail!("fgraph: not built yet"),
+        Collector::Insn => bail!("insn counts inside an emulated guest: give --kernel"),
+    })
 }

@@ -68,8 +68,9 @@ pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
 
     let mut modes: Vec<String> = Vec::new();
     for (_, outcome) in inputs.iter().flat_map(|input| &input.runs) {
-        if !modes.contains(&outcome.document.mode) {
-            modes.push(outcome.document.mode.clone());
+        let mode = base_mode(&outcome.document.mode);
+        if !modes.iter().any(|known| known == mode) {
+            modes.push(mode.to_owned());
         }
     }
     let mut sections = Vec::new();
@@ -116,7 +117,13 @@ pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
 }
 
 fn of_mode<'a>(input: &'a Input, mode: &str) -> Vec<&'a Outcome> {
-    input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| outcome.document.mode == mode).collect()
+    input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| base_mode(&outcome.document.mode) == mode).collect()
+}
+
+/// A mode without the axes that override it: `write` of `write (buffer-size=64K)`. What overrides is a difference
+/// between columns, not another mode.
+fn base_mode(mode: &str) -> &str {
+    mode.split(" (").next().unwrap_or(mode)
 }
 
 /// Refuse what cannot be compared; say how the rest is.
@@ -152,7 +159,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
         );
     }
     let modes = |input: &Input| -> BTreeSet<String> {
-        input.runs.iter().map(|(_, outcome)| outcome.document.mode.clone()).collect()
+        input.runs.iter().map(|(_, outcome)| base_mode(&outcome.document.mode).to_owned()).collect()
     };
     let of_first = modes(&inputs[0]);
     for input in &inputs[1..] {

@@ -40,8 +40,8 @@ pub struct SideMeasure {
     pub calls: u64,
     /// By role: weight.
     pub roles: BTreeMap<&'static str, u64>,
-    /// Stacks under canonical names.
-    pub canonical: Folded,
+    /// Stacks under the kernel's own names.
+    pub stacks: Folded,
 }
 
 /// One column's profile in one mode.
@@ -149,7 +149,7 @@ fn add_stack(
     let frames: Vec<&str> = stack.split(';').collect();
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
     let canonical = canonical_stack(&frames, kernel);
-    side.canonical.add_frames(canonical.iter().copied(), weight);
+    side.stacks.add(stack, weight);
     let (own_role, _) = classify(stack);
     *side.roles.entry(own_role.id).or_insert(0) += weight;
 

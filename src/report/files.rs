@@ -275,8 +275,14 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
     struct Head {
         schema: String,
     }
+    // A number cut short is "invalid", not "end of file", to serde_json.
+    let at_end = |error: &serde_json::Error| {
+        let last = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
+        error.is_syntax() && error.line() == lines && error.column() >= last.len()
+    };
     let broken = |error: serde_json::Error| {
-        if error.is_eof() {
+        if error.is_eof() || at_end(&error) {
             anyhow!("it ends in the middle (line {}): copy it again, or run again", error.line())
         } else {
             anyhow!("it is no document of a run ({error})")

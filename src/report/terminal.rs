@@ -199,17 +199,22 @@ fn decimals(value: f64) -> String {
     match value {
         v if v >= 1000.0 => grouped(v.round() as u64),
         v if v >= 10.0 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
+        v if v >= 0.1 || v == 0.0 => format!("{v:.2}"),
+        v => format!("{v:.4}"),
     }
 }
 
-fn role_table(document: &Document, shares: &[RoleShare], style: Style) -> Table {
+fn role_table(document: &Document, shares: &[RoleShare], style: Style) -> String {
     let columns: Vec<Column> = [INTERVAL, NS, INSTRUCTIONS, PER_CALL, CALLS]
         .into_iter()
         .filter(|(_, value)| shares.iter().any(|share| value(share).is_some()))
         .collect();
     let mut table = empty_table(style);
-    let headings = ["", "role", "symbol here", "share"].into_iter().chain(columns.iter().map(|(name, _)| *name));
+    let swatches = usize::from(style.colour);
+    let headings = ["", "role", "symbol here", "share"]
+        .into_iter()
+        .skip(1 - swatches)
+        .chain(columns.iter().map(|(name, _)| *name));
     table.set_header(
         headings
             .map(|name| if style.colour { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) }),
@@ -219,12 +224,12 @@ fn role_table(document: &Document, shares: &[RoleShare], style: Style) -> Table 
     let (large, small) = if small.len() < 2 { (shares.iter().collect(), Vec::new()) } else { (large, small) };
     for share in large {
         let role = roles::by_id(&share.role);
-        let mut row = vec![
-            swatch(role, style),
+        let mut row = vec![swatch(role); swatches];
+        row.extend([
             Cell::new(clean(role.map_or(share.role.as_str(), |role| role.title))),
             Cell::new(symbols_here(document, share)),
             Cell::new(format!("{:.1} %", 100.0 * share.share)),
-        ];
+        ]);
         row.extend(columns.iter().map(|(_, value)| Cell::new(value(share).unwrap_or_default())));
         table.add_row(row);
     }
@@ -233,12 +238,12 @@ fn role_table(document: &Document, shares: &[RoleShare], style: Style) -> Table 
             let values: Vec<f64> = small.iter().filter_map(|share| value(share)).collect();
             if values.is_empty() { String::new() } else { decimals(values.iter().sum()) }
         };
-        let mut row = vec![
-            Cell::new(""),
+        let mut row = vec![Cell::new(""); swatches];
+        row.extend([
             Cell::new(format!("{} other roles", small.len())),
             Cell::new(""),
             Cell::new(format!("{:.1} %", 100.0 * small.iter().map(|share| share.share).sum::<f64>())),
-        ];
+        ]);
         row.extend(columns.iter().map(|(name, _)| match *name {
             name if name == NS.0 => Cell::new(sum(|share| share.ns_per_kib)),
             name if name == INSTRUCTIONS.0 => Cell::new(sum(|share| share.instructions_per_kib)),
@@ -247,8 +252,13 @@ fn role_table(document: &Document, shares: &[RoleShare], style: Style) -> Table 
         }));
         table.add_row(row);
     }
-    align_right(&mut table, 3);
-    table
+    align_right(&mut table, 2 + swatches);
+    text_of(&table)
+}
+
+/// The table's lines, without blanks at their ends.
+fn text_of(table: &Table) -> String {
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
 fn empty_table(style: Style) -> Table {
@@ -275,14 +285,14 @@ fn align_right(table: &mut Table, first: usize) {
 }
 
 /// The role's colour in the flame graphs.
-fn swatch(role: Option<&roles::Role>, style: Style) -> Cell {
+fn swatch(role: Option<&roles::Role>) -> Cell {
     let channel = |colour: &str, at: usize| colour.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
     let rgb = role.and_then(|role| {
         Some(Color::Rgb { r: channel(role.colour, 1)?, g: channel(role.colour, 3)?, b: channel(role.colour, 5)? })
     });
     match rgb {
-        Some(rgb) if style.colour => Cell::new("■").fg(rgb),
-        _ => Cell::new(""),
+        Some(rgb) => Cell::new("■").fg(rgb),
+        None => Cell::new(""),
     }
 }
 
@@ -308,14 +318,13 @@ fn functions(document: &Document, style: Style, out: &mut String) {
     }
     let timed = document.executed_on != ExecutedOn::Tcg && called.iter().any(|f| f.total_ns.is_some());
     let mut table = empty_table(style);
-    let mut headings = vec!["", "function", "side", "by", "calls", "missed"];
+    let mut headings = vec!["function", "side", "by", "calls", "missed"];
     if timed {
         headings.extend(["mean ns", "of it itself"]);
     }
     table.set_header(headings);
     for function in called {
         let mut row = vec![
-            String::new(),
             clean(&function.symbol),
             clean(&function.side),
             clean(&function.how),
@@ -332,8 +341,8 @@ fn functions(document: &Document, style: Style, out: &mut String) {
         }
         table.add_row(row);
     }
-    align_right(&mut table, 4);
-    let _ = writeln!(out, "\nCalls of probed functions:\n{table}");
+    align_right(&mut table, 3);
+    let _ = writeln!(out, "\nCalls of probed functions:\n{}", text_of(&table));
 }
 
 fn caveats(document: &Document, out: &mut String) {

@@ -1,5 +1,33 @@
 //! The model as text, Markdown, JSON and HTML.
 
+pub mod chart;
+pub mod graphs;
+pub mod html;
 pub mod layout;
 pub mod markdown;
 pub mod terminal;
+
+use super::build::Compared;
+use crate::util::atomic_file;
+use anyhow::{Context as _, Result};
+use std::path::{Path, PathBuf};
+
+/// Write `report.html`, `report.md` and `report.json` into `folder`.
+///
+/// # Errors
+/// A full disk and the like, or a graph that cannot be drawn; a file that was written stays whole.
+pub fn write_all(folder: &Path, compared: &Compared) -> Result<Vec<PathBuf>> {
+    let json =
+        serde_json::to_string_pretty(&compared.comparison).context("a number in the comparison has no form in JSON")?;
+    let mut written = Vec::new();
+    for (name, text) in [
+        ("report.json", json + "\n"),
+        ("report.md", markdown::render(&compared.comparison)),
+        ("report.html", html::render(compared)?),
+    ] {
+        let path = folder.join(name);
+        atomic_file::write(&path, text.as_bytes())?;
+        written.push(path);
+    }
+    Ok(written)
+}

@@ -168,7 +168,7 @@ impl Pair {
         let sign = if self.difference() > 0.0 { "+" } else { "-" };
         let change = number(self.difference().abs());
         let sign = if change == "0.00" { "±" } else { sign };
-        format!("{} -> {}, {sign}{change}", number(self.before), number(self.after))
+        format!("{} → {}, {sign}{change}", number(self.before), number(self.after))
     }
 }
 

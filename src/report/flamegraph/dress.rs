@@ -143,9 +143,9 @@ fn frame(drawn: &str, dress: &Dress, out: &mut String) -> Result<()> {
     };
     let rect = rect.replacen(&format!("fill=\"{fill}\""), &format!("fill=\"{colour}\""), 1);
     let ink = if is_dark(colour) { " fill=\"#ffffff\"" } else { "" };
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<g><title>{} ({})</title><rect {rect}/><text{ink} {text_at}>{}</text></g>\n",
+        "<g><title>{} ({})</title><rect {rect}/><text{ink} {text_at}>{}</text></g>",
         escape(name),
         escape(&about.replace('(', "[").replace(')', "]")),
         escape(&label(name, width)),
@@ -185,10 +185,10 @@ fn legend(swatches: &[Swatch], top: usize) -> Legend {
     if swatches.is_empty() {
         return Legend { svg: String::new(), height: 0 };
     }
-    let column = ((WIDTH - 2.0 * PAD) / COLUMNS as f64) as usize;
     let mut svg = String::from("<g id=\"legend\">\n");
     for (index, swatch) in swatches.iter().enumerate() {
-        let x = PAD as usize + index % COLUMNS * column;
+        // In per cent, as browsers fit the picture to their window.
+        let x = 0.8 + 99.2 * (index % COLUMNS) as f64 / COLUMNS as f64;
         let y = top + index / COLUMNS * ROW;
         let click = swatch.search.as_ref().map_or(String::new(), |term| {
             // Inside an attribute, inside a JavaScript string.
@@ -197,10 +197,9 @@ fn legend(swatches: &[Swatch], top: usize) -> Legend {
         });
         let _ = writeln!(
             svg,
-            "<g{click}><rect x=\"{x}\" y=\"{y}\" width=\"14\" height=\"12\" rx=\"2\" fill=\"{}\" stroke=\"#777777\" \
-             stroke-width=\"0.5\"/><text x=\"{}\" y=\"{}\">{} {}</text></g>",
+            "<g{click}><rect x=\"{x:.2}%\" y=\"{y}\" width=\"14\" height=\"12\" rx=\"2\" fill=\"{}\" stroke=\"#777777\" \
+             stroke-width=\"0.5\"/><text x=\"{x:.2}%\" dx=\"19\" y=\"{}\">{} {}</text></g>",
             escape(&swatch.colour),
-            x + 19,
             y + 10,
             escape(&swatch.label),
             escape(&swatch.value),

@@ -61,13 +61,14 @@ pub fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-/// One profile of writer and reader together, each below a frame of its name.
+/// One profile of writer and reader together, each below a frame of its name; collectors put it there already.
 #[must_use]
 pub fn both<'a>(sides: impl IntoIterator<Item = (&'a str, &'a Folded)>) -> Folded {
     let mut both = Folded::new();
     for (name, stacks) in sides {
         for (stack, weight) in stacks.iter() {
-            both.add(format!("{name};{stack}"), weight);
+            let named = stack.split(';').next() == Some(name);
+            both.add(if named { stack.to_owned() } else { format!("{name};{stack}") }, weight);
         }
     }
     both
@@ -176,7 +177,7 @@ pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

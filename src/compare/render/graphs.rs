@@ -1,0 +1,157 @@
+//! Flame graphs for the page: drawn by [`crate::report::flamegraph`], packed so that two dozen fit into one small file.
+
+use crate::compare::measure::Measure;
+use crate::compare::model::{Comparison, Method, Section, Step};
+use crate::profile::{Folded, Side, Unit};
+use crate::report::flamegraph::{self, Difference, Options, Shown};
+use anyhow::{Context as _, Result};
+use flate2::{Compression, GzBuilder};
+use serde::Serialize;
+use std::io::Write as _;
+
+/// A graph as the page carries it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Graph {
+    pub id: String,
+    pub title: String,
+    /// What the reader sees in it.
+    pub about: String,
+    /// The SVG, gzip, base64.
+    pub packed: String,
+}
+
+/// Writer and reader of one column in one graph.
+fn both(measure: &Measure) -> Folded {
+    let side = |side: Side| measure.sides.get(&side).map(|found| (side.name(), &found.stacks));
+    flamegraph::both([side(Side::Writer), side(Side::Reader)].into_iter().flatten())
+}
+
+fn unit(comparison: &Comparison) -> Unit {
+    match comparison.method {
+        Method::Exact => Unit::Instructions,
+        Method::Timed => Unit::Samples,
+    }
+}
+
+/// Unit per KiB for one of weight, over both sides.
+fn scale(measure: &Measure) -> f64 {
+    let weight: u64 = [Side::Writer, Side::Reader].iter().filter_map(|s| measure.sides.get(s)).map(|s| s.weight).sum();
+    (measure.side(Side::Writer) + measure.side(Side::Reader)) / crate::compare::measure::as_f64(weight.max(1))
+}
+
+/// The plain graph of each column.
+///
+/// # Errors
+/// When a graph cannot be drawn.
+pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Measure>]) -> Result<Vec<Graph>> {
+    let mut graphs = Vec::new();
+    for (column, measure) in measures.iter().enumerate() {
+        let Some(measure) = measure else { continue };
+        let stacks = both(measure);
+        if stacks.is_empty() {
+            continue;
+        }
+        let label = &comparison.columns[column].label;
+        let options =
+            Options::new(format!("{}: {label}", section.mode), "writer and reader, by role", unit(comparison));
+        let svg = flamegraph::render(&stacks, &options)?;
+        graphs.push(Graph {
+            id: format!("plain-{}-{column}", slug(&section.mode)),
+            title: label.clone(),
+            about: "coloured by role".to_owned(),
+            packed: pack(&svg)?,
+        });
+    }
+    Ok(graphs)
+}
+
+/// What grew (widths of the later profile) and what vanished (widths of the earlier one).
+///
+/// # Errors
+/// When a graph cannot be drawn.
+pub fn differential(
+    comparison: &Comparison,
+    section: &Section,
+    step: &Step,
+    measures: &[Option<Measure>],
+) -> Result<Vec<Graph>> {
+    let (Some(before), Some(after)) = (&measures[step.from], &measures[step.to]) else {
+        return Ok(Vec::new());
+    };
+    let (old, new) = (both(before), both(after));
+    if old.is_empty() || new.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (from, to) = comparison.step_labels(step);
+    let difference = Difference {
+        before: &old,
+        after: &new,
+        before_scale: scale(before),
+        after_scale: scale(after),
+        unit: match comparison.method {
+            Method::Exact => "instructions per KiB",
+            Method::Timed => "ns per KiB",
+        },
+        sums: true,
+    };
+    let mut graphs = Vec::new();
+    for (shown, name, title, about) in [
+        (Shown::After, "grew", format!("What {to} does"), format!("widths of {to}; red takes more than in {from}")),
+        (
+            Shown::Before,
+            "vanished",
+            format!("What {from} did"),
+            format!("widths of {from}; blue takes less in {to}, or is gone"),
+        ),
+    ] {
+        let options = Options::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison));
+        let svg = flamegraph::render_diff(&difference, shown, &options)?;
+        graphs.push(Graph {
+            id: format!("{name}-{}-{}-{}", slug(&section.mode), step.from, step.to),
+            title,
+            about,
+            packed: pack(&svg)?,
+        });
+    }
+    Ok(graphs)
+}
+
+/// A mode's name as part of an element's id.
+fn slug(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+fn pack(svg: &str) -> Result<String> {
+    // No time stamp: equal graphs give equal bytes.
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    encoder.write_all(svg.as_bytes()).and_then(|()| encoder.try_finish()).context("cannot pack a flame graph")?;
+    let bytes = encoder.finish().context("cannot pack a flame graph")?;
+    Ok(base64(&bytes))
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word =
+            chunk.iter().enumerate().fold(0u32, |word, (index, byte)| word | u32::from(*byte) << (16 - 8 * index));
+        for index in 0..4 {
+            let sextet = (word >> (18 - 6 * index)) & 63;
+            out.push(if index <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_as_the_rfc_has_it() {
+        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+}

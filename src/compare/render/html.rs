@@ -1,0 +1,120 @@
+//! `report.html`: one file, no network. The template escapes whatever it is given; only SVGs drawn here pass as they are.
+
+use super::{chart, graphs, terminal};
+use crate::compare::build::Compared;
+use crate::compare::model::{Comparison, FunctionRow, Section, Step};
+use crate::compare::text;
+use anyhow::{Context as _, Result};
+use minijinja::{Environment, Value, context};
+use serde::Serialize;
+
+/// Functions listed per direction.
+const LISTED: usize = 15;
+
+/// A section as the template wants it.
+#[derive(Serialize)]
+struct View<'a> {
+    section: &'a Section,
+    chart: Value,
+    roles: Vec<RoleLine>,
+    steps: Vec<StepView<'a>>,
+    plain: Vec<graphs::Graph>,
+}
+
+/// One role in all columns.
+#[derive(Serialize)]
+struct RoleLine {
+    title: String,
+    colour: String,
+    values: Vec<Option<f64>>,
+}
+
+#[derive(Serialize)]
+struct StepView<'a> {
+    step: &'a Step,
+    from: &'a str,
+    to: &'a str,
+    answer: String,
+    grew: Vec<FunctionView<'a>>,
+    shrank: Vec<FunctionView<'a>>,
+    /// Largest change of a role, for the bars.
+    largest: f64,
+    graphs: Vec<graphs::Graph>,
+}
+
+#[derive(Serialize)]
+struct FunctionView<'a> {
+    name: String,
+    row: &'a FunctionRow,
+}
+
+/// The whole page.
+///
+/// # Errors
+/// When a graph or the template cannot be rendered.
+pub fn render(compared: &Compared) -> Result<String> {
+    let comparison = &compared.comparison;
+    let mut views = Vec::new();
+    for (index, section) in comparison.sections.iter().enumerate() {
+        let chart = Value::from_safe_string(chart::stacked(comparison, section)?);
+        let measures = &compared.measures[index];
+        let mut steps = Vec::new();
+        for step in &section.steps {
+            let graphs = graphs::differential(comparison, section, step, measures)?;
+            steps.push(step_view(comparison, step, graphs));
+        }
+        let plain = graphs::plain(comparison, section, measures)?;
+        views.push(View { section, chart, roles: role_lines(section), steps, plain });
+    }
+    let mut environment = Environment::new();
+    environment.add_filter("value", |number: f64| text::value(number));
+    environment.add_filter("signed", |number: f64| text::signed(number));
+    environment.add_function("change", |before: f64, after: f64| text::change(before, after));
+    environment.add_filter("percent", |ratio: f64| text::percent(ratio));
+    // The name's ending switches escaping on.
+    environment.add_template("report.html", include_str!("report.html")).context("report template")?;
+    environment
+        .get_template("report.html")
+        .and_then(|template| {
+            template.render(context! { c => comparison, unit => comparison.per_kib(), views => views })
+        })
+        .context("cannot render report.html")
+}
+
+fn step_view<'a>(comparison: &'a Comparison, step: &'a Step, graphs: Vec<graphs::Graph>) -> StepView<'a> {
+    let (from, to) = comparison.step_labels(step);
+    let pick = |sign: f64| -> Vec<FunctionView<'a>> {
+        step.functions
+            .iter()
+            .filter(|row| row.self_delta * sign > 0.0)
+            .take(LISTED)
+            .map(|row| FunctionView { name: row.shown(), row })
+            .collect()
+    };
+    StepView {
+        step,
+        from,
+        to,
+        answer: terminal::answer(comparison, step),
+        grew: pick(1.0),
+        shrank: pick(-1.0),
+        largest: step.roles.iter().map(|row| row.delta.abs()).fold(f64::MIN_POSITIVE, f64::max),
+        graphs,
+    }
+}
+
+fn role_lines(section: &Section) -> Vec<RoleLine> {
+    chart::role_order(section)
+        .into_iter()
+        .filter_map(|id| {
+            let value = |cell: &crate::compare::model::Cell| cell.roles.iter().find(|role| role.role == id).cloned();
+            let first = section.cells.iter().flatten().find_map(value)?;
+            let values = section
+                .cells
+                .iter()
+                .map(|cell| cell.as_ref().map(|cell| value(cell).map_or(0.0, |role| role.value)))
+                .collect();
+            Some(RoleLine { title: first.title, colour: first.colour, values })
+        })
+        .collect()
+}

@@ -1,0 +1,116 @@
+//! The report in a real browser: it renders, says nothing on the console, and its flame graphs search and zoom.
+
+#[path = "browser/chromium.rs"]
+mod chromium;
+#[path = "compare/synthetic.rs"]
+#[allow(dead_code, reason = "shared with the tests of comparisons")]
+mod synthetic;
+
+use chromium::{Chromium, Look};
+use pipeprof::compare::{Input, Options, compare, render};
+use serde_json::Value;
+
+fn report() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs: Vec<Input> = [synthetic::older(), synthetic::newer()]
+        .into_iter()
+        .map(|outcome| Input { label: None, runs: vec![("run.json".into(), outcome)] })
+        .collect();
+    let compared = compare(&inputs, &Options::default()).unwrap();
+    render::write_all(folder.path(), &compared).unwrap();
+    folder
+}
+
+/// Wait for `expression` to be true in the page.
+fn until(page: &mut Chromium, expression: &str) {
+    let start = std::time::Instant::now();
+    while page.evaluate(expression) != Value::Bool(true) {
+        assert!(start.elapsed().as_secs() < 20, "never became true: {expression}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn the_report_works_in_chromium() {
+    let Some(mut page) = Chromium::start() else { return };
+    let folder = report();
+    let url = format!("file://{}", folder.path().join("report.html").display());
+    page.open(&url, Look { width: 1280, dark: false });
+
+    // The answer stands first, above everything else.
+    let first = page.evaluate("document.querySelector('main h2').textContent");
+    assert!(first.as_str().unwrap().contains("faster or slower"), "{first}");
+    let answers = page.evaluate("document.querySelector('#answers').innerText");
+    assert!(answers.as_str().unwrap().contains("page allocation"), "{answers}");
+    until(&mut page, "!!document.querySelector('svg.chart rect')");
+
+    // Each graph becomes a document of its own once it is scrolled to.
+    let graphs = page.evaluate("document.querySelectorAll('iframe[data-graph]').length");
+    assert_eq!(graphs, Value::from(4), "two directions and two plain ones");
+    page.evaluate("document.querySelectorAll('iframe[data-graph]').forEach(frame => show(frame)); true");
+    until(
+        &mut page,
+        "[...document.querySelectorAll('iframe[data-graph]')].every(f => f.contentDocument && \
+         f.contentDocument.querySelectorAll('#frames > *').length > 5)",
+    );
+
+    // Search, in the third one: frames light up and the share is told; the others stay as they were.
+    page.evaluate(
+        "{ const w = document.querySelectorAll('iframe[data-graph]')[2].contentWindow; w.search('get_page_from'); true }",
+    );
+    let matched = page.evaluate(
+        "document.querySelectorAll('iframe[data-graph]')[2].contentDocument.getElementById('matched').textContent",
+    );
+    assert!(matched.as_str().is_some_and(|text| text.contains("Matched") && !text.contains(" 0%")), "{matched}");
+    let lit = |page: &mut Chromium, graph: usize| {
+        page.evaluate(&format!(
+            "[...document.querySelectorAll('iframe[data-graph]')[{graph}].contentDocument.querySelectorAll('#frames rect')] \
+             .filter(r => r.getAttribute('fill') === 'rgb(230,0,230)').length"
+        ))
+        .as_u64()
+        .unwrap()
+    };
+    assert!(lit(&mut page, 2) >= 1);
+    assert_eq!(lit(&mut page, 1), 0, "a search in one graph is a search in one graph");
+
+    // Zoom, in the first one: the clicked frame fills the width.
+    page.evaluate(
+        "{ const d = document.querySelectorAll('iframe[data-graph]')[0].contentDocument; \
+           const frame = [...d.querySelectorAll('#frames g')].find(g => g.querySelector('title').textContent.includes('get_page_from')); \
+           window.before = frame.querySelector('rect').getBoundingClientRect().width; \
+           frame.dispatchEvent(new MouseEvent('click', { bubbles: true })); \
+           window.after = frame.querySelector('rect').getBoundingClientRect().width; true }",
+    );
+    let grew = page.evaluate("window.after > window.before * 1.2");
+    assert_eq!(grew, Value::Bool(true), "{} to {}", page.evaluate("window.before"), page.evaluate("window.after"));
+
+    let shot = page.screenshot();
+    assert!(shot.len() > 20_000, "a picture of {} bytes is an empty page", shot.len());
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn the_report_is_readable_dark_and_narrow() {
+    let Some(mut page) = Chromium::start() else { return };
+    let folder = report();
+    let url = format!("file://{}", folder.path().join("report.html").display());
+    for look in [Look { width: 1280, dark: true }, Look { width: 420, dark: false }] {
+        page.open(&url, look);
+        // Nothing is wider than the window but what scrolls by itself.
+        let overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+        assert_eq!(overflow, Value::from(0), "at {} pixels", look.width);
+        // Contrast of text on page, WCAG 2.1 relative luminance: at least 7 to 1.
+        let contrast = page.evaluate(
+            "(() => { const lum = c => { const v = c.match(/[0-9.]+/g).slice(0, 3).map(x => x / 255) \
+             .map(x => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4); \
+             return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2]; }; \
+             const s = getComputedStyle(document.body); const a = lum(s.color), b = lum(s.backgroundColor); \
+             return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); })()",
+        );
+        assert!(contrast.as_f64().unwrap() > 7.0, "{contrast}");
+        let chart = page.evaluate("getComputedStyle(document.querySelector('svg.chart text')).fill");
+        let ink = page.evaluate("getComputedStyle(document.body).color");
+        assert_eq!(chart, ink, "the chart's text has the page's colour");
+    }
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}

@@ -1,0 +1,270 @@
+//! Comparisons of made-up runs: what is matched, what is said, what is refused, and that no text of others gets through.
+
+mod synthetic;
+
+use pipeprof::compare::model::{Matched, Word};
+use pipeprof::compare::render::{html, markdown, terminal};
+use pipeprof::compare::{Compared, Input, Options, compare};
+use pipeprof::document::{ExecutedOn, Outcome, Warning};
+use pipeprof::profile::Unit;
+use synthetic::{counted, newer, older, timed};
+
+fn input(outcome: Outcome) -> Input {
+    Input { label: None, runs: vec![(format!("{}/run.json", outcome.document.kernel.release), outcome)] }
+}
+
+fn of(outcomes: Vec<Outcome>) -> anyhow::Result<Compared> {
+    compare(&outcomes.into_iter().map(input).collect::<Vec<_>>(), &Options::default())
+}
+
+fn refusal(outcomes: Vec<Outcome>) -> String {
+    let error = of(outcomes).expect_err("this must be refused");
+    let text = format!("{error:#}");
+    assert!(!text.contains('\n'), "one line: {text}");
+    text
+}
+
+const WIDE: terminal::Extent = terminal::Extent { width: 110, roles: 20, functions: 40 };
+
+#[test]
+fn renamed_functions_are_one_row_with_both_names() {
+    let compared = of(vec![older(), newer()]).unwrap();
+    let step = &compared.comparison.sections[0].steps[0];
+    let find = |name: &str| step.functions.iter().find(|row| row.before_names.iter().any(|n| n == name)).unwrap();
+    let write = find("pipe_write");
+    assert_eq!(write.after_names, ["anon_pipe_write"]);
+    assert_eq!(write.matched, Matched::Rename);
+    assert_eq!(write.shown(), "pipe_write / anon_pipe_write");
+    assert!((write.self_delta - 2_000.0 / 1024.0).abs() < 1e-9);
+    assert!((write.inclusive_delta - (172_000.0 - 147_000.0 - 4_000.0) / 1024.0 - 0.0).abs() < 1e-9, "{write:?}");
+    assert!((write.call_after - 22_000.0 / 16.0).abs() < 1e-9);
+    assert_eq!(find("__alloc_pages").after_names, ["__alloc_frozen_pages_noprof"]);
+    let text = terminal::render(&compared.comparison, WIDE);
+    assert!(text.contains("pipe_write / anon_pipe_write"), "{text}");
+}
+
+#[test]
+fn what_is_on_one_side_only_is_a_row() {
+    let compared = of(vec![older(), newer()]).unwrap();
+    let step = &compared.comparison.sections[0].steps[0];
+    let gone = step.functions.iter().find(|row| row.name == "current_time").unwrap();
+    assert_eq!(gone.matched, Matched::OnlyBefore);
+    assert!(gone.self_after == 0.0 && gone.self_before > 0.0);
+    assert!(gone.paths[0].path.ends_with("file_update_time;current_time"), "{:?}", gone.paths);
+}
+
+#[test]
+fn the_answer_comes_with_role_and_functions() {
+    let compared = of(vec![older(), newer()]).unwrap();
+    let step = &compared.comparison.sections[0].steps[0];
+    assert_eq!(step.verdict.word, Word::More);
+    let total = |outcome: &Outcome| outcome.profiles.iter().map(|p| p.stacks.total()).sum::<u64>();
+    assert!((step.verdict.before - total(&older()) as f64 / 1024.0).abs() < 1e-9);
+    let blame = step.blame.as_ref().unwrap();
+    assert_eq!(blame.role, "page-alloc");
+    assert_eq!(blame.functions[0].0, "get_page_from_freelist");
+    // Roles add up to the total.
+    let sum: f64 = step.roles.iter().map(|row| row.delta).sum();
+    assert!((sum - step.verdict.delta).abs() < 1e-9);
+    // And so do all functions' own weights.
+    let sum: f64 = step.functions.iter().map(|row| row.self_delta).sum();
+    assert!((sum - step.verdict.delta).abs() < 1e-9);
+}
+
+#[test]
+fn the_same_run_twice_is_zero_everywhere() {
+    let compared = of(vec![older(), older()]).unwrap();
+    let comparison = &compared.comparison;
+    assert!(comparison.no_difference());
+    let step = &comparison.sections[0].steps[0];
+    assert_eq!(step.verdict.delta, 0.0);
+    assert!(step.functions.is_empty() && step.blame.is_none());
+    assert!(step.roles.iter().all(|row| row.delta == 0.0));
+    assert!(comparison.differences.is_empty());
+    assert_ne!(comparison.columns[0].label, comparison.columns[1].label);
+    assert!(terminal::render(comparison, WIDE).contains("no difference"));
+}
+
+#[test]
+fn one_instruction_more_is_seen() {
+    let mut more = older();
+    more.profiles[0]
+        .stacks
+        .add("pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_write;mutex_unlock", 1);
+    let compared = of(vec![older(), more]).unwrap();
+    let step = &compared.comparison.sections[0].steps[0];
+    assert_eq!(step.verdict.word, Word::More);
+    assert!((step.verdict.delta - 1.0 / 1024.0).abs() < 1e-12);
+    let own: Vec<_> = step.functions.iter().filter(|row| row.self_delta != 0.0).collect();
+    assert_eq!(own.len(), 1);
+    assert_eq!(own[0].name, "mutex_unlock");
+}
+
+#[test]
+fn buffers_of_different_size_are_compared_per_kib() {
+    let mut larger = older();
+    larger.document.processes.writer.bytes *= 2;
+    larger.document.workload.buffer_size *= 2;
+    let double = |folded: &pipeprof::profile::Folded| {
+        let mut twice = folded.clone();
+        twice.merge(folded);
+        twice
+    };
+    for profile in &mut larger.profiles {
+        profile.stacks = double(&profile.stacks);
+    }
+    let compared = of(vec![older(), larger]).unwrap();
+    assert!(compared.comparison.no_difference(), "{:?}", compared.comparison.sections[0].steps[0].verdict);
+    assert!(compared.comparison.differences.iter().any(|d| d.what == "workload.buffer_size"));
+    assert!(compared.comparison.columns[0].label.contains("buffer-size"), "{:?}", compared.comparison.columns);
+}
+
+#[test]
+fn what_differs_is_named_with_why_it_matters() {
+    let (mut a, mut b) = (older(), older());
+    a.document.kernel.config.insert("CONFIG_PREEMPT_VOLUNTARY".into(), "y".into());
+    b.document.kernel.config.insert("CONFIG_PREEMPT_LAZY".into(), "y".into());
+    a.document.kernel.command_line = "console=ttyS0 quiet".into();
+    b.document.kernel.command_line = "console=ttyS0 quiet mitigations=off".into();
+    let compared = of(vec![a, b]).unwrap();
+    let differences = &compared.comparison.differences;
+    let lazy = differences.iter().find(|d| d.what == "CONFIG_PREEMPT_LAZY").unwrap();
+    assert_eq!(lazy.values, ["-", "y"]);
+    assert!(lazy.matters.contains("lock"));
+    assert_eq!(compared.comparison.columns[1].label, "6.12.9 mitigations=off");
+}
+
+#[test]
+fn runs_that_cannot_be_compared_are_refused_in_one_line() {
+    let mut newer_schema = newer();
+    newer_schema.document.schema = "pipeprof.run/99".into();
+    assert!(refusal(vec![older(), newer_schema]).contains("pipeprof.run/99"));
+
+    let mut other_mode = newer();
+    other_mode.document.mode = "vmsplice".into();
+    let text = refusal(vec![older(), other_mode]);
+    assert!(text.contains("write") && text.contains("vmsplice"), "{text}");
+
+    let mut hardware = newer();
+    hardware.document.executed_on = ExecutedOn::Hardware;
+    let text = refusal(vec![older(), hardware]);
+    assert!(text.contains("tcg") && text.contains("hardware"), "{text}");
+
+    let mut samples = newer();
+    samples.document.unit = Unit::Samples;
+    let text = refusal(vec![older(), samples]);
+    assert!(text.contains("instructions") && text.contains("samples"), "{text}");
+
+    let mut nothing = newer();
+    nothing.document.processes.writer.bytes = 0;
+    assert!(refusal(vec![older(), nothing]).contains("moved nothing"));
+
+    let emulated_time = || {
+        let mut outcome = older();
+        outcome.document.unit = Unit::Samples;
+        outcome
+    };
+    assert!(refusal(vec![emulated_time(), emulated_time()]).contains("--collect insn"));
+    assert!(refusal(vec![older()]).contains("nothing to compare"));
+    let mut no_profile = newer();
+    no_profile.profiles.clear();
+    assert!(refusal(vec![older(), no_profile]).contains("--collect insn"));
+}
+
+fn hostile() -> (Outcome, Outcome) {
+    const EVIL: &str = "<script>alert(1)</script>\"'`&{{1234567*3}}";
+    let stack = format!("{EVIL};write;entry_SYSCALL_64_after_hwframe;do_syscall_64;{EVIL};pipe_write");
+    let mut a = counted(&format!("6.1-{EVIL}"), EVIL, &[(&stack, 100_000)], &[(&stack, 7)]);
+    let mut b = counted(&format!("6.2-{EVIL}"), EVIL, &[(&stack, 120_000)], &[(&stack, 7)]);
+    for outcome in [&mut a, &mut b] {
+        outcome.document.kernel.command_line =
+            format!("init=/{EVIL} \u{1b}[31m ``` {}", outcome.document.kernel.release);
+        outcome.document.warnings.push(Warning { code: "x".into(), message: EVIL.into(), action: EVIL.into() });
+        outcome.document.command = EVIL.into();
+    }
+    (a, b)
+}
+
+#[test]
+fn hostile_strings_stay_text() {
+    let (a, b) = hostile();
+    let options = Options { command: "<script>alert(2)</script>".into(), ..Options::default() };
+    let compared = compare(&[input(a), input(b)], &options).unwrap();
+    let page = html::render(&compared).unwrap();
+    assert!(!page.contains("<script>alert"), "markup got through");
+    assert!(!page.contains("3703701"), "a template ran inside a value");
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    let text = terminal::render(&compared.comparison, WIDE);
+    assert!(!text.contains('\u{1b}'), "an escape sequence reached the terminal");
+    let mail = markdown::render(&compared.comparison);
+    assert!(!mail.contains('\u{1b}'));
+    let fences = mail.lines().filter(|line| line.starts_with("```")).count();
+    assert_eq!(fences % 2, 0, "a code block was broken up");
+    let mut inside = false;
+    for line in mail.lines() {
+        if line.starts_with("```") {
+            inside = !inside;
+        } else if !inside {
+            assert!(!line.contains("<script>"), "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_mail_keeps_to_78_columns() {
+    let (a, b) = hostile();
+    for outcomes in [vec![older(), newer()], vec![a, b], vec![older(), older()]] {
+        let mail = markdown::render(&of(outcomes).unwrap().comparison);
+        for line in mail.lines() {
+            assert!(line.chars().count() <= markdown::WIDTH, "{}: {line}", line.chars().count());
+        }
+    }
+}
+
+#[test]
+fn the_page_is_one_file_without_network() {
+    let page = html::render(&of(vec![older(), newer(), newer()]).unwrap()).unwrap();
+    for reference in ["src=\"http", "href=\"http", "url(http", "@import", "<link", "<script src"] {
+        assert!(!page.contains(reference), "{reference}");
+    }
+    assert!(page.contains("prefers-color-scheme: dark"));
+    assert!(page.contains("<svg class=\"chart\""));
+}
+
+#[test]
+fn equal_runs_give_equal_reports() {
+    let page = || html::render(&of(vec![older(), newer()]).unwrap()).unwrap();
+    assert_eq!(page(), page());
+}
+
+#[test]
+fn timed_runs_of_one_boot_do_not_judge_kernels() {
+    let values: Vec<f64> = (0..30).map(|n| 3.0 + f64::from(n) / 1000.0).collect();
+    let slow: Vec<f64> = values.iter().map(|v| v / 2.0).collect();
+    let compared = of(vec![timed("6.1", "write", &values), timed("6.12", "write", &slow)]).unwrap();
+    let verdict = &compared.comparison.sections[0].steps[0].verdict;
+    assert_eq!(verdict.word, Word::Inconclusive);
+    assert!(verdict.text.contains("2 more boots"), "{}", verdict.text);
+    // The same kernel under two settings, in one boot, can be judged.
+    let compared = of(vec![timed("6.1", "write", &values), timed("6.1", "write", &slow)]).unwrap();
+    assert_eq!(compared.comparison.sections[0].steps[0].verdict.word, Word::Slower);
+    let boots = |values: &[f64]| Input {
+        label: None,
+        runs: (0..3)
+            .map(|n| (format!("boot{n}"), timed(if values[0] > 2.0 { "6.1" } else { "6.12" }, "write", values)))
+            .collect(),
+    };
+    let compared = compare(&[boots(&values), boots(&slow)], &Options::default()).unwrap();
+    let verdict = &compared.comparison.sections[0].steps[0].verdict;
+    assert_eq!(verdict.word, Word::Slower, "{}", verdict.text);
+    assert!((verdict.ratio - 2.0).abs() < 0.01);
+    assert_eq!(verdict.boots, [3, 3]);
+    assert!(verdict.text.contains("noise floor"));
+}
+
+#[test]
+fn steps_are_neighbours_and_the_last_against_the_first() {
+    let compared = of(vec![older(), older(), newer()]).unwrap();
+    let pairs: Vec<_> = compared.comparison.sections[0].steps.iter().map(|step| (step.from, step.to)).collect();
+    assert_eq!(pairs, [(0, 1), (1, 2), (0, 2)]);
+}

@@ -1,0 +1,116 @@
+//! Runs made up for tests: stacks in, an outcome out, without any kernel.
+
+use pipeprof::document::{
+    Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, ProcessTotals,
+    Processes, SCHEMA, Status, Throughput,
+};
+use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
+use pipeprof::workload::Spec;
+
+pub const BYTES: u64 = 1 << 20;
+
+/// A counted run of 16 calls of 64 KiB on `release`, with these stacks of the writer and reader.
+pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&str, u64)]) -> Outcome {
+    let sides = [(Side::Writer, writer), (Side::Reader, reader)];
+    let profiles: Vec<Profile> = sides
+        .into_iter()
+        .map(|(side, stacks)| {
+            let mut folded = Folded::new();
+            for (stack, weight) in stacks {
+                folded.add(*stack, *weight);
+            }
+            Profile { side, collector: "insn".to_owned(), unit: Unit::Instructions, stacks: folded }
+        })
+        .collect();
+    let moved = Moved { bytes: BYTES, calls: 16, cpu_ns: None };
+    let attribution = Attribution {
+        collector: "insn".to_owned(),
+        writer: attribute(&profiles[0].stacks, Unit::Instructions, &moved),
+        reader: attribute(&profiles[1].stacks, Unit::Instructions, &moved),
+        other: Vec::new(),
+    };
+    let totals = || ProcessTotals { bytes: BYTES, calls: 16, ..ProcessTotals::default() };
+    let document = Document {
+        schema: SCHEMA.to_owned(),
+        version: "0".to_owned(),
+        started: "2026-01-01T00:00:00Z".to_owned(),
+        command: "pipeprof run".to_owned(),
+        mode: mode.to_owned(),
+        workload: Spec::default(),
+        kernel: KernelInfo { release: release.to_owned(), ..KernelInfo::default() },
+        executed_on: ExecutedOn::Tcg,
+        unit: Unit::Instructions,
+        environment: Environment::default(),
+        throughput: Throughput::default(),
+        processes: Processes { writer: totals(), reader: totals(), ..Processes::default() },
+        attribution,
+        functions: Vec::new(),
+        symbols: Vec::new(),
+        collectors: vec![CollectorReport {
+            name: Collector::Insn,
+            status: Status::Ok,
+            reason: None,
+            samples: profiles.iter().map(|profile| profile.stacks.total()).sum(),
+            lost: 0,
+            unresolved: 0,
+            cost_percent: None,
+            cost_ci95: None,
+            notes: Vec::new(),
+        }],
+        runs: Vec::new(),
+        warnings: Vec::new(),
+        files: Vec::new(),
+    };
+    Outcome { document, profiles }
+}
+
+/// A timed run on hardware: these GiB/s, no profile.
+pub fn timed(release: &str, mode: &str, gib_s: &[f64]) -> Outcome {
+    let mut outcome = counted(release, mode, &[], &[]);
+    outcome.profiles.clear();
+    outcome.document.executed_on = ExecutedOn::Hardware;
+    outcome.document.unit = Unit::Samples;
+    outcome.document.attribution = Attribution::default();
+    outcome.document.throughput = Throughput { runs: gib_s.to_vec(), ..Throughput::default() };
+    outcome
+}
+
+const ENTRY: &str = "pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_write;vfs_write";
+const READ: &str = "pipeprof;read;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_read;vfs_read";
+
+/// The shape of write(2) on an older and on a newer kernel: what renames, grows, shrinks, goes and comes.
+pub fn older() -> Outcome {
+    let e = |rest: &str| format!("{ENTRY};{rest}");
+    let r = |rest: &str| format!("{READ};{rest}");
+    let writer = [
+        (e("pipe_write"), 20_000),
+        (e("pipe_write;copy_page_from_iter;_copy_from_iter"), 5_000),
+        (e("pipe_write;__alloc_pages;get_page_from_freelist"), 90_000),
+        (e("pipe_write;__alloc_pages"), 30_000),
+        (e("pipe_write;file_update_time;current_time"), 4_000),
+        (e("pipe_write;mutex_lock"), 2_000),
+    ];
+    let reader = [(r("pipe_read"), 15_000), (r("pipe_read;touch_atime"), 3_000)];
+    of("6.12.9+deb13-cloud-amd64", &writer, &reader)
+}
+
+/// See [`older`].
+pub fn newer() -> Outcome {
+    let e = |rest: &str| format!("{ENTRY};{rest}");
+    let r = |rest: &str| format!("{READ};{rest}");
+    let writer = [
+        (e("anon_pipe_write"), 22_000),
+        (e("anon_pipe_write;copy_page_from_iter;_copy_from_iter"), 5_000),
+        (e("anon_pipe_write;__alloc_frozen_pages_noprof;get_page_from_freelist"), 110_000),
+        (e("anon_pipe_write;__alloc_frozen_pages_noprof"), 33_000),
+        (e("anon_pipe_write;mutex_lock"), 2_000),
+    ];
+    let reader = [(r("anon_pipe_read"), 15_000)];
+    of("7.2.1-cloud-amd64", &writer, &reader)
+}
+
+fn of(release: &str, writer: &[(String, u64)], reader: &[(String, u64)]) -> Outcome {
+    let writer: Vec<(&str, u64)> = writer.iter().map(|(stack, weight)| (stack.as_str(), *weight)).collect();
+    let reader: Vec<(&str, u64)> = reader.iter().map(|(stack, weight)| (stack.as_str(), *weight)).collect();
+    counted(release, "write", &writer, &reader)
+}

@@ -1,0 +1,143 @@
+//! Outcomes made from the articles' stacks.
+
+use pipeprof::document::*;
+use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
+use pipeprof::workload::Spec;
+
+pub fn stacks(name: &str) -> Folded {
+    let text = std::fs::read_to_string(super::data("articles").join(name)).unwrap();
+    Folded::parse(&text).unwrap()
+}
+
+/// `folded` with weights as of some thousand samples.
+fn sampled(folded: &Folded) -> Folded {
+    let mut samples = Folded::new();
+    for (stack, weight) in folded.iter() {
+        samples.add(stack, weight * 3000 / folded.total());
+    }
+    samples
+}
+
+/// A run on hardware, sampled.
+pub fn sampled_run() -> Outcome {
+    let moved = Moved { bytes: 10 << 30, calls: 40_960, cpu_ns: Some(2_700_000_000) };
+    let writer = sampled(&stacks("santos_zeroes_pv.folded"));
+    let reader = sampled(&stacks("santos_vmsplice.folded"));
+    let mut writer_shares = attribute(&writer, Unit::Samples, &moved);
+    for share in &mut writer_shares {
+        if share.role == "page-alloc" {
+            share.calls_per_mib = Some(256.0);
+        }
+    }
+    let side = |cpu| ProcessTotals {
+        bytes: 10 << 30,
+        calls: 40_960,
+        short: 3,
+        elapsed_ns: 2_700_000_000,
+        user_ns: 12_000_000,
+        system_ns: 2_688_000_000,
+        voluntary_switches: 1234,
+        cpu: Some(cpu),
+        pipe_size: 65_536,
+        counters_reason: Some("not available here: no PMU".to_owned()),
+        ..ProcessTotals::default()
+    };
+    let processes = Processes { writer: side(0), reader: side(1), ..Processes::default() };
+    let document = Document {
+        schema: SCHEMA.to_owned(),
+        version: "0.1.0".to_owned(),
+        started: "2026-11-20T10:15:00Z".to_owned(),
+        command: "pipeprof run --mode write".to_owned(),
+        mode: "write".to_owned(),
+        workload: Spec::default(),
+        kernel: KernelInfo { release: "6.1.0-50-cloud-amd64".to_owned(), ..KernelInfo::default() },
+        executed_on: ExecutedOn::Hardware,
+        unit: Unit::Samples,
+        environment: Environment { cpus: 2, ..Environment::default() },
+        throughput: Throughput {
+            median_gib_s: Some(3.7),
+            ci95: Some([3.5, 3.9]),
+            mad_gib_s: Some(0.05),
+            runs: vec![3.5, 3.6, 3.65, 3.7, 3.75, 3.8, 3.9],
+            outliers: 1,
+        },
+        processes: processes.clone(),
+        attribution: Attribution {
+            collector: "sample".to_owned(),
+            writer: writer_shares,
+            reader: attribute(&reader, Unit::Samples, &moved),
+            other: Vec::new(),
+        },
+        functions: vec![FunctionCalls {
+            side: "writer".to_owned(),
+            role: "page-alloc".to_owned(),
+            symbol: "__alloc_pages".to_owned(),
+            how: "kprobe".to_owned(),
+            calls: 2_621_440,
+            total_ns: Some(800_000_000),
+            self_ns: Some(790_000_000),
+            missed: 2,
+            ..FunctionCalls::default()
+        }],
+        symbols: Vec::new(),
+        collectors: vec![
+            CollectorReport {
+                name: Collector::Sample,
+                status: Status::Ok,
+                reason: None,
+                samples: writer.total() + reader.total(),
+                lost: 0,
+                unresolved: 4,
+                cost_percent: Some(0.8),
+                cost_ci95: Some([0.2, 1.5]),
+                notes: vec!["cpu-clock at 4999 Hz".to_owned()],
+            },
+            CollectorReport {
+                name: Collector::Kprobe,
+                status: Status::Unavailable,
+                reason: Some("this kernel has no kprobes".to_owned()),
+                samples: 0,
+                lost: 0,
+                unresolved: 0,
+                cost_percent: None,
+                cost_ci95: None,
+                notes: Vec::new(),
+            },
+        ],
+        runs: vec![PairRecord { collectors: Vec::new(), processes }],
+        warnings: vec![Warning {
+            code: "load".to_owned(),
+            message: "the machine was busy (load 3.2 on 2 CPUs)".to_owned(),
+            action: "run again when it is idle".to_owned(),
+        }],
+        files: Vec::new(),
+    };
+    let profile = |side, stacks| Profile { side, collector: "sample".to_owned(), unit: Unit::Samples, stacks };
+    Outcome { document, profiles: vec![profile(Side::Writer, writer), profile(Side::Reader, reader)] }
+}
+
+/// The same in an emulated guest, counted in instructions.
+pub fn counted_run() -> Outcome {
+    let mut outcome = sampled_run();
+    let moved = Moved { bytes: 64 << 20, calls: 256, cpu_ns: None };
+    let document = &mut outcome.document;
+    document.executed_on = ExecutedOn::Tcg;
+    document.unit = Unit::Instructions;
+    document.throughput = Throughput::default();
+    document.functions.clear();
+    document.attribution.collector = "insn".to_owned();
+    for profile in &mut outcome.profiles {
+        profile.collector = "insn".to_owned();
+        profile.unit = Unit::Instructions;
+        let shares = attribute(&profile.stacks, Unit::Instructions, &moved);
+        match profile.side {
+            Side::Writer => document.attribution.writer = shares,
+            _ => document.attribution.reader = shares,
+        }
+    }
+    document.collectors.truncate(1);
+    document.collectors[0].name = Collector::Insn;
+    document.collectors[0].cost_percent = None;
+    document.collectors[0].notes.clear();
+    outcome
+}

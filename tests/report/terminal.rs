@@ -1,0 +1,55 @@
+use super::sample;
+use pipeprof::report::terminal::{Style, render};
+
+#[test]
+fn a_sampled_run_on_hardware() {
+    insta::assert_snapshot!(render(&sample::sampled_run().document, None, Style::PLAIN));
+}
+
+#[test]
+fn an_exact_run_in_an_emulated_guest() {
+    let text = render(&sample::counted_run().document, None, Style::PLAIN);
+    assert!(!text.contains("GiB/s"), "{text}");
+    assert!(!text.contains(" ns"), "{text}");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn emulation_shows_no_speed_even_where_the_document_has_one() {
+    let mut document = sample::sampled_run().document;
+    document.executed_on = pipeprof::document::ExecutedOn::Tcg;
+    assert!(!render(&document, None, Style::PLAIN).contains("GiB/s"));
+}
+
+#[test]
+fn narrow_terminals_are_not_overrun() {
+    let text = render(&sample::sampled_run().document, None, Style { width: Some(72), colour: false });
+    let tables = text.lines().filter(|line| line.contains(" %  ") && !line.contains("CI ["));
+    for line in tables {
+        assert!(line.chars().count() <= 72, "{line}");
+    }
+}
+
+#[test]
+fn no_escape_reaches_a_terminal_from_a_document() {
+    let mut document = sample::sampled_run().document;
+    let hostile = "\u{1b}[2Jx\u{7}".to_owned();
+    document.mode.clone_from(&hostile);
+    document.kernel.release.clone_from(&hostile);
+    document.attribution.collector.clone_from(&hostile);
+    document.attribution.writer[0].role.clone_from(&hostile);
+    document.attribution.writer[0].symbols = vec![hostile.clone()];
+    document.functions[0].symbol.clone_from(&hostile);
+    document.collectors[0].notes = vec![hostile.clone()];
+    document.collectors[1].reason = Some(hostile.clone());
+    document.warnings[0].message.clone_from(&hostile);
+    let text = render(&document, None, Style::PLAIN);
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+}
+
+#[test]
+fn colours_are_there_only_when_asked_for() {
+    let document = sample::sampled_run().document;
+    assert!(!render(&document, None, Style::PLAIN).contains('\u{1b}'));
+    assert!(render(&document, None, Style { width: None, colour: true }).contains("\u{1b}[38;2;"));
+}
