@@ -1,7 +1,7 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
 use crate::cli::guest_args::MachineArgs;
-use crate::util::progress;
+use crate::util::{cancel, progress};
 use crate::vm;
 use crate::vm::fetch::{self, Fetched};
 use crate::vm::image;
@@ -67,6 +67,7 @@ impl KernelCommand {
     /// # Errors
     /// One line that says what to do.
     pub fn run(self) -> Result<ExitCode> {
+        cancel::install()?;
         let store = Store::open()?;
         let say = |step: &str| eprintln!("pipeprof: {step}");
         match self.action {

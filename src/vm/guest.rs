@@ -10,8 +10,9 @@ use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What came of a job.
@@ -104,9 +105,9 @@ fn attempt(
         console: scratch.path("console"),
         reply: scratch.path("reply"),
     };
-    let write = |path: &std::path::Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
+    let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
     let assignment = Assignment { job: job.clone(), executed_on: on };
-    write(&files.initramfs, &initramfs::build(init_binary()?, &serde_json::to_vec(&assignment)?))?;
+    write(&files.initramfs, &initramfs::build(&init_binary(&options.init)?, &serde_json::to_vec(&assignment)?))?;
     write(&files.reply, &[])?;
     write(&files.console, &[])?;
     let errors = scratch.path("errors");
@@ -138,19 +139,31 @@ fn attempt(
         Err(why) => why,
         Ok(status) => why_ended(status, &console, &read_text(&errors), watch.decoder.damaged()),
     };
-    let text = format!("guest {}: {why}{}", options.kernel.release, last_lines(&console));
+    let cramped = if watch.release.is_none() && options.memory_mib < LITTLE_MEMORY_MIB {
+        format!(" (--memory {}M may be too little)", options.memory_mib)
+    } else {
+        String::new()
+    };
+    let text = format!("guest {}: {why}{cramped}{}", options.kernel.release, last_lines(&console));
     Err(if watch.release.is_some() { NoAnswer::Failed(text) } else { NoAnswer::NotStarted(text) }.into())
 }
 
-/// This binary as `/init`.
-fn init_binary() -> Result<&'static [u8]> {
-    static BINARY: OnceLock<Vec<u8>> = OnceLock::new();
-    if let Some(binary) = BINARY.get() {
-        return Ok(binary);
+/// With less a stock kernel may have no room for itself and its archive.
+const LITTLE_MEMORY_MIB: u64 = 256;
+
+/// The guest's init, without what it does not need there.
+fn init_binary(path: &Path) -> Result<Arc<Vec<u8>>> {
+    static LAST: Mutex<Option<(PathBuf, Arc<Vec<u8>>)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    match &*last {
+        Some((known, binary)) if known == path => Ok(Arc::clone(binary)),
+        _ => {
+            let file = fs::read(path).with_context(|| format!("cannot read {}, the guest's init", path.display()))?;
+            let binary = Arc::new(elf::without_debug(&file).unwrap_or(file));
+            *last = Some((path.to_owned(), Arc::clone(&binary)));
+            Ok(binary)
+        }
     }
-    let file = fs::read("/proc/self/exe").context("cannot read this program's own file, which is the guest's init")?;
-    let small = elf::without_debug(&file).unwrap_or(file);
-    Ok(BINARY.get_or_init(|| small))
 }
 
 /// A running QEMU; it ends with this value, and with this process however that ends.
@@ -218,7 +231,7 @@ const REPORT: Duration = Duration::from_secs(3);
 
 impl Watch<'_> {
     /// Follow the guest to its end. The error says why it was ended from here.
-    fn follow(&mut self, console: &std::path::Path) -> Result<ExitStatus, String> {
+    fn follow(&mut self, console: &Path) -> Result<ExitStatus, String> {
         let started = Instant::now();
         let mut booted = None;
         let mut answered = None;
@@ -283,7 +296,7 @@ impl Watch<'_> {
     }
 }
 
-fn read_text(path: &std::path::Path) -> String {
+fn read_text(path: &Path) -> String {
     // Shown to people only: better empty than another error above the real one.
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).replace('\r', "")
 }

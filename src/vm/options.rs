@@ -5,6 +5,9 @@ use anyhow::Result;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// This program's own file.
+const OWN_BINARY: &str = "/proc/self/exe";
+
 /// What executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Accel {
@@ -43,6 +46,8 @@ pub struct GuestOptions {
     pub time_limit: Duration,
     /// TCG only.
     pub plugin: Option<PluginArgs>,
+    /// The static binary that is the guest's init; this very program unless a test says otherwise.
+    pub init: PathBuf,
 }
 
 impl GuestOptions {
@@ -67,6 +72,7 @@ impl GuestOptions {
             boot_limit: Duration::from_secs(120),
             time_limit: Duration::from_secs(900),
             plugin: None,
+            init: PathBuf::from(OWN_BINARY),
         }
     }
 }

@@ -1,0 +1,85 @@
+//! What the tests share: this build's binary, kernels by series, guests, and what became of processes.
+
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use pipeprof::vm::{GuestOptions, Kernel, store::Store};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The series that every guest test is about.
+pub const SERIES: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
+
+/// The binary under test.
+pub fn binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_pipeprof"))
+}
+
+/// A command line of it.
+pub fn pipeprof(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.args(arguments);
+    command
+}
+
+/// The kernel of a series in the user's cache. One that is missing is fetched; with CI=true, where the machine is
+/// prepared beforehand, that is a failure. Never skipped.
+pub fn kernel(series: &str) -> Kernel {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let store = Store::open().expect("a cache folder");
+    if let Some(entry) = store.find(series).expect("the cache") {
+        return entry.kernel();
+    }
+    let prepared = std::env::var_os("CI").is_some_and(|value| value == "true");
+    assert!(!prepared, "no kernel {series} in {}: `pipeprof kernel fetch {series}` first", store.root().display());
+    let status = pipeprof(&["kernel", "fetch", series]).status().expect("pipeprof");
+    assert!(status.success(), "kernel {series} is not in the cache and cannot be fetched");
+    store.find(series).expect("the cache").expect("fetched").kernel()
+}
+
+/// A guest of that series with this build's binary as its init. QEMU that is missing fails the test when it boots.
+pub fn guest(series: &str) -> GuestOptions {
+    GuestOptions { init: binary(), ..GuestOptions::of(kernel(series)) }
+}
+
+/// Processes whose parent is `parent`.
+pub fn children(parent: u32) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| stat_field(*pid, 1) == Some(parent.to_string())).collect()
+}
+
+/// Whether `pid` is there and not a zombie.
+pub fn is_alive(pid: u32) -> bool {
+    stat_field(pid, 0).is_some_and(|state| state != "Z" && state != "X")
+}
+
+/// A field of /proc/PID/stat, counted from the one after the name.
+fn stat_field(pid: u32, index: usize) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(index).map(str::to_owned)
+}
+
+/// Wait until `done` holds; false if it does not within `limit`.
+pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    while !done() {
+        if started.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    true
+}
+
+/// The names in a folder.
+pub fn listing(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
