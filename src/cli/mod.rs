@@ -5,7 +5,7 @@ mod engine;
 mod flamegraph;
 pub mod guest_args;
 mod kernel;
-mod run;
+mod reproduce;
 mod schema;
 pub mod workload_args;
 
@@ -26,8 +26,8 @@ enum Command {
     // registration: one line per subcommand
     Compare(compare::Args),
     Flamegraph(flamegraph::Args),
-    Run(run::RunArgs),
     Kernel(kernel::KernelCommand),
+    Reproduce(reproduce::Args),
     Schema(schema::Args),
     #[command(hide = true, name = "__engine")]
     Engine(engine::Args),
@@ -42,8 +42,8 @@ impl Command {
         match self {
             Self::Compare(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
-            Self::Run(args) => args.run(),
             Self::Kernel(args) => args.run(),
+            Self::Reproduce(args) => args.run(),
             Self::Schema(args) => args.run(),
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
@@ -65,21 +65,4 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The command line as it was typed, for titles: this program by its plain name.
-fn command_line() -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
-    std::iter::once("pipeprof".to_owned())
-        .chain(std::env::args().skip(1).map(|argument| {
-            if !argument.is_empty() && argument.chars().all(plain) { argument } else { format!("'{argument}'") }
-        }))
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// Now, in UTC, as RFC 3339 to the second.
-fn now() -> String {
-    let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-    time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }

@@ -1,5 +1,7 @@
 //! Outcomes made readable: terminal table, files, flame graphs (the only place that calls inferno).
 
+pub mod chart;
 pub mod files;
 pub mod flamegraph;
+pub mod html;
 pub mod terminal;

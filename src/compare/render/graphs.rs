@@ -4,10 +4,9 @@ use crate::compare::measure::Measure;
 use crate::compare::model::{Comparison, Method, Section, Step};
 use crate::profile::{Folded, Side, Unit};
 use crate::report::flamegraph::{self, Difference, Options, Shown};
-use anyhow::{Context as _, Result};
-use flate2::{Compression, GzBuilder};
+use crate::report::html::pack;
+use anyhow::Result;
 use serde::Serialize;
-use std::io::Write as _;
 
 /// A graph as the page carries it.
 #[derive(Debug, Clone, Serialize)]
@@ -119,39 +118,4 @@ pub fn differential(
 /// A mode's name as part of an element's id.
 fn slug(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
-}
-
-fn pack(svg: &str) -> Result<String> {
-    // No time stamp: equal graphs give equal bytes.
-    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-    encoder.write_all(svg.as_bytes()).and_then(|()| encoder.try_finish()).context("cannot pack a flame graph")?;
-    let bytes = encoder.finish().context("cannot pack a flame graph")?;
-    Ok(base64(&bytes))
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().enumerate().fold(0u32, |word, (index, byte)| word | u32::from(*byte) << (16 - 8 * index));
-        for index in 0..4 {
-            let sextet = (word >> (18 - 6 * index)) & 63;
-            out.push(if index <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_as_the_rfc_has_it() {
-        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
-    }
 }

@@ -5,7 +5,7 @@ use crate::compare::build::Compared;
 use crate::compare::model::{Comparison, FunctionRow, Section, Step};
 use crate::compare::text;
 use anyhow::{Context as _, Result};
-use minijinja::{Environment, Value, context};
+use minijinja::{Value, context};
 use serde::Serialize;
 
 /// Functions listed per direction.
@@ -66,7 +66,7 @@ pub fn render(compared: &Compared) -> Result<String> {
         let plain = graphs::plain(comparison, section, measures)?;
         views.push(View { section, chart, roles: role_lines(section), steps, plain });
     }
-    let mut environment = Environment::new();
+    let mut environment = crate::report::html::environment()?;
     environment.add_filter("value", |number: f64| text::value(number));
     environment.add_filter("signed", |number: f64| text::signed(number));
     environment.add_function("change", |before: f64, after: f64| text::change(before, after));

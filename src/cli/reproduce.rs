@@ -1,0 +1,106 @@
+//! `pipeprof reproduce`: the articles' experiments, theirs beside ours.
+
+use super::guest_args::MachineArgs;
+use crate::document::ExecutedOn;
+use crate::reproduce::bench::Machine;
+use crate::reproduce::parts::{PARTS, Part};
+use crate::reproduce::verdict::Missing;
+use crate::reproduce::{self, Settings, report};
+use crate::util::{cancel, progress};
+use crate::vm::Accel;
+use anyhow::{Context as _, Result, bail};
+use clap::builder::PossibleValue;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The kernel of exact profiles where none is named: that of article B.
+const KERNEL: &str = "6.1";
+
+/// Run what three articles on Linux pipes ran, and set their figures beside this machine's
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The parts to run [default: all]
+    #[arg(value_name = "PART", value_parser = part_values())]
+    parts: Vec<String>,
+    /// A first answer within a minute: fewer and shorter pairs
+    #[arg(long)]
+    quick: bool,
+    /// The folder for report and results [default: reproduce]
+    #[arg(short, long, value_name = "DIR", default_value = "reproduce")]
+    output: PathBuf,
+    /// Go on in a folder that an earlier call left, keeping what it finished
+    #[arg(long)]
+    resume: bool,
+    /// The kernel whose exact instructions are counted, in a guest: an image, a .deb, or a name of `pipeprof kernel list`;
+    /// `none` for no guests
+    #[arg(long, value_name = "PATH|NAME|none", default_value = KERNEL)]
+    kernel: String,
+    /// Run everything inside the guest of --kernel, timed experiments as well (emulated, these give no speeds)
+    #[arg(long)]
+    in_guest: bool,
+    /// Seed of the order in which pairs of different settings alternate
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+fn part_values() -> Vec<PossibleValue> {
+    PARTS.iter().map(|part| PossibleValue::new(part.id()).help(part.about())).collect()
+}
+
+impl Args {
+    /// # Errors
+    /// One line that names the flag or file and the way out.
+    pub fn run(self) -> Result<ExitCode> {
+        cancel::install().context("cannot install signal handlers")?;
+        let wanted: Vec<&'static dyn Part> = if self.parts.is_empty() {
+            PARTS.to_vec()
+        } else {
+            PARTS.iter().filter(|part| self.parts.iter().any(|id| id == part.id())).copied().collect()
+        };
+        let bench = self.bench()?;
+        let kernel = bench.kernel.as_ref().ok().map(|(name, _)| name.clone());
+        if self.in_guest && kernel.is_none() {
+            let why = bench.kernel.as_ref().err().map_or("", |missing| missing.why.as_str());
+            bail!("--in-guest needs a kernel: {why}");
+        }
+        let settings = Settings {
+            quick: self.quick,
+            output: self.output.clone(),
+            resume: self.resume,
+            seed: self.seed,
+            in_guest: kernel.clone().filter(|_| self.in_guest),
+            kernel,
+        };
+        let command = std::env::args().skip(1).fold("pipeprof".to_owned(), |line, word| line + " " + &word);
+        let reproduction = reproduce::run(&settings, &bench, &wanted, &command, &|what| progress::step(what))?;
+        progress::step("report");
+        let page = report::write(&reproduction, &settings.output)?;
+        progress::clear();
+        print!("{}", report::terminal(&reproduction));
+        println!("\n{}", page.display());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn bench(&self) -> Result<Machine> {
+        let kernel = if self.kernel == "none" {
+            Err(Missing::new("--kernel none: no guests were wanted", format!("pipeprof reproduce --kernel {KERNEL}")))
+        } else {
+            match self.machine.options(&self.kernel) {
+                Ok(options) => Ok((self.kernel.clone(), options)),
+                // Not having the kernel that nobody asked for is no error: what needs no guest is measured all the same.
+                Err(error) if self.kernel == KERNEL && !self.in_guest => {
+                    Err(Missing::new(format!("{error:#}"), format!("pipeprof kernel fetch {KERNEL}")))
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let guest = kernel.as_ref().ok().map(|(_, options)| options.clone()).filter(|_| self.in_guest);
+        let guest_executed_on = match self.machine.accel {
+            Accel::Kvm => ExecutedOn::Kvm,
+            Accel::Auto | Accel::Tcg => ExecutedOn::Tcg,
+        };
+        Ok(Machine { guest, guest_executed_on, kernel })
+    }
+}

@@ -1,0 +1,331 @@
+//! Charts as SVG, drawn by plotters: grouped bars, and lines over a doubling axis. Equal input gives equal bytes.
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A chart, as data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Chart {
+    /// A file name without ending.
+    pub id: String,
+    pub title: String,
+    pub kind: Kind,
+    /// What the values are, with unit.
+    pub y: String,
+    /// What is along the other axis; empty for bars.
+    pub x: String,
+    pub series: Vec<Series>,
+    /// n, spread, machines.
+    pub caption: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Horizontal bars, one group per label.
+    Bars,
+    /// Lines over places that are labelled one by one, such as doubling sizes.
+    Lines,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    pub name: String,
+    pub points: Vec<Point>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// The place along the axis: points of equal labels stand at one place, in the order of first appearance.
+    pub label: String,
+    pub y: f64,
+    /// An interval, or least and greatest: the caption says which.
+    pub span: Option<[f64; 2]>,
+}
+
+/// Where a chart is going to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Theme {
+    /// A file of its own, on white.
+    File,
+    /// Inside a page of [`super::html`], whose colours it takes.
+    Page,
+}
+
+const WIDTH: i32 = 900;
+const RIGHT: i32 = 84;
+const TOP: i32 = 44;
+const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
+const DIM: RGBColor = RGBColor(0x57, 0x60, 0x6a);
+const FAINT: RGBColor = RGBColor(0xd5, 0xda, 0xe0);
+/// One per series; distinct to people with any of the common colour deficiencies (Okabe and Ito, without yellow).
+const SERIES: [RGBColor; 6] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0x7a, 0x6a, 0x00),
+    RGBColor(0x56, 0xb4, 0xe9),
+];
+/// What the page calls the colours above, in their order: `--ink`, `--dim`, `--faint`, `--s1` ...
+const NAMES: [&str; 3] = ["var(--ink)", "var(--dim)", "var(--faint)"];
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+impl Chart {
+    /// The SVG.
+    ///
+    /// # Errors
+    /// When the drawing library refuses.
+    pub fn svg(&self, theme: Theme) -> Result<String> {
+        let height = self.height();
+        let mut svg = String::new();
+        {
+            let area =
+                SVGBackend::with_string(&mut svg, (WIDTH.unsigned_abs(), height.unsigned_abs())).into_drawing_area();
+            if theme == Theme::File {
+                area.fill(&WHITE).map_err(refused)?;
+            }
+            self.legend(&area)?;
+            match self.kind {
+                Kind::Bars => self.bars(&area, height)?,
+                Kind::Lines => self.lines(&area, height)?,
+            }
+            area.present().map_err(refused)?;
+        }
+        Ok(match theme {
+            Theme::File => svg,
+            Theme::Page => themed(svg, &self.title),
+        })
+    }
+
+    /// Labels along the axis, each once.
+    #[must_use]
+    pub fn labels(&self) -> Vec<&str> {
+        let mut labels: Vec<&str> = Vec::new();
+        for point in self.series.iter().flat_map(|series| &series.points) {
+            if !labels.contains(&point.label.as_str()) {
+                labels.push(&point.label);
+            }
+        }
+        labels
+    }
+
+    fn height(&self) -> i32 {
+        match self.kind {
+            Kind::Bars => TOP + as_i32(self.labels().len()) * self.group() + 50,
+            Kind::Lines => 420,
+        }
+    }
+
+    /// Height of one group of bars.
+    fn group(&self) -> i32 {
+        as_i32(self.series.len()) * 17 + 13
+    }
+
+    fn largest(&self) -> f64 {
+        let points = self.series.iter().flat_map(|series| &series.points);
+        points.map(|point| point.span.map_or(point.y, |span| span[1].max(point.y))).fold(0.0, f64::max)
+    }
+
+    fn legend(&self, area: &Area<'_>) -> Result<()> {
+        let mut x = 12;
+        for (index, series) in self.series.iter().enumerate() {
+            let colour = SERIES[index % SERIES.len()];
+            area.draw(&Rectangle::new([(x, 12), (x + 12, 24)], colour.filled())).map_err(refused)?;
+            text(area, &series.name, (x + 18, 18), 14, INK, HPos::Left)?;
+            x += 18 + as_i32(series.name.chars().count()) * 8 + 22;
+        }
+        Ok(())
+    }
+
+    fn bars(&self, area: &Area<'_>, height: i32) -> Result<()> {
+        let labels = self.labels();
+        let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        let left = (as_i32(longest) * 7 + 24).min(380);
+        let bottom = height - 50;
+        let (ticks, top) = ticks(self.largest());
+        let at = |value: f64| left + ((f64::from(WIDTH - RIGHT - left) * value / top).round() as i32).max(0);
+        for tick in &ticks {
+            let x = at(*tick);
+            area.draw(&PathElement::new([(x, TOP), (x, bottom)], FAINT)).map_err(refused)?;
+            text(area, &short(*tick), (x, bottom + 12), 13, DIM, HPos::Center)?;
+        }
+        text(area, &self.y, ((left + WIDTH - RIGHT) / 2, bottom + 34), 13, DIM, HPos::Center)?;
+        for (place, label) in labels.iter().enumerate() {
+            let y = TOP + as_i32(place) * self.group() + 6;
+            let middle = y + as_i32(self.series.len()) * 17 / 2;
+            text(area, &cut(label, 52), (left - 12, middle), 13, INK, HPos::Right)?;
+            for (index, series) in self.series.iter().enumerate() {
+                let Some(point) = series.points.iter().find(|point| point.label == *label) else { continue };
+                let (from, to) = (y + as_i32(index) * 17, y + as_i32(index) * 17 + 15);
+                let colour = SERIES[index % SERIES.len()];
+                area.draw(&Rectangle::new([(left, from), (at(point.y), to)], colour.filled())).map_err(refused)?;
+                let mut end = at(point.y);
+                if let Some([low, high]) = point.span {
+                    let centre = (from + to) / 2;
+                    end = end.max(at(high));
+                    let whisker = INK.stroke_width(1);
+                    for line in [
+                        [(at(low), centre), (at(high), centre)],
+                        [(at(low), centre - 3), (at(low), centre + 4)],
+                        [(at(high), centre - 3), (at(high), centre + 4)],
+                    ] {
+                        area.draw(&PathElement::new(line, whisker)).map_err(refused)?;
+                    }
+                }
+                text(area, &short(point.y), (end + 7, (from + to) / 2), 13, INK, HPos::Left)?;
+            }
+        }
+        area.draw(&PathElement::new([(left, TOP), (left, bottom)], DIM)).map_err(refused)
+    }
+
+    fn lines(&self, area: &Area<'_>, height: i32) -> Result<()> {
+        let labels = self.labels();
+        let (left, bottom) = (70, height - 64);
+        let (ticks, top) = ticks(self.largest());
+        let step = f64::from(WIDTH - RIGHT - left - 40) / (labels.len().max(2) - 1) as f64;
+        let x_of = |place: usize| left + 20 + (step * place as f64).round() as i32;
+        let y_of = |value: f64| bottom - (f64::from(bottom - TOP) * value / top).round() as i32;
+        for tick in &ticks {
+            let y = y_of(*tick);
+            area.draw(&PathElement::new([(left, y), (WIDTH - RIGHT, y)], FAINT)).map_err(refused)?;
+            text(area, &short(*tick), (left - 8, y), 13, DIM, HPos::Right)?;
+        }
+        // As many labels as there is room for.
+        let every = (labels.len() * 46).div_ceil(700).max(1);
+        for (place, label) in labels.iter().enumerate().step_by(every) {
+            text(area, label, (x_of(place), bottom + 16), 13, DIM, HPos::Center)?;
+        }
+        text(area, &self.x, ((left + WIDTH - RIGHT) / 2, bottom + 42), 13, DIM, HPos::Center)?;
+        text(area, &self.y, (12, TOP - 10), 13, DIM, HPos::Left)?;
+        for (index, series) in self.series.iter().enumerate() {
+            let colour = SERIES[index % SERIES.len()];
+            let mut path: Vec<(i32, i32)> = Vec::new();
+            for (place, label) in labels.iter().enumerate() {
+                let Some(point) = series.points.iter().find(|point| point.label == *label) else { continue };
+                let at = (x_of(place), y_of(point.y));
+                if let Some([low, high]) = point.span {
+                    let bar = [(at.0, y_of(low)), (at.0, y_of(high))];
+                    area.draw(&PathElement::new(bar, colour.stroke_width(1))).map_err(refused)?;
+                }
+                path.push(at);
+            }
+            area.draw(&PathElement::new(path.clone(), colour.stroke_width(2))).map_err(refused)?;
+            for at in path {
+                area.draw(&Circle::new(at, 4, colour.filled())).map_err(refused)?;
+            }
+        }
+        area.draw(&PathElement::new([(left, bottom), (WIDTH - RIGHT, bottom)], DIM)).map_err(refused)
+    }
+}
+
+fn text(area: &Area<'_>, what: &str, at: (i32, i32), size: i32, colour: RGBColor, side: HPos) -> Result<()> {
+    let style = TextStyle::from(("sans-serif", size).into_font()).color(&colour).pos(Pos::new(side, VPos::Center));
+    area.draw_text(what, &style, at).map_err(refused)
+}
+
+fn refused(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("cannot draw the chart: {error}")
+}
+
+fn as_i32(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
+}
+
+/// Round values from 0 to `largest` or a little above, and the end of the axis.
+fn ticks(largest: f64) -> (Vec<f64>, f64) {
+    if !(largest.is_finite() && largest > 0.0) {
+        return (vec![0.0, 1.0], 1.0);
+    }
+    let rough = largest / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0].iter().map(|m| m * power).find(|step| *step >= rough).unwrap_or(rough);
+    let count = (largest / step).ceil().max(1.0) as usize;
+    ((0..=count).map(|index| index as f64 * step).collect(), count as f64 * step)
+}
+
+/// A value beside a bar or a tick.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    let trimmed = |text: String| {
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    };
+    match () {
+        () if size >= 1e9 => format!("{}G", trimmed(format!("{:.2}", value / 1e9))),
+        () if size >= 1e6 => format!("{}M", trimmed(format!("{:.2}", value / 1e6))),
+        () if size >= 1e4 => format!("{}k", trimmed(format!("{:.1}", value / 1e3))),
+        () if size >= 100.0 => format!("{value:.0}"),
+        () if size >= 10.0 => trimmed(format!("{value:.1}")),
+        () => trimmed(format!("{value:.2}")),
+    }
+}
+
+/// The page's colours in place of fixed ones, and a description for those who cannot see it.
+fn themed(svg: String, title: &str) -> String {
+    let mut svg = svg;
+    let hex = |colour: RGBColor| format!("\"#{:02X}{:02X}{:02X}\"", colour.0, colour.1, colour.2);
+    for (colour, name) in [INK, DIM, FAINT].into_iter().zip(NAMES) {
+        svg = svg.replace(&hex(colour), &format!("\"{name}\""));
+    }
+    for (index, colour) in SERIES.into_iter().enumerate() {
+        svg = svg.replace(&hex(colour), &format!("\"var(--s{})\"", index + 1));
+    }
+    let title: String = title.chars().filter(|c| c.is_alphanumeric() || " ,.:-()".contains(*c)).collect();
+    svg.replacen("<svg ", &format!("<svg class=\"chart\" role=\"img\" aria-label=\"{title}\" "), 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(kind: Kind) -> Chart {
+        let point = |label: &str, y: f64| Point { label: label.to_owned(), y, span: Some([y * 0.9, y * 1.1]) };
+        Chart {
+            id: "x".into(),
+            title: "A <b>".into(),
+            kind,
+            y: "GiB/s".into(),
+            x: "size".into(),
+            series: vec![
+                Series { name: "theirs".into(), points: vec![point("4K", 3.0), point("<8K>", 4.0)] },
+                Series { name: "ours".into(), points: vec![point("4K", 5.0), point("16K", 7.5)] },
+            ],
+            caption: String::new(),
+        }
+    }
+
+    #[test]
+    fn charts_are_whole_escaped_and_follow_the_page() {
+        for kind in [Kind::Bars, Kind::Lines] {
+            let file = chart(kind).svg(Theme::File).unwrap();
+            assert!(file.starts_with("<svg ") && file.trim_end().ends_with("</svg>"));
+            assert!(file.contains("&lt;8K&gt;") && !file.contains("<8K>"), "{file}");
+            assert!(file.contains("#0072B2") && !file.contains("var("));
+            assert_eq!(file, chart(kind).svg(Theme::File).unwrap());
+            let page = chart(kind).svg(Theme::Page).unwrap();
+            assert!(page.contains("var(--s1)") && page.contains("var(--ink)") && !page.contains("#0072B2"), "{page}");
+            assert!(!page.contains("A <b>"));
+        }
+    }
+
+    #[test]
+    fn axes_end_at_or_above_the_largest_value() {
+        for largest in [0.0, 0.003, 1.0, 7.5, 62.5, 99.9, 1e10] {
+            let (ticks, top) = ticks(largest);
+            assert!(top >= largest && ticks.len() >= 2 && ticks.len() <= 12, "{largest}: {ticks:?}");
+        }
+        assert_eq!(ticks(62.5).1, 80.0);
+        assert_eq!(short(31_859_864_089.0), "31.86G");
+        assert_eq!(short(40.0), "40");
+        assert_eq!(short(100.0), "100");
+    }
+}

@@ -1,0 +1,58 @@
+//! What self-contained HTML pages share: colours for light and dark, table styles, and the script that shows packed flame
+//! graphs. A page is a minijinja template that includes `style.css` and `graphs.js`.
+
+use anyhow::{Context as _, Result};
+use flate2::{Compression, GzBuilder};
+use minijinja::Environment;
+use std::io::Write as _;
+
+/// Templates can include `style.css` and `graphs.js`; names that end in `.html` switch escaping on.
+///
+/// # Errors
+/// Never in a build whose tests passed.
+pub fn environment() -> Result<Environment<'static>> {
+    let mut environment = Environment::new();
+    for (name, text) in [("style.css", include_str!("style.css")), ("graphs.js", include_str!("graphs.js"))] {
+        environment.add_template(name, text).with_context(|| format!("template {name}"))?;
+    }
+    Ok(environment)
+}
+
+/// An SVG as a page carries it for `graphs.js`: gzip, base64. Equal graphs give equal bytes.
+///
+/// # Errors
+/// When compression fails.
+pub fn pack(svg: &str) -> Result<String> {
+    // No time stamp: equal graphs give equal bytes.
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    encoder.write_all(svg.as_bytes()).and_then(|()| encoder.try_finish()).context("cannot pack a flame graph")?;
+    let bytes = encoder.finish().context("cannot pack a flame graph")?;
+    Ok(base64(&bytes))
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word =
+            chunk.iter().enumerate().fold(0u32, |word, (index, byte)| word | u32::from(*byte) << (16 - 8 * index));
+        for index in 0..4 {
+            let sextet = (word >> (18 - 6 * index)) & 63;
+            out.push(if index <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_as_the_rfc_has_it() {
+        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What really measures: this machine, or a guest.
+
+use super::lab::{Bench, GuestSetup, Taken};
+use super::verdict::Missing;
+use crate::document::{ExecutedOn, Outcome, Processes, Request};
+use crate::vm::GuestOptions;
+use crate::workload::{self, Spec};
+use anyhow::{Context as _, Result};
+
+/// Timed experiments on this machine, or in `guest`; exact ones in a guest of `kernel`.
+pub struct Machine {
+    /// Run timed experiments in here.
+    pub guest: Option<GuestOptions>,
+    /// What executes the guest.
+    pub guest_executed_on: ExecutedOn,
+    /// For exact profiles; else the reason why there is none.
+    pub kernel: Taken<(String, GuestOptions)>,
+}
+
+impl Bench for Machine {
+    fn pair(&self, spec: &Spec) -> Result<Processes> {
+        match &self.guest {
+            None => {
+                let mut launched = workload::launch(spec)?;
+                launched.release()?;
+                launched.wait()
+            }
+            Some(_) => {
+                let request = super::parts::request("pair", spec, Vec::new(), 1);
+                let outcome = self.run(&request)?;
+                outcome.document.runs.into_iter().next().map(|run| run.processes).context("the guest ran no pair")
+            }
+        }
+    }
+
+    fn run(&self, request: &Request) -> Result<Outcome> {
+        let _ = request;
+        anyhow::bail!("not built yet")
+    }
+
+    fn exact(&self, request: &Request, setup: &GuestSetup) -> Result<Outcome> {
+        let _ = (request, setup);
+        anyhow::bail!("not built yet")
+    }
+
+    fn executed_on(&self) -> ExecutedOn {
+        if self.guest.is_some() { self.guest_executed_on } else { ExecutedOn::Hardware }
+    }
+
+    fn exact_kernel(&self) -> Taken<String> {
+        match &self.kernel {
+            Ok((name, _)) => Ok(name.clone()),
+            Err(missing) => Err(Missing::clone(missing)),
+        }
+    }
+}

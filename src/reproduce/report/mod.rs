@@ -1,0 +1,395 @@
+//! The report: one view of a reproduction, rendered as a self-contained HTML page and as Markdown with its pictures
+//! beside it.
+
+mod html;
+mod markdown;
+
+use super::Reproduction;
+use super::facts::{Article, Facts};
+use super::parts;
+use super::result::{ExtraTable, Graph, PartResult};
+use super::verdict::{Line, Reading, Verdict, judge_table, number};
+use crate::document::ExecutedOn;
+use crate::report::chart::{Chart, Theme};
+use crate::util::atomic_file;
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// All that a report shows, in its order.
+#[derive(Debug, Serialize)]
+pub struct View<'a> {
+    pub version: &'a str,
+    pub command: &'a str,
+    pub summary: Vec<Summary>,
+    /// Over all parts.
+    pub total: Summary,
+    pub machine: Vec<(&'static str, String)>,
+    pub articles: Vec<(&'a str, &'a Article)>,
+    pub parts: Vec<PartView<'a>>,
+}
+
+/// How many verdicts of each kind.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    pub id: String,
+    pub title: String,
+    pub reproduced: usize,
+    pub not_reproduced: usize,
+    pub not_testable: usize,
+    pub seconds: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct PartView<'a> {
+    pub id: &'a str,
+    pub title: &'a str,
+    pub started: &'a str,
+    pub key: &'a str,
+    pub findings: &'a [String],
+    pub charts: &'a [Chart],
+    pub tables: Vec<TableView<'a>>,
+    pub extra: &'a [ExtraTable],
+    pub graphs: &'a [Graph],
+    pub notes: &'a [String],
+}
+
+/// One table of an article, theirs beside ours.
+#[derive(Debug, Serialize)]
+pub struct TableView<'a> {
+    pub id: &'a str,
+    pub article: &'a str,
+    pub title: &'a str,
+    pub unit: &'a str,
+    /// How rows are judged, each criterion once.
+    pub criteria: String,
+    pub rows: Vec<Row>,
+}
+
+/// One fact's line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    pub fact: String,
+    pub what: String,
+    pub theirs: String,
+    pub ours: String,
+    /// `±2 %, n 9`; what executed it where that is not the hardware.
+    pub spread: String,
+    /// How it was read.
+    pub how: String,
+    pub verdict: &'static str,
+    /// `yes`, `no` or `untestable`: for styles.
+    pub class: &'static str,
+    pub why: String,
+    pub command: String,
+}
+
+impl Summary {
+    fn count(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Reproduced => self.reproduced += 1,
+            Verdict::NotReproduced => self.not_reproduced += 1,
+            Verdict::NotTestableHere => self.not_testable += 1,
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    /// Judge everything.
+    #[must_use]
+    pub fn of(reproduction: &'a Reproduction) -> Self {
+        let facts = &reproduction.facts;
+        let readings = reproduction.parts.iter().flat_map(|part| part.readings.clone()).collect();
+        let mut total = Summary { id: "all".into(), title: "all".into(), ..Summary::default() };
+        let (mut summary, mut views) = (Vec::new(), Vec::new());
+        for part in &reproduction.parts {
+            let title = parts::find(&part.part).map_or(part.part.as_str(), |part| part.title());
+            let mut count = Summary {
+                id: part.part.clone(),
+                title: title.to_owned(),
+                seconds: part.seconds.round() as u64,
+                ..Summary::default()
+            };
+            let tables = facts
+                .of_part(&part.part)
+                .map(|table| {
+                    let lines = judge_table(facts, table, &readings);
+                    for line in &lines {
+                        count.count(line.verdict);
+                        total.count(line.verdict);
+                    }
+                    let mut criteria: Vec<String> = Vec::new();
+                    for fact in &table.rows {
+                        let text = fact.judge.text();
+                        if text != "-" && !criteria.contains(&text) {
+                            criteria.push(text);
+                        }
+                    }
+                    TableView {
+                        id: &table.id,
+                        article: &table.article,
+                        title: &table.title,
+                        unit: &table.unit,
+                        criteria: criteria.join("; "),
+                        rows: lines.iter().map(row).collect(),
+                    }
+                })
+                .collect();
+            total.seconds += count.seconds;
+            summary.push(count);
+            views.push(PartView {
+                id: &part.part,
+                title,
+                started: &part.started,
+                key: &part.key,
+                findings: &part.findings,
+                charts: &part.charts,
+                tables,
+                extra: &part.tables,
+                graphs: &part.graphs,
+                notes: &part.notes,
+            });
+        }
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            command: &reproduction.command,
+            summary,
+            total,
+            machine: reproduction.parts.first().map(machine).unwrap_or_default(),
+            articles: articles(facts),
+            parts: views,
+        }
+    }
+}
+
+fn articles(facts: &Facts) -> Vec<(&str, &Article)> {
+    facts.articles.iter().map(|(letter, article)| (letter.as_str(), article)).collect()
+}
+
+fn row(line: &Line) -> Row {
+    let class = match line.verdict {
+        Verdict::Reproduced => "yes",
+        Verdict::NotReproduced => "no",
+        Verdict::NotTestableHere => "untestable",
+    };
+    Row {
+        fact: line.fact.clone(),
+        what: line.what.clone(),
+        theirs: line.theirs.map_or_else(|| "-".to_owned(), printed),
+        ours: line.ours.as_ref().map_or_else(|| "-".to_owned(), |ours| number(ours.value)),
+        spread: line.ours.as_ref().map(spread).unwrap_or_default(),
+        how: line.ours.as_ref().map(|ours| ours.how.clone()).unwrap_or_default(),
+        verdict: line.verdict.text(),
+        class,
+        why: line.why.clone(),
+        command: line.command.clone(),
+    }
+}
+
+/// A figure of theirs with all the digits that they printed.
+fn printed(value: f64) -> String {
+    if value.abs() >= 10_000.0 { number(value) } else { value.to_string() }
+}
+
+fn spread(ours: &Reading) -> String {
+    let mut parts = Vec::new();
+    if let Some(percent) = ours.spread_percent() {
+        parts.push(format!("±{percent:.1} %"));
+    }
+    if ours.runs.len() > 1 {
+        parts.push(format!("n {}", ours.runs.len()));
+    }
+    match ours.executed_on {
+        ExecutedOn::Hardware => {}
+        ExecutedOn::Kvm => parts.push("KVM".to_owned()),
+        ExecutedOn::Tcg => parts.push("emulated, exact".to_owned()),
+    }
+    parts.join(", ")
+}
+
+/// This machine, as far as it is known.
+fn machine(part: &PartResult) -> Vec<(&'static str, String)> {
+    let environment = &part.environment;
+    let mut lines = vec![("kernel", part.kernel.release.clone())];
+    let mut add = |name, value: Option<String>| lines.extend(value.map(|value| (name, value)));
+    add("CPU", environment.cpu_model.clone());
+    add("CPUs", (environment.cpus > 0).then(|| environment.cpus.to_string()));
+    add("memory", environment.memory_bytes.map(|bytes| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))));
+    add("hypervisor", environment.hypervisor.clone());
+    add("transparent huge pages", environment.transparent_huge_pages.clone());
+    add("governor", environment.governor.clone());
+    add("mitigations", environment.mitigations.get("mitigations").cloned());
+    add("CPU flags for copying", (!environment.cpu_flags.is_empty()).then(|| environment.cpu_flags.join(" ")));
+    add("load when it began", environment.load.map(|load| format!("{load:.2}")));
+    lines.retain(|(_, value)| !value.is_empty());
+    lines
+}
+
+/// Write `report.html`, `report.md`, the charts and the graphs into `folder`; hands over the page's path.
+///
+/// # Errors
+/// Names the file that cannot be written.
+pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
+    let view = View::of(reproduction);
+    for (name, pictures) in [("charts", charts(&view)?), ("graphs", graphs(&view))] {
+        if pictures.is_empty() {
+            continue;
+        }
+        let below = folder.join(name);
+        std::fs::create_dir_all(&below)
+            .with_context(|| format!("cannot make the folder {}: choose another with -o", below.display()))?;
+        for (id, svg) in pictures {
+            atomic_file::write(&below.join(format!("{id}.svg")), svg.as_bytes())?;
+        }
+    }
+    atomic_file::write(&folder.join("report.md"), markdown::render(&view).as_bytes())?;
+    let page = folder.join("report.html");
+    atomic_file::write(&page, html::render(&view)?.as_bytes())?;
+    Ok(page)
+}
+
+fn charts(view: &View<'_>) -> Result<Vec<(String, String)>> {
+    let charts = view.parts.iter().flat_map(|part| part.charts);
+    charts.map(|chart| Ok((chart.id.clone(), chart.svg(Theme::File)?))).collect()
+}
+
+fn graphs(view: &View<'_>) -> Vec<(String, String)> {
+    view.parts.iter().flat_map(|part| part.graphs).map(|graph| (graph.id.clone(), graph.svg.clone())).collect()
+}
+
+/// The answer on the terminal.
+#[must_use]
+pub fn terminal(reproduction: &Reproduction) -> String {
+    let view = View::of(reproduction);
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::NOTHING);
+    table.set_header(["part", "reproduced", "not reproduced", "not testable here", "seconds"]);
+    let total = (view.summary.len() > 1).then_some(&view.total);
+    for summary in view.summary.iter().chain(total) {
+        table.add_row([
+            summary.id.clone(),
+            summary.reproduced.to_string(),
+            summary.not_reproduced.to_string(),
+            summary.not_testable.to_string(),
+            summary.seconds.to_string(),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+    }
+    let mut text = format!("{table}\n");
+    let not: Vec<String> = view
+        .parts
+        .iter()
+        .flat_map(|part| &part.tables)
+        .flat_map(|table| table.rows.iter().map(move |row| (table, row)))
+        .filter(|(_, row)| row.class == "no")
+        .map(|(table, row)| {
+            format!(
+                "  {}, {}: theirs {} {unit}, ours {} {unit}; {}",
+                table.article,
+                row.what,
+                row.theirs,
+                row.ours,
+                row.why,
+                unit = table.unit
+            )
+        })
+        .collect();
+    if !not.is_empty() {
+        text.push_str("\nNot reproduced:\n");
+        text.push_str(&not.join("\n"));
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::ExecutedOn;
+    use crate::reproduce::verdict::{Missing, Readings};
+
+    /// A reproduction in which every fact has a reading of ours: theirs times `factor`.
+    fn reproduction(factor: f64) -> Reproduction {
+        let facts = Facts::load().unwrap();
+        let parts = parts::PARTS
+            .iter()
+            .map(|part| {
+                let mut readings = Readings::new();
+                for table in facts.of_part(part.id()) {
+                    for fact in &table.rows {
+                        let value = fact.value.map_or(factor / 100.0, |value| value * factor);
+                        let reading = Reading::single(value, &table.unit, ExecutedOn::Hardware, "made up");
+                        readings.insert(fact.id.clone(), Ok(reading));
+                    }
+                }
+                PartResult { readings, ..empty(part.id()) }
+            })
+            .collect();
+        Reproduction { facts, parts, command: "pipeprof reproduce <all>".into() }
+    }
+
+    fn empty(part: &str) -> PartResult {
+        PartResult {
+            schema: crate::reproduce::result::SCHEMA.into(),
+            version: "0".into(),
+            part: part.into(),
+            key: "k".into(),
+            started: "2026-01-01T00:00:00Z".into(),
+            seconds: 1.0,
+            kernel: Default::default(),
+            environment: Default::default(),
+            readings: Readings::new(),
+            findings: vec!["a <script> finding".into()],
+            tables: Vec::new(),
+            charts: Vec::new(),
+            graphs: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_facts_has_a_line_in_both_reports() {
+        let reproduction = reproduction(1.0);
+        let view = View::of(&reproduction);
+        let (page, text) = (html::render(&view).unwrap(), markdown::render(&view));
+        for fact in reproduction.facts.tables.iter().flat_map(|table| &table.rows) {
+            assert!(page.contains(&format!("id=\"{}\"", fact.id)), "{} has no line in the page", fact.id);
+            let cell = fact.what.replace('|', "\\|").replace('<', "&lt;").replace('_', "\\_");
+            assert!(text.contains(&cell), "{} has no line in the Markdown", fact.id);
+        }
+        assert!(!page.contains("<script> finding") && !page.contains("reproduce <all>"));
+    }
+
+    #[test]
+    fn readings_like_theirs_are_reproduced_and_absurd_ones_are_not() {
+        let same = reproduction(1.0);
+        let never = same.facts.tables.iter().flat_map(|table| &table.rows);
+        let never = never.filter(|fact| matches!(fact.judge, crate::reproduce::facts::Judge::Never { .. })).count();
+        let total = View::of(&same).total;
+        let wrong: Vec<String> = View::of(&same)
+            .parts
+            .iter()
+            .flat_map(|part| &part.tables)
+            .flat_map(|table| &table.rows)
+            .filter(|row| row.class == "no")
+            .map(|row| format!("{}: {}", row.fact, row.why))
+            .collect();
+        assert_eq!((total.not_reproduced, total.not_testable), (0, never), "{wrong:?}");
+        // Ratios stand, whatever the machine; figures and shares do not.
+        let off = View::of(&reproduction(100.0)).total;
+        assert!(off.not_reproduced > 40 && off.not_testable == never, "{off:?}");
+    }
+
+    #[test]
+    fn what_is_missing_says_how_to_test_it() {
+        let mut reproduction = reproduction(1.0);
+        let missing = Missing::new("this CPU has no AVX-512", "pipeprof memory");
+        reproduction.parts[1].readings.insert("B.memory.avx512".into(), Err(missing));
+        let view = View::of(&reproduction);
+        for text in [html::render(&view).unwrap(), markdown::render(&view)] {
+            assert!(text.contains("this CPU has no AVX-512") && text.contains("pipeprof memory"));
+        }
+    }
+}
