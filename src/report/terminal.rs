@@ -88,6 +88,13 @@ fn heading(document: &Document, out: &mut String) {
         size::format(document.workload.buffer_size),
         clean(&document.kernel.release),
     );
+    let environment = &document.environment;
+    let mut parts = vec![environment.cpu_model.clone().unwrap_or_else(|| "CPU unknown".to_owned())];
+    parts.push(counted(u64::from(environment.cpus), "CPU"));
+    parts.extend(environment.topology.as_ref().map(|topology| format!("pair on {topology}")));
+    parts.extend(environment.emulator.as_ref().map(|emulator| emulator.version.clone()));
+    parts.extend(environment.steal.filter(|steal| *steal >= 0.005).map(|s| format!("{:.1} % stolen", 100.0 * s)));
+    let _ = writeln!(out, "machine: {}", clean(&parts.join(", ")));
 }
 
 /// The name that a value of an axis has on the command line.
@@ -121,6 +128,7 @@ fn throughput(document: &Document, out: &mut String) {
     out.push('\n');
 }
 
+/// A number and a noun.
 fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
@@ -131,6 +139,13 @@ fn processes(document: &Document, out: &mut String) {
         if side.calls > 0 {
             let _ = writeln!(out, "{name}: {}", process(side, emulated));
         }
+        for error in &side.verify_errors {
+            let _ = writeln!(out, "{name}: --verify: {}", clean(error));
+        }
+    }
+    let reason = document.processes.writer.counters_reason.as_ref();
+    if let Some(reason) = reason.filter(|_| document.executed_on != ExecutedOn::Tcg) {
+        let _ = writeln!(out, "cycles and instructions: {}", clean(reason));
     }
 }
 
