@@ -6,6 +6,7 @@ mod flamegraph;
 pub mod guest_args;
 mod kernel;
 mod reproduce;
+mod run;
 mod schema;
 pub mod workload_args;
 
@@ -26,6 +27,7 @@ enum Command {
     // registration: one line per subcommand
     Compare(compare::Args),
     Flamegraph(flamegraph::Args),
+    Run(run::RunArgs),
     Kernel(kernel::KernelCommand),
     Reproduce(reproduce::Args),
     Schema(schema::Args),
@@ -42,6 +44,7 @@ impl Command {
         match self {
             Self::Compare(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
+            Self::Run(args) => args.run(),
             Self::Kernel(args) => args.run(),
             Self::Reproduce(args) => args.run(),
             Self::Schema(args) => args.run(),
@@ -65,4 +68,21 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line as it was typed, for titles: this program by its plain name.
+fn command_line() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
+    std::iter::once("pipeprof".to_owned())
+        .chain(std::env::args().skip(1).map(|argument| {
+            if !argument.is_empty() && argument.chars().all(plain) { argument } else { format!("'{argument}'") }
+        }))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Now, in UTC, as RFC 3339 to the second.
+fn now() -> String {
+    let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
+    time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }

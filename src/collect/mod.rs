@@ -1,10 +1,57 @@
 //! Collectors: what watches a pair while it moves bytes. One module each; [`Collect`] is what they have in common.
 
+pub mod attach;
+pub mod bpf;
+mod calibrate;
+pub mod insn;
+pub mod kprobe;
+pub mod registry;
+pub mod sample;
+pub mod stacks;
+pub mod targets;
+
+use self::bpf::Object;
+use self::bpf::shared::{PP_WATCHED, Settings};
 use crate::document::{FunctionCalls, Status, Warning};
+use crate::kernel::roles::Resolution;
 use crate::profile::{Folded, Side, Unit};
 use anyhow::Result;
 
+pub use self::registry::{Context, auto, make};
 pub use crate::workload::Watched;
+
+impl Watched {
+    /// All processes with their sides, in the order of their indexes inside the BPF programs.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Side)> {
+        let writers = self.writers.iter().map(|pid| (*pid, Side::Writer));
+        writers.chain(self.readers.iter().map(|pid| (*pid, Side::Reader)))
+    }
+
+    /// What the BPF programs are told before they are loaded.
+    fn settings(&self, cookies: bool) -> Settings {
+        let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };
+        for ((pid, _), place) in self.all().zip(&mut settings.pids) {
+            *place = pid;
+            settings.watched += 1;
+        }
+        settings
+    }
+
+    /// What the BPF programs are told once they are loaded: the processes beyond the first two.
+    fn tell(&self, object: &mut Object) -> Result<()> {
+        let count = self.all().count();
+        anyhow::ensure!(count <= PP_WATCHED, "at most {PP_WATCHED} processes can be watched, not {count}");
+        for (index, (pid, _)) in (0u32..).zip(self.all()).skip(2) {
+            object.insert("watched", pid, index)?;
+        }
+        Ok(())
+    }
+}
+
+fn loss_warning(code: &str, message: String) -> Warning {
+    let action = "run fewer collectors at once, or a shorter window".to_owned();
+    Warning { code: code.to_owned(), message, action }
+}
 
 /// A collector. `arm` is called once both processes wait at the gate, `finish` once both have ended their window.
 /// Dropping it at any time leaves nothing behind in the kernel.
@@ -21,6 +68,11 @@ pub trait Collect {
     /// # Errors
     /// When what was collected cannot be read.
     fn finish(&mut self) -> Result<Collected>;
+
+    /// What became of each role's candidates, over all pairs so far; empty for collectors that choose no functions.
+    fn resolutions(&self) -> Vec<Resolution> {
+        Vec::new()
+    }
 }
 
 /// What a collector hands over of one pair.

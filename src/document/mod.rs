@@ -1,7 +1,10 @@
 //! `run.json`: what a run measured, on what, and how far to believe it. docs/run.schema.json is made from here.
 
+pub mod code;
 pub mod request;
 
+pub use crate::kernel::environment::{Emulator, Environment};
+pub use crate::kernel::info::KernelInfo;
 pub use request::{Collector, Loader, Request, Selection};
 
 use crate::kernel::roles::Resolution;
@@ -52,53 +55,6 @@ pub struct Document {
     pub warnings: Vec<Warning>,
     /// Files beside this one, by content: `writer.folded`.
     pub files: Vec<String>,
-}
-
-/// The kernel that ran the workload.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct KernelInfo {
-    /// `uname -r`.
-    pub release: String,
-    /// `uname -v`.
-    pub version: String,
-    pub machine: String,
-    pub command_line: String,
-    /// The configuration options that matter to pipes, by name (`CONFIG_PREEMPT`); empty where it cannot be read.
-    pub config: BTreeMap<String, String>,
-    /// The file it was read from, or why it was not.
-    pub config_source: String,
-}
-
-/// The machine, as far as it matters to the numbers. Values that cannot be read are absent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Environment {
-    pub cpu_model: Option<String>,
-    pub cpus: u32,
-    /// Relation of the two pinned CPUs: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`.
-    pub topology: Option<String>,
-    pub memory_bytes: Option<u64>,
-    pub transparent_huge_pages: Option<String>,
-    pub governor: Option<String>,
-    pub hypervisor: Option<String>,
-    /// `mitigations=` and the state of each vulnerability, by name.
-    pub mitigations: BTreeMap<String, String>,
-    /// 1-minute load average when the run began.
-    pub load: Option<f64>,
-    /// Part of the run's CPU time that the hypervisor gave to others, 0 to 1.
-    pub steal: Option<f64>,
-    /// The emulator, for guests.
-    pub emulator: Option<Emulator>,
-    /// CPU flags that decide which copy loop the kernel takes: `erms`, `fsrm`, `smap`.
-    pub cpu_flags: Vec<String>,
-}
-
-/// What ran a guest.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Emulator {
-    /// `QEMU emulator version 7.2.22`.
-    pub version: String,
-    /// Its arguments, without files that differ from run to run.
-    pub arguments: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -30,6 +30,19 @@ pub enum Collector {
     Insn,
 }
 
+impl Collector {
+    /// As on the command line and in files: `sample`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sample => "sample",
+            Self::Kprobe => "kprobe",
+            Self::Fgraph => "fgraph",
+            Self::Insn => "insn",
+        }
+    }
+}
+
 /// `--collect`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -1,6 +1,9 @@
 //! This kernel, read from /proc and /sys: symbols, roles, configuration, features. Parsers take any `R: Read`.
 
 pub mod attempt;
+pub mod config;
+pub mod environment;
+pub mod info;
 pub mod reach;
 pub mod roles;
 pub mod symbols;

@@ -1,10 +1,22 @@
 //! One request in, one outcome out, on whatever kernel this is: the host's, or a guest's when called by `/init`.
+//!
+//! Pairs run in the order that [`schedule`] gives; [`measure`] runs them and gathers raw values; [`assemble`] makes the
+//! document of them; [`cost`] is what each collector did to the pairs it watched.
 
-use crate::document::{ExecutedOn, Outcome, Request};
+pub mod assemble;
+pub mod cost;
+pub mod gather;
+pub mod measure;
+pub mod schedule;
+
+use crate::collect::Context;
+use crate::document::{ExecutedOn, Outcome, Request, Warning};
+use crate::vm::{self, GuestOptions, Job};
 use anyhow::Result;
 
-/// Where a run executes, and what its caller wants to hear while it does.
+/// Where the run executes, and what its caller wants to hear while it does.
 pub struct Setting<'a> {
+    /// What executes it, and, in guests, the emulator as the host started it.
     pub executed_on: ExecutedOn,
     /// Release pairs on a whole second of the monotonic clock, so that timer ticks fall at the same place of every
     /// window: what deterministic guests want.
@@ -18,6 +30,21 @@ pub struct Setting<'a> {
 /// # Errors
 /// When the workload cannot run. A collector that cannot is said in the document.
 pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
-    let _ = (request, setting);
-    anyhow::bail!("not built yet")
+    let context = Context::new(request.loader);
+    let measured = measure::all(request, setting, &context)?;
+    assemble::outcome(request, setting, &context, measured)
+}
+
+/// Run `request` in a guest.
+///
+/// # Errors
+/// When the guest gives no outcome.
+pub fn in_guest(request: &Request, options: &GuestOptions) -> Result<Outcome> {
+    let reply = vm::run_job(options, &Job::Run(Box::new(request.clone())))?;
+    let mut outcome: Outcome = reply.parse()?;
+    outcome.document.environment.emulator = Some(reply.emulator);
+    for note in reply.notes {
+        outcome.document.warnings.push(Warning { code: "accelerator".into(), message: note, action: String::new() });
+    }
+    Ok(outcome)
 }

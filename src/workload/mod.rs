@@ -19,7 +19,7 @@ pub use launch::{Launched, launch};
 pub use spec::Spec;
 
 /// The processes to watch, alive and waiting at the gate of their window.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
     pub writers: Vec<u32>,
     pub readers: Vec<u32>,

@@ -16,7 +16,6 @@ pub const ROLES: &[Role] = &[
             Prefix("alloc_frozen_pages"),
             Prefix("__folio_alloc"),
             Prefix("folio_alloc"),
-            Exact("get_free_pages"),
             Exact("__get_free_pages"),
             Exact("get_page_from_freelist"),
             Prefix("rmqueue"),

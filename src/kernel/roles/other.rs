@@ -34,7 +34,6 @@ pub const ROLES: &[Role] = &[
             Exact("ftrace_caller"),
             Exact("ftrace_regs_caller"),
             Exact("ftrace_graph_caller"),
-            Exact("ftrace_trampoline"),
             Exact("return_to_handler"),
             Exact("function_graph_enter"),
             Exact("prepare_ftrace_return"),

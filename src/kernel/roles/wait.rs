@@ -87,7 +87,6 @@ pub const ROLES: &[Role] = &[
             Exact("schedule_tail"),
             Prefix("preempt_schedule"),
             Exact("raw_irqentry_exit_cond_resched"),
-            Exact("dynamic_preempt_schedule"),
             Exact("context_switch"),
             Exact("__switch_to"),
             Exact("__switch_to_asm"),

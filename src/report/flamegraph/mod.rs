@@ -61,13 +61,14 @@ pub fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-/// One profile of writer and reader together, each below a frame of its name.
+/// One profile of writer and reader together, each below a frame of its name; collectors put it there already.
 #[must_use]
 pub fn both<'a>(sides: impl IntoIterator<Item = (&'a str, &'a Folded)>) -> Folded {
     let mut both = Folded::new();
     for (name, stacks) in sides {
         for (stack, weight) in stacks.iter() {
-            both.add(format!("{name};{stack}"), weight);
+            let named = stack.split(';').next() == Some(name);
+            both.add(if named { stack.to_owned() } else { format!("{name};{stack}") }, weight);
         }
     }
     both

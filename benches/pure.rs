@@ -1,0 +1,127 @@
+//! The pure parts at the sizes that real runs have at most: `cargo bench --bench pure`. Input is made up from a seed;
+//! figures are in docs/performance.md.
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use pipeprof::kernel::symbols::Symbols;
+use pipeprof::profile::{Folded, Moved, Unit, attribute};
+use pipeprof::report::flamegraph::{Difference, Options, Shown, render, render_diff};
+use rand::rngs::SmallRng;
+use rand::{Rng as _, SeedableRng as _};
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::time::Duration;
+
+const SYMBOLS: usize = 200_000;
+const STACKS: usize = 1_000_000;
+/// Frames per stack: what write(2) of a pipe has, from the entry to the page allocator.
+const DEPTH: usize = 12;
+const BASE: u64 = 0xffff_ffff_8100_0000;
+
+/// The text of a /proc/kallsyms: functions of 16 to 2,000 bytes, some data, some modules.
+fn kallsyms() -> String {
+    let mut random = SmallRng::seed_from_u64(1);
+    let mut text = String::new();
+    let mut address = BASE;
+    for index in 0..SYMBOLS {
+        let kind = ['t', 't', 't', 'T', 'T', 'd', 'r'][random.random_range(0..7)];
+        let module = if index % 10 == 9 { "\t[module]" } else { "" };
+        let _ = writeln!(text, "{address:016x} {kind} kernel_function_{index:x}{module}");
+        address += random.random_range(1..125) * 16;
+    }
+    text
+}
+
+/// Addresses of stacks that share their roots, as real ones do.
+fn addresses(symbols: &Symbols) -> Vec<[u64; DEPTH]> {
+    let mut random = SmallRng::seed_from_u64(2);
+    let all: Vec<u64> = symbols.iter().filter(|symbol| symbol.is_function()).map(|symbol| symbol.address).collect();
+    (0..STACKS)
+        .map(|_| {
+            let mut stack = [0; DEPTH];
+            for (depth, frame) in stack.iter_mut().enumerate() {
+                let choices = 1 << depth.min(9);
+                *frame = all[(depth * 9973 + random.random_range(0..choices) * 31) % all.len()] + 5;
+            }
+            stack
+        })
+        .collect()
+}
+
+/// `count` distinct stacks of a pipe's functions.
+fn profile(count: usize, seed: u64) -> Folded {
+    let names = [
+        "__alloc_pages",
+        "get_page_from_freelist",
+        "clear_page_erms",
+        "__mutex_lock.constprop.0",
+        "copy_page_from_iter",
+        "_copy_from_iter",
+        "mutex_spin_on_owner",
+        "__wake_up_sync_key",
+        "schedule",
+        "file_update_time",
+        "other",
+        "x",
+    ];
+    let mut random = SmallRng::seed_from_u64(seed);
+    let mut folded = Folded::new();
+    while folded.len() < count {
+        let mut stack = String::from("writer;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_write;pipe_write");
+        for _ in 0..random.random_range(1..8) {
+            let _ = write!(stack, ";{}", names[random.random_range(0..names.len())]);
+        }
+        folded.add(stack, random.random_range(1..100_000));
+    }
+    folded
+}
+
+fn parsing(c: &mut Criterion) {
+    let text = kallsyms();
+    let mut group = c.benchmark_group("kallsyms");
+    group.throughput(Throughput::Elements(SYMBOLS as u64)).sample_size(20);
+    group.bench_function("parse 200,000 lines", |b| {
+        b.iter(|| Symbols::read(black_box(text.as_bytes())).map(|symbols| symbols.len()));
+    });
+    group.finish();
+}
+
+fn folding(c: &mut Criterion) {
+    let Ok(symbols) = Symbols::read(kallsyms().as_bytes()) else { return };
+    let stacks = addresses(&symbols);
+    let mut group = c.benchmark_group("stacks");
+    group.throughput(Throughput::Elements(STACKS as u64)).sample_size(10).measurement_time(Duration::from_secs(20));
+    group.bench_function("symbolise and fold 1,000,000", |b| {
+        b.iter(|| {
+            let mut folded = Folded::new();
+            for stack in &stacks {
+                let name = |address: &u64| symbols.at(*address).map_or("[unknown]", |at| at.symbol.name);
+                folded.add_frames(stack.iter().map(name), 1);
+            }
+            folded.len()
+        });
+    });
+    group.finish();
+}
+
+fn rendering(c: &mut Criterion) {
+    let (before, after) = (profile(10_000, 3), profile(10_000, 4));
+    let text = before.to_text();
+    let moved = Moved { bytes: 1 << 30, calls: 1 << 14, cpu_ns: Some(1_000_000_000) };
+    let options = Options::new("bench", "10,000 stacks", Unit::Samples);
+    let difference = Difference::of_shares(&before, &after);
+    let mut group = c.benchmark_group("profile of 10,000 stacks");
+    group.throughput(Throughput::Elements(10_000)).sample_size(20);
+    group.bench_function("parse", |b| b.iter(|| Folded::parse(black_box(&text)).map(|folded| folded.len())));
+    group.bench_function("attribute", |b| b.iter(|| attribute(black_box(&before), Unit::Samples, &moved)));
+    group.bench_function("flame graph", |b| b.iter(|| render(black_box(&before), &options).map(|svg| svg.len())));
+    group.bench_function("differential flame graph", |b| {
+        b.iter(|| render_diff(black_box(&difference), Shown::After, &options).map(|svg| svg.len()));
+    });
+    group.bench_function("merge", |b| {
+        b.iter_batched_ref(|| before.clone(), |both| both.merge(&after), BatchSize::LargeInput);
+    });
+    group.finish();
+}
+
+criterion_group!(pure, parsing, folding, rendering);
+criterion_main!(pure);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * The few kernel types and macros that the programs need. Fields of kernel types are found by name in the running
+ * kernel's BTF (CO-RE), so only those that are read are declared.
+ */
+#ifndef PIPEPROF_COMMON_BPF_H
+#define PIPEPROF_COMMON_BPF_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+
+/* The names that libbpf's helper declarations use. */
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef s32 __s32;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+
+/* linux/bpf.h: numbers that are kernel ABI. */
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
+enum { BPF_NOEXIST = 1 };
+enum { BPF_F_USER_STACK = 1 << 8 };
+enum { EEXIST = 17, E2BIG = 7 };
+
+#include <bpf/bpf_helpers.h>
+
+#include "pipeprof.h"
+
+struct pt_regs {
+	unsigned long sp;
+	unsigned long ip;
+} __attribute__((preserve_access_index));
+
+extern const volatile struct pp_settings settings;
+
+#endif

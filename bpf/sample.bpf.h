@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Stacks, counted in the kernel: on every tick of a sampling clock, and on every hit of an execution breakpoint.
+ * A stack map would drop a stack whose slot another one holds; here a stack's whole content is its key.
+ */
+
+/* linux/bpf_perf_event.h on x86-64, which is kernel ABI: no relocation, so that sampling needs no BTF. */
+struct bpf_perf_event_data {
+	u64 registers_before_ip[16];
+	u64 ip;
+	u64 cs;
+	u64 flags;
+	u64 sp;
+	u64 ss;
+	u64 sample_period;
+	u64 addr;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PP_STACKS);
+	__type(key, u64);
+	__type(value, struct pp_stack);
+} stacks SEC(".maps");
+
+/* Where a stack is put together; one per CPU, as programs do not interrupt each other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pp_stack);
+} scratch SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pp_losses);
+} losses SEC(".maps");
+
+static __always_inline u64 mix(u64 hash, u64 value)
+{
+	hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ (hash >> 29);
+}
+
+static __always_inline int count_stack(struct bpf_perf_event_data *ctx, u32 slot)
+{
+	u32 zero = 0, i, kernel = 0, user = 0;
+	struct pp_losses *lost = bpf_map_lookup_elem(&losses, &zero);
+	struct pp_stack *stack = bpf_map_lookup_elem(&scratch, &zero);
+	struct pp_stack *known;
+	u64 hash;
+	long bytes;
+
+	if (!lost || !stack)
+		return 0;
+	__sync_fetch_and_add(&lost->seen, 1);
+
+	bytes = bpf_get_stack(ctx, stack->kernel_frames, sizeof(stack->kernel_frames), 0);
+	if (bytes > 0)
+		kernel = (u32)bytes / sizeof(u64);
+	else if (!(ctx->cs & 3))
+		__sync_fetch_and_add(&lost->kernel_unreadable, 1);
+	bytes = bpf_get_stack(ctx, stack->user_frames, sizeof(stack->user_frames), BPF_F_USER_STACK);
+	if (bytes > 0)
+		user = (u32)bytes / sizeof(u64);
+	else
+		__sync_fetch_and_add(&lost->user_unreadable, 1);
+
+	stack->count = 1;
+	stack->pid = (u32)bpf_get_current_pid_tgid();
+	stack->slot = slot;
+	stack->kernel = kernel;
+	stack->user = user;
+	hash = mix(((u64)stack->pid << 32) | slot, ((u64)kernel << 32) | user);
+	for (i = 0; i < PP_KERNEL_FRAMES; i++) {
+		if (i >= kernel)
+			break;
+		hash = mix(hash, stack->kernel_frames[i]);
+	}
+	for (i = 0; i < PP_USER_FRAMES; i++) {
+		if (i >= user)
+			break;
+		hash = mix(hash, stack->user_frames[i]);
+	}
+
+	known = bpf_map_lookup_elem(&stacks, &hash);
+	if (!known) {
+		bytes = bpf_map_update_elem(&stacks, &hash, stack, BPF_NOEXIST);
+		if (!bytes)
+			return 0;
+		/* Another CPU may have put it there in between. */
+		known = bpf_map_lookup_elem(&stacks, &hash);
+	}
+	if (known)
+		__sync_fetch_and_add(&known->count, 1);
+	else if (bytes == -E2BIG)
+		__sync_fetch_and_add(&lost->full, 1);
+	else
+		__sync_fetch_and_add(&lost->busy, 1);
+	return 0;
+}
+
+SEC("perf_event")
+int pp_sample(struct bpf_perf_event_data *ctx)
+{
+	if (watched_index() < 0)
+		return 0;
+	return count_stack(ctx, PP_NO_SLOT);
+}
+
+SEC("perf_event")
+int pp_breakpoint(struct bpf_perf_event_data *ctx)
+{
+	u64 address = ctx->ip;
+	struct pp_function *function;
+	u32 *slot, cell;
+	int index;
+
+	index = watched_index();
+	if (index < 0)
+		return 0;
+	slot = bpf_map_lookup_elem(&slots, &address);
+	if (!slot)
+		return 0;
+	cell = (u32)index * PP_SLOTS + *slot;
+	function = bpf_map_lookup_elem(&functions, &cell);
+	if (!function)
+		return 0;
+	function->calls++;
+	return count_stack(ctx, *slot);
+}

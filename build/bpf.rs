@@ -1,0 +1,90 @@
+//! The BPF half: bpf/pipeprof.bpf.c to one object, bpf/pipeprof.h to Rust.
+
+use anyhow::{Context, Result, bail};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+const SOURCES: [&str; 5] =
+    ["bpf/pipeprof.bpf.c", "bpf/pipeprof.h", "bpf/common.bpf.h", "bpf/calls.bpf.h", "bpf/sample.bpf.h"];
+
+/// Write `pipeprof.bpf.o` and `shared.rs` into `out`.
+pub fn build(out: &Path) -> Result<()> {
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={source}");
+    }
+    println!("cargo::rerun-if-env-changed=CLANG");
+    compile(&out.join("pipeprof.bpf.o"))?;
+    let header = std::fs::read_to_string("bpf/pipeprof.h").context("bpf/pipeprof.h")?;
+    std::fs::write(out.join("shared.rs"), to_rust(&header)?).context("write shared.rs")
+}
+
+fn compile(object: &Path) -> Result<()> {
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let output = Command::new(&clang)
+        // -g for BTF; v2 is the newest instruction set that every kernel from 5.3 on and aya's relocator take.
+        .args(["-g", "-O2", "-target", "bpf", "-mcpu=v2", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector"])
+        // No path of the building machine in the object.
+        .args(["-fdebug-compilation-dir=.", "-Ibpf", "-c", SOURCES[0], "-o"])
+        .arg(object)
+        .output()
+        .with_context(|| format!("cannot start {clang}: install the Debian packages clang and libbpf-dev"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let hint = if text.contains("bpf_helpers.h") { ": install the Debian package libbpf-dev" } else { "" };
+        bail!("{clang} could not compile {}{hint}\n{text}", SOURCES[0]);
+    }
+    Ok(())
+}
+
+/// The constants and structs of a header that keeps to the form that its first lines promise.
+fn to_rust(header: &str) -> Result<String> {
+    let mut rust = String::from("// Made by build.rs from bpf/pipeprof.h.\n");
+    let mut open = false;
+    for (number, line) in without_comments(header).lines().enumerate() {
+        let line = line.trim();
+        let unknown = || format!("bpf/pipeprof.h:{}: not in the form that build/bpf.rs reads: {line}", number + 1);
+        if let Some(define) = line.strip_prefix("#define ") {
+            if let Some((name, value)) = define.split_once(' ') {
+                let value: u64 = value.trim().parse().with_context(unknown)?;
+                writeln!(rust, "pub const {name}: usize = {value};")?;
+            }
+        } else if line.is_empty() || line.starts_with('#') {
+        } else if let Some(name) = line.strip_prefix("struct ").and_then(|rest| rest.strip_suffix(" {")) {
+            let derive = "#[repr(C)]\n#[derive(Debug, Clone, Copy, bytemuck::Zeroable, bytemuck::Pod)]";
+            writeln!(rust, "{derive}\npub struct {} {{", camel(name))?;
+            open = true;
+        } else if line == "};" && open {
+            rust.push_str("}\n");
+            open = false;
+        } else {
+            let member = line.strip_suffix(';').filter(|_| open).with_context(unknown)?;
+            let (kind, name) = member.rsplit_once(' ').with_context(unknown)?;
+            let kind = kind.strip_prefix("struct ").map_or_else(|| kind.to_owned(), camel);
+            let (name, kind) = match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
+                Some((name, length)) => (name, format!("[{kind}; {length}]")),
+                None => (name, kind),
+            };
+            writeln!(rust, "    pub {name}: {kind},")?;
+        }
+    }
+    Ok(rust)
+}
+
+/// Comments blanked, lines kept.
+fn without_comments(text: &str) -> String {
+    let mut rest = text;
+    let mut plain = String::new();
+    while let Some((before, comment)) = rest.split_once("/*") {
+        let (comment, after) = comment.split_once("*/").unwrap_or((comment, ""));
+        plain.push_str(before);
+        plain.extend(comment.chars().filter(|c| *c == '\n'));
+        rest = after;
+    }
+    plain + rest
+}
+
+/// `pp_task` to `Task`.
+fn camel(name: &str) -> String {
+    name.trim_start_matches("pp_").split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
+}

@@ -1,0 +1,136 @@
+//! `pipeprof run`: launch a pipe workload, say where its kernel time goes, draw it; here, or inside another kernel.
+
+use super::guest_args::GuestArgs;
+use super::workload_args::WorkloadArgs;
+use crate::document::{Collector, ExecutedOn, Loader, Outcome, Request, Selection};
+use crate::report::terminal::Style;
+use crate::util::{cancel, progress};
+use crate::workload::spec::Amount;
+use crate::{report, run};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What a guest moves where nothing is asked: emulated time is some twenty times slower than the clock on the wall.
+const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
+/// Calls of the writer in an exact profile: the cost per call settles long before.
+const EXACT_AMOUNT: Amount = Amount::Calls(400);
+
+/// Run a pipe workload and say where its kernel time goes.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    workload: WorkloadArgs,
+    #[command(flatten)]
+    guest: GuestArgs,
+    /// What watches the pair: `auto` (all that this kernel allows), `none`, or some of sample,kprobe,fgraph,insn
+    #[arg(long, value_name = "auto|none|LIST", default_value = "auto", value_parser = selection)]
+    collect: Selection,
+    /// The library that loads the BPF programs
+    #[arg(long, value_enum, default_value_t = Loader::Libbpf)]
+    loader: Loader,
+    /// Fresh pairs alone, and as many under each collector [default: 6; in guests 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: Option<u32>,
+    /// Seed of the order in which pairs alone and watched alternate
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Leave a guest's pair in the root cgroup, where memory is not charged to anyone
+    #[arg(long)]
+    no_memcg: bool,
+    /// The folder to make for the results [default: one named after time and mode]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Print run.json on stdout, all else on stderr
+    #[arg(long)]
+    json: bool,
+}
+
+fn selection(text: &str) -> Result<Selection, String> {
+    match text {
+        "auto" => Ok(Selection::Auto),
+        "none" => Ok(Selection::List(Vec::new())),
+        _ => {
+            let mut list = Vec::new();
+            for name in text.split(',') {
+                let collector = <Collector as clap::ValueEnum>::from_str(name, false).map_err(|_| {
+                    format!("'{name}' is no collector: use auto, none, or some of sample,kprobe,fgraph,insn")
+                })?;
+                if !list.contains(&collector) {
+                    list.push(collector);
+                }
+            }
+            Ok(Selection::List(list))
+        }
+    }
+}
+
+impl RunArgs {
+    /// # Errors
+    /// One line that names the flag or file and the way out.
+    pub fn run(self) -> Result<ExitCode> {
+        cancel::install().context("cannot install signal handlers")?;
+        let started = super::now();
+        let request = self.request()?;
+        // Before anything is measured: a run whose results cannot be kept is not worth making.
+        let folder = report::files::Folder::prepare(self.output.as_deref(), &started, &request.mode)?;
+        let outcome = self.measure(&request);
+        progress::clear();
+        let mut outcome = outcome?;
+        outcome.document.started = started;
+        let written = folder.write(&mut outcome)?;
+        let document = &outcome.document;
+        if self.json {
+            print!("{}", report::files::to_json(document)?);
+            eprint!("{}", report::terminal::render(document, Some(&written), Style::PLAIN));
+        } else {
+            print!("{}", report::terminal::render(document, Some(&written), Style::of_stdout()));
+        }
+        let broken = [&document.processes.writer, &document.processes.reader];
+        if broken.iter().any(|process| !process.verify_errors.is_empty()) {
+            bail!("--verify: the reader got other bytes than the writer sent");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn exact(&self) -> bool {
+        matches!(&self.collect, Selection::List(list) if list.contains(&Collector::Insn))
+    }
+
+    fn request(&self) -> Result<Request> {
+        let guest = self.guest.kernel.is_some();
+        let (mode, mut workload) = self.workload.spec()?;
+        if guest && self.workload.amount().is_none() {
+            workload.amount = if self.exact() { EXACT_AMOUNT } else { GUEST_AMOUNT };
+        }
+        Ok(Request {
+            mode,
+            workload,
+            collect: self.collect.clone(),
+            loader: self.loader,
+            runs: self.runs.unwrap_or(if guest { 3 } else { 6 }),
+            seed: self.seed,
+            memcg: !self.no_memcg,
+            command: super::command_line(),
+        })
+    }
+
+    fn measure(&self, request: &Request) -> Result<Outcome> {
+        match self.guest.options()? {
+            Some(_) if self.exact() => bail!("--collect insn: not built yet"),
+            Some(options) => run::in_guest(request, &options),
+            None if self.exact() => {
+                bail!("--collect insn runs in a guest: name a kernel with --kernel, such as --kernel 6.12")
+            }
+            None => {
+                let setting = run::Setting {
+                    executed_on: ExecutedOn::Hardware,
+                    release_on_second: false,
+                    progress: &|number, of, what| progress::step(&format!("measuring {number}/{of} ({what})")),
+                };
+                run::execute(request, &setting)
+            }
+        }
+    }
+}

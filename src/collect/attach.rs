@@ -1,0 +1,272 @@
+//! Attaching BPF programs: each to a perf event of its own, whose file descriptor holds program and probe. When the
+//! descriptor closes, on whatever end of the process, both are gone.
+
+use anyhow::{Context, Result, anyhow};
+use libbpf_rs::libbpf_sys;
+use perf_event_open_sys as sys;
+use perf_event_open_sys::bindings as perf;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+
+/// A program, attached.
+#[derive(Debug)]
+pub struct Attached {
+    // The link goes before the event that it holds on to.
+    _link: Option<OwnedFd>,
+    _event: OwnedFd,
+}
+
+/// What a sampling clock counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// Cycles of the CPU, by its performance counters.
+    Cycles,
+    /// The kernel's high resolution timer.
+    CpuClock,
+}
+
+impl Clock {
+    /// As `perf list` has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::CpuClock => "cpu-clock",
+        }
+    }
+}
+
+fn attributes(kind: u32) -> perf::perf_event_attr {
+    perf::perf_event_attr {
+        type_: kind,
+        size: u32::try_from(size_of::<perf::perf_event_attr>()).unwrap_or(0),
+        ..Default::default()
+    }
+}
+
+fn open(attributes: &mut perf::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    let flags = u64::from(perf::PERF_FLAG_FD_CLOEXEC);
+    // SAFETY: `attributes` is a whole perf_event_attr whose size member says so; names that it points to outlive
+    // the call.
+    let fd = unsafe { sys::perf_event_open(attributes, pid, cpu, -1, flags.try_into().unwrap_or(0)) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Connect `program` with `event` and let the event go. With `cookie`, the program sees it.
+fn connect(program: BorrowedFd<'_>, event: OwnedFd, cookie: Option<u64>) -> io::Result<Attached> {
+    let link = match cookie {
+        Some(cookie) => Some(link(program, &event, cookie)?),
+        None => {
+            // SAFETY: both descriptors are open.
+            check(unsafe { sys::ioctls::SET_BPF(event.as_raw_fd(), program.as_raw_fd() as u32) })?;
+            None
+        }
+    };
+    // SAFETY: the descriptor is an open perf event.
+    check(unsafe { sys::ioctls::ENABLE(event.as_raw_fd(), 0) })?;
+    Ok(Attached { _link: link, _event: event })
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// BPF_LINK_CREATE on a perf event, which is how a cookie comes with it (5.15 and newer).
+fn link(program: BorrowedFd<'_>, event: &OwnedFd, cookie: u64) -> io::Result<OwnedFd> {
+    // SAFETY: all zeros is a valid value of this plain C struct.
+    let mut options: libbpf_sys::bpf_link_create_opts = unsafe { std::mem::zeroed() };
+    options.sz = size_of_val(&options) as libbpf_sys::size_t;
+    options.__bindgen_anon_1.perf_event.bpf_cookie = cookie;
+    // SAFETY: both descriptors are open and the options say their own size.
+    let fd = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_raw_fd(),
+            event.as_raw_fd(),
+            libbpf_sys::BPF_PERF_EVENT,
+            &raw const options,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The type that the kernel gave to the PMU of kprobes, and the bit that makes one a kretprobe.
+fn kprobe_pmu() -> Result<(u32, u32)> {
+    let folder = "/sys/bus/event_source/devices/kprobe";
+    let read = |name: &str| {
+        std::fs::read_to_string(format!("{folder}/{name}"))
+            .map_err(|error| anyhow!("this kernel has no kprobes ({folder}/{name}: {error}): try --kernel"))
+    };
+    let kind = read("type")?;
+    let bit = read("format/retprobe")?;
+    let bit = bit.trim().strip_prefix("config:").with_context(|| format!("{folder}/format/retprobe: {bit}"))?;
+    Ok((kind.trim().parse().context("kprobe PMU type")?, bit.parse().context("kretprobe bit")?))
+}
+
+/// A kprobe, or a kretprobe, on `symbol` at `address`, on all CPUs.
+///
+/// # Errors
+/// When the kernel has no kprobes or refuses this one.
+pub fn kprobe(
+    program: BorrowedFd<'_>,
+    symbol: &str,
+    address: u64,
+    returns: bool,
+    cookie: Option<u64>,
+) -> Result<Attached> {
+    let event = match open_kprobe(symbol, 0, returns) {
+        // Several functions of this name (refused since 6.7): the address tells them apart.
+        Err(error) if error.downcast_ref::<Ambiguous>().is_some() => open_kprobe(symbol, address, returns)?,
+        other => other?,
+    };
+    connect(program, event, cookie).with_context(|| format!("attach to {symbol}"))
+}
+
+/// Whether a kprobe can be put on `symbol`: tried and taken back.
+///
+/// # Errors
+/// The kernel's reason, in words.
+pub fn try_kprobe(symbol: &str) -> Result<()> {
+    open_kprobe(symbol, 0, false).map(drop)
+}
+
+/// By name, or where `address` is not 0, by that.
+fn open_kprobe(symbol: &str, address: u64, returns: bool) -> Result<OwnedFd> {
+    let (kind, bit) = kprobe_pmu()?;
+    let name = CString::new(symbol).context("symbol")?;
+    let mut attributes = attributes(kind);
+    attributes.config = u64::from(returns) << bit;
+    attributes.set_disabled(1);
+    if address == 0 {
+        attributes.__bindgen_anon_3.kprobe_func = name.as_ptr() as u64;
+    } else {
+        attributes.__bindgen_anon_4.kprobe_addr = address;
+    }
+    // The event counts on CPU 0 only; a program on it runs wherever the function does.
+    open(&mut attributes, -1, 0).map_err(|error| explain_kprobe(symbol, &error))
+}
+
+/// Several functions have the symbol's name.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}: several functions have this name")]
+struct Ambiguous(String);
+
+fn explain_kprobe(symbol: &str, error: &io::Error) -> anyhow::Error {
+    match error.raw_os_error() {
+        Some(libc::EINVAL) => anyhow!("{symbol}: the kernel lets no kprobe on it (notrace or blacklisted)"),
+        Some(libc::ENOENT) => anyhow!("{symbol}: no such function to the kernel"),
+        Some(libc::EADDRNOTAVAIL) => Ambiguous(symbol.to_owned()).into(),
+        Some(libc::EACCES | libc::EPERM) => anyhow!("{symbol}: kprobes need root (or CAP_PERFMON and CAP_BPF)"),
+        _ => anyhow!("{symbol}: kprobe refused: {error}"),
+    }
+}
+
+/// An execution breakpoint of the CPU at `address`, on each of `cpus`.
+///
+/// # Errors
+/// When there are no breakpoints, or no more of them (x86 has four).
+pub fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) -> Result<Vec<Attached>> {
+    cpus.iter()
+        .map(|cpu| {
+            let mut attributes = attributes(perf::PERF_TYPE_BREAKPOINT);
+            attributes.set_disabled(1);
+            attributes.bp_type = perf::HW_BREAKPOINT_X;
+            attributes.__bindgen_anon_3.bp_addr = address;
+            attributes.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
+            attributes.__bindgen_anon_1.sample_period = 1;
+            let event =
+                open(&mut attributes, -1, i32::try_from(*cpu)?).map_err(|error| match error.raw_os_error() {
+                    Some(libc::ENOSPC) => anyhow!("all four hardware breakpoints of CPU {cpu} are in use"),
+                    _ => anyhow!("hardware breakpoint at {address:#x} on CPU {cpu} refused: {error}"),
+                })?;
+            Ok(connect(program, event, None)?)
+        })
+        .collect()
+}
+
+/// A sampling clock of `frequency` Hz on each of `cpus`: cycles where the CPU has counters, else the kernel's timer.
+///
+/// # Errors
+/// When neither is allowed.
+pub fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result<(Clock, Vec<Attached>)> {
+    let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
+    for clock in [Clock::Cycles, Clock::CpuClock] {
+        let events: io::Result<Vec<OwnedFd>> = cpus
+            .iter()
+            .map(|cpu| {
+                let mut attributes = match clock {
+                    Clock::Cycles => attributes(perf::PERF_TYPE_HARDWARE),
+                    Clock::CpuClock => attributes(perf::PERF_TYPE_SOFTWARE),
+                };
+                attributes.config = u64::from(match clock {
+                    Clock::Cycles => perf::PERF_COUNT_HW_CPU_CYCLES,
+                    Clock::CpuClock => perf::PERF_COUNT_SW_CPU_CLOCK,
+                });
+                attributes.set_freq(1);
+                attributes.set_disabled(1);
+                attributes.__bindgen_anon_1.sample_freq = frequency;
+                open(&mut attributes, -1, i32::try_from(*cpu).unwrap_or(-1))
+            })
+            .collect();
+        match events {
+            Ok(events) => {
+                let attached = events.into_iter().map(|event| connect(program, event, None)).collect::<io::Result<_>>();
+                return Ok((clock, attached.context("attach the sampling program")?));
+            }
+            Err(error) => refused = error,
+        }
+    }
+    Err(match refused.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            anyhow!("sampling all CPUs needs root (or CAP_PERFMON): run with sudo, or inside a guest with --kernel")
+        }
+        Some(libc::EINVAL) => anyhow!(
+            "a sampling frequency of {frequency} Hz is refused: see /proc/sys/kernel/perf_event_max_sample_rate"
+        ),
+        _ => anyhow!("perf_event sampling refused: {refused}"),
+    })
+}
+
+/// The CPUs that are online, from the kernel's list (`0-3,8`).
+///
+/// # Errors
+/// When the list cannot be read.
+pub fn online_cpus() -> Result<Vec<u32>> {
+    let path = "/sys/devices/system/cpu/online";
+    let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
+    parse_cpu_list(&text).with_context(|| format!("{path}: {text:?} is no list of CPUs"))
+}
+
+fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || last > 65_535 {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(parse_cpu_list("0-1\n"), Some(vec![0, 1]));
+        assert_eq!(parse_cpu_list("0,2-3,8"), Some(vec![0, 2, 3, 8]));
+        assert_eq!(parse_cpu_list("3-1"), None);
+        assert_eq!(parse_cpu_list(""), None);
+    }
+}

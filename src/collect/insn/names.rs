@@ -1,0 +1,189 @@
+//! Names for addresses: the guest kernel's functions, and those of this program, which ran in the guest as well.
+
+use super::raw::Raw;
+use crate::kernel::symbols::Symbols;
+use crate::util::marker;
+use anyhow::{Context, Result};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The function that an address is in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function<'a> {
+    pub name: Cow<'a, str>,
+    /// Its first instruction; absent where the name is not one of a function.
+    pub start: Option<u64>,
+}
+
+/// Names of one guest.
+#[derive(Debug)]
+pub struct Names {
+    kernel: Symbols,
+    user: Option<Program>,
+}
+
+impl Names {
+    /// `kernel` are the guest's symbols; `program` is the file whose processes ran in it.
+    #[must_use]
+    pub fn new(kernel: Symbols, program: Option<Program>, raw: &Raw) -> Self {
+        let user = program.and_then(|program| program.placed(raw));
+        Self { kernel, user }
+    }
+
+    /// The function that `address` is in; `[user]` and `[kernel]` stand for code without symbols.
+    #[must_use]
+    pub fn function(&self, address: u64) -> Function<'_> {
+        if address >> 63 == 0 {
+            let found = self.user.as_ref().and_then(|program| program.function(address));
+            return found.unwrap_or(Function { name: "[user]".into(), start: None });
+        }
+        match self.kernel.at(address) {
+            Some(at) => Function { name: at.symbol.name.into(), start: Some(at.symbol.address) },
+            None => Function { name: "[kernel code]".into(), start: None },
+        }
+    }
+}
+
+/// The symbols of an uncompressed kernel image with a symbol table, in the form of /proc/kallsyms.
+///
+/// # Errors
+/// When the file is no such image.
+pub fn vmlinux(path: &Path) -> Result<Symbols> {
+    let bytes = std::fs::read(path).with_context(|| format!("--vmlinux: cannot read {}", path.display()))?;
+    let wrong = || format!("--vmlinux {}: no ELF file with a symbol table; give the uncompressed one", path.display());
+    let file = object::File::parse(&*bytes).with_context(wrong)?;
+    let text: Vec<_> = file
+        .sections()
+        .filter(|section| section.kind() == object::SectionKind::Text)
+        .map(|section| section.address()..section.address() + section.size())
+        .collect();
+    let mut list = String::new();
+    for symbol in file.symbols() {
+        // Assembly's entry points have no type.
+        let code = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Label | SymbolKind::Unknown);
+        let Ok(name) = symbol.name() else { continue };
+        if !code || name.is_empty() || name.contains(char::is_whitespace) {
+            continue;
+        }
+        if text.iter().any(|section| section.contains(&symbol.address())) {
+            let kind = if symbol.is_global() { 'T' } else { 't' };
+            let _ = writeln!(list, "{:016x} {kind} {name}", symbol.address());
+        }
+    }
+    Symbols::read(list.as_bytes()).with_context(wrong)
+}
+
+/// An ELF program.
+#[derive(Debug)]
+pub struct Program {
+    /// Functions by address within the file.
+    functions: Vec<(u64, u64, String)>,
+    /// The code's address within the file, and its bytes.
+    text: (u64, Vec<u8>),
+    /// Where the file's address 0 is in the guest's processes.
+    base: u64,
+}
+
+impl Program {
+    /// This very program, which is the guest's init and its workload.
+    ///
+    /// # Errors
+    /// When its file cannot be read.
+    pub fn own() -> Result<Self> {
+        let bytes = std::fs::read("/proc/self/exe").context("cannot read this program's own file for its symbols")?;
+        Self::parse(&bytes)
+    }
+
+    /// Read an ELF file.
+    ///
+    /// # Errors
+    /// When it is none, or has no code.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let file = object::File::parse(bytes)?;
+        let section = file.section_by_name(".text").context("no section .text")?;
+        let text = (section.address(), section.data()?.to_vec());
+        let mut functions: Vec<(u64, u64, String)> = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
+            .filter_map(|symbol| {
+                let name = format!("{:#}", rustc_demangle::demangle(symbol.name().ok()?));
+                Some((symbol.address(), symbol.size(), name))
+            })
+            .collect();
+        // Of several names of one function the shortest, whatever their order in the file.
+        functions.sort_by(|a, b| (a.0, a.2.len(), &a.2).cmp(&(b.0, b.2.len(), &b.2)));
+        functions.dedup_by_key(|function| function.0);
+        Ok(Self { functions, text, base: 0 })
+    }
+
+    /// Find out where in the guest's processes the program was: where its markers are those that were executed, and
+    /// most of the code around is the same. Absent where it is not found.
+    fn placed(mut self, raw: &Raw) -> Option<Self> {
+        let user = || raw.blocks.iter().filter(|block| block.address >> 63 == 0);
+        let markers = |code: &[u8]| -> Vec<u64> {
+            let magic = marker::MAGIC.to_le_bytes();
+            let at = code.windows(8).enumerate().filter(|(_, window)| {
+                window.starts_with(&[0x0f, 0x1f, 0x84, 0x00]) && window.ends_with(&[magic[2], magic[3]])
+            });
+            at.map(|(index, _)| index as u64).collect()
+        };
+        let in_file: Vec<u64> = markers(&self.text.1).iter().map(|offset| self.text.0 + offset).collect();
+        let in_guest = user().flat_map(|block| markers(&block.code).into_iter().map(|offset| block.address + offset));
+        let mut bases: Vec<u64> = in_guest
+            .flat_map(|guest| in_file.iter().filter_map(move |file| guest.checked_sub(*file)))
+            .filter(|base| base % 4096 == 0)
+            .collect();
+        bases.sort_unstable();
+        bases.dedup();
+        let alike = |base: u64| user().filter(|block| self.holds(base, block.address, &block.code)).count();
+        let best = bases.into_iter().map(|base| (alike(base), base)).max()?;
+        self.base = best.1;
+        (best.0 > 0).then_some(self)
+    }
+
+    fn holds(&self, base: u64, address: u64, code: &[u8]) -> bool {
+        let offset = address.checked_sub(base).and_then(|address| address.checked_sub(self.text.0));
+        let text = offset.and_then(|offset| self.text.1.get(usize::try_from(offset).ok()?..));
+        text.is_some_and(|text| text.starts_with(code))
+    }
+
+    fn function(&self, address: u64) -> Option<Function<'_>> {
+        let address = address.checked_sub(self.base)?;
+        let after = self.functions.partition_point(|function| function.0 <= address);
+        let (start, size, name) = self.functions.get(after.checked_sub(1)?)?;
+        (address < start + size).then(|| Function { name: name.as_str().into(), start: Some(start + self.base) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::insn::raw::{Block, Count, tests::file};
+
+    #[test]
+    fn this_program_is_found_where_it_ran() {
+        let program = Program::own().unwrap();
+        let (start, text) = program.text.clone();
+        let magic = marker::MAGIC.to_le_bytes();
+        let at = text
+            .windows(8)
+            .position(|window| window.starts_with(&[0x0f, 0x1f, 0x84, 0]) && window.ends_with(&magic[2..]))
+            .expect("the marker's own test has one");
+        let base = 0x5555_5555_4000;
+        let block = |offset: usize, len: usize| Block {
+            address: base + start + offset as u64,
+            code: text[offset..offset + len].to_vec(),
+            lengths: vec![8],
+            rep_accesses: [0; 3],
+        };
+        let count = Count { node: 1, block: 0, from: 0, to: 1, times: 1 };
+        let raw = Raw::parse(&file("", 1, &[], &[block(at, 8)], &[count])).unwrap();
+        let names = Names::new(Symbols::read("ffffffff81000000 T _text\n".as_bytes()).unwrap(), Some(program), &raw);
+        let here = names.function(base + start + at as u64);
+        assert!(here.name.contains("marker"), "{here:?}");
+        assert_eq!(names.function(0x10).name, "[user]");
+        assert_eq!(names.function(0xffff_ffff_8100_0010).name, "_text");
+    }
+}

@@ -1,0 +1,96 @@
+//! The plugin's shared objects, embedded, and which of them a QEMU takes.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// One object per plugin interface whose declarations differ (`plugin/qemu_api.h`).
+const OBJECTS: [(u32, &[u8]); 3] = [
+    (1, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-1.so"))),
+    (2, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-2.so"))),
+    (3, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-3.so"))),
+];
+
+/// Memory that the plugin may take, in bytes. A window that needs more is refused.
+pub const MEMORY: u64 = 512 << 20;
+
+/// The plugin, written out for one guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plugin {
+    /// The shared object.
+    pub so: PathBuf,
+    /// Its arguments.
+    pub args: Vec<(String, String)>,
+    /// The file that it writes when the window ends.
+    pub out: PathBuf,
+}
+
+/// The plugin interface for a QEMU of this version (QEMU: include/qemu/qemu-plugin.h of each release).
+///
+/// # Errors
+/// When that QEMU has none that serves, or is known to fail with `cpus` CPUs.
+pub fn interface(version: (u32, u32), cpus: u32) -> Result<u32> {
+    let (major, minor) = version;
+    if version < (7, 2) {
+        bail!("--collect insn: needs QEMU 7.2 or later, this is {major}.{minor}; name another in PIPEPROF_QEMU");
+    }
+    if major >= 10 && cpus > 1 {
+        bail!(
+            "--collect insn with --cpus {cpus}: QEMU {major}.{minor} crashes in its own plugin code with more than \
+             one CPU; use --cpus 1, or name a QEMU 7.2 to 9.2 in PIPEPROF_QEMU"
+        );
+    }
+    Ok(match version {
+        (..9, _) => 1,
+        (9, 0) => 2,
+        _ => 3,
+    })
+}
+
+impl Plugin {
+    /// Write the plugin for a QEMU of `version` into `folder`, to count one window of so many writers and readers.
+    ///
+    /// # Errors
+    /// When no plugin serves that QEMU, or the folder cannot be written.
+    pub fn write(folder: &Path, version: (u32, u32), cpus: u32, writers: u32, readers: u32) -> Result<Self> {
+        let interface = interface(version, cpus)?;
+        let Some((_, object)) = OBJECTS.iter().find(|(of, _)| *of == interface) else {
+            bail!("--collect insn: no plugin for plugin interface {interface}");
+        };
+        let so = folder.join(format!("pipeprof-insn-{interface}.so"));
+        std::fs::write(&so, object)
+            .with_context(|| format!("cannot write {}: make room, or set TMPDIR to another folder", so.display()))?;
+        let out = folder.join("instructions");
+        let args = vec![
+            ("out".to_owned(), out.display().to_string()),
+            ("writers".to_owned(), writers.to_string()),
+            ("readers".to_owned(), readers.to_string()),
+            ("memory".to_owned(), MEMORY.to_string()),
+        ];
+        Ok(Self { so, args, out })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_qemu_gets_the_interface_it_has() {
+        for (version, expected) in [((7, 2), 1), ((8, 2), 1), ((9, 0), 2), ((9, 2), 3), ((10, 1), 3), ((11, 1), 3)] {
+            assert_eq!(interface(version, 1).unwrap(), expected, "{version:?}");
+        }
+        assert!(interface((7, 1), 1).unwrap_err().to_string().contains("7.2 or later"));
+        assert!(interface((10, 0), 2).unwrap_err().to_string().contains("--cpus 1"));
+    }
+
+    #[test]
+    fn the_objects_are_shared_objects_of_their_interface() {
+        for (interface, object) in OBJECTS {
+            assert!(object.starts_with(b"\x7fELF"));
+            let has = |name: &[u8]| object.windows(name.len()).any(|window| window == name);
+            assert!(has(b"qemu_plugin_install\0"), "{interface}");
+            assert_eq!(has(b"qemu_plugin_register_vcpu_insn_exec_inline\0"), interface == 1);
+            assert_eq!(has(b"qemu_plugin_scoreboard_new\0"), interface >= 2);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What an x86-64 instruction does to control flow and to the stack pointer, from its bytes.
+#ifndef PIPEPROF_DECODE_H
+#define PIPEPROF_DECODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum flow {
+	FLOW_NEXT,	    // goes on behind itself
+	FLOW_JUMP,	    // to `target`
+	FLOW_BRANCH,	    // to `target` or behind itself
+	FLOW_JUMP_INDIRECT, // anywhere
+	FLOW_CALL,	    // to `target`, pushes a return address
+	FLOW_CALL_INDIRECT, // anywhere, pushes a return address
+	FLOW_RET,
+	FLOW_SYSCALL, // syscall, sysenter
+	FLOW_SYSRET,  // sysret, sysexit
+	FLOW_IRET,
+	FLOW_INT, // int n, int3
+	FLOW_HLT,
+	FLOW_UD,
+};
+
+enum stack {
+	STACK_NONE,
+	STACK_PUSH,   // writes at the new top of the stack
+	STACK_POP,    // reads at the old top of the stack
+	STACK_SWITCH, // loads the stack pointer from a task's memory (a context switch)
+};
+
+struct insn {
+	enum flow flow;
+	enum stack stack;
+	bool rep;	 // rep, repe, repne with a string instruction
+	bool rep_reads;	 // its iterations are told by loads (else by stores)
+	bool rep_twice;	 // two loads per iteration (cmps)
+	uint64_t target; // of direct jumps, branches, calls
+};
+
+struct insn decode(const uint8_t *code, unsigned len, uint64_t addr);
+
+// How code that begins like this is entered.
+enum entry {
+	ENTRY_NONE,
+	ENTRY_PLAIN, // looks like an interrupt or exception handler's first instructions, without an error code
+	ENTRY_ERROR, // likewise, of an exception with an error code: the faulting instruction did not complete
+};
+
+enum entry entry_kind(const uint8_t *code, unsigned len);
+
+#endif

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// QEMU plugin that counts executed instructions, exactly, per block of code and calling context, between the markers
+// that the workload executes (src/util/marker.rs). It names nothing: the host side (src/collect/insn) has the symbols.
+//
+// Until the first begin marker it only looks for markers, at translation. That marker makes QEMU drop all translated
+// code; from then on every block, instruction and stack access calls in here, until the last end marker.
+//
+// Arguments: out=FILE, writers=N and readers=N (whose end markers close the window), memory=BYTES.
+#include "follow.h"
+#include "qemu_api.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef MARKER_MAGIC
+#error "MARKER_MAGIC comes from src/util/marker.rs by way of build.rs"
+#endif
+
+EXPORT int qemu_plugin_version = PLUGIN_API;
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
+
+enum marker { MARKER_WRITER_BEGIN = 1, MARKER_WRITER_END, MARKER_READER_BEGIN, MARKER_READER_END };
+enum state { WAITING, OPENING, OPEN, DONE };
+
+static qemu_plugin_id_t self;
+static enum state state;
+static char *out;
+static unsigned expected[SIDES] = { 1, 1, 0 }, begun[SIDES], ended[SIDES];
+static unsigned opener;
+static enum side opener_side;
+static bool closing;
+static unsigned closer;
+static const char *problem = "";
+
+#if PLUGIN_API >= 2
+static struct qemu_plugin_scoreboard *counters;
+
+static void count_insn(struct qemu_plugin_insn *insn)
+{
+	qemu_plugin_u64 counter = { counters, 0 };
+
+	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, counter, 1);
+}
+
+static const uint64_t *counter_of(unsigned vcpu)
+{
+	return qemu_plugin_scoreboard_find(counters, vcpu);
+}
+#else
+// One counter does for all vCPUs: with -icount they take turns in one thread.
+static uint64_t counter;
+
+static void count_insn(struct qemu_plugin_insn *insn)
+{
+	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &counter, 1);
+}
+
+static const uint64_t *counter_of(unsigned vcpu)
+{
+	(void)vcpu;
+	return &counter;
+}
+#endif
+
+static void insn_code(const struct qemu_plugin_insn *insn, uint8_t *code, unsigned len)
+{
+#if PLUGIN_API >= 3
+	qemu_plugin_insn_data(insn, code, len);
+#else
+	memcpy(code, qemu_plugin_insn_data(insn), len);
+#endif
+}
+
+// The marker that this instruction is; 0 for none.
+static unsigned marker_of(const uint8_t *code, unsigned len)
+{
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0x00 };
+	uint32_t displacement;
+
+	if (len != 8 || memcmp(code, nop, 4))
+		return 0;
+	memcpy(&displacement, code + 4, 4);
+	if ((displacement & 0xffff0000u) != MARKER_MAGIC)
+		return 0;
+	return displacement & 0xffffu;
+}
+
+static void finish(void)
+{
+	const char *said = problem;
+	static char patched[32];
+
+	if (store.full) {
+		said = "memory";
+	} else if (store.patched && !*said) {
+		snprintf(patched, sizeof(patched), "patched 0x%llx", (unsigned long long)store.patched);
+		said = patched;
+	}
+	if (!store_write(out, said, totals, TOTALS))
+		fprintf(stderr, "pipeprof plugin: cannot write %s: %s\n", out, strerror(errno));
+	state = DONE;
+}
+
+static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
+{
+	(void)id;
+	(void)data;
+	if (state == DONE)
+		return;
+	problem = state == WAITING ? "never-begun" : "never-ended";
+	finish();
+}
+
+static void on_block(unsigned vcpu, void *data);
+static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+
+static void on_reset_to_idle(qemu_plugin_id_t id)
+{
+	(void)id;
+}
+
+static void on_reset_to_open(qemu_plugin_id_t id)
+{
+	state = OPEN;
+	follow_open(opener, opener_side);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+}
+
+static void on_marker(unsigned vcpu, void *data)
+{
+	unsigned marker = (unsigned)(uintptr_t)data;
+	bool ends = marker == MARKER_WRITER_END || marker == MARKER_READER_END;
+	enum side side = marker <= MARKER_WRITER_END ? SIDE_WRITER : SIDE_READER;
+
+	if (vcpu >= VCPUS) {
+		problem = "vcpus";
+		return;
+	}
+	switch (state) {
+	case WAITING:
+		if (ends)
+			return;
+		begun[side]++;
+		opener = vcpu;
+		opener_side = side;
+		state = OPENING;
+		qemu_plugin_reset(self, on_reset_to_open);
+		return;
+	case OPENING:
+		problem = "crowded";
+		return;
+	case OPEN:
+		follow_side(vcpu, ends ? SIDE_OTHER : side);
+		(ends ? ended : begun)[side]++;
+		if (ended[SIDE_WRITER] >= expected[SIDE_WRITER] && ended[SIDE_READER] >= expected[SIDE_READER]) {
+			closing = true;
+			closer = vcpu;
+		}
+		return;
+	case DONE:
+		return;
+	}
+}
+
+static void on_block(unsigned vcpu, void *data)
+{
+	if (state != OPEN)
+		return;
+	if (vcpu >= VCPUS) {
+		problem = "vcpus";
+		return;
+	}
+	follow_block(vcpu, data, counter_of(vcpu));
+	if (closing && vcpu == closer) {
+		follow_close();
+		if (begun[SIDE_WRITER] != ended[SIDE_WRITER] || begun[SIDE_READER] != ended[SIDE_READER])
+			problem = "uneven";
+		finish();
+		qemu_plugin_reset(self, on_reset_to_idle);
+	}
+}
+
+static void on_stack(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	const struct site *site = data;
+
+	if (state == OPEN && vcpu < VCPUS && qemu_plugin_mem_is_store(info) == (site->insn.stack == STACK_PUSH))
+		follow_stack(vcpu, data, address);
+}
+
+static void on_switch(unsigned vcpu, void *data)
+{
+	(void)data;
+	if (state == OPEN && vcpu < VCPUS)
+		follow_switch(vcpu);
+}
+
+static void on_rep(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	const struct site *site = data;
+
+	(void)address;
+	if (state == OPEN && vcpu < VCPUS && qemu_plugin_mem_is_store(info) != site->insn.rep_reads)
+		follow_rep(vcpu, data);
+}
+
+static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsigned len, uint64_t addr,
+		       struct block *block)
+{
+	struct insn decoded = decode(code, len, addr);
+	unsigned marker = marker_of(code, len);
+	struct site *site;
+
+	count_insn(insn);
+	if (marker)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS,
+						       (void *)(uintptr_t)marker);
+	if (decoded.stack == STACK_SWITCH && addr >> 63)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_switch, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	if (decoded.stack != STACK_PUSH && decoded.stack != STACK_POP && !decoded.rep)
+		return;
+	site = store_alloc(sizeof(*site));
+	if (!site)
+		return;
+	*site = (struct site){ .block = block, .addr = addr, .insn = decoded };
+	// Both directions are asked for, and told apart when they come: QEMU 7.2 takes loads for stores in this filter.
+	qemu_plugin_register_vcpu_mem_cb(insn, decoded.rep ? on_rep : on_stack, QEMU_PLUGIN_CB_NO_REGS,
+					 QEMU_PLUGIN_MEM_RW, site);
+}
+
+static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	static uint8_t code[16 * 1024], lengths[1024];
+	size_t insns = qemu_plugin_tb_n_insns(tb);
+	uint64_t pc = qemu_plugin_tb_vaddr(tb);
+	unsigned bytes = 0;
+	struct block *block;
+
+	(void)id;
+	if (state == DONE || store.full || !insns)
+		return;
+	if (insns > sizeof(lengths)) {
+		problem = "block";
+		return;
+	}
+	for (size_t i = 0; i < insns; i++) {
+		const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+
+		lengths[i] = qemu_plugin_insn_size(insn);
+		insn_code(insn, code + bytes, lengths[i]);
+		bytes += lengths[i];
+	}
+	block = store_block(pc, code, bytes, lengths, insns);
+	if (!block)
+		return;
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
+	bytes = 0;
+	for (size_t i = 0; i < insns; i++) {
+		instrument(qemu_plugin_tb_get_insn(tb, i), code + bytes, lengths[i], pc + bytes, block);
+		bytes += lengths[i];
+	}
+}
+
+// Before the window: find begin markers in user code, touch nothing else.
+static void on_translate_waiting(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	size_t insns;
+
+	(void)id;
+	if (qemu_plugin_tb_vaddr(tb) >> 63)
+		return;
+	insns = qemu_plugin_tb_n_insns(tb);
+	for (size_t i = 0; i < insns; i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		uint8_t code[8];
+		unsigned marker;
+
+		if (qemu_plugin_insn_size(insn) != sizeof(code))
+			continue;
+		insn_code(insn, code, sizeof(code));
+		marker = marker_of(code, sizeof(code));
+		if (marker)
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS,
+							       (void *)(uintptr_t)marker);
+	}
+}
+
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
+{
+	uint64_t bound = MEMORY_BOUND_DEFAULT;
+
+	self = id;
+	for (int i = 0; i < argc; i++) {
+		if (!strncmp(argv[i], "out=", 4)) {
+			out = strdup(argv[i] + 4);
+		} else if (!strncmp(argv[i], "writers=", 8)) {
+			expected[SIDE_WRITER] = strtoul(argv[i] + 8, NULL, 10);
+		} else if (!strncmp(argv[i], "readers=", 8)) {
+			expected[SIDE_READER] = strtoul(argv[i] + 8, NULL, 10);
+		} else if (!strncmp(argv[i], "memory=", 7)) {
+			bound = strtoull(argv[i] + 7, NULL, 10);
+		} else {
+			fprintf(stderr, "pipeprof plugin: unknown argument %s\n", argv[i]);
+			return -1;
+		}
+	}
+	if (!out) {
+		fprintf(stderr, "pipeprof plugin: no out=FILE\n");
+		return -1;
+	}
+	if (!info->system_emulation || strcmp(info->target_name, "x86_64")) {
+		fprintf(stderr, "pipeprof plugin: needs qemu-system-x86_64\n");
+		return -1;
+	}
+#if PLUGIN_API >= 2
+	counters = qemu_plugin_scoreboard_new(sizeof(uint64_t));
+#endif
+	store_init(bound);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting);
+	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+	return 0;
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct store store;
+
+#define PAGE 4096ull
+
+// Open addressing over numbers that start at 1; 0 is an empty slot.
+struct table {
+	uint32_t *slots;
+	uint64_t mask, used;
+};
+
+// The bytes of a page of kernel code as executed, to notice code that changes.
+struct page {
+	uint64_t number;
+	uint8_t bytes[PAGE];
+	uint8_t known[PAGE / 8];
+};
+
+static struct table block_table, node_table, count_table, page_table;
+static uint32_t blocks_room, nodes_room, counts_room;
+static struct page **pages;
+static uint32_t n_pages, pages_room;
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+	uint64_t x = a * 0x9e3779b97f4a7c15ull ^ (b + 0x7f4a7c159e3779b9ull) * 0xbf58476d1ce4e5b9ull;
+
+	x ^= x >> 29;
+	x *= 0x94d049bb133111ebull;
+	return x ^ x >> 32;
+}
+
+static bool take(uint64_t size)
+{
+	if (store.used + size > store.bound) {
+		store.full = true;
+		return false;
+	}
+	store.used += size;
+	return true;
+}
+
+void *store_alloc(size_t size)
+{
+	void *memory = take(size) ? calloc(1, size) : NULL;
+
+	if (!memory)
+		store.full = true;
+	return memory;
+}
+
+// Make room for one more element. The old array is given back.
+static void *grown(void *array, uint32_t n, uint32_t *room, size_t size)
+{
+	uint32_t more = *room ? *room * 2 : 1024;
+	void *larger;
+
+	if (n < *room)
+		return array;
+	if (!take((uint64_t)(more - *room) * size))
+		return NULL;
+	larger = realloc(array, (size_t)more * size);
+	if (!larger) {
+		store.full = true;
+		return NULL;
+	}
+	*room = more;
+	return larger;
+}
+
+static bool table_grow(struct table *table, uint64_t (*hash_of)(uint32_t))
+{
+	uint64_t slots = table->slots ? (table->mask + 1) * 2 : 4096;
+	uint32_t *fresh;
+
+	if (table->slots && table->used * 2 < table->mask)
+		return true;
+	if (!take(slots * sizeof(*fresh) / (table->slots ? 2 : 1)))
+		return false;
+	fresh = calloc(slots, sizeof(*fresh));
+	if (!fresh) {
+		store.full = true;
+		return false;
+	}
+	for (uint64_t i = 0; table->slots && i <= table->mask; i++) {
+		uint32_t item = table->slots[i];
+		uint64_t at;
+
+		if (!item)
+			continue;
+		for (at = hash_of(item) & (slots - 1); fresh[at]; at = (at + 1) & (slots - 1))
+			;
+		fresh[at] = item;
+	}
+	free(table->slots);
+	table->slots = fresh;
+	table->mask = slots - 1;
+	return true;
+}
+
+static uint64_t block_hash(uint32_t item)
+{
+	return store.blocks[item - 1]->hash;
+}
+
+static uint64_t node_hash(uint32_t item)
+{
+	return mix(store.nodes[item].parent, store.nodes[item].addr);
+}
+
+static uint64_t count_key(uint32_t node, uint32_t block, unsigned from, unsigned to)
+{
+	return mix((uint64_t)node << 32 | block, (uint64_t)from << 16 | to);
+}
+
+static uint64_t count_hash(uint32_t item)
+{
+	const struct count *count = &store.counts[item - 1];
+
+	return count_key(count->node, count->block, count->from, count->to);
+}
+
+static uint64_t page_hash(uint32_t item)
+{
+	return mix(pages[item - 1]->number, 1);
+}
+
+static struct page *page_of(uint64_t addr)
+{
+	uint64_t at, number = addr / PAGE;
+	struct page **larger;
+
+	if (!table_grow(&page_table, page_hash))
+		return NULL;
+	for (at = mix(number, 1) & page_table.mask; page_table.slots[at]; at = (at + 1) & page_table.mask)
+		if (pages[page_table.slots[at] - 1]->number == number)
+			return pages[page_table.slots[at] - 1];
+	larger = grown(pages, n_pages, &pages_room, sizeof(*pages));
+	if (!larger)
+		return NULL;
+	pages = larger;
+	pages[n_pages] = store_alloc(sizeof(**pages));
+	if (!pages[n_pages])
+		return NULL;
+	pages[n_pages]->number = number;
+	page_table.slots[at] = ++n_pages;
+	page_table.used++;
+	return pages[n_pages - 1];
+}
+
+// Remember this kernel code; notice where it differs from what was executed before.
+static void remember_code(uint64_t pc, const uint8_t *code, unsigned bytes)
+{
+	for (unsigned i = 0; i < bytes; i++) {
+		struct page *page = page_of(pc + i);
+		unsigned offset = (pc + i) % PAGE;
+
+		if (!page)
+			return;
+		if (!(page->known[offset / 8] & 1 << offset % 8)) {
+			page->known[offset / 8] |= 1 << offset % 8;
+			page->bytes[offset] = code[i];
+		} else if (page->bytes[offset] != code[i] && !store.patched) {
+			store.patched = pc + i;
+		}
+	}
+}
+
+void store_init(uint64_t bound)
+{
+	store.bound = bound;
+	for (unsigned root = 0; root < ROOTS; root++) {
+		struct node *larger = grown(store.nodes, store.n_nodes, &nodes_room, sizeof(*store.nodes));
+
+		if (!larger)
+			return;
+		store.nodes = larger;
+		store.nodes[store.n_nodes++] = (struct node){ .root = root };
+	}
+}
+
+struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, const uint8_t *lengths, unsigned insns)
+{
+	struct block *block, **larger;
+	uint64_t at, hash = mix(pc, insns);
+
+	for (unsigned i = 0; i < bytes; i++)
+		hash = (hash ^ code[i]) * 0x100000001b3ull;
+	hash ^= hash >> 31;
+	if (!table_grow(&block_table, block_hash))
+		return NULL;
+	for (at = hash & block_table.mask; block_table.slots[at]; at = (at + 1) & block_table.mask) {
+		block = store.blocks[block_table.slots[at] - 1];
+		if (block->hash == hash && block->pc == pc && block->insns == insns && block->bytes == bytes &&
+		    !memcmp(block->code, code, bytes))
+			return block;
+	}
+	if (pc >> 63)
+		remember_code(pc, code, bytes);
+	larger = grown(store.blocks, store.n_blocks, &blocks_room, sizeof(*store.blocks));
+	if (!larger)
+		return NULL;
+	store.blocks = larger;
+	block = store_alloc(sizeof(*block));
+	if (!block)
+		return NULL;
+	block->code = store_alloc(bytes + insns);
+	if (!block->code)
+		return NULL;
+	memcpy(block->code, code, bytes);
+	memcpy(block->code + bytes, lengths, insns);
+	block->pc = pc;
+	block->next = pc + bytes;
+	block->last_pc = block->next - lengths[insns - 1];
+	block->hash = hash;
+	block->insns = insns;
+	block->bytes = bytes;
+	block->last = decode(code + bytes - lengths[insns - 1], lengths[insns - 1], block->last_pc);
+	block->first_rep = decode(code, lengths[0], pc).rep;
+	block->short_call = block->last.flow == FLOW_CALL && block->last.target > block->next &&
+			    block->last.target - block->next <= 16;
+	block->entry = pc >> 63 ? entry_kind(code, bytes) : ENTRY_NONE;
+	block->id = store.n_blocks;
+	store.blocks[store.n_blocks++] = block;
+	block_table.slots[at] = store.n_blocks;
+	block_table.used++;
+	return block;
+}
+
+uint32_t store_child(uint32_t parent, uint64_t addr)
+{
+	struct node *larger;
+	uint64_t at;
+
+	if (!table_grow(&node_table, node_hash))
+		return parent;
+	for (at = mix(parent, addr) & node_table.mask; node_table.slots[at]; at = (at + 1) & node_table.mask) {
+		const struct node *node = &store.nodes[node_table.slots[at]];
+
+		if (node->parent == parent && node->addr == addr)
+			return node_table.slots[at];
+	}
+	larger = grown(store.nodes, store.n_nodes, &nodes_room, sizeof(*store.nodes));
+	if (!larger)
+		return parent;
+	store.nodes = larger;
+	store.nodes[store.n_nodes] = (struct node){ parent, store.nodes[parent].root, addr };
+	node_table.slots[at] = store.n_nodes;
+	node_table.used++;
+	return store.n_nodes++;
+}
+
+void store_count(struct block *block, uint32_t node, unsigned from, unsigned to)
+{
+	struct count *larger;
+	uint64_t at;
+
+	if (to <= from)
+		return;
+	if (block->cached_count && block->cached_node == node && block->cached_from == from && block->cached_to == to) {
+		store.counts[block->cached_count - 1].count++;
+		return;
+	}
+	if (!table_grow(&count_table, count_hash))
+		return;
+	for (at = count_key(node, block->id, from, to) & count_table.mask; count_table.slots[at];
+	     at = (at + 1) & count_table.mask) {
+		const struct count *count = &store.counts[count_table.slots[at] - 1];
+
+		if (count->node == node && count->block == block->id && count->from == from && count->to == to)
+			break;
+	}
+	if (!count_table.slots[at]) {
+		larger = grown(store.counts, store.n_counts, &counts_room, sizeof(*store.counts));
+		if (!larger)
+			return;
+		store.counts = larger;
+		store.counts[store.n_counts] = (struct count){ node, block->id, from, to, 0 };
+		count_table.slots[at] = ++store.n_counts;
+		count_table.used++;
+	}
+	store.counts[count_table.slots[at] - 1].count++;
+	block->cached_node = node;
+	block->cached_from = from;
+	block->cached_to = to;
+	block->cached_count = count_table.slots[at];
+}
+
+enum side root_side(unsigned root)
+{
+	switch (root) {
+	case ROOT_WRITER:
+	case ROOT_WRITER_UNATTRIBUTED:
+		return SIDE_WRITER;
+	case ROOT_READER:
+	case ROOT_READER_UNATTRIBUTED:
+		return SIDE_READER;
+	default:
+		return SIDE_OTHER;
+	}
+}
+
+// The format, little-endian, is read by raw.rs: magic, problem, totals, nodes, blocks, counts, end mark.
+static void put(FILE *file, uint64_t value, unsigned size)
+{
+	fwrite(&value, size, 1, file);
+}
+
+static void write_all(FILE *file, const char *problem, const uint64_t *totals, unsigned n_totals)
+{
+	fwrite("PPINSN01", 8, 1, file);
+	put(file, strlen(problem), 4);
+	fwrite(problem, strlen(problem), 1, file);
+	put(file, n_totals, 4);
+	for (unsigned i = 0; i < n_totals; i++)
+		put(file, totals[i], 8);
+	put(file, store.n_nodes, 4);
+	for (uint32_t i = 0; i < store.n_nodes; i++) {
+		put(file, store.nodes[i].parent, 4);
+		put(file, store.nodes[i].root, 4);
+		put(file, store.nodes[i].addr, 8);
+	}
+	put(file, store.n_blocks, 4);
+	for (uint32_t i = 0; i < store.n_blocks; i++) {
+		const struct block *block = store.blocks[i];
+
+		put(file, block->pc, 8);
+		put(file, block->insns, 2);
+		put(file, block->bytes, 2);
+		for (unsigned side = 0; side < SIDES; side++)
+			put(file, block->rep_accesses[side], 8);
+		fwrite(block->code, (size_t)block->bytes + block->insns, 1, file);
+	}
+	put(file, store.n_counts, 4);
+	for (uint32_t i = 0; i < store.n_counts; i++) {
+		put(file, store.counts[i].node, 4);
+		put(file, store.counts[i].block, 4);
+		put(file, store.counts[i].from, 2);
+		put(file, store.counts[i].to, 2);
+		put(file, store.counts[i].count, 8);
+	}
+	fwrite("PPEND", 5, 1, file);
+}
+
+bool store_write(const char *path, const char *problem, const uint64_t *totals, unsigned n_totals)
+{
+	char aside[4096];
+	FILE *file;
+	bool failed;
+
+	if ((size_t)snprintf(aside, sizeof(aside), "%s.part", path) >= sizeof(aside))
+		return false;
+	file = fopen(aside, "wb");
+	if (!file)
+		return false;
+	write_all(file, problem, totals, n_totals);
+	failed = ferror(file);
+	failed = fclose(file) || failed;
+	if (failed || rename(aside, path)) {
+		unlink(aside);
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,304 @@
+//! From blocks and contexts to stacks, calls and executed code.
+
+use super::names::Names;
+use super::raw::{Node, ROOTS, Raw, Root};
+use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
+use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
+use crate::kernel::roles;
+use crate::profile::folded::KERNEL;
+use crate::profile::{Folded, Profile, Side, Unit};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+/// The collector's name in profiles.
+pub const NAME: &str = "insn";
+
+/// Frame of contexts whose outer callers are not known, as they were entered before the window.
+pub const UNFOLLOWED: &str = "[since before the window]";
+
+/// Frame of instructions of writer and reader whose context could not be followed.
+pub const UNATTRIBUTED: &str = "[unattributed]";
+
+/// What one window executed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counted {
+    /// Writer, reader, others.
+    pub profiles: Vec<Profile>,
+    /// Calls of the functions that stand for a role, by side.
+    pub functions: Vec<FunctionCalls>,
+    pub code: ExecutedCode,
+    pub report: CollectorReport,
+}
+
+/// Give names to `raw`.
+#[must_use]
+pub fn count(raw: &Raw, names: &Names) -> Counted {
+    let mut stacks = [Folded::new(), Folded::new(), Folded::new()];
+    let mut prefixes: HashMap<u32, String> = HashMap::new();
+    let (mut unattributed, mut unfollowed, mut unnamed) = (0, 0, 0);
+    for count in &raw.counts {
+        let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
+        let prefix = prefixes.entry(count.node).or_insert_with(|| prefix(raw, names, count.node));
+        let mut address = block.address;
+        let mut leaves: Vec<(String, u64)> = Vec::new();
+        for (index, length) in block.lengths.iter().enumerate().take(count.to.into()) {
+            if index >= usize::from(count.from) {
+                let function = names.function(address);
+                if function.start.is_none() {
+                    unnamed += count.times;
+                }
+                match leaves.last_mut() {
+                    Some(last) if last.0 == function.name => last.1 += count.times,
+                    _ => leaves.push((frame(&function.name), count.times)),
+                }
+            }
+            address += u64::from(*length);
+        }
+        match root {
+            Root::Unfollowed => unfollowed += count.instructions(),
+            Root::WriterUnattributed | Root::ReaderUnattributed => unattributed += count.instructions(),
+            Root::Writer | Root::Reader | Root::Other => {}
+        }
+        for (leaf, weight) in leaves {
+            let stack = if prefix.is_empty() { leaf } else { format!("{prefix};{leaf}") };
+            stacks[index_of(root.side())].add(stack, weight);
+        }
+    }
+    let code = executed(raw, names);
+    let totals = stacks.each_ref().map(Folded::total);
+    let mut report = report(raw, &code, totals, unfollowed);
+    report.lost = unattributed;
+    report.unresolved = unnamed;
+    if unattributed > 0 {
+        report.status = Status::Partial;
+        report.reason = Some(format!("{unattributed} instructions of writer and reader are in no known context"));
+    }
+    let sides = [Side::Writer, Side::Reader, Side::Other];
+    let profiles = sides.into_iter().zip(stacks).map(|(side, stacks)| Profile {
+        side,
+        collector: NAME.to_owned(),
+        unit: Unit::Instructions,
+        stacks,
+    });
+    Counted { profiles: profiles.collect(), functions: calls(&code), code, report }
+}
+
+fn index_of(side: Side) -> usize {
+    match side {
+        Side::Writer => 0,
+        Side::Reader => 1,
+        Side::Other => 2,
+    }
+}
+
+fn frame(name: &str) -> String {
+    name.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }).collect()
+}
+
+/// The callers of a context, outermost first.
+fn prefix(raw: &Raw, names: &Names, node: u32) -> String {
+    let mut path = Vec::new();
+    raw.path(node, &mut path);
+    let mut text = match raw.root(node) {
+        Some(Root::Unfollowed) => format!("{KERNEL};{UNFOLLOWED}"),
+        Some(Root::WriterUnattributed | Root::ReaderUnattributed) => format!("{KERNEL};{UNATTRIBUTED}"),
+        _ => String::new(),
+    };
+    for address in path {
+        if !text.is_empty() {
+            text.push(';');
+        }
+        text.push_str(&frame(&names.function(address).name));
+    }
+    text
+}
+
+#[derive(Default)]
+struct Seen {
+    code: Vec<u8>,
+    counts: [u64; 3],
+    iterations: [u64; 3],
+}
+
+/// All executed instructions, by function.
+fn executed(raw: &Raw, names: &Names) -> ExecutedCode {
+    let mut seen: BTreeMap<u64, Seen> = BTreeMap::new();
+    for count in &raw.counts {
+        let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
+        let mut offset = 0;
+        for (index, length) in block.lengths.iter().enumerate().take(count.to.into()) {
+            let length = usize::from(*length);
+            if index >= usize::from(count.from) {
+                let seen = seen.entry(block.address + offset as u64).or_default();
+                if seen.code.is_empty() {
+                    seen.code = block.code.get(offset..offset + length).unwrap_or_default().to_vec();
+                }
+                seen.counts[index_of(root.side())] += count.times;
+            }
+            offset += length;
+        }
+    }
+    for block in raw.blocks.iter().filter(|block| block.rep_accesses != [0; 3]) {
+        // The block's rep instruction is its last.
+        let last = block.lengths.last().copied().unwrap_or_default();
+        let address = block.address + block.code.len() as u64 - u64::from(last);
+        if let Some(seen) = seen.get_mut(&address) {
+            // cmps (a6, a7) loads twice in each iteration.
+            let twice = seen.code.last().is_some_and(|opcode| matches!(opcode, 0xa6 | 0xa7));
+            for (sum, n) in seen.iterations.iter_mut().zip(block.rep_accesses) {
+                *sum += if twice { n / 2 } else { n };
+            }
+        }
+    }
+    let mut functions: BTreeMap<(String, u64), Vec<ExecutedInstruction>> = BTreeMap::new();
+    for (address, seen) in seen {
+        let function = names.function(address);
+        let start = function.start.unwrap_or(0);
+        let mut code = String::new();
+        for byte in &seen.code {
+            let _ = write!(code, "{byte:02x}");
+        }
+        functions.entry((frame(&function.name), start)).or_default().push(ExecutedInstruction {
+            offset: address - start,
+            code,
+            counts: seen.counts,
+            iterations: seen.iterations,
+        });
+    }
+    let functions =
+        functions.into_iter().map(|((name, address), instructions)| ExecutedFunction { name, address, instructions });
+    ExecutedCode { schema: CODE_SCHEMA.to_owned(), functions: functions.collect() }
+}
+
+/// How often functions that stand for a role were entered.
+fn calls(code: &ExecutedCode) -> Vec<FunctionCalls> {
+    let mut calls = Vec::new();
+    for (index, side) in [Side::Writer, Side::Reader, Side::Other].into_iter().enumerate() {
+        for function in code.functions.iter().filter(|function| function.address >> 63 == 1) {
+            let Some(role) = roles::of_frame(&function.name) else { continue };
+            let entered = function.calls()[index];
+            if entered > 0 {
+                calls.push(FunctionCalls {
+                    side: side.name().to_owned(),
+                    role: role.id.to_owned(),
+                    symbol: function.name.clone(),
+                    how: NAME.to_owned(),
+                    calls: entered,
+                    ..FunctionCalls::default()
+                });
+            }
+        }
+    }
+    calls.sort_by(|a, b| (&a.side, &a.role, &a.symbol).cmp(&(&b.side, &b.role, &b.symbol)));
+    calls
+}
+
+fn report(raw: &Raw, code: &ExecutedCode, [writer, reader, other]: [u64; 3], unfollowed: u64) -> CollectorReport {
+    let total = raw.totals.completed();
+    let mut iterations = [0; 3];
+    for instruction in code.functions.iter().flat_map(|function| &function.instructions) {
+        for (sum, n) in iterations.iter_mut().zip(instruction.iterations) {
+            *sum += n;
+        }
+    }
+    let notes = vec![
+        format!("{total} instructions executed in the window: {writer} writer, {reader} reader, {other} other"),
+        format!(
+            "rep instructions count once; they repeated {} times (writer), {} (reader), {} (other)",
+            iterations[0], iterations[1], iterations[2]
+        ),
+        format!(
+            "{} switches of tasks, {} interrupts and faults in kernel code, {unfollowed} instructions of others under \
+             callers from before the window",
+            raw.totals.switches, raw.totals.traps
+        ),
+        "instructions are not time: no caches, no memory bandwidth, no CPUs that really run at once".to_owned(),
+    ];
+    CollectorReport {
+        name: Collector::Insn,
+        status: Status::Ok,
+        reason: None,
+        samples: total,
+        lost: 0,
+        unresolved: 0,
+        cost_percent: None,
+        cost_ci95: None,
+        notes,
+    }
+}
+
+/// The depth of the deepest context: how far the plugin followed.
+#[must_use]
+pub fn deepest(nodes: &[Node]) -> usize {
+    let mut depths = vec![0usize; nodes.len()];
+    for (index, node) in nodes.iter().enumerate().skip(ROOTS as usize) {
+        depths[index] = depths.get(node.parent as usize).map_or(0, |depth| depth + 1);
+    }
+    depths.into_iter().max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::insn::raw::{Block, Count, tests::file};
+    use crate::kernel::symbols::Symbols;
+
+    const K: u64 = 0xffff_ffff_8100_0000;
+
+    fn sample() -> Counted {
+        let kernel = format!("{K:016x} T ksys_write\n{:016x} t pipe_write\n{:016x} T __alloc_pages\n", K + 64, K + 128);
+        // rep movsb at the end of pipe_write's block, and a block that runs from pipe_write into the next function.
+        let blocks = [
+            Block { address: K + 64, code: vec![0x90, 0xf3, 0xa4], lengths: vec![1, 2], rep_accesses: [700, 0, 0] },
+            Block { address: K + 127, code: vec![0x90, 0x90], lengths: vec![1, 1], rep_accesses: [0; 3] },
+            Block { address: K + 128, code: vec![0x90], lengths: vec![1], rep_accesses: [0; 3] },
+        ];
+        let counts = [
+            Count { node: 7, block: 0, from: 0, to: 2, times: 10 },
+            Count { node: 7, block: 0, from: 0, to: 1, times: 1 },
+            Count { node: 7, block: 1, from: 0, to: 2, times: 3 },
+            Count { node: 4, block: 2, from: 0, to: 1, times: 5 },
+            Count { node: 5, block: 2, from: 0, to: 1, times: 2 },
+        ];
+        let begun = counts.iter().map(Count::instructions).sum();
+        let raw = Raw::parse(&file("", begun, &[(1, 1, K + 8)], &blocks, &counts)).unwrap();
+        let names = Names::new(Symbols::read(kernel.as_bytes()).unwrap(), None, &raw);
+        count(&raw, &names)
+    }
+
+    #[test]
+    fn every_instruction_is_in_one_stack() {
+        let counted = sample();
+        let text: String = counted.profiles.iter().map(|profile| profile.stacks.to_text()).collect();
+        insta::assert_snapshot!(text, @r"
+        [kernel];[unattributed];__alloc_pages 2
+        ksys_write;__alloc_pages 3
+        ksys_write;pipe_write 24
+        [kernel];[since before the window];__alloc_pages 5
+        ");
+        assert_eq!(counted.report.samples, 34);
+        assert_eq!(counted.report.lost, 2);
+        assert_eq!(counted.report.status, Status::Partial);
+    }
+
+    #[test]
+    fn calls_are_executions_of_the_first_instruction() {
+        let counted = sample();
+        let row = |side: &str, symbol: &str| {
+            let row = counted.functions.iter().find(|row| row.side == side && row.symbol == symbol);
+            row.map(|row| row.calls)
+        };
+        assert_eq!(row("writer", "pipe_write"), Some(11));
+        assert_eq!(row("writer", "__alloc_pages"), Some(5));
+        assert_eq!(row("other", "__alloc_pages"), Some(5));
+    }
+
+    #[test]
+    fn iterations_stand_beside_the_instruction() {
+        let counted = sample();
+        let function = counted.code.functions.iter().find(|function| function.name == "pipe_write").unwrap();
+        assert_eq!(function.instructions[1].code, "f3a4");
+        assert_eq!(function.instructions[1].counts, [10, 0, 0]);
+        assert_eq!(function.instructions[1].iterations, [700, 0, 0]);
+    }
+}

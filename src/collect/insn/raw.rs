@@ -1,0 +1,382 @@
+//! The file that the plugin writes (`plugin/store.c`, `store_write`): read, and checked before it is believed.
+
+use crate::profile::Side;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+
+const MAGIC: &[u8] = b"PPINSN01";
+const END: &[u8] = b"PPEND";
+
+/// Roots of the tree of calling contexts, by number (`enum root` in store.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Root {
+    Writer,
+    Reader,
+    Other,
+    /// Neither's, and its callers are not known: it slept since before the window.
+    Unfollowed,
+    /// The writer's, in a context that could not be followed.
+    WriterUnattributed,
+    ReaderUnattributed,
+}
+
+impl Root {
+    fn of(number: u32) -> Option<Self> {
+        Some(match number {
+            1 => Self::Writer,
+            2 => Self::Reader,
+            3 => Self::Other,
+            4 => Self::Unfollowed,
+            5 => Self::WriterUnattributed,
+            6 => Self::ReaderUnattributed,
+            _ => return None,
+        })
+    }
+
+    /// Whose instructions these are.
+    #[must_use]
+    pub fn side(self) -> Side {
+        match self {
+            Self::Writer | Self::WriterUnattributed => Side::Writer,
+            Self::Reader | Self::ReaderUnattributed => Side::Reader,
+            Self::Other | Self::Unfollowed => Side::Other,
+        }
+    }
+}
+
+/// Nodes below this number are roots.
+pub const ROOTS: u32 = 7;
+
+/// A calling context: the caller's context, and where in the caller the call, trap or system call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node {
+    pub parent: u32,
+    pub root: Root,
+    pub address: u64,
+}
+
+/// A block of code as it was executed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block {
+    pub address: u64,
+    pub code: Vec<u8>,
+    /// Lengths of its instructions, which add up to the code's.
+    pub lengths: Vec<u8>,
+    /// Memory accesses by which the iterations of its `rep` instruction are told: of writer, reader, others.
+    pub rep_accesses: [u64; 3],
+}
+
+/// Instructions `from..to` of a block, completed so often in one context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Count {
+    pub node: u32,
+    pub block: u32,
+    pub from: u16,
+    pub to: u16,
+    pub times: u64,
+}
+
+impl Count {
+    /// Instructions.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        u64::from(self.to - self.from) * self.times
+    }
+}
+
+/// What passed through the plugin, counted apart from the contexts (`enum total` in follow.h).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Instructions begun; every iteration of a `rep` instruction is one here.
+    pub begun: u64,
+    /// Of them: struck by a fault, not completed.
+    pub faulted: u64,
+    /// Of them: further iterations of a `rep` instruction.
+    pub repeated: u64,
+    /// Of them: begun a second time by the emulator itself.
+    pub replayed: u64,
+    /// Interrupts and exceptions that struck kernel code.
+    pub traps: u64,
+    pub switches: u64,
+    pub odd_returns: u64,
+    pub lost_stacks: u64,
+    pub vcpus: u64,
+}
+
+impl Totals {
+    /// Instructions completed: what all contexts together must come to.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.begun.saturating_sub(self.faulted + self.repeated + self.replayed)
+    }
+}
+
+/// All that the plugin wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raw {
+    pub totals: Totals,
+    pub nodes: Vec<Node>,
+    pub blocks: Vec<Block>,
+    pub counts: Vec<Count>,
+}
+
+impl Raw {
+    /// Read the plugin's file. Whatever makes it less than a whole and exact profile is an error.
+    ///
+    /// # Errors
+    /// One line that says what went wrong in the guest or with the file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).with_context(|| {
+            format!("the plugin left no result in {}: QEMU ended before the plugin could write it", path.display())
+        })?;
+        Self::parse(&bytes).with_context(|| format!("the plugin's result, {}", path.display()))
+    }
+
+    /// As [`Raw::read`], from bytes.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut from = Reader { bytes };
+        ensure!(from.take(MAGIC.len())? == MAGIC, "is not written by this version's plugin");
+        let problem = from.length()?;
+        let problem = from.take(problem)?;
+        if !problem.is_empty() {
+            bail!("{}", explain(&String::from_utf8_lossy(problem)));
+        }
+        let totals = from.totals()?;
+        let raw = Self { totals, nodes: from.nodes()?, blocks: from.blocks()?, counts: from.counts()? };
+        ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end, or more behind it");
+        raw.check()?;
+        Ok(raw)
+    }
+
+    /// The node's root and the addresses of its calls, outermost first.
+    pub fn path(&self, mut node: u32, into: &mut Vec<u64>) {
+        into.clear();
+        while node >= ROOTS {
+            let Some(this) = self.nodes.get(node as usize) else { break };
+            into.push(this.address);
+            node = this.parent;
+        }
+        into.reverse();
+    }
+
+    /// Whose context a node is.
+    #[must_use]
+    pub fn root(&self, node: u32) -> Option<Root> {
+        self.nodes.get(node as usize).map(|node| node.root)
+    }
+
+    fn check(&self) -> Result<()> {
+        for (index, node) in self.nodes.iter().enumerate().skip(ROOTS as usize) {
+            ensure!((node.parent as usize) < index && node.parent > 0, "a context has no parent");
+        }
+        for count in &self.counts {
+            ensure!(count.node > 0 && (count.node as usize) < self.nodes.len(), "a count has no context");
+            let block = self.blocks.get(count.block as usize).context("a count has no block")?;
+            ensure!(count.from < count.to && usize::from(count.to) <= block.lengths.len(), "a count exceeds its block");
+        }
+        let sum: u64 = self.counts.iter().map(Count::instructions).sum();
+        ensure!(sum > 0, "holds no instructions: the window was empty");
+        ensure!(
+            sum == self.totals.completed(),
+            "does not add up: {sum} instructions in contexts, {} executed",
+            self.totals.completed()
+        );
+        Ok(())
+    }
+}
+
+/// The plugin's reasons for giving no profile.
+fn explain(problem: &str) -> String {
+    match problem {
+        "never-begun" => "the guest never reached its measured window: the workload did not start".to_owned(),
+        "never-ended" => "the guest ended within its measured window: the workload did not finish".to_owned(),
+        "memory" => format!(
+            "the window needs more than the {} MiB that the plugin may use: measure fewer calls (--bytes)",
+            super::object::MEMORY >> 20
+        ),
+        "crowded" => "two processes began their windows at the same instruction".to_owned(),
+        "uneven" => "a process did not end the window that it began".to_owned(),
+        "vcpus" => "more CPUs than the plugin follows (64)".to_owned(),
+        "block" => "a block of code is longer than the plugin can hold".to_owned(),
+        other => match other.strip_prefix("patched ") {
+            Some(address) => format!(
+                "the kernel changed its own code within the window, at {address}: its instructions before and after \
+                 would be mixed; run again, with more --warmup if it stays"
+            ),
+            None => format!("the plugin reports '{other}'"),
+        },
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.bytes.split_at_checked(n).context("is cut short")?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.take(2)?.try_into()?))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into()?))
+    }
+
+    fn length(&mut self) -> Result<usize> {
+        Ok(self.u32()? as usize)
+    }
+
+    /// A list of items of at least `size` bytes each: a length that the rest of the file cannot hold is not believed.
+    fn list<T>(&mut self, size: usize, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let n = self.length()?;
+        ensure!(n <= self.bytes.len() / size, "is cut short");
+        (0..n).map(|_| item(self)).collect()
+    }
+
+    fn totals(&mut self) -> Result<Totals> {
+        let totals = self.list(8, Self::u64)?;
+        let [begun, faulted, repeated, replayed, traps, switches, odd_returns, lost_stacks, vcpus] = totals[..] else {
+            bail!("is not written by this version's plugin");
+        };
+        Ok(Totals { begun, faulted, repeated, replayed, traps, switches, odd_returns, lost_stacks, vcpus })
+    }
+
+    fn nodes(&mut self) -> Result<Vec<Node>> {
+        self.list(16, |from| {
+            let (parent, root, address) = (from.u32()?, from.u32()?, from.u64()?);
+            // The first node is none: nothing is counted there.
+            let root = if root == 0 { Root::Unfollowed } else { Root::of(root).context("a context has no root")? };
+            Ok(Node { parent, root, address })
+        })
+    }
+
+    fn blocks(&mut self) -> Result<Vec<Block>> {
+        self.list(36, |from| {
+            let (address, insns, bytes) = (from.u64()?, from.u16()?, from.u16()?);
+            let rep_accesses = [from.u64()?, from.u64()?, from.u64()?];
+            let code = from.take(bytes.into())?.to_vec();
+            let lengths = from.take(insns.into())?.to_vec();
+            let sum: usize = lengths.iter().map(|length| usize::from(*length)).sum();
+            ensure!(sum == code.len() && !lengths.contains(&0), "a block's instructions do not add up");
+            Ok(Block { address, code, lengths, rep_accesses })
+        })
+    }
+
+    fn counts(&mut self) -> Result<Vec<Count>> {
+        self.list(20, |from| {
+            let (node, block, start, to) = (from.u32()?, from.u32()?, from.u16()?, from.u16()?);
+            Ok(Count { node, block, from: start, to, times: from.u64()? })
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A plugin's file with these nodes (below the roots), blocks and counts.
+    pub(crate) fn file(
+        problem: &str,
+        begun: u64,
+        nodes: &[(u32, u32, u64)],
+        blocks: &[Block],
+        counts: &[Count],
+    ) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        let u32s = |out: &mut Vec<u8>, n: usize| out.extend((n as u32).to_le_bytes());
+        u32s(&mut out, problem.len());
+        out.extend(problem.as_bytes());
+        u32s(&mut out, 9);
+        out.extend(begun.to_le_bytes());
+        out.extend([0; 64]);
+        u32s(&mut out, nodes.len() + ROOTS as usize);
+        let roots = (0..ROOTS).map(|root| (0, root, 0));
+        for (parent, root, address) in roots.chain(nodes.iter().copied()) {
+            out.extend(parent.to_le_bytes());
+            out.extend(root.to_le_bytes());
+            out.extend(address.to_le_bytes());
+        }
+        u32s(&mut out, blocks.len());
+        for block in blocks {
+            out.extend(block.address.to_le_bytes());
+            out.extend((block.lengths.len() as u16).to_le_bytes());
+            out.extend((block.code.len() as u16).to_le_bytes());
+            block.rep_accesses.iter().for_each(|n| out.extend(n.to_le_bytes()));
+            out.extend(&block.code);
+            out.extend(&block.lengths);
+        }
+        u32s(&mut out, counts.len());
+        for count in counts {
+            out.extend(count.node.to_le_bytes());
+            out.extend(count.block.to_le_bytes());
+            out.extend(count.from.to_le_bytes());
+            out.extend(count.to.to_le_bytes());
+            out.extend(count.times.to_le_bytes());
+        }
+        out.extend(END);
+        out
+    }
+
+    fn sample(begun: u64) -> Vec<u8> {
+        let block = Block { address: 0x1000, code: vec![0x90, 0x66, 0x90], lengths: vec![1, 2], rep_accesses: [0; 3] };
+        let count = Count { node: 7, block: 0, from: 0, to: 2, times: 5 };
+        file("", begun, &[(1, 1, 0x2000)], &[block], &[count])
+    }
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let raw = Raw::parse(&sample(10)).unwrap();
+        assert_eq!(raw.totals.completed(), 10);
+        assert_eq!(raw.root(7), Some(Root::Writer));
+        let mut path = Vec::new();
+        raw.path(7, &mut path);
+        assert_eq!(path, [0x2000]);
+    }
+
+    #[test]
+    fn a_file_that_does_not_add_up_is_refused() {
+        let error = format!("{:#}", Raw::parse(&sample(11)).unwrap_err());
+        assert!(error.contains("10 instructions in contexts, 11 executed"), "{error}");
+        assert!(Raw::parse(&file("", 0, &[], &[], &[])).is_err());
+    }
+
+    #[test]
+    fn the_plugins_problems_are_explained() {
+        for (problem, says) in [
+            ("never-begun", "never reached its measured window"),
+            ("never-ended", "did not finish"),
+            ("memory", "512 MiB"),
+            ("patched 0xffffffff81000000", "changed its own code within the window, at 0xffffffff81000000"),
+        ] {
+            let error = Raw::parse(&file(problem, 0, &[], &[], &[])).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damage_is_never_a_panic(at in 0usize..200, value: u8, cut in 0usize..400) {
+            let mut bytes = sample(10);
+            let index = at % bytes.len();
+            bytes[index] = value;
+            bytes.truncate(bytes.len().saturating_sub(cut % 50));
+            if let Ok(raw) = Raw::parse(&bytes) {
+                let mut path = Vec::new();
+                raw.counts.iter().for_each(|count| raw.path(count.node, &mut path));
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Probes: calls and times of the functions that stand for roles, counted in the kernel by bpf/calls.bpf.h; by
+//! execution breakpoints and bpf/sample.bpf.h where the kernel allows no kprobe.
+
+use super::attach::{self, Attached};
+use super::bpf::shared::{Function, Losses, PP_DEPTH, PP_SLOTS, PP_STACKS, Stack, Task};
+use super::bpf::{self, Object};
+use super::calibrate::{self, Cost};
+use super::stacks::{self, UserNames};
+use super::targets::{self, Target, Way};
+use super::{Collect, Collected, Watched, loss_warning};
+use crate::document::{FunctionCalls, Loader, Status};
+use crate::kernel::roles::Resolution;
+use crate::kernel::symbols::Symbols;
+use crate::profile::{Side, Unit};
+use anyhow::{Context as _, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub(super) const ENTER: &str = "pp_enter";
+pub(super) const LEAVE: &str = "pp_leave";
+const BREAKPOINT: &str = "pp_breakpoint";
+
+/// x86 has four debug address registers.
+const BREAKPOINTS: usize = 4;
+
+/// The `kprobe` collector.
+pub struct Kprobe {
+    loader: Loader,
+    symbols: Arc<Symbols>,
+    targets: Vec<Target>,
+    cost: Option<Cost>,
+    armed: Option<Armed>,
+}
+
+struct Armed {
+    watched: Watched,
+    object: Object,
+    cookies: bool,
+    entries: Vec<Attached>,
+    returns: Vec<Attached>,
+    user: UserNames,
+    /// Functions whose returns are not watched, and why.
+    without_return: Vec<String>,
+}
+
+impl Kprobe {
+    /// Probes on what `symbols` has for each role.
+    #[must_use]
+    pub fn new(loader: Loader, symbols: Arc<Symbols>) -> Self {
+        let targets = targets::all(&symbols);
+        Self { loader, symbols, targets, cost: None, armed: None }
+    }
+
+    /// Whether this kernel and user allow it: loads and attaches, then takes all back.
+    ///
+    /// # Errors
+    /// The reason, and what would help.
+    pub fn try_it(loader: Loader) -> Result<()> {
+        attach::try_kprobe("schedule")?;
+        load(loader, &Watched::default(), 1).map(drop)
+    }
+
+    /// Put a probe, else a breakpoint, on each target that is not given up yet.
+    fn attach_all(&mut self, armed: &mut Armed) -> Result<()> {
+        let cpus = attach::online_cpus()?;
+        let enter = armed.object.program(ENTER)?;
+        let leave = armed.object.program(LEAVE)?;
+        let mut breakpoints = 0;
+        for (slot, target) in self.targets.iter_mut().enumerate() {
+            let cookie = armed.cookies.then_some(slot as u64);
+            if target.way == Way::Kprobe {
+                let (symbol, address) = (&target.symbol, target.address);
+                match attach::kprobe(enter, symbol, address, false, cookie) {
+                    Ok(entry) => {
+                        // The entry is not enabled before the return is: no call is seen by halves.
+                        match attach::kprobe(leave, symbol, address, true, None) {
+                            Ok(exit) => armed.returns.push(exit),
+                            Err(error) => armed.without_return.push(format!("{error:#}")),
+                        }
+                        armed.entries.push(entry);
+                    }
+                    Err(error) => {
+                        target.why = Some(format!("{error:#}"));
+                        target.way = Way::Breakpoint;
+                    }
+                }
+            }
+            if target.way == Way::Breakpoint {
+                if breakpoints == BREAKPOINTS {
+                    target.way = Way::None;
+                    continue;
+                }
+                let program = armed.object.program(BREAKPOINT)?;
+                match attach::breakpoint(program, target.address, &cpus) {
+                    Ok(attached) => {
+                        breakpoints += 1;
+                        armed.entries.extend(attached);
+                    }
+                    Err(error) => {
+                        let kprobe = target.why.take().unwrap_or_default();
+                        target.why = Some(format!("{kprobe}; {error:#}"));
+                        target.way = Way::None;
+                    }
+                }
+            }
+        }
+        anyhow::ensure!(!armed.entries.is_empty(), "{}", self.first_reason());
+        Ok(())
+    }
+
+    fn first_reason(&self) -> String {
+        let why = self.targets.iter().find_map(|target| target.why.clone());
+        why.unwrap_or_else(|| "this kernel has none of the functions that are probed".to_owned())
+    }
+
+    fn rows(&mut self, armed: &Armed) -> Result<Vec<FunctionCalls>> {
+        let mut by_side: BTreeMap<(Side, usize), (Function, u64)> = BTreeMap::new();
+        for (index, (_, side)) in (0u32..).zip(armed.watched.all()) {
+            let task: Task = armed.object.element("tasks", index)?;
+            let inside = &task.calls[..(task.depth as usize).min(PP_DEPTH)];
+            for slot in 0..self.targets.len() {
+                let function: Function = armed.object.element("functions", index * PP_SLOTS as u32 + slot as u32)?;
+                if function.calls == 0 {
+                    continue;
+                }
+                let unfinished = inside.iter().filter(|call| call.slot as usize == slot).count() as u64;
+                let entry = by_side.entry((side, slot)).or_insert((bytemuck::Zeroable::zeroed(), 0));
+                add(&mut entry.0, &function);
+                entry.1 += unfinished;
+            }
+        }
+        for ((_, slot), (function, _)) in &by_side {
+            self.targets[*slot].hits += function.calls;
+        }
+        Ok(by_side
+            .iter()
+            .map(|((side, slot), (function, unfinished))| self.row(*side, *slot, function, *unfinished))
+            .collect())
+    }
+
+    fn row(&self, side: Side, slot: usize, function: &Function, unfinished: u64) -> FunctionCalls {
+        let target = &self.targets[slot];
+        let timed = target.way == Way::Kprobe && function.returns > 0;
+        let buckets = function.log2.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        FunctionCalls {
+            side: side.name().to_owned(),
+            role: target.role.to_owned(),
+            symbol: target.symbol.clone(),
+            how: target.way.name().to_owned(),
+            calls: function.calls,
+            total_ns: timed.then_some(function.total_ns),
+            self_ns: timed.then_some(function.self_ns),
+            corrected_self_ns: self.cost.filter(|_| timed).and_then(|cost| cost.correct(function)),
+            log2_ns: function.log2[..buckets].to_vec(),
+            missed: if target.way == Way::Kprobe {
+                function.calls.saturating_sub(function.returns + unfinished)
+            } else {
+                0
+            },
+        }
+    }
+}
+
+fn add(sum: &mut Function, one: &Function) {
+    sum.calls += one.calls;
+    sum.returns += one.returns;
+    sum.total_ns += one.total_ns;
+    sum.self_ns += one.self_ns;
+    sum.children += one.children;
+    sum.missed += one.missed;
+    for (sum, one) in sum.log2.iter_mut().zip(&one.log2) {
+        *sum += one;
+    }
+}
+
+/// Load the programs, with attach cookies where the kernel has them.
+pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32) -> Result<(Object, bool)> {
+    let programs = [ENTER, LEAVE, BREAKPOINT];
+    if let Ok(object) = bpf::load(loader, &watched.settings(true), &programs, stacks) {
+        return Ok((object, true));
+    }
+    Ok((bpf::load(loader, &watched.settings(false), &programs, stacks)?, false))
+}
+
+/// Tell the programs which address stands for which slot.
+pub(super) fn tell_slots(object: &mut Object, addresses: impl Iterator<Item = u64>) -> Result<()> {
+    for (slot, address) in (0u32..).zip(addresses) {
+        object.insert("slots", address, slot)?;
+        // With CONFIG_X86_KERNEL_IBT a function begins with endbr64, and its probe sits behind that.
+        object.insert("slots", address + 4, slot)?;
+    }
+    Ok(())
+}
+
+impl Collect for Kprobe {
+    fn arm(&mut self, watched: &Watched) -> Result<()> {
+        if self.cost.is_none() {
+            self.cost = calibrate::cost(self.loader, &self.symbols).ok();
+        }
+        let user = UserNames::of(watched);
+        let (mut object, cookies) = load(self.loader, watched, PP_STACKS as u32)?;
+        watched.tell(&mut object)?;
+        tell_slots(&mut object, self.targets.iter().map(|target| target.address))?;
+        let mut armed = Armed {
+            watched: watched.clone(),
+            object,
+            cookies,
+            entries: Vec::new(),
+            returns: Vec::new(),
+            user,
+            without_return: Vec::new(),
+        };
+        self.attach_all(&mut armed)?;
+        self.armed = Some(armed);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Collected> {
+        let mut armed = self.armed.take().context("the probes were not armed")?;
+        let (entries, returns) = (armed.entries.len(), armed.returns.len());
+        armed.entries.clear();
+        armed.returns.clear();
+        let functions = self.rows(&armed)?;
+        let losses: Losses = armed.object.element("losses", 0)?;
+        let counted: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
+        let readable = stacks::readable(&counted, &armed.watched, &self.symbols, &armed.user);
+
+        let calls = functions.iter().map(|row| row.calls).sum();
+        let missed: u64 = functions.iter().map(|row| row.missed).sum();
+        let passed_over: u64 =
+            [ENTER, LEAVE, BREAKPOINT].iter().filter_map(|name| armed.object.passed_over(name)).sum();
+        let lost_stacks = losses.full + losses.busy;
+        let mut notes = vec![
+            format!("loaded by {}", bpf::name(self.loader)),
+            format!("{} attachments for entries, {returns} for returns", entries),
+            if armed.cookies { "probes told apart by attach cookies" } else { "probes told apart by address" }
+                .to_owned(),
+        ];
+        notes.extend(self.cost.map(|cost| cost.to_string()));
+        let by_breakpoint: Vec<&str> =
+            self.targets.iter().filter(|target| target.way == Way::Breakpoint).map(|target| &*target.symbol).collect();
+        if !by_breakpoint.is_empty() {
+            notes.push(format!("by hardware breakpoints, as no kprobe is allowed: {}", by_breakpoint.join(", ")));
+        }
+        let mut warnings = Vec::new();
+        if missed > 0 {
+            let message = format!("{missed} of {calls} probed calls: the kernel did not report the return");
+            warnings.push(loss_warning("returns-missed", message));
+        }
+        if lost_stacks + passed_over > 0 {
+            let message =
+                format!("probes: {lost_stacks} stacks without room, {passed_over} events during another BPF program");
+            warnings.push(loss_warning("probe-events-lost", message));
+        }
+        let given_up: Vec<String> = self
+            .targets
+            .iter()
+            .filter(|target| target.way == Way::None)
+            .map(|target| target.why.clone().unwrap_or_else(|| target.symbol.clone()))
+            .chain(armed.without_return)
+            .collect();
+        Ok(Collected {
+            status: if given_up.is_empty() && missed + lost_stacks == 0 { Status::Ok } else { Status::Partial },
+            reason: (!given_up.is_empty())
+                .then(|| given_up.join("; "))
+                .or_else(|| (missed > 0).then(|| format!("{missed} returns were not reported"))),
+            unit: Unit::Samples,
+            stacks: readable.stacks.into_iter().collect(),
+            functions,
+            samples: calls,
+            lost: missed + lost_stacks + passed_over,
+            unresolved: readable.unresolved,
+            notes,
+            warnings,
+        })
+    }
+
+    fn resolutions(&self) -> Vec<Resolution> {
+        targets::resolutions(&self.targets)
+    }
+}

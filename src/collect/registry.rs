@@ -1,0 +1,60 @@
+//! Which collectors there are: one line each in [`make`], and in [`auto`] if a run takes it without being asked.
+
+use super::Collect;
+use super::kprobe::Kprobe;
+use super::sample::{self, Sample};
+use crate::document::{Collector, Loader};
+use crate::kernel::reach::Listed;
+use crate::kernel::roles::{self, Resolution};
+use crate::kernel::symbols::Symbols;
+use anyhow::{Result, bail};
+use std::sync::Arc;
+
+/// What collectors know of this kernel before they are made.
+pub struct Context {
+    pub loader: Loader,
+    /// This kernel's symbols; absent, with the reason, where they cannot be had.
+    pub symbols: Result<Arc<Symbols>, String>,
+}
+
+impl Context {
+    /// Read this kernel.
+    #[must_use]
+    pub fn new(loader: Loader) -> Self {
+        let symbols = Symbols::running().and_then(Symbols::with_addresses);
+        Self { loader, symbols: symbols.map(Arc::new).map_err(|error| error.to_string()) }
+    }
+
+    /// The symbols.
+    ///
+    /// # Errors
+    /// Why there are none, and the way out.
+    pub fn symbols(&self) -> Result<Arc<Symbols>> {
+        self.symbols.clone().map_err(anyhow::Error::msg)
+    }
+
+    /// What each role is called here; empty where the kernel's symbols cannot be read.
+    #[must_use]
+    pub fn resolutions(&self) -> Vec<Resolution> {
+        self.symbols.as_ref().map_or_else(|_| Vec::new(), |symbols| roles::resolve(symbols, &Listed::running()))
+    }
+}
+
+/// The collectors that a run takes when none is named; those that this kernel does not allow say so.
+#[must_use]
+pub fn auto() -> Vec<Collector> {
+    vec![Collector::Sample]
+}
+
+/// A collector.
+///
+/// # Errors
+/// Why it is not to be had here, and what would help.
+pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
+    Ok(match kind {
+        Collector::Sample => Box::new(Sample::new(context.loader, sample::FREQUENCY, context.symbols()?)),
+        Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?)),
+        Collector::Fgraph => bail!("fgraph: not built yet"),
+        Collector::Insn => bail!("insn counts inside an emulated guest: give --kernel"),
+    })
+}

@@ -1,0 +1,114 @@
+//! Sampling: the stacks of both processes at every tick of a clock, counted in the kernel by bpf/sample.bpf.h.
+
+use super::attach::{self, Attached, Clock};
+use super::bpf::shared::{Losses, PP_STACKS, Stack};
+use super::bpf::{self, Object};
+use super::stacks::{self, UserNames};
+use super::{Collect, Collected, Watched, loss_warning};
+use crate::document::{Loader, Status};
+use crate::kernel::symbols::Symbols;
+use crate::profile::Unit;
+use anyhow::{Context as _, Result};
+use std::sync::Arc;
+
+/// Ticks per second and CPU. A prime, so that no period of the workload keeps step with it.
+pub const FREQUENCY: u64 = 4999;
+
+const PROGRAM: &str = "pp_sample";
+
+/// The `sample` collector.
+pub struct Sample {
+    loader: Loader,
+    frequency: u64,
+    symbols: Arc<Symbols>,
+    armed: Option<Armed>,
+}
+
+struct Armed {
+    watched: Watched,
+    object: Object,
+    clock: Clock,
+    attached: Vec<Attached>,
+    user: UserNames,
+}
+
+impl Sample {
+    /// A sampler of `frequency` Hz.
+    #[must_use]
+    pub fn new(loader: Loader, frequency: u64, symbols: Arc<Symbols>) -> Self {
+        Self { loader, frequency, symbols, armed: None }
+    }
+
+    /// Whether this kernel and user allow it: loads and attaches, then takes all back.
+    ///
+    /// # Errors
+    /// The reason, and what would help.
+    pub fn try_it(loader: Loader) -> Result<Clock> {
+        let object = bpf::load(loader, &Watched::default().settings(false), &[PROGRAM], 1)?;
+        let (clock, _attached) = attach::sampling(object.program(PROGRAM)?, FREQUENCY, &attach::online_cpus()?)?;
+        Ok(clock)
+    }
+}
+
+impl Collect for Sample {
+    fn arm(&mut self, watched: &Watched) -> Result<()> {
+        let user = UserNames::of(watched);
+        let mut object = bpf::load(self.loader, &watched.settings(false), &[PROGRAM], PP_STACKS as u32)?;
+        watched.tell(&mut object)?;
+        let program = object.program(PROGRAM)?;
+        let (clock, attached) = attach::sampling(program, self.frequency, &attach::online_cpus()?)?;
+        self.armed = Some(Armed { watched: watched.clone(), object, clock, attached, user });
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Collected> {
+        let mut armed = self.armed.take().context("the sampler was not armed")?;
+        armed.attached.clear();
+        let losses: Losses = armed.object.element("losses", 0)?;
+        let stacks: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
+        let readable = stacks::readable(&stacks, &armed.watched, &self.symbols, &armed.user);
+
+        let mut notes = vec![
+            format!("{} at {} Hz", armed.clock.name(), self.frequency),
+            format!("loaded by {}", bpf::name(self.loader)),
+            format!("{} distinct stacks", stacks.len()),
+        ];
+        let passed_over = armed.object.passed_over(PROGRAM).unwrap_or(0);
+        let lost = losses.full + losses.busy + passed_over;
+        let mut warnings = Vec::new();
+        if lost > 0 {
+            warnings.push(loss_warning(
+                "samples-lost",
+                format!(
+                    "{lost} samples lost ({} no room, {} map busy, {passed_over} during another BPF program)",
+                    losses.full, losses.busy
+                ),
+            ));
+        }
+        for (count, what) in [
+            (losses.kernel_unreadable, "without their kernel stack"),
+            (losses.user_unreadable, "without their user stack"),
+            (readable.full_depth, "as deep as there is room: they may lack their root"),
+        ] {
+            if count > 0 {
+                notes.push(format!("{count} samples {what}"));
+            }
+        }
+        Ok(Collected {
+            status: if readable.total == 0 || lost > 0 { Status::Partial } else { Status::Ok },
+            reason: match (readable.total, lost) {
+                (0, _) => Some("no tick of the clock fell into the window: move more bytes".to_owned()),
+                (_, 0) => None,
+                _ => Some(format!("{lost} samples lost")),
+            },
+            unit: Unit::Samples,
+            stacks: readable.stacks.into_iter().collect(),
+            functions: Vec::new(),
+            samples: readable.total,
+            lost,
+            unresolved: readable.unresolved,
+            notes,
+            warnings,
+        })
+    }
+}

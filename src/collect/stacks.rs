@@ -1,0 +1,167 @@
+//! Stacks as the BPF half of [`super::sample`] and [`super::kprobe`] counts them (bpf/sample.bpf.h), made readable.
+
+use super::Watched;
+use super::bpf::shared::{PP_KERNEL_FRAMES, PP_USER_FRAMES, Stack};
+use crate::kernel::symbols::Symbols;
+use crate::profile::Side;
+use crate::profile::folded::{self, Folded};
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{Input, Symbolizer};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+/// The frame of an address that has no symbol.
+pub const UNKNOWN: &str = "[unknown]";
+
+/// Code that a process has mapped from a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    offset: u64,
+    path: PathBuf,
+}
+
+/// The executable mappings of a `/proc/PID/maps`. Lines that cannot be read are passed over.
+fn parse_maps(text: &str) -> Vec<Mapping> {
+    let line = |line: &str| {
+        let mut fields = line.splitn(6, ' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let executable = fields.next()?.contains('x');
+        let offset = fields.next()?;
+        let path = fields.nth(2)?.trim_start();
+        (executable && path.starts_with('/')).then_some(())?;
+        Some(Mapping {
+            start: u64::from_str_radix(start, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
+            offset: u64::from_str_radix(offset, 16).ok()?,
+            path: PathBuf::from(path.strip_suffix(" (deleted)").unwrap_or(path)),
+        })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Names of user code, by process. Made while the processes live: their mappings are gone with them.
+pub struct UserNames {
+    mappings: HashMap<u32, Vec<Mapping>>,
+    symbolizer: Symbolizer,
+    known: RefCell<HashMap<(PathBuf, u64), Option<String>>>,
+}
+
+impl UserNames {
+    /// Note where `watched` have their code.
+    #[must_use]
+    pub fn of(watched: &Watched) -> Self {
+        let mappings = watched
+            .all()
+            .map(|(pid, _)| {
+                let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+                (pid, parse_maps(&text))
+            })
+            .collect();
+        let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
+        Self { mappings, symbolizer, known: RefCell::default() }
+    }
+
+    /// The function at `address` of process `pid`.
+    fn name(&self, pid: u32, address: u64) -> Option<String> {
+        let mappings = self.mappings.get(&pid)?;
+        let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
+        let offset = address - mapping.start + mapping.offset;
+        let key = (mapping.path.clone(), offset);
+        if let Some(name) = self.known.borrow().get(&key) {
+            return name.clone();
+        }
+        let mut elf = Elf::new(&mapping.path);
+        elf.debug_syms = false;
+        let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok();
+        let name = found.as_ref().and_then(|found| found.as_sym()).map(|symbol| symbol.name.clone().into_owned());
+        self.known.borrow_mut().insert(key, name.clone());
+        name
+    }
+}
+
+/// What became of the stacks.
+#[derive(Debug, Default)]
+pub struct Readable {
+    pub stacks: BTreeMap<Side, Folded>,
+    pub total: u64,
+    /// Weight of the stacks whose innermost frame has no symbol.
+    pub unresolved: u64,
+    /// Weight of the stacks that fill all the room there is for kernel or user frames: they may be cut at the root.
+    pub full_depth: u64,
+}
+
+/// Put names to `stacks`. The root frame is the side's name.
+#[must_use]
+pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &UserNames) -> Readable {
+    let sides: HashMap<u32, Side> = watched.all().collect();
+    let mut result = Readable::default();
+    for stack in stacks {
+        let side = sides.get(&stack.pid).copied().unwrap_or(Side::Other);
+        let kernel_frames = &stack.kernel_frames[..(stack.kernel as usize).min(PP_KERNEL_FRAMES)];
+        let user_frames = &stack.user_frames[..(stack.user as usize).min(PP_USER_FRAMES)];
+        let kernel_names = names(kernel_frames, |address| kernel.at(address).map(|at| at.symbol.name.to_owned()));
+        let user_names = names(user_frames, |address| user.name(stack.pid, address));
+
+        result.total += stack.count;
+        if kernel_names.first().or(user_names.first()).is_none_or(|leaf| leaf == UNKNOWN) {
+            result.unresolved += stack.count;
+        }
+        if kernel_frames.len() == PP_KERNEL_FRAMES || user_frames.len() == PP_USER_FRAMES {
+            result.full_depth += stack.count;
+        }
+        let mark = kernel_names.last().filter(|entry| !folded::is_kernel_entry(entry)).map(|_| folded::KERNEL);
+        let frames = std::iter::once(side.name())
+            .chain(user_names.iter().rev().map(String::as_str))
+            .chain(mark)
+            .chain(kernel_names.iter().rev().map(String::as_str));
+        result.stacks.entry(side).or_default().add_frames(frames, stack.count);
+    }
+    result
+}
+
+/// Names of `frames`, innermost first. All but the innermost are return addresses, which lie behind their call: one
+/// byte back is inside it, even where the call is the last thing in its function.
+fn names(frames: &[u64], name: impl Fn(u64) -> Option<String>) -> Vec<String> {
+    let inside = |(index, address): (usize, &u64)| if index == 0 { *address } else { address.saturating_sub(1) };
+    frames.iter().enumerate().map(inside).map(|address| name(address).unwrap_or_else(|| UNKNOWN.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executable_mappings_only() {
+        let maps = "\
+55d0a0000000-55d0a0010000 r--p 00000000 08:01 1234   /usr/bin/pipe prof
+55d0a0010000-55d0a0020000 r-xp 00010000 08:01 1234   /usr/bin/pipe prof (deleted)
+7ffd00000000-7ffd00001000 r-xp 00000000 00:00 0      [vdso]
+garbage
+7f0000000000-7f0000001000 rwxp 00000000 00:00 0
+";
+        let mappings = parse_maps(maps);
+        assert_eq!(mappings.len(), 1);
+        assert_eq!(mappings[0].path, PathBuf::from("/usr/bin/pipe prof"));
+        assert_eq!(mappings[0].offset, 0x10000);
+        assert_eq!(mappings[0].start, 0x55d0_a001_0000);
+    }
+
+    #[test]
+    fn own_functions_have_names() {
+        let me = std::process::id();
+        let names = UserNames::of(&Watched { writers: vec![me], readers: vec![] });
+        let address = parse_maps as *const () as u64;
+        let name = names.name(me, address).unwrap();
+        assert!(name.contains("parse_maps"), "{name}");
+        assert_eq!(names.name(me, 0x10), None);
+    }
+
+    #[test]
+    fn return_addresses_belong_to_the_call_before_them() {
+        let name = |address: u64| Some(if address < 100 { "a" } else { "b" }.to_owned());
+        assert_eq!(names(&[100, 100], name), ["b", "a"]);
+    }
+}

@@ -1,0 +1,154 @@
+//! The functions that [`super::kprobe`] watches: every candidate of every role that this kernel has.
+
+use super::bpf::shared::PP_SLOTS;
+use crate::kernel::roles::{self, Reach, Resolution};
+use crate::kernel::symbols::Symbols;
+use std::collections::HashSet;
+
+/// How a target is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Kprobe and kretprobe: calls and times.
+    Kprobe,
+    /// Execution breakpoint of the CPU: calls and stacks.
+    Breakpoint,
+    /// Not at all, see the reason.
+    None,
+}
+
+impl Way {
+    /// As `FunctionCalls.how` has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kprobe => "kprobe",
+            Self::Breakpoint => "hardware-breakpoint",
+            Self::None => "none",
+        }
+    }
+}
+
+/// One function, at the place of its slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub role: &'static str,
+    pub symbol: String,
+    pub address: u64,
+    pub way: Way,
+    /// Why it is not watched, or not by a kprobe.
+    pub why: Option<String>,
+    /// Calls by both sides, over all pairs so far.
+    pub hits: u64,
+}
+
+/// All candidates of all roles that `symbols` has, role by role, best first.
+#[must_use]
+pub fn all(symbols: &Symbols) -> Vec<Target> {
+    let mut seen = HashSet::new();
+    let mut targets = Vec::new();
+    for role in roles::all() {
+        for candidate in role.candidates {
+            // A `.part` is only some of the function's calls.
+            let found = symbols.functions(candidate).into_iter().find(|symbol| !symbol.name.contains(".part"));
+            let Some(symbol) = found else { continue };
+            if seen.insert(symbol.address) && targets.len() < PP_SLOTS {
+                targets.push(Target {
+                    role: role.id,
+                    symbol: symbol.name.to_owned(),
+                    address: symbol.address,
+                    way: Way::Kprobe,
+                    why: None,
+                    hits: 0,
+                });
+            }
+        }
+    }
+    targets
+}
+
+/// What became of each role's candidates: chosen is the best one that was hit; where none was, the best one that is
+/// watched.
+#[must_use]
+pub fn resolutions(targets: &[Target]) -> Vec<Resolution> {
+    let resolution = |role: &'static roles::Role| {
+        let of_role: Vec<&Target> = targets.iter().filter(|target| target.role == role.id).collect();
+        let watched = |target: &&&Target| target.way != Way::None;
+        let chosen = of_role.iter().find(|target| target.hits > 0).or_else(|| of_role.iter().find(watched)).copied();
+        let missing = role.candidates.iter().filter(|name| {
+            !of_role.iter().any(|target| target.symbol == **name || roles::base_name(&target.symbol) == **name)
+        });
+        let mut rejected: Vec<String> = missing.map(|name| format!("{name}: not in this kernel")).collect();
+        for target in &of_role {
+            if chosen.is_some_and(|chosen| chosen.address == target.address) {
+                continue;
+            }
+            rejected.push(match (target.way, target.hits) {
+                (Way::None, _) => target.why.clone().unwrap_or_else(|| format!("{}: not watched", target.symbol)),
+                (_, 0) => format!("{}: watched, never called", target.symbol),
+                (_, hits) => format!("{}: called too ({hits} times), an inner or further function", target.symbol),
+            });
+        }
+        let reach = match chosen.map(|target| target.way) {
+            Some(Way::Kprobe) => vec![Reach::Kprobe],
+            Some(Way::Breakpoint) => vec![Reach::HardwareBreakpoint],
+            Some(Way::None) | None => vec![Reach::SamplingOnly],
+        };
+        Resolution {
+            role: role.id.to_owned(),
+            article_name: role.article_name.to_owned(),
+            symbol: chosen.map(|target| target.symbol.clone()),
+            reach,
+            why_not: chosen.and_then(|target| target.why.clone()).into_iter().collect(),
+            rejected,
+            hits: chosen.map(|target| target.hits),
+        }
+    };
+    roles::all().iter().filter(|role| !role.candidates.is_empty()).map(resolution).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KALLSYMS: &str = "\
+ffffffff81000000 T _stext
+ffffffff81000100 t pipe_write
+ffffffff81000200 t __mutex_lock.constprop.0
+ffffffff81000300 T iov_iter_get_pages2
+ffffffff81000400 T __alloc_pages
+ffffffff81000500 T get_page_from_freelist
+ffffffff81000600 t vfs_read.part.0
+";
+
+    fn targets() -> Vec<Target> {
+        all(&Symbols::read(KALLSYMS.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn named_targets_are_found_with_their_suffixes() {
+        let targets = targets();
+        for symbol in ["pipe_write", "__alloc_pages", "__mutex_lock.constprop.0", "iov_iter_get_pages2"] {
+            assert!(targets.iter().any(|target| target.symbol == symbol), "{symbol} of {targets:?}");
+        }
+        assert!(!targets.iter().any(|target| target.symbol.contains(".part")), "{targets:?}");
+    }
+
+    #[test]
+    fn chosen_is_what_was_hit() {
+        let mut targets = targets();
+        let extra = Target {
+            role: "page-alloc",
+            symbol: "__alloc_pages_bulk".to_owned(),
+            address: 1,
+            way: Way::Kprobe,
+            why: None,
+            hits: 7,
+        };
+        targets.push(extra);
+        let resolutions = resolutions(&targets);
+        let page_alloc = resolutions.iter().find(|one| one.role == "page-alloc").unwrap();
+        assert_eq!(page_alloc.symbol.as_deref(), Some("__alloc_pages_bulk"));
+        assert_eq!(page_alloc.hits, Some(7));
+        assert!(page_alloc.rejected.iter().any(|why| why == "__alloc_pages: watched, never called"), "{page_alloc:?}");
+    }
+}

@@ -1,0 +1,213 @@
+//! The kernel's build configuration, as far as it matters to pipes.
+
+use flate2::read::GzDecoder;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Options that change what the pipe's path executes, or what can measure it. One that a kernel does not know is as
+/// good as off.
+const THAT_MATTER: &[&str] = &[
+    // How a task gives up the CPU, and how often the tick comes.
+    "CONFIG_PREEMPT",
+    "CONFIG_PREEMPT_NONE",
+    "CONFIG_PREEMPT_VOLUNTARY",
+    "CONFIG_PREEMPT_LAZY",
+    "CONFIG_PREEMPT_DYNAMIC",
+    "CONFIG_PREEMPT_RT",
+    "CONFIG_HZ",
+    "CONFIG_NO_HZ_FULL",
+    "CONFIG_SMP",
+    "CONFIG_SCHED_CORE",
+    "CONFIG_SCHED_CLASS_EXT",
+    "CONFIG_FAIR_GROUP_SCHED",
+    "CONFIG_VIRT_CPU_ACCOUNTING_GEN",
+    "CONFIG_CONTEXT_TRACKING_USER",
+    "CONFIG_PSI",
+    "CONFIG_PSI_DEFAULT_DISABLED",
+    // Pages: allocation, zeroing, charging.
+    "CONFIG_NUMA",
+    "CONFIG_MEMCG",
+    "CONFIG_MEMCG_KMEM",
+    "CONFIG_INIT_ON_ALLOC_DEFAULT_ON",
+    "CONFIG_INIT_ON_FREE_DEFAULT_ON",
+    "CONFIG_SHUFFLE_PAGE_ALLOCATOR",
+    "CONFIG_PAGE_POISONING",
+    "CONFIG_MEM_ALLOC_PROFILING",
+    "CONFIG_TRANSPARENT_HUGEPAGE",
+    "CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS",
+    "CONFIG_TRANSPARENT_HUGEPAGE_MADVISE",
+    "CONFIG_PER_VMA_LOCK",
+    // Checks on every copy, list operation and call.
+    "CONFIG_HARDENED_USERCOPY",
+    "CONFIG_HARDENED_USERCOPY_DEFAULT_ON",
+    "CONFIG_FORTIFY_SOURCE",
+    "CONFIG_DEBUG_LIST",
+    "CONFIG_LIST_HARDENED",
+    "CONFIG_DEBUG_ATOMIC_SLEEP",
+    "CONFIG_DEBUG_MUTEXES",
+    "CONFIG_DEBUG_PREEMPT",
+    "CONFIG_PROVE_LOCKING",
+    "CONFIG_LOCK_STAT",
+    "CONFIG_KASAN",
+    "CONFIG_KCSAN",
+    "CONFIG_KMSAN",
+    "CONFIG_UBSAN",
+    "CONFIG_MUTEX_SPIN_ON_OWNER",
+    // Security modules and auditing.
+    "CONFIG_SECURITY",
+    "CONFIG_SECURITY_APPARMOR",
+    "CONFIG_SECURITY_SELINUX",
+    "CONFIG_BPF_LSM",
+    "CONFIG_AUDITSYSCALL",
+    "CONFIG_FSNOTIFY",
+    // Speculation mitigations and how code is laid out.
+    "CONFIG_RETPOLINE",
+    "CONFIG_RETHUNK",
+    "CONFIG_SLS",
+    "CONFIG_CPU_SRSO",
+    "CONFIG_CPU_UNRET_ENTRY",
+    "CONFIG_CPU_IBPB_ENTRY",
+    "CONFIG_CPU_IBRS_ENTRY",
+    "CONFIG_PAGE_TABLE_ISOLATION",
+    "CONFIG_CALL_DEPTH_TRACKING",
+    "CONFIG_X86_KERNEL_IBT",
+    "CONFIG_CFI",
+    "CONFIG_CFI_CLANG",
+    "CONFIG_RANDOMIZE_KSTACK_OFFSET_DEFAULT",
+    "CONFIG_CC_OPTIMIZE_FOR_SIZE",
+    "CONFIG_LTO_CLANG",
+    "CONFIG_PARAVIRT",
+    // What can measure.
+    "CONFIG_FUNCTION_TRACER",
+    "CONFIG_FUNCTION_GRAPH_TRACER",
+    "CONFIG_DYNAMIC_FTRACE",
+    "CONFIG_KPROBES",
+    "CONFIG_KPROBE_EVENTS",
+    "CONFIG_FPROBE",
+    "CONFIG_BPF_SYSCALL",
+    "CONFIG_BPF_EVENTS",
+    "CONFIG_DEBUG_INFO_BTF",
+    "CONFIG_KALLSYMS_ALL",
+    "CONFIG_UNWINDER_ORC",
+    "CONFIG_UNWINDER_FRAME_POINTER",
+];
+
+/// Families of options of which each member matters.
+const FAMILIES_THAT_MATTER: &[&str] = &["CONFIG_MITIGATION_"];
+
+/// No configuration is larger than this once unpacked.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// The options of a configuration file that matter to pipes, by name; `n` where the file says that one is not set.
+///
+/// # Errors
+/// When reading fails or the text is no configuration.
+pub fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
+    let mut bytes = Vec::new();
+    reader.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut options = BTreeMap::new();
+    let mut lines = 0_usize;
+    for line in text.lines() {
+        let unset = line.strip_prefix("# ").and_then(|rest| rest.strip_suffix(" is not set"));
+        let (name, value) = match (unset, line.split_once('=')) {
+            (Some(name), _) => (name, "n"),
+            (None, Some((name, value))) => (name, value.trim_matches('"')),
+            (None, None) => continue,
+        };
+        if !name.starts_with("CONFIG_") {
+            continue;
+        }
+        lines += 1;
+        if THAT_MATTER.contains(&name) || FAMILIES_THAT_MATTER.iter().any(|family| name.starts_with(family)) {
+            options.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    if lines == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no line CONFIG_...=..."));
+    }
+    Ok(options)
+}
+
+/// [`parse`] for a file, gzipped or not.
+///
+/// # Errors
+/// When it cannot be read or is no configuration.
+pub fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
+    let mut start = Vec::new();
+    File::open(path)?.take(2).read_to_end(&mut start)?;
+    let file = File::open(path)?;
+    if start == [0x1f, 0x8b] { parse(GzDecoder::new(file)) } else { parse(file) }
+}
+
+/// The running kernel's options that matter, and the file they are from; no options and the reason where there is no
+/// such file.
+#[must_use]
+pub fn running(release: &str) -> (BTreeMap<String, String>, String) {
+    let candidates = [
+        "/proc/config.gz".to_owned(),
+        format!("/boot/config-{release}"),
+        format!("/usr/lib/modules/{release}/config"),
+        format!("/lib/modules/{release}/build/.config"),
+    ];
+    for path in &candidates {
+        match read_file(Path::new(path)) {
+            Ok(options) => return (options, path.clone()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return (BTreeMap::new(), format!("not available here: {path}: {error}")),
+        }
+    }
+    (BTreeMap::new(), "not available here: neither /proc/config.gz nor a config file of this release".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write as _;
+
+    const CONFIG: &str = "#\n# Linux/x86 6.1.192 Kernel Configuration\n#\nCONFIG_CC_VERSION_TEXT=\"gcc\"\nCONFIG_HZ=250\n\
+        # CONFIG_PREEMPT is not set\nCONFIG_NUMA=y\nCONFIG_MITIGATION_SRSO=y\nCONFIG_SOMETHING=m\n";
+
+    #[test]
+    fn options_that_matter_are_kept() {
+        let options = parse(CONFIG.as_bytes()).unwrap();
+        let pairs: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let expected =
+            [("CONFIG_HZ", "250"), ("CONFIG_MITIGATION_SRSO", "y"), ("CONFIG_NUMA", "y"), ("CONFIG_PREEMPT", "n")];
+        assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn packed_files_and_files_that_are_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.gz");
+        let mut encoder = flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
+        encoder.write_all(CONFIG.as_bytes()).unwrap();
+        encoder.finish().unwrap();
+        assert_eq!(read_file(&path).unwrap(), parse(CONFIG.as_bytes()).unwrap());
+        std::fs::write(&path, "hello\n").unwrap();
+        assert!(read_file(&path).is_err());
+        std::fs::write(&path, [0x1f, 0x8b, 1]).unwrap();
+        assert!(read_file(&path).is_err(), "cut short");
+        let (options, reason) = running("no-such-release");
+        assert!(options.is_empty() == reason.starts_with("not available here"), "{reason}");
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes[..]);
+        }
+
+        #[test]
+        fn every_option_is_read_back(hz in 1_u32..9999, numa: bool) {
+            let text = format!("CONFIG_HZ={hz}\n{}\n", if numa { "CONFIG_NUMA=y" } else { "# CONFIG_NUMA is not set" });
+            let options = parse(text.as_bytes()).unwrap();
+            prop_assert_eq!(&options["CONFIG_HZ"], &hz.to_string());
+            prop_assert_eq!(options["CONFIG_NUMA"].as_str(), if numa { "y" } else { "n" });
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The machine, as far as it matters to the numbers: read from /proc and /sys.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+
+/// The machine, as far as it matters to the numbers. Values that cannot be read are absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Environment {
+    pub cpu_model: Option<String>,
+    pub cpus: u32,
+    /// Relation of the two pinned CPUs: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`.
+    pub topology: Option<String>,
+    pub memory_bytes: Option<u64>,
+    pub transparent_huge_pages: Option<String>,
+    pub governor: Option<String>,
+    pub hypervisor: Option<String>,
+    /// `mitigations=` and the state of each vulnerability, by name.
+    pub mitigations: BTreeMap<String, String>,
+    /// 1-minute load average when the run began.
+    pub load: Option<f64>,
+    /// Part of the run's CPU time that the hypervisor gave to others, 0 to 1.
+    pub steal: Option<f64>,
+    /// The emulator, for guests.
+    pub emulator: Option<Emulator>,
+    /// CPU flags that decide which copy loop the kernel takes: `erms`, `fsrm`, `smap`.
+    pub cpu_flags: Vec<String>,
+}
+
+/// What ran a guest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Emulator {
+    /// `QEMU emulator version 7.2.22`.
+    pub version: String,
+    /// Its arguments, without files that differ from run to run.
+    pub arguments: Vec<String>,
+}
+
+/// CPU flags that change what the pipe's path executes: the copy loop, zeroing, guards around user memory.
+const FLAGS_THAT_MATTER: &[&str] = &[
+    "erms",
+    "fsrm",
+    "rep_good",
+    "smap",
+    "smep",
+    "pti",
+    "ibrs",
+    "ibrs_enhanced",
+    "pcid",
+    "fred",
+    "lass",
+    "avx2",
+    "avx512f",
+];
+
+impl Environment {
+    /// This machine, now. What only a run knows (topology of its CPUs, steal, emulator) is absent.
+    #[must_use]
+    pub fn now() -> Self {
+        let open = |path: &str| std::fs::File::open(path).ok();
+        let trimmed = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+        let cpu = open("/proc/cpuinfo").and_then(|file| Cpu::read(file).ok()).unwrap_or_default();
+        Self {
+            cpu_model: cpu.model,
+            cpus: cpu.count,
+            topology: None,
+            memory_bytes: open("/proc/meminfo").and_then(|file| memory_bytes(file).ok()?),
+            transparent_huge_pages: trimmed("/sys/kernel/mm/transparent_hugepage/enabled")
+                .and_then(|text| selected(&text).map(str::to_owned)),
+            governor: trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            hypervisor: hypervisor(),
+            mitigations: mitigations(),
+            load: trimmed("/proc/loadavg").and_then(|text| load(&text)),
+            steal: None,
+            emulator: None,
+            cpu_flags: cpu.flags.into_iter().filter(|flag| FLAGS_THAT_MATTER.contains(&flag.as_str())).collect(),
+        }
+    }
+}
+
+/// What /proc/cpuinfo says of the first CPU, and how many there are.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cpu {
+    pub model: Option<String>,
+    pub count: u32,
+    pub flags: Vec<String>,
+}
+
+impl Cpu {
+    /// Read the form of /proc/cpuinfo.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub fn read(reader: impl Read) -> io::Result<Self> {
+        let mut cpu = Self::default();
+        for (key, value) in pairs(&text_of(reader)?) {
+            match key {
+                "processor" => cpu.count += 1,
+                "model name" if cpu.model.is_none() => cpu.model = Some(value.to_owned()),
+                "flags" if cpu.flags.is_empty() => cpu.flags = value.split_whitespace().map(str::to_owned).collect(),
+                _ => {}
+            }
+        }
+        Ok(cpu)
+    }
+}
+
+/// The memory of this machine, from the form of /proc/meminfo.
+///
+/// # Errors
+/// When reading fails.
+pub fn memory_bytes(reader: impl Read) -> io::Result<Option<u64>> {
+    let text = text_of(reader)?;
+    let total = pairs(&text).find(|(key, _)| *key == "MemTotal").and_then(|(_, value)| value.strip_suffix(" kB"));
+    Ok(total.and_then(|kib| kib.trim().parse::<u64>().ok()?.checked_mul(1024)))
+}
+
+/// CPU time of all CPUs since boot, in ticks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    pub total: u64,
+    /// What the hypervisor gave to others.
+    pub steal: u64,
+}
+
+impl CpuTime {
+    /// Now; absent where /proc/stat cannot be read.
+    #[must_use]
+    pub fn now() -> Option<Self> {
+        Self::read(std::fs::File::open("/proc/stat").ok()?).ok()?
+    }
+
+    /// Read the form of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`, of which
+    /// the last two are part of the first.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub fn read(reader: impl Read) -> io::Result<Option<Self>> {
+        let text = text_of(reader)?;
+        let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else { return Ok(None) };
+        let ticks: Option<Vec<u64>> = line.split_whitespace().take(8).map(|field| field.parse().ok()).collect();
+        Ok(ticks.and_then(|ticks| {
+            let total = ticks.iter().try_fold(0_u64, |sum, ticks| sum.checked_add(*ticks))?;
+            Some(Self { total, steal: *ticks.get(7)? })
+        }))
+    }
+
+    /// The part of the CPU time between `earlier` and `self` that was stolen, 0 to 1; absent when no time passed.
+    #[must_use]
+    pub fn steal_since(self, earlier: Self) -> Option<f64> {
+        let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
+        Some(self.steal.saturating_sub(earlier.steal) as f64 / total as f64)
+    }
+}
+
+/// The choice in brackets: `madvise` of `always [madvise] never`.
+#[must_use]
+pub fn selected(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once('[')?;
+    rest.split_once(']').map(|(choice, _)| choice)
+}
+
+/// The 1-minute load of /proc/loadavg.
+#[must_use]
+pub fn load(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok().filter(|load: &f64| load.is_finite())
+}
+
+/// `mitigations=` of the command line, and the state of each vulnerability.
+fn mitigations() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let command_line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    if let Some(value) = command_line.split_whitespace().rev().find_map(|word| word.strip_prefix("mitigations=")) {
+        found.insert("mitigations".to_owned(), value.to_owned());
+    }
+    let Ok(folder) = std::fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else { return found };
+    for entry in folder.flatten() {
+        if let (Ok(name), Ok(state)) = (entry.file_name().into_string(), std::fs::read_to_string(entry.path())) {
+            found.insert(name, state.trim().to_owned());
+        }
+    }
+    found
+}
+
+/// The hypervisor's name, as CPUID leaf 0x40000000 has it (KVM documentation, "KVM CPUID bits").
+#[cfg(target_arch = "x86_64")]
+fn hypervisor() -> Option<String> {
+    #[allow(unused_unsafe, reason = "older compilers have it as an unsafe function")]
+    fn cpuid(leaf: u32) -> std::arch::x86_64::CpuidResult {
+        // SAFETY: every 64-bit x86 CPU has the instruction; it has no effect but its result.
+        unsafe { std::arch::x86_64::__cpuid(leaf) }
+    }
+    const UNDER_HYPERVISOR: u32 = 1 << 31;
+    if cpuid(1).ecx & UNDER_HYPERVISOR == 0 {
+        return None;
+    }
+    let leaf = cpuid(0x4000_0000);
+    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|register| register.to_le_bytes()).collect();
+    let signature = String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_owned();
+    Some(match signature.as_str() {
+        "KVMKVMKVM" => "KVM".to_owned(),
+        "TCGTCGTCGTCG" => "QEMU TCG (emulated)".to_owned(),
+        "Microsoft Hv" => "Hyper-V".to_owned(),
+        "VMwareVMware" => "VMware".to_owned(),
+        "XenVMMXenVMM" => "Xen".to_owned(),
+        "" => "unknown".to_owned(),
+        other => other.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn hypervisor() -> Option<String> {
+    None
+}
+
+fn text_of(reader: impl Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    reader.take(16 << 20).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// `key : value` lines.
+fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn recorded_files_are_read() {
+        let cpu = Cpu::read(
+            &b"processor\t: 0\nmodel name\t: QEMU Virtual CPU version 2.5+\nflags\t\t: fpu erms\n\nprocessor\t: 1\n"[..],
+        );
+        let cpu = cpu.unwrap();
+        assert_eq!((cpu.model.as_deref(), cpu.count), (Some("QEMU Virtual CPU version 2.5+"), 2));
+        assert_eq!(cpu.flags, ["fpu", "erms"]);
+        assert_eq!(memory_bytes(&b"MemTotal:       24000 kB\nMemFree: 1 kB\n"[..]).unwrap(), Some(24_000 << 10));
+        assert_eq!(memory_bytes(&b"MemTotal: lots\n"[..]).unwrap(), None);
+        let early = CpuTime::read(&b"cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1\n"[..]).unwrap().unwrap();
+        let late = CpuTime::read(&b"cpu  20 0 20 130 0 0 0 30 5 0\n"[..]).unwrap().unwrap();
+        assert_eq!(early, CpuTime { total: 100, steal: 10 });
+        assert_eq!(late.steal_since(early), Some(0.2));
+        assert_eq!(early.steal_since(early), None);
+        assert_eq!(early.steal_since(late), None);
+        assert_eq!(selected("always [madvise] never"), Some("madvise"));
+        assert_eq!(selected("always madvise never"), None);
+        assert_eq!(load("0.52 0.58 0.59 1/467 12345\n"), Some(0.52));
+        assert_eq!(load("nan"), None);
+    }
+
+    #[test]
+    fn this_machine_has_cpus_and_memory() {
+        let here = Environment::now();
+        assert!(here.cpus > 0 && here.memory_bytes.is_some_and(|bytes| bytes > 0), "{here:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), text: String) {
+            let _ = Cpu::read(&bytes[..]);
+            let _ = memory_bytes(&bytes[..]);
+            let _ = CpuTime::read(&bytes[..]);
+            let _ = CpuTime::read(format!("cpu {text}").as_bytes());
+            let _ = memory_bytes(format!("MemTotal: {text} kB").as_bytes());
+            let _ = (selected(&text), load(&text));
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Which kernel this is.
+
+use super::config;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The kernel that ran the workload.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelInfo {
+    /// `uname -r`.
+    pub release: String,
+    /// `uname -v`.
+    pub version: String,
+    pub machine: String,
+    pub command_line: String,
+    /// The configuration options that matter to pipes, by name (`CONFIG_PREEMPT`); empty where it cannot be read.
+    pub config: BTreeMap<String, String>,
+    /// The file it was read from, or why it was not.
+    pub config_source: String,
+}
+
+impl KernelInfo {
+    /// The running kernel.
+    #[must_use]
+    pub fn running() -> Self {
+        let uname = rustix::system::uname();
+        let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+        let release = text(uname.release());
+        let (config, config_source) = config::running(&release);
+        Self {
+            version: text(uname.version()),
+            machine: text(uname.machine()),
+            command_line: std::fs::read_to_string("/proc/cmdline")
+                .map_or_else(|_| String::new(), |t| t.trim().to_owned()),
+            release,
+            config,
+            config_source,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_kernel_has_a_name() {
+        let kernel = KernelInfo::running();
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        assert_eq!(kernel.release, release.trim());
+        assert!(!kernel.config_source.is_empty());
+    }
+}

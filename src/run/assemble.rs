@@ -1,0 +1,215 @@
+//! Raw values into the document: medians, intervals, shares, costs, warnings.
+
+use super::gather::Gathered;
+use super::measure::Measured;
+use super::schedule::Slot;
+use super::{Setting, cost};
+use crate::collect::Context;
+use crate::document::{
+    Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, PairRecord,
+    ProcessTotals, Processes, Request, SCHEMA, Throughput, Warning,
+};
+use crate::profile::{Moved, Profile, Side, Unit, attribute};
+use crate::util::stats;
+use crate::workload;
+use anyhow::Result;
+
+/// The collectors whose stacks can be attributed, best first.
+const ATTRIBUTED: [Collector; 2] = [Collector::Sample, Collector::Fgraph];
+
+/// Make the document and the profiles of what was measured.
+///
+/// # Errors
+/// When this kernel's own description cannot be read.
+pub fn outcome(request: &Request, setting: &Setting<'_>, context: &Context, measured: Measured) -> Result<Outcome> {
+    let emulated = setting.executed_on == ExecutedOn::Tcg;
+    let alone: Vec<&PairRecord> = pairs_under(&measured, None).collect();
+    let throughput = throughput(&alone, emulated);
+    let processes = median_pair(&alone).processes.clone();
+    let attribution = attribution(&measured, emulated);
+    let mut symbols = context.resolutions();
+    let functions: Vec<_> = measured.gathered.values().flat_map(|gathered| gathered.functions.clone()).collect();
+    for symbol in &mut symbols {
+        let hits = |f: &&crate::document::FunctionCalls| Some(&f.symbol) == symbol.symbol.as_ref();
+        let counted: Vec<_> = functions.iter().filter(hits).collect();
+        if !counted.is_empty() {
+            symbol.hits = Some(counted.iter().map(|f| f.calls).sum());
+        }
+    }
+    let collectors = measured.gathered.iter().map(|(kind, gathered)| report(*kind, gathered, &measured)).collect();
+    let mut warnings = warnings(request, &measured, &processes, emulated);
+    warnings.sort();
+    warnings.dedup();
+    let unit = measured_unit(&measured);
+    let profiles = profiles(&measured);
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let document = Document {
+        schema: SCHEMA.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: String::new(),
+        command: request.command.clone(),
+        mode: request.mode.clone(),
+        workload: request.workload.clone(),
+        kernel: KernelInfo { release, ..KernelInfo::default() },
+        executed_on: setting.executed_on,
+        unit,
+        environment: Environment::default(),
+        throughput,
+        processes,
+        attribution,
+        functions,
+        symbols,
+        collectors,
+        runs: measured.pairs.into_iter().map(|(_, record)| record).collect(),
+        warnings,
+        files: Vec::new(),
+    };
+    Ok(Outcome { document, profiles })
+}
+
+fn pairs_under(measured: &Measured, collector: Option<Collector>) -> impl Iterator<Item = &PairRecord> {
+    measured.pairs.iter().filter(move |(slot, _)| slot.collector == collector).map(|(_, record)| record)
+}
+
+fn throughput(alone: &[&PairRecord], emulated: bool) -> Throughput {
+    if emulated {
+        return Throughput::default();
+    }
+    let runs: Vec<f64> = alone.iter().map(|pair| pair.processes.gib_s()).collect();
+    let mad = stats::mad(&runs);
+    let median = stats::median(&runs);
+    let outliers = u32::try_from(stats::outliers(&runs)).unwrap_or(u32::MAX);
+    Throughput { median_gib_s: median, ci95: stats::median_ci95(&runs), mad_gib_s: mad, runs, outliers }
+}
+
+/// The pair whose time per byte is the median's (the lower one of an even number).
+fn median_pair<'a>(alone: &[&'a PairRecord]) -> &'a PairRecord {
+    static NOTHING: std::sync::LazyLock<PairRecord> = std::sync::LazyLock::new(PairRecord::default);
+    let mut sorted = alone.to_vec();
+    let key = |pair: &PairRecord| cost::ns_per_byte(pair).unwrap_or(f64::INFINITY);
+    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(&NOTHING)
+}
+
+fn attributed(measured: &Measured) -> Option<(Collector, &Gathered)> {
+    ATTRIBUTED.iter().find_map(|kind| {
+        let gathered = measured.gathered.get(kind)?;
+        gathered.stacks.values().any(|stacks| !stacks.is_empty()).then_some((*kind, gathered))
+    })
+}
+
+fn measured_unit(measured: &Measured) -> Unit {
+    attributed(measured).map_or(Unit::Samples, |(_, gathered)| gathered.unit)
+}
+
+fn attribution(measured: &Measured, emulated: bool) -> Attribution {
+    let Some((kind, gathered)) = attributed(measured) else {
+        return Attribution::default();
+    };
+    let side = |side: Side, of: fn(&Processes) -> &ProcessTotals| {
+        let pairs: Vec<&ProcessTotals> = pairs_under(measured, Some(kind)).map(|pair| of(&pair.processes)).collect();
+        let moved = Moved {
+            bytes: pairs.iter().map(|p| p.bytes).sum(),
+            calls: pairs.iter().map(|p| p.calls).sum(),
+            cpu_ns: (!emulated).then(|| pairs.iter().map(|p| p.user_ns + p.system_ns).sum()),
+        };
+        let empty = crate::profile::Folded::new();
+        let mut shares = attribute(gathered.stacks.get(&side).unwrap_or(&empty), gathered.unit, &moved);
+        count_calls(&mut shares, measured, side, of);
+        shares
+    };
+    Attribution {
+        collector: kind.name().to_owned(),
+        writer: side(Side::Writer, |p| &p.writer),
+        reader: side(Side::Reader, |p| &p.reader),
+        other: Vec::new(),
+    }
+}
+
+/// Put the calls of probed functions beside the roles that they stand for.
+fn count_calls(
+    shares: &mut [crate::profile::RoleShare],
+    measured: &Measured,
+    side: Side,
+    of: fn(&Processes) -> &ProcessTotals,
+) {
+    let Some(gathered) = measured.gathered.get(&Collector::Kprobe) else { return };
+    let bytes: u64 = pairs_under(measured, Some(Collector::Kprobe)).map(|pair| of(&pair.processes).bytes).sum();
+    if bytes == 0 {
+        return;
+    }
+    for share in shares {
+        let of_role = |f: &&crate::document::FunctionCalls| f.role == share.role && f.side == side.name();
+        let counted: Vec<u64> = gathered.functions.iter().filter(of_role).map(|f| f.calls).collect();
+        if !counted.is_empty() {
+            let calls: u64 = counted.iter().sum();
+            share.calls_per_mib = Some(calls as f64 * f64::from(1 << 20) / bytes as f64);
+        }
+    }
+}
+
+fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> CollectorReport {
+    let of_block = |wanted: Slot| measured.pairs.iter().find(|(slot, _)| *slot == wanted).map(|(_, record)| record);
+    let compared: Vec<(f64, f64)> = measured
+        .pairs
+        .iter()
+        .filter(|(slot, _)| slot.collector == Some(kind))
+        .filter_map(|(slot, watched)| {
+            let alone = of_block(Slot { collector: None, ..*slot })?;
+            Some((cost::ns_per_byte(alone)?, cost::ns_per_byte(watched)?))
+        })
+        .collect();
+    let cost = cost::percent(&compared);
+    CollectorReport {
+        name: kind,
+        status: gathered.status,
+        reason: (!gathered.reasons.is_empty()).then(|| gathered.reasons.join("; ")),
+        samples: gathered.samples,
+        lost: gathered.lost,
+        unresolved: gathered.unresolved,
+        cost_percent: cost.map(|(median, _)| median),
+        cost_ci95: cost.and_then(|(_, interval)| interval),
+        notes: gathered.notes.clone(),
+    }
+}
+
+fn profiles(measured: &Measured) -> Vec<Profile> {
+    let mut profiles = Vec::new();
+    for (kind, gathered) in &measured.gathered {
+        for (side, stacks) in &gathered.stacks {
+            profiles.push(Profile {
+                side: *side,
+                collector: kind.name().to_owned(),
+                unit: gathered.unit,
+                stacks: stacks.clone(),
+            });
+        }
+    }
+    profiles
+}
+
+fn warnings(request: &Request, measured: &Measured, processes: &Processes, emulated: bool) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = measured.gathered.values().flat_map(|g| g.warnings.clone()).collect();
+    let mut warn = |code: &str, message: String, action: &str| {
+        warnings.push(Warning { code: code.into(), message, action: action.into() });
+    };
+    if emulated {
+        warn(
+            "emulated",
+            "executed by TCG: times are the emulator's, so no throughput is given and costs are of emulated time"
+                .into(),
+            "use --accel kvm on a machine that has it, or boot this kernel, for speeds",
+        );
+    }
+    for (kind, gathered) in &measured.gathered {
+        if gathered.lost > 0 {
+            warn(
+                "lost",
+                format!("{} lost {} of {}", kind.name(), gathered.lost, gathered.samples + gathered.lost),
+                "shorten the window with --duration",
+            );
+        }
+    }
+    warnings.extend(workload::caveats(&request.workload, processes));
+    warnings
+}

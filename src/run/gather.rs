@@ -1,0 +1,158 @@
+//! What one collector handed over of several pairs, added up.
+
+use crate::collect::Collected;
+use crate::document::{FunctionCalls, Status, Warning};
+use crate::profile::{Folded, Side, Unit};
+use std::collections::BTreeMap;
+
+/// All that a collector gave in a run.
+#[derive(Debug, Clone)]
+pub struct Gathered {
+    pub status: Status,
+    pub reasons: Vec<String>,
+    pub unit: Unit,
+    pub stacks: BTreeMap<Side, Folded>,
+    pub functions: Vec<FunctionCalls>,
+    pub samples: u64,
+    pub lost: u64,
+    pub unresolved: u64,
+    pub notes: Vec<String>,
+    pub warnings: Vec<Warning>,
+}
+
+impl Gathered {
+    /// A collector that gave nothing, and why.
+    #[must_use]
+    pub fn nothing(status: Status, reason: String) -> Self {
+        Self {
+            status,
+            reasons: vec![reason],
+            unit: Unit::Samples,
+            stacks: BTreeMap::new(),
+            functions: Vec::new(),
+            samples: 0,
+            lost: 0,
+            unresolved: 0,
+            notes: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// What a collector gave of its first pair.
+    #[must_use]
+    pub fn first(collected: Collected) -> Self {
+        let mut gathered = Self::nothing(collected.status, String::new());
+        gathered.reasons.clear();
+        gathered.unit = collected.unit;
+        gathered.add(collected);
+        gathered
+    }
+
+    /// Add what it gave of a further pair.
+    pub fn add(&mut self, collected: Collected) {
+        self.status = worse(self.status, collected.status);
+        push_new(&mut self.reasons, collected.reason);
+        push_new(&mut self.notes, collected.notes);
+        push_new(&mut self.warnings, collected.warnings);
+        for (side, stacks) in &collected.stacks {
+            self.stacks.entry(*side).or_default().merge(stacks);
+        }
+        for function in collected.functions {
+            self.add_function(function);
+        }
+        self.samples += collected.samples;
+        self.lost += collected.lost;
+        self.unresolved += collected.unresolved;
+    }
+
+    fn add_function(&mut self, new: FunctionCalls) {
+        let same = |old: &&mut FunctionCalls| old.side == new.side && old.symbol == new.symbol && old.how == new.how;
+        let Some(old) = self.functions.iter_mut().find(same) else {
+            self.functions.push(new);
+            return;
+        };
+        old.calls += new.calls;
+        old.missed += new.missed;
+        old.total_ns = sum(old.total_ns, new.total_ns);
+        old.self_ns = sum(old.self_ns, new.self_ns);
+        old.corrected_self_ns = sum(old.corrected_self_ns, new.corrected_self_ns);
+        if old.log2_ns.len() < new.log2_ns.len() {
+            old.log2_ns.resize(new.log2_ns.len(), 0);
+        }
+        for (sum, more) in old.log2_ns.iter_mut().zip(&new.log2_ns) {
+            *sum += more;
+        }
+    }
+}
+
+/// A sum that is only there when both parts are.
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    Some(a? + b?)
+}
+
+fn push_new<T: PartialEq>(list: &mut Vec<T>, new: impl IntoIterator<Item = T>) {
+    for item in new {
+        if !list.contains(&item) {
+            list.push(item);
+        }
+    }
+}
+
+fn worse(a: Status, b: Status) -> Status {
+    let rank = |status| match status {
+        Status::Ok => 0,
+        Status::Partial => 1,
+        Status::Unavailable => 2,
+        Status::Failed => 3,
+    };
+    // Some pairs with and some without a collector are a part of what was asked for.
+    match (rank(a), rank(b)) {
+        (a_rank, b_rank) if a_rank == b_rank => a,
+        _ => Status::Partial,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn collected(calls: u64, total_ns: Option<u64>) -> Collected {
+        let mut stacks = Folded::new();
+        stacks.add("writer;pipe_write", 3);
+        Collected {
+            status: Status::Ok,
+            reason: None,
+            unit: Unit::Samples,
+            stacks: vec![(Side::Writer, stacks)],
+            functions: vec![FunctionCalls {
+                side: "writer".into(),
+                symbol: "pipe_write".into(),
+                how: "kprobe".into(),
+                calls,
+                total_ns,
+                log2_ns: vec![0, calls],
+                ..FunctionCalls::default()
+            }],
+            samples: 3,
+            lost: 1,
+            unresolved: 0,
+            notes: vec!["at 4999 Hz".into()],
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn pairs_add_up() {
+        let mut gathered = Gathered::first(collected(5, Some(50)));
+        gathered.add(collected(7, Some(70)));
+        assert_eq!(gathered.functions.len(), 1);
+        assert_eq!(gathered.functions[0].calls, 12);
+        assert_eq!(gathered.functions[0].total_ns, Some(120));
+        assert_eq!(gathered.functions[0].log2_ns, [0, 12]);
+        assert_eq!(gathered.stacks[&Side::Writer].total(), 6);
+        assert_eq!((gathered.samples, gathered.lost), (6, 2));
+        assert_eq!(gathered.notes, ["at 4999 Hz"]);
+        gathered.add(collected(1, None));
+        assert_eq!(gathered.functions[0].total_ns, None, "a sum with an unknown part is unknown");
+    }
+}

@@ -1,0 +1,107 @@
+//! Run the pairs, each alone or under one collector, and gather raw values.
+
+use super::Setting;
+use super::gather::Gathered;
+use super::schedule::{self, Slot};
+use crate::collect::{self, Collect, Context};
+use crate::document::{Collector, PairRecord, Request, Selection, Status};
+use crate::util::cancel;
+use crate::workload::{self, Launched};
+use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+
+/// Raw values of all pairs.
+pub struct Measured {
+    /// In the order in which they ran.
+    pub pairs: Vec<(Slot, PairRecord)>,
+    pub gathered: BTreeMap<Collector, Gathered>,
+}
+
+/// The collectors of a request: all that this kernel may allow for `auto`, the named ones else.
+#[must_use]
+pub fn collectors(selection: &Selection) -> Vec<Collector> {
+    match selection {
+        Selection::Auto => collect::auto(),
+        Selection::List(list) => list.clone(),
+    }
+}
+
+/// Run all pairs of `request`.
+///
+/// # Errors
+/// When a pair cannot run, or an interrupting signal came.
+pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Result<Measured> {
+    let wanted = collectors(&request.collect);
+    let mut made: BTreeMap<Collector, Box<dyn Collect>> = BTreeMap::new();
+    let mut gathered = BTreeMap::new();
+    for &kind in &wanted {
+        match collect::make(kind, context) {
+            Ok(collector) => {
+                made.insert(kind, collector);
+            }
+            Err(error) => {
+                gathered.insert(kind, Gathered::nothing(Status::Unavailable, format!("{error:#}")));
+            }
+        }
+    }
+    let available: Vec<Collector> = made.keys().copied().collect();
+    let slots = schedule::blocks(request.runs, &available, request.seed);
+    let mut measured = Measured { pairs: Vec::new(), gathered };
+    for (index, slot) in slots.iter().enumerate() {
+        cancel::check()?;
+        if slot.collector.is_some_and(|kind| measured.gathered.get(&kind).is_some_and(|g| g.status == Status::Failed)) {
+            continue;
+        }
+        let name = slot.collector.map_or("alone", Collector::name);
+        (setting.progress)(index + 1, slots.len(), name);
+        let collector = slot.collector.and_then(|kind| made.get_mut(&kind).map(|collector| (kind, collector)));
+        if let Some(record) = one_pair(request, setting, collector, &mut measured.gathered)? {
+            measured.pairs.push((*slot, record));
+        }
+    }
+    if measured.pairs.iter().all(|(slot, _)| slot.collector.is_some()) {
+        bail!("no pair ran alone: --runs has to be at least 1");
+    }
+    Ok(measured)
+}
+
+/// Run one pair; `None` where its collector could not be armed, which is then said in `gathered`.
+fn one_pair(
+    request: &Request,
+    setting: &Setting<'_>,
+    collector: Option<(Collector, &mut Box<dyn Collect>)>,
+    gathered: &mut BTreeMap<Collector, Gathered>,
+) -> Result<Option<PairRecord>> {
+    let mut launched = workload::launch(&request.workload)?;
+    let watched = launched.watched();
+    let mut record = PairRecord::default();
+    let Some((kind, collector)) = collector else {
+        release(&mut launched, setting)?;
+        record.processes = launched.wait()?;
+        return Ok(Some(record));
+    };
+    record.collectors.push(kind.name().to_owned());
+    let fail = |gathered: &mut BTreeMap<Collector, Gathered>, error: anyhow::Error| {
+        gathered.insert(kind, Gathered::nothing(Status::Failed, format!("{error:#}")));
+    };
+    if let Err(error) = collector.arm(&watched) {
+        fail(gathered, error);
+        return Ok(None);
+    }
+    release(&mut launched, setting)?;
+    record.processes = launched.wait()?;
+    match collector.finish() {
+        Ok(collected) => match gathered.get_mut(&kind) {
+            Some(sum) => sum.add(collected),
+            None => {
+                gathered.insert(kind, Gathered::first(collected));
+            }
+        },
+        Err(error) => fail(gathered, error),
+    }
+    Ok(Some(record))
+}
+
+fn release(launched: &mut Launched, setting: &Setting<'_>) -> Result<()> {
+    if setting.release_on_second { launched.release_on_second() } else { launched.release() }
+}
