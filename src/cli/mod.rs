@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand, each a clap struct and its `run`.
 
+mod annotate;
 mod compare;
 mod engine;
 mod flamegraph;
@@ -25,6 +26,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     // registration: one line per subcommand
+    Annotate(annotate::Args),
     Compare(compare::Args),
     Flamegraph(flamegraph::Args),
     Run(run::RunArgs),
@@ -42,6 +44,7 @@ enum Command {
 impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Annotate(args) => args.run(),
             Self::Compare(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
             Self::Run(args) => args.run(),

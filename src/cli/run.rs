@@ -39,6 +39,9 @@ pub struct RunArgs {
     /// Leave a guest's pair in the root cgroup, where memory is not charged to anyone
     #[arg(long)]
     no_memcg: bool,
+    /// Symbols for --collect insn, of a kernel that was built without its own list: its uncompressed image
+    #[arg(long, value_name = "FILE")]
+    vmlinux: Option<PathBuf>,
     /// The folder to make for the results [default: one named after time and mode]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -118,7 +121,7 @@ impl RunArgs {
 
     fn measure(&self, request: &Request) -> Result<Outcome> {
         match self.guest.options()? {
-            Some(_) if self.exact() => bail!("--collect insn: not built yet"),
+            Some(options) if self.exact() => run::exact::execute(request, &options, self.vmlinux.as_deref()),
             Some(options) => run::in_guest(request, &options),
             None if self.exact() => {
                 bail!("--collect insn runs in a guest: name a kernel with --kernel, such as --kernel 6.12")

@@ -1,7 +1,12 @@
 //! The code that a counted window executed, with the count of each instruction: `code.json.gz` beside `run.json`, for
 //! `pipeprof annotate`.
 
+use anyhow::{Context, Result, ensure};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
+use std::io::Read;
 
 /// The `schema` of these files.
 pub const CODE_SCHEMA: &str = "pipeprof.code/1";
@@ -37,6 +42,33 @@ pub struct ExecutedInstruction {
 
 fn no_iterations(iterations: &[u64; 3]) -> bool {
     *iterations == [0; 3]
+}
+
+/// More than this many bytes are no code of a window.
+const LONGEST: u64 = 1 << 30;
+
+impl ExecutedCode {
+    /// The file: JSON, compressed. Equal code gives equal bytes.
+    ///
+    /// # Errors
+    /// Never, as long as memory lasts.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut out = GzEncoder::new(Vec::new(), Compression::best());
+        serde_json::to_writer(&mut out, self)?;
+        Ok(out.finish()?)
+    }
+
+    /// Read the file.
+    ///
+    /// # Errors
+    /// When it is damaged or of another version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut text = Vec::new();
+        GzDecoder::new(bytes).take(LONGEST).read_to_end(&mut text).context("it is damaged")?;
+        let code: Self = serde_json::from_slice(&text).context("it is no executed code")?;
+        ensure!(code.schema == CODE_SCHEMA, "its schema {} is not {CODE_SCHEMA}", code.schema);
+        Ok(code)
+    }
 }
 
 impl ExecutedFunction {

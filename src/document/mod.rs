@@ -280,6 +280,9 @@ pub struct Warning {
 pub struct Outcome {
     pub document: Document,
     pub profiles: Vec<Profile>,
+    /// Exact profiles only: the executed code. A file of its own, not sent from guests.
+    #[serde(skip)]
+    pub code: Option<code::ExecutedCode>,
 }
 
 /// The JSON Schema of [`Document`], as text: docs/run.schema.json.

@@ -1,10 +1,11 @@
 //! Doing a job in the guest.
 
-use crate::document::{ExecutedOn, Request};
+use crate::document::{ExecutedOn, Outcome, Request};
 use crate::guest::cgroup::GuestCgroup;
+use crate::kernel::symbols::KALLSYMS;
 use crate::run::{self, Setting};
 use crate::util::progress;
-use crate::vm::job::{Assignment, Facts, Job};
+use crate::vm::job::{Assignment, CountAnswer, Facts, Job};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
@@ -14,7 +15,12 @@ use std::process::Command;
 /// Travel to the host as text.
 pub fn perform(assignment: &Assignment, facts: impl Fn() -> Facts) -> Result<Vec<u8>> {
     match &assignment.job {
-        Job::Run(request) => measure(request, assignment.executed_on),
+        Job::Run(request) => Ok(serde_json::to_vec(&measure(request, assignment.executed_on)?)?),
+        Job::Count { request, symbols } => {
+            let outcome = measure(request, assignment.executed_on)?;
+            let symbols = if *symbols { functions() } else { None };
+            Ok(serde_json::to_vec(&CountAnswer { outcome, symbols })?)
+        }
         Job::Command(arguments) => own_command(arguments),
         Job::Echo(text) => Ok(text.clone().into_bytes()),
         Job::Facts => Ok(serde_json::to_vec(&facts())?),
@@ -32,7 +38,7 @@ pub fn perform(assignment: &Assignment, facts: impl Fn() -> Facts) -> Result<Vec
 #[error("no answer wanted")]
 pub struct Muted;
 
-fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Vec<u8>> {
+fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Outcome> {
     if request.memcg {
         // Children are born where their parent is: the workload's processes are charged like a user's.
         GuestCgroup::create()?.add(std::process::id())?;
@@ -42,7 +48,16 @@ fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Vec<u8>> {
         release_on_second: executed_on == ExecutedOn::Tcg,
         progress: &|number, of, watched| progress::step(&format!("measuring {number}/{of} ({watched})")),
     };
-    Ok(serde_json::to_vec(&run::execute(request, &setting)?)?)
+    run::execute(request, &setting)
+}
+
+/// The kernel's functions, without its data and modules: the port is slow.
+fn functions() -> Option<String> {
+    let list = std::fs::read_to_string(KALLSYMS).ok()?;
+    let is_function =
+        |line: &&str| matches!(line.as_bytes().get(17), Some(b't' | b'T' | b'w' | b'W')) && !line.ends_with(']');
+    let lines: Vec<&str> = list.lines().filter(is_function).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn own_command(arguments: &[String]) -> Result<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! The folder that a run leaves: `run.json`, folded stacks, flame graphs; and reading it back.
 
 use super::flamegraph::{self, Options};
+use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::{Folded, Profile, Side, Unit};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -16,6 +17,9 @@ const RUNS: &str = "runs";
 
 /// Larger files are no documents or profiles of ours: they are refused before memory runs out.
 const LARGEST: u64 = 1 << 30;
+
+/// The executed code's name in the folder.
+const CODE: &str = "code.json.gz";
 
 const SIDES: [Side; 3] = [Side::Writer, Side::Reader, Side::Other];
 
@@ -189,7 +193,23 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             files.push((format!("{prefix}both.svg"), flamegraph::render(&stacks, &options)?.into_bytes()));
         }
     }
+    if let Some(code) = &outcome.code {
+        files.push((CODE.to_owned(), code.to_bytes().context("cannot write the executed code")?));
+    }
     Ok(files)
+}
+
+/// The code that a stored run executed.
+///
+/// # Errors
+/// When there is none, as only runs with `--collect insn` have it, or when it is damaged.
+pub fn load_code(path: &Path) -> Result<ExecutedCode> {
+    let run = document_path(path);
+    let file = run.parent().unwrap_or(Path::new(".")).join(CODE);
+    if run.exists() && !file.exists() {
+        bail!("{} has no {CODE}: make the run with --collect insn", path.display());
+    }
+    ExecutedCode::from_bytes(&read(&file)?).with_context(|| format!("cannot use {}: run again", file.display()))
 }
 
 /// A profile's file name without ending: the attributed collector's are plain `writer`, `reader`, `other`.
@@ -251,7 +271,7 @@ pub fn load(path: &Path) -> Result<Outcome> {
         };
         profiles.push(Profile { side, collector, unit, stacks: load_folded(&folder.join(name))? });
     }
-    Ok(Outcome { document, profiles })
+    Ok(Outcome { document, profiles, code: None })
 }
 
 /// Read a folded file.

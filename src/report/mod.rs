@@ -1,5 +1,6 @@
 //! Outcomes made readable: terminal table, files, flame graphs (the only place that calls inferno).
 
+pub mod annotate;
 pub mod chart;
 pub mod files;
 pub mod flamegraph;

@@ -64,7 +64,7 @@ pub fn outcome(request: &Request, setting: &Setting<'_>, context: &Context, meas
         warnings,
         files: Vec::new(),
     };
-    Ok(Outcome { document, profiles })
+    Ok(Outcome { document, profiles, code: None })
 }
 
 fn pairs_under(measured: &Measured, collector: Option<Collector>) -> impl Iterator<Item = &PairRecord> {

@@ -5,6 +5,7 @@
 
 pub mod assemble;
 pub mod cost;
+pub mod exact;
 pub mod gather;
 pub mod measure;
 pub mod schedule;

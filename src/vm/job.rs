@@ -1,6 +1,6 @@
 //! What a guest is started for. A new kind of job is a variant here and an arm in `guest::job`.
 
-use crate::document::{ExecutedOn, Request};
+use crate::document::{ExecutedOn, Outcome, Request};
 use serde::{Deserialize, Serialize};
 
 /// Something to do inside a guest; its answer is JSON unless said otherwise.
@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub enum Job {
     /// `run::execute`; answers with an [`crate::document::Outcome`].
     Run(Box<Request>),
+    /// `run::execute` of a request without collectors, for the plugin outside to watch; answers with a [`CountAnswer`].
+    Count { request: Box<Request>, symbols: bool },
     /// This binary's own command line, `["roles", "--json"]`; answers with its standard output as it is.
     Command(Vec<String>),
     /// Answers with this text, as it is.
@@ -23,6 +25,14 @@ pub enum Job {
     Panic,
     /// Ends at once without an answer: for tests of guests that give none.
     Mute,
+}
+
+/// Answer to [`Job::Count`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CountAnswer {
+    pub outcome: Outcome,
+    /// The kernel's own functions, in the form of /proc/kallsyms; absent where not asked for or not there.
+    pub symbols: Option<String>,
 }
 
 /// What the guest finds: its job, and what executes it, which it cannot see for itself.

@@ -61,7 +61,7 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
         warnings: Vec::new(),
         files: Vec::new(),
     };
-    Outcome { document, profiles }
+    Outcome { document, profiles, code: None }
 }
 
 /// A timed run on hardware: these GiB/s, no profile.

@@ -113,7 +113,7 @@ pub fn sampled_run() -> Outcome {
         files: Vec::new(),
     };
     let profile = |side, stacks| Profile { side, collector: "sample".to_owned(), unit: Unit::Samples, stacks };
-    Outcome { document, profiles: vec![profile(Side::Writer, writer), profile(Side::Reader, reader)] }
+    Outcome { document, profiles: vec![profile(Side::Writer, writer), profile(Side::Reader, reader)], code: None }
 }
 
 /// The same in an emulated guest, counted in instructions.

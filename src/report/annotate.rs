@@ -1,0 +1,160 @@
+//! A function's executed instructions as text: disassembled, each with its count, the hottest marked.
+
+use crate::document::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
+use crate::profile::Side;
+use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, SymbolResolver, SymbolResult};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// Names for the targets of calls and jumps: those of other functions, and places in this one.
+struct Targets {
+    starts: HashMap<u64, String>,
+    own: std::ops::Range<u64>,
+    name: String,
+}
+
+impl SymbolResolver for Targets {
+    fn symbol(
+        &mut self,
+        _: &iced_x86::Instruction,
+        _: u32,
+        _: Option<u32>,
+        address: u64,
+        _: u32,
+    ) -> Option<SymbolResult<'_>> {
+        if let Some(name) = self.starts.get(&address) {
+            return Some(SymbolResult::with_str(address, name));
+        }
+        let within = self.own.contains(&address);
+        within.then(|| SymbolResult::with_string(address, format!("{}+{:#x}", self.name, address - self.own.start)))
+    }
+}
+
+fn counts(instruction: &ExecutedInstruction, side: Option<Side>) -> u64 {
+    of_side(instruction.counts, side)
+}
+
+fn of_side(counts: [u64; 3], side: Option<Side>) -> u64 {
+    match side {
+        Some(Side::Writer) => counts[0],
+        Some(Side::Reader) => counts[1],
+        Some(Side::Other) => counts[2],
+        None => counts.iter().sum(),
+    }
+}
+
+/// Thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The text. `side` limits the counts to one side's.
+#[must_use]
+pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, side: Option<Side>) -> String {
+    let mut text = String::new();
+    let whose = side.map_or("writer, reader and others", Side::name);
+    let total: u64 = function.instructions.iter().map(|instruction| counts(instruction, side)).sum();
+    let calls = of_side(function.calls(), side);
+    let _ = writeln!(text, "{} at {:#x}, {release}", function.name, function.address);
+    let _ = write!(text, "{} instructions in {} calls, {whose}", grouped(total), grouped(calls));
+    if calls > 0 {
+        let _ = write!(text, "; {:.1} per call", total as f64 / calls as f64);
+    }
+    let _ = writeln!(text, "\n\n  {:>12} {:>9}  {:>6}", "count", "per call", "offset");
+    let last = function.instructions.last();
+    let end = last.map_or(0, |last| function.address + last.offset + (last.code.len() / 2) as u64);
+    let starts = code.functions.iter().filter(|function| function.address > 0);
+    let targets = Targets {
+        starts: starts.map(|function| (function.address, function.name.clone())).collect(),
+        own: function.address..end,
+        name: function.name.clone(),
+    };
+    let mut formatter = GasFormatter::with_options(Some(Box::new(targets)), None);
+    formatter.options_mut().set_rip_relative_addresses(false);
+    let hottest = function.instructions.iter().map(|instruction| counts(instruction, side)).max().unwrap_or(0);
+    let mut next = 0;
+    for instruction in &function.instructions {
+        if instruction.offset > next && next > 0 {
+            let _ =
+                writeln!(text, "  {:>12}            {:>6}  {} bytes not executed", "", "", instruction.offset - next);
+        }
+        let count = counts(instruction, side);
+        next = instruction.offset + (instruction.code.len() / 2) as u64;
+        let mark = if count == hottest && count > 0 { '>' } else { ' ' };
+        let per_call = if calls > 0 { format!("{:.2}", count as f64 / calls as f64) } else { String::new() };
+        let _ =
+            write!(text, "{mark} {:>12} {per_call:>9}  {:>6}  ", grouped(count), format!("+{:x}", instruction.offset));
+        text.push_str(&disassemble(instruction, function.address, &mut formatter));
+        let iterations = of_side(instruction.iterations, side);
+        if iterations > 0 {
+            let _ = write!(text, "    ; {} iterations", grouped(iterations));
+            if count > 0 {
+                let _ = write!(text, ", {:.0} each time", iterations as f64 / count as f64);
+            }
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+fn disassemble(instruction: &ExecutedInstruction, start: u64, formatter: &mut GasFormatter) -> String {
+    let bytes: Option<Vec<u8>> = instruction
+        .code
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
+    let Some(bytes) = bytes else { return "(bad)".to_owned() };
+    let mut decoder = Decoder::with_ip(64, &bytes, start + instruction.offset, DecoderOptions::NONE);
+    let mut text = String::new();
+    formatter.format(&decoder.decode(), &mut text);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::code::CODE_SCHEMA;
+
+    #[test]
+    fn a_function_reads_as_it_ran() {
+        let instruction = |offset, code: &str, count, iterations| ExecutedInstruction {
+            offset,
+            code: code.to_owned(),
+            counts: [count, 1, 0],
+            iterations: [iterations, 0, 0],
+        };
+        let copy = ExecutedFunction {
+            name: "copy_user_enhanced_fast_string".to_owned(),
+            address: 0xffff_ffff_8140_0000,
+            instructions: vec![
+                instruction(0, "83fa40", 320, 0),
+                instruction(3, "7202", 320, 0),
+                instruction(7, "89d1", 320, 0),
+                instruction(9, "f3a4", 320, 1_310_720),
+                instruction(0xb, "e9f0ff0f00", 300, 0),
+            ],
+        };
+        let thunk = ExecutedFunction {
+            name: "__x86_return_thunk".to_owned(),
+            address: 0xffff_ffff_8150_0000,
+            instructions: Vec::new(),
+        };
+        let code = ExecutedCode { schema: CODE_SCHEMA.to_owned(), functions: vec![copy, thunk] };
+        insta::assert_snapshot!(render(&code.functions[0], &code, "6.1.0", Some(Side::Writer)), @"");
+        assert!(render(&code.functions[0], &code, "6.1.0", None).contains("321"));
+        let bytes = code.to_bytes().unwrap();
+        assert_eq!(ExecutedCode::from_bytes(&bytes).unwrap(), code);
+        assert_eq!(code.to_bytes().unwrap(), bytes);
+        assert!(ExecutedCode::from_bytes(&bytes[..bytes.len() / 2]).is_err());
+    }
+}

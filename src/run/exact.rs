@@ -1,0 +1,115 @@
+//! Exact instruction profiles: one pair in a deterministic guest, counted from outside by the QEMU plugin. Nothing is
+//! attached inside; the guest's kernel needs an initramfs and a serial port.
+
+use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
+use crate::document::{Attribution, Document, Outcome, ProcessTotals, Request, Selection};
+use crate::kernel::symbols::Symbols;
+use crate::profile::{Folded, Moved, RoleShare, Side, Unit, attribute};
+use crate::util::progress;
+use crate::vm::job::CountAnswer;
+use crate::vm::scratch::Scratch;
+use crate::vm::{self, Accel, GuestOptions, Job, PluginArgs, qemu};
+use crate::workload::spec::Amount;
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+/// Run `request` in a guest and count its instructions. Symbols come from the guest's own list, or from `vmlinux`.
+///
+/// # Errors
+/// When the request asks for what cannot be counted exactly, or when the guest, QEMU or the plugin gives no whole
+/// profile: one line that says which.
+pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>) -> Result<Outcome> {
+    check(request, options)?;
+    let symbols = vmlinux.map(names::vmlinux).transpose()?;
+    let scratch = Scratch::new()?;
+    let so = scratch.path("plugin");
+    let folder = so.parent().context("a temporary folder has a name")?;
+    let spec = &request.workload;
+    let (writers, readers) = (spec.pairs * spec.writers, spec.pairs * spec.readers);
+    let plugin = Plugin::write(folder, qemu::version_numbers()?, options.cpus, writers, readers)?;
+    let options = GuestOptions {
+        accel: Accel::Tcg,
+        plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),
+        ..options.clone()
+    };
+    let inside = Request { collect: Selection::List(Vec::new()), runs: 1, ..request.clone() };
+    let job = Job::Count { request: Box::new(inside), symbols: symbols.is_none() };
+    let reply = vm::run_job(&options, &job)?;
+    progress::step("naming what was executed");
+    let answer: CountAnswer = reply.parse()?;
+    let raw = Raw::read(&plugin.out).with_context(|| format!("guest {}", options.kernel.release))?;
+    let symbols = match (symbols, answer.symbols) {
+        (Some(symbols), _) => symbols,
+        (None, Some(list)) => guest_symbols(&list)?,
+        (None, None) => bail!(
+            "guest {}: it does not tell its symbols (CONFIG_KALLSYMS is off): name its uncompressed image with --vmlinux",
+            options.kernel.release
+        ),
+    };
+    let program = crate::collect::insn::names::Program::own()?;
+    let counted = profile::count(&raw, &Names::new(symbols, Some(program), &raw));
+    let mut outcome = answer.outcome;
+    outcome.document.environment.emulator = Some(reply.emulator);
+    enter(&mut outcome, counted);
+    outcome.document.collectors.iter_mut().for_each(|report| {
+        if let Some(path) = vmlinux {
+            report.notes.push(format!("symbols of {}", path.file_name().unwrap_or_default().to_string_lossy()));
+        }
+    });
+    Ok(outcome)
+}
+
+fn guest_symbols(list: &str) -> Result<Symbols> {
+    let symbols = Symbols::read(list.as_bytes()).and_then(Symbols::with_addresses);
+    symbols.context("the guest's symbols; an uncompressed image of its kernel, named with --vmlinux, has them too")
+}
+
+fn check(request: &Request, options: &GuestOptions) -> Result<()> {
+    if matches!(&request.collect, Selection::List(list) if list.len() > 1) {
+        bail!("--collect insn: other collectors would be counted with the kernel's own work; name it alone");
+    }
+    if matches!(request.workload.amount, Amount::DurationNs(_)) {
+        bail!("--collect insn counts a fixed number of calls, not what fits into --duration: use --bytes");
+    }
+    if options.accel == Accel::Kvm {
+        bail!("--collect insn counts what the emulator executes: not possible with --accel kvm, use --accel tcg");
+    }
+    Ok(())
+}
+
+/// Put what was counted into the document of the same pair.
+fn enter(outcome: &mut Outcome, counted: Counted) {
+    let document = &mut outcome.document;
+    document.unit = Unit::Instructions;
+    document.attribution = attribution(document, &counted);
+    for symbol in &mut document.symbols {
+        let hits = counted.functions.iter().filter(|row| Some(&row.symbol) == symbol.symbol.as_ref());
+        symbol.hits = Some(hits.map(|row| row.calls).sum());
+    }
+    document.functions = counted.functions;
+    document.collectors = vec![counted.report];
+    outcome.profiles = counted.profiles;
+    outcome.code = Some(counted.code);
+}
+
+fn attribution(document: &Document, counted: &Counted) -> Attribution {
+    let shares = |side: Side, process: &ProcessTotals| -> Vec<RoleShare> {
+        let empty = Folded::new();
+        let stacks = counted.profiles.iter().find(|profile| profile.side == side).map_or(&empty, |p| &p.stacks);
+        let moved = Moved { bytes: process.bytes, calls: process.calls, cpu_ns: None };
+        let mut shares = attribute(stacks, Unit::Instructions, &moved);
+        for share in shares.iter_mut().filter(|_| process.bytes > 0) {
+            let rows = counted.functions.iter().filter(|row| row.role == share.role && row.side == side.name());
+            let calls: u64 = rows.map(|row| row.calls).sum();
+            share.calls_per_mib = (calls > 0).then(|| calls as f64 * f64::from(1 << 20) / process.bytes as f64);
+        }
+        shares
+    };
+    let processes = &document.processes;
+    Attribution {
+        collector: profile::NAME.to_owned(),
+        writer: shares(Side::Writer, &processes.writer),
+        reader: shares(Side::Reader, &processes.reader),
+        other: shares(Side::Other, &ProcessTotals::default()),
+    }
+}
