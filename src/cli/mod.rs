@@ -7,6 +7,7 @@ mod flamegraph;
 pub mod guest_args;
 mod kernel;
 mod reproduce;
+mod roles;
 mod run;
 mod schema;
 pub mod workload_args;
@@ -32,6 +33,7 @@ enum Command {
     Run(run::RunArgs),
     Kernel(kernel::KernelCommand),
     Reproduce(reproduce::Args),
+    Roles(roles::Args),
     Schema(schema::Args),
     #[command(hide = true, name = "__engine")]
     Engine(engine::Args),
@@ -50,6 +52,7 @@ impl Command {
             Self::Run(args) => args.run(),
             Self::Kernel(args) => args.run(),
             Self::Reproduce(args) => args.run(),
+            Self::Roles(args) => args.run(),
             Self::Schema(args) => args.run(),
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),

@@ -6,24 +6,24 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// The error, with its number's name: `Invalid argument (EINVAL)`.
+/// The kernel's answer in words, with its name: `not permitted (EPERM)`.
 fn plain(error: &io::Error) -> String {
-    let name = match error.raw_os_error() {
-        Some(libc::EINVAL) => "EINVAL",
-        Some(libc::ENOENT) => "ENOENT",
-        Some(libc::EPERM) => "EPERM",
-        Some(libc::EACCES) => "EACCES",
-        Some(libc::EBUSY) => "EBUSY",
-        Some(libc::ENOSPC) => "ENOSPC",
-        Some(libc::ENODEV) => "ENODEV",
-        Some(libc::EADDRNOTAVAIL) => "EADDRNOTAVAIL",
-        Some(libc::EOPNOTSUPP) => "EOPNOTSUPP",
-        Some(libc::ENOSYS) => "ENOSYS",
-        Some(524) => "ENOTSUPP",
-        Some(number) => return format!("error {number}"),
-        None => return error.to_string(),
-    };
-    name.to_owned()
+    match error.raw_os_error() {
+        Some(libc::EINVAL) => "refused (EINVAL)".to_owned(),
+        Some(libc::ENOENT) => "not known to this kernel (ENOENT)".to_owned(),
+        Some(libc::EPERM) => "not permitted (EPERM)".to_owned(),
+        Some(libc::EACCES) => "not permitted (EACCES)".to_owned(),
+        Some(libc::EBUSY) => "busy, or not traceable (EBUSY)".to_owned(),
+        Some(libc::ENOSPC) => "all of them are taken (ENOSPC)".to_owned(),
+        Some(libc::ENODEV) => "this machine has none (ENODEV)".to_owned(),
+        Some(libc::EADDRNOTAVAIL) => "the name is not one function's (EADDRNOTAVAIL)".to_owned(),
+        Some(libc::EOPNOTSUPP) => "built without it (EOPNOTSUPP)".to_owned(),
+        Some(libc::ENOSYS) => "not in this kernel (ENOSYS)".to_owned(),
+        // ENOTSUPP, which has no name outside the kernel.
+        Some(524) => "not supported (524)".to_owned(),
+        Some(number) => format!("{} ({number})", error.kind()),
+        None => error.to_string(),
+    }
 }
 
 /// An event description with all fields zero but its size.
@@ -84,7 +84,7 @@ pub fn breakpoint(address: u64) -> Result<(), String> {
     attributes.__bindgen_anon_3.bp_addr = address;
     attributes.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
     perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => "refused by this machine (EINVAL)".to_owned(),
+        Some(libc::EINVAL) => "this machine refuses breakpoints in the kernel (EINVAL)".to_owned(),
         _ => plain(&error),
     })
 }

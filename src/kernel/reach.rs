@@ -109,9 +109,9 @@ impl Live {
         Self { listed: Listed::running(), kprobe_type: attempt::kprobe_type(), btf: attempt::Btf::load() }
     }
 
-    /// The list's reason where it has one, as it is plainer than an error number.
+    /// The lists' reason where they have one, as it is plainer than an error number.
     fn explain(&self, symbol: &Symbol<'_>, error: String) -> String {
-        self.listed.closed(symbol).map_or_else(|| error.clone(), |reason| format!("{reason} ({error})"))
+        self.listed.closed(symbol).map_or(error, str::to_owned)
     }
 }
 

@@ -38,7 +38,8 @@ pub const ROLES: &[Role] = &[
             Exact("iter_to_pipe"),
             Exact("pipe_to_user"),
         ],
-        candidates: &["__do_sys_vmsplice", "__x64_sys_vmsplice"],
+        // __do_sys_vmsplice is an `inline` function, and the kernel's `inline` means notrace.
+        candidates: &["__x64_sys_vmsplice", "__do_sys_vmsplice"],
     },
     Role {
         id: "splice",

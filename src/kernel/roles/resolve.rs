@@ -109,7 +109,7 @@ fn candidate(symbol: &Symbol<'_>, hidden: bool, ways: &dyn Ways) -> Candidate {
     book(Reach::Kprobe, "kprobe", ways.kprobe(symbol));
     book(Reach::Fentry, "fentry", ways.fentry(symbol));
     let breakpoint = if hidden { Err("the address is hidden".to_owned()) } else { ways.breakpoint(symbol) };
-    book(Reach::HardwareBreakpoint, "hardware breakpoint", breakpoint);
+    book(Reach::HardwareBreakpoint, "breakpoint", breakpoint);
     if reach.is_empty() {
         reach.push(Reach::SamplingOnly);
     }

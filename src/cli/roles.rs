@@ -1,0 +1,130 @@
+//! `pipeprof roles`: what each role is called on a kernel, and how it can be reached there.
+
+use crate::cli::guest_args::GuestArgs;
+use crate::kernel::info::KernelInfo;
+use crate::kernel::reach::Live;
+use crate::kernel::roles::{self, NAMED_TARGETS, Reach, Resolution};
+use crate::kernel::symbols::{Symbols, SymbolsError};
+use crate::vm;
+use anyhow::Result;
+use clap::Args as ClapArgs;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+/// Show the roles: what each is called on this kernel or another, and how it can be reached
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// Print JSON, with the candidates that were passed over
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    guest: GuestArgs,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct RolesReport {
+    schema: String,
+    /// `uname -r`.
+    release: String,
+    /// Whether the kernel hides its addresses from this user.
+    addresses_hidden: bool,
+    roles: Vec<Resolution>,
+}
+
+impl Args {
+    /// # Errors
+    /// When the symbols cannot be read, or the guest does not answer.
+    pub fn run(self) -> Result<ExitCode> {
+        let report = match self.guest.options()? {
+            Some(options) => {
+                let job = vm::Job::Command(vec!["roles".to_owned(), "--json".to_owned()]);
+                let reply = vm::run_job(&options, &job)?;
+                for note in &reply.notes {
+                    eprintln!("pipeprof: {note}");
+                }
+                reply.parse()?
+            }
+            None => RolesReport::here()?,
+        };
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            print!("{}", report.text());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl RolesReport {
+    fn here() -> Result<Self> {
+        let symbols = Symbols::running()?;
+        Ok(Self {
+            schema: "pipeprof.roles/1".to_owned(),
+            release: KernelInfo::running().release,
+            addresses_hidden: symbols.hidden(),
+            roles: roles::resolve(&symbols, &Live::new()),
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        if !std::io::stdout().is_terminal() {
+            table.set_width(120);
+        }
+        table.set_header(["role", "symbol here", "calls counted by", "not by"]);
+        let mut reasons = Vec::new();
+        for resolution in &self.roles {
+            table.add_row(row(resolution, &mut reasons));
+        }
+        let mut text = format!("Roles on {}:\n\n{}\n\n", self.release, table.trim_fmt());
+        for (index, reason) in reasons.iter().enumerate() {
+            let _ = writeln!(text, "({}) {reason}", index + 1);
+        }
+        text.push_str("*   one of the four functions that pipeprof is named for\n");
+        text.push_str("Samples and instructions are booked to every role, whether its calls can be counted or not.\n");
+        if self.addresses_hidden {
+            let _ = writeln!(text, "Breakpoints were not tried: {}.", SymbolsError::Hidden);
+        }
+        text
+    }
+}
+
+/// The row of one role. Reasons are kept once, in `reasons`, and referred to by number.
+fn row(resolution: &Resolution, reasons: &mut Vec<String>) -> [String; 4] {
+    let role = roles::by_id(&resolution.role);
+    let title = role.map_or(resolution.role.as_str(), |role| role.title);
+    let star = if NAMED_TARGETS.contains(&resolution.role.as_str()) { " *" } else { "" };
+    if role.is_none_or(|role| role.candidates.is_empty()) {
+        return [title.to_owned(), "-".to_owned(), "-".to_owned(), String::new()];
+    }
+    let symbol = resolution.symbol.clone().unwrap_or_else(|| "not in this kernel".to_owned());
+    let reach: Vec<_> = resolution.reach.iter().map(|reach| name(*reach)).collect();
+    let why_not: Vec<_> = resolution
+        .why_not
+        .iter()
+        .map(|text| {
+            let (way, reason) = text.split_once(": ").unwrap_or(("", text));
+            let known = reasons.iter().position(|known| known == reason);
+            let number = known.unwrap_or_else(|| {
+                reasons.push(reason.to_owned());
+                reasons.len() - 1
+            });
+            format!("{way} ({})", number + 1)
+        })
+        .collect();
+    [format!("{title}{star}"), symbol, reach.join(", "), why_not.join(", ")]
+}
+
+fn name(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Kprobe => "kprobe",
+        Reach::Fentry => "fentry",
+        Reach::HardwareBreakpoint => "breakpoint",
+        Reach::SamplingOnly => "nothing",
+    }
+}
