@@ -1,71 +1,236 @@
 //! `pipeprof compare`: kernels, settings or stored runs side by side.
 
+use super::matrix_progress::Progress;
+use super::run::Flags;
+use crate::compare::matrix::{self, Cell, Runner, Store};
+use crate::compare::plan::{self, Axes, Plan};
 use crate::compare::render::{self, terminal};
-use crate::compare::{Against, Compared, Input, Options, compare};
+use crate::compare::{Against, Compared, Input, Options, compare, timed};
+use crate::document::Outcome;
 use crate::report::files;
+use crate::util::cancel;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What changed in the pipe path between kernels or settings, and how far to believe it.
 ///
-/// Give kernels and modes, and each kernel is booted and profiled in each mode; or give stored runs. Repeated flags
-/// multiply: every combination is a column.
+/// Give kernels and modes, and each kernel is booted and profiled in each mode, in instructions unless --collect says
+/// otherwise; or give stored runs. Repeated flags multiply: every combination is a column.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Stored runs, oldest first: a run.json or the folder of one; a folder of such folders is several boots of one
     /// column
-    #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode"])]
+    #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "memcg", "buffer_size", "variant"])]
     runs: Vec<PathBuf>,
-    /// A kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; repeat for more
-    #[arg(long, value_name = "PATH|NAME")]
-    kernel: Vec<String>,
-    /// A mode of `pipeprof run`; repeat for more [default: write]
-    #[arg(long, value_name = "MODE")]
-    mode: Vec<String>,
+    #[command(flatten)]
+    axes: AxesArgs,
     /// Set each column against the one before it (and the last against the first), or each against the first
-    /// [default: previous for kernels and stored runs, first for settings]
+    /// [default: previous for kernels and stored runs, first for settings of one kernel]
     #[arg(long, value_enum)]
     against: Option<Against>,
+    /// Guests at a time [default: as many as there are CPUs and memory for; 1 where time is measured]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    jobs: Option<u32>,
+    /// Timed runs: boots of each kernel
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    boots: u32,
+    /// Timed runs: fresh pairs of each column and mode, over all boots
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pairs: u32,
     /// Seed of shuffles and bootstraps
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The folder to make for report.html, report.md and report.json
+    /// The folder to make for the runs and for report.html, report.md and report.json [default for kernels: one named
+    /// after the time]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Go on with the interrupted comparison in -o DIR; what is done is not repeated
+    #[arg(long, requires = "output")]
+    resume: bool,
     /// Print report.json on stdout instead of the tables
     #[arg(long)]
     json: bool,
+}
+
+/// What makes columns.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Columns")]
+struct AxesArgs {
+    /// A kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; repeat for more
+    #[arg(long, value_name = "PATH|NAME")]
+    kernel: Vec<String>,
+    /// A mode of `pipeprof run`, a section of the report; repeat for more [default: write]
+    #[arg(long, value_name = "MODE")]
+    mode: Vec<String>,
+    /// Kernel arguments; repeat for more columns, --append '' for none
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
+    append: Vec<String>,
+    /// QEMU's CPU model; repeat for more columns
+    #[arg(long, value_name = "MODEL")]
+    cpu: Vec<String>,
+    /// Whether a guest's pages are charged to a memory cgroup; repeat for both
+    #[arg(long, value_name = "on|off", value_parser = on_off)]
+    memcg: Vec<bool>,
+    /// What one call is asked to move; repeat for more columns
+    #[arg(long, value_name = "SIZE")]
+    buffer_size: Vec<String>,
+    /// Any other flags of `pipeprof run` as a column: --variant '' --variant '--cpus 2'
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    variant: Vec<String>,
+    /// Flags of `pipeprof run` for all columns
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
+    run_flags: String,
+}
+
+fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("'{text}' is neither on nor off")),
+    }
+}
+
+/// Runs cells in this process.
+struct Here;
+
+impl Runner for Here {
+    fn run(&self, cell: &Cell) -> Result<Outcome> {
+        Flags::parse(&cell.flags)?.outcome()
+    }
 }
 
 impl Args {
     /// # Errors
     /// One line that names the flag or file and the way out.
     pub fn run(self) -> Result<ExitCode> {
-        ensure!(!self.runs.is_empty(), "give kernels (--kernel, twice or more) or stored runs to compare");
-        let inputs = self.runs.iter().map(|path| stored(path)).collect::<Result<Vec<_>>>()?;
+        cancel::install().context("cannot install signal handlers")?;
+        if self.runs.is_empty() { self.measure() } else { self.stored() }
+    }
+
+    fn stored(&self) -> Result<ExitCode> {
+        ensure!(!self.resume, "--resume goes on with booted kernels: stored runs are compared at once");
         if let Some(folder) = &self.output {
-            fresh_folder(folder)?;
+            refuse_used(folder)?;
         }
-        let options = Options {
-            command: command_line(),
-            against: self.against.unwrap_or_default(),
-            seed: self.seed,
-            ..Options::default()
-        };
+        let inputs = self.runs.iter().map(|path| stored(path)).collect::<Result<Vec<_>>>()?;
+        let options = self.options(self.against.unwrap_or_default());
         let compared = compare(&inputs, &options)?;
-        self.report(&compared)?;
+        if let Some(folder) = &self.output {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("-o {}: cannot make the folder: choose another", folder.display()))?;
+        }
+        self.report(&compared, self.output.as_deref())?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn report(&self, compared: &Compared) -> Result<()> {
+    fn measure(&self) -> Result<ExitCode> {
+        let (plan, guest_memory) = self.plan()?;
+        let folder = self.output.clone().unwrap_or_else(default_folder);
+        let store = Store::open(&folder, &plan, self.resume)?;
+        let jobs = match (self.jobs, guest_memory, plan.pairs) {
+            (Some(jobs), _, _) => jobs as usize,
+            // Time measured beside another guest is time shared with it.
+            (None, _, Some(_)) | (None, None, None) => 1,
+            (None, Some(memory), None) => {
+                let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                matrix::default_jobs(cpus, available_memory(), memory)
+            }
+        };
+        let progress = Progress::start(&plan);
+        let results = matrix::run(&plan, &store, jobs, &Here, &|cell, state| progress.show(cell, state));
+        progress.finish();
+        let results = results?;
+        let one_kernel = plan.columns.windows(2).all(|pair| pair[0].kernel == pair[1].kernel);
+        let several_settings = one_kernel && plan.columns.len() > 2;
+        let against = self.against.unwrap_or(if several_settings { Against::First } else { Against::Previous });
+        let missing = results.missing;
+        let inputs: Vec<Input> = results.inputs.into_iter().filter(|input| !input.runs.is_empty()).collect();
+        if inputs.len() < 2 {
+            let reasons: Vec<String> = missing
+                .iter()
+                .map(|missing| format!("{} {}: {}", missing.column, missing.mode, missing.reason))
+                .collect();
+            bail!(
+                "fewer than two columns have a result, so there is nothing to compare; what there is is kept in {}: {}",
+                folder.display(),
+                reasons.join("; ")
+            );
+        }
+        let failed = !missing.is_empty();
+        let options = Options { control: results.control, missing, ..self.options(against) };
+        let compared = compare(&inputs, &options)?;
+        self.report(&compared, Some(&folder))?;
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn options(&self, against: Against) -> Options {
+        Options { command: super::command_line(), against, seed: self.seed, ..Options::default() }
+    }
+
+    /// The plan, and the largest guest's memory.
+    fn plan(&self) -> Result<(Plan, Option<u64>)> {
+        let axes = &self.axes;
+        let mut columns = plan::columns(&Axes {
+            kernels: axes.kernel.clone(),
+            modes: axes.mode.clone(),
+            appends: axes.append.clone(),
+            cpus: axes.cpu.clone(),
+            memcg: axes.memcg.clone(),
+            buffer_sizes: axes.buffer_size.clone(),
+            variants: axes.variant.clone(),
+            run_flags: axes.run_flags.clone(),
+        })?;
+        let modes = if axes.mode.is_empty() { vec!["write".to_owned()] } else { axes.mode.clone() };
+        for (index, mode) in modes.iter().enumerate() {
+            ensure!(!modes[..index].contains(mode), "--mode {mode} is given twice");
+        }
+        let mut exact = true;
+        let mut memory = None;
+        for column in &mut columns {
+            // Instructions are what differs exactly; time is for whoever asks for it.
+            let chosen = column.flags.iter().any(|flag| flag.starts_with("--collect") || flag.contains("kvm"));
+            if column.kernel.is_some() && !chosen {
+                column.flags.push("--collect=insn".to_owned());
+            }
+            for mode in &modes {
+                let mut flags = vec!["--mode".to_owned(), mode.clone()];
+                flags.extend(column.flags.iter().cloned());
+                let parsed = Flags::parse(&flags)?;
+                exact &= parsed.counts();
+                memory = memory.max(parsed.guest_memory());
+            }
+        }
+        let blocks = if exact { 1 } else { self.boots.max(1) };
+        let plan = Plan {
+            schema: plan::SCHEMA.to_owned(),
+            build: build(),
+            columns,
+            modes,
+            blocks: blocks as usize,
+            pairs: (!exact).then(|| self.pairs.div_ceil(blocks)),
+            control: !exact,
+            seed: self.seed,
+        };
+        if !exact && (self.pairs as usize) < timed::MINIMUM_PAIRS {
+            eprintln!(
+                "pipeprof: --pairs {}: a timed verdict needs {} fresh pairs; the report will say inconclusive",
+                self.pairs,
+                timed::MINIMUM_PAIRS
+            );
+        }
+        Ok((plan, memory))
+    }
+
+    fn report(&self, compared: &Compared, folder: Option<&Path>) -> Result<()> {
+        // Files first: a closed pipe behind the tables must not cost the report.
+        let written = folder.map(|folder| render::write_all(folder, compared)).transpose()?;
         if self.json {
             println!("{}", serde_json::to_string_pretty(&compared.comparison)?);
         } else {
             print!("{}", terminal::render(&compared.comparison, extent()));
         }
-        if let Some(folder) = &self.output {
-            let written = render::write_all(folder, compared)?;
+        if let Some(written) = written {
             let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
             eprintln!("written: {}", names.join(", "));
         }
@@ -73,22 +238,37 @@ impl Args {
     }
 }
 
+/// pipeprof's version, and the length of its binary: another build moves the bytes in other code.
+fn build() -> String {
+    let length = std::env::current_exe().and_then(std::fs::metadata).map_or(0, |metadata| metadata.len());
+    format!("{}, {length} bytes", env!("CARGO_PKG_VERSION"))
+}
+
+fn default_folder() -> PathBuf {
+    PathBuf::from(format!("compare-{}", super::now().trim_end_matches('Z').replace(':', "-")))
+}
+
+/// MemAvailable of /proc/meminfo.
+fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
 fn extent() -> terminal::Extent {
-    terminal::Extent { width: 100, roles: 12, functions: 12 }
+    let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col >= 60 => usize::from(size.ws_col).min(120),
+        _ => 100,
+    };
+    terminal::Extent { width, roles: 12, functions: 12 }
 }
 
-/// The command as typed, without the path of the binary.
-fn command_line() -> String {
-    std::iter::once("pipeprof".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ")
-}
-
-/// Make the report's folder, which must not hold anything yet.
-fn fresh_folder(folder: &Path) -> Result<()> {
+/// Refuse a report folder that holds anything.
+fn refuse_used(folder: &Path) -> Result<()> {
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        bail!("-o {}: the report folder exists and is not empty: choose another, or remove it", folder.display());
+        bail!("the report folder {} exists and is not empty: choose another with -o, or remove it", folder.display());
     }
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("-o {}: cannot make the folder: choose another", folder.display()))
+    Ok(())
 }
 
 /// One column from a stored run, or from a folder of several boots' runs.
@@ -106,4 +286,17 @@ fn stored(path: &Path) -> Result<Input> {
         return Ok(Input { label: None, runs });
     }
     Ok(Input { label: None, runs: vec![(shown(path), files::load(path)?)] })
+}
+
+/// By which axes two workloads differ, for messages.
+pub(super) fn workload_difference(a: &crate::document::Document, b: &crate::document::Document) -> String {
+    let (differences, _) = crate::compare::columns::split(&[a, b]);
+    let axes: Vec<String> = differences
+        .iter()
+        .filter_map(|difference| {
+            let axis = difference.what.strip_prefix("workload.")?;
+            Some(format!("{axis} {} there, {} here", difference.values.first()?, difference.values.get(1)?))
+        })
+        .collect();
+    axes.join(", ")
 }

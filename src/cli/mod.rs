@@ -1,11 +1,13 @@
 //! The command line: one file per subcommand, each a clap struct and its `run`.
 
 mod annotate;
+mod check;
 mod compare;
 mod engine;
 mod flamegraph;
 pub mod guest_args;
 mod kernel;
+mod matrix_progress;
 mod reproduce;
 mod roles;
 mod run;
@@ -28,6 +30,7 @@ struct Cli {
 enum Command {
     // registration: one line per subcommand
     Annotate(annotate::Args),
+    Check(check::Args),
     Compare(compare::Args),
     Flamegraph(flamegraph::Args),
     Run(run::RunArgs),
@@ -47,6 +50,7 @@ impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Annotate(args) => args.run(),
+            Self::Check(args) => args.run(),
             Self::Compare(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
             Self::Run(args) => args.run(),

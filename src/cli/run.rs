@@ -69,6 +69,49 @@ fn selection(text: &str) -> Result<Selection, String> {
     }
 }
 
+/// `pipeprof run` by its flags alone, for commands that run it many times.
+#[derive(Debug, clap::Parser)]
+#[command(name = "run", no_binary_name = true)]
+pub(super) struct Flags {
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+impl Flags {
+    /// Understand `flags` as `pipeprof run` would.
+    ///
+    /// # Errors
+    /// The first line of what is wrong with them.
+    pub(super) fn parse(flags: &[String]) -> Result<Self> {
+        <Self as clap::Parser>::try_parse_from(flags).map_err(|error| {
+            let text = error.to_string();
+            let line = text.lines().next().unwrap_or("cannot be read").trim_start_matches("error: ").to_owned();
+            anyhow::anyhow!("{line} (flags of pipeprof run: {})", flags.join(" "))
+        })
+    }
+
+    /// The outcome; nothing is printed or written.
+    ///
+    /// # Errors
+    /// As [`RunArgs::run`].
+    pub(super) fn outcome(&self) -> Result<Outcome> {
+        let started = super::now();
+        let mut outcome = self.run.measure(&self.run.request()?)?;
+        outcome.document.started = started;
+        Ok(outcome)
+    }
+
+    /// Whether instructions are counted, in a guest.
+    pub(super) fn counts(&self) -> bool {
+        self.run.exact()
+    }
+
+    /// The guest's memory in bytes; none on the host.
+    pub(super) fn guest_memory(&self) -> Option<u64> {
+        self.run.guest.kernel.as_ref().map(|_| self.run.guest.machine.memory)
+    }
+}
+
 impl RunArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.

@@ -1,5 +1,6 @@
 //! What a matrix runs: every column in every mode, each a command line of `pipeprof run`.
 
+use crate::vm;
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -158,7 +159,7 @@ fn number_copies(columns: &mut [ColumnPlan]) {
 }
 
 fn image(kernel: &str) -> Option<String> {
-    let metadata = std::fs::metadata(kernel).ok()?;
+    let metadata = std::fs::metadata(vm::Kernel::find(kernel).ok()?.image).ok()?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(format!("{} bytes, changed {}.{:09}", metadata.len(), changed.as_secs(), changed.subsec_nanos()))
 }

@@ -1,0 +1,141 @@
+//! `pipeprof check`: is this kernel worse than a stored run? Answers as `git bisect run` wants.
+
+use super::run::Flags;
+use crate::compare::model::{Step, Word};
+use crate::compare::render::terminal;
+use crate::compare::{Input, Options, compare, text};
+use crate::document::Outcome;
+use crate::report::files::{self, Folder};
+use crate::util::{cancel, progress};
+use anyhow::{Context as _, Result};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// `git bisect run`: this revision cannot be tested.
+const UNTESTABLE: u8 = 125;
+
+/// Fail if a kernel takes more than a stored run did: 0 no, 1 yes (naming role and functions), 125 could not be tested.
+///
+/// Made for `git bisect run` and for CI. The kernel is run as the baseline was unless --run-flags says otherwise.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; absent: the one that runs
+    #[arg(long, value_name = "PATH|NAME")]
+    kernel: Option<String>,
+    /// The mode; must be the baseline's [default: the baseline's]
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+    /// The run that it must not be worse than: a run.json or the folder of one
+    #[arg(long, value_name = "RUN")]
+    baseline: PathBuf,
+    /// How much worse is too much, in per cent of instructions (or time) per KiB
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
+    fail_above: f64,
+    /// Further flags of `pipeprof run`, the baseline's: --run-flags '--cpus 2'
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
+    run_flags: String,
+    /// Keep the run in this folder
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(value) if (0.0..=1000.0).contains(&value) => Ok(value),
+        _ => Err(format!("'{text}' is no percentage: write 1% or 0.5%")),
+    }
+}
+
+impl Args {
+    /// # Errors
+    /// Never: what keeps the kernel from being tested is printed, and the exit code is 125.
+    pub fn run(self) -> Result<ExitCode> {
+        let step = self.step();
+        progress::clear();
+        match step {
+            Ok((comparison, step)) => Ok(self.judge(&comparison, &step)),
+            Err(error) => {
+                eprintln!("pipeprof: could not be tested: {error:#}");
+                Ok(ExitCode::from(UNTESTABLE))
+            }
+        }
+    }
+
+    fn step(&self) -> Result<(crate::compare::Comparison, Step)> {
+        cancel::install().context("cannot install signal handlers")?;
+        let baseline = files::load(&self.baseline).context("--baseline")?;
+        let outcome = self.measure(&baseline)?;
+        let mode = &baseline.document.mode;
+        anyhow::ensure!(
+            outcome.document.workload == baseline.document.workload,
+            "--baseline is of another workload ({mode}: {}): give its flags by --run-flags",
+            super::compare::workload_difference(&baseline.document, &outcome.document)
+        );
+        let label = self.kernel.as_deref().unwrap_or("this kernel").to_owned();
+        let inputs = [
+            Input { label: Some("baseline".to_owned()), runs: vec![(self.baseline.display().to_string(), baseline)] },
+            Input { label: Some(label.clone()), runs: vec![(label, outcome)] },
+        ];
+        let options = Options { command: super::command_line(), seed: 1, ..Options::default() };
+        let mut comparison = compare(&inputs, &options)?.comparison;
+        let step = comparison
+            .sections
+            .first_mut()
+            .and_then(|section| section.steps.pop())
+            .context("the baseline and the run have no mode in common")?;
+        Ok((comparison, step))
+    }
+
+    fn measure(&self, baseline: &Outcome) -> Result<Outcome> {
+        let document = &baseline.document;
+        let base = document.mode.split(" (").next().unwrap_or(&document.mode).to_owned();
+        let mut flags = vec!["--mode".to_owned(), self.mode.clone().unwrap_or(base)];
+        if let Some(kernel) = &self.kernel {
+            flags.extend(["--kernel".to_owned(), kernel.clone()]);
+        }
+        let further = crate::compare::plan::split(&self.run_flags).context("--run-flags")?;
+        if document.unit == crate::profile::Unit::Instructions
+            && !further.iter().any(|flag| flag.starts_with("--collect"))
+        {
+            flags.push("--collect=insn".to_owned());
+        }
+        flags.extend(further);
+        let parsed = Flags::parse(&flags)?;
+        let folder = match &self.output {
+            Some(path) => Some(Folder::prepare(Some(path), &super::now(), &document.mode)?),
+            None => None,
+        };
+        let mut outcome = parsed.outcome()?;
+        if let Some(folder) = folder {
+            folder.write(&mut outcome)?;
+        }
+        Ok(outcome)
+    }
+
+    fn judge(&self, comparison: &crate::compare::Comparison, step: &Step) -> ExitCode {
+        let verdict = &step.verdict;
+        let worse = (verdict.ratio - 1.0) * 100.0;
+        let word = match verdict.word {
+            Word::Inconclusive => {
+                eprintln!("pipeprof: could not be tested: {}", verdict.text);
+                return ExitCode::from(UNTESTABLE);
+            }
+            Word::More | Word::Slower if worse > self.fail_above => "regression",
+            Word::Same => "no difference",
+            Word::More | Word::Slower => "within the limit",
+            Word::Fewer | Word::Faster => "better",
+        };
+        let limit = text::value(self.fail_above);
+        println!("{word} (limit +{limit} %): {}", terminal::answer(comparison, step));
+        for row in step.roles.iter().filter(|row| row.delta != 0.0).take(8) {
+            println!("  {:<32} {:>12} {}", row.title, text::signed(row.delta), comparison.per_kib());
+            for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
+                println!("    {:<42} {:>12}", terminal::function_name(function), text::signed(function.self_delta));
+            }
+        }
+        if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
+            println!("  the baseline is of another build of pipeprof: make it anew with this one");
+        }
+        ExitCode::from(u8::from(word == "regression"))
+    }
+}

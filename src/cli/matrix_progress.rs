@@ -1,0 +1,96 @@
+//! What each column of a matrix is doing: a line per column on a terminal's stderr, nothing elsewhere.
+
+use crate::compare::matrix::{Cell, State};
+use crate::compare::plan::Plan;
+use crate::util::progress;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use std::cell::Cell as ThreadCell;
+use std::io::IsTerminal as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+thread_local! {
+    /// The column that this thread works on.
+    static COLUMN: ThreadCell<Option<usize>> = const { ThreadCell::new(None) };
+}
+
+/// A column's line.
+#[derive(Debug)]
+struct Line {
+    bar: ProgressBar,
+    done: usize,
+    failed: usize,
+    of: usize,
+}
+
+/// All lines.
+pub struct Progress {
+    lines: Arc<Mutex<Vec<Line>>>,
+    all: MultiProgress,
+    shown: bool,
+}
+
+impl Progress {
+    /// Begin, with a line per column of `plan`.
+    pub fn start(plan: &Plan) -> Self {
+        let all = MultiProgress::new();
+        let shown = std::io::stderr().is_terminal();
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        if shown && let Ok(mut lines) = lines.lock() {
+            let of = plan.modes.len() * plan.blocks;
+            let names = plan.columns.iter().map(|column| column.label.clone().or_else(|| column.kernel.clone()));
+            let names: Vec<String> = names.map(|name| name.unwrap_or_else(|| "this kernel".to_owned())).collect();
+            let control = plan.control.then(|| "control".to_owned());
+            for name in names.into_iter().chain(control) {
+                let bar = all.add(ProgressBar::new_spinner());
+                if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix:24} {wide_msg} {elapsed}") {
+                    bar.set_style(style);
+                }
+                bar.set_prefix(name);
+                bar.set_message("waiting");
+                bar.enable_steady_tick(Duration::from_millis(200));
+                lines.push(Line { bar, done: 0, failed: 0, of });
+            }
+        }
+        let theirs = Arc::clone(&lines);
+        // Always, shown or not: a single line of one guest would mislead about the others.
+        progress::redirect(move |text| {
+            if let (Ok(lines), Some(column)) = (theirs.lock(), COLUMN.get())
+                && let Some(line) = lines.get(column)
+            {
+                line.bar.set_message(format!("{}/{} done, {text}", line.done, line.of));
+            }
+        });
+        Self { lines, all, shown }
+    }
+
+    /// A cell's state changed; called on the thread that runs it.
+    pub fn show(&self, cell: &Cell, state: &State) {
+        COLUMN.set(Some(cell.column));
+        let Ok(mut lines) = self.lines.lock() else { return };
+        let Some(line) = lines.get_mut(cell.column) else { return };
+        let message = match state {
+            State::Running => format!("{}/{} done, {} begins", line.done, line.of, cell.mode),
+            State::Kept | State::Done => {
+                line.done += 1;
+                format!("{}/{} done", line.done, line.of)
+            }
+            State::Failed(why) => {
+                line.failed += 1;
+                format!("{}/{} done, {} failed: {why}", line.done, line.of, cell.mode)
+            }
+        };
+        if line.done + line.failed == line.of {
+            line.bar.finish_with_message(message);
+        } else {
+            line.bar.set_message(message);
+        }
+    }
+
+    /// Take the lines away, before something is printed.
+    pub fn finish(&self) {
+        if self.shown {
+            let _ = self.all.clear();
+        }
+    }
+}
