@@ -1,5 +1,6 @@
 //! Comparisons of made-up runs: what is matched, what is said, what is refused, and that no text of others gets through.
 
+mod matrix;
 mod synthetic;
 
 use pipeprof::compare::model::{Matched, Word};

@@ -1,0 +1,175 @@
+//! Matrices with a made-up runner: what runs, what is kept, what goes on.
+
+use crate::synthetic::{newer, older};
+use pipeprof::compare::matrix::{self, Cell, Runner, State, Store, default_jobs};
+use pipeprof::compare::plan::{self, Axes, Plan};
+use pipeprof::compare::{Input, Options, compare, render};
+use pipeprof::document::Outcome;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn plan(blocks: usize, pairs: Option<u32>) -> Plan {
+    let kernels = ["6.12", "7.2", "7.3"].map(str::to_owned).to_vec();
+    Plan {
+        schema: plan::SCHEMA.to_owned(),
+        build: "test".to_owned(),
+        columns: plan::columns(&Axes { kernels, ..Axes::default() }).unwrap(),
+        modes: vec!["write".to_owned(), "vmsplice".to_owned()],
+        blocks,
+        pairs,
+        control: pairs.is_some(),
+        seed: 7,
+    }
+}
+
+/// Gives made-up outcomes, notes what it ran, and fails for one kernel if told so.
+#[derive(Default)]
+struct Made {
+    ran: Mutex<Vec<Cell>>,
+    at_once: AtomicUsize,
+    most: AtomicUsize,
+    broken: Option<&'static str>,
+}
+
+impl Runner for Made {
+    fn run(&self, cell: &Cell) -> anyhow::Result<Outcome> {
+        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        self.ran.lock().unwrap().push(cell.clone());
+        if self.broken.is_some_and(|kernel| cell.flags.iter().any(|flag| flag == kernel)) {
+            anyhow::bail!("the kernel panicked: VFS: Unable to mount root fs");
+        }
+        let mut outcome = if cell.column == 0 { older() } else { newer() };
+        outcome.document.mode.clone_from(&cell.mode);
+        Ok(outcome)
+    }
+}
+
+fn ignore(_: &Cell, _: &State) {}
+
+#[test]
+fn every_column_runs_in_every_mode_and_jobs_bound_how_many_at_once() {
+    let (folder, plan, runner) = (tempfile::tempdir().unwrap(), plan(1, None), Made::default());
+    let store = Store::open(&folder.path().join("out"), &plan, false).unwrap();
+    let results = matrix::run(&plan, &store, 2, &runner, &ignore).unwrap();
+    assert_eq!(runner.ran.lock().unwrap().len(), 6);
+    assert_eq!(runner.most.load(Ordering::SeqCst), 2);
+    assert!(results.missing.is_empty() && results.control.is_none());
+    assert!(results.inputs.iter().all(|input| input.runs.len() == 2));
+    assert_eq!(results.inputs[1].label.as_deref(), Some("7.2"));
+}
+
+#[test]
+fn what_is_done_is_not_repeated() {
+    let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
+    let out = folder.path().join("out");
+    let broken = Made { broken: Some("7.2"), ..Made::default() };
+    let store = Store::open(&out, &plan, false).unwrap();
+    let first = matrix::run(&plan, &store, 2, &broken, &ignore).unwrap();
+    assert_eq!(first.missing.len(), 2);
+    // Without --resume the folder is refused, and says how to go on.
+    let error = Store::open(&out, &plan, false).unwrap_err().to_string();
+    assert!(error.contains("--resume") && !error.contains('\n'), "{error}");
+    let store = Store::open(&out, &plan, true).unwrap();
+    let mended = Made::default();
+    let states = Mutex::new(Vec::new());
+    let watch = |cell: &Cell, state: &State| states.lock().unwrap().push((cell.column, state.clone()));
+    let second = matrix::run(&plan, &store, 1, &mended, &watch).unwrap();
+    let ran = mended.ran.lock().unwrap();
+    assert_eq!(ran.len(), 2, "only what had failed");
+    assert!(ran.iter().all(|cell| cell.column == 1));
+    assert_eq!(states.lock().unwrap().iter().filter(|(_, state)| *state == State::Kept).count(), 4);
+    // What was read back is what was measured.
+    let fresh = Made::default();
+    let whole = matrix::run(&plan, &Store::open(&folder.path().join("b"), &plan, false).unwrap(), 1, &fresh, &ignore);
+    assert_eq!(second.inputs[0].runs[0].1.profiles, whole.unwrap().inputs[0].runs[0].1.profiles);
+}
+
+#[test]
+fn half_a_run_is_measured_again() {
+    let (folder, plan, runner) = (tempfile::tempdir().unwrap(), plan(1, None), Made::default());
+    let out = folder.path().join("out");
+    matrix::run(&plan, &Store::open(&out, &plan, false).unwrap(), 1, &runner, &ignore).unwrap();
+    let torn = out.join("runs/01-6.12-write/run.json");
+    let text = std::fs::read(&torn).unwrap();
+    std::fs::write(&torn, &text[..text.len() / 2]).unwrap();
+    let again = Made::default();
+    matrix::run(&plan, &Store::open(&out, &plan, true).unwrap(), 1, &again, &ignore).unwrap();
+    assert_eq!(again.ran.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn another_plan_is_not_resumed() {
+    let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
+    let out = folder.path().join("out");
+    let refused = |plan: &Plan| {
+        let error = format!("{:#}", Store::open(&out, plan, true).unwrap_err());
+        assert!(error.contains("--resume") && !error.contains('\n'), "{error}");
+        error
+    };
+    assert!(refused(&plan).contains("matrix.json"), "nothing there yet");
+    Store::open(&out, &plan, false).unwrap();
+    let mut other = plan.clone();
+    other.modes.pop();
+    assert!(refused(&other).contains("modes"));
+    let mut other = plan.clone();
+    other.columns[1].image = Some("built anew".into());
+    assert!(refused(&other).contains("image"));
+    let mut other = plan.clone();
+    other.build = "another".into();
+    assert!(refused(&other).contains("build"));
+    let file = out.join(matrix::PLAN);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("pipeprof.matrix/1", "pipeprof.matrix/9")).unwrap();
+    assert!(refused(&plan).contains("pipeprof.matrix/9"));
+    std::fs::write(&file, &text[..20]).unwrap();
+    refused(&plan);
+}
+
+#[test]
+fn a_kernel_that_does_not_boot_is_said_and_the_rest_is_compared() {
+    let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
+    let runner = Made { broken: Some("7.2"), ..Made::default() };
+    let store = Store::open(&folder.path().join("out"), &plan, false).unwrap();
+    let results = matrix::run(&plan, &store, 2, &runner, &ignore).unwrap();
+    let inputs: Vec<Input> = results.inputs.into_iter().filter(|input| !input.runs.is_empty()).collect();
+    let compared = compare(&inputs, &Options { missing: results.missing, ..Options::default() }).unwrap();
+    assert_eq!(compared.comparison.columns.len(), 2);
+    for page in [render::html::render(&compared).unwrap(), render::markdown::render(&compared.comparison)] {
+        assert!(page.contains("VFS: Unable to mount root fs"), "the reason is in the report");
+    }
+}
+
+#[test]
+fn timed_matrices_are_interleaved_with_a_control() {
+    let plan = plan(3, Some(4));
+    let cells = plan.cells();
+    // Three kernels and the control, two modes, three boots.
+    assert_eq!(cells.len(), 4 * 2 * 3);
+    assert_eq!(cells, plan.cells(), "the same seed gives the same order");
+    for block in cells.chunks(8) {
+        assert!(block.iter().all(|cell| cell.block == block[0].block), "a block is finished before the next begins");
+        let mut kinds: Vec<(usize, &str)> = block.iter().map(|cell| (cell.column, cell.mode.as_str())).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds.len(), 8, "everything once per block");
+    }
+    let order = |block: usize| -> Vec<(usize, String)> {
+        cells.iter().filter(|cell| cell.block == block).map(|cell| (cell.column, cell.mode.clone())).collect()
+    };
+    assert!(order(0) != order(1) || order(1) != order(2), "shuffled");
+    assert!(cells.iter().all(|cell| cell.flags.windows(2).any(|pair| pair == ["--runs", "4"])));
+    // The control is the first column, measured again.
+    let control = cells.iter().find(|cell| cell.column == 3).unwrap();
+    assert!(control.flags.contains(&"6.12".to_owned()));
+}
+
+#[test]
+fn jobs_fit_into_cpus_and_memory() {
+    assert_eq!(default_jobs(8, Some(64 << 30), 1 << 30), 8);
+    assert_eq!(default_jobs(8, Some(4 << 30), 1 << 30), 2);
+    assert_eq!(default_jobs(8, Some(1 << 30), 1 << 30), 1);
+    assert_eq!(default_jobs(2, None, 1 << 30), 2);
+}
