@@ -69,18 +69,6 @@ static __always_inline struct pp_call *call_at(struct pp_task *task, u64 depth)
 	return &task->calls[depth];
 }
 
-/* Forget the innermost call: its return was not reported. */
-static __always_inline void drop_call(struct pp_task *task, u32 index)
-{
-	struct pp_function *function;
-	u64 top = task->depth - 1;
-
-	function = function_of(index, call_at(task, top)->slot);
-	if (function)
-		function->missed++;
-	task->depth = top;
-}
-
 /* log2 of a duration, as a bucket. */
 static __always_inline u32 bucket_of(u64 ns)
 {
@@ -118,7 +106,7 @@ int pp_enter(struct pt_regs *ctx)
 	struct pp_call *call;
 	u32 key, slot;
 	u64 sp, depth;
-	int index, i;
+	int index;
 
 	index = watched_index();
 	if (index < 0)
@@ -141,24 +129,16 @@ int pp_enter(struct pt_regs *ctx)
 		return 0;
 	function->calls++;
 
-	/* Calls that are deeper in this stack than the one that begins now are over, unheard. A tail call begins
-	 * with the very stack pointer of its caller. */
+	/* A return that the kernel did not report leaves its call behind, until the return of one further out drops
+	 * it. Where the outermost is left behind, nothing would: it is over when the stack is up there again. (A tail
+	 * call begins with the very stack pointer of its caller.) */
 	sp = ctx->sp;
-	for (i = 0; i < PP_DEPTH; i++) {
-		depth = task->depth - 1;
-		if (depth >= PP_DEPTH)
-			break;
-		call = call_at(task, depth);
-		if ((call->sp ^ sp) >> 14 || call->sp > sp || (call->sp == sp && call->slot != slot))
-			break;
-		drop_call(task, index);
-	}
-
 	depth = task->depth;
-	if (depth >= PP_DEPTH) {
-		function->missed++;
+	call = &task->calls[0];
+	if (depth && !((call->sp ^ sp) >> 14) && (sp > call->sp || (sp == call->sp && slot == call->slot)))
+		depth = 0;
+	if (depth >= PP_DEPTH)
 		return 0;
-	}
 	call = call_at(task, depth);
 	call->sp = sp;
 	call->below = 0;
@@ -198,12 +178,9 @@ int pp_leave(struct pt_regs *ctx)
 	}
 	if (i == PP_DEPTH)
 		return 0;
-	for (; i > 0; i--)
-		drop_call(task, index);
-
-	depth = task->depth - 1;
-	call = call_at(task, depth);
+	/* Whatever was entered since is over too, unheard. */
 	task->depth = depth;
+	call = call_at(task, depth);
 	function = function_of(index, call->slot);
 	if (!function)
 		return 0;

@@ -85,8 +85,6 @@ struct pp_function {
 	u64 self_ns;
 	/* Probed callees of the calls that returned. */
 	u64 children;
-	/* Calls whose return was not reported. */
-	u64 missed;
 	u64 log2[PP_BUCKETS];
 };
 

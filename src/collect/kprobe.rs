@@ -29,6 +29,8 @@ pub struct Kprobe {
     symbols: Arc<Symbols>,
     targets: Vec<Target>,
     cost: Option<Cost>,
+    /// Whether the ways of all targets are settled.
+    armed_once: bool,
     armed: Option<Armed>,
 }
 
@@ -48,7 +50,7 @@ impl Kprobe {
     #[must_use]
     pub fn new(loader: Loader, symbols: Arc<Symbols>) -> Self {
         let targets = targets::all(&symbols);
-        Self { loader, symbols, targets, cost: None, armed: None }
+        Self { loader, symbols, targets, cost: None, armed_once: false, armed: None }
     }
 
     /// Whether this kernel and user allow it: loads and attaches, then takes all back.
@@ -62,10 +64,8 @@ impl Kprobe {
 
     /// Put a probe, else a breakpoint, on each target that is not given up yet.
     fn attach_all(&mut self, armed: &mut Armed) -> Result<()> {
-        let cpus = attach::online_cpus()?;
         let enter = armed.object.program(ENTER)?;
         let leave = armed.object.program(LEAVE)?;
-        let mut breakpoints = 0;
         for (slot, target) in self.targets.iter_mut().enumerate() {
             let cookie = armed.cookies.then_some(slot as u64);
             if target.way == Way::Kprobe {
@@ -81,30 +81,46 @@ impl Kprobe {
                     }
                     Err(error) => {
                         target.why = Some(format!("{error:#}"));
-                        target.way = Way::Breakpoint;
-                    }
-                }
-            }
-            if target.way == Way::Breakpoint {
-                if breakpoints == BREAKPOINTS {
-                    target.way = Way::None;
-                    continue;
-                }
-                let program = armed.object.program(BREAKPOINT)?;
-                match attach::breakpoint(program, target.address, &cpus) {
-                    Ok(attached) => {
-                        breakpoints += 1;
-                        armed.entries.extend(attached);
-                    }
-                    Err(error) => {
-                        let kprobe = target.why.take().unwrap_or_default();
-                        target.why = Some(format!("{kprobe}; {error:#}"));
                         target.way = Way::None;
                     }
                 }
             }
         }
+        self.attach_breakpoints(armed)?;
         anyhow::ensure!(!armed.entries.is_empty(), "{}", self.first_reason());
+        Ok(())
+    }
+
+    /// Put breakpoints on the best candidates that take no kprobe. There are few of them: the roles that can be
+    /// counted in no other way come first.
+    fn attach_breakpoints(&mut self, armed: &mut Armed) -> Result<()> {
+        if self.armed_once {
+            for target in self.targets.iter().filter(|target| target.way == Way::Breakpoint) {
+                let program = armed.object.program(BREAKPOINT)?;
+                armed.entries.extend(attach::breakpoint(program, target.address, &attach::online_cpus()?)?);
+            }
+            return Ok(());
+        }
+        self.armed_once = true;
+        let cpus = attach::online_cpus()?;
+        let mut left = BREAKPOINTS;
+        for index in targets::for_breakpoints(&self.targets) {
+            let target = &mut self.targets[index];
+            if left == 0 {
+                break;
+            }
+            match attach::breakpoint(armed.object.program(BREAKPOINT)?, target.address, &cpus) {
+                Ok(attached) => {
+                    left -= 1;
+                    target.way = Way::Breakpoint;
+                    armed.entries.extend(attached);
+                }
+                Err(error) => {
+                    let kprobe = target.why.take().unwrap_or_default();
+                    target.why = Some(format!("{kprobe}; {error:#}"));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -167,7 +183,6 @@ fn add(sum: &mut Function, one: &Function) {
     sum.total_ns += one.total_ns;
     sum.self_ns += one.self_ns;
     sum.children += one.children;
-    sum.missed += one.missed;
     for (sum, one) in sum.log2.iter_mut().zip(&one.log2) {
         *sum += one;
     }
@@ -252,13 +267,8 @@ impl Collect for Kprobe {
                 format!("probes: {lost_stacks} stacks without room, {passed_over} events during another BPF program");
             warnings.push(loss_warning("probe-events-lost", message));
         }
-        let given_up: Vec<String> = self
-            .targets
-            .iter()
-            .filter(|target| target.way == Way::None)
-            .map(|target| target.why.clone().unwrap_or_else(|| target.symbol.clone()))
-            .chain(armed.without_return)
-            .collect();
+        let given_up: Vec<String> =
+            targets::unwatched_roles(&self.targets).into_iter().chain(armed.without_return).collect();
         Ok(Collected {
             status: if given_up.is_empty() && missed + lost_stacks == 0 { Status::Ok } else { Status::Partial },
             reason: (!given_up.is_empty())

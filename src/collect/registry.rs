@@ -43,7 +43,7 @@ impl Context {
 /// The collectors that a run takes when none is named; those that this kernel does not allow say so.
 #[must_use]
 pub fn auto() -> Vec<Collector> {
-    vec![Collector::Sample]
+    vec![Collector::Sample, Collector::Kprobe]
 }
 
 /// A collector.

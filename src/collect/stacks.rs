@@ -102,8 +102,10 @@ pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &Us
         let side = sides.get(&stack.pid).copied().unwrap_or(Side::Other);
         let kernel_frames = &stack.kernel_frames[..(stack.kernel as usize).min(PP_KERNEL_FRAMES)];
         let user_frames = &stack.user_frames[..(stack.user as usize).min(PP_USER_FRAMES)];
-        let kernel_names = names(kernel_frames, |address| kernel.at(address).map(|at| at.symbol.name.to_owned()));
-        let user_names = names(user_frames, |address| user.name(stack.pid, address));
+        let kernel_names = names(kernel_frames, |address, returning| kernel_name(kernel, address, returning));
+        let mut user_names =
+            names(user_frames, |address, returning| user.name(stack.pid, address - u64::from(returning)));
+        without_start_up(&mut user_names);
 
         result.total += stack.count;
         if kernel_names.first().or(user_names.first()).is_none_or(|leaf| leaf == UNKNOWN) {
@@ -122,11 +124,32 @@ pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &Us
     result
 }
 
-/// Names of `frames`, innermost first. All but the innermost are return addresses, which lie behind their call: one
-/// byte back is inside it, even where the call is the last thing in its function.
-fn names(frames: &[u64], name: impl Fn(u64) -> Option<String>) -> Vec<String> {
-    let inside = |(index, address): (usize, &u64)| if index == 0 { *address } else { address.saturating_sub(1) };
-    frames.iter().enumerate().map(inside).map(|address| name(address).unwrap_or_else(|| UNKNOWN.to_owned())).collect()
+/// Names of `frames`, innermost first. All but the innermost are return addresses, which lie behind their call.
+fn names(frames: &[u64], name: impl Fn(u64, bool) -> Option<String>) -> Vec<String> {
+    let named = |(index, address): (usize, &u64)| name(*address, index > 0).unwrap_or_else(|| UNKNOWN.to_owned());
+    frames.iter().enumerate().map(named).collect()
+}
+
+/// The kernel's function at `address`. One byte before a return address is inside the call, even where the call is
+/// the last thing in its function; but a return that a kretprobe diverts leads to the start of its trampoline.
+fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String> {
+    let at = kernel.at(address)?;
+    if !returning || (at.offset == 0 && at.symbol.name.ends_with("_trampoline")) {
+        return Some(at.symbol.name.to_owned());
+    }
+    Some(kernel.at(address.checked_sub(1)?)?.symbol.name.to_owned())
+}
+
+/// Leave out what every program of its kind has at the root: the C and Rust runtimes' way to the program's own code.
+fn without_start_up(names: &mut Vec<String>) {
+    let start_up = |name: &String| {
+        matches!(&**name, "_start" | "main" | "__libc_start_call_main" | "__libc_start_main_impl")
+            || name.starts_with("std::rt::lang_start")
+            || name.contains("__rust_begin_short_backtrace")
+    };
+    if let Some(innermost) = names.iter().position(start_up) {
+        names.truncate(innermost);
+    }
 }
 
 #[cfg(test)]
@@ -161,7 +184,21 @@ garbage
 
     #[test]
     fn return_addresses_belong_to_the_call_before_them() {
-        let name = |address: u64| Some(if address < 100 { "a" } else { "b" }.to_owned());
-        assert_eq!(names(&[100, 100], name), ["b", "a"]);
+        let kallsyms = "0000000000001000 T _stext\n0000000000001100 T a\n0000000000001200 T b\n\
+            0000000000001300 T kretprobe_trampoline\n0000000000001400 T end\n";
+        let kernel = Symbols::read(kallsyms.as_bytes()).unwrap();
+        let names =
+            names(&[0x1200, 0x1200, 0x1300, 0x10], |address, returning| kernel_name(&kernel, address, returning));
+        assert_eq!(names, ["b", "a", "kretprobe_trampoline", UNKNOWN]);
+    }
+
+    #[test]
+    fn runtimes_are_left_out() {
+        let mut names: Vec<String> =
+            ["write", "pipeprof::write_loop", "std::rt::lang_start_internal", "main", "__libc_start_call_main", "junk"]
+                .map(str::to_owned)
+                .to_vec();
+        without_start_up(&mut names);
+        assert_eq!(names, ["write", "pipeprof::write_loop"]);
     }
 }

@@ -66,6 +66,34 @@ pub fn all(symbols: &Symbols) -> Vec<Target> {
     targets
 }
 
+/// Roles whose functions no probe reaches on any kernel, and that matter most to pipes: they get the first breakpoints.
+const FIRST: [&str; 3] = ["user-pages", "copy-in", "copy-out"];
+
+/// The targets that are worth a breakpoint, best first: of each role, the best candidate, if it is not watched yet.
+#[must_use]
+pub fn for_breakpoints(targets: &[Target]) -> Vec<usize> {
+    let mut of_role = HashSet::new();
+    let mut best: Vec<usize> = (0..targets.len()).filter(|index| of_role.insert(targets[*index].role)).collect();
+    best.retain(|index| targets[*index].way == Way::None);
+    best.sort_by_key(|index| FIRST.iter().position(|role| *role == targets[*index].role).unwrap_or(FIRST.len()));
+    best
+}
+
+/// The roles that have functions here of which none is watched, each with the reason.
+#[must_use]
+pub fn unwatched_roles(targets: &[Target]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
+    for target in targets {
+        let watched = |other: &Target| other.role == target.role && other.way != Way::None;
+        if seen.insert(target.role) && !targets.iter().any(watched) {
+            let why = target.why.clone().unwrap_or_else(|| target.symbol.clone());
+            reasons.push(format!("{} not watched: {why}", target.role));
+        }
+    }
+    reasons
+}
+
 /// What became of each role's candidates: chosen is the best one that was hit; where none was, the best one that is
 /// watched.
 #[must_use]
