@@ -1,7 +1,7 @@
 //! Kernels from the Debian mirror that this machine already uses, by its own apt and a private apt root: nothing is
 //! installed, no host is written down here, and checksums and signatures are apt's business.
 
-use crate::util::cancel;
+use crate::util::{atomic_file, cancel};
 use crate::vm::store::{Entry, Store, lock_file};
 use crate::vm::version;
 use anyhow::{Context, Result, bail};
@@ -176,7 +176,8 @@ impl Mirror {
         fs::write(&list, sources).with_context(|| format!("cannot write {}", list.display()))?;
         fs::write(root.join("apt.conf"), CONFIGURATION).context("cannot write apt.conf into the cache")?;
         let mut mirror = Self { root, fresh: false, troubles: Vec::new(), _lock: lock };
-        if changed || mirror.index_age().is_none_or(|age| age > INDEX_AGE) {
+        let unread = !mirror.root.join(KERNELS).is_file();
+        if changed || unread || mirror.index_age().is_none_or(|age| age > INDEX_AGE) {
             mirror.refresh(say)?;
         }
         Ok(mirror)
@@ -199,6 +200,7 @@ impl Mirror {
         let output = self.apt("apt-get").args(["--quiet", "update"]).output().context(NO_APT)?;
         // A suite that the mirror no longer has makes apt fail, and the others are there all the same.
         self.troubles = complaints(&output);
+        self.extract()?;
         if self.packages("cloud-amd64")?.is_empty() {
             bail!("cannot read the Debian mirror's index: {}", self.troubles.join("; "));
         }
@@ -207,15 +209,22 @@ impl Mirror {
         Ok(true)
     }
 
-    /// Kernels of `flavour`, newest first.
-    fn packages(&self, flavour: &str) -> Result<Vec<Package>> {
+    /// Keep what the index says of kernels: reading all of it takes seconds.
+    fn extract(&self) -> Result<()> {
         let mut dump = self.apt("apt-cache").arg("dumpavail").stdout(Stdio::piped()).spawn().context(NO_APT)?;
-        let mut packages = Vec::new();
+        let mut kept = Vec::new();
         if let Some(stdout) = dump.stdout.take() {
-            packages = parse_packages(BufReader::with_capacity(1 << 20, stdout), flavour)?;
+            kept = kernel_paragraphs(BufReader::with_capacity(1 << 20, stdout))?;
         }
         dump.wait().context("apt-cache")?;
-        Ok(packages)
+        atomic_file::write(&self.root.join(KERNELS), &kept)
+    }
+
+    /// Kernels of `flavour`, newest first.
+    fn packages(&self, flavour: &str) -> Result<Vec<Package>> {
+        let path = self.root.join(KERNELS);
+        let index = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(parse_packages(&index, flavour))
     }
 
     /// Download `package` and put its kernel into `store`.
@@ -326,12 +335,33 @@ fn sites(targets: &str) -> (Option<&str>, Option<&str>) {
     (main.map(|pair| pair.1), security.map(|pair| pair.1))
 }
 
-/// The kernels of `flavour` among the paragraphs of `apt-cache dumpavail`, newest first, one per release.
-fn parse_packages(reader: impl BufRead, flavour: &str) -> Result<Vec<Package>> {
+/// What is kept of the index: the fields below of packages whose name begins with `linux-`.
+const KERNELS: &str = "kernels";
+
+/// See [`KERNELS`]; from the output of `apt-cache dumpavail`.
+fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    let mut inside = false;
+    for line in reader.split(b'\n') {
+        let line = line.context("apt-cache")?;
+        if line.starts_with(b"Package: ") {
+            inside = line.starts_with(b"Package: linux-");
+        }
+        let wanted = ["Package: ", "Version: ", "Size: "].iter().any(|field| line.starts_with(field.as_bytes()));
+        if inside && (wanted || line.is_empty()) {
+            kept.extend_from_slice(&line);
+            kept.push(b'\n');
+        }
+        inside &= !line.is_empty();
+    }
+    Ok(kept)
+}
+
+/// The kernels of `flavour` among the paragraphs of an index, newest first, one per release.
+fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
     let mut packages: Vec<Package> = Vec::new();
     let (mut name, mut found, mut size) = (None, None, 0_u64);
-    for line in reader.split(b'\n').chain([Ok(Vec::new())]) {
-        let line = line.context("apt-cache")?;
+    for line in index.split(|byte| *byte == b'\n').chain([&[][..]]) {
         let field =
             |field: &[u8]| line.strip_prefix(field).map(|v| String::from_utf8_lossy(v.trim_ascii()).into_owned());
         if line.is_empty() {
@@ -359,7 +389,7 @@ fn parse_packages(reader: impl BufRead, flavour: &str) -> Result<Vec<Package>> {
             .then_with(|| unsigned(left).cmp(&unsigned(right)))
     });
     packages.dedup_by(|later, earlier| later.release == earlier.release);
-    Ok(packages)
+    packages
 }
 
 /// Packages below this size only depend on others.
@@ -424,7 +454,7 @@ mod tests {
 
     #[test]
     fn the_newest_of_a_series_is_taken_and_a_missing_one_said() {
-        let packages = parse_packages(DUMP.as_bytes(), "cloud-amd64").unwrap();
+        let packages = parse_packages(&kernel_paragraphs(DUMP.as_bytes()).unwrap(), "cloud-amd64");
         assert_eq!(packages.len(), 3);
         assert_eq!(
             newest(&packages, "6.1").map(|package| package.name.as_str()),
@@ -451,7 +481,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_dump_panics(text: Vec<u8>) {
-            let _ = parse_packages(text.as_slice(), "cloud-amd64");
+            let _ = parse_packages(&kernel_paragraphs(text.as_slice()).unwrap(), "cloud-amd64");
+            let _ = parse_packages(&text, "cloud-amd64");
         }
     }
 }

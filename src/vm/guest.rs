@@ -65,29 +65,43 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
         }
         removed
     });
-    let mut notes = Vec::new();
-    if options.plugin.is_none() && options.accel != Accel::Tcg {
+    let mut given_up = None;
+    if options.plugin.is_some() && options.accel == Accel::Kvm {
+        bail!("--accel kvm: instructions are counted by emulation only; use --accel tcg");
+    } else if options.plugin.is_none() && options.accel != Accel::Tcg {
         let probing = options.accel == Accel::Auto;
         match kvm::usable(&version) {
             Ok(()) => {
                 let limit = if probing { options.boot_limit.min(kvm::LIMIT) } else { options.boot_limit };
                 match attempt(options, job, ExecutedOn::Kvm, &version, limit) {
                     Err(error) if probing && matches!(error.downcast_ref(), Some(NoAnswer::NotStarted(_))) => {
-                        let why = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
-                        kvm::remember(&version, &why);
-                        notes.push(format!("emulated, as KVM does not serve here: {why}"));
+                        let why = format!("under it a guest did not reach its init within {} s", limit.as_secs());
+                        given_up = Some((why, true));
                     }
-                    other => return other,
+                    other => {
+                        return other.map(|mut reply| {
+                            if probing {
+                                reply.notes.push("--accel auto took kvm".to_owned());
+                            }
+                            reply
+                        });
+                    }
                 }
             }
-            Err(why) if probing => notes.push(format!("emulated, as KVM does not serve here: {why}")),
+            Err(why) if probing => given_up = Some((why, false)),
             Err(why) => bail!("--accel kvm: {why}; --accel tcg emulates"),
         }
-    } else if options.plugin.is_some() && options.accel == Accel::Kvm {
-        bail!("--accel kvm: instructions are counted by emulation only; use --accel tcg");
     }
     let mut reply = attempt(options, job, ExecutedOn::Tcg, &version, options.boot_limit)?;
-    reply.notes = notes;
+    if let Some((why, tried)) = given_up {
+        if tried {
+            // Only now is it clear that the kernel is not to blame.
+            kvm::remember(&version, &why);
+        }
+        reply.notes.push(format!("--accel auto took tcg: KVM does not serve here: {why}"));
+    } else if options.accel == Accel::Auto {
+        reply.notes.push("--accel auto took tcg: instructions are counted by emulation only".to_owned());
+    }
     Ok(reply)
 }
 

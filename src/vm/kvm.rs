@@ -26,7 +26,7 @@ pub fn usable(qemu: &str) -> Result<(), String> {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
         return Err(match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                "/dev/kvm is for others: add yourself to its group (adduser $USER kvm)".to_owned()
+                "/dev/kvm is not open to this user (on Debian: adduser $USER kvm, then log in anew)".to_owned()
             }
             std::io::ErrorKind::NotFound => "there is no /dev/kvm".to_owned(),
             _ => format!("/dev/kvm: {error}"),
@@ -36,7 +36,7 @@ pub fn usable(qemu: &str) -> Result<(), String> {
     match remembered.and_then(|bytes| serde_json::from_slice::<Verdict>(&bytes).ok()) {
         Some(verdict) if verdict.boot_id == boot_id() && verdict.qemu == qemu => {
             let path = path().unwrap_or_default();
-            Err(format!("{} (tried since the host's boot; remove {} to try again)", verdict.why, path.display()))
+            Err(format!("{} (tried since this machine's boot; remove {} to try again)", verdict.why, path.display()))
         }
         _ => Ok(()),
     }
