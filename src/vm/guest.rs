@@ -327,7 +327,9 @@ fn why_ended(status: ExitStatus, console: &str, errors: &str, damaged: u64) -> S
     if let Some(panic) = panic_line(console) {
         return panic;
     }
-    let said = errors.lines().find(|line| !line.trim().is_empty() && !line.contains("warning:"));
+    // GLib puts "**" on a line of its own before what it aborts for.
+    let telling = |line: &&str| !line.trim().is_empty() && line.trim() != "**" && !line.contains("warning:");
+    let said = errors.lines().find(telling);
     if let Some(signal) = status.signal() {
         let said = said.map(|line| format!(" ({line})")).unwrap_or_default();
         return format!("QEMU was ended by signal {signal}{said}");
