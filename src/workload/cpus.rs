@@ -93,6 +93,12 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
     }
 }
 
+/// The CPU of `allowed` to use for one thread.
+#[must_use]
+pub fn first(allowed: &[u32]) -> u32 {
+    order(allowed, Path::new("/sys/devices/system/cpu")).first().copied().unwrap_or(0)
+}
+
 /// `allowed` in the order in which to use them: one thread of each core first, cores that share a package and a
 /// last-level cache together, and CPU 0, which takes most interrupts, last among them where there are four cores or more.
 fn order(allowed: &[u32], sys: &Path) -> Vec<u32> {

@@ -8,6 +8,7 @@ mod caveats;
 pub mod check;
 pub mod cpus;
 pub mod launch;
+pub mod memory;
 pub mod modes;
 mod pipe;
 pub mod spec;

@@ -3,7 +3,7 @@
 //! A writer has the pipe as its standard output and the controller's socket as its standard input, a reader the other
 //! way round.
 
-mod buffer;
+pub(super) mod buffer;
 mod counters;
 mod hot;
 mod ports;
@@ -17,6 +17,7 @@ use crate::document::GotAsked;
 use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
 use counters::Counters;
+pub(super) use hot::now_ns;
 use hot::{Kind, Tally};
 use std::io::Read;
 use std::os::fd::{FromRawFd, RawFd};

@@ -1,0 +1,104 @@
+//! `pipeprof memory`: what memory allows on this machine.
+
+use crate::util::{cancel, size};
+use crate::workload::memory::{Measured, Options, READ_BUFFER, Report, loops::Kind, measure};
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// What memory allows here: copying, storing and reading in user space
+///
+/// The upper bounds beside which a pipe's throughput can be read. Every loop is in assembly; its code is read back from
+/// memory and disassembled before it is believed (--code shows it).
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Values per loop; loops take turns
+    #[arg(long, value_name = "N", default_value_t = Options::default().runs)]
+    runs: u32,
+    /// The CPU to stay on [default: chosen by topology]
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<u32>,
+    /// Buffers in 2 MiB pages
+    #[arg(long)]
+    huge_pages: bool,
+    /// Buffer of the sequential reads
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = size::format(READ_BUFFER))]
+    read_size: u64,
+    /// Print the code of each loop
+    #[arg(long)]
+    code: bool,
+    /// Print the report as JSON on standard output, nothing else
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode> {
+        cancel::install()?;
+        let options =
+            Options { runs: self.runs, cpu: self.cpu, huge_pages: self.huge_pages, read_bytes: self.read_size };
+        let report = measure(&options, &|done, all| {
+            crate::util::progress::step(&format!("memory: {done} of {all}"));
+        })?;
+        crate::util::progress::clear();
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            print!("{}", text(&report, self.code));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn text(report: &Report, code: bool) -> String {
+    use std::fmt::Write;
+    let mut out = String::new();
+    let model = report.cpu_model.as_deref().unwrap_or("CPU of unknown model");
+    let _ = writeln!(out, "{model}, CPU {}, {}; one thread", report.cpu, report.cpu_flags.join(" "));
+    for (kind, heading) in [
+        (Kind::Copy, "Copying one buffer to another (a copied byte counts once)"),
+        (Kind::Store, "Storing to one buffer"),
+        (Kind::Read, "Reading one buffer from end to end"),
+    ] {
+        let _ = writeln!(out, "\n{heading}");
+        let mut table = comfy_table::Table::new();
+        table.load_preset(comfy_table::presets::NOTHING);
+        table.set_header(["loop", "buffer", "GiB/s", "95 % interval", "GB/s", "n", "moves by"]);
+        for column in [1, 2, 3, 4, 5] {
+            if let Some(column) = table.column_mut(column) {
+                column.set_cell_alignment(comfy_table::CellAlignment::Right);
+            }
+        }
+        for measured in report.loops.iter().filter(|measured| measured.kind == kind) {
+            table.add_row(row(measured));
+        }
+        let _ = writeln!(out, "{}", table.trim_fmt());
+    }
+    if code {
+        let mut told = std::collections::BTreeSet::new();
+        for measured in report.loops.iter().filter(|m| !m.code.is_empty()) {
+            if told.insert(&measured.name) {
+                let _ = writeln!(out, "\n{}:\n{}", measured.name, measured.code.join("\n"));
+            }
+        }
+    }
+    out
+}
+
+fn row(measured: &Measured) -> [String; 7] {
+    let throughput = &measured.throughput;
+    let buffer = size::format(measured.buffer_bytes);
+    let Some(median) = throughput.median_gib_s else {
+        let reason = measured.reason.clone().unwrap_or_default();
+        return [measured.name.clone(), buffer, "-".into(), "-".into(), "-".into(), "0".into(), reason];
+    };
+    let interval = throughput.ci95.map_or_else(|| "-".into(), |[low, high]| format!("[{low:.1}, {high:.1}]"));
+    [
+        measured.name.clone(),
+        buffer,
+        format!("{median:.1}"),
+        interval,
+        format!("{:.1}", median * f64::from(1 << 30) / 1e9),
+        throughput.runs.len().to_string(),
+        measured.about.clone(),
+    ]
+}

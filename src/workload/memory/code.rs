@@ -1,0 +1,154 @@
+//! A loop's code as it is in memory, disassembled, and checked to be what the loop is called.
+
+use super::loops::{Body, Entry};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, Mnemonic, OpKind};
+
+/// Code bytes that a loop of ours may have at most.
+const LONGEST: usize = 512;
+
+/// The instructions of a function, from its entry to its `ret`.
+///
+/// # Errors
+/// Where there is no `ret` near.
+pub fn read(entry: Entry) -> Result<Vec<Instruction>, String> {
+    let start = entry as *const u8;
+    // SAFETY: the program's own code, which is mapped readable; the functions lie in the middle of it, followed by far
+    // more code than this.
+    let bytes = unsafe { std::slice::from_raw_parts(start, LONGEST) };
+    decode(bytes, start as u64)
+}
+
+fn decode(bytes: &[u8], at: u64) -> Result<Vec<Instruction>, String> {
+    let mut found = Vec::new();
+    for instruction in Decoder::with_ip(64, bytes, at, DecoderOptions::NONE) {
+        found.push(instruction);
+        match instruction.flow_control() {
+            FlowControl::Return => return Ok(found),
+            FlowControl::Exception => break,
+            _ => {}
+        }
+    }
+    Err("the code does not end in a return".into())
+}
+
+/// Whether `code` is what `body` says.
+///
+/// # Errors
+/// The difference.
+pub fn check(code: &[Instruction], body: Body) -> Result<(), String> {
+    match body {
+        Body::Library => Ok(()),
+        Body::Rep(mnemonic) => {
+            let matching = code.iter().filter(|i| i.mnemonic() == mnemonic && i.has_rep_prefix()).count();
+            let others = code.iter().filter(|i| touches_memory(i)).count();
+            if (matching, others) == (1, 0) {
+                Ok(())
+            } else {
+                Err(format!("{matching} string instructions and {others} others that touch memory instead of one"))
+            }
+        }
+        Body::Moves { mnemonic, width, loads, stores } => {
+            let inner = innermost(code)?;
+            let of = |store: bool| -> Vec<u64> {
+                let matching = inner.iter().filter(|i| {
+                    let kind = if store { i.op0_kind() } else { i.op1_kind() };
+                    i.mnemonic() == mnemonic && kind == OpKind::Memory && i.memory_size().size() as u64 == width
+                });
+                matching.map(|i| i.memory_displacement64()).collect()
+            };
+            for (what, found, wanted) in [("loads", of(false), loads), ("stores", of(true), stores)] {
+                let expected: Vec<u64> = (0..wanted as u64).map(|index| index * width).collect();
+                if found != expected {
+                    return Err(format!("{what} of {width} bytes at {found:?} instead of {expected:?}"));
+                }
+            }
+            let touching = code.iter().filter(|i| touches_memory(i)).count();
+            if touching != loads + stores {
+                return Err(format!("{touching} instructions touch memory instead of {}", loads + stores));
+            }
+            let step = loads.max(stores) as u64 * width;
+            if inner.iter().any(|i| i.mnemonic() == Mnemonic::Add && i.immediate(1) == step) {
+                Ok(())
+            } else {
+                Err(format!("the loop does not advance by {step} bytes"))
+            }
+        }
+    }
+}
+
+fn touches_memory(instruction: &Instruction) -> bool {
+    // A padding nop has a memory operand that nothing reads.
+    instruction.mnemonic() != Mnemonic::Nop
+        && (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory)
+}
+
+/// From the target of the first backward branch to the branch.
+fn innermost(code: &[Instruction]) -> Result<&[Instruction], String> {
+    let branch = code.iter().position(|i| {
+        i.flow_control() == FlowControl::ConditionalBranch && i.near_branch_target() <= i.ip()
+    });
+    let end = branch.ok_or("there is no loop")?;
+    let start = code.iter().position(|i| i.ip() == code[end].near_branch_target()).ok_or("the loop begins nowhere")?;
+    code.get(start..=end).ok_or_else(|| "the loop ends before it begins".into())
+}
+
+/// As text, in the AT&T syntax of the kernel's own sources.
+#[must_use]
+pub fn text(code: &[Instruction]) -> Vec<String> {
+    let mut formatter = GasFormatter::new();
+    let line = |instruction: &Instruction| {
+        let mut out = String::new();
+        formatter.format(instruction, &mut out);
+        out
+    };
+    let first = code.first().map_or(0, Instruction::ip);
+    let mut line = line;
+    code.iter().map(|instruction| format!("{:>4x}  {}", instruction.ip() - first, line(instruction))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loops::LOOPS;
+    use super::*;
+
+    #[test]
+    fn every_loop_is_what_it_is_called() {
+        for a_loop in LOOPS {
+            if a_loop.body != Body::Library {
+                let code = read(a_loop.entry).unwrap();
+                assert_eq!(check(&code, a_loop.body), Ok(()), "{}: {:#?}", a_loop.name, text(&code));
+            }
+        }
+    }
+
+    /// Each loop taken for each other: only loops of one body pass.
+    #[test]
+    fn no_loop_passes_for_another() {
+        for a_loop in LOOPS.iter().filter(|l| l.body != Body::Library) {
+            let code = read(a_loop.entry).unwrap();
+            for other in LOOPS.iter().filter(|l| l.body != Body::Library && l.body != a_loop.body) {
+                assert!(check(&code, other.body).is_err(), "{} passes for {}", a_loop.name, other.name);
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_loop_are_refused() {
+        assert!(decode(&[0x90; 64], 0).is_err());
+        assert!(decode(&[0x0f, 0x0b, 0xc3], 0).is_err());
+        let nothing = decode(&[0xc3], 0).unwrap();
+        assert!(LOOPS.iter().filter(|l| l.body != Body::Library).all(|l| check(&nothing, l.body).is_err()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_code_panics(bytes: Vec<u8>) {
+            if let Ok(code) = decode(&bytes, 0x1000) {
+                for a_loop in LOOPS {
+                    let _ = check(&code, a_loop.body);
+                }
+                text(&code);
+            }
+        }
+    }
+}

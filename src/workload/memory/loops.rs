@@ -1,0 +1,200 @@
+//! The loops, in assembly: what is measured is what is written here, not what a compiler makes of it. Each is
+//! `extern "C" fn(to: rdi, from: rsi, len: rdx, rounds: rcx)`; `len` is a multiple of 256.
+
+use std::arch::naked_asm;
+
+/// A loop's entry.
+pub type Entry = unsafe extern "C" fn(to: *mut u8, from: *const u8, len: usize, rounds: u64);
+
+/// What one round does with the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Read `len` bytes and write them elsewhere.
+    Copy,
+    /// Write `len` bytes.
+    Store,
+    /// Read `len` bytes.
+    Read,
+}
+
+/// What the CPU has to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    Nothing,
+    Avx2,
+    Avx512,
+}
+
+impl Needs {
+    /// # Errors
+    /// What is missing.
+    pub fn check(self) -> Result<(), String> {
+        let there = match self {
+            Self::Nothing => true,
+            Self::Avx2 => std::arch::is_x86_feature_detected!("avx2"),
+            Self::Avx512 => std::arch::is_x86_feature_detected!("avx512f"),
+        };
+        let name = if self == Self::Avx2 { "AVX2" } else { "AVX-512" };
+        if there { Ok(()) } else { Err(format!("not testable here: this CPU has no {name}")) }
+    }
+}
+
+/// The instruction that moves the bytes: what the disassembly has to show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// One string instruction per round.
+    Rep(iced_x86::Mnemonic),
+    /// An unrolled loop of moves of so many bytes each, `loads` and `stores` of them.
+    Moves { mnemonic: iced_x86::Mnemonic, width: u64, loads: usize, stores: usize },
+    /// The C library's function, whatever it chose for this CPU.
+    Library,
+}
+
+/// One loop.
+#[derive(Debug, Clone, Copy)]
+pub struct Loop {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub kind: Kind,
+    pub needs: Needs,
+    pub body: Body,
+    pub entry: Entry,
+}
+
+macro_rules! rep {
+    ($name:ident, $instruction:literal) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(to: *mut u8, from: *const u8, len: usize, rounds: u64) {
+            naked_asm!(
+                "mov r8, rdi",
+                "mov r9, rsi",
+                "mov r10, rcx",
+                "mov eax, 90",
+                "2:",
+                "mov rdi, r8",
+                "mov rsi, r9",
+                "mov rcx, rdx",
+                $instruction,
+                "dec r10",
+                "jnz 2b",
+                "ret",
+            )
+        }
+    };
+}
+
+/// An inner loop over the buffer, by offset rax, and an outer one over the rounds.
+macro_rules! moves {
+    ($name:ident, $step:literal, $last:literal, $($instruction:literal),+) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(to: *mut u8, from: *const u8, len: usize, rounds: u64) {
+            naked_asm!(
+                "2:",
+                "xor eax, eax",
+                ".p2align 5",
+                "3:",
+                $($instruction,)+
+                concat!("add rax, ", $step),
+                "cmp rax, rdx",
+                "jb 3b",
+                "dec rcx",
+                "jnz 2b",
+                $last,
+                "ret",
+            )
+        }
+    };
+}
+
+rep!(rep_movsb, "rep movsb");
+rep!(rep_stosb, "rep stosb");
+moves!(sse2_copy, "64", "nop",
+    "movdqa xmm0, [rsi + rax]", "movdqa xmm1, [rsi + rax + 16]", "movdqa xmm2, [rsi + rax + 32]", "movdqa xmm3, [rsi + rax + 48]",
+    "movdqa [rdi + rax], xmm0", "movdqa [rdi + rax + 16], xmm1", "movdqa [rdi + rax + 32], xmm2", "movdqa [rdi + rax + 48], xmm3");
+moves!(avx2_copy, "128", "vzeroupper",
+    "vmovdqa ymm0, [rsi + rax]", "vmovdqa ymm1, [rsi + rax + 32]", "vmovdqa ymm2, [rsi + rax + 64]", "vmovdqa ymm3, [rsi + rax + 96]",
+    "vmovdqa [rdi + rax], ymm0", "vmovdqa [rdi + rax + 32], ymm1", "vmovdqa [rdi + rax + 64], ymm2", "vmovdqa [rdi + rax + 96], ymm3");
+moves!(avx512_copy, "256", "vzeroupper",
+    "vmovdqa64 zmm0, [rsi + rax]", "vmovdqa64 zmm1, [rsi + rax + 64]", "vmovdqa64 zmm2, [rsi + rax + 128]", "vmovdqa64 zmm3, [rsi + rax + 192]",
+    "vmovdqa64 [rdi + rax], zmm0", "vmovdqa64 [rdi + rax + 64], zmm1", "vmovdqa64 [rdi + rax + 128], zmm2", "vmovdqa64 [rdi + rax + 192], zmm3");
+moves!(sse2_store, "64", "nop",
+    "movdqa [rdi + rax], xmm0", "movdqa [rdi + rax + 16], xmm0", "movdqa [rdi + rax + 32], xmm0", "movdqa [rdi + rax + 48], xmm0");
+moves!(avx2_store, "128", "vzeroupper",
+    "vmovdqa [rdi + rax], ymm0", "vmovdqa [rdi + rax + 32], ymm0", "vmovdqa [rdi + rax + 64], ymm0", "vmovdqa [rdi + rax + 96], ymm0");
+moves!(avx512_store, "256", "vzeroupper",
+    "vmovdqa64 [rdi + rax], zmm0", "vmovdqa64 [rdi + rax + 64], zmm0", "vmovdqa64 [rdi + rax + 128], zmm0", "vmovdqa64 [rdi + rax + 192], zmm0");
+moves!(word_read, "64", "nop",
+    "mov r8, [rsi + rax]", "mov r9, [rsi + rax + 8]", "mov r10, [rsi + rax + 16]", "mov r11, [rsi + rax + 24]",
+    "mov r8, [rsi + rax + 32]", "mov r9, [rsi + rax + 40]", "mov r10, [rsi + rax + 48]", "mov r11, [rsi + rax + 56]");
+moves!(sse2_read, "64", "nop",
+    "movdqa xmm0, [rsi + rax]", "movdqa xmm1, [rsi + rax + 16]", "movdqa xmm2, [rsi + rax + 32]", "movdqa xmm3, [rsi + rax + 48]");
+moves!(avx2_read, "128", "vzeroupper",
+    "vmovdqa ymm0, [rsi + rax]", "vmovdqa ymm1, [rsi + rax + 32]", "vmovdqa ymm2, [rsi + rax + 64]", "vmovdqa ymm3, [rsi + rax + 96]");
+moves!(avx512_read, "256", "vzeroupper",
+    "vmovdqa64 zmm0, [rsi + rax]", "vmovdqa64 zmm1, [rsi + rax + 64]", "vmovdqa64 zmm2, [rsi + rax + 128]", "vmovdqa64 zmm3, [rsi + rax + 192]");
+
+/// The C library's memcpy. Not inlined and not recognised: the function is reached through a pointer that the
+/// compiler cannot see through.
+unsafe extern "C" fn library(to: *mut u8, from: *const u8, len: usize, rounds: u64) {
+    let copy: unsafe extern "C" fn(*mut libc::c_void, *const libc::c_void, usize) -> *mut libc::c_void =
+        std::hint::black_box(libc::memcpy);
+    for _ in 0..rounds {
+        // SAFETY: the caller gives two ranges of `len` bytes that do not overlap.
+        unsafe { copy(to.cast(), from.cast(), len) };
+    }
+}
+
+const fn moves(mnemonic: iced_x86::Mnemonic, width: u64, loads: usize, stores: usize) -> Body {
+    Body::Moves { mnemonic, width, loads, stores }
+}
+
+use Kind::{Copy, Read, Store};
+use Needs::{Avx2, Avx512, Nothing};
+use iced_x86::Mnemonic::{Mov, Movdqa, Movsb, Stosb, Vmovdqa, Vmovdqa64};
+
+/// All loops.
+#[rustfmt::skip]
+pub const LOOPS: [Loop; 13] = [
+    Loop { name: "memcpy", about: "the C library's choice", kind: Copy, needs: Nothing, body: Body::Library, entry: library },
+    Loop { name: "rep-movsb", about: "rep movsb", kind: Copy, needs: Nothing, body: Body::Rep(Movsb), entry: rep_movsb },
+    Loop { name: "sse2-copy", about: "16-byte loads and stores", kind: Copy, needs: Nothing, body: moves(Movdqa, 16, 4, 4), entry: sse2_copy },
+    Loop { name: "avx2-copy", about: "32-byte loads and stores", kind: Copy, needs: Avx2, body: moves(Vmovdqa, 32, 4, 4), entry: avx2_copy },
+    Loop { name: "avx512-copy", about: "64-byte loads and stores", kind: Copy, needs: Avx512, body: moves(Vmovdqa64, 64, 4, 4), entry: avx512_copy },
+    Loop { name: "rep-stosb", about: "rep stosb", kind: Store, needs: Nothing, body: Body::Rep(Stosb), entry: rep_stosb },
+    Loop { name: "sse2-store", about: "16-byte stores", kind: Store, needs: Nothing, body: moves(Movdqa, 16, 0, 4), entry: sse2_store },
+    Loop { name: "avx2-store", about: "32-byte stores", kind: Store, needs: Avx2, body: moves(Vmovdqa, 32, 0, 4), entry: avx2_store },
+    Loop { name: "avx512-store", about: "64-byte stores", kind: Store, needs: Avx512, body: moves(Vmovdqa64, 64, 0, 4), entry: avx512_store },
+    Loop { name: "word-read", about: "8-byte loads", kind: Read, needs: Nothing, body: moves(Mov, 8, 8, 0), entry: word_read },
+    Loop { name: "sse2-read", about: "16-byte loads", kind: Read, needs: Nothing, body: moves(Movdqa, 16, 4, 0), entry: sse2_read },
+    Loop { name: "avx2-read", about: "32-byte loads", kind: Read, needs: Avx2, body: moves(Vmovdqa, 32, 4, 0), entry: avx2_read },
+    Loop { name: "avx512-read", about: "64-byte loads", kind: Read, needs: Avx512, body: moves(Vmovdqa64, 64, 4, 0), entry: avx512_read },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[repr(align(64))]
+    struct Aligned([u8; 1024]);
+
+    #[test]
+    fn loops_do_what_they_say() {
+        for a_loop in LOOPS {
+            if a_loop.needs.check().is_err() {
+                continue;
+            }
+            let from = Aligned(std::array::from_fn(|index| index as u8));
+            let mut to = Aligned([7; 1024]);
+            // SAFETY: both buffers are aligned and larger than the 512 bytes that the loop may touch.
+            unsafe { (a_loop.entry)(to.0.as_mut_ptr(), from.0.as_ptr(), 512, 3) };
+            match a_loop.kind {
+                Kind::Copy => assert_eq!(to.0[..512], from.0[..512], "{}", a_loop.name),
+                // Whatever was in the register, the same everywhere.
+                Kind::Store => assert!(to.0[..512].chunks(64).all(|part| part == &to.0[..64]), "{}", a_loop.name),
+                Kind::Read => assert!(to.0.iter().all(|&byte| byte == 7), "{}", a_loop.name),
+            }
+            assert!(to.0[512..].iter().all(|&byte| byte == 7), "{} wrote too far", a_loop.name);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What memory allows: the upper bounds beside which a pipe's throughput can be read. Copying, storing and reading in user
+//! space, each loop in assembly and checked, in memory, to be what it is called.
+
+pub mod code;
+pub mod loops;
+
+use super::cpus;
+use super::spec::Spec;
+use super::worker::buffer::Mapping;
+use super::worker::now_ns;
+use crate::document::Throughput;
+use crate::util::{cancel, stats};
+use anyhow::{Result, ensure};
+use loops::{Body, Kind, LOOPS, Loop};
+use serde::{Deserialize, Serialize};
+
+/// The `schema` of [`Report`].
+pub const SCHEMA: &str = "pipeprof.memory/1";
+/// Buffers of copies and stores: article B's, and its errata's.
+pub const BUFFERS: [u64; 2] = [16 << 10, 32 << 10];
+/// Buffer of reads: article A's.
+pub const READ_BUFFER: u64 = 1 << 30;
+/// Time that one value takes at least; far above what the clock and a timer tick cost.
+const BATCH_NS: u64 = 10_000_000;
+
+/// What to measure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Values per loop.
+    pub runs: u32,
+    /// The CPU to stay on; absent: one chosen by topology.
+    pub cpu: Option<u32>,
+    /// Buffers in 2 MiB pages.
+    pub huge_pages: bool,
+    /// Buffer of the sequential reads.
+    pub read_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { runs: 11, cpu: None, huge_pages: false, read_bytes: READ_BUFFER }
+    }
+}
+
+/// What all loops reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub schema: String,
+    /// pipeprof's version.
+    pub version: String,
+    pub cpu_model: Option<String>,
+    /// The CPU that ran the loops.
+    pub cpu: u32,
+    /// Those of `erms`, `fsrm`, `avx2`, `avx512f` that the CPU has.
+    pub cpu_flags: Vec<String>,
+    pub loops: Vec<Measured>,
+}
+
+/// What one loop reached with one buffer size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    pub name: String,
+    pub about: String,
+    pub kind: Kind,
+    /// Bytes that one round copies, stores or reads; a copied byte counts once.
+    pub buffer_bytes: u64,
+    /// Why it was not measured.
+    pub reason: Option<String>,
+    /// The loop's code as it was in memory, AT&T syntax; empty for the C library's.
+    pub code: Vec<String>,
+    pub throughput: Throughput,
+}
+
+struct Job {
+    a_loop: Loop,
+    len: usize,
+    rounds: u64,
+    measured: Measured,
+}
+
+/// Run every loop that this CPU can.
+///
+/// # Errors
+/// An emulated machine, a CPU or memory that is not there, an interruption, or a loop that is not what it is called.
+pub fn measure(options: &Options, progress: &dyn Fn(usize, usize)) -> Result<Report> {
+    ensure!(options.runs > 0, "--runs 0: give at least 1");
+    ensure!(
+        options.read_bytes >= 1 << 20 && options.read_bytes.is_multiple_of(256),
+        "--read-size: give 1M or more, a multiple of 256"
+    );
+    ensure!(!emulated(), "this machine is emulated (QEMU TCG): its clock says nothing about memory; run on hardware");
+    let allowed = cpus::allowed()?;
+    let cpu = options.cpu.unwrap_or_else(|| cpus::first(&allowed));
+    ensure!(allowed.contains(&cpu), "--cpu {cpu}: not there, or not allowed to this process");
+    cpus::bind(cpu)?;
+
+    let mut jobs = Vec::new();
+    for a_loop in LOOPS {
+        let sizes: &[u64] = if a_loop.kind == Kind::Read { &[options.read_bytes] } else { &BUFFERS };
+        for &size in sizes {
+            jobs.push(Job::new(a_loop, size)?);
+        }
+    }
+    let spec = Spec { huge_pages: options.huge_pages, ..Spec::default() };
+    let mut to = Mapping::new(usize::try_from(BUFFERS[1])?, &spec)?;
+    let from = Mapping::new(usize::try_from(options.read_bytes)?, &spec)?;
+    let total = jobs.len() * (options.runs as usize + 1);
+    // Loops by turns, so that what the machine does beside them falls on all alike. The first turn warms up.
+    for run in 0..=options.runs as usize {
+        for index in 0..jobs.len() {
+            cancel::check()?;
+            progress(run * jobs.len() + index + 1, total);
+            let job = &mut jobs[index];
+            if job.measured.reason.is_none() {
+                job.run(&mut to, &from, run == 0);
+            }
+        }
+    }
+    Ok(Report {
+        schema: SCHEMA.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        cpu_model: cpu_info("model name"),
+        cpu,
+        cpu_flags: cpu_info("flags").map_or_else(Vec::new, |flags| {
+            let wanted = ["erms", "fsrm", "avx2", "avx512f"];
+            flags.split_whitespace().filter(|flag| wanted.contains(flag)).map(str::to_owned).collect()
+        }),
+        loops: jobs.into_iter().map(Job::finish).collect(),
+    })
+}
+
+impl Job {
+    fn new(a_loop: Loop, size: u64) -> Result<Self> {
+        let code = match a_loop.body {
+            Body::Library => Vec::new(),
+            body => {
+                let code = code::read(a_loop.entry);
+                let checked = code.and_then(|code| code::check(&code, body).map(|()| code));
+                code::text(&checked.map_err(|why| anyhow::anyhow!("the loop {} is not what it says: {why}", a_loop.name))?)
+            }
+        };
+        let measured = Measured {
+            name: a_loop.name.into(),
+            about: a_loop.about.into(),
+            kind: a_loop.kind,
+            buffer_bytes: size,
+            reason: a_loop.needs.check().err(),
+            code,
+            throughput: Throughput::default(),
+        };
+        Ok(Self { a_loop, len: usize::try_from(size)?, rounds: 1, measured })
+    }
+
+    /// One value; `warm_up` finds how many rounds make one instead.
+    fn run(&mut self, to: &mut Mapping, from: &Mapping, warm_up: bool) {
+        loop {
+            let begin = now_ns();
+            // SAFETY: `len` bytes are there on both sides where the loop uses both, a multiple of 256 and aligned to
+            // 2 MiB; the CPU has what the loop needs.
+            unsafe { (self.a_loop.entry)(to.as_ptr(), from.as_ptr(), self.len, self.rounds) };
+            let ns = (now_ns() - begin).max(1);
+            if !warm_up {
+                let gib = (self.len as u64 * self.rounds) as f64 / f64::from(1 << 30);
+                self.measured.throughput.runs.push(gib / (ns as f64 / 1e9));
+                return;
+            }
+            if ns >= BATCH_NS {
+                return;
+            }
+            self.rounds = self.rounds * 2 * (BATCH_NS / ns).clamp(1, 8);
+        }
+    }
+
+    fn finish(mut self) -> Measured {
+        let throughput = &mut self.measured.throughput;
+        throughput.median_gib_s = stats::median(&throughput.runs);
+        throughput.ci95 = stats::median_ci95(&throughput.runs);
+        throughput.mad_gib_s = stats::mad(&throughput.runs);
+        throughput.outliers = u32::try_from(stats::outliers(&throughput.runs)).unwrap_or(u32::MAX);
+        self.measured
+    }
+}
+
+/// Whether QEMU's TCG executes this, by the hypervisor's signature in CPUID leaf 4000_0000H.
+#[must_use]
+pub fn emulated() -> bool {
+    let present = std::arch::x86_64::__cpuid(1).ecx >> 31 == 1;
+    let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
+    let signature: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
+    present && signature == b"TCGTCGTCGTCG"
+}
+
+fn cpu_info(field: &str) -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let (_, value) = text.lines().find_map(|line| line.split_once(':').filter(|(name, _)| name.trim() == field))?;
+    Some(value.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_loop_gets_its_values_or_its_reason() {
+        let options = Options { runs: 2, read_bytes: 1 << 20, ..Options::default() };
+        let report = measure(&options, &|_, _| {}).unwrap();
+        assert_eq!(report.loops.len(), 9 * 2 + 4);
+        for measured in &report.loops {
+            let values = &measured.throughput.runs;
+            assert_eq!(values.len(), if measured.reason.is_none() { 2 } else { 0 }, "{}", measured.name);
+            assert!(values.iter().all(|&value| value > 0.0), "{}", measured.name);
+            assert_eq!(measured.code.is_empty(), measured.name == "memcpy");
+        }
+        let text = serde_json::to_string(&report).unwrap();
+        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+    }
+
+    #[test]
+    fn slips_name_the_flag() {
+        let refused = |options: Options| measure(&options, &|_, _| {}).unwrap_err().to_string();
+        assert!(refused(Options { runs: 0, ..Options::default() }).starts_with("--runs 0"));
+        assert!(refused(Options { cpu: Some(4095), ..Options::default() }).starts_with("--cpu 4095"));
+        assert!(refused(Options { read_bytes: 100, ..Options::default() }).starts_with("--read-size"));
+    }
+}
