@@ -20,8 +20,8 @@ pub struct Args {
     /// Buffers in 2 MiB pages
     #[arg(long)]
     huge_pages: bool,
-    /// Buffer of the sequential reads
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = size::format(READ_BUFFER))]
+    /// Buffer of the sequential reads [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value_t = READ_BUFFER, hide_default_value = true)]
     read_size: u64,
     /// Print the code of each loop
     #[arg(long)]

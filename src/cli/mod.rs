@@ -8,6 +8,7 @@ mod flamegraph;
 pub mod guest_args;
 mod kernel;
 mod matrix_progress;
+mod memory;
 mod reproduce;
 mod roles;
 mod run;
@@ -38,6 +39,7 @@ enum Command {
     Reproduce(reproduce::Args),
     Roles(roles::Args),
     Schema(schema::Args),
+    Memory(memory::Args),
     #[command(hide = true, name = "__engine")]
     Engine(engine::Args),
     #[command(hide = true, name = crate::workload::worker::SUBCOMMAND)]
@@ -58,6 +60,7 @@ impl Command {
             Self::Reproduce(args) => args.run(),
             Self::Roles(args) => args.run(),
             Self::Schema(args) => args.run(),
+            Self::Memory(args) => args.run(),
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
             Self::Nothing => Ok(ExitCode::SUCCESS),

@@ -1,7 +1,7 @@
 //! A loop's code as it is in memory, disassembled, and checked to be what the loop is called.
 
 use super::loops::{Body, Entry};
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, Mnemonic, OpKind};
+use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind, Register};
 
 /// Code bytes that a loop of ours may have at most.
 const LONGEST: usize = 512;
@@ -15,16 +15,17 @@ pub fn read(entry: Entry) -> Result<Vec<Instruction>, String> {
     // SAFETY: the program's own code, which is mapped readable; the functions lie in the middle of it, followed by far
     // more code than this.
     let bytes = unsafe { std::slice::from_raw_parts(start, LONGEST) };
-    decode(bytes, start as u64)
+    decode(bytes)
 }
 
-fn decode(bytes: &[u8], at: u64) -> Result<Vec<Instruction>, String> {
+/// Addresses count from the first byte.
+fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, String> {
     let mut found = Vec::new();
-    for instruction in Decoder::with_ip(64, bytes, at, DecoderOptions::NONE) {
+    for instruction in Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE) {
         found.push(instruction);
-        match instruction.flow_control() {
-            FlowControl::Return => return Ok(found),
-            FlowControl::Exception => break,
+        match instruction.mnemonic() {
+            Mnemonic::Ret => return Ok(found),
+            Mnemonic::Ud2 | Mnemonic::Int3 | Mnemonic::INVALID => break,
             _ => {}
         }
     }
@@ -50,11 +51,13 @@ pub fn check(code: &[Instruction], body: Body) -> Result<(), String> {
         Body::Moves { mnemonic, width, loads, stores } => {
             let inner = innermost(code)?;
             let of = |store: bool| -> Vec<u64> {
+                let (memory, register) = if store { (0, 1) } else { (1, 0) };
                 let matching = inner.iter().filter(|i| {
-                    let kind = if store { i.op0_kind() } else { i.op1_kind() };
-                    i.mnemonic() == mnemonic && kind == OpKind::Memory && i.memory_size().size() as u64 == width
+                    i.mnemonic() == mnemonic
+                        && i.op_kind(memory) == OpKind::Memory
+                        && bytes(i.op_register(register)) == width
                 });
-                matching.map(|i| i.memory_displacement64()).collect()
+                matching.map(Instruction::memory_displacement64).collect()
             };
             for (what, found, wanted) in [("loads", of(false), loads), ("stores", of(true), stores)] {
                 let expected: Vec<u64> = (0..wanted as u64).map(|index| index * width).collect();
@@ -76,6 +79,18 @@ pub fn check(code: &[Instruction], body: Body) -> Result<(), String> {
     }
 }
 
+/// Size of a register of the kinds that the loops use.
+fn bytes(register: Register) -> u64 {
+    let within = |first: Register, last: Register| (first as usize..=last as usize).contains(&(register as usize));
+    match () {
+        () if within(Register::RAX, Register::R15) => 8,
+        () if within(Register::XMM0, Register::XMM31) => 16,
+        () if within(Register::YMM0, Register::YMM31) => 32,
+        () if within(Register::ZMM0, Register::ZMM31) => 64,
+        () => 0,
+    }
+}
+
 fn touches_memory(instruction: &Instruction) -> bool {
     // A padding nop has a memory operand that nothing reads.
     instruction.mnemonic() != Mnemonic::Nop
@@ -84,9 +99,9 @@ fn touches_memory(instruction: &Instruction) -> bool {
 
 /// From the target of the first backward branch to the branch.
 fn innermost(code: &[Instruction]) -> Result<&[Instruction], String> {
-    let branch = code.iter().position(|i| {
-        i.flow_control() == FlowControl::ConditionalBranch && i.near_branch_target() <= i.ip()
-    });
+    let branch = code
+        .iter()
+        .position(|i| matches!(i.mnemonic(), Mnemonic::Jb | Mnemonic::Jne) && i.near_branch_target() <= i.ip());
     let end = branch.ok_or("there is no loop")?;
     let start = code.iter().position(|i| i.ip() == code[end].near_branch_target()).ok_or("the loop begins nowhere")?;
     code.get(start..=end).ok_or_else(|| "the loop ends before it begins".into())
@@ -96,14 +111,14 @@ fn innermost(code: &[Instruction]) -> Result<&[Instruction], String> {
 #[must_use]
 pub fn text(code: &[Instruction]) -> Vec<String> {
     let mut formatter = GasFormatter::new();
-    let line = |instruction: &Instruction| {
-        let mut out = String::new();
-        formatter.format(instruction, &mut out);
-        out
-    };
-    let first = code.first().map_or(0, Instruction::ip);
-    let mut line = line;
-    code.iter().map(|instruction| format!("{:>4x}  {}", instruction.ip() - first, line(instruction))).collect()
+    formatter.options_mut().set_branch_leading_zeros(false);
+    formatter.options_mut().set_small_hex_numbers_in_decimal(true);
+    let lines = code.iter().map(|instruction| {
+        let mut line = format!("{:>4x}  ", instruction.ip());
+        formatter.format(instruction, &mut line);
+        line
+    });
+    lines.collect()
 }
 
 #[cfg(test)]
@@ -134,20 +149,20 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_loop_are_refused() {
-        assert!(decode(&[0x90; 64], 0).is_err());
-        assert!(decode(&[0x0f, 0x0b, 0xc3], 0).is_err());
-        let nothing = decode(&[0xc3], 0).unwrap();
+        assert!(decode(&[0x90; 64]).is_err());
+        assert!(decode(&[0x0f, 0x0b, 0xc3]).is_err());
+        let nothing = decode(&[0xc3]).unwrap();
         assert!(LOOPS.iter().filter(|l| l.body != Body::Library).all(|l| check(&nothing, l.body).is_err()));
     }
 
     proptest::proptest! {
         #[test]
         fn no_code_panics(bytes: Vec<u8>) {
-            if let Ok(code) = decode(&bytes, 0x1000) {
+            if let Ok(code) = decode(&bytes) {
                 for a_loop in LOOPS {
                     let _ = check(&code, a_loop.body);
                 }
-                text(&code);
+                let _ = text(&code);
             }
         }
     }

@@ -109,30 +109,112 @@ macro_rules! moves {
 
 rep!(rep_movsb, "rep movsb");
 rep!(rep_stosb, "rep stosb");
-moves!(sse2_copy, "64", "nop",
-    "movdqa xmm0, [rsi + rax]", "movdqa xmm1, [rsi + rax + 16]", "movdqa xmm2, [rsi + rax + 32]", "movdqa xmm3, [rsi + rax + 48]",
-    "movdqa [rdi + rax], xmm0", "movdqa [rdi + rax + 16], xmm1", "movdqa [rdi + rax + 32], xmm2", "movdqa [rdi + rax + 48], xmm3");
-moves!(avx2_copy, "128", "vzeroupper",
-    "vmovdqa ymm0, [rsi + rax]", "vmovdqa ymm1, [rsi + rax + 32]", "vmovdqa ymm2, [rsi + rax + 64]", "vmovdqa ymm3, [rsi + rax + 96]",
-    "vmovdqa [rdi + rax], ymm0", "vmovdqa [rdi + rax + 32], ymm1", "vmovdqa [rdi + rax + 64], ymm2", "vmovdqa [rdi + rax + 96], ymm3");
-moves!(avx512_copy, "256", "vzeroupper",
-    "vmovdqa64 zmm0, [rsi + rax]", "vmovdqa64 zmm1, [rsi + rax + 64]", "vmovdqa64 zmm2, [rsi + rax + 128]", "vmovdqa64 zmm3, [rsi + rax + 192]",
-    "vmovdqa64 [rdi + rax], zmm0", "vmovdqa64 [rdi + rax + 64], zmm1", "vmovdqa64 [rdi + rax + 128], zmm2", "vmovdqa64 [rdi + rax + 192], zmm3");
-moves!(sse2_store, "64", "nop",
-    "movdqa [rdi + rax], xmm0", "movdqa [rdi + rax + 16], xmm0", "movdqa [rdi + rax + 32], xmm0", "movdqa [rdi + rax + 48], xmm0");
-moves!(avx2_store, "128", "vzeroupper",
-    "vmovdqa [rdi + rax], ymm0", "vmovdqa [rdi + rax + 32], ymm0", "vmovdqa [rdi + rax + 64], ymm0", "vmovdqa [rdi + rax + 96], ymm0");
-moves!(avx512_store, "256", "vzeroupper",
-    "vmovdqa64 [rdi + rax], zmm0", "vmovdqa64 [rdi + rax + 64], zmm0", "vmovdqa64 [rdi + rax + 128], zmm0", "vmovdqa64 [rdi + rax + 192], zmm0");
-moves!(word_read, "64", "nop",
-    "mov r8, [rsi + rax]", "mov r9, [rsi + rax + 8]", "mov r10, [rsi + rax + 16]", "mov r11, [rsi + rax + 24]",
-    "mov r8, [rsi + rax + 32]", "mov r9, [rsi + rax + 40]", "mov r10, [rsi + rax + 48]", "mov r11, [rsi + rax + 56]");
-moves!(sse2_read, "64", "nop",
-    "movdqa xmm0, [rsi + rax]", "movdqa xmm1, [rsi + rax + 16]", "movdqa xmm2, [rsi + rax + 32]", "movdqa xmm3, [rsi + rax + 48]");
-moves!(avx2_read, "128", "vzeroupper",
-    "vmovdqa ymm0, [rsi + rax]", "vmovdqa ymm1, [rsi + rax + 32]", "vmovdqa ymm2, [rsi + rax + 64]", "vmovdqa ymm3, [rsi + rax + 96]");
-moves!(avx512_read, "256", "vzeroupper",
-    "vmovdqa64 zmm0, [rsi + rax]", "vmovdqa64 zmm1, [rsi + rax + 64]", "vmovdqa64 zmm2, [rsi + rax + 128]", "vmovdqa64 zmm3, [rsi + rax + 192]");
+moves!(
+    sse2_copy,
+    "64",
+    "nop",
+    "movdqa xmm0, [rsi + rax]",
+    "movdqa xmm1, [rsi + rax + 16]",
+    "movdqa xmm2, [rsi + rax + 32]",
+    "movdqa xmm3, [rsi + rax + 48]",
+    "movdqa [rdi + rax], xmm0",
+    "movdqa [rdi + rax + 16], xmm1",
+    "movdqa [rdi + rax + 32], xmm2",
+    "movdqa [rdi + rax + 48], xmm3"
+);
+moves!(
+    avx2_copy,
+    "128",
+    "vzeroupper",
+    "vmovdqa ymm0, [rsi + rax]",
+    "vmovdqa ymm1, [rsi + rax + 32]",
+    "vmovdqa ymm2, [rsi + rax + 64]",
+    "vmovdqa ymm3, [rsi + rax + 96]",
+    "vmovdqa [rdi + rax], ymm0",
+    "vmovdqa [rdi + rax + 32], ymm1",
+    "vmovdqa [rdi + rax + 64], ymm2",
+    "vmovdqa [rdi + rax + 96], ymm3"
+);
+moves!(
+    avx512_copy,
+    "256",
+    "vzeroupper",
+    "vmovdqa64 zmm0, [rsi + rax]",
+    "vmovdqa64 zmm1, [rsi + rax + 64]",
+    "vmovdqa64 zmm2, [rsi + rax + 128]",
+    "vmovdqa64 zmm3, [rsi + rax + 192]",
+    "vmovdqa64 [rdi + rax], zmm0",
+    "vmovdqa64 [rdi + rax + 64], zmm1",
+    "vmovdqa64 [rdi + rax + 128], zmm2",
+    "vmovdqa64 [rdi + rax + 192], zmm3"
+);
+moves!(
+    sse2_store,
+    "64",
+    "nop",
+    "movdqa [rdi + rax], xmm0",
+    "movdqa [rdi + rax + 16], xmm0",
+    "movdqa [rdi + rax + 32], xmm0",
+    "movdqa [rdi + rax + 48], xmm0"
+);
+moves!(
+    avx2_store,
+    "128",
+    "vzeroupper",
+    "vmovdqa [rdi + rax], ymm0",
+    "vmovdqa [rdi + rax + 32], ymm0",
+    "vmovdqa [rdi + rax + 64], ymm0",
+    "vmovdqa [rdi + rax + 96], ymm0"
+);
+moves!(
+    avx512_store,
+    "256",
+    "vzeroupper",
+    "vmovdqa64 [rdi + rax], zmm0",
+    "vmovdqa64 [rdi + rax + 64], zmm0",
+    "vmovdqa64 [rdi + rax + 128], zmm0",
+    "vmovdqa64 [rdi + rax + 192], zmm0"
+);
+moves!(
+    word_read,
+    "64",
+    "nop",
+    "mov r8, [rsi + rax]",
+    "mov r9, [rsi + rax + 8]",
+    "mov r10, [rsi + rax + 16]",
+    "mov r11, [rsi + rax + 24]",
+    "mov r8, [rsi + rax + 32]",
+    "mov r9, [rsi + rax + 40]",
+    "mov r10, [rsi + rax + 48]",
+    "mov r11, [rsi + rax + 56]"
+);
+moves!(
+    sse2_read,
+    "64",
+    "nop",
+    "movdqa xmm0, [rsi + rax]",
+    "movdqa xmm1, [rsi + rax + 16]",
+    "movdqa xmm2, [rsi + rax + 32]",
+    "movdqa xmm3, [rsi + rax + 48]"
+);
+moves!(
+    avx2_read,
+    "128",
+    "vzeroupper",
+    "vmovdqa ymm0, [rsi + rax]",
+    "vmovdqa ymm1, [rsi + rax + 32]",
+    "vmovdqa ymm2, [rsi + rax + 64]",
+    "vmovdqa ymm3, [rsi + rax + 96]"
+);
+moves!(
+    avx512_read,
+    "256",
+    "vzeroupper",
+    "vmovdqa64 zmm0, [rsi + rax]",
+    "vmovdqa64 zmm1, [rsi + rax + 64]",
+    "vmovdqa64 zmm2, [rsi + rax + 128]",
+    "vmovdqa64 zmm3, [rsi + rax + 192]"
+);
 
 /// The C library's memcpy. Not inlined and not recognised: the function is reached through a pointer that the
 /// compiler cannot see through.
@@ -149,26 +231,26 @@ const fn moves(mnemonic: iced_x86::Mnemonic, width: u64, loads: usize, stores: u
     Body::Moves { mnemonic, width, loads, stores }
 }
 
-use Kind::{Copy, Read, Store};
+use Kind::{Copy as Copies, Read as Reads, Store as Stores};
 use Needs::{Avx2, Avx512, Nothing};
 use iced_x86::Mnemonic::{Mov, Movdqa, Movsb, Stosb, Vmovdqa, Vmovdqa64};
 
 /// All loops.
 #[rustfmt::skip]
 pub const LOOPS: [Loop; 13] = [
-    Loop { name: "memcpy", about: "the C library's choice", kind: Copy, needs: Nothing, body: Body::Library, entry: library },
-    Loop { name: "rep-movsb", about: "rep movsb", kind: Copy, needs: Nothing, body: Body::Rep(Movsb), entry: rep_movsb },
-    Loop { name: "sse2-copy", about: "16-byte loads and stores", kind: Copy, needs: Nothing, body: moves(Movdqa, 16, 4, 4), entry: sse2_copy },
-    Loop { name: "avx2-copy", about: "32-byte loads and stores", kind: Copy, needs: Avx2, body: moves(Vmovdqa, 32, 4, 4), entry: avx2_copy },
-    Loop { name: "avx512-copy", about: "64-byte loads and stores", kind: Copy, needs: Avx512, body: moves(Vmovdqa64, 64, 4, 4), entry: avx512_copy },
-    Loop { name: "rep-stosb", about: "rep stosb", kind: Store, needs: Nothing, body: Body::Rep(Stosb), entry: rep_stosb },
-    Loop { name: "sse2-store", about: "16-byte stores", kind: Store, needs: Nothing, body: moves(Movdqa, 16, 0, 4), entry: sse2_store },
-    Loop { name: "avx2-store", about: "32-byte stores", kind: Store, needs: Avx2, body: moves(Vmovdqa, 32, 0, 4), entry: avx2_store },
-    Loop { name: "avx512-store", about: "64-byte stores", kind: Store, needs: Avx512, body: moves(Vmovdqa64, 64, 0, 4), entry: avx512_store },
-    Loop { name: "word-read", about: "8-byte loads", kind: Read, needs: Nothing, body: moves(Mov, 8, 8, 0), entry: word_read },
-    Loop { name: "sse2-read", about: "16-byte loads", kind: Read, needs: Nothing, body: moves(Movdqa, 16, 4, 0), entry: sse2_read },
-    Loop { name: "avx2-read", about: "32-byte loads", kind: Read, needs: Avx2, body: moves(Vmovdqa, 32, 4, 0), entry: avx2_read },
-    Loop { name: "avx512-read", about: "64-byte loads", kind: Read, needs: Avx512, body: moves(Vmovdqa64, 64, 4, 0), entry: avx512_read },
+    Loop { name: "memcpy", about: "the C library's choice", kind: Copies, needs: Nothing, body: Body::Library, entry: library },
+    Loop { name: "rep-movsb", about: "rep movsb", kind: Copies, needs: Nothing, body: Body::Rep(Movsb), entry: rep_movsb },
+    Loop { name: "sse2-copy", about: "16-byte loads and stores", kind: Copies, needs: Nothing, body: moves(Movdqa, 16, 4, 4), entry: sse2_copy },
+    Loop { name: "avx2-copy", about: "32-byte loads and stores", kind: Copies, needs: Avx2, body: moves(Vmovdqa, 32, 4, 4), entry: avx2_copy },
+    Loop { name: "avx512-copy", about: "64-byte loads and stores", kind: Copies, needs: Avx512, body: moves(Vmovdqa64, 64, 4, 4), entry: avx512_copy },
+    Loop { name: "rep-stosb", about: "rep stosb", kind: Stores, needs: Nothing, body: Body::Rep(Stosb), entry: rep_stosb },
+    Loop { name: "sse2-store", about: "16-byte stores", kind: Stores, needs: Nothing, body: moves(Movdqa, 16, 0, 4), entry: sse2_store },
+    Loop { name: "avx2-store", about: "32-byte stores", kind: Stores, needs: Avx2, body: moves(Vmovdqa, 32, 0, 4), entry: avx2_store },
+    Loop { name: "avx512-store", about: "64-byte stores", kind: Stores, needs: Avx512, body: moves(Vmovdqa64, 64, 0, 4), entry: avx512_store },
+    Loop { name: "word-read", about: "8-byte loads", kind: Reads, needs: Nothing, body: moves(Mov, 8, 8, 0), entry: word_read },
+    Loop { name: "sse2-read", about: "16-byte loads", kind: Reads, needs: Nothing, body: moves(Movdqa, 16, 4, 0), entry: sse2_read },
+    Loop { name: "avx2-read", about: "32-byte loads", kind: Reads, needs: Avx2, body: moves(Vmovdqa, 32, 4, 0), entry: avx2_read },
+    Loop { name: "avx512-read", about: "64-byte loads", kind: Reads, needs: Avx512, body: moves(Vmovdqa64, 64, 4, 0), entry: avx512_read },
 ];
 
 #[cfg(test)]

@@ -136,7 +136,9 @@ impl Job {
             body => {
                 let code = code::read(a_loop.entry);
                 let checked = code.and_then(|code| code::check(&code, body).map(|()| code));
-                code::text(&checked.map_err(|why| anyhow::anyhow!("the loop {} is not what it says: {why}", a_loop.name))?)
+                code::text(
+                    &checked.map_err(|why| anyhow::anyhow!("the loop {} is not what it says: {why}", a_loop.name))?,
+                )
             }
         };
         let measured = Measured {
