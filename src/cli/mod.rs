@@ -3,6 +3,7 @@
 mod annotate;
 mod check;
 mod compare;
+mod doctor;
 mod engine;
 mod flamegraph;
 pub mod guest_args;
@@ -33,6 +34,7 @@ enum Command {
     Annotate(annotate::Args),
     Check(check::Args),
     Compare(compare::Args),
+    Doctor(doctor::Args),
     Flamegraph(flamegraph::Args),
     Run(run::RunArgs),
     Kernel(kernel::KernelCommand),
@@ -54,6 +56,7 @@ impl Command {
             Self::Annotate(args) => args.run(),
             Self::Check(args) => args.run(),
             Self::Compare(args) => args.run(),
+            Self::Doctor(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
             Self::Run(args) => args.run(),
             Self::Kernel(args) => args.run(),

@@ -95,7 +95,10 @@ pub fn breakpoint(address: u64) -> Result<(), String> {
 /// The kernel's reason.
 pub fn hardware_cycles() -> Result<(), String> {
     // Type 0, config 0: PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES.
-    perf_event_open(&mut attributes(), 0, -1).map(drop).map_err(|error| plain(&error))
+    perf_event_open(&mut attributes(), 0, -1).map(drop).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => "none in this machine".to_owned(),
+        _ => plain(&error),
+    })
 }
 
 /// Open a cpu-clock event that samples kernel stacks of this process.

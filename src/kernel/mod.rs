@@ -3,6 +3,7 @@
 pub mod attempt;
 pub mod config;
 pub mod environment;
+pub mod features;
 pub mod info;
 pub mod reach;
 pub mod roles;

@@ -1,0 +1,222 @@
+//! `pipeprof doctor`: what this machine allows, what each lack costs, and how to mend it.
+
+use crate::cli::guest_args::GuestArgs;
+use crate::document::ExecutedOn;
+use crate::kernel::environment::Environment;
+use crate::kernel::features::{self, Feature, State};
+use crate::kernel::info::KernelInfo;
+use crate::util::progress;
+use crate::vm::store::Store;
+use crate::vm::{self, Accel, GuestOptions, Job, qemu};
+use anyhow::Result;
+use clap::Args as ClapArgs;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// Say what this machine allows, what each lack costs, and how to mend it
+///
+/// Every feature is tried, and nothing is left behind. It is no error that something is missing.
+#[derive(Debug, ClapArgs)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Leave out QEMU and its accelerators
+    #[arg(long)]
+    no_qemu: bool,
+    #[command(flatten)]
+    guest: GuestArgs,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct DoctorReport {
+    schema: String,
+    /// `uname -r`.
+    release: String,
+    machine: String,
+    features: Vec<Feature>,
+}
+
+impl Args {
+    /// # Errors
+    /// When the guest does not answer.
+    pub fn run(self) -> Result<ExitCode> {
+        let report = match self.guest.options()? {
+            Some(options) => {
+                let command = ["doctor", "--json", "--no-qemu"].map(str::to_owned).to_vec();
+                let mut report: DoctorReport = vm::run_job(&options, &Job::Command(command))?.parse()?;
+                // The guest has no file with its configuration; the host may have one beside the image.
+                if let Some(config) = &options.kernel.config {
+                    let found = Feature::ok("config", "kernel configuration", config.display().to_string());
+                    report
+                        .features
+                        .iter_mut()
+                        .filter(|feature| feature.id == "config")
+                        .for_each(|f| *f = found.clone());
+                }
+                report
+            }
+            None => DoctorReport::here(!self.no_qemu),
+        };
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            print!("{}", report.text());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl DoctorReport {
+    fn here(with_qemu: bool) -> Self {
+        let environment = Environment::now();
+        let cpu = environment.cpu_model.as_deref().unwrap_or("unknown CPU");
+        let under = environment.hypervisor.map_or_else(String::new, |name| format!(", under {name}"));
+        let mut features = features::detect();
+        if with_qemu {
+            features.extend(emulator());
+        }
+        Self {
+            schema: "pipeprof.doctor/1".to_owned(),
+            release: KernelInfo::running().release,
+            machine: format!("{cpu}, {} CPU{}{under}", environment.cpus, if environment.cpus == 1 { "" } else { "s" }),
+            features,
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("Linux {} on {}\n\n", self.release, self.machine);
+        let title = self.features.iter().map(|feature| feature.title.len()).max().unwrap_or(0);
+        for feature in &self.features {
+            let state = match feature.state {
+                State::Ok => "ok",
+                State::Limited => "limited",
+                State::Missing => "missing",
+            };
+            let _ = writeln!(text, "{state:<8} {:<title$}  {}", feature.title, feature.found);
+            if feature.state != State::Ok {
+                let _ = writeln!(text, "{:>11} {}", "costs:", feature.costs);
+                let _ = writeln!(text, "{:>11} {}", "mend:", feature.mend);
+            }
+        }
+        let count = |state| self.features.iter().filter(|feature| feature.state == state).count();
+        let (ok, limited, missing) = (count(State::Ok), count(State::Limited), count(State::Missing));
+        let _ = writeln!(text, "\n{ok} ok, {limited} limited, {missing} missing");
+        text
+    }
+}
+
+/// QEMU, what it can, and whether KVM really boots a kernel.
+fn emulator() -> Vec<Feature> {
+    let version = match qemu::version() {
+        Ok(version) => version,
+        Err(error) => {
+            let lack = Feature::ok("qemu", "QEMU", format!("{error:#}")).lacking(
+                State::Missing,
+                "no guests: no --kernel, no exact instructions, no comparison of kernels",
+                "sudo apt install qemu-system-x86",
+            );
+            return vec![lack];
+        }
+    };
+    vec![Feature::ok("qemu", "QEMU", version), plugins(), kernels(), kvm()]
+}
+
+fn plugins() -> Feature {
+    let feature = |found: &str| Feature::ok("qemu-plugins", "QEMU plugins", found);
+    let help = Command::new(qemu::program()).arg("--help").stdin(Stdio::null()).output();
+    let listed = help.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("\n-plugin "));
+    if listed {
+        return feature("supported: instructions can be counted exactly");
+    }
+    feature("this QEMU was built without --enable-plugins").lacking(
+        State::Missing,
+        "no exact instructions (--collect insn)",
+        "sudo apt install qemu-system-x86 (Debian builds it with plugins), or name another QEMU in PIPEPROF_QEMU",
+    )
+}
+
+/// What of the cache can be booted.
+fn cached() -> Vec<vm::store::Entry> {
+    Store::open().and_then(|store| store.list()).unwrap_or_default()
+}
+
+fn kernels() -> Feature {
+    let releases: Vec<_> = cached().into_iter().map(|entry| entry.release).collect();
+    if !releases.is_empty() {
+        return Feature::ok("guest-kernels", "kernels for guests", releases.join(", "));
+    }
+    Feature::ok("guest-kernels", "kernels for guests", "none in the cache").lacking(
+        State::Limited,
+        "--kernel takes paths only, no names such as 6.12",
+        "pipeprof kernel fetch 5.10 6.1 6.12 7.2",
+    )
+}
+
+fn kvm() -> Feature {
+    let feature = |found: String| Feature::ok("kvm", "KVM", found);
+    let costs = "guests are emulated: slower, and without GiB/s; exact instructions and call counts do not need KVM";
+    let lacking = |found: String, mend: &str| feature(found).lacking(State::Limited, costs, mend);
+    let version = qemu::version().unwrap_or_default();
+    if let Err(reason) = vm::kvm::usable(&version) {
+        let mend = if reason.contains("adduser") {
+            "sudo adduser $USER kvm, then log in again"
+        } else {
+            "switch virtualisation on in the firmware; in a virtual machine, have its host allow nested KVM"
+        };
+        return lacking(reason, mend);
+    }
+    let Some(entry) = cached().into_iter().next() else {
+        return lacking(
+            "/dev/kvm is there, and was not tried: there is no kernel to boot".to_owned(),
+            "pipeprof kernel fetch 6.12, then pipeprof doctor",
+        );
+    };
+    progress::step("trying a guest under KVM");
+    let options = GuestOptions {
+        accel: Accel::Auto,
+        boot_limit: Duration::from_secs(60),
+        time_limit: Duration::from_secs(30),
+        ..GuestOptions::of(entry.kernel())
+    };
+    let reply = vm::run_job(&options, &Job::Echo("doctor".to_owned()));
+    progress::clear();
+    match reply {
+        Ok(reply) if reply.executed_on == ExecutedOn::Kvm => feature(format!("boots {}", reply.release)),
+        Ok(reply) => lacking(
+            reply.notes.join("; ").trim_start_matches("emulated, as KVM does not serve here: ").to_owned(),
+            "nothing to do where /dev/kvm itself is at fault; in a virtual machine, have its host allow nested KVM",
+        ),
+        Err(error) => {
+            let first = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
+            lacking(first, "see pipeprof kernel boot NAME for what the guest said")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_is_printed_with_cost_and_mend() {
+        let report = DoctorReport {
+            schema: "pipeprof.doctor/1".to_owned(),
+            release: "6.1".to_owned(),
+            machine: "x".to_owned(),
+            features: vec![
+                Feature::ok("btf", "BTF", "there"),
+                Feature::ok("pmu", "PMU", "none").lacking(State::Missing, "no cycles", "buy one"),
+            ],
+        };
+        let text = report.text();
+        assert!(
+            text.contains("ok       BTF  there\nmissing  PMU  none\n     costs: no cycles\n      mend: buy one\n"),
+            "{text}"
+        );
+        assert!(text.ends_with("1 ok, 0 limited, 1 missing\n"));
+    }
+}

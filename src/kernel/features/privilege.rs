@@ -1,0 +1,159 @@
+//! Rights: capabilities, what the kernel hides, lockdown.
+
+use super::{Feature, IN_A_GUEST, State};
+use crate::kernel::environment::selected;
+use crate::kernel::symbols::{Symbols, SymbolsError};
+use std::io::{self, Read};
+
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// The effective capabilities, as bits, from the form of /proc/self/status; absent where there is no such line.
+///
+/// # Errors
+/// When reading fails.
+pub fn effective_capabilities(mut reader: impl Read) -> io::Result<Option<u64>> {
+    let mut bytes = Vec::new();
+    reader.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    Ok(line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()))
+}
+
+pub fn detect(symbols: &Result<Symbols, SymbolsError>) -> Vec<Feature> {
+    let status = std::fs::File::open("/proc/self/status").and_then(effective_capabilities);
+    let capabilities = status.ok().flatten().unwrap_or(0);
+    let paranoid = sysctl("/proc/sys/kernel/perf_event_paranoid");
+    let restrict = sysctl("/proc/sys/kernel/kptr_restrict");
+    let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").ok();
+    vec![
+        privilege(capabilities),
+        perf_event_paranoid(paranoid, capabilities),
+        kptr_restrict(restrict, symbols),
+        lockdown_of(lockdown.as_deref()),
+    ]
+}
+
+fn sysctl(path: &str) -> Option<i64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn has(capabilities: u64, bit: u32) -> bool {
+    capabilities >> bit & 1 == 1
+}
+
+fn privilege(capabilities: u64) -> Feature {
+    let feature = |found: &str| Feature::ok("privilege", "privilege", found);
+    if has(capabilities, CAP_SYS_ADMIN) {
+        feature("root, or CAP_SYS_ADMIN")
+    } else if has(capabilities, CAP_BPF) && has(capabilities, CAP_PERFMON) {
+        feature("CAP_BPF and CAP_PERFMON").lacking(
+            State::Limited,
+            "no function_graph trace, and no memory cgroup of its own",
+            "run with sudo for these",
+        )
+    } else {
+        feature("neither root nor CAP_BPF and CAP_PERFMON").lacking(
+            State::Missing,
+            "no collector works on this kernel; throughput does, and so do guests with every collector",
+            format!("run with sudo; or {IN_A_GUEST}"),
+        )
+    }
+}
+
+fn perf_event_paranoid(level: Option<i64>, capabilities: u64) -> Feature {
+    let privileged = has(capabilities, CAP_SYS_ADMIN) || has(capabilities, CAP_PERFMON);
+    let feature = |found: String| Feature::ok("perf-event-paranoid", "perf_event_paranoid", found);
+    match level {
+        None => feature("no such setting".to_owned()).lacking(
+            State::Missing,
+            "this kernel has no perf events: no sampling, no counters",
+            format!("boot a kernel with CONFIG_PERF_EVENTS; or {IN_A_GUEST}"),
+        ),
+        Some(level) if privileged => feature(format!("{level}, which does not bind this user")),
+        Some(level) if level <= 1 => feature(format!("{level}: kernel profiles are open to users")),
+        Some(level) => feature(format!("{level}: kernel profiles are closed to users")).lacking(
+            State::Limited,
+            if level > 2 {
+                "no perf events at all: no hardware counters"
+            } else {
+                "hardware counters see user code only"
+            },
+            "sudo sysctl kernel.perf_event_paranoid=1",
+        ),
+    }
+}
+
+fn kptr_restrict(level: Option<i64>, symbols: &Result<Symbols, SymbolsError>) -> Feature {
+    let feature = |found: String| Feature::ok("kptr-restrict", "kernel symbols (kptr_restrict)", found);
+    let level = level.map_or_else(|| "no kptr_restrict".to_owned(), |level| format!("kptr_restrict {level}"));
+    match symbols {
+        Ok(symbols) if symbols.hidden() => feature(format!("{level}: addresses are hidden from this user")).lacking(
+            State::Limited,
+            "kernel stacks cannot be given names, and breakpoints cannot be set",
+            "run with sudo; or sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
+        ),
+        Ok(symbols) => feature(format!("{level}: {} symbols with addresses", symbols.len())),
+        Err(error) => feature(error.to_string()).lacking(
+            State::Missing,
+            "kernel stacks cannot be given names, and roles not be resolved",
+            format!("mount /proc, or boot a kernel with CONFIG_KALLSYMS; or {IN_A_GUEST}"),
+        ),
+    }
+}
+
+/// `text` is that of /sys/kernel/security/lockdown: `[none] integrity confidentiality`.
+fn lockdown_of(text: Option<&str>) -> Feature {
+    let feature = |found: String| Feature::ok("lockdown", "lockdown", found);
+    match text.map(|text| selected(text).unwrap_or("unknown")) {
+        None => feature("not in this kernel".to_owned()),
+        Some("none") => feature("none".to_owned()),
+        Some(level @ "confidentiality") => feature(level.to_owned()).lacking(
+            State::Missing,
+            "BPF programs may not read the kernel, and kprobes are refused: no collector works on this kernel",
+            format!("boot without lockdown=confidentiality (Secure Boot may set it); or {IN_A_GUEST}"),
+        ),
+        Some(level) => feature(format!("{level}: does not touch what pipeprof uses")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn capabilities_decide() {
+        let status = b"Name:\tx\nCapPrm:\t0\nCapEff:\t000001ffffffffff\n";
+        let all = effective_capabilities(&status[..]).unwrap().unwrap();
+        assert_eq!(privilege(all).state, State::Ok);
+        assert_eq!(privilege(1 << CAP_BPF | 1 << CAP_PERFMON).state, State::Limited);
+        assert_eq!(privilege(1 << CAP_BPF).state, State::Missing);
+        assert_eq!(perf_event_paranoid(Some(3), all).state, State::Ok);
+        assert_eq!(perf_event_paranoid(Some(3), 0).state, State::Limited);
+        assert_eq!(perf_event_paranoid(Some(1), 0).state, State::Ok);
+        assert_eq!(perf_event_paranoid(None, 0).state, State::Missing);
+    }
+
+    #[test]
+    fn hidden_symbols_and_lockdown() {
+        let read = |text: &str| Symbols::read(text.as_bytes());
+        assert_eq!(kptr_restrict(Some(1), &read("0 T a\n")).state, State::Limited);
+        assert_eq!(kptr_restrict(Some(0), &read("1 T a\n")).state, State::Ok);
+        assert_eq!(kptr_restrict(None, &read("")).state, State::Missing);
+        assert_eq!(lockdown_of(None).state, State::Ok);
+        assert_eq!(lockdown_of(Some("[none] integrity confidentiality")).state, State::Ok);
+        assert_eq!(lockdown_of(Some("none [integrity] confidentiality")).state, State::Ok);
+        assert_eq!(lockdown_of(Some("none integrity [confidentiality]")).state, State::Missing);
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_status_does_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), text: String) {
+            let _ = effective_capabilities(&bytes[..]);
+            let _ = effective_capabilities(format!("CapEff:{text}").as_bytes());
+            let _ = lockdown_of(Some(&text));
+        }
+    }
+}
