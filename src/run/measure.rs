@@ -89,8 +89,10 @@ fn one_pair(
         return Ok(None);
     }
     release(&mut launched, setting)?;
+    launched.wait_for_end()?;
+    let finished = collector.finish();
     record.processes = launched.wait()?;
-    match collector.finish() {
+    match finished {
         Ok(collected) => match gathered.get_mut(&kind) {
             Some(sum) => sum.add(collected),
             None => {

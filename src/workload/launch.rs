@@ -29,6 +29,7 @@ pub struct Launched {
     spec: Spec,
     workers: Vec<Worker>,
     released: Option<Instant>,
+    ended: bool,
 }
 
 #[derive(Debug)]
@@ -51,15 +52,12 @@ pub fn launch(spec: &Spec) -> Result<Launched> {
     spec.check()?;
     cancel::check()?;
     let places = cpus::places(spec)?;
-    let mut launched = Launched { spec: spec.clone(), workers: Vec::new(), released: None };
+    let mut launched = Launched { spec: spec.clone(), workers: Vec::new(), released: None, ended: false };
     for (pair, places) in places.iter().enumerate() {
         launched.start_pair(pair, places)?;
     }
     launched.gather(Some(Instant::now() + START), "did not become ready")?;
     cancel::check()?;
-    for worker in &mut launched.workers {
-        worker.reply = None;
-    }
     Ok(launched)
 }
 
@@ -77,15 +75,22 @@ impl Launched {
     /// When a worker has gone, or on interruption.
     pub fn release(&mut self) -> Result<()> {
         cancel::check()?;
+        self.go_on()?;
+        self.released = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Let every worker go on.
+    fn go_on(&mut self) -> Result<()> {
         // Readers first, so that they wait at the pipe when the first byte comes.
         for part in [Part::Reader, Part::Writer] {
             for worker in self.workers.iter_mut().filter(|w| w.part == part) {
+                worker.reply = None;
                 if worker.control.write_all(&[GO]).is_err() {
                     bail!("{}", worker.end());
                 }
             }
         }
-        self.released = Some(Instant::now());
         Ok(())
     }
 
@@ -115,18 +120,33 @@ impl Launched {
         }
     }
 
-    /// Wait for the end of the window: all writers done, all readers at end of file, all processes gone.
+    /// Wait for the end of the window: all writers done, all readers at end of file. The processes stay, asleep, so that
+    /// what watches them can leave before they do anything that is no part of the workload.
     ///
     /// # Errors
-    /// What a worker reports, a window that does not end, or an interruption. The workers are gone in any case
-    /// once this is dropped.
-    pub fn wait(&mut self) -> Result<Processes> {
+    /// What a worker reports, a window that does not end, or an interruption. The workers are gone once this is dropped.
+    pub fn wait_for_end(&mut self) -> Result<()> {
         let Some(released) = self.released else { bail!("the workload was waited for before it was released") };
+        if self.ended {
+            return Ok(());
+        }
         let deadline = match self.spec.amount {
             Amount::DurationNs(ns) => released.checked_add(Duration::from_nanos(ns).saturating_add(GRACE)),
             Amount::Bytes(_) | Amount::Calls(_) => None,
         };
         self.gather(deadline, "did not end its window")?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// As [`Self::wait_for_end`] where that was not called before; then what each process counted. They end.
+    ///
+    /// # Errors
+    /// As [`Self::wait_for_end`].
+    pub fn wait(&mut self) -> Result<Processes> {
+        self.wait_for_end()?;
+        self.go_on()?;
+        self.gather(Some(Instant::now() + START), "made no report")?;
         let mut pairs: Vec<Pair> = Vec::new();
         pairs.resize_with(self.spec.pairs as usize, Pair::default);
         for worker in &mut self.workers {

@@ -40,6 +40,8 @@ pub struct Job {
 pub enum Reply {
     /// Warmed up; waits for [`GO`].
     Ready,
+    /// The window is over; waits for [`GO`] once more, so that collectors can leave before it makes its report.
+    Ended,
     Done(Box<Finished>),
     Failed(Failure),
 }
@@ -60,7 +62,7 @@ pub struct Failure {
     pub consequence: bool,
 }
 
-/// The byte that opens the gate.
+/// The byte that lets a worker go on.
 pub const GO: u8 = b'!';
 
 /// Send one message.

@@ -77,6 +77,7 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
     engine.run(Amount::Bytes(job.warmup), None).context("warm-up")?;
     let mut counters = Counters::new();
     hot::install_timer()?;
+    let pipe_size = pipe_size(end)?;
     wire::send(control, &Reply::Ready)?;
     wait_for_go(control)?;
 
@@ -84,12 +85,14 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
     let tally = engine.run(job.amount, Some(kind))?;
     counters.end();
 
-    let pipe_size = pipe_size(end);
-    // Before anything slow: the reader waits for the end of file.
+    // As little as possible until the next wait, since collectors still watch; but the reader waits for the end of file.
     if part == Part::Writer {
         // SAFETY: the pipe's end was passed at this descriptor; nothing uses it from here on.
         unsafe { libc::close(end) };
     }
+    wire::send(control, &Reply::Ended)?;
+    wait_for_go(control)?;
+
     let mut totals = counters.totals();
     totals.bytes = tally.bytes;
     totals.calls = tally.calls;
@@ -97,7 +100,7 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
     totals.eagain = tally.eagain;
     totals.elapsed_ns = tally.end_ns - tally.begin_ns;
     totals.cpu = job.cpu;
-    totals.pipe_size = pipe_size?;
+    totals.pipe_size = pipe_size;
     totals.huge_pages = engine.huge_pages()?;
     totals.notes.extend(engine.port.note().map(str::to_owned));
     if let Some(verified) = engine.verified() {
