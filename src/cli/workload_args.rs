@@ -43,19 +43,19 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     pub contiguous: Option<bool>,
     /// What one call is asked to move; vmsplice moves one half of it per call [default: 256K]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     pub buffer_size: Option<u64>,
     /// The reader's buffer [default: as --buffer-size]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     pub reader_buffer_size: Option<u64>,
     /// Set the pipe to this size [default: the kernel's 64K; for vmsplice one half of the buffer]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     pub pipe_size: Option<u64>,
     /// What --writer splice, read-write and stdio read, from its beginning again at its end [default: /dev/zero]
     #[arg(long, value_name = "FILE")]
     pub source: Option<PathBuf>,
     /// Bytes per pair, divided among its writers
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, conflicts_with_all = ["duration", "calls"])]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse, conflicts_with_all = ["duration", "calls"])]
     pub bytes: Option<u64>,
     /// Length of the measured window: 500ms, 1s [default: 1s, in emulated guests a number of calls]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "calls")]
@@ -70,7 +70,7 @@ pub struct WorkloadArgs {
     #[arg(long)]
     pub verify: bool,
     /// Moved by each writer before the window opens [default: 32M]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     pub warmup: Option<u64>,
     /// Independent pipes at once, on CPUs of their own
     #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]

@@ -28,6 +28,8 @@ const SIDES: [Side; 3] = [Side::Writer, Side::Reader, Side::Other];
 #[derive(Debug)]
 pub struct Folder {
     aside: tempfile::TempDir,
+    /// Behind `aside`, so that it is dropped after it.
+    _parents: Parents,
     target: PathBuf,
     /// Whether another name may be taken when `target` is there meanwhile.
     fresh: bool,
@@ -39,6 +41,26 @@ pub struct Written {
     pub folder: PathBuf,
     /// Names in the folder.
     pub files: Vec<String>,
+}
+
+/// Folders that are made for a target, nearest first. Those that are empty in the end go away again.
+#[derive(Debug)]
+struct Parents(Vec<PathBuf>);
+
+impl Parents {
+    fn missing(parent: &Path) -> Self {
+        let missing = parent.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        Self(missing.map(Path::to_owned).collect())
+    }
+}
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // Not where something is in it, which is what it was made for.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }
 
 impl Folder {
@@ -59,6 +81,7 @@ impl Folder {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
+        let parents = Parents::missing(&parent);
         let attempt = || -> std::io::Result<tempfile::TempDir> {
             std::fs::create_dir_all(&parent)?;
             let aside = tempfile::Builder::new().prefix(".pipeprof-").tempdir_in(&parent)?;
@@ -67,7 +90,7 @@ impl Folder {
         };
         let aside = attempt()
             .with_context(|| format!("cannot make the folder {}: choose another with -o", target.display()))?;
-        Ok(Self { aside, target, fresh: requested.is_none() })
+        Ok(Self { aside, _parents: parents, target, fresh: requested.is_none() })
     }
 
     /// Where the folder will be.
@@ -128,7 +151,9 @@ fn refuse_used(folder: &Path) -> Result<()> {
         Err(_) if folder.exists() && !folder.is_dir() => {
             bail!("the output folder {} is a file: {advice}", folder.display())
         }
-        Err(error) => Err(error).with_context(|| format!("cannot look into the folder {}", folder.display())),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot look into the output folder {}: {advice}", folder.display()))
+        }
     }
 }
 

@@ -13,6 +13,12 @@ use std::io::IsTerminal as _;
 /// Roles with a smaller share are one line of the table.
 const SMALL: f64 = 0.005;
 
+/// Longer names, such as those of generic Rust functions, are cut in tables.
+const LONGEST_SYMBOL: usize = 40;
+
+/// Longer reasons, such as the log of a kernel's verifier, are cut; run.json has them whole.
+const LONGEST_REASON: usize = 300;
+
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
@@ -322,8 +328,17 @@ fn symbols_here(document: &Document, share: &RoleShare) -> String {
     let Some(symbol) = resolved.or(share.symbols.first().map(String::as_str)) else {
         return String::new();
     };
+    let symbol = shortened(symbol, LONGEST_SYMBOL);
     let more = share.symbols.len() - 1;
-    if more == 0 { clean(symbol) } else { format!("{} +{more}", clean(symbol)) }
+    if more == 0 { symbol } else { format!("{symbol} +{more}") }
+}
+
+/// `text` in at most `most` characters, without any that could drive a terminal.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return clean(text);
+    }
+    clean(&text.chars().take(most - 1).collect::<String>()) + "…"
 }
 
 fn functions(document: &Document, style: Style, out: &mut String) {
@@ -413,7 +428,7 @@ fn collector(report: &CollectorReport) -> String {
         let _ = write!(text, "; {}", clean(note));
     }
     if let Some(reason) = &report.reason {
-        let _ = write!(text, "{} {}", if taken { ";" } else { ":" }, clean(reason));
+        let _ = write!(text, "{} {}", if taken { ";" } else { ":" }, shortened(reason, LONGEST_REASON));
     }
     text
 }

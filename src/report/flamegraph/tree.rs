@@ -1,11 +1,14 @@
 //! Stacks merged into a tree of frames.
 
+use crate::profile::Side;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Frames of one stack beyond this many are drawn as one: a picture of more is unreadable, and a hostile file must
 /// not ask for one.
 const DEEPEST: usize = 400;
+
+const SIDES: [Side; 3] = [Side::Writer, Side::Reader, Side::Other];
 
 /// The frame that stands for all that is deeper than [`DEEPEST`].
 const DEEPER: &str = "[deeper]";
@@ -96,10 +99,14 @@ impl Tree {
         names.join(";")
     }
 
-    /// All nodes, parents before children and siblings in the order of their names.
+    /// All nodes, parents before children and siblings in the order of their names; but of the sides of a pair the
+    /// writer comes first, as bytes flow.
     pub fn ordered(&self) -> Vec<usize> {
         let mut ordered = Vec::with_capacity(self.nodes.len());
         let mut todo: Vec<usize> = self.roots.values().rev().copied().collect();
+        let place = |node: &usize| SIDES.iter().position(|side| side.name() == self.nodes[*node].name);
+        // The last is taken first. The sort is stable: roots that are no sides keep their order, before the sides.
+        todo.sort_by_key(|node| std::cmp::Reverse(place(node)));
         while let Some(node) = todo.pop() {
             ordered.push(node);
             todo.extend(self.nodes[node].children.values().rev());

@@ -1,0 +1,228 @@
+//! Bad input and bad places, against the program itself: each is one clear line that names the flag or file and what
+//! to do, a non-zero exit, and nothing half written. Guests have tests of their own.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
+
+use assert_cmd::Command;
+use predicates::prelude::*;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+
+/// The program in a folder of its own.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::cargo_bin("pipeprof").unwrap();
+        command
+            .current_dir(self.folder.path())
+            .args(line.split_whitespace())
+            .timeout(std::time::Duration::from_secs(60));
+        command
+    }
+
+    /// All files and folders, deep.
+    fn contents(&self) -> Vec<String> {
+        fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                found.push(path.strip_prefix(root).unwrap().to_string_lossy().into_owned());
+                if path.is_dir() {
+                    walk(&path, root, found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(self.folder.path(), self.folder.path(), &mut found);
+        found.sort();
+        found
+    }
+
+    /// `line` fails, with one line on stderr that holds all of `says`, nothing on stdout, and nothing left behind.
+    fn refuses(&self, line: &str, says: &[&str]) {
+        let before = self.contents();
+        let output = self.command(line).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success(), "`{line}` succeeded: {stderr}");
+        assert!(output.status.code().is_some(), "`{line}` died of a signal: {stderr}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "`{line}` wrote to stdout");
+        // clap adds possible values and its usage behind its one line.
+        let message = stderr.split("\n\n").next().unwrap().split("\n  [possible values").next().unwrap().trim_end();
+        assert_eq!(message.lines().count(), 1, "`{line}` says more than one line: {stderr}");
+        for part in says {
+            assert!(message.contains(part), "`{line}` does not say {part:?}: {message}");
+        }
+        assert!(!message.contains("panicked"), "{message}");
+        assert_eq!(self.contents(), before, "`{line}` left something behind");
+    }
+}
+
+/// A short run without collectors, as quick as a run can be.
+const QUICK: &str = "run --mode write --collect none --runs 1 --bytes 4M --warmup 1M";
+
+#[test]
+fn axes_that_cannot_be_name_their_flag() {
+    let place = Place::new();
+    for (line, says) in [
+        ("run --mode nonsense", ["--mode", "nonsense"]),
+        ("run --writer teleport", ["--writer", "teleport"]),
+        ("run --collect magic", ["--collect", "magic"]),
+        ("run --loader carrier-pigeon", ["--loader", "carrier-pigeon"]),
+        ("run --bytes 99999999999T", ["--bytes", "16 EiB"]),
+        ("run --buffer-size -1", ["--buffer-size", "-1"]),
+        ("run --buffer-size 0", ["--buffer-size", "0"]),
+        ("run --duration soon", ["--duration", "soon"]),
+        ("run --pin 1", ["--pin", "0,1"]),
+        ("run --mode vmsplice --buffer-size 12K", ["--buffer-size 12K", "half"]),
+        ("run --runs 0", ["--runs", "0"]),
+    ] {
+        place.refuses(line, &says);
+    }
+}
+
+#[test]
+fn what_this_machine_has_not_is_said() {
+    let place = Place::new();
+    place.refuses(&format!("{QUICK} --pin 0,4095"), &["4095"]);
+    place.refuses(&format!("{QUICK} --pipe-size 3T"), &["--pipe-size"]);
+    place.refuses(&format!("{QUICK} --writer splice --source /nowhere/at/all"), &["/nowhere/at/all"]);
+    place.refuses("run --collect insn", &["--collect insn", "--kernel"]);
+}
+
+#[test]
+fn an_output_folder_that_is_used_is_left_alone() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("used")).unwrap();
+    std::fs::write(place.path("used/mine"), "precious").unwrap();
+    place.refuses(&format!("{QUICK} -o used"), &["used", "not empty", "-o"]);
+    place.refuses(&format!("{QUICK} -o used/mine"), &["used/mine", "is a file", "-o"]);
+    place.refuses(&format!("{QUICK} -o used/mine/below"), &["used/mine/below", "-o"]);
+    place.refuses(&format!("{QUICK} -o /proc/nowhere"), &["/proc/nowhere", "-o"]);
+    assert_eq!(std::fs::read_to_string(place.path("used/mine")).unwrap(), "precious");
+}
+
+#[test]
+fn a_full_disk_leaves_nothing() {
+    let place = Place::new();
+    let program = assert_cmd::cargo::cargo_bin("pipeprof");
+    let mut command = std::process::Command::new(program);
+    command.current_dir(place.folder.path()).args(QUICK.split_whitespace()).args(["-o", "out"]);
+    // A limit on the size of files fails as a full disk does, and needs no root.
+    let limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+    // SAFETY: setrlimit is async-signal-safe, and `limit` is the closure's own copy.
+    unsafe {
+        command.pre_exec(move || match libc::setrlimit(libc::RLIMIT_FSIZE, &limit) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let last = stderr.trim_end().lines().last().unwrap();
+    assert!(last.contains("out/run.json") && last.contains("-o"), "{stderr}");
+    assert!(place.contents().is_empty(), "{:?}", place.contents());
+}
+
+#[test]
+fn a_run_without_collectors_gives_throughput_and_a_document() {
+    let place = Place::new();
+    place
+        .command(&format!("{QUICK} -o out"))
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("GiB/s, median of 1 pair"));
+    assert_eq!(place.contents(), ["out", "out/run.json"]);
+    let output = place.command(&format!("{QUICK} --json")).output().unwrap();
+    assert!(output.status.success());
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["mode"], "write");
+    assert_eq!(document["processes"]["writer"]["bytes"], 4 << 20);
+    let schema: serde_json::Value = serde_json::from_slice(&place.command("schema").output().unwrap().stdout).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let fresh: Vec<_> = place.contents().into_iter().filter(|name| name.ends_with("-write")).collect();
+    assert_eq!(fresh.len(), 1, "one folder below runs, named after time and mode: {:?}", place.contents());
+}
+
+#[test]
+fn without_root_throughput_still_works() {
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        // Then every other test here has shown it.
+        return;
+    }
+    let place = Place::new();
+    // Where nobody can reach it: a checkout below /root is closed.
+    let program = place.path("pipeprof");
+    std::fs::copy(assert_cmd::cargo::cargo_bin("pipeprof"), &program).unwrap();
+    std::os::unix::fs::chown(place.folder.path(), Some(65534), Some(65534)).unwrap();
+    let output = std::process::Command::new(&program)
+        .current_dir(place.folder.path())
+        .args(["run", "--mode", "write", "--runs", "1", "--bytes", "4M", "--warmup", "1M", "-o", "out"])
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("GiB/s"), "{stdout}");
+    assert!(place.path("out/run.json").exists());
+}
+
+#[test]
+fn stored_files_that_are_broken_are_named() {
+    let place = Place::new();
+    place.command(&format!("{QUICK} -o out")).assert().success();
+    let whole = std::fs::read_to_string(place.path("out/run.json")).unwrap();
+    let store = |name: &str, text: &str| {
+        std::fs::create_dir(place.path(name)).unwrap();
+        std::fs::write(place.path(name).join("run.json"), text).unwrap();
+    };
+    store("cut", &whole[..whole.len() / 2]);
+    store("newer", &whole.replace("pipeprof.run/1", "pipeprof.run/9"));
+    store("other", "{}");
+    std::fs::create_dir(place.path("empty")).unwrap();
+    std::fs::write(place.path("cut.folded"), "a;b 1\na;c").unwrap();
+    std::fs::write(place.path("fraction.folded"), "a;b 1.5\n").unwrap();
+    std::fs::write(place.path("empty.folded"), "").unwrap();
+    for (line, says) in [
+        ("flamegraph cut", ["cut/run.json", "ends in the middle"]),
+        ("flamegraph newer", ["newer/run.json", "update pipeprof"]),
+        ("flamegraph other/run.json", ["other/run.json", "no document"]),
+        ("flamegraph empty", ["empty/run.json", "pipeprof run"]),
+        ("flamegraph nothing.folded", ["nothing.folded", "no such file"]),
+        ("flamegraph cut.folded", ["cut.folded, line 2", "whole"]),
+        ("flamegraph fraction.folded", ["fraction.folded, line 1", "fraction"]),
+        ("flamegraph empty.folded", ["empty.folded", "no stacks"]),
+        ("flamegraph out", ["out", "collector"]),
+        ("compare cut newer", ["cut", "ends in the middle"]),
+        ("compare out newer", ["newer", "update pipeprof"]),
+    ] {
+        place.refuses(line, &says);
+    }
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_is_an_error() {
+    let place = Place::new();
+    std::fs::write(place.path("x.folded"), "a;b 1\n").unwrap();
+    place.refuses("flamegraph x.folded -o missing/x.svg", &["missing/x.svg", "-o"]);
+    place.command("flamegraph x.folded").assert().success().stdout("x.svg\n");
+    place.command("flamegraph x.folded --reverse").assert().success().stdout("x-reverse.svg\n");
+    place.command("flamegraph x.folded --diff x.folded").assert().success().stdout("x-diff.svg\nx-diff-before.svg\n");
+    place.command("flamegraph x.folded -o -").assert().success().stdout(predicate::str::starts_with("<?xml"));
+    assert_eq!(place.contents(), ["x-diff-before.svg", "x-diff.svg", "x-reverse.svg", "x.folded", "x.svg"]);
+}
