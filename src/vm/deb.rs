@@ -13,7 +13,7 @@ pub struct Contents {
 
 /// Where packages keep images and configurations: up to 6.12 in /boot, from 6.19 beside the modules.
 const WANTED: [&str; 4] =
-    ["./boot/vmlinuz-*", "./boot/config-*", "./usr/lib/modules/*/vmlinuz", "./usr/lib/modules/*/config"];
+    ["./boot/vmlinuz-*", "./boot/config-*", "./usr/lib/modules/*/vmlinuz*", "./usr/lib/modules/*/config"];
 
 /// Unpack image and configuration of the package at `path` into the folder `into`.
 ///
@@ -62,7 +62,7 @@ fn have(tool: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
 }
 
-/// The first file below `folder` that is called `stem` or `stem-*`, in the order of names.
+/// The first file below `folder` that is called `stem`, `stem-*` or `stem.unsigned`, in the order of names.
 fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
     let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
     entries.sort();
@@ -72,6 +72,6 @@ fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
         }
         let name = path.file_name()?.to_str()?;
         let rest = name.strip_prefix(stem)?;
-        (path.is_file() && (rest.is_empty() || rest.starts_with('-'))).then(|| path.clone())
+        (path.is_file() && (rest.is_empty() || rest.starts_with('-') || rest == ".unsigned")).then(|| path.clone())
     })
 }
