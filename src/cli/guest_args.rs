@@ -80,6 +80,9 @@ impl MachineArgs {
             if argument.contains(['\n', '\0']) {
                 bail!("--append: kernel arguments are one line");
             }
+            if argument.contains("ttyS1") {
+                bail!("--append {argument}: the guest's second serial port, ttyS1, carries its answer");
+            }
         }
         Ok(GuestOptions {
             accel: self.accel,
@@ -98,5 +101,53 @@ fn seconds(text: &str) -> Result<Duration, String> {
     match text.trim_end_matches('s').parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(Duration::from_secs_f64(seconds)),
         _ => Err(format!("'{text}' is no time in seconds")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        guest: GuestArgs,
+    }
+
+    fn error(words: &[&str]) -> String {
+        let words = ["x", "--kernel", "/nonexistent/bzImage"].iter().chain(words);
+        match Line::try_parse_from(words) {
+            Ok(line) => format!("{:#}", line.guest.options().unwrap_err()),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn bad_values_name_their_flag() {
+        for words in [
+            ["--cpus", "0"],
+            ["--cpus", "65"],
+            ["--cpus", "two"],
+            ["--memory", "32M"],
+            ["--memory", "lots"],
+            ["--cpu", "max -snapshot"],
+            ["--cpu", "-snapshot"],
+            ["--append", "a\nb"],
+            ["--append", "console=ttyS1"],
+            ["--accel", "hvf"],
+            ["--boot-limit", "-1"],
+            ["--time-limit", "1h"],
+        ] {
+            let error = error(&words);
+            assert!(error.contains(words[0]), "{words:?}: {error}");
+        }
+        assert!(error(&[]).contains("--kernel '/nonexistent/bzImage': there is no such file"));
+    }
+
+    #[test]
+    fn without_a_kernel_there_is_no_guest() {
+        let line = Line::try_parse_from(["x", "--cpus", "0"]).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(line.guest.options().unwrap(), None);
     }
 }

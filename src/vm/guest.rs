@@ -121,7 +121,11 @@ fn attempt(
     };
     let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
     let assignment = Assignment { job: job.clone(), executed_on: on };
-    write(&files.initramfs, &initramfs::build(&init_binary(&options.init)?, &serde_json::to_vec(&assignment)?))?;
+    // Its comparison loses a line where it cannot be read.
+    let config = options.kernel.config.as_ref().and_then(|path| fs::read(path).ok());
+    let config = config.as_deref().map(|config| (options.kernel.release.as_str(), config));
+    let init = init_binary(&options.init)?;
+    write(&files.initramfs, &initramfs::build(&init, &serde_json::to_vec(&assignment)?, config))?;
     write(&files.reply, &[])?;
     write(&files.console, &[])?;
     let errors = scratch.path("errors");
@@ -240,6 +244,9 @@ const PACE: Duration = Duration::from_millis(10);
 /// How long a guest may take to reset itself after its answer; a plugin writes its results in that time.
 const FAREWELL: Duration = Duration::from_secs(60);
 
+/// A console that is longer is a kernel repeating itself, until the disk is full.
+const LONGEST_CONSOLE: u64 = 64 << 20;
+
 /// How long a panicking kernel may take to finish its report.
 const REPORT: Duration = Duration::from_secs(3);
 
@@ -268,11 +275,14 @@ impl Watch<'_> {
                 answered = Some(Instant::now());
             }
             looked += 1;
+            let printed = fs::metadata(console).map_or(0, |metadata| metadata.len());
             if panicked.is_none() && looked % 50 == 0 && panic_line(&read_text(console)).is_some() {
                 panicked = Some(Instant::now());
             }
             let over = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| since.elapsed() > limit);
-            let why = if over(answered, FAREWELL) {
+            let why = if printed > LONGEST_CONSOLE {
+                format!("printed more than {} MiB on its console", LONGEST_CONSOLE >> 20)
+            } else if over(answered, FAREWELL) {
                 format!("answered, and did not end within {} s", FAREWELL.as_secs())
             } else if over(panicked, REPORT) {
                 panic_line(&read_text(console)).unwrap_or_else(|| "kernel panic".to_owned())

@@ -1,5 +1,5 @@
-//! The guest's only file system: a cpio archive ("newc") made in memory, with this binary as `/init`, the job, and
-//! the console's device node.
+//! The guest's only file system: a cpio archive ("newc") made in memory, with this binary as `/init`, the job, the
+//! kernel's configuration where known, and the console's device node.
 
 /// An archive in the making.
 #[derive(Debug, Default)]
@@ -74,15 +74,21 @@ impl Archive {
 /// Where the job lies in the guest.
 pub const JOB: &str = "/job.json";
 
-/// The archive that starts `init` with `job`.
+/// The archive that starts `init` with `job`. `config` is the kernel's configuration with its release; it goes where
+/// a Debian machine has it.
 #[must_use]
-pub fn build(init: &[u8], job: &[u8]) -> Vec<u8> {
-    let mut archive = Archive { bytes: Vec::with_capacity(init.len() + job.len() + 4096), inode: 0 };
+pub fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>) -> Vec<u8> {
+    let room = init.len() + job.len() + config.map_or(0, |(_, config)| config.len()) + 4096;
+    let mut archive = Archive { bytes: Vec::with_capacity(room), inode: 0 };
     archive.directory("dev");
     // The kernel opens it for init before anything can be mounted.
     archive.device("dev/console", 5, 1);
     archive.file("init", 0o755, init);
     archive.file(JOB.trim_start_matches('/'), 0o600, job);
+    if let Some((release, config)) = config {
+        archive.directory("boot");
+        archive.file(&format!("boot/config-{release}"), 0o644, config);
+    }
     archive.finish()
 }
 
@@ -94,7 +100,7 @@ mod tests {
 
     #[test]
     fn cpio_reads_the_archive() {
-        let bytes = build(b"#!/bin/true\n", b"{}");
+        let bytes = build(b"#!/bin/true\n", b"{}", Some(("6.1.0-test", b"CONFIG_PREEMPT=y\n")));
         assert_eq!(bytes.len() % 4, 0);
         let Ok(mut child) =
             Command::new("cpio").arg("-tv").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
@@ -109,6 +115,6 @@ mod tests {
         assert!(output.status.success());
         assert!(listing.contains("crw-------") && listing.contains("dev/console"), "{listing}");
         assert!(listing.contains("-rwxr-xr-x") && listing.contains("init"), "{listing}");
-        assert!(listing.contains("job.json"), "{listing}");
+        assert!(listing.contains("job.json") && listing.contains("boot/config-6.1.0-test"), "{listing}");
     }
 }
