@@ -3,12 +3,14 @@
 pub mod attach;
 pub mod bpf;
 mod calibrate;
+pub mod fgraph;
 pub mod insn;
 pub mod kprobe;
 pub mod registry;
 pub mod sample;
 pub mod stacks;
 pub mod targets;
+pub mod tracefs;
 
 use self::bpf::Object;
 use self::bpf::shared::{PP_WATCHED, Settings};

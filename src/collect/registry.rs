@@ -1,6 +1,7 @@
 //! Which collectors there are: one line each in [`make`], and in [`auto`] if a run takes it without being asked.
 
 use super::Collect;
+use super::fgraph::Fgraph;
 use super::kprobe::Kprobe;
 use super::sample::{self, Sample};
 use crate::document::{Collector, Loader};
@@ -54,7 +55,7 @@ pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
     Ok(match kind {
         Collector::Sample => Box::new(Sample::new(context.loader, sample::FREQUENCY, context.symbols()?)),
         Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?)),
-        Collector::Fgraph => bail!("fgraph: not built yet"),
+        Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),
         Collector::Insn => bail!("insn counts inside an emulated guest: give --kernel"),
     })
 }

@@ -1,0 +1,324 @@
+//! function_graph: every function that both processes call in the kernel, with its duration, as ftrace records it.
+//! No BPF half: the kernel's own tracer, in a tracefs instance where the kernel allows that.
+
+mod format;
+mod ring;
+mod tree;
+
+use self::format::Formats;
+use self::tree::Tree;
+use super::tracefs::{self, Session, Tracefs};
+use super::{Collect, Collected, Watched, loss_warning};
+use crate::document::{FunctionCalls, Status};
+use crate::kernel::roles;
+use crate::kernel::symbols::Symbols;
+use crate::profile::folded::{self, Folded};
+use crate::profile::{Side, Unit};
+use anyhow::{Context as _, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::Arc;
+
+const TRACER: &str = "function_graph";
+/// The part of the free memory that the buffers of all CPUs take together.
+const SHARE_OF_MEMORY: u64 = 4;
+/// Limits of one CPU's buffer, KiB.
+const BUFFER_KIB: std::ops::RangeInclusive<u64> = 1024..=256 * 1024;
+
+/// The `fgraph` collector.
+pub struct Fgraph {
+    symbols: Arc<Symbols>,
+    notes: Vec<String>,
+    armed: Option<Armed>,
+}
+
+struct Armed {
+    // The session goes before the mount that it lies in.
+    session: Session,
+    tracefs: Tracefs,
+    watched: Watched,
+    sleeps_counted: bool,
+}
+
+/// What one CPU's buffer held and lost.
+#[derive(Debug, Default)]
+struct Lost {
+    events: u64,
+    pages: u64,
+}
+
+impl Fgraph {
+    #[must_use]
+    pub fn new(symbols: Arc<Symbols>) -> Self {
+        Self { symbols, notes: Vec::new(), armed: None }
+    }
+
+    /// Whether this kernel and user allow it: sets the tracer, then takes all back.
+    ///
+    /// # Errors
+    /// The reason, and what would help.
+    pub fn try_it() -> Result<()> {
+        let tracefs = Tracefs::open()?;
+        let session = Session::open(&tracefs, TRACER)?;
+        session.set("current_tracer", TRACER)
+    }
+
+    fn rows(&self, trees: &BTreeMap<Side, Vec<Tree>>) -> Vec<FunctionCalls> {
+        let candidates: HashMap<&str, &str> =
+            roles::all().iter().flat_map(|role| role.candidates.iter().map(|name| (*name, role.id))).collect();
+        let mut rows: BTreeMap<(Side, u64), FunctionCalls> = BTreeMap::new();
+        for (side, node) in trees.iter().flat_map(|(side, trees)| {
+            trees.iter().flat_map(move |tree| tree.nodes.iter().skip(1).map(move |node| (*side, node)))
+        }) {
+            let name = self.name(node.function);
+            let Some(role) = candidates.get(roles::base_name(&name)) else { continue };
+            let row = rows.entry((side, node.function)).or_insert_with(|| FunctionCalls {
+                side: side.name().to_owned(),
+                role: (*role).to_owned(),
+                symbol: name,
+                how: "function-graph".to_owned(),
+                total_ns: Some(0),
+                self_ns: Some(0),
+                ..FunctionCalls::default()
+            });
+            row.calls += node.calls;
+            row.missed += node.calls - node.returned;
+            row.total_ns = row.total_ns.map(|sum| sum + node.total_ns);
+            row.self_ns = row.self_ns.map(|sum| sum + node.self_ns);
+        }
+        rows.into_values().collect()
+    }
+
+    fn name(&self, address: u64) -> String {
+        self.symbols.at(address).map_or_else(|| super::stacks::UNKNOWN.to_owned(), |at| at.symbol.name.to_owned())
+    }
+
+    fn folded(&self, side: Side, tree: &Tree) -> Folded {
+        let mut folded = Folded::new();
+        let mut names: HashMap<u64, String> = HashMap::new();
+        for (index, node) in tree.nodes.iter().enumerate().skip(1) {
+            if node.self_ns == 0 {
+                continue;
+            }
+            let path = tree.path(index);
+            for function in &path {
+                names.entry(*function).or_insert_with(|| self.name(*function));
+            }
+            let frames =
+                [side.name(), folded::KERNEL].into_iter().chain(path.iter().map(|function| names[function].as_str()));
+            folded.add_frames(frames, node.self_ns);
+        }
+        folded
+    }
+}
+
+impl Collect for Fgraph {
+    fn arm(&mut self, watched: &Watched) -> Result<()> {
+        let tracefs = Tracefs::open()?;
+        self.notes.extend(tracefs.clean_up());
+        let session = Session::open(&tracefs, TRACER)?;
+        let cpus = super::attach::online_cpus()?.len().max(1) as u64;
+        let kib = (free_memory_kib() / SHARE_OF_MEMORY / cpus).clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end());
+        session.set("buffer_size_kb", &kib.to_string())?;
+        // When a buffer is full, its oldest events stay: a tree with its beginning, not one of loose ends.
+        session.set("options/overwrite", "0")?;
+        let pids: Vec<String> = watched.all().map(|(pid, _)| pid.to_string()).collect();
+        session.set("set_ftrace_pid", &pids.join(" "))?;
+        session.set("current_tracer", TRACER)?;
+        // The option is there once the tracer is.
+        let sleeps_counted = session.set("options/sleep-time", "0").is_err();
+        session.set("tracing_on", "1")?;
+        self.armed = Some(Armed { session, tracefs, watched: watched.clone(), sleeps_counted });
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Collected> {
+        let armed = self.armed.take().context("function_graph was not armed")?;
+        armed.session.set("tracing_on", "0")?;
+        let events = armed.tracefs.root().join("events/ftrace");
+        let formats = Formats::parse(
+            &tracefs::read(&events.join("funcgraph_entry/format"))?,
+            &tracefs::read(&events.join("funcgraph_exit/format"))?,
+        )?;
+        let (by_task, lost) = read_all(&armed, &formats)?;
+        let instance = armed.session.is_instance();
+        let (watched, sleeps_counted) = (armed.watched.clone(), armed.sleeps_counted);
+        drop(armed);
+
+        let mut trees: BTreeMap<Side, Vec<Tree>> = BTreeMap::new();
+        for (pid, side) in watched.all() {
+            let mut tree = Tree::default();
+            let mut events = by_task.get(&pid).cloned().unwrap_or_default();
+            // Stable: events of one CPU are in order already.
+            events.sort_by_key(|(time, _)| *time);
+            events.iter().for_each(|(_, event)| tree.add(*event));
+            trees.entry(side).or_default().push(tree);
+        }
+        Ok(self.collected(&trees, &lost, instance, sleeps_counted))
+    }
+}
+
+impl Fgraph {
+    fn collected(&mut self, trees: &BTreeMap<Side, Vec<Tree>>, lost: &Lost, instance: bool, sleeps: bool) -> Collected {
+        let all = || trees.values().flatten();
+        let calls: u64 = all().map(Tree::calls).sum();
+        let unmatched: u64 = all().map(|tree| tree.unmatched).sum();
+        let overrun: u64 = all().map(|tree| tree.overrun).sum();
+        let unfinished: usize = all().map(Tree::unfinished).sum();
+        let mut notes = vec![
+            if instance { "function_graph in a tracefs instance" } else { "function_graph at the top of tracefs" }
+                .to_owned(),
+            format!("{unfinished} calls had not returned at the end"),
+            if sleeps { "time asleep is part of a call" } else { "time asleep is left out of a call" }.to_owned(),
+        ];
+        notes.append(&mut self.notes);
+        let total = lost.events + overrun;
+        let mut warnings = Vec::new();
+        if total + unmatched + lost.pages > 0 {
+            let message = format!(
+                "function_graph: {} events without room in the buffers, {overrun} calls too deep, \
+                 {unmatched} calls without their other end, {} pages unreadable",
+                lost.events, lost.pages
+            );
+            warnings.push(loss_warning("calls-lost", message));
+        }
+        let mut stacks = Vec::new();
+        for (side, trees) in trees {
+            let mut folded = Folded::new();
+            trees.iter().for_each(|tree| folded.merge(&self.folded(*side, tree)));
+            stacks.push((*side, folded));
+        }
+        Collected {
+            status: if calls == 0 || total + unmatched > 0 { Status::Partial } else { Status::Ok },
+            reason: match (calls, total + unmatched) {
+                (0, _) => Some("no call was recorded".to_owned()),
+                (_, 0) => None,
+                (_, lost) => Some(format!(
+                    "{lost} events lost: the buffers were full before the end of the window, so the tree is that of \
+                     its beginning; move fewer bytes to have it whole"
+                )),
+            },
+            unit: Unit::Nanoseconds,
+            stacks,
+            functions: self.rows(trees),
+            samples: calls,
+            lost: total + unmatched,
+            unresolved: all()
+                .flat_map(|tree| tree.nodes.iter().skip(1))
+                .filter(|node| self.symbols.at(node.function).is_none())
+                .map(|node| node.calls)
+                .sum(),
+            notes,
+            warnings,
+        }
+    }
+}
+
+type ByTask = HashMap<u32, Vec<(u64, format::Event)>>;
+
+/// All events of all CPUs by task, and what was lost.
+fn read_all(armed: &Armed, formats: &Formats) -> Result<(ByTask, Lost)> {
+    let folder = armed.session.folder().join("per_cpu");
+    let mut by_task = ByTask::new();
+    let mut lost = Lost::default();
+    for cpu in super::attach::online_cpus()? {
+        let cpu = folder.join(format!("cpu{cpu}"));
+        lost.events += lost_events(&tracefs::read(&cpu.join("stats"))?);
+        let path = cpu.join("trace_pipe_raw");
+        let mut pipe = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(&path)
+            .with_context(|| format!("open {}", path.display()))?;
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            // One call hands out one page (of 4 KiB unless buffer_subbuf_size_kb says more).
+            let got = match pipe.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(got) => got,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
+            };
+            let page = ring::page(&buffer[..got]);
+            lost.pages += u64::from(page.broken);
+            for (time, record) in page.records {
+                if let Some((pid, event)) = formats.event(&buffer[record]) {
+                    by_task.entry(pid).or_default().push((time, event));
+                }
+            }
+        }
+    }
+    Ok((by_task, lost))
+}
+
+/// The events that a CPU's buffer could not take, from its `stats`.
+fn lost_events(stats: &str) -> u64 {
+    let value = |line: &str| {
+        let (name, value) = line.split_once(':')?;
+        let counted = matches!(name.trim(), "overrun" | "commit overrun" | "dropped events");
+        value.trim().parse::<u64>().ok().filter(|_| counted)
+    };
+    stats.lines().filter_map(value).sum()
+}
+
+/// Memory that can be had without swapping, KiB.
+fn free_memory_kib() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(64 * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_of_a_buffer() {
+        let stats = "entries: 12\noverrun: 3\ncommit overrun: 1\nbytes: 500\noldest event ts: 1.5\n\
+            now ts: 2.5\ndropped events: 10\nread events: 0\n";
+        assert_eq!(lost_events(stats), 14);
+        assert_eq!(lost_events("garbage"), 0);
+    }
+
+    #[test]
+    fn a_recorded_call_becomes_a_stack() {
+        let formats = Formats::parse(format::tests::ENTRY, format::tests::EXIT).unwrap();
+        let record = |kind: u8, function: u64, depth: u8, took: u64| {
+            let mut record = vec![kind, 0, 0, 0, 9, 0, 0, 0];
+            record.extend_from_slice(&function.to_le_bytes());
+            record.extend_from_slice(&[depth, 0, 0, 0]);
+            if kind == 10 {
+                record.extend_from_slice(&[0; 4]);
+                record.extend_from_slice(&1000u64.to_le_bytes());
+                record.extend_from_slice(&(1000 + took).to_le_bytes());
+            }
+            record
+        };
+        let page = ring::tests::made(
+            5,
+            &[
+                record(11, 0x1100, 0, 0),
+                record(11, 0x1200, 1, 0),
+                record(10, 0x1200, 1, 30),
+                record(10, 0x1100, 0, 100),
+            ],
+        );
+        let found = ring::page(&page);
+        let mut tree = Tree::default();
+        for (_, range) in found.records {
+            let (pid, event) = formats.event(&page[range]).unwrap();
+            assert_eq!(pid, 9);
+            tree.add(event);
+        }
+        let kallsyms = "0000000000001000 T _stext\n0000000000001100 T vfs_write\n0000000000001200 t pipe_write\n0000000000001300 T end\n";
+        let fgraph = Fgraph::new(Arc::new(Symbols::read(kallsyms.as_bytes()).unwrap()));
+        let text = fgraph.folded(Side::Writer, &tree).to_text();
+        assert_eq!(text, "writer;[kernel];vfs_write 70\nwriter;[kernel];vfs_write;pipe_write 30\n");
+        let rows = fgraph.rows(&BTreeMap::from([(Side::Writer, vec![tree])]));
+        let write = rows.iter().find(|row| row.symbol == "pipe_write").unwrap();
+        assert_eq!((write.calls, write.total_ns, write.missed), (1, Some(30), 0));
+    }
+}

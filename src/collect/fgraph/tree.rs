@@ -1,0 +1,174 @@
+//! The call tree of one task, put together from entries and exits.
+
+use super::format::Event;
+use std::collections::HashMap;
+
+/// A function called along one path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Node {
+    pub function: u64,
+    /// Index of the caller; the root's is its own.
+    pub parent: usize,
+    /// Entries seen.
+    pub calls: u64,
+    /// Calls that returned.
+    pub returned: u64,
+    /// Time of the calls that returned, ns.
+    pub total_ns: u64,
+    /// The same without traced callees.
+    pub self_ns: u64,
+}
+
+/// A task's calls by path. Node 0 is the root, which stands for what is outside of all traced functions.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    pub nodes: Vec<Node>,
+    children: HashMap<(usize, u64), usize>,
+    /// The calls that are open, outermost first: node, and time of its callees that returned.
+    open: Vec<(usize, u64)>,
+    /// Entries without exit or exits without entry, those that are open at the end aside.
+    pub unmatched: u64,
+    /// Calls that the kernel had no room to follow.
+    pub overrun: u64,
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()], children: HashMap::new(), open: Vec::new(), unmatched: 0, overrun: 0 }
+    }
+}
+
+impl Tree {
+    /// The task's next event.
+    pub fn add(&mut self, event: Event) {
+        match event {
+            Event::Entry { function, depth } => {
+                self.leave_open(depth);
+                let parent = self.open.last().map_or(0, |(node, _)| *node);
+                let next = self.nodes.len();
+                let node = *self.children.entry((parent, function)).or_insert(next);
+                if node == next {
+                    self.nodes.push(Node { function, parent, ..Node::default() });
+                }
+                self.nodes[node].calls += 1;
+                self.open.push((node, 0));
+            }
+            Event::Exit { function, depth, took, overrun } => {
+                self.overrun = self.overrun.max(overrun);
+                self.leave_open(depth.saturating_add(1));
+                let matching = self.open.last().filter(|(node, _)| self.nodes[*node].function == function).copied();
+                let Some((node, callees)) = matching else {
+                    self.unmatched += 1;
+                    return;
+                };
+                self.open.pop();
+                let node = &mut self.nodes[node];
+                node.returned += 1;
+                node.total_ns = node.total_ns.saturating_add(took);
+                node.self_ns = node.self_ns.saturating_add(took.saturating_sub(callees));
+                if let Some((_, callees)) = self.open.last_mut() {
+                    *callees = callees.saturating_add(took);
+                }
+            }
+        }
+    }
+
+    /// Give up the open calls at `depth` and deeper: their exits did not come.
+    fn leave_open(&mut self, depth: u64) {
+        while self.open.len() as u64 > depth {
+            self.open.pop();
+            self.unmatched += 1;
+        }
+    }
+
+    /// Calls that had not returned when tracing ended.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.open.len()
+    }
+
+    /// All calls.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.nodes.iter().map(|node| node.calls).sum()
+    }
+
+    /// The functions from the root to `node`, itself included.
+    #[must_use]
+    pub fn path(&self, mut node: usize) -> Vec<u64> {
+        let mut path = Vec::new();
+        while node != 0 {
+            path.push(self.nodes[node].function);
+            node = self.nodes[node].parent;
+        }
+        path.reverse();
+        path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(function: u64, depth: u64) -> Event {
+        Event::Entry { function, depth }
+    }
+
+    fn exit(function: u64, depth: u64, took: u64) -> Event {
+        Event::Exit { function, depth, took, overrun: 0 }
+    }
+
+    fn tree(events: &[Event]) -> Tree {
+        let mut tree = Tree::default();
+        events.iter().for_each(|event| tree.add(*event));
+        tree
+    }
+
+    #[test]
+    fn self_time_is_without_callees() {
+        let tree = tree(&[entry(1, 0), entry(2, 1), exit(2, 1, 30), entry(2, 1), exit(2, 1, 20), exit(1, 0, 100)]);
+        assert_eq!(tree.nodes.len(), 3);
+        assert_eq!((tree.nodes[1].calls, tree.nodes[1].total_ns, tree.nodes[1].self_ns), (1, 100, 50));
+        assert_eq!((tree.nodes[2].calls, tree.nodes[2].total_ns, tree.nodes[2].self_ns), (2, 50, 50));
+        assert_eq!(tree.path(2), [1, 2]);
+        assert_eq!((tree.unmatched, tree.unfinished()), (0, 0));
+    }
+
+    #[test]
+    fn recursion_is_a_path_of_its_own() {
+        let tree = tree(&[entry(1, 0), entry(1, 1), exit(1, 1, 5), exit(1, 0, 9)]);
+        assert_eq!(tree.path(2), [1, 1]);
+        assert_eq!(tree.nodes[1].self_ns, 4);
+    }
+
+    #[test]
+    fn a_lost_exit_is_counted_and_the_rest_stays_right() {
+        let tree = tree(&[entry(1, 0), entry(2, 1), entry(3, 1), exit(3, 1, 5), exit(1, 0, 9)]);
+        assert_eq!(tree.unmatched, 1);
+        assert_eq!(tree.nodes[1].self_ns, 4);
+        assert_eq!(tree.path(3), [1, 3]);
+    }
+
+    #[test]
+    fn an_exit_from_before_is_counted() {
+        assert_eq!(tree(&[exit(7, 0, 5), entry(1, 0)]).unmatched, 1);
+        assert_eq!(tree(&[exit(7, 0, 5), entry(1, 0)]).unfinished(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_events_give_a_sound_tree(events in proptest::collection::vec((any::<bool>(), 0..4u64, 0..6u64, any::<u64>()), 0..200)) {
+            let mut tree = Tree::default();
+            let mut entries = 0;
+            for (enter, function, depth, took) in events {
+                entries += u64::from(enter);
+                tree.add(if enter { entry(function, depth) } else { exit(function, depth, took) });
+            }
+            prop_assert_eq!(tree.calls(), entries);
+            for (index, node) in tree.nodes.iter().enumerate().skip(1) {
+                prop_assert!(node.parent < index && node.returned <= node.calls && node.self_ns <= node.total_ns);
+            }
+        }
+    }
+}
