@@ -13,6 +13,7 @@ pub struct KernelInfo {
     /// `uname -v`.
     pub version: String,
     pub machine: String,
+    /// The kernel's part of /proc/cmdline.
     pub command_line: String,
     /// The configuration options that matter to pipes, by name (`CONFIG_PREEMPT`); empty where it cannot be read.
     pub config: BTreeMap<String, String>,
@@ -40,9 +41,20 @@ impl KernelInfo {
     }
 }
 
+/// The kernel's own part of its command line: what follows ` -- ` is for init.
+fn kernel_arguments(command_line: &str) -> &str {
+    command_line.split_once(" -- ").map_or(command_line, |(kernel, _)| kernel).trim()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arguments_of_init_are_left_out() {
+        assert_eq!(kernel_arguments("psi=0 quiet -- --token x\n"), "psi=0 quiet");
+        assert_eq!(kernel_arguments("psi=0\n"), "psi=0");
+    }
 
     #[test]
     fn the_running_kernel_has_a_name() {

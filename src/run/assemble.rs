@@ -21,11 +21,20 @@ const ATTRIBUTED: [Collector; 2] = [Collector::Sample, Collector::Fgraph];
 ///
 /// # Errors
 /// When this kernel's own description cannot be read.
-pub fn outcome(request: &Request, setting: &Setting<'_>, context: &Context, measured: Measured) -> Result<Outcome> {
+pub fn outcome(
+    request: &Request,
+    setting: &Setting<'_>,
+    context: &Context,
+    mut environment: Environment,
+    measured: Measured,
+) -> Result<Outcome> {
     let emulated = setting.executed_on == ExecutedOn::Tcg;
     let alone: Vec<&PairRecord> = pairs_under(&measured, None).collect();
     let throughput = throughput(&alone, emulated);
     let processes = median_pair(&alone).processes.clone();
+    if let (Some(writer), Some(reader)) = (processes.writer.cpu, processes.reader.cpu) {
+        environment.topology = workload::cpus::relation(writer, reader).map(str::to_owned);
+    }
     let attribution = attribution(&measured, emulated);
     let mut symbols = context.resolutions();
     let functions: Vec<_> = measured.gathered.values().flat_map(|gathered| gathered.functions.clone()).collect();
@@ -42,7 +51,6 @@ pub fn outcome(request: &Request, setting: &Setting<'_>, context: &Context, meas
     warnings.dedup();
     let unit = measured_unit(&measured);
     let profiles = profiles(&measured);
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let document = Document {
         schema: SCHEMA.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -50,10 +58,10 @@ pub fn outcome(request: &Request, setting: &Setting<'_>, context: &Context, meas
         command: request.command.clone(),
         mode: request.mode.clone(),
         workload: request.workload.clone(),
-        kernel: KernelInfo { release, ..KernelInfo::default() },
+        kernel: KernelInfo::running(),
         executed_on: setting.executed_on,
         unit,
-        environment: Environment::default(),
+        environment,
         throughput,
         processes,
         attribution,

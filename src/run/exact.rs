@@ -49,7 +49,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let program = crate::collect::insn::names::Program::own()?;
     let counted = profile::count(&raw, &Names::new(symbols, Some(program), &raw));
     let mut outcome = answer.outcome;
-    outcome.document.environment.emulator = Some(reply.emulator);
+    super::enter_guest(&mut outcome, reply.emulator, &options.kernel);
     enter(&mut outcome, counted);
     outcome.document.collectors.iter_mut().for_each(|report| {
         if let Some(path) = vmlinux {

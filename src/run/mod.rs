@@ -11,7 +11,9 @@ pub mod measure;
 pub mod schedule;
 
 use crate::collect::Context;
-use crate::document::{ExecutedOn, Outcome, Request, Warning};
+use crate::document::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
+use crate::kernel::config;
+use crate::kernel::environment::CpuTime;
 use crate::vm::{self, GuestOptions, Job};
 use anyhow::Result;
 
@@ -32,8 +34,30 @@ pub struct Setting<'a> {
 /// When the workload cannot run. A collector that cannot is said in the document.
 pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
     let context = Context::new(request.loader);
+    let mut environment = Environment::now();
+    let before = CpuTime::now();
     let measured = measure::all(request, setting, &context)?;
-    assemble::outcome(request, setting, &context, measured)
+    if setting.executed_on == ExecutedOn::Tcg {
+        // An emulated machine's load is that of its boot, and nobody steals from it.
+        environment.load = None;
+    } else {
+        environment.steal = before.zip(CpuTime::now()).and_then(|(before, after)| after.steal_since(before));
+    }
+    assemble::outcome(request, setting, &context, environment, measured)
+}
+
+/// What only the host knows of the guest that an outcome is from.
+pub(crate) fn enter_guest(outcome: &mut Outcome, emulator: Emulator, kernel: &vm::Kernel) {
+    outcome.document.environment.emulator = Some(emulator);
+    if let Some(path) = &kernel.config
+        && outcome.document.kernel.config.is_empty()
+        && let Ok(options) = config::read_file(path)
+    {
+        outcome.document.kernel.config = options;
+        // Not the path, which says nothing elsewhere.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        outcome.document.kernel.config_source = format!("{name}, beside the image");
+    }
 }
 
 /// Run `request` in a guest.
@@ -43,7 +67,7 @@ pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
 pub fn in_guest(request: &Request, options: &GuestOptions) -> Result<Outcome> {
     let reply = vm::run_job(options, &Job::Run(Box::new(request.clone())))?;
     let mut outcome: Outcome = reply.parse()?;
-    outcome.document.environment.emulator = Some(reply.emulator);
+    enter_guest(&mut outcome, reply.emulator, &options.kernel);
     for note in reply.notes {
         outcome.document.warnings.push(Warning { code: "accelerator".into(), message: note, action: String::new() });
     }
