@@ -315,7 +315,15 @@ fn fill_steps(
                     }
                 }
             };
-            section.steps.push(step(from, to, verdict, &measures[index], inputs, &section.mode, method));
+            section.steps.push(step(
+                (from, to),
+                verdict,
+                &section.cells,
+                &measures[index],
+                inputs,
+                &section.mode,
+                method,
+            ));
         }
     }
     for ((section, step), verdict) in waiting.into_iter().zip(timed::verdicts(&evidence)) {
@@ -351,9 +359,9 @@ fn unknown(why: &str) -> Verdict {
 }
 
 fn step(
-    from: usize,
-    to: usize,
+    (from, to): (usize, usize),
     verdict: Verdict,
+    cells: &[Option<Cell>],
     measures: &[Option<Measure>],
     inputs: &[Input],
     mode: &str,
@@ -364,6 +372,7 @@ fn step(
         to,
         verdict,
         blame: None,
+        remarks: remarks(cells, from, to),
         roles: Vec::new(),
         functions: Vec::new(),
         functions_left_out: 0,
@@ -378,6 +387,30 @@ fn step(
     (step.functions, step.functions_left_out, step.left_out_delta) = functions::rows(before, after, method);
     step.blame = blame(&step, &step.verdict);
     step
+}
+
+/// How often the processes gave up or lost their CPU, where that changed by a twentieth or more.
+fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
+    let (Some(Some(before)), Some(Some(after))) = (cells.get(from), cells.get(to)) else {
+        return Vec::new();
+    };
+    // A tenth of a call's worth of switches apart: below that nothing hangs on it.
+    let differs = |a: u64, b: u64| a.abs_diff(b) * 20 > a.max(b) && a.abs_diff(b) * 10 > before.writer_calls;
+    let sleeps = (before.voluntary_switches, after.voluntary_switches);
+    let preempted = (before.involuntary_switches, after.involuntary_switches);
+    let mut remarks = Vec::new();
+    if differs(sleeps.0, sleeps.1) || differs(preempted.0, preempted.1) {
+        remarks.push(format!(
+            "Writer and reader slept {} times, then {}; they were preempted {} times, then {} ({} calls of the writer). \
+             What that costs is in waiting, wake-up, scheduler and PSI accounting.",
+            sleeps.0, sleeps.1, preempted.0, preempted.1, before.writer_calls
+        ));
+    }
+    let calls = (before.reader_calls, after.reader_calls);
+    if differs(calls.0, calls.1) {
+        remarks.push(format!("The reader made {} calls, then {}, for the same bytes.", calls.0, calls.1));
+    }
+    remarks
 }
 
 /// Whether the intervals of a role's shares do not touch, on writer or reader.
@@ -411,14 +444,19 @@ fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
         .iter()
         .filter(|row| row.delta * direction > 0.0)
         .max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))?;
-    let functions = step
-        .functions
-        .iter()
-        .filter(|function| function.role == row.role && function.self_delta * direction > 0.0)
+    let within = || step.functions.iter().filter(|function| function.role == row.role);
+    let functions: Vec<(String, f64)> = within()
+        .filter(|function| function.self_delta * direction > 0.0)
         .take(3)
         .map(|function| (function.shown(), function.self_delta))
         .collect();
-    Some(Blame { role: row.role.clone(), title: row.title.clone(), delta: row.delta, functions })
+    let explained: f64 = functions.iter().map(|(_, delta)| delta).sum();
+    let whole = within()
+        .filter(|function| function.inclusive_delta * direction > 0.0)
+        .max_by(|a, b| a.inclusive_delta.abs().total_cmp(&b.inclusive_delta.abs()))
+        .map(|function| (function.shown(), function.inclusive_delta))
+        .filter(|_| explained.abs() < row.delta.abs() / 2.0);
+    Some(Blame { role: row.role.clone(), title: row.title.clone(), delta: row.delta, functions, whole })
 }
 
 fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat> {

@@ -114,6 +114,7 @@ fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
         }
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(plain).collect();
+            let items = if name.ends_with("emulator.arguments") { without_files(items) } else { items };
             flat.insert(name.to_owned(), items.join(" "));
         }
         Value::Null => {}
@@ -121,6 +122,20 @@ fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
             flat.insert(name.to_owned(), plain(other));
         }
     }
+}
+
+/// The emulator's arguments without the kernel's and the initramfs's files: which kernel it is stands in its release.
+fn without_files(arguments: Vec<String>) -> Vec<String> {
+    let mut kept = Vec::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        if argument == "-kernel" || argument == "-initrd" {
+            arguments.next();
+        } else {
+            kept.push(argument);
+        }
+    }
+    kept
 }
 
 fn plain(value: &Value) -> String {
@@ -150,12 +165,34 @@ pub fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
         if values.windows(2).all(|pair| pair[0] == pair[1]) {
             shared.push(Shared { what: what.clone(), value: values.into_iter().next().unwrap_or_default() });
         } else {
-            differences.push(Difference { what: what.clone(), matters: matters(what).to_owned(), values });
+            differences.push(Difference {
+                what: what.clone(),
+                matters: matters(what).to_owned(),
+                values: unlike(values),
+            });
         }
     }
     differences.sort_by_key(|difference| (rank(&difference.what), difference.what.clone()));
     shared.sort_by_key(|shared| (rank(&shared.what), shared.what.clone()));
     (differences, shared)
+}
+
+/// Long values (command lines, lists of flags) cut down to the words that not all of them have.
+fn unlike(values: Vec<String>) -> Vec<String> {
+    if values.iter().all(|value| value.split_whitespace().count() < 4) {
+        return values;
+    }
+    let words: Vec<Vec<&str>> = values.iter().map(|value| value.split_whitespace().collect()).collect();
+    let common = |word: &str| words.iter().all(|of_one| of_one.contains(&word));
+    let cut: Vec<String> = words
+        .iter()
+        .map(|of_one| {
+            let own: Vec<&str> = of_one.iter().copied().filter(|word| !common(word)).collect();
+            if own.is_empty() { "without".to_owned() } else { own.join(" ") }
+        })
+        .collect();
+    // Words in another order, or more often: shown whole.
+    if cut.windows(2).all(|pair| pair[0] == pair[1]) { values } else { cut }
 }
 
 /// A release's version numbers: `6.12.57` of `6.12.57+deb13-cloud-amd64`.

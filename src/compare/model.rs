@@ -153,6 +153,8 @@ pub struct Step {
     pub verdict: Verdict,
     /// The role to blame: the largest change that goes the way of the total; absent where nothing differs.
     pub blame: Option<Blame>,
+    /// What explains the change beyond roles: how often the processes slept and were preempted.
+    pub remarks: Vec<String>,
     /// Largest change first.
     pub roles: Vec<RoleRow>,
     /// Largest change of own weight first.
@@ -225,8 +227,10 @@ pub struct Blame {
     pub role: String,
     pub title: String,
     pub delta: f64,
-    /// The functions within the role that changed most: name and change.
+    /// The functions within the role that changed most, callees apart: name and change.
     pub functions: Vec<(String, f64)>,
+    /// The function within the role that changed most with its callees, where those apart do not explain half of it.
+    pub whole: Option<(String, f64)>,
 }
 
 /// One role on both sides of a step, writer and reader together.

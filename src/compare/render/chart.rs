@@ -55,7 +55,7 @@ pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
         .x_desc(format!("{} of writer and reader, by role", comparison.per_kib()))
         .x_label_style(label.clone())
         .axis_desc_style(label.clone())
-        .x_label_formatter(&|value| text::value(*value))
+        .x_label_formatter(&|value| if *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") })
         .draw()
         .map_err(|error| failed(&error))?;
     for (index, column) in present.iter().enumerate() {

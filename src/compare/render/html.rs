@@ -35,6 +35,7 @@ struct StepView<'a> {
     from: &'a str,
     to: &'a str,
     answer: String,
+    remarks: &'a [String],
     grew: Vec<FunctionView<'a>>,
     shrank: Vec<FunctionView<'a>>,
     /// Largest change of a role, for the bars.
@@ -96,6 +97,7 @@ fn step_view<'a>(comparison: &'a Comparison, step: &'a Step, graphs: Vec<graphs:
         from,
         to,
         answer: terminal::answer(comparison, step),
+        remarks: &step.remarks,
         grew: pick(1.0),
         shrank: pick(-1.0),
         largest: step.roles.iter().map(|row| row.delta.abs()).fold(f64::MIN_POSITIVE, f64::max),

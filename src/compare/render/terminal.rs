@@ -65,6 +65,9 @@ pub fn answer(comparison: &Comparison, step: &Step) -> String {
             for (name, delta) in &blame.functions {
                 functions.push(format!("{name} {}", text::signed(*delta)));
             }
+            if let Some((name, delta)) = &blame.whole {
+                functions.push(format!("{name} with its callees {}", text::signed(*delta)));
+            }
             let within = if functions.is_empty() { String::new() } else { format!(": {}", functions.join(", ")) };
             let unit = comparison.per_kib();
             format!("{head}; most of it in {} ({} {unit}{within})", blame.title, text::signed(blame.delta))
@@ -106,8 +109,16 @@ pub fn cells(comparison: &Comparison, section: &Section, width: usize) -> String
 #[must_use]
 pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String {
     let (from, to) = comparison.step_labels(step);
-    let mut out =
-        wrap(&answer(comparison, step), extent.width, 0, &format!("{} -> {}: ", text::plain(from), text::plain(to)));
+    let head = format!(
+        "{from} -> {to}: {}, {} {}",
+        step.verdict.word.text(),
+        text::signed(step.verdict.delta),
+        comparison.per_kib()
+    );
+    let mut out = wrap(&format!("{head} ({})", text::percent(step.verdict.ratio)), extent.width, 0, "");
+    for remark in &step.remarks {
+        out.push_str(&wrap(remark, extent.width, 2, ""));
+    }
     if step.verdict.noise_floor.is_some() {
         out.push_str(&wrap(&format!("noise floor from {}", step.verdict.noise_from), extent.width, 2, ""));
     }
