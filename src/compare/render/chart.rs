@@ -55,7 +55,9 @@ pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
         .x_desc(format!("{} of writer and reader, by role", comparison.per_kib()))
         .x_label_style(label.clone())
         .axis_desc_style(label.clone())
-        .x_label_formatter(&|value| if *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") })
+        .x_label_formatter(&|value| {
+            if *value > 0.0 && *value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") }
+        })
         .draw()
         .map_err(|error| failed(&error))?;
     for (index, column) in present.iter().enumerate() {

@@ -2,11 +2,14 @@
 
 use crate::compare::measure::Measure;
 use crate::compare::model::{Comparison, Method, Section, Step};
+use crate::kernel::roles;
+use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Folded, Side, Unit};
 use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::report::html::pack;
 use anyhow::Result;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// A graph as the page carries it.
 #[derive(Debug, Clone, Serialize)]
@@ -77,7 +80,7 @@ pub fn differential(
     let (Some(before), Some(after)) = (&measures[step.from], &measures[step.to]) else {
         return Ok(Vec::new());
     };
-    let (old, new) = (both(before), both(after));
+    let (old, new) = aligned(&both(before), &both(after));
     if old.is_empty() || new.is_empty() {
         return Ok(Vec::new());
     }
@@ -115,7 +118,50 @@ pub fn differential(
     Ok(graphs)
 }
 
+/// Both profiles without the kernel frames that only one of them has and that only pass on to others: a wrapper that
+/// came or went would else set all that it calls apart. Frames with weight of their own stay.
+fn aligned(before: &Folded, after: &Folded) -> (Folded, Folded) {
+    let names = |folded: &Folded| -> BTreeSet<String> {
+        folded.iter().flat_map(|(stack, _)| stack.split(';')).map(|frame| roles::canonical(frame).to_owned()).collect()
+    };
+    let (old, new) = (names(before), names(after));
+    let keep = |folded: &Folded, others: &BTreeSet<String>| -> Folded {
+        let mut kept = Folded::new();
+        for (stack, weight) in folded.iter() {
+            let frames: Vec<&str> = stack.split(';').collect();
+            let kernel = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
+            let last = frames.len() - 1;
+            let stays = |index: usize, frame: &str| {
+                index <= kernel || index == last || others.contains(roles::canonical(frame))
+            };
+            kept.add_frames(
+                frames.iter().enumerate().filter(|(index, frame)| stays(*index, frame)).map(|(_, frame)| *frame),
+                weight,
+            );
+        }
+        kept
+    };
+    (keep(before, &new), keep(after, &old))
+}
+
 /// A mode's name as part of an element's id.
 fn slug(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrapper_on_one_side_does_not_set_its_callees_apart() {
+        let of = |text: &str| Folded::parse(text).unwrap();
+        let before =
+            of("p;do_syscall_64;pipe_write;alloc_old;__alloc_pages 7\np;do_syscall_64;pipe_write;alloc_old 2\n");
+        let after = of("p;do_syscall_64;anon_pipe_write;new_a;new_b;__alloc_frozen_pages_noprof 7\n");
+        let (old, new) = aligned(&before, &after);
+        // What the wrapper took itself stays; nothing of the weight is lost.
+        assert_eq!(old, of("p;do_syscall_64;pipe_write;__alloc_pages 7\np;do_syscall_64;pipe_write;alloc_old 2\n"));
+        assert_eq!(new, of("p;do_syscall_64;anon_pipe_write;__alloc_frozen_pages_noprof 7\n"));
+    }
 }
