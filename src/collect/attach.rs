@@ -130,6 +130,19 @@ pub fn kprobe(
     connect(program, event, cookie).with_context(|| format!("attach to {symbol}"))
 }
 
+/// A return probe that [`super::tracefs::ReturnProbes`] made, by its number.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn traced_return(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
+    let mut attributes = attributes(perf::PERF_TYPE_TRACEPOINT);
+    attributes.config = id;
+    attributes.set_disabled(1);
+    attributes.__bindgen_anon_1.sample_period = 1;
+    let event = open(&mut attributes, -1, 0).context("open a return probe")?;
+    connect(program, event, None).context("attach to a return probe")
+}
+
 /// Whether a kprobe can be put on `symbol`: tried and taken back.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use super::bpf::{self, Object};
 use super::calibrate::{self, Cost};
 use super::stacks::{self, UserNames};
 use super::targets::{self, Target, Way};
+use super::tracefs::{ReturnProbes, Tracefs};
 use super::{Collect, Collected, Watched, loss_warning};
 use crate::document::{FunctionCalls, Loader, Status};
 use crate::kernel::roles::Resolution;
@@ -40,9 +41,13 @@ struct Armed {
     cookies: bool,
     entries: Vec<Attached>,
     returns: Vec<Attached>,
+    // Goes after what is attached to it.
+    return_probes: Option<ReturnProbes>,
     user: UserNames,
     /// Functions whose returns are not watched, and why.
     without_return: Vec<String>,
+    /// What a killed run had left and is gone now.
+    cleaned: Vec<String>,
 }
 
 impl Kprobe {
@@ -64,6 +69,9 @@ impl Kprobe {
 
     /// Put a probe, else a breakpoint, on each target that is not given up yet.
     fn attach_all(&mut self, armed: &mut Armed) -> Result<()> {
+        if let Ok(tracefs) = Tracefs::open() {
+            armed.cleaned = tracefs.clean_up();
+        }
         let enter = armed.object.program(ENTER)?;
         let leave = armed.object.program(LEAVE)?;
         for (slot, target) in self.targets.iter_mut().enumerate() {
@@ -73,7 +81,11 @@ impl Kprobe {
                 match attach::kprobe(enter, symbol, address, false, cookie) {
                     Ok(entry) => {
                         // The entry is not enabled before the return is: no call is seen by halves.
-                        match attach::kprobe(leave, symbol, address, true, None) {
+                        let exit = match &mut armed.return_probes {
+                            Some(probes) => probes.add(slot, symbol).and_then(|id| attach::traced_return(leave, id)),
+                            None => attach::kprobe(leave, symbol, address, true, None),
+                        };
+                        match exit {
                             Ok(exit) => armed.returns.push(exit),
                             Err(error) => armed.without_return.push(format!("{error:#}")),
                         }
@@ -177,6 +189,11 @@ impl Kprobe {
     }
 }
 
+/// Whether this kernel preempts itself, in which case each return probe has room for several calls by default.
+fn preempts() -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT"))
+}
+
 fn add(sum: &mut Function, one: &Function) {
     sum.calls += one.calls;
     sum.returns += one.returns;
@@ -222,8 +239,10 @@ impl Collect for Kprobe {
             cookies,
             entries: Vec::new(),
             returns: Vec::new(),
+            return_probes: if preempts() { None } else { ReturnProbes::open().ok() },
             user,
             without_return: Vec::new(),
+            cleaned: Vec::new(),
         };
         self.attach_all(&mut armed)?;
         self.armed = Some(armed);
@@ -235,6 +254,7 @@ impl Collect for Kprobe {
         let (entries, returns) = (armed.entries.len(), armed.returns.len());
         armed.entries.clear();
         armed.returns.clear();
+        let traced = armed.return_probes.take().is_some();
         let functions = self.rows(&armed)?;
         let losses: Losses = armed.object.element("losses", 0)?;
         let counted: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
@@ -247,10 +267,14 @@ impl Collect for Kprobe {
         let lost_stacks = losses.full + losses.busy;
         let mut notes = vec![
             format!("loaded by {}", bpf::name(self.loader)),
-            format!("{} attachments for entries, {returns} for returns", entries),
+            format!("{entries} attachments for entries, {returns} for returns"),
             if armed.cookies { "probes told apart by attach cookies" } else { "probes told apart by address" }
                 .to_owned(),
         ];
+        if traced {
+            notes.push("return probes made in tracefs, with room for many calls at once".to_owned());
+        }
+        notes.append(&mut armed.cleaned);
         notes.extend(self.cost.map(|cost| cost.to_string()));
         let by_breakpoint: Vec<&str> =
             self.targets.iter().filter(|target| target.way == Way::Breakpoint).map(|target| &*target.symbol).collect();

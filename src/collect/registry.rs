@@ -44,7 +44,7 @@ impl Context {
 /// The collectors that a run takes when none is named; those that this kernel does not allow say so.
 #[must_use]
 pub fn auto() -> Vec<Collector> {
-    vec![Collector::Sample, Collector::Kprobe]
+    vec![Collector::Sample, Collector::Kprobe, Collector::Fgraph]
 }
 
 /// A collector.

@@ -9,8 +9,12 @@ use std::path::{Path, PathBuf};
 
 /// Where tracefs is mounted, if it is.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// What instances and probe groups of this program are called, in front of the process id.
+/// What instances of this program are called, in front of the process id.
 const PREFIX: &str = "pipeprof-";
+/// The same of groups of probes, whose names allow no dash.
+const GROUP: &str = "pipeprof_";
+/// Calls that may be inside a function at once before a return is missed.
+const MAX_ACTIVE: u32 = 256;
 /// Remembers, for the next start, what the top-level tracer was before; gone after an orderly end.
 const STATE: &str = "/run/pipeprof-tracer.json";
 
@@ -64,8 +68,19 @@ impl Tracefs {
                 }
             }
         }
+        removed.extend(self.remove_dead_probes());
         removed.extend(self.put_back_after_kill());
         removed
+    }
+
+    fn remove_dead_probes(&self) -> Option<String> {
+        let path = self.root.join("kprobe_events");
+        let text = std::fs::read_to_string(&path).ok()?;
+        let dead = dead_probes(&text, alive);
+        for probe in &dead {
+            let _ = append(&path, &format!("-:{probe}"));
+        }
+        (!dead.is_empty()).then(|| format!("removed {} probes of a run that was killed", dead.len()))
     }
 
     fn put_back_after_kill(&self) -> Option<String> {
@@ -77,6 +92,55 @@ impl Tracefs {
         saved.put_back(&self.root);
         let _ = std::fs::remove_file(STATE);
         Some(format!("put the tracer back to {} after a run that was killed", saved.value("current_tracer")))
+    }
+}
+
+/// The probes in a `kprobe_events` (`r256:GROUP/NAME function`) whose process is gone.
+fn dead_probes(text: &str, alive: impl Fn(u32) -> bool) -> Vec<String> {
+    let dead = |line: &str| {
+        let probe = line.split_once(':')?.1.split(' ').next()?;
+        let pid = probe.strip_prefix(GROUP)?.split('/').next()?.parse().ok()?;
+        (!alive(pid)).then(|| probe.to_owned())
+    };
+    text.lines().filter_map(dead).collect()
+}
+
+/// Return probes with room for many calls at once, which only tracefs can give: elsewhere the kernel decides, and
+/// without preemption, up to 6.1, it decides for one per CPU, so that a sleeping caller takes it from all others.
+/// Dropping this removes them; what is attached to them has to be gone by then.
+#[derive(Debug)]
+pub struct ReturnProbes {
+    tracefs: Tracefs,
+    made: Vec<String>,
+}
+
+impl ReturnProbes {
+    /// None yet.
+    ///
+    /// # Errors
+    /// When there is no tracefs.
+    pub fn open() -> Result<Self> {
+        Ok(Self { tracefs: Tracefs::open()?, made: Vec::new() })
+    }
+
+    /// Make one on `symbol`; its number is that of a tracepoint to the perf_event interface.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add(&mut self, slot: usize, symbol: &str) -> Result<u64> {
+        let probe = format!("{GROUP}{}/f{slot}", std::process::id());
+        append(&self.tracefs.root.join("kprobe_events"), &format!("r{MAX_ACTIVE}:{probe} {symbol}"))?;
+        self.made.push(probe.clone());
+        let id = self.tracefs.root.join("events").join(&probe).join("id");
+        read(&id)?.parse().with_context(|| format!("{} is no number", name(&id)))
+    }
+}
+
+impl Drop for ReturnProbes {
+    fn drop(&mut self) {
+        for probe in &self.made {
+            let _ = append(&self.tracefs.root.join("kprobe_events"), &format!("-:{probe}"));
+        }
     }
 }
 
@@ -98,6 +162,13 @@ pub fn write(path: &Path, value: &str) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = file.and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()));
     written.with_context(|| format!("write {value:?} to {}", name(path)))
+}
+
+/// Add a line to a control file that is a list.
+fn append(path: &Path, line: &str) -> Result<()> {
+    let file = std::fs::OpenOptions::new().append(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
+    written.with_context(|| format!("write {line:?} to {}", name(path)))
 }
 
 /// Read a control file.
@@ -267,6 +338,13 @@ mod tests {
         assert_eq!(value("current_tracer"), "nop\n");
         assert_eq!(value("tracing_on"), "1\n");
         assert_eq!(value("set_ftrace_pid"), "\n");
+    }
+
+    #[test]
+    fn probes_of_the_dead_are_found() {
+        let text =
+            "r256:pipeprof_77/f3 schedule\np:kprobes/other do_exit\nr256:pipeprof_5/f1 vfs_write\nr:pipeprof_x/f1 a\n";
+        assert_eq!(dead_probes(text, |pid| pid == 5), ["pipeprof_77/f3"]);
     }
 
     #[test]

@@ -195,8 +195,9 @@ impl Fgraph {
             reason: match (calls, total + unmatched) {
                 (0, _) => Some("no call was recorded".to_owned()),
                 (_, 0) => None,
-                (_, lost) => Some(format!(
-                    "{lost} events lost: the buffers were full before the end of the window, so the tree is that of \
+                _ if total == 0 => Some(format!("{unmatched} calls without their other end")),
+                _ => Some(format!(
+                    "{total} events lost: the buffers were full before the end of the window, so the tree is that of \
                      its beginning; move fewer bytes to have it whole"
                 )),
             },
