@@ -83,7 +83,7 @@ fn axes_that_cannot_be_name_their_flag() {
         ("run --buffer-size 0", ["--buffer-size", "0"]),
         ("run --duration soon", ["--duration", "soon"]),
         ("run --pin 1", ["--pin", "0,1"]),
-        ("run --mode vmsplice --buffer-size 12K", ["--buffer-size 12K", "half"]),
+        ("run --mode vmsplice --buffer-size 12K", ["--buffer-size 12K", "halves"]),
         ("run --runs 0", ["--runs", "0"]),
     ] {
         place.refuses(line, &says);
