@@ -81,6 +81,8 @@ struct Source {
     weights: &'static str,
     skew: Skew,
     title: String,
+    /// Short, for the title of a comparison.
+    name: String,
     subtitle: String,
     /// What one weight is per KiB moved, where the run says it.
     per_kib: Option<f64>,
@@ -117,7 +119,7 @@ impl Args {
             );
         }
         if self.title.is_none() {
-            options.title = format!("{} → {}", source.title, after.title);
+            options.title = format!("{} → {}", source.name, after.name);
         }
         let unit = format!("{} per KiB", flamegraph::unit_name(source.unit));
         let difference = match (source.per_kib, after.per_kib) {
@@ -156,7 +158,7 @@ impl Args {
             let weights = if self.unit == UnitName::Weights { "weights" } else { flamegraph::unit_name(unit) };
             let subtitle = format!("{} {weights}", flamegraph::grouped(stacks.total()));
             let skew = if self.cpu_clock { Skew::CpuClock } else { Skew::None };
-            return Ok(Source { stacks, unit, weights, skew, title, subtitle, per_kib: None });
+            return Ok(Source { stacks, unit, weights, skew, name: title.clone(), title, subtitle, per_kib: None });
         }
         let outcome = files::load(path)?;
         let document = &outcome.document;
@@ -190,6 +192,7 @@ impl Args {
             weights: flamegraph::unit_name(first.unit),
             skew: skew_of(first.unit),
             title: document.command.clone(),
+            name: format!("{} · {}", document.mode, document.kernel.release),
             subtitle: files::subtitle(document, whose, first.unit, stacks.total()),
             per_kib: per_kib(document, first.side),
             stacks,

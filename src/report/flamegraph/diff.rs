@@ -3,7 +3,7 @@
 //! the same in both.
 
 use super::dress::{self, Dress, Frame, Swatch};
-use super::tree::Tree;
+use super::tree::{Tree, drawn};
 use super::{Options, lay_out};
 use crate::kernel::roles;
 use crate::profile::Folded;
@@ -67,14 +67,16 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
     }
     let mut tree = Tree::default();
     for (stack, weight) in here.iter() {
-        add(&mut tree, stack, weight, options.reverse);
+        tree.add(stack, weight, options.reverse, roles::canonical);
     }
     let mut others: Vec<Other> = Vec::new();
     for (stack, weight) in there.iter() {
-        let path = add(&mut tree, stack, 0, options.reverse);
+        let path = tree.add(stack, 0, options.reverse, roles::canonical);
         others.resize(tree.len(), Other::default());
-        let names = stack.split(';');
-        let names: Vec<&str> = if options.reverse { names.rev().collect() } else { names.collect() };
+        let mut names = drawn(stack);
+        if options.reverse {
+            names.reverse();
+        }
         for (node, name) in path.iter().zip(names) {
             others[*node].weight += weight;
             others[*node].name.get_or_insert_with(|| name.to_owned());
@@ -136,14 +138,6 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
         options.subtitle = format!("{} · {} {}", options.subtitle, whole.text(), difference.unit);
     }
     dress::dress(&lay_out(&tree, &options)?, &dress)
-}
-
-fn add(tree: &mut Tree, stack: &str, weight: u64, reverse: bool) -> Vec<usize> {
-    if reverse {
-        tree.add_frames(stack.rsplit(';'), weight, roles::canonical)
-    } else {
-        tree.add_frames(stack.split(';'), weight, roles::canonical)
-    }
 }
 
 /// A weight before and after, in the difference's unit.

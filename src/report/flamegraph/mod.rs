@@ -91,7 +91,7 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
         if let Some((_, total)) = by_role.get_mut(role) {
             *total += weight;
         }
-        for node in tree.add(stack, weight, options.reverse) {
+        for node in tree.add(stack, weight, options.reverse, |name| name) {
             if options.reverse {
                 heaviest.resize(heaviest.len().max(node + 1), Vec::new());
                 heaviest[node].resize(by_role.len(), 0);

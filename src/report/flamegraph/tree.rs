@@ -1,6 +1,7 @@
 //! Stacks merged into a tree of frames.
 
 use crate::profile::Side;
+use crate::profile::folded::is_kernel_entry;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -12,6 +13,23 @@ const SIDES: [Side; 3] = [Side::Writer, Side::Reader, Side::Other];
 
 /// The frame that stands for all that is deeper than [`DEEPEST`].
 const DEEPER: &str = "[deeper]";
+
+/// What the functions of our own worker's hot loop have in their names.
+const HOT_LOOP: &str = "::workload::worker::hot::";
+
+/// The frames of `stack` that are drawn, root first: all, but of our own worker not how it came from `main` to its hot
+/// loop. That is the same for every stack, and higher than what is to be seen. Folded files have it.
+pub(super) fn drawn(stack: &str) -> Vec<&str> {
+    let mut frames: Vec<&str> = stack.split(';').collect();
+    let kernel = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
+    if let Some(hot) = frames[..kernel].iter().rposition(|frame| frame.contains(HOT_LOOP)) {
+        let root = usize::from(SIDES.iter().any(|side| Some(&side.name()) == frames.first()));
+        if root < hot {
+            frames.drain(root..hot);
+        }
+    }
+    frames
+}
 
 /// One frame in one context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,17 +59,24 @@ impl Tree {
         &self.nodes[node]
     }
 
-    /// Add a stack, root first; the nodes that it went through.
-    pub fn add(&mut self, stack: &str, weight: u64, reverse: bool) -> Vec<usize> {
+    /// Add a stack, root first, merged with others by what `key` makes of its frames' names; the nodes that it went
+    /// through.
+    pub fn add<'a>(
+        &mut self,
+        stack: &'a str,
+        weight: u64,
+        reverse: bool,
+        key: impl Fn(&'a str) -> &'a str,
+    ) -> Vec<usize> {
+        let frames = drawn(stack);
         if reverse {
-            self.add_frames(stack.rsplit(';'), weight, |name| name)
+            self.add_frames(frames.into_iter().rev(), weight, key)
         } else {
-            self.add_frames(stack.split(';'), weight, |name| name)
+            self.add_frames(frames.into_iter(), weight, key)
         }
     }
 
-    /// Add a stack of `frames`, merged with others by what `key` makes of their names.
-    pub fn add_frames<'a>(
+    fn add_frames<'a>(
         &mut self,
         frames: impl Iterator<Item = &'a str>,
         weight: u64,
@@ -133,5 +158,31 @@ impl Tree {
             }
         }
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_s_way_to_its_hot_loop_is_not_drawn() {
+        let stack = "writer;core::ops::call_once;pipeprof::main;pipeprof::workload::worker::hot::run;\
+                     pipeprof::workload::worker::hot::around;write;entry_SYSCALL_64;pipe_write";
+        let frames = ["writer", "pipeprof::workload::worker::hot::around", "write", "entry_SYSCALL_64", "pipe_write"];
+        assert_eq!(drawn(stack), frames);
+        for whole in ["writer;main;write;entry_SYSCALL_64", "main", "reader", ""] {
+            assert_eq!(drawn(whole).join(";"), whole);
+        }
+    }
+
+    #[test]
+    fn sides_stand_as_bytes_flow_and_others_by_name() {
+        let mut tree = Tree::default();
+        for stack in ["reader;b", "other;c", "writer;z", "writer;a", "zsh", "bash"] {
+            tree.add(stack, 1, false, |name| name);
+        }
+        let names: Vec<&str> = tree.ordered().into_iter().map(|node| tree.node(node).name.as_str()).collect();
+        assert_eq!(names, ["bash", "zsh", "writer", "a", "z", "reader", "b", "other", "c"]);
     }
 }
