@@ -31,23 +31,21 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     // registration: one line per subcommand
-    Annotate(annotate::Args),
-    Check(check::Args),
-    Compare(compare::Args),
-    Doctor(doctor::Args),
-    Flamegraph(flamegraph::Args),
     Run(run::RunArgs),
-    Kernel(kernel::KernelCommand),
+    Compare(compare::Args),
+    Check(check::Args),
     Reproduce(reproduce::Args),
-    Roles(roles::Args),
-    Schema(schema::Args),
+    Annotate(annotate::Args),
+    Flamegraph(flamegraph::Args),
     Memory(memory::Args),
+    Roles(roles::Args),
+    Kernel(kernel::KernelCommand),
+    Doctor(doctor::Args),
+    Schema(schema::Args),
     #[command(hide = true, name = "__engine")]
     Engine(engine::Args),
     #[command(hide = true, name = crate::workload::worker::SUBCOMMAND)]
     Worker(engine::WorkerArgs),
-    #[command(hide = true, name = "__nothing")]
-    Nothing,
 }
 
 impl Command {
@@ -66,7 +64,6 @@ impl Command {
             Self::Memory(args) => args.run(),
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
-            Self::Nothing => Ok(ExitCode::SUCCESS),
         }
     }
 }

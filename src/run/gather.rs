@@ -18,6 +18,7 @@ pub struct Gathered {
     pub unresolved: u64,
     pub notes: Vec<String>,
     pub warnings: Vec<Warning>,
+    given_up: bool,
 }
 
 impl Gathered {
@@ -35,6 +36,7 @@ impl Gathered {
             unresolved: 0,
             notes: Vec::new(),
             warnings: Vec::new(),
+            given_up: false,
         }
     }
 
@@ -46,6 +48,19 @@ impl Gathered {
         gathered.unit = collected.unit;
         gathered.add(collected);
         gathered
+    }
+
+    /// End with what there is: a later pair could not be watched.
+    pub fn break_off(&mut self, reason: &str) {
+        self.status = Status::Partial;
+        self.given_up = true;
+        push_new(&mut self.reasons, [reason.to_owned()]);
+    }
+
+    /// Whether further pairs are not worth trying.
+    #[must_use]
+    pub fn given_up(&self) -> bool {
+        self.given_up || matches!(self.status, Status::Failed | Status::Unavailable)
     }
 
     /// Add what it gave of a further pair.
@@ -154,5 +169,9 @@ mod tests {
         assert_eq!(gathered.notes, ["at 4999 Hz"]);
         gathered.add(collected(1, None));
         assert_eq!(gathered.functions[0].total_ns, None, "a sum with an unknown part is unknown");
+        assert!(!gathered.given_up());
+        gathered.break_off("gone");
+        assert!(gathered.given_up());
+        assert_eq!((gathered.status, gathered.samples), (Status::Partial, 9), "what it gave is kept");
     }
 }

@@ -49,7 +49,7 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
     let mut measured = Measured { pairs: Vec::new(), gathered };
     for (index, slot) in slots.iter().enumerate() {
         cancel::check()?;
-        if slot.collector.is_some_and(|kind| measured.gathered.get(&kind).is_some_and(|g| g.status == Status::Failed)) {
+        if slot.collector.is_some_and(|kind| measured.gathered.get(&kind).is_some_and(Gathered::given_up)) {
             continue;
         }
         let name = slot.collector.map_or("alone", Collector::name);
@@ -81,11 +81,13 @@ fn one_pair(
         return Ok(Some(record));
     };
     record.collectors.push(kind.name().to_owned());
-    let fail = |gathered: &mut BTreeMap<Collector, Gathered>, error: anyhow::Error| {
-        gathered.insert(kind, Gathered::nothing(Status::Failed, format!("{error:#}")));
+    let mut give_up = |status: Status, error: anyhow::Error| {
+        let reason = format!("{error:#}");
+        // What it gave of earlier pairs is kept.
+        gathered.entry(kind).and_modify(|sum| sum.break_off(&reason)).or_insert(Gathered::nothing(status, reason));
     };
     if let Err(error) = collector.arm(&watched) {
-        fail(gathered, error);
+        give_up(Status::Unavailable, error);
         return Ok(None);
     }
     release(&mut launched, setting)?;
@@ -99,7 +101,7 @@ fn one_pair(
                 gathered.insert(kind, Gathered::first(collected));
             }
         },
-        Err(error) => fail(gathered, error),
+        Err(error) => give_up(Status::Failed, error),
     }
     Ok(Some(record))
 }
