@@ -32,8 +32,7 @@ impl KernelInfo {
         Self {
             version: text(uname.version()),
             machine: text(uname.machine()),
-            command_line: std::fs::read_to_string("/proc/cmdline")
-                .map_or_else(|_| String::new(), |t| t.trim().to_owned()),
+            command_line: kernel_arguments(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default()).to_owned(),
             release,
             config,
             config_source,
