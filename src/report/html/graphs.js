@@ -20,7 +20,7 @@ async function show(frame) {
   });
   // Without prolog and document type, as a part of a page: a document from a file: address could not be measured. Such
   // a page has no address of its own to keep a search in, so that part of the graph's script does nothing.
-  frame.srcdoc = "<!doctype html><script>history.replaceState = () => {};<\/script><style>html,body{margin:0;background:#fff}svg{display:block;width:100%}@media (max-width:900px){#legend{display:none}}</style>" + svg.slice(svg.indexOf("<svg"));
+  frame.srcdoc = "<!doctype html><script>history.replaceState = () => {};<\/script><style>html,body{margin:0;background:#fff}svg{display:block;width:100%}@media (max-width:900px) { #legend { display:none } }</style>" + svg.slice(svg.indexOf("<svg"));
 }
 async function alone(id) {
   return URL.createObjectURL(new Blob([await graph(id)], { type: "image/svg+xml" }));

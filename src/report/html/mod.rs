@@ -6,7 +6,7 @@ use flate2::{Compression, GzBuilder};
 use minijinja::Environment;
 use std::io::Write as _;
 
-/// Templates can include `style.css` and `graphs.js`; names that end in `.html` switch escaping on.
+/// Templates can include `style.css` and `graphs.js` (which are templates themselves: no brace before a `#` or `%` in them); names that end in `.html` switch escaping on.
 ///
 /// # Errors
 /// Never in a build whose tests passed.
