@@ -104,7 +104,7 @@ pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &Us
         let user_frames = &stack.user_frames[..(stack.user as usize).min(PP_USER_FRAMES)];
         let kernel_names = names(kernel_frames, |address, returning| kernel_name(kernel, address, returning));
         let mut user_names =
-            names(user_frames, |address, returning| user.name(stack.pid, address - u64::from(returning)));
+            names(user_frames, |address, returning| user.name(stack.pid, address.saturating_sub(u64::from(returning))));
         without_start_up(&mut user_names);
 
         result.total += stack.count;

@@ -149,9 +149,26 @@ fn processes(document: &Document, out: &mut String) {
             let _ = writeln!(out, "{name}: --verify: {}", clean(error));
         }
     }
+    pipes(document, out);
     let reason = document.processes.writer.counters_reason.as_ref();
     if let Some(reason) = reason.filter(|_| document.executed_on != ExecutedOn::Tcg) {
         let _ = writeln!(out, "cycles and instructions: {}", clean(reason));
+    }
+}
+
+/// Where there are several pipes, or several processes on one: what each moved.
+fn pipes(document: &Document, out: &mut String) {
+    for (index, pipe) in document.processes.pairs.iter().enumerate() {
+        let each = |processes: &[ProcessTotals]| {
+            let parts: Vec<String> = processes.iter().map(|process| amount(process.bytes)).collect();
+            parts.join(" + ")
+        };
+        let speed = match document.executed_on {
+            ExecutedOn::Tcg => String::new(),
+            _ => format!("{:.2} GiB/s, ", pipe.gib_s()),
+        };
+        let (writers, readers) = (each(&pipe.writers), each(&pipe.readers));
+        let _ = writeln!(out, "pipe {}: {speed}written {writers}, read {readers}", index + 1);
     }
 }
 
