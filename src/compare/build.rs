@@ -394,6 +394,9 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
     let (Some(Some(before)), Some(Some(after))) = (cells.get(from), cells.get(to)) else {
         return Vec::new();
     };
+    if before.bytes != after.bytes {
+        return Vec::new();
+    }
     // A tenth of a call's worth of switches apart: below that nothing hangs on it.
     let differs = |a: u64, b: u64| a.abs_diff(b) * 20 > a.max(b) && a.abs_diff(b) * 10 > before.writer_calls;
     let sleeps = (before.voluntary_switches, after.voluntary_switches);

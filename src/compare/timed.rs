@@ -17,6 +17,8 @@ const ALPHA: f64 = 0.05;
 const RESAMPLES: usize = 4_000;
 /// More pairs than this are not predicted.
 const MOST_MORE: f64 = 100_000.0;
+/// More pairs than this nobody runs.
+const HOPELESS: usize = 10_000;
 
 /// One column's times, ns per KiB of each fresh pair, by boot.
 pub type Boots = Vec<Vec<f64>>;
@@ -200,9 +202,13 @@ fn what_is_missing(e: &Evidence, few_boots: bool, more: usize) -> String {
     let boots = e.boots.iter().min().copied().unwrap_or(0);
     if few_boots {
         return format!(
-            "needs {} more boots per kernel, and about {more} more runs",
-            MINIMUM_BOOTS.saturating_sub(boots)
+            "needs {} more boots per kernel, and about {} more runs",
+            MINIMUM_BOOTS.saturating_sub(boots),
+            more.min(HOPELESS)
         );
+    }
+    if more > HOPELESS {
+        return format!("needs more than {HOPELESS} more runs: measure on a quieter machine");
     }
     format!("needs about {more} more runs")
 }

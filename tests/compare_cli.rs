@@ -1,0 +1,185 @@
+//! `pipeprof compare` and `check` as a user meets them: stored runs, matrices on this machine, bad input, interruption.
+
+#[path = "compare/synthetic.rs"]
+#[allow(dead_code, reason = "shared with the tests of comparisons")]
+mod synthetic;
+
+use pipeprof::document::Outcome;
+use pipeprof::report::files::Folder;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn pipeprof() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pipeprof"));
+    command.stdin(Stdio::null());
+    command
+}
+
+fn store(folder: &Path, name: &str, mut outcome: Outcome) -> PathBuf {
+    let path = folder.join(name);
+    let target = Folder::prepare(Some(&path), "2026-01-01T00:00:00Z", "write").unwrap();
+    target.write(&mut outcome).unwrap();
+    path
+}
+
+fn run(command: &mut Command) -> (Output, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    (output, out, err)
+}
+
+/// Fails, with one line that contains all of `parts`.
+fn refused(command: &mut Command, parts: &[&str]) {
+    let (output, _, err) = run(command);
+    assert!(!output.status.success(), "{err}");
+    assert_eq!(err.trim_end().lines().count(), 1, "one line: {err}");
+    for part in parts {
+        assert!(err.contains(part), "'{part}' is not in: {err}");
+    }
+}
+
+#[test]
+fn stored_runs_give_tables_and_three_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (store(folder.path(), "a", synthetic::older()), store(folder.path(), "b", synthetic::newer()));
+    let report = folder.path().join("report");
+    // One by its folder, one by its file.
+    let (output, out, err) = run(pipeprof().arg("compare").arg(&a).arg(b.join("run.json")).arg("-o").arg(&report));
+    assert!(output.status.success(), "{err}");
+    assert!(out.starts_with("write, 6.12.9 -> 7.2.1: +"), "the answer comes first: {out}");
+    for name in ["report.html", "report.md", "report.json"] {
+        assert!(report.join(name).is_file(), "{name}");
+    }
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(report.join("report.json")).unwrap()).unwrap();
+    assert_eq!(json["schema"], "pipeprof.compare/1");
+    let (_, out, _) = run(pipeprof().arg("compare").arg("--json").args([&a, &b]));
+    let printed: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(printed["sections"], json["sections"], "stdout holds the same document and nothing else");
+}
+
+#[test]
+fn bad_input_is_one_clear_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = store(folder.path(), "a", synthetic::older());
+    let b = store(folder.path(), "b", synthetic::newer());
+    let compare = |paths: &[&Path]| {
+        let mut command = pipeprof();
+        command.arg("compare").args(paths);
+        command
+    };
+    refused(&mut compare(&[]), &["--kernel", "--append"]);
+    refused(&mut compare(&[&a]), &["two"]);
+    refused(&mut compare(&[&a, &folder.path().join("nowhere")]), &["nowhere"]);
+    // Another schema, a torn file, a folded file that is gone.
+    let newer = store(folder.path(), "newer", synthetic::newer());
+    let file = newer.join("run.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("pipeprof.run/1", "pipeprof.run/99")).unwrap();
+    refused(&mut compare(&[&a, &newer]), &["newer", "pipeprof.run/99"]);
+    std::fs::write(&file, &text[..text.len() / 3]).unwrap();
+    refused(&mut compare(&[&a, &newer]), &["newer/run.json"]);
+    std::fs::write(&file, &text).unwrap();
+    std::fs::remove_file(newer.join("writer.folded")).unwrap();
+    refused(&mut compare(&[&a, &newer]), &["writer.folded"]);
+    // Another mode.
+    let mut other = synthetic::newer();
+    other.document.mode = "vmsplice".into();
+    let other = store(folder.path(), "other", other);
+    refused(&mut compare(&[&a, &other]), &["write", "vmsplice"]);
+    // A report folder that holds something is left as it is.
+    let used = folder.path().join("used");
+    std::fs::create_dir(&used).unwrap();
+    std::fs::write(used.join("mine"), "mine").unwrap();
+    refused(compare(&[&a, &b]).arg("-o").arg(&used), &["used", "-o"]);
+    assert_eq!(std::fs::read_dir(&used).unwrap().count(), 1);
+    refused(pipeprof().args(["compare", "--variant", "", "--variant", "--no-such-flag"]), &["--no-such-flag"]);
+    refused(pipeprof().args(["compare", "--variant", "", "--variant", "'open"]), &["--variant", "quote"]);
+    refused(
+        pipeprof().args(["compare", "--mode", "write", "--mode", "write", "--kernel", "a", "--kernel", "b"]),
+        &["twice"],
+    );
+}
+
+#[test]
+fn check_says_125_where_it_cannot_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let baseline = store(folder.path(), "a", synthetic::older());
+    let no_kernel = folder.path().join("bzImage");
+    std::fs::write(&no_kernel, "this is no kernel").unwrap();
+    for (kernel, baseline) in [
+        (folder.path().join("nowhere"), baseline.clone()),
+        (no_kernel, baseline),
+        (PathBuf::from("6.1"), folder.path().join("no-baseline")),
+    ] {
+        let (output, _, err) =
+            run(pipeprof().arg("check").arg("--kernel").arg(&kernel).arg("--baseline").arg(&baseline));
+        assert_eq!(output.status.code(), Some(125), "{err}");
+        assert!(err.contains("could not be tested"), "{err}");
+    }
+}
+
+/// A small timed matrix on this machine, two columns and the control.
+fn here(folder: &Path, duration: &str, variants: [&str; 2]) -> Command {
+    let mut command = pipeprof();
+    command.args(["compare", "--mode", "write", "--variant", variants[0], "--variant", variants[1]]);
+    command.args(["--run-flags", &format!("--collect none --duration {duration} --warmup 1M"), "-o"]).arg(folder);
+    command
+}
+
+#[test]
+fn an_interrupted_matrix_keeps_what_it_has_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let mut child = here(&out, "300ms", ["", "--poll"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let stored = || {
+        std::fs::read_dir(out.join("runs")).map_or(0, |entries| {
+            entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().join("run.json").exists())).count()
+        })
+    };
+    let start = std::time::Instant::now();
+    while stored() < 2 {
+        assert!(start.elapsed().as_secs() < 120, "no run was ever stored");
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(said.contains("--resume"), "{said}");
+    let times = || -> Vec<(PathBuf, std::time::SystemTime)> {
+        let mut all: Vec<_> = std::fs::read_dir(out.join("runs"))
+            .unwrap()
+            .map(|entry| entry.unwrap().path().join("run.json"))
+            .map(|path| (path.clone(), std::fs::metadata(&path).unwrap().modified().unwrap()))
+            .collect();
+        all.sort();
+        all
+    };
+    let kept = times();
+    assert!((2..9).contains(&kept.len()), "{kept:?}");
+    let (output, _, err) = run(here(&out, "300ms", ["", "--poll"]).arg("--resume"));
+    assert!(output.status.success(), "{err}");
+    let all = times();
+    assert_eq!(all.len(), 9, "two columns and the control, three blocks");
+    assert!(kept.iter().all(|run| all.contains(run)), "what was done is not done again");
+    assert!(out.join("report.html").is_file());
+}
+
+#[test]
+fn the_same_setting_twice_is_not_called_different_on_this_machine() {
+    for _ in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let (output, printed, err) = run(here(&out, "20ms", ["", ""]).arg("--json"));
+        assert!(output.status.success(), "{err}");
+        let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(json["method"], "timed");
+        let verdict = &json["sections"][0]["steps"][0]["verdict"];
+        assert!(["same", "inconclusive"].contains(&verdict["word"].as_str().unwrap()), "{verdict}");
+        assert!(verdict["noise_floor"].as_f64().is_some_and(|floor| floor > 0.0));
+        assert!(verdict["noise_from"].as_str().unwrap().contains("control"), "{verdict}");
+        assert_eq!(verdict["pairs"], serde_json::json!([12, 12]));
+    }
+}
