@@ -18,6 +18,9 @@ BIN := target/$(TARGET)/release/pipeprof
 
 .PHONY: demo test build lint bench gallery packages-build packages-test kernels
 
+GALLERY_KERNELS := 6.1 7.2
+GALLERY_MODES := write vmsplice-huge-busy
+
 demo: packages-build build
 	$(BIN) run --mode vmsplice
 
@@ -57,3 +60,16 @@ endef
 kernels: packages-build
 	cargo build
 	target/$(TARGET)/debug/pipeprof kernel fetch $(TEST_KERNELS)
+
+# The committed pictures: sampled and exact, of each kernel and mode, with their folded stacks and documents.
+gallery: packages-build packages-test build
+	$(BIN) kernel fetch $(GALLERY_KERNELS)
+	for kernel in $(GALLERY_KERNELS); do
+		for mode in $(GALLERY_MODES); do
+			rm -rf flamegraphs/$$kernel-$$mode flamegraphs/$$kernel-$$mode-exact
+			$(BIN) run --kernel $$kernel --mode $$mode --cpus 2 -o flamegraphs/$$kernel-$$mode
+			$(BIN) run --kernel $$kernel --mode $$mode --collect insn -o flamegraphs/$$kernel-$$mode-exact
+		done
+	done
+	# What other processes executed, and the code bytes for annotate, are for the run at hand only.
+	rm -f flamegraphs/*/other.* flamegraphs/*/code.json.gz
