@@ -49,7 +49,13 @@ impl GuestArgs {
     /// # Errors
     /// One line that names the flag.
     pub fn options(&self) -> Result<Option<GuestOptions>> {
-        self.kernel.as_deref().map(|kernel| self.machine.options(kernel)).transpose()
+        match &self.kernel {
+            Some(kernel) => self.machine.options(kernel).map(Some),
+            None => match self.machine.given() {
+                Some(flag) => bail!("{flag} is for guests: add --kernel, such as --kernel 6.12"),
+                None => Ok(None),
+            },
+        }
     }
 }
 
@@ -57,6 +63,19 @@ impl GuestArgs {
 const LEAST_MEMORY: u64 = 64 << 20;
 
 impl MachineArgs {
+    /// A flag that was given other than its default is.
+    fn given(&self) -> Option<&'static str> {
+        [
+            ("--accel", self.accel != Accel::default()),
+            ("--cpus", self.cpus != 1),
+            ("--memory", self.memory != 1 << 30),
+            ("--append", !self.append.is_empty()),
+            ("--cpu", self.cpu.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+    }
+
     /// The guest that boots `kernel`.
     ///
     /// # Errors
