@@ -73,7 +73,7 @@ impl Args {
             in_guest: kernel.clone().filter(|_| self.in_guest),
             kernel,
         };
-        let command = std::env::args().skip(1).fold("pipeprof".to_owned(), |line, word| line + " " + &word);
+        let command = super::command_line();
         let reproduction = reproduce::run(&settings, &bench, &wanted, &command, &|what| progress::step(what))?;
         progress::step("report");
         let page = report::write(&reproduction, &settings.output)?;

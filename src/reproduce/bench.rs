@@ -3,9 +3,10 @@
 use super::lab::{Bench, GuestSetup, Taken};
 use super::verdict::Missing;
 use crate::document::{ExecutedOn, Outcome, Processes, Request};
-use crate::vm::GuestOptions;
+use crate::run;
+use crate::vm::{Accel, GuestOptions};
 use crate::workload::{self, Spec};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 /// Timed experiments on this machine, or in `guest`; exact ones in a guest of `kernel`.
 pub struct Machine {
@@ -34,13 +35,32 @@ impl Bench for Machine {
     }
 
     fn run(&self, request: &Request) -> Result<Outcome> {
-        let _ = request;
-        anyhow::bail!("not built yet")
+        match &self.guest {
+            Some(options) => run::in_guest(request, options),
+            None => {
+                let setting = run::Setting {
+                    executed_on: ExecutedOn::Hardware,
+                    release_on_second: false,
+                    progress: &|_, _, _| {},
+                };
+                run::execute(request, &setting)
+            }
+        }
     }
 
     fn exact(&self, request: &Request, setup: &GuestSetup) -> Result<Outcome> {
-        let _ = (request, setup);
-        anyhow::bail!("not built yet")
+        let Ok((_, options)) = &self.kernel else { bail!("there is no kernel for exact profiles") };
+        let mut options = options.clone();
+        options.accel = Accel::Tcg;
+        if let Some(cpus) = setup.cpus {
+            options.cpus = cpus;
+        }
+        if setup.cpu.is_some() {
+            options.cpu.clone_from(&setup.cpu);
+        }
+        options.append.extend(setup.append.iter().cloned());
+        let _ = (request, options);
+        bail!("not built yet")
     }
 
     fn executed_on(&self) -> ExecutedOn {

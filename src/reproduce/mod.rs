@@ -15,6 +15,7 @@ pub mod stacks;
 pub mod sweep;
 pub mod verdict;
 
+use crate::document::{Environment, KernelInfo};
 use crate::util::{atomic_file, cancel};
 use anyhow::{Context as _, Result, bail};
 use facts::Facts;
@@ -119,7 +120,7 @@ fn one(part: &dyn Part, lab: &Lab<'_>, settings: &Settings, facts: &Facts) -> Re
     cancel::check()?;
     let started = now();
     let begin = Instant::now();
-    let (kernel, environment) = machine();
+    let (kernel, environment) = (KernelInfo::running(), Environment::now());
     let found = part.run(lab, facts).with_context(|| format!("part {}", part.id()))?;
     Ok(PartResult {
         schema: SCHEMA.to_owned(),
@@ -177,11 +178,6 @@ pub fn load(folder: &Path, part: &str) -> Option<PartResult> {
 
 /// UTC, RFC 3339, whole seconds.
 fn now() -> String {
-    use time::format_description::well_known::Rfc3339;
-    let now = time::OffsetDateTime::now_utc();
-    now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
-}
-
-fn machine() -> (crate::document::KernelInfo, crate::document::Environment) {
-    Default::default()
+    let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
+    time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }

@@ -43,7 +43,7 @@ pub fn find(id: &str) -> Option<&'static dyn Part> {
 /// A request for `spec`.
 #[must_use]
 pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> Request {
-    let collectors: Vec<&str> = collect.iter().map(|collector| name_of(*collector)).collect();
+    let collectors: Vec<&str> = collect.iter().map(|collector| collector.name()).collect();
     let list = if collectors.is_empty() { "none".to_owned() } else { collectors.join(",") };
     Request {
         mode: name.to_owned(),
@@ -54,15 +54,6 @@ pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> R
         seed: 1,
         memcg: true,
         command: super::commands::run(spec, &format!("--runs {runs} --collect {list}")),
-    }
-}
-
-fn name_of(collector: Collector) -> &'static str {
-    match collector {
-        Collector::Sample => "sample",
-        Collector::Kprobe => "kprobe",
-        Collector::Fgraph => "fgraph",
-        Collector::Insn => "insn",
     }
 }
 
