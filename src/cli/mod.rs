@@ -14,6 +14,7 @@ mod reproduce;
 mod roles;
 mod run;
 mod schema;
+mod sweep;
 pub mod workload_args;
 
 use clap::{Parser, Subcommand};
@@ -35,6 +36,7 @@ enum Command {
     Compare(compare::Args),
     Check(check::Args),
     Reproduce(reproduce::Args),
+    Sweep(sweep::Args),
     Annotate(annotate::Args),
     Flamegraph(flamegraph::Args),
     Memory(memory::Args),
@@ -62,6 +64,7 @@ impl Command {
             Self::Roles(args) => args.run(),
             Self::Schema(args) => args.run(),
             Self::Memory(args) => args.run(),
+            Self::Sweep(args) => args.run(),
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
         }

@@ -59,8 +59,7 @@ impl Bench for Machine {
             options.cpu.clone_from(&setup.cpu);
         }
         options.append.extend(setup.append.iter().cloned());
-        let _ = (request, options);
-        bail!("not built yet")
+        run::exact::execute(request, &options, None)
     }
 
     fn executed_on(&self) -> ExecutedOn {

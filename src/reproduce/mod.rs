@@ -9,6 +9,8 @@ pub mod commands;
 pub mod facts;
 pub mod lab;
 pub mod parts;
+pub mod pipeline;
+pub mod reasons;
 pub mod report;
 pub mod result;
 pub mod stacks;

@@ -14,6 +14,8 @@ pub struct Reading {
     pub unit: String,
     /// One value per fresh pair; one value for an exact count.
     pub runs: Vec<f64>,
+    /// 95 % interval of a share.
+    pub interval: Option<[f64; 2]>,
     pub executed_on: ExecutedOn,
     /// How it was read, for the reader of the report: `median of 5 fresh pairs`.
     pub how: String,
@@ -24,13 +26,13 @@ impl Reading {
     #[must_use]
     pub fn median(runs: Vec<f64>, unit: &str, executed_on: ExecutedOn, how: &str) -> Option<Self> {
         let value = stats::median(&runs)?;
-        Some(Self { value, unit: unit.to_owned(), runs, executed_on, how: how.to_owned() })
+        Some(Self { value, unit: unit.to_owned(), runs, interval: None, executed_on, how: how.to_owned() })
     }
 
     /// A single value that repetition would not change, or that is already made of many.
     #[must_use]
     pub fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
-        Self { value, unit: unit.to_owned(), runs: vec![value], executed_on, how: how.to_owned() }
+        Self { value, unit: unit.to_owned(), runs: vec![value], interval: None, executed_on, how: how.to_owned() }
     }
 
     /// Median absolute deviation in per cent of the median; absent for a single value.
@@ -153,6 +155,12 @@ fn judge(facts: &Facts, table: &Table, fact: &Fact, readings: &Readings) -> Line
         }
         Judge::Points { points } => {
             let off = ours.value - theirs;
+            if let Some([low, high]) = ours.interval
+                && high - low > 2.0 * points
+            {
+                let why = format!("{}: too few, {low:.1} to {high:.1} % fit them all", ours.how);
+                return not_testable(Some(ours.clone()), &Missing::new(why, "pipeprof reproduce, without --quick"));
+            }
             answer(off.abs() <= *points, format!("{off:+.1} points; {points} are allowed"))
         }
         Judge::Ratio { ratio_to, factor } => {
@@ -332,6 +340,17 @@ mod tests {
         assert_eq!(verdict(101.9, 44.9, 0.5), [Yes, Yes, Yes, Never]);
         assert_eq!(verdict(102.1, 45.1, 0.51), [No, No, No, Never]);
         assert_eq!(verdict(97.9, 34.9, 0.9), [No, No, No, Never]);
+    }
+
+    #[test]
+    fn few_samples_decide_nothing() {
+        let rows = r#"{"id":"A.s","what":"w","value":40.0,"judge":{"points":5.0}}"#;
+        let share = |interval| {
+            let reading = Reading::single(60.0, "GB/s", ExecutedOn::Hardware, "9 samples");
+            verdicts(rows, &[("A.s", Ok(Reading { interval: Some(interval), ..reading }))])[0].0
+        };
+        assert_eq!(share([30.0, 85.0]), Verdict::NotTestableHere);
+        assert_eq!(share([58.0, 62.0]), Verdict::NotReproduced);
     }
 
     #[test]

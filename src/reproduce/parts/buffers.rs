@@ -1,14 +1,53 @@
-//! Articles A and B: what memory allows.
+//! Article B: the table over buffer sizes, with instructions.
 
-use super::{Part, all_missing};
+use super::{Part, request};
+use crate::document::{Collector, ExecutedOn, Outcome};
+use crate::profile::{Side, attribution};
+use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::Lab;
-use crate::reproduce::result::Yield;
-use crate::reproduce::verdict::Missing;
+use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
+use crate::reproduce::result::{ExtraTable, Yield};
+use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::util::size;
+use crate::workload::Spec;
+use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 /// The part.
 pub struct Buffers;
+
+/// Bytes that the article piped for each row.
+const PIPED: f64 = 100.0 * (1u64 << 30) as f64;
+/// Bytes per call: the article's are the third, fourth and fifth.
+const SIZES: [u64; 11] =
+    [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
+/// Those whose instructions are counted in a full run; the article's.
+const COUNTED: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
+/// Roles of a process that sleeps, is woken or waits for its turn.
+const ASLEEP: &[&str] = &["wait", "wake-up", "scheduler", "psi", "idle", "mutex-sleep"];
+
+const WRITERS: [&str; 2] = ["write", "vmsplice"];
+
+/// The article's set-up with `block` bytes per call: write(2) into a splicing reader, or vmsplice from huge pages.
+fn spec(writer: &str, block: u64, busy_loop: bool) -> Spec {
+    match writer {
+        "write" => Spec { reader: Reader::Splice, buffer_size: block, ..Spec::default() },
+        _ => Spec {
+            writer: Writer::Vmsplice,
+            reader: Reader::Splice,
+            huge_pages: true,
+            busy_loop,
+            // One call moves one half.
+            buffer_size: 2 * block,
+            ..Spec::default()
+        },
+    }
+}
+
+fn key(writer: &str, block: u64) -> String {
+    format!("{writer}.{}", size::format(block))
+}
 
 impl Part for Buffers {
     fn id(&self) -> &'static str {
@@ -16,16 +55,276 @@ impl Part for Buffers {
     }
 
     fn title(&self) -> &'static str {
-        "Buffers: the upper bounds"
+        "Buffer sizes"
     }
 
     fn about(&self) -> &'static str {
-        "articles A and B: copying and reading in user space, the upper bounds of a pipe"
+        "article B: throughput, system calls and instructions over buffer sizes"
     }
 
-    fn run(&self, _lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+    fn run(&self, lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
         let mut out = Yield::default();
-        all_missing(&mut out.readings, facts, &[], &Missing::new("not measured yet", "pipeprof memory"));
+        let window = Amount::DurationNs(lab.settings.window_ns());
+        let mut contestants = Vec::new();
+        for block in SIZES {
+            for writer in WRITERS {
+                let spec = Spec { amount: window, ..spec(writer, block, true) };
+                contestants.push(Contestant { id: key(writer, block), spec });
+            }
+        }
+        let raced = lab.race("sizes", &contestants, lab.settings.rounds())?;
+        let by_key: BTreeMap<&str, &Raced> = raced.iter().map(|raced| (raced.id.as_str(), raced)).collect();
+        for (id, raced) in &by_key {
+            insert(&mut out, facts, format!("B.buffers.speed.{id}"), raced.speed());
+            insert(&mut out, facts, format!("B.buffers.calls.{id}"), calls(raced));
+        }
+        insert(&mut out, facts, "B.speed.zeroes".into(), by_key["write.32K"].speed());
+        insert(&mut out, facts, "B.speed.reference".into(), by_key["vmsplice.128K"].speed());
+        let counts = instructions(lab, &raced)?;
+        for (id, count) in &counts {
+            let total = count.clone().map(|count| count.total());
+            insert(&mut out, facts, format!("B.buffers.instructions.{id}"), total);
+            insert(&mut out, facts, format!("B.buffers.percall.{id}"), count.clone().map(|count| count.per_call()));
+        }
+        out.charts.extend(chart(facts, &raced));
+        out.tables.push(table(&raced, &counts));
+        findings(&mut out, &by_key);
+        out.notes.push(
+            "Bytes per call: a vmsplice buffer is two halves of that size, in huge pages, in a busy loop; write(2) blocks. \
+             Both readers splice into /dev/null, as pv and the article's reference reader do."
+                .into(),
+        );
         Ok(out)
+    }
+}
+
+fn insert(out: &mut Yield, facts: &Facts, id: String, reading: Taken<Reading>) {
+    if facts.find(&id).is_some() {
+        out.readings.insert(id, reading);
+    }
+}
+
+/// The writer's calls for 100 GiB.
+fn calls(raced: &Raced) -> Taken<Reading> {
+    let pair = raced.typical();
+    let again = pair.map_or(0.0, |pair| pair.writer.eagain as f64 / pair.writer.calls.max(1) as f64 * 100.0);
+    let what = format!("of the median pair {again:.0} % were answered EAGAIN");
+    let of = |pair: &crate::document::Processes| {
+        (pair.writer.bytes > 0).then(|| pair.writer.calls as f64 / pair.writer.bytes as f64 * PIPED)
+    };
+    // A count: emulation does not change what it says.
+    match raced.reading("calls", &what, of) {
+        Err(missing) if raced.failed.is_none() && !raced.pairs.is_empty() => {
+            let runs: Vec<f64> = raced.pairs.iter().filter_map(of).collect();
+            Reading::median(runs, "calls", raced.executed_on, &what).ok_or(missing)
+        }
+        reading => reading,
+    }
+}
+
+/// Instructions of the writer per call.
+#[derive(Debug, Clone, PartialEq)]
+struct Count {
+    per_call: f64,
+    /// Without sleeping, being woken and waiting.
+    awake_per_call: f64,
+    per_byte: f64,
+    /// Which of the two per call stands beside the article's.
+    judged_awake: bool,
+    executed_on: ExecutedOn,
+    how: String,
+}
+
+impl Count {
+    fn judged(&self) -> f64 {
+        if self.judged_awake { self.awake_per_call } else { self.per_call }
+    }
+
+    fn per_call(&self) -> Reading {
+        Reading::single(self.judged(), "instructions per call", self.executed_on, &self.how)
+    }
+
+    fn total(&self) -> Reading {
+        let part = self.judged() / self.per_call.max(1.0);
+        Reading::single(self.per_byte * part * PIPED, "instructions", self.executed_on, &self.how)
+    }
+}
+
+type Counts = BTreeMap<String, Taken<Count>>;
+
+/// From hardware counters where there are any, else counted in a guest.
+fn instructions(lab: &Lab<'_>, raced: &[Raced]) -> Result<Counts> {
+    let mut counts = Counts::new();
+    for block in SIZES {
+        for writer in WRITERS {
+            let id = key(writer, block);
+            let pair = raced.iter().find(|raced| raced.id == id).and_then(Raced::typical);
+            let counted = pair.and_then(|pair| Some((pair, *pair.writer.counters.get("instructions")?)));
+            if let Some((pair, count)) = counted.filter(|(pair, _)| pair.writer.calls > 0) {
+                let per_call = count as f64 / pair.writer.calls as f64;
+                let count = Count {
+                    per_call,
+                    awake_per_call: per_call,
+                    per_byte: count as f64 / pair.writer.bytes.max(1) as f64,
+                    judged_awake: false,
+                    executed_on: lab.executed_on(),
+                    how: "hardware counter of the median pair".into(),
+                };
+                counts.insert(id, Ok(count));
+            } else if COUNTED.contains(&block) {
+                counts.insert(id, exact(lab, writer, block)?);
+            }
+        }
+    }
+    Ok(counts)
+}
+
+fn exact(lab: &Lab<'_>, writer: &str, block: u64) -> Result<Taken<Count>> {
+    if lab.settings.quick && block != COUNTED[0] {
+        let why = "left out by --quick: counted in a guest";
+        return Ok(Err(Missing::new(why, "pipeprof reproduce buffers")));
+    }
+    // Without a busy loop: two emulated CPUs take turns, and one that spins for the other only burns its turn.
+    let spec = Spec { amount: Amount::Calls(1024), warmup_bytes: 8 << 20, ..spec(writer, block, false) };
+    let name = format!("instructions of {writer}, {}", size::format(block));
+    // As the article's machine: mitigations off, copies by rep movsb.
+    let setup =
+        GuestSetup { cpus: Some(1), cpu: Some("qemu64,+erms".into()), append: vec!["mitigations=off".into()] };
+    let request = request(&name, &spec, vec![Collector::Insn], 1);
+    Ok(lab.exact(&name, &request, &setup)?.and_then(|outcome| count(&outcome, writer)))
+}
+
+fn count(outcome: &Outcome, writer: &str) -> Taken<Count> {
+    let process = &outcome.document.processes.writer;
+    let profile = outcome.profiles.iter().find(|p| p.side == Side::Writer && p.collector == "insn");
+    let Some(profile) = profile.filter(|_| process.calls > 0 && process.bytes > 0) else {
+        return Err(Missing::new("the guest counted nothing", outcome.document.command.clone()));
+    };
+    let classify = attribution::classifier(profile.unit);
+    let asleep: u64 =
+        profile.stacks.iter().filter(|(stack, _)| ASLEEP.contains(&classify(stack).0.id)).map(|(_, weight)| weight).sum();
+    let (total, calls) = (profile.stacks.total() as f64, process.calls as f64);
+    let release = &outcome.document.kernel.release;
+    let judged_awake = writer == "vmsplice";
+    let which = if judged_awake {
+        "without sleeping and waking, which the article's busy loop on two CPUs does not do"
+    } else {
+        "sleeping and waking included"
+    };
+    Ok(Count {
+        per_call: total / calls,
+        awake_per_call: (total - asleep as f64) / calls,
+        per_byte: total / process.bytes as f64,
+        judged_awake,
+        executed_on: ExecutedOn::Tcg,
+        how: format!("instruction collector, {release}, mitigations=off, one emulated CPU; {which}"),
+    })
+}
+
+fn table(raced: &[Raced], counts: &Counts) -> ExtraTable {
+    let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
+    let note = format!(
+        "Throughput: median of {n} fresh pairs, all sizes interleaved, with the median absolute deviation. Calls and CPU \
+         time of the writer in the median pair. Instructions of the writer: hardware counter, or exact in the guest \
+         (emulated: instructions are not time) whole and without sleeping and waking."
+    );
+    let header = [
+        "writer",
+        "bytes per call",
+        "GiB/s",
+        "spread",
+        "calls per MiB",
+        "EAGAIN",
+        "CPU, ns/KiB",
+        "instructions per call",
+        "awake",
+    ];
+    let mut table = ExtraTable::new("Over buffer sizes on this machine", &header, note);
+    for writer in WRITERS {
+        for block in SIZES {
+            let id = key(writer, block);
+            let Some(entry) = raced.iter().find(|raced| raced.id == id) else { continue };
+            let mut row = vec![writer.to_owned(), size::format(block)];
+            match (entry.speed(), entry.typical()) {
+                (Ok(speed), Some(pair)) => {
+                    let process = &pair.writer;
+                    let mib = process.bytes.max(1) as f64 / f64::from(1 << 20);
+                    row.extend([
+                        number(speed.value),
+                        speed.spread_percent().map_or_else(|| "-".to_owned(), |percent| format!("±{percent:.1} %")),
+                        number(process.calls as f64 / mib),
+                        format!("{:.0} %", process.eagain as f64 / process.calls.max(1) as f64 * 100.0),
+                        number((process.user_ns + process.system_ns) as f64 / mib / 1024.0),
+                    ]);
+                }
+                (Err(missing), _) => row.extend(["-".to_owned(), missing.why]),
+                (Ok(_), None) => {}
+            }
+            row.resize(7, String::new());
+            match counts.get(&id) {
+                Some(Ok(count)) => row.extend([number(count.per_call), number(count.awake_per_call)]),
+                _ => row.extend(["-".to_owned(), "-".to_owned()]),
+            }
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+fn chart(facts: &Facts, raced: &[Raced]) -> Option<Chart> {
+    const GIB_PER_GB: f64 = 1e9 / (1u64 << 30) as f64;
+    let mut series = Vec::new();
+    let mut n = 0;
+    for writer in WRITERS {
+        let mut points = Vec::new();
+        for block in SIZES {
+            let id = key(writer, block);
+            let Some(Ok(speed)) = raced.iter().find(|raced| raced.id == id).map(Raced::speed) else { continue };
+            n = speed.runs.len();
+            let span = speed.runs.iter().fold([speed.value; 2], |[low, high], run| [low.min(*run), high.max(*run)]);
+            points.push(Point { label: size::format(block), y: speed.value, span: Some(span) });
+        }
+        series.push(Series { name: format!("{writer}, here"), points });
+    }
+    if series.iter().all(|series| series.points.is_empty()) {
+        return None;
+    }
+    for writer in WRITERS {
+        let theirs = COUNTED.iter().filter_map(|block| {
+            let (_, fact) = facts.find(&format!("B.buffers.speed.{}", key(writer, *block)))?;
+            Some(Point { label: size::format(*block), y: fact.value? * GIB_PER_GB, span: None })
+        });
+        series.push(Series { name: format!("{writer}, article B"), points: theirs.collect() });
+    }
+    let machine = facts.articles.get("B").map_or("", |article| article.machine.as_str());
+    Some(Chart {
+        id: "buffers".into(),
+        title: "Throughput over buffer sizes".into(),
+        kind: Kind::Lines,
+        y: "GiB/s".into(),
+        x: "bytes per system call".into(),
+        series,
+        caption: format!("Ours: median of {n} fresh pairs, bars from least to greatest. Theirs: {machine}."),
+    })
+}
+
+fn findings(out: &mut Yield, by_key: &BTreeMap<&str, &Raced>) {
+    for writer in WRITERS {
+        let mut speeds: Vec<(u64, f64)> = Vec::new();
+        for block in SIZES {
+            if let Some(Ok(speed)) = by_key.get(key(writer, block).as_str()).map(|raced| raced.speed()) {
+                speeds.push((block, speed.value));
+            }
+        }
+        let best = speeds.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+        if let (Some((block, speed)), Some((least, slowest))) = (best, speeds.first()) {
+            out.findings.push(format!(
+                "{writer} is fastest with {} per call ({} GiB/s), {} times what it moves with {}.",
+                size::format(block),
+                number(speed),
+                number(speed / slowest),
+                size::format(*least)
+            ));
+        }
     }
 }

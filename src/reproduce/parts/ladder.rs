@@ -188,10 +188,7 @@ fn profiled(out: &mut Yield, facts: &Facts, profiles: &Profiles) {
         let Some(table) = facts.table(&format!("A.graph.{rung}")) else { continue };
         for fact in &table.rows {
             let reading = taken.clone().and_then(|outcome| {
-                let samples: u64 = sides(&outcome).iter().map(|stacks| stacks.total()).sum();
-                let how = format!("{samples} samples of writer and reader");
-                stacks::share(sides(&outcome), fact)
-                    .map(|share| Reading::single(share, &table.unit, outcome.document.executed_on, &how))
+                super::share_reading(sides(&outcome), fact, outcome.document.executed_on, "writer and reader")
                     .ok_or_else(|| Missing::new("no samples", outcome.document.command.clone()))
             });
             out.readings.insert(fact.id.clone(), reading);

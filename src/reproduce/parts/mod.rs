@@ -7,11 +7,14 @@ mod memory;
 mod profiles;
 mod scale;
 
-use super::facts::Facts;
+use super::facts::{Fact, Facts};
 use super::lab::Lab;
 use super::result::Yield;
-use super::verdict::{Missing, Readings};
-use crate::document::{Collector, Loader, Request, Selection};
+use super::stacks;
+use super::verdict::{Missing, Reading, Readings};
+use crate::document::{Collector, ExecutedOn, Loader, Request, Selection};
+use crate::profile::Folded;
+use crate::util::stats;
 use crate::workload::Spec;
 use anyhow::Result;
 
@@ -62,4 +65,20 @@ fn all_missing(readings: &mut Readings, facts: &Facts, ids: &[&str], missing: &M
     for fact in ids.iter().filter_map(|id| facts.table(id)).flat_map(|table| &table.rows) {
         readings.insert(fact.id.clone(), Err(missing.clone()));
     }
+}
+
+/// The share of sampled stacks that `fact` is about, with its interval; `None` of no samples.
+fn share_reading<'a>(
+    profiles: impl IntoIterator<Item = &'a Folded, IntoIter: Clone>,
+    fact: &Fact,
+    executed_on: ExecutedOn,
+    whose: &str,
+) -> Option<Reading> {
+    let profiles = profiles.into_iter();
+    let samples: u64 = profiles.clone().map(Folded::total).sum();
+    let share = stacks::share(profiles, fact)?;
+    let part = (share / 100.0 * samples as f64).round() as u64;
+    let interval = stats::wilson(part, samples).map(|share| share * 100.0);
+    let how = format!("{samples} samples of {whose}");
+    Some(Reading { interval: Some(interval), ..Reading::single(share, "%", executed_on, &how) })
 }
