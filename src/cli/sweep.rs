@@ -2,11 +2,11 @@
 
 use super::guest_args::GuestArgs;
 use crate::document::{Environment, ExecutedOn, KernelInfo};
+use crate::report::chart::Theme;
 use crate::reproduce::bench::Machine;
 use crate::reproduce::lab::Bench as _;
 use crate::reproduce::sweep::{self, Axis, Plan, SCHEMA, Sweep};
 use crate::reproduce::verdict::Missing;
-use crate::report::chart::Theme;
 use crate::util::{atomic_file, cancel, progress, size};
 use crate::vm::Accel;
 use crate::workload::Spec;
@@ -204,7 +204,10 @@ impl Args {
         let combinations = sweep::combinations(&axes)?;
         let plans: Vec<Plan> = combinations
             .into_iter()
-            .map(|labels| Plan { spec: spec(&labels, amount).map(|spec| if exact { small(spec) } else { spec }), labels })
+            .map(|labels| Plan {
+                spec: spec(&labels, amount).map(|spec| if exact { small(spec) } else { spec }),
+                labels,
+            })
             .collect();
         if let Some(reason) = plans.iter().find_map(|plan| plan.spec.as_ref().err())
             && plans.iter().all(|plan| plan.spec.is_err())

@@ -183,3 +183,141 @@ fn now() -> String {
     let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
     time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::{ExecutedOn, Outcome, Processes, Request};
+    use crate::workload::Spec;
+    use lab::{GuestSetup, Taken};
+    use result::Yield;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use verdict::Missing;
+
+    /// Counts pairs, and fails from the `fails_at`th on.
+    struct Mock {
+        pairs: AtomicUsize,
+        fails_at: usize,
+    }
+
+    impl Bench for Mock {
+        fn pair(&self, _: &Spec) -> Result<Processes> {
+            let number = self.pairs.fetch_add(1, Ordering::Relaxed);
+            anyhow::ensure!(number < self.fails_at, "the pipe burst");
+            let mut pair = Processes { window_ns: 1_000_000_000, ..Processes::default() };
+            pair.reader.bytes = (number as u64 + 1) << 30;
+            Ok(pair)
+        }
+        fn run(&self, _: &Request) -> Result<Outcome> {
+            bail!("no runs here")
+        }
+        fn exact(&self, _: &Request, _: &GuestSetup) -> Result<Outcome> {
+            bail!("no guests here")
+        }
+        fn executed_on(&self) -> ExecutedOn {
+            ExecutedOn::Hardware
+        }
+        fn exact_kernel(&self) -> Taken<String> {
+            Err(Missing::new("no kernel", ""))
+        }
+    }
+
+    /// Races one contestant, then fails where it is told to.
+    struct Racing {
+        id: &'static str,
+        broken: bool,
+    }
+
+    impl Part for Racing {
+        fn id(&self) -> &'static str {
+            self.id
+        }
+        fn title(&self) -> &'static str {
+            "t"
+        }
+        fn about(&self) -> &'static str {
+            "a"
+        }
+        fn run(&self, lab: &Lab<'_>, _: &Facts) -> Result<Yield> {
+            let contestant = lab::Contestant { id: "one".into(), spec: Spec::default() };
+            let raced = lab.race("race", &[contestant], 2)?;
+            if self.broken {
+                bail!("interrupted, say");
+            }
+            let mut out = Yield::default();
+            out.readings.insert("A.ladder.1".into(), raced[0].speed());
+            Ok(out)
+        }
+    }
+
+    fn settings(output: &Path, resume: bool) -> Settings {
+        Settings { quick: true, output: output.to_owned(), resume, seed: 1, in_guest: None, kernel: None }
+    }
+
+    fn mock(fails_at: usize) -> Mock {
+        Mock { pairs: AtomicUsize::new(0), fails_at }
+    }
+
+    #[test]
+    fn an_interrupted_reproduction_keeps_what_was_finished_and_goes_on() {
+        static LADDER: Racing = Racing { id: "ladder", broken: false };
+        static BROKEN: Racing = Racing { id: "cat", broken: true };
+        static MENDED: Racing = Racing { id: "cat", broken: false };
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out");
+        let bench = mock(usize::MAX);
+        let error = run(&settings(&output, false), &bench, &[&LADDER, &BROKEN], "c", &|_| {}).unwrap_err();
+        assert!(format!("{error:#}").contains("--resume -o"), "{error:#}");
+        assert_eq!(bench.pairs.load(Ordering::Relaxed), 4);
+
+        let error = run(&settings(&output, false), &bench, &[&LADDER], "c", &|_| {}).unwrap_err();
+        assert!(error.to_string().contains("--resume"), "a used folder is not overwritten: {error}");
+
+        // Neither the finished part nor the race of the broken one is run again.
+        let all = run(&settings(&output, true), &bench, &[&LADDER, &MENDED], "c", &|_| {}).unwrap();
+        assert_eq!(bench.pairs.load(Ordering::Relaxed), 4);
+        assert_eq!(all.parts.iter().map(|part| part.part.as_str()).collect::<Vec<_>>(), ["ladder", "cat"]);
+        assert_eq!(all.parts[0].readings["A.ladder.1"].as_ref().unwrap().runs, [1.0, 2.0]);
+
+        // Other settings are another experiment.
+        let slow = Settings { quick: false, ..settings(&output, true) };
+        run(&slow, &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        assert!(load(&output, "ladder").unwrap().key.starts_with("full"));
+    }
+
+    #[test]
+    fn half_a_file_is_made_anew() {
+        static LADDER: Racing = Racing { id: "ladder", broken: false };
+        let folder = tempfile::tempdir().unwrap();
+        let bench = mock(usize::MAX);
+        run(&settings(folder.path(), false), &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        for file in ["parts/ladder.json", "raw/ladder/race.json"] {
+            let path = folder.path().join(file);
+            let text = std::fs::read(&path).unwrap();
+            std::fs::write(&path, &text[..text.len() / 2]).unwrap();
+        }
+        run(&settings(folder.path(), true), &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        assert_eq!(bench.pairs.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn a_contestant_that_cannot_run_says_why_and_how() {
+        static LADDER: Racing = Racing { id: "ladder", broken: false };
+        let folder = tempfile::tempdir().unwrap();
+        let all = run(&settings(folder.path(), false), &mock(1), &[&LADDER], "c", &|_| {}).unwrap();
+        let missing = all.parts[0].readings["A.ladder.1"].as_ref().unwrap_err();
+        assert!(missing.why.contains("the pipe burst") && missing.command.starts_with("pipeprof run "), "{missing:?}");
+    }
+
+    #[test]
+    fn a_foreign_folder_is_left_alone() {
+        static LADDER: Racing = Racing { id: "ladder", broken: false };
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("thesis.tex"), "x").unwrap();
+        for resume in [false, true] {
+            let error = run(&settings(folder.path(), resume), &mock(9), &[&LADDER], "c", &|_| {}).unwrap_err();
+            assert!(error.to_string().contains("choose another with -o"), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -23,7 +23,7 @@ impl<'a> Ours<'a> {
     #[must_use]
     pub fn of(document: &'a Document, stacks: &'a Folded, skew: Skew) -> Self {
         let (config, writer) = (&document.kernel.config, &document.processes.writer);
-        Self { config, environment: &environment, writer, stacks, skew }
+        Self { config, environment: &document.environment, writer, stacks, skew }
     }
 }
 
@@ -89,8 +89,13 @@ fn known(role: &str, more: bool, ours: &Ours<'_>) -> Option<String> {
              article sampled by a hardware counter, which sees them in place"
             .to_owned(),
         "page-alloc" => match config("CONFIG_INIT_ON_ALLOC_DEFAULT_ON") {
-            Some("y") => "this kernel clears new pages as the article's does (CONFIG_INIT_ON_ALLOC_DEFAULT_ON=y)".into(),
-            Some(_) => "this kernel does not clear new pages (CONFIG_INIT_ON_ALLOC_DEFAULT_ON is off); the article's does".into(),
+            Some("y") => {
+                "this kernel clears new pages as the article's does (CONFIG_INIT_ON_ALLOC_DEFAULT_ON=y)".into()
+            }
+            Some(_) => {
+                "this kernel does not clear new pages (CONFIG_INIT_ON_ALLOC_DEFAULT_ON is off); the article's does"
+                    .into()
+            }
             None => String::new(),
         },
         "memcg-charge" | "memcg-uncharge" => match config("CONFIG_MEMCG") {

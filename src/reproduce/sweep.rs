@@ -235,7 +235,11 @@ impl Sweep {
     #[must_use]
     pub fn csv(&self) -> String {
         let quoted = |text: &str| {
-            if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+            if text.contains([',', '"', '\n', '\r']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.to_owned()
+            }
         };
         let unit = self.unit.replace(['/', ' '], "_").to_lowercase();
         let mut header: Vec<String> = self.axes.iter().map(|axis| axis.name.replace('-', "_")).collect();

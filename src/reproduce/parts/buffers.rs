@@ -188,8 +188,7 @@ fn exact(lab: &Lab<'_>, writer: &str, block: u64) -> Result<Taken<Count>> {
     let spec = Spec { amount: Amount::Calls(1024), warmup_bytes: 8 << 20, ..spec(writer, block, false) };
     let name = format!("instructions of {writer}, {}", size::format(block));
     // As the article's machine: mitigations off, copies by rep movsb.
-    let setup =
-        GuestSetup { cpus: Some(1), cpu: Some("qemu64,+erms".into()), append: vec!["mitigations=off".into()] };
+    let setup = GuestSetup { cpus: Some(1), cpu: Some("qemu64,+erms".into()), append: vec!["mitigations=off".into()] };
     let request = request(&name, &spec, vec![Collector::Insn], 1);
     Ok(lab.exact(&name, &request, &setup)?.and_then(|outcome| count(&outcome, writer)))
 }
@@ -201,8 +200,12 @@ fn count(outcome: &Outcome, writer: &str) -> Taken<Count> {
         return Err(Missing::new("the guest counted nothing", outcome.document.command.clone()));
     };
     let classify = attribution::classifier(profile.unit);
-    let asleep: u64 =
-        profile.stacks.iter().filter(|(stack, _)| ASLEEP.contains(&classify(stack).0.id)).map(|(_, weight)| weight).sum();
+    let asleep: u64 = profile
+        .stacks
+        .iter()
+        .filter(|(stack, _)| ASLEEP.contains(&classify(stack).0.id))
+        .map(|(_, weight)| weight)
+        .sum();
     let (total, calls) = (profile.stacks.total() as f64, process.calls as f64);
     let release = &outcome.document.kernel.release;
     let judged_awake = writer == "vmsplice";

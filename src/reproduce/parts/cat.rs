@@ -32,11 +32,8 @@ const WAYS: &[(&str, &str, Writer, u64)] = &[
 ];
 
 /// A reader: its name, its call, its buffer; `head` stands beside the article's table.
-const READERS: &[(&str, Reader, u64)] = &[
-    ("head", Reader::ReadWrite, HEAD),
-    ("counting", Reader::Read, 128 << 10),
-    ("dd", Reader::ReadWrite, 1 << 20),
-];
+const READERS: &[(&str, Reader, u64)] =
+    &[("head", Reader::ReadWrite, HEAD), ("counting", Reader::Read, 128 << 10), ("dd", Reader::ReadWrite, 1 << 20)];
 
 impl Part for Cat {
     fn id(&self) -> &'static str {
@@ -120,7 +117,8 @@ fn writes(entry: &Raced, writer: Writer) -> Taken<Reading> {
     }
     // A count: emulation does not change what it says.
     let runs: Vec<f64> = entry.pairs.iter().filter_map(of).collect();
-    Reading::median(runs, "calls", entry.executed_on, "half of all calls").ok_or_else(|| Missing::new("no pair ran", ""))
+    Reading::median(runs, "calls", entry.executed_on, "half of all calls")
+        .ok_or_else(|| Missing::new("no pair ran", ""))
 }
 
 /// The machine's own cat: its pipelines, and its calls.
@@ -207,7 +205,11 @@ fn table(raced: &[Raced], own: &Own) -> ExtraTable {
                         seconds(pair.window_ns),
                         seconds(pair.writer.user_ns + pair.reader.user_ns),
                         seconds(pair.writer.system_ns + pair.reader.system_ns),
-                        format!("{} / {}", number(pair.writer.calls as f64 / mib), number(pair.reader.calls as f64 / mib)),
+                        format!(
+                            "{} / {}",
+                            number(pair.writer.calls as f64 / mib),
+                            number(pair.reader.calls as f64 / mib)
+                        ),
                     ]);
                 }
                 (Err(missing), _) => row.extend(["-".to_owned(), missing.why]),
@@ -246,7 +248,8 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
         let way = id.rsplit('.').next().unwrap_or(id);
         WAYS.iter().find(|(known, ..)| *known == way).map_or("coreutils cat", |(_, name, ..)| name).to_owned()
     };
-    let theirs = table.rows.iter().filter_map(|fact| Some(Point { label: label(&fact.id), y: fact.value?, span: None }));
+    let theirs =
+        table.rows.iter().filter_map(|fact| Some(Point { label: label(&fact.id), y: fact.value?, span: None }));
     let ours: Vec<Point> = table
         .rows
         .iter()

@@ -8,11 +8,11 @@ use crate::reproduce::lab::{Contestant, Lab, Raced};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::util::size;
+use crate::workload::Spec;
 use crate::workload::memory::loops::Kind as LoopKind;
 use crate::workload::memory::{Measured, Options, Report, measure};
 use crate::workload::modes::Mode;
 use crate::workload::spec::Amount;
-use crate::workload::Spec;
 use anyhow::{Result, anyhow};
 
 /// The part.
@@ -231,10 +231,16 @@ fn bounds(lab: &Lab<'_>, out: &mut Yield, report: &Report) -> Result<()> {
     );
     let header = ["pipe", "GiB/s", "of memcpy, 32 KiB, one thread", "of sequential reading"];
     let mut table = ExtraTable::new("Pipes beside what memory allows", &header, note);
-    let share = |speed: f64, of: Option<f64>| of.map_or_else(|| "-".to_owned(), |of| format!("{:.0} %", speed / of * 100.0));
+    let share =
+        |speed: f64, of: Option<f64>| of.map_or_else(|| "-".to_owned(), |of| format!("{:.0} %", speed / of * 100.0));
     for entry in &raced {
         let Ok(speed) = Raced::speed(entry) else { continue };
-        table.rows.push(vec![entry.id.clone(), number(speed.value), share(speed.value, copy), share(speed.value, read)]);
+        table.rows.push(vec![
+            entry.id.clone(),
+            number(speed.value),
+            share(speed.value, copy),
+            share(speed.value, read),
+        ]);
         if let (Some(copy), "write") = (copy, entry.id.as_str()) {
             out.findings.push(format!(
                 "write(2) to read(2) moves {} GiB/s, {:.0} % of what one thread copies within its cache by memcpy ({} GiB/s); \

@@ -14,6 +14,7 @@ use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::workload::Spec;
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 /// The part.
 pub struct Profiles;
@@ -77,7 +78,10 @@ impl Part for Profiles {
                 match taken {
                     Ok(outcome) => graphs(&mut out, case, &theirs, outcome, id, what)?,
                     Err(missing) => {
-                        out.notes.push(format!("No {id} profile of {name}: {}. For a machine that can: {}", missing.why, missing.command));
+                        out.notes.push(format!(
+                            "No {id} profile of {name}: {}. For a machine that can: {}",
+                            missing.why, missing.command
+                        ));
                     }
                 }
             }
@@ -150,8 +154,8 @@ fn copy_loop(exact: &Taken<Outcome>) -> Taken<Reading> {
         return Err(Missing::new(why, "pipeprof reproduce profiles --kernel 6.1"));
     }
     let names = roles::names_of(LOOP);
-    let hit = |stack: &str| stack.rsplit(';').next().map(roles::base_name).filter(|leaf| names.contains(leaf));
-    let name = profile.stacks.iter().find_map(|(stack, _)| hit(stack)).unwrap_or(LOOP);
+    let leaves = profile.stacks.iter().map(|(stack, _)| roles::base_name(stack.rsplit(';').next().unwrap_or(stack)));
+    let name = leaves.into_iter().find(|leaf| names.contains(leaf)).unwrap_or(LOOP);
     let how = format!("{name} itself, callees apart, {} (emulated CPU with ERMS)", outcome.document.kernel.release);
     Ok(Reading::single(own as f64 / (bytes as f64 / 1024.0), "instructions per KiB", ExecutedOn::Tcg, &how))
 }
@@ -159,7 +163,7 @@ fn copy_loop(exact: &Taken<Outcome>) -> Taken<Reading> {
 fn table(theirs: &Folded, case: &Case, sampled: Option<&Outcome>, exact: Option<&Outcome>) -> ExtraTable {
     let samples = sampled.and_then(writer).map_or(0, |profile| profile.stacks.total());
     let instructions = exact.and_then(writer).map_or(0, |profile| profile.stacks.total());
-    let kernel = |outcome: Option<&Outcome>| outcome.map_or("-", |outcome| outcome.document.kernel.release.as_str());
+    let kernel = |outcome: Option<&Outcome>| outcome.map_or_else(|| "-".into(), |o| o.document.kernel.release.clone());
     let note = format!(
         "Per cent of the writer's profile. Theirs: sample weights of article B. Ours: {samples} samples on {}, and {} \
          instructions counted exactly on {} in an emulated guest, where clearing or copying a whole page is one instruction. \
@@ -171,11 +175,7 @@ fn table(theirs: &Folded, case: &Case, sampled: Option<&Outcome>, exact: Option<
     let header = ["role", "theirs, %", "ours, % of time", "difference", "ours, % of instructions", "reason"];
     let mut table = ExtraTable::new(format!("By role: {}", case.printed.title), &header, note);
     let theirs_by_role = stacks::by_role(theirs, Skew::None);
-    let of = |outcome: Option<&Outcome>| {
-        let outcome = outcome?;
-        Some((outcome, writer(outcome)?, stacks::by_role(&writer(outcome)?.stacks, skew(outcome))))
-    };
-    let (sampled, exact) = (of(sampled), of(exact));
+    let (sampled, exact) = (sampled.and_then(attributed), exact.and_then(attributed));
     let mut rows = Vec::new();
     for role in roles::all() {
         let their = theirs_by_role.get(role.id).copied().unwrap_or_default();
@@ -200,6 +200,11 @@ fn table(theirs: &Folded, case: &Case, sampled: Option<&Outcome>, exact: Option<
     table
 }
 
+fn attributed(outcome: &Outcome) -> Option<(&Outcome, &Profile, BTreeMap<&'static str, f64>)> {
+    let profile = writer(outcome)?;
+    Some((outcome, profile, stacks::by_role(&profile.stacks, skew(outcome))))
+}
+
 fn graphs(out: &mut Yield, case: &Case, theirs: &Folded, ours: &Outcome, id: &str, what: &str) -> Result<()> {
     let Some(profile) = writer(ours) else { return Ok(()) };
     let (before, after) = (stacks::aligned(theirs), stacks::aligned(&profile.stacks));
@@ -207,7 +212,12 @@ fn graphs(out: &mut Yield, case: &Case, theirs: &Folded, ours: &Outcome, id: &st
     let release = &ours.document.kernel.release;
     let title = format!("{}: article B against {release}, {what}", case.printed.title);
     for (shown, name, heading, about) in [
-        (Shown::Before, "theirs", "what the article's machine did", "widths of the article; blue takes less here, or is gone"),
+        (
+            Shown::Before,
+            "theirs",
+            "what the article's machine did",
+            "widths of the article; blue takes less here, or is gone",
+        ),
         (Shown::After, "ours", "what this one does", "widths of ours; red takes more than in the article"),
     ] {
         let options = Options::new(&title, about, profile.unit);
