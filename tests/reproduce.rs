@@ -77,7 +77,7 @@ fn bad_input_is_one_line_that_names_the_flag() {
         ("sweep --mode nothing", "nothing"),
         ("sweep --collect insn", "--kernel"),
         ("sweep --mode vmsplice --buffer-size 1", "buffer-size"),
-        ("sweep --buffer-size 1..1T --pipe-size 1..1T", "combinations"),
+        ("sweep --buffer-size 1..1T --pipe-size 1..1T --pairs 1..8", "combinations"),
     ] {
         let output = pipeprof(folder.path(), line);
         let error = stderr(&output);
