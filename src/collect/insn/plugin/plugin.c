@@ -116,13 +116,6 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 static void on_block(unsigned vcpu, void *data);
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 
-#if PLUGIN_API >= 2
-static void on_reset_to_idle(qemu_plugin_id_t id)
-{
-	(void)id;
-}
-#endif
-
 static void on_reset_to_open(qemu_plugin_id_t id)
 {
 	state = OPEN;
@@ -180,15 +173,9 @@ static void on_block(unsigned vcpu, void *data)
 		follow_close();
 		if (begun[SIDE_WRITER] != ended[SIDE_WRITER] || begun[SIDE_READER] != ended[SIDE_READER])
 			problem = "uneven";
+		// The callbacks stay, and return at once. To reset the plugin again would free them, and QEMU 7.2 can
+		// still hold those of the latest call or return on another vCPU, for the next interrupt to run into.
 		finish();
-		/*
-		 * QEMU 7.2 keeps a pointer into a block's memory callbacks when an exception leaves the block (mended
-		 * in 8.0). A reset frees them, and the next access through a helper would walk what was freed: so
-		 * there the instrumented blocks stay, and their callbacks return at once.
-		 */
-#if PLUGIN_API >= 2
-		qemu_plugin_reset(self, on_reset_to_idle);
-#endif
 	}
 }
 
