@@ -46,7 +46,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
             options.kernel.release
         ),
     };
-    let program = crate::collect::insn::names::Program::own()?;
+    let program = names::Program::open(&options.init)?;
     let counted = profile::count(&raw, &Names::new(symbols, Some(program), &raw));
     let mut outcome = answer.outcome;
     super::enter_guest(&mut outcome, reply.emulator, &options.kernel);

@@ -87,12 +87,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// This very program, which is the guest's init and its workload.
+    /// The guest's init, which is its workload as well.
     ///
     /// # Errors
-    /// When its file cannot be read.
-    pub fn own() -> Result<Self> {
-        let bytes = std::fs::read("/proc/self/exe").context("cannot read this program's own file for its symbols")?;
+    /// When the file cannot be read.
+    pub fn open(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {} for its symbols", path.display()))?;
         Self::parse(&bytes)
     }
 
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn this_program_is_found_where_it_ran() {
-        let program = Program::own().unwrap();
+        let program = Program::open(Path::new("/proc/self/exe")).unwrap();
         let (start, text) = program.text.clone();
         let magic = marker::MAGIC.to_le_bytes();
         let at = text

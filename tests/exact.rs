@@ -1,0 +1,169 @@
+//! Exact instruction profiles, checked against things outside the collector: themselves a second time, a call more,
+//! probes in the same kernel, and the counts that an article measured on hardware.
+
+mod common;
+
+use common::{binary, guest};
+use pipeprof::collect::insn::{Plugin, Raw};
+use pipeprof::document::{Collector, Loader, Outcome, Request, Selection};
+use pipeprof::profile::{Profile, Side};
+use pipeprof::run::exact;
+use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
+use pipeprof::workload::modes::Mode;
+use pipeprof::workload::spec::{Amount, Reader, Spec};
+
+fn request(workload: Spec, collect: Vec<Collector>) -> Request {
+    Request {
+        mode: "write".to_owned(),
+        workload,
+        collect: Selection::List(collect),
+        loader: Loader::Libbpf,
+        runs: 1,
+        seed: 1,
+        memcg: true,
+        command: "test".to_owned(),
+    }
+}
+
+fn spec(mode: &str, calls: u64) -> Spec {
+    let spec = Mode::find(mode).expect("a mode").spec();
+    Spec { amount: Amount::Calls(calls), warmup_bytes: 4 << 20, ..spec }
+}
+
+fn count(workload: Spec, options: &GuestOptions) -> Outcome {
+    let outcome = exact::execute(&request(workload, vec![Collector::Insn]), options, None).expect("an exact profile");
+    let report = &outcome.document.collectors[0];
+    // What all contexts hold is what was executed, and every context of writer and reader is known.
+    let total: u64 = outcome.profiles.iter().map(|profile| profile.stacks.total()).sum();
+    assert_eq!(total, report.samples);
+    assert_eq!(report.lost, 0, "{:?}", report.reason);
+    for shares in [&outcome.document.attribution.writer, &outcome.document.attribution.reader] {
+        let sum: f64 = shares.iter().map(|share| share.share).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+    }
+    outcome
+}
+
+fn stacks(outcome: &Outcome, side: Side) -> &Profile {
+    outcome.profiles.iter().find(|profile| profile.side == side).expect("a profile of each side")
+}
+
+fn calls(outcome: &Outcome, side: &str, symbol: &str) -> u64 {
+    let named = |name: &str| name == symbol || name.strip_prefix(symbol).is_some_and(|rest| rest.starts_with('.'));
+    let rows = outcome.document.functions.iter().filter(|row| row.side == side && named(&row.symbol));
+    rows.map(|row| row.calls).sum()
+}
+
+/// Instructions of all stacks through `frame`.
+fn inclusive(profile: &Profile, frame: &str) -> u64 {
+    profile.stacks.iter().filter(|(stack, _)| stack.split(';').any(|this| this == frame)).map(|(_, n)| n).sum()
+}
+
+#[test]
+fn the_same_run_twice_is_the_same_to_the_byte() {
+    let options = guest("6.12");
+    let (mut first, second) = (count(spec("write", 100), &options), count(spec("write", 100), &options));
+    assert_eq!(first.profiles, second.profiles);
+    assert_eq!(first.code.take().unwrap().to_bytes().unwrap(), second.code.as_ref().unwrap().to_bytes().unwrap());
+    assert_eq!(first.document, second.document);
+    // Fewer calls of the same kind are fewer instructions: the equality above is no accident.
+    assert_ne!(stacks(&count(spec("write", 99), &options), Side::Writer), stacks(&second, Side::Writer));
+}
+
+#[test]
+fn one_more_call_costs_what_that_call_costs() {
+    // A write of nothing beside every 50th, 25th transfer: two and four more of 100.
+    let options = guest("5.10");
+    let [two, four] = [50, 25].map(|every| {
+        let workload = Spec { extra_call_every: Some(every), ..spec("write", 100) };
+        count(workload, &options)
+    });
+    assert_eq!(calls(&two, "writer", "ksys_write"), 102);
+    assert_eq!(calls(&four, "writer", "ksys_write"), 104);
+    // vfs_write is where that call and the others differ: its stacks that go no further than pipe_write's own code.
+    let plain = |outcome: &Outcome| {
+        let entry = ["entry_SYSCALL_64", "syscall_return_via_sysret"];
+        let stacks = stacks(outcome, Side::Writer).stacks.iter();
+        let of_entry = stacks.filter(|(stack, _)| stack.rsplit(';').next().is_some_and(|leaf| entry.contains(&leaf)));
+        of_entry.map(|(_, weight)| weight).sum::<u64>()
+    };
+    let per_call = plain(&two) / 102;
+    assert_eq!(plain(&two), per_call * 102);
+    assert_eq!(plain(&four), per_call * 104);
+    let pipe_write = |outcome: &Outcome| inclusive(stacks(outcome, Side::Writer), "pipe_write");
+    assert!(pipe_write(&four) > pipe_write(&two));
+}
+
+#[test]
+fn every_kernel_and_mode_adds_up() {
+    let cases = [
+        ("5.10", "splice", 1, &["splice_to_pipe"][..]),
+        ("6.1", "vmsplice-huge", 2, &["iov_iter_get_pages2"]),
+        ("6.12", "vmsplice", 1, &["gup_fast_fallback", "__x64_sys_vmsplice"]),
+        ("7.2", "write", 1, &["anon_pipe_write"]),
+    ];
+    for (series, mode, cpus, expected) in cases {
+        let options = GuestOptions { cpus, ..guest(series) };
+        let outcome = count(spec(mode, 60), &options);
+        let writer = stacks(&outcome, Side::Writer);
+        for frame in expected {
+            assert!(inclusive(writer, frame) > 0, "{series} {mode}: no {frame}");
+        }
+        // Nobody calls the system call's entry: what is above it is user code.
+        for (stack, _) in writer.stacks.iter() {
+            let entries = stack.split(';').filter(|frame| *frame == "do_syscall_64").count();
+            assert!(entries <= 1, "{series} {mode}: {stack}");
+        }
+    }
+}
+
+#[test]
+fn calls_are_what_probes_count() {
+    let options = guest("6.1");
+    let workload = spec("write", 100);
+    let exact = count(workload.clone(), &options);
+    let job = Job::Run(Box::new(request(workload, vec![Collector::Kprobe])));
+    let probed: Outcome = run_job(&options, &job).expect("a guest").parse().expect("an outcome");
+    let mut compared = 0;
+    for row in probed.document.functions.iter().filter(|row| row.how == "kprobe" && row.side == "writer") {
+        if ["pipe-write", "page-alloc", "memcg-charge"].contains(&row.role.as_str()) {
+            assert_eq!(calls(&exact, "writer", &row.symbol), row.calls, "{}", row.symbol);
+            compared += 1;
+        }
+    }
+    assert!(compared >= 2, "{:?}", probed.document.collectors);
+}
+
+/// Article B, instructions of the writer per write(2) of 64 KiB on Debian 6.1 with mitigations=off, by hardware counters.
+const ARTICLE_64K: f64 = 19_379.0;
+
+#[test]
+fn a_write_costs_what_hardware_counted() {
+    let options = GuestOptions { append: vec!["mitigations=off".into()], ..guest("6.1") };
+    let workload = Spec { buffer_size: 64 << 10, reader: Reader::Splice, ..spec("write", 200) };
+    let outcome = count(workload, &options);
+    let per_call = stacks(&outcome, Side::Writer).stacks.total() as f64 / 200.0;
+    let ratio = per_call / ARTICLE_64K;
+    assert!((0.8..1.25).contains(&ratio), "{per_call} instructions per call, {ratio} of the article's");
+}
+
+#[test]
+fn a_guest_without_a_window_and_a_window_too_large_are_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let version = qemu::version_numbers().expect("QEMU");
+    let plugin = Plugin::write(folder.path(), version, 1, 1, 1).expect("the plugin");
+    let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
+    let options = GuestOptions { plugin: Some(args.clone()), ..guest("6.1") };
+    run_job(&options, &Job::Echo("nothing to count".into())).expect("an echo");
+    let error = format!("{:#}", Raw::read(&plugin.out).unwrap_err());
+    assert!(error.contains("never reached its measured window"), "{error}");
+    // 1 MiB holds no window.
+    let mut small = args;
+    small.args.iter_mut().filter(|(name, _)| name == "memory").for_each(|(_, value)| *value = (1 << 20).to_string());
+    let options = GuestOptions { plugin: Some(small), ..options };
+    let job = Job::Count { request: Box::new(request(spec("write", 20), Vec::new())), symbols: false };
+    run_job(&options, &job).expect("the guest itself runs on");
+    let error = format!("{:#}", Raw::read(&plugin.out).unwrap_err());
+    assert!(error.contains("more than the 512 MiB"), "{error}");
+    assert!(binary().exists());
+}
