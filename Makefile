@@ -13,6 +13,9 @@ BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd strace chromium librsvg2-bin
 TEST_KERNELS := 5.10 6.1 6.12 7.2
 
+GALLERY_KERNELS := 6.1 7.2
+GALLERY_MODES := write vmsplice-huge-busy
+
 TARGET := x86_64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
@@ -36,6 +39,14 @@ lint: packages-build
 
 bench: packages-build packages-test build
 	cargo bench
+
+# flamegraphs/KERNEL-MODE: sampled, and in exact instructions (…-exact); folded stacks and run.json beside the pictures.
+gallery: packages-build packages-test build kernels
+	for kernel in $(GALLERY_KERNELS); do for mode in $(GALLERY_MODES); do
+		rm -rf flamegraphs/$$kernel-$$mode flamegraphs/$$kernel-$$mode-exact
+		$(BIN) run --kernel $$kernel --cpus 2 --mode $$mode --collect sample -o flamegraphs/$$kernel-$$mode
+		$(BIN) run --kernel $$kernel --mode $$mode --collect insn -o flamegraphs/$$kernel-$$mode-exact
+	done; done
 
 packages-build:
 	@missing=""
