@@ -40,13 +40,18 @@ lint: packages-build
 bench: packages-build packages-test build
 	cargo bench
 
-# flamegraphs/KERNEL-MODE: sampled, and in exact instructions (…-exact); folded stacks and run.json beside the pictures.
+# flamegraphs/KERNEL-MODE: sampled, and in exact instructions (...-exact); folded stacks and run.json beside the
+# pictures, cut to what a repository can hold.
 gallery: packages-build packages-test build kernels
+	rm -rf target/gallery
 	for kernel in $(GALLERY_KERNELS); do for mode in $(GALLERY_MODES); do
-		rm -rf flamegraphs/$$kernel-$$mode flamegraphs/$$kernel-$$mode-exact
-		$(BIN) run --kernel $$kernel --cpus 2 --mode $$mode --collect sample -o flamegraphs/$$kernel-$$mode
-		$(BIN) run --kernel $$kernel --mode $$mode --collect insn -o flamegraphs/$$kernel-$$mode-exact
+		$(BIN) run --kernel $$kernel --cpus 2 --mode $$mode --collect sample -o target/gallery/$$kernel-$$mode
+		$(BIN) run --kernel $$kernel --mode $$mode --collect insn -o target/gallery/$$kernel-$$mode-exact
 	done; done
+	for run in target/gallery/*; do
+		rm -rf flamegraphs/$$(basename $$run)
+		$(BIN) gallery $$run -o flamegraphs/$$(basename $$run)
+	done
 
 packages-build:
 	@missing=""

@@ -1,9 +1,8 @@
 //! `pipeprof flamegraph`: draw a stored run or any folded file.
 
-use crate::document::Document;
 use crate::kernel::roles::Skew;
 use crate::profile::attribution::skew_of;
-use crate::profile::{Folded, RoleShare, Side, Unit};
+use crate::profile::{Folded, Side, Unit};
 use crate::report::files;
 use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::util::atomic_file;
@@ -85,7 +84,7 @@ struct Source {
     name: String,
     subtitle: String,
     /// What one weight is per KiB moved, where the run says it.
-    per_kib: Option<f64>,
+    per_kib: Option<(f64, &'static str)>,
 }
 
 impl Args {
@@ -101,6 +100,7 @@ impl Args {
             source.unit,
         );
         options.weights = source.weights.to_owned();
+        options.per_kib = source.per_kib;
         options.skew = source.skew;
         options.reverse = self.reverse;
         options.icicle = self.icicle;
@@ -121,16 +121,10 @@ impl Args {
         if self.title.is_none() {
             options.title = format!("{} → {}", source.name, after.name);
         }
-        let unit = format!("{} per KiB", flamegraph::unit_name(source.unit));
         let difference = match (source.per_kib, after.per_kib) {
-            (Some(before_scale), Some(after_scale)) => Difference {
-                before: &source.stacks,
-                after: &after.stacks,
-                before_scale,
-                after_scale,
-                unit: if source.unit == Unit::Samples { "ns per KiB" } else { &unit },
-                sums: true,
-            },
+            (Some((before_scale, unit)), Some((after_scale, other))) if unit == other => {
+                Difference { before: &source.stacks, after: &after.stacks, before_scale, after_scale, unit, sums: true }
+            }
             _ => Difference::of_shares(&source.stacks, &after.stacks),
         };
         for (shown, input, suffix) in [(Shown::After, other, ""), (Shown::Before, &self.input, "-before")] {
@@ -191,10 +185,10 @@ impl Args {
             unit: first.unit,
             weights: flamegraph::unit_name(first.unit),
             skew: skew_of(first.unit),
-            title: document.command.clone(),
+            title: files::title(document),
             name: format!("{} · {}", document.mode, document.kernel.release),
             subtitle: files::subtitle(document, whose, first.unit, stacks.total()),
-            per_kib: per_kib(document, first.side),
+            per_kib: files::per_kib(document, first.side),
             stacks,
         })
     }
@@ -236,18 +230,4 @@ impl Args {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// What one weight of the attributed profile is per KiB moved: instructions themselves, samples as nanoseconds.
-fn per_kib(document: &Document, side: Side) -> Option<f64> {
-    let shares = match side {
-        Side::Writer => &document.attribution.writer,
-        Side::Reader => &document.attribution.reader,
-        Side::Other => &document.attribution.other,
-    };
-    let scale = |share: &RoleShare| {
-        let amount = share.instructions_per_kib.or(share.ns_per_kib)?;
-        (share.weight > 0).then(|| amount / share.weight as f64)
-    };
-    shares.iter().find_map(scale)
 }

@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod engine;
 mod flamegraph;
+mod gallery;
 pub mod guest_args;
 mod kernel;
 mod matrix_progress;
@@ -39,6 +40,8 @@ enum Command {
     Sweep(sweep::Args),
     Annotate(annotate::Args),
     Flamegraph(flamegraph::Args),
+    #[command(hide = true)]
+    Gallery(gallery::Args),
     Memory(memory::Args),
     Roles(roles::Args),
     Kernel(kernel::KernelCommand),
@@ -58,6 +61,7 @@ impl Command {
             Self::Compare(args) => args.run(),
             Self::Doctor(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
+            Self::Gallery(args) => args.run(),
             Self::Run(args) => args.run(),
             Self::Kernel(args) => args.run(),
             Self::Reproduce(args) => args.run(),

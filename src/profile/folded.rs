@@ -58,6 +58,29 @@ impl Folded {
         }
     }
 
+    /// The same weight in fewer stacks: each is cut to its longest part, from the root, that has at least `least` in
+    /// all stacks together.
+    #[must_use]
+    pub fn pruned(&self, least: u64) -> Folded {
+        let mut inclusive: BTreeMap<&str, u64> = BTreeMap::new();
+        let parts = |stack: &'_ str| -> Vec<usize> {
+            stack.match_indices(';').map(|(end, _)| end).chain(std::iter::once(stack.len())).collect()
+        };
+        for (stack, weight) in &self.stacks {
+            for end in parts(stack) {
+                *inclusive.entry(&stack[..end]).or_default() += weight;
+            }
+        }
+        let mut pruned = Folded::new();
+        for (stack, weight) in &self.stacks {
+            let heavy = |end: &&usize| inclusive.get(&stack[..**end]).is_some_and(|weight| *weight >= least);
+            let ends = parts(stack);
+            let end = ends.iter().rev().find(heavy).or(ends.first()).copied().unwrap_or(stack.len());
+            pruned.add(&stack[..end], *weight);
+        }
+        pruned
+    }
+
     /// Stacks and weights, in the order of the stacks' text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.stacks.iter().map(|(stack, weight)| (stack.as_str(), *weight))
@@ -144,6 +167,14 @@ mod tests {
         assert_eq!(error(" 5"), "line 1: the stack is empty");
         assert_eq!(error(&format!("a {}\nb 1", u64::MAX)), "line 2: the weights add up to more than 64 bits hold");
         assert_eq!(Folded::parse("# a comment\na 1.0\na 2\n").unwrap().to_text(), "a 3\n");
+    }
+
+    #[test]
+    fn pruning_cuts_leaves_and_keeps_the_weight() {
+        let folded = Folded::parse("a;b;c 1\na;b;d 2\na;e 9\nf;g 1\n").unwrap();
+        assert_eq!(folded.pruned(3).to_text(), "a;b 3\na;e 9\nf 1\n");
+        assert_eq!(folded.pruned(0), folded);
+        assert_eq!(folded.pruned(100).to_text(), "a 12\nf 1\n");
     }
 
     proptest::proptest! {

@@ -3,7 +3,7 @@
 use super::flamegraph::{self, Options};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
-use crate::profile::{Folded, Profile, Side, Unit};
+use crate::profile::{Folded, Profile, RoleShare, Side, Unit};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -200,11 +200,11 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             .collect();
         for profile in &of_collector {
             let stem = stem(&outcome.document, collector, profile.side);
-            let options = Options::new(
-                outcome.document.command.clone(),
-                subtitle(&outcome.document, profile.side.name(), profile.unit, profile.stacks.total()),
-                profile.unit,
-            );
+            let subtitle = subtitle(&outcome.document, profile.side.name(), profile.unit, profile.stacks.total());
+            let mut options = Options::new(title(&outcome.document), subtitle, profile.unit);
+            if collector == outcome.document.attribution.collector {
+                options.per_kib = per_kib(&outcome.document, profile.side);
+            }
             files.push((format!("{stem}.folded"), profile.stacks.to_text().into_bytes()));
             files.push((format!("{stem}.svg"), flamegraph::render(&profile.stacks, &options)?.into_bytes()));
         }
@@ -213,7 +213,10 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         if let [one, _] = both[..] {
             let stacks = flamegraph::both(both.iter().map(|profile| (profile.side.name(), &profile.stacks)));
             let subtitle = subtitle(&outcome.document, "writer and reader", one.unit, stacks.total());
-            let options = Options::new(outcome.document.command.clone(), subtitle, one.unit);
+            let mut options = Options::new(title(&outcome.document), subtitle, one.unit);
+            if collector == outcome.document.attribution.collector {
+                options.per_kib = per_kib(&outcome.document, one.side);
+            }
             let prefix = prefix(&outcome.document, collector);
             files.push((format!("{prefix}both.svg"), flamegraph::render(&stacks, &options)?.into_bytes()));
         }
@@ -244,6 +247,38 @@ fn stem(document: &Document, collector: &str, side: Side) -> String {
 
 fn prefix(document: &Document, collector: &str) -> String {
     if collector == document.attribution.collector { String::new() } else { format!("{collector}-") }
+}
+
+/// A flame graph's title: the command, but for where its output went.
+#[must_use]
+pub fn title(document: &Document) -> String {
+    let mut words = document.command.split(' ');
+    let mut kept: Vec<&str> = Vec::new();
+    while let Some(word) = words.next() {
+        if matches!(word, "-o" | "--output") {
+            words.next();
+        } else if !word.starts_with("--output=") {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
+}
+
+/// What one weight of the attributed profile is per KiB moved, where the run says it: instructions themselves, samples
+/// as nanoseconds.
+#[must_use]
+pub fn per_kib(document: &Document, side: Side) -> Option<(f64, &'static str)> {
+    let shares = match side {
+        Side::Writer => &document.attribution.writer,
+        Side::Reader => &document.attribution.reader,
+        Side::Other => &document.attribution.other,
+    };
+    let scale = |share: &RoleShare| {
+        let instructions = share.instructions_per_kib.map(|amount| (amount, "instructions per KiB"));
+        let (amount, unit) = instructions.or(share.ns_per_kib.map(|amount| (amount, "ns per KiB")))?;
+        (share.weight > 0).then(|| (amount / share.weight as f64, unit))
+    };
+    shares.iter().find_map(scale)
 }
 
 /// The line below a flame graph's title: whose profile, which kernel, how much of what, what executed it.

@@ -52,16 +52,13 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     heading(document, &mut out);
     throughput(document, &mut out);
     processes(document, &mut out);
-    for (whose, shares) in [
-        ("writer", &document.attribution.writer),
-        ("reader", &document.attribution.reader),
-        ("neither (idle, kernel threads, the controller)", &document.attribution.other),
-    ] {
+    for (whose, shares) in [("writer", &document.attribution.writer), ("reader", &document.attribution.reader)] {
         if !shares.is_empty() {
             let _ = writeln!(out, "\n{}", table_heading(document, whose, shares));
             let _ = writeln!(out, "{}", role_table(document, shares, style));
         }
     }
+    others(document, &mut out);
     functions(document, style, &mut out);
     caveats(document, &mut out);
     if let Some(written) = written {
@@ -221,6 +218,34 @@ fn table_heading(document: &Document, whose: &str, shares: &[RoleShare]) -> Stri
         unit_name(document.unit),
         clean(&document.attribution.collector)
     )
+}
+
+/// What neither of the two did, in a line: it is in nobody's share.
+fn others(document: &Document, out: &mut String) {
+    let weight = |shares: &[RoleShare]| shares.iter().map(|share| share.weight).sum::<u64>();
+    let attribution = &document.attribution;
+    let other = weight(&attribution.other);
+    let all = other + weight(&attribution.writer) + weight(&attribution.reader);
+    if other == 0 {
+        return;
+    }
+    let main: Vec<String> = attribution
+        .other
+        .iter()
+        .take(3)
+        .map(|share| {
+            let title = roles::by_id(&share.role).map_or(share.role.as_str(), |role| role.title);
+            format!("{} {:.0} %", clean(title), 100.0 * share.share)
+        })
+        .collect();
+    let _ = writeln!(
+        out,
+        "\nBeside writer and reader (idle, kernel threads, the controller): {} {}, {:.1} % of all, most of it {}",
+        grouped(other),
+        unit_name(document.unit),
+        100.0 * other as f64 / all as f64,
+        main.join(", ")
+    );
 }
 
 /// One column of the table of roles: a heading and what a role has there.

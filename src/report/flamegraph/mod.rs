@@ -20,7 +20,7 @@ use tree::Tree;
 const MIN_WIDTH_PERCENT: f64 = 0.05;
 
 /// How to draw.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The large line at the top: the command.
     pub title: String,
@@ -28,6 +28,8 @@ pub struct Options {
     pub subtitle: String,
     /// What the weights are called in tooltips: `samples`.
     pub weights: String,
+    /// What one weight is per KiB moved, and in what: `ns per KiB`. Put into tooltips where it is known.
+    pub per_kib: Option<(f64, &'static str)>,
     /// Whether the stacks are samples of cpu-clock.
     pub skew: Skew,
     /// Merge stacks from their leaves.
@@ -44,6 +46,7 @@ impl Options {
             title: title.into(),
             subtitle: subtitle.into(),
             weights: unit_name(unit).to_owned(),
+            per_kib: None,
             skew: skew_of(unit),
             reverse: false,
             icicle: false,
@@ -115,6 +118,9 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
         let mut about = format!("{} {}, {:.2}%", grouped(frame.weight), options.weights, percent(frame.weight));
         if frame.own > 0 && frame.own < frame.weight {
             about += &format!(", itself {:.2}%", percent(frame.own));
+        }
+        if let Some((scale, unit)) = options.per_kib {
+            about += &format!(", {:.2} {unit}", frame.weight as f64 * scale);
         }
         if let Some(role) = role {
             about += &format!("; {}", role.title);
