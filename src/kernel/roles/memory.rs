@@ -125,7 +125,8 @@ pub const ROLES: &[Role] = &[
             Prefix("__mem_cgroup_uncharge"),
             Exact("cancel_charge"),
         ],
-        candidates: &["__memcg_kmem_uncharge_page", "__mem_cgroup_uncharge", "uncharge_folio", "mem_cgroup_uncharge"],
+        // Pipe pages are freed as folios, which do not come by __memcg_kmem_uncharge_page.
+        candidates: &["__mem_cgroup_uncharge", "mem_cgroup_uncharge", "uncharge_folio", "__memcg_kmem_uncharge_page"],
     },
     Role {
         id: "page-fault",
