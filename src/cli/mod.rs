@@ -9,6 +9,7 @@ mod flamegraph;
 mod gallery;
 pub mod guest_args;
 mod kernel;
+pub mod leftovers;
 mod matrix_progress;
 mod memory;
 mod reproduce;
@@ -51,6 +52,8 @@ enum Command {
     Engine(engine::Args),
     #[command(hide = true, name = crate::workload::worker::SUBCOMMAND)]
     Worker(engine::WorkerArgs),
+    #[command(hide = true, name = "__leftovers")]
+    Leftovers(leftovers::Args),
 }
 
 impl Command {
@@ -71,6 +74,7 @@ impl Command {
             Self::Sweep(args) => args.run(),
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
+            Self::Leftovers(args) => args.run(),
         }
     }
 }

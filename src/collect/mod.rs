@@ -6,6 +6,7 @@ mod calibrate;
 pub mod fgraph;
 pub mod insn;
 pub mod kprobe;
+pub mod leftovers;
 pub mod registry;
 pub mod sample;
 pub mod stacks;

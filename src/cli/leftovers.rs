@@ -1,0 +1,75 @@
+//! `pipeprof __leftovers`: what collectors have in this kernel now, and after one of them was killed. For tests, which
+//! run it inside guests.
+
+use crate::collect::leftovers::Leftovers;
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// Time for a collector to be armed, in an emulated guest.
+const ARMED: Duration = Duration::from_secs(120);
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Run this collector, end the run by SIGKILL while it is armed, then run it again.
+    #[arg(long)]
+    kill: Option<String>,
+}
+
+/// What was there when.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Story {
+    pub before: Leftovers,
+    /// While the run was watched.
+    pub armed: Leftovers,
+    pub after_kill: Leftovers,
+    pub after_next: Leftovers,
+    /// What the next run had to say.
+    pub next_notes: Vec<String>,
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode> {
+        let Some(collector) = self.kill else {
+            println!("{}", serde_json::to_string(&Leftovers::now())?);
+            return Ok(ExitCode::SUCCESS);
+        };
+        println!("{}", serde_json::to_string(&story(&collector)?)?);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn command(collector: &str, amount: &[&str]) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    let folder = std::env::temp_dir().join(format!("pipeprof-leftovers-{}-{}", std::process::id(), amount.concat()));
+    command.args(["run", "--mode", "write", "--runs", "1", "--json", "--collect", collector, "-o"]).arg(folder);
+    command.args(amount).stdin(Stdio::null()).stderr(Stdio::inherit());
+    command
+}
+
+fn story(collector: &str) -> Result<Story> {
+    std::fs::create_dir_all(std::env::temp_dir())?;
+    let mut story = Story { before: Leftovers::now(), ..Story::default() };
+    let mut run = command(collector, &["--duration", "3s"]).stdout(Stdio::null()).spawn().context("start a run")?;
+    let begun = Instant::now();
+    while story.armed.is_empty() && begun.elapsed() < ARMED && run.try_wait()?.is_none() {
+        story.armed = Leftovers::now();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Attaching goes on after the first thing shows: into the window.
+    std::thread::sleep(Duration::from_secs(1));
+    story.armed = Leftovers::now();
+    run.kill().context("kill the run")?;
+    run.wait()?;
+    std::thread::sleep(Duration::from_millis(500));
+    story.after_kill = Leftovers::now();
+
+    let next = command(collector, &["--calls", "20"]).stdout(Stdio::piped()).output().context("start the next run")?;
+    ensure!(next.status.success(), "the next run failed");
+    let document: serde_json::Value = serde_json::from_slice(&next.stdout).context("the next run's document")?;
+    let notes = document["collectors"].as_array().into_iter().flatten().flat_map(|one| one["notes"].as_array());
+    story.next_notes = notes.flatten().filter_map(|note| Some(note.as_str()?.to_owned())).collect();
+    story.after_next = Leftovers::now();
+    Ok(story)
+}

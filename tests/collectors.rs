@@ -1,0 +1,161 @@
+//! Collectors in real guests: every probe is hit, both loaders agree, shares add up, nothing is left behind.
+
+mod common;
+
+use common::{kernel, pipeprof};
+use pipeprof::cli::leftovers::Story;
+use pipeprof::collect::leftovers::Leftovers;
+use pipeprof::document::{CollectorReport, Document, Status};
+use pipeprof::vm::{Job, run_job};
+
+/// A run of `mode` in a guest of `series`.
+fn run(series: &str, mode: &str, arguments: &[&str]) -> Document {
+    let image = kernel(series).image;
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("run");
+    let output = pipeprof(&["run", "--mode", mode, "--json", "--accel", "tcg", "--kernel"])
+        .arg(&image)
+        .arg("-o")
+        .arg(&out)
+        .args(arguments)
+        .output()
+        .expect("pipeprof");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{series} {mode} {arguments:?}: {said}");
+    serde_json::from_slice(&output.stdout).expect("a document")
+}
+
+fn report<'a>(document: &'a Document, name: &str) -> &'a CollectorReport {
+    document.collectors.iter().find(|report| report.name.name() == name).expect("the collector's report")
+}
+
+/// Calls by side, symbol and way.
+fn calls(document: &Document) -> Vec<(String, String, String, u64)> {
+    let row = |f: &pipeprof::document::FunctionCalls| (f.side.clone(), f.symbol.clone(), f.how.clone(), f.calls);
+    document.functions.iter().map(row).collect()
+}
+
+/// Calls of a function, by both sides, under any of its names and however it was reached.
+fn calls_of(document: &Document, names: &[&str], how: &str) -> u64 {
+    let base = |symbol: &str| names.contains(&pipeprof::kernel::roles::base_name(symbol));
+    document.functions.iter().filter(|f| f.how == how && base(&f.symbol)).map(|f| f.calls).sum()
+}
+
+const PAGE_ALLOC: [&str; 4] =
+    ["__alloc_pages_nodemask", "__alloc_pages", "__alloc_pages_noprof", "__alloc_frozen_pages_noprof"];
+const USER_PAGES: [&str; 2] = ["iov_iter_get_pages", "iov_iter_get_pages2"];
+
+#[test]
+fn the_named_targets_are_hit_on_every_kernel() {
+    for series in common::SERIES {
+        let write = run(series, "write", &["--collect", "kprobe", "--runs", "1", "--calls", "200"]);
+        let kprobe = report(&write, "kprobe");
+        assert!(kprobe.samples > 0 && kprobe.lost == 0, "{series}: {kprobe:?}");
+        assert_eq!(calls_of(&write, &["pipe_write", "anon_pipe_write"], "kprobe"), 200, "{series}");
+        // 64 pages a call, some of them kept by the pipe from before.
+        assert!(calls_of(&write, &PAGE_ALLOC, "kprobe") > 200 * 32, "{series}: {:?}", calls(&write));
+        for row in write.functions.iter().filter(|row| row.how == "kprobe") {
+            let histogram: u64 = row.log2_ns.iter().sum();
+            assert!(row.self_ns <= row.total_ns && row.missed == 0, "{series}: {row:?}");
+            assert!(histogram <= row.calls && histogram + 1 >= row.calls, "{series}: {row:?}");
+        }
+        let vmsplice = run(series, "vmsplice", &["--collect", "kprobe", "--runs", "1", "--calls", "200"]);
+        assert!(
+            calls_of(&vmsplice, &USER_PAGES, "hardware-breakpoint") >= 200,
+            "{series}: {:?}; {:?}",
+            calls(&vmsplice),
+            report(&vmsplice, "kprobe")
+        );
+    }
+}
+
+#[test]
+fn the_mutex_is_contended_with_two_cpus() {
+    for series in ["6.1", "7.2"] {
+        let arguments = ["--collect", "kprobe", "--runs", "1", "--calls", "400", "--cpus", "2"];
+        let document = run(series, "write", &arguments);
+        assert!(calls_of(&document, &["__mutex_lock"], "kprobe") > 0, "{series}: {:?}", calls(&document));
+    }
+}
+
+#[test]
+fn both_loaders_count_the_same() {
+    let arguments = ["--collect", "kprobe", "--runs", "1", "--calls", "150", "--loader"];
+    for series in ["5.10", "6.12"] {
+        let libbpf = run(series, "write", &[&arguments[..], &["libbpf"]].concat());
+        let aya = run(series, "write", &[&arguments[..], &["aya"]].concat());
+        assert!(report(&aya, "kprobe").notes.iter().any(|note| note == "loaded by aya"));
+        assert!(report(&libbpf, "kprobe").notes.iter().any(|note| note == "loaded by libbpf"));
+        // What the workload itself decides; switches and wake-ups also depend on when the timer ticks.
+        let decided = |document: &Document| {
+            let mut rows = calls(document);
+            let roles = ["vfs", "pipe-write", "pipe-read", "copy-in", "copy-out", "page-alloc", "user-pages"];
+            rows.retain(|(_, symbol, _, _)| {
+                pipeprof::kernel::roles::of_frame(symbol).is_some_and(|role| roles.contains(&role.id))
+            });
+            rows.sort();
+            rows
+        };
+        assert!(decided(&libbpf).len() >= 6, "{:?}", calls(&libbpf));
+        assert_eq!(decided(&libbpf), decided(&aya), "{series}");
+    }
+}
+
+#[test]
+fn samples_add_up_and_none_is_lost() {
+    for (series, loader) in [("5.10", "aya"), ("6.1", "libbpf"), ("7.2", "libbpf")] {
+        let arguments = ["--collect", "sample", "--runs", "1", "--calls", "800", "--loader", loader];
+        let document = run(series, "write", &arguments);
+        let sample = report(&document, "sample");
+        assert_eq!(sample.status, Status::Ok, "{series}: {sample:?}");
+        assert!(sample.samples > 100 && sample.lost == 0 && sample.unresolved == 0, "{series}: {sample:?}");
+        for shares in [&document.attribution.writer, &document.attribution.reader] {
+            let sum: f64 = shares.iter().map(|share| share.share).sum();
+            assert!((sum - 1.0).abs() < 1e-9, "{series}: {sum}");
+        }
+        let roles: Vec<&str> = document.attribution.writer.iter().map(|share| share.role.as_str()).collect();
+        assert!(roles.contains(&"copy-in") && roles.contains(&"page-alloc"), "{series}: {roles:?}");
+    }
+}
+
+#[test]
+fn the_call_tree_is_whole_and_agrees_with_the_probes() {
+    for series in ["5.10", "7.2"] {
+        let arguments = ["--collect", "fgraph,kprobe", "--runs", "1", "--calls", "100"];
+        let document = run(series, "write", &arguments);
+        let fgraph = report(&document, "fgraph");
+        assert!(fgraph.samples > 10_000 && fgraph.lost == 0, "{series}: {fgraph:?}");
+        let names = ["pipe_write", "anon_pipe_write"];
+        assert_eq!(calls_of(&document, &names, "function-graph"), 100, "{series}");
+        assert_eq!(calls_of(&document, &names, "kprobe"), 100, "{series}");
+    }
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    for series in ["5.10", "7.2"] {
+        let arguments = ["__leftovers".to_owned()];
+        let reply = run_job(&common::guest(series), &Job::Command(arguments.to_vec())).expect("a guest");
+        let left: Leftovers = reply.parse().expect("leftovers");
+        assert!(left.is_empty(), "{series}: {left:?}");
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_that_the_next_does_not_remove() {
+    for (series, collector) in [("6.12", "sample"), ("5.10", "kprobe"), ("5.10", "fgraph"), ("7.2", "fgraph")] {
+        let job = Job::Command(["__leftovers", "--kill", collector].map(str::to_owned).to_vec());
+        let reply = run_job(&common::guest(series), &job).expect("a guest");
+        let story: Story = reply.parse().expect("a story");
+        assert!(story.before.is_empty(), "{series} {collector}: {story:?}");
+        assert!(!story.armed.is_empty(), "{series} {collector}: {story:?}");
+        // What file descriptors hold is gone at once.
+        assert!(story.after_kill.programs.is_empty(), "{series} {collector}: {story:?}");
+        assert!(story.after_next.is_empty(), "{series} {collector}: {story:?}");
+        if !story.after_kill.is_empty() {
+            let said =
+                |note: &String| note.contains("of a run that was killed") || note.contains("after a run that was");
+            assert!(story.next_notes.iter().any(said), "{series} {collector}: {story:?}");
+        }
+    }
+}
