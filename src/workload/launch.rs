@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 
 /// How often a wait looks at [`cancel`].
 const GLANCE_MS: i64 = 50;
-/// Time for the workers to get to the gate: ample for an emulated guest that moves the warm-up.
+/// Time for the workers to get to the gate, and to make their report: ample for an emulated guest.
 const START: Duration = Duration::from_secs(300);
+/// Bytes per second that a warm-up reaches on any machine that is not stalled, emulated ones included.
+const SLOWEST: u64 = 4 << 20;
 /// What a timed window may take beyond its duration.
 const GRACE: Duration = Duration::from_secs(120);
 /// After one process found the other end gone, time for the other to say why.
@@ -56,7 +58,9 @@ pub fn launch(spec: &Spec) -> Result<Launched> {
     for (pair, places) in places.iter().enumerate() {
         launched.start_pair(pair, places)?;
     }
-    launched.gather(Some(Instant::now() + START), "did not become ready")?;
+    let processes = u64::from(spec.pairs) * u64::from(spec.writers);
+    let warm_up = Duration::from_secs(spec.warmup_bytes.saturating_mul(processes) / SLOWEST);
+    launched.gather(Instant::now().checked_add(START + warm_up), "did not become ready")?;
     cancel::check()?;
     Ok(launched)
 }

@@ -140,7 +140,7 @@ fn anonymous_huge(smaps: impl BufRead, ranges: &[std::ops::Range<u64>]) -> std::
             held = ranges.iter().map(|r| r.end.min(area.end).saturating_sub(r.start.max(area.start))).sum();
         } else if let Some(rest) = line.strip_prefix("AnonHugePages:") {
             let kib: u64 = rest.trim().trim_end_matches("kB").trim().parse().unwrap_or(0);
-            got += (kib * 1024).min(held);
+            got += kib.saturating_mul(1024).min(held);
         }
     }
     Ok(got)
@@ -175,6 +175,19 @@ AnonHugePages:         0 kB
         assert_eq!(got(&[range(0x7f00_0000_0000, 2 << 20), range(0x7f00_0020_0000, 2 << 20)]), 2 << 20);
         assert_eq!(got(&[range(0x7f00_0080_0000, 2 << 20)]), 0);
         assert_eq!(got(&[range(0x7e00_0000_0000, 2 << 20)]), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics_and_no_range_gets_more_than_it_has(text: String, start: u32, len: u32) {
+            let range = u64::from(start)..u64::from(start) + u64::from(len);
+            for text in [text.clone(), format!("{SMAPS}{text}"), format!("0-ffffffff rw-p\nAnonHugePages: 1 kB{text}")] {
+                let got = anonymous_huge(text.as_bytes(), std::slice::from_ref(&range));
+                proptest::prop_assert!(got.is_ok());
+            }
+            let all = "0-fffffffff rw-p\nAnonHugePages: 99999999 kB\n";
+            proptest::prop_assert_eq!(anonymous_huge(all.as_bytes(), &[range]).ok(), Some(u64::from(len)));
+        }
     }
 
     #[test]

@@ -141,7 +141,30 @@ fn calls_so_far() -> Option<u64> {
     let mut text = [0; 512];
     // One read, so that it is known how many calls the look itself adds.
     let count = std::fs::File::open("/proc/self/io").ok()?.read(&mut text).ok()?;
-    let text = std::str::from_utf8(&text[..count]).ok()?;
+    calls_in(std::str::from_utf8(&text[..count]).ok()?)
+}
+
+/// `syscr` and `syscw` of /proc/PID/io.
+fn calls_in(text: &str) -> Option<u64> {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
-    Some(field("syscr:")? + field("syscw:")?)
+    field("syscr:")?.checked_add(field("syscw:")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_reads_and_writes() {
+        assert_eq!(calls_in("rchar: 1\nwchar: 2\nsyscr: 30\nsyscw: 4\nread_bytes: 0\n"), Some(34));
+        assert_eq!(calls_in("syscr: 30\n"), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text: String, a: u64, b: u64) {
+            let _ = calls_in(&text);
+            proptest::prop_assert_eq!(calls_in(&format!("syscr: {a}\nsyscw: {b}")), a.checked_add(b));
+        }
+    }
 }

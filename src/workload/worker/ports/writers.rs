@@ -1,43 +1,13 @@
-//! The system calls that move bytes, each a [`Port`].
+//! What puts bytes into the pipe.
 
-use super::buffer::Mapping;
-use super::hot::{self, Kind, Options, Port, Tally};
-use super::stamp::{self, Checker};
-use crate::workload::spec::{Amount, DEFAULT_SOURCE, PAGE, Spec, Writer};
+use super::{Run, run_hot, within};
+use crate::workload::spec::{Amount, DEFAULT_SOURCE, PAGE, Spec};
+use crate::workload::worker::buffer::Mapping;
+use crate::workload::worker::hot::{self, Kind, Options, Port, Tally};
+use crate::workload::worker::stamp;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
-
-/// A port set up for a process: what [`super`] runs, whichever port it is.
-pub trait Run {
-    /// # Errors
-    /// As [`hot::run`].
-    fn run(&mut self, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally>;
-    /// Its buffers.
-    fn mappings(&self) -> Vec<&Mapping>;
-    /// What is done otherwise than asked.
-    fn note(&self) -> Option<&str> {
-        None
-    }
-    /// Bytes checked and what was wrong with them, by a reader that verifies.
-    fn verified(&self) -> Option<(u64, Vec<String>)> {
-        None
-    }
-}
-
-macro_rules! run_hot {
-    () => {
-        fn run(&mut self, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally> {
-            hot::run(self, amount, window, options)
-        }
-    };
-}
-
-/// The smaller of a buffer's rest and what the loop may still move.
-#[inline(always)]
-fn within(len: usize, limit: u64) -> usize {
-    if limit < len as u64 { limit as usize } else { len }
-}
 
 /// write(2) of one buffer, over and over.
 pub struct Write<const VERIFY: bool> {
@@ -103,8 +73,9 @@ impl Halves {
     /// One buffer of twice `len` bytes.
     pub fn contiguous(both: Mapping, len: usize) -> Self {
         let start = both.as_ptr();
+        debug_assert_eq!(both.len(), 2 * len);
         // SAFETY: the buffer has twice `len` bytes.
-        let second = unsafe { start.add(len.min(both.len() - len)) };
+        let second = unsafe { start.add(len) };
         Self { starts: [start, second], mappings: vec![both], len }
     }
 }
@@ -216,7 +187,7 @@ impl SpliceIn {
     pub fn new(end: RawFd, mut source: Source, block: usize, flags: libc::c_uint) -> Result<Self> {
         let mut note = None;
         if let Err(error) = try_splice(&source.file) {
-            // Kernels 5.10 to 5.19 and some before and after refuse /dev/zero.
+            // As 5.10 does, whose /dev/zero has no splice_read.
             ensure!(
                 source.name == DEFAULT_SOURCE && error.raw_os_error() == Some(libc::EINVAL),
                 "--source {}: this kernel cannot splice from it ({error}); choose a regular file",
@@ -359,155 +330,4 @@ impl Run for ReadWrite {
     fn mappings(&self) -> Vec<&Mapping> {
         vec![&self.buffer]
     }
-}
-
-/// What a reader does with the bytes it has read.
-pub trait Sink {
-    fn take(&mut self, bytes: &[u8]);
-    fn other_calls(&mut self) -> u64 {
-        0
-    }
-    fn verified(&self) -> Option<(u64, Vec<String>)> {
-        None
-    }
-}
-
-/// Nothing: the loop counts them.
-pub struct Count;
-impl Sink for Count {
-    #[inline(always)]
-    fn take(&mut self, _: &[u8]) {}
-}
-
-/// Compare them with what was to come.
-pub struct Check(pub Checker);
-impl Sink for Check {
-    fn take(&mut self, bytes: &[u8]) {
-        self.0.check(bytes);
-    }
-    fn verified(&self) -> Option<(u64, Vec<String>)> {
-        Some(self.0.verdict())
-    }
-}
-
-/// write(2) them to /dev/null, which takes all it is given.
-pub struct Copy {
-    _null: File,
-    fd: RawFd,
-    calls: u64,
-}
-
-impl Copy {
-    pub fn new(null: File) -> Self {
-        Self { fd: null.as_raw_fd(), _null: null, calls: 0 }
-    }
-}
-
-impl Sink for Copy {
-    #[inline(always)]
-    fn take(&mut self, bytes: &[u8]) {
-        self.calls += 1;
-        // SAFETY: the slice is valid for its length.
-        unsafe { libc::write(self.fd, bytes.as_ptr().cast(), bytes.len()) };
-    }
-    fn other_calls(&mut self) -> u64 {
-        std::mem::take(&mut self.calls)
-    }
-}
-
-/// /dev/null, for writing.
-///
-/// # Errors
-/// When it cannot be opened.
-pub fn null() -> Result<File> {
-    File::options().write(true).open("/dev/null").context("cannot open /dev/null")
-}
-
-/// read(2) from the pipe.
-pub struct Read<S> {
-    end: RawFd,
-    buffer: Mapping,
-    sink: S,
-}
-
-impl<S: Sink> Read<S> {
-    pub fn new(end: RawFd, buffer: Mapping, sink: S) -> Self {
-        Self { end, buffer, sink }
-    }
-}
-
-impl<S: Sink> Port for Read<S> {
-    #[inline(always)]
-    fn call(&mut self, limit: u64) -> (u64, isize) {
-        let len = within(self.buffer.len(), limit);
-        // SAFETY: `len` bytes are within the buffer.
-        (len as u64, unsafe { libc::read(self.end, self.buffer.as_ptr().cast(), len) })
-    }
-
-    #[inline(always)]
-    fn moved(&mut self, count: u64) {
-        self.sink.take(&self.buffer.bytes()[..count as usize]);
-    }
-
-    fn other_calls(&mut self) -> u64 {
-        self.sink.other_calls()
-    }
-
-    fn name(&self) -> String {
-        "read".into()
-    }
-}
-
-impl<S: Sink> Run for Read<S> {
-    run_hot!();
-    fn mappings(&self) -> Vec<&Mapping> {
-        vec![&self.buffer]
-    }
-    fn verified(&self) -> Option<(u64, Vec<String>)> {
-        self.sink.verified()
-    }
-}
-
-/// splice(2) from the pipe into /dev/null.
-pub struct SpliceOut {
-    end: RawFd,
-    null: File,
-    block: usize,
-    flags: libc::c_uint,
-}
-
-impl SpliceOut {
-    pub fn new(end: RawFd, null: File, block: usize, flags: libc::c_uint) -> Self {
-        Self { end, null, block, flags }
-    }
-}
-
-impl Port for SpliceOut {
-    #[inline(always)]
-    fn call(&mut self, limit: u64) -> (u64, isize) {
-        let len = within(self.block, limit);
-        let nowhere = std::ptr::null_mut();
-        // SAFETY: no offsets are passed.
-        (len as u64, unsafe { libc::splice(self.end, nowhere, self.null.as_raw_fd(), nowhere, len, self.flags) })
-    }
-
-    #[inline(always)]
-    fn moved(&mut self, _: u64) {}
-
-    fn name(&self) -> String {
-        "splice to /dev/null".into()
-    }
-}
-
-impl Run for SpliceOut {
-    run_hot!();
-    fn mappings(&self) -> Vec<&Mapping> {
-        Vec::new()
-    }
-}
-
-/// Whether `spec`'s stream is its writer's stamps rather than a file's bytes.
-#[must_use]
-pub fn stamped(spec: &Spec) -> bool {
-    matches!(spec.writer, Writer::Write | Writer::Vmsplice)
 }
