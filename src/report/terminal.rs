@@ -45,6 +45,9 @@ impl Style {
     }
 }
 
+/// How function_graph's counts are marked.
+const FUNCTION_GRAPH: &str = "function-graph";
+
 /// All of `document` that a person wants to see at once, and where its files are.
 #[must_use]
 pub fn render(document: &Document, written: Option<&Written>, style: Style) -> String {
@@ -383,33 +386,56 @@ fn shortened(text: &str, most: usize) -> String {
     clean(&text.chars().take(most - 1).collect::<String>()) + "…"
 }
 
+/// One row per probed function: its calls by each side. What function_graph counted as well is in run.json.
 fn functions(document: &Document, style: Style, out: &mut String) {
-    let called: Vec<&FunctionCalls> = document.functions.iter().filter(|f| f.calls > 0 || f.missed > 0).collect();
-    if called.is_empty() || document.unit == Unit::Instructions {
+    if document.unit == Unit::Instructions {
         return;
     }
-    let timed = document.executed_on != ExecutedOn::Tcg && called.iter().any(|f| f.total_ns.is_some());
+    let probed = document.functions.iter().any(|f| f.how != FUNCTION_GRAPH);
+    let mut rows: Vec<(&str, &str, &str, [Vec<&FunctionCalls>; 2])> = Vec::new();
+    for function in &document.functions {
+        if (function.calls == 0 && function.missed == 0) || (probed && function.how == FUNCTION_GRAPH) {
+            continue;
+        }
+        let side = match function.side.as_str() {
+            "writer" => 0,
+            "reader" => 1,
+            _ => continue,
+        };
+        let same =
+            |row: &&mut (&str, &str, &str, [Vec<&FunctionCalls>; 2])| row.1 == function.symbol && row.2 == function.how;
+        if let Some(row) = rows.iter_mut().find(same) {
+            row.3[side].push(function);
+        } else {
+            let mut sides = [Vec::new(), Vec::new()];
+            sides[side].push(function);
+            rows.push((&function.role, &function.symbol, &function.how, sides));
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    let timed = document.executed_on != ExecutedOn::Tcg && document.functions.iter().any(|f| f.total_ns.is_some());
     let mut table = empty_table(style);
-    let mut headings = vec!["function", "side", "by", "calls", "missed"];
+    let mut headings = vec!["role", "function", "by", "writer's calls", "reader's calls", "missed"];
     if timed {
         headings.extend(["mean ns", "of it itself"]);
     }
     table.set_header(headings);
-    for function in called {
-        let mut row = vec![
-            clean(&function.symbol),
-            clean(&function.side),
-            clean(&function.how),
-            grouped(function.calls),
-            grouped(function.missed),
-        ];
+    for (role, symbol, how, sides) in rows {
+        let title = roles::by_id(role).map_or(role, |role| role.title);
+        let mut row = vec![clean(title), clean(symbol), clean(how)];
+        row.extend(sides.iter().map(|side| grouped(side.iter().map(|f| f.calls).sum())));
+        row.push(grouped(sides.iter().flatten().map(|f| f.missed).sum()));
         if timed {
-            let mean = |ns: Option<u64>| {
-                ns.filter(|_| function.calls > 0)
-                    .map_or_else(String::new, |ns| decimals(ns as f64 / function.calls as f64))
+            let mean = |ns: fn(&FunctionCalls) -> Option<u64>| {
+                let timed: Vec<(u64, u64)> = sides.iter().flatten().filter_map(|f| Some((ns(f)?, f.calls))).collect();
+                let calls: u64 = timed.iter().map(|(_, calls)| calls).sum();
+                let total: u64 = timed.iter().map(|(ns, _)| ns).sum();
+                if calls == 0 { String::new() } else { decimals(total as f64 / calls as f64) }
             };
-            row.push(mean(function.total_ns));
-            row.push(mean(function.corrected_self_ns.or(function.self_ns)));
+            row.push(mean(|f| f.total_ns));
+            row.push(mean(|f| f.corrected_self_ns.or(f.self_ns)));
         }
         table.add_row(row);
     }
