@@ -98,7 +98,7 @@ fn one_more_call_costs_what_that_call_costs() {
 fn every_kernel_and_mode_adds_up() {
     let cases = [
         ("5.10", "splice", 1, &["splice_to_pipe"][..]),
-        ("6.1", "vmsplice-huge", 1, &["iov_iter_get_pages2"]),
+        ("6.1", "vmsplice-huge", 2, &["iov_iter_get_pages2"]),
         ("6.12", "vmsplice", 1, &["gup_fast_fallback", "__x64_sys_vmsplice"]),
         ("7.2", "write", 2, &["anon_pipe_write"]),
     ];

@@ -66,6 +66,7 @@ pub fn count(raw: &Raw, names: &Names) -> Counted {
     }
     let code = executed(raw, names);
     let totals = stacks.each_ref().map(Folded::total);
+    stacks[index_of(Side::Other)] = shortened(&stacks[index_of(Side::Other)]);
     let mut report = report(raw, &code, totals, unfollowed);
     report.lost = unattributed;
     report.unresolved = unnamed;
@@ -81,6 +82,18 @@ pub fn count(raw: &Raw, names: &Names) -> Counted {
         stacks,
     });
     Counted { profiles: profiles.collect(), functions: calls(&code), code, report }
+}
+
+/// Stacks of others of which there are very many, and each for next to nothing: those below a thousandth of the whole
+/// end after their fourth frame, so that the sum stays what it is.
+fn shortened(stacks: &Folded) -> Folded {
+    let least = stacks.total() / 1000;
+    let mut short = Folded::new();
+    for (stack, weight) in stacks.iter() {
+        let cut = stack.match_indices(';').nth(3).filter(|_| weight < least);
+        short.add(cut.map_or(stack, |(at, _)| &stack[..at]), weight);
+    }
+    short
 }
 
 fn index_of(side: Side) -> usize {

@@ -31,6 +31,9 @@ static unsigned expected[SIDES] = { 1, 1, 0 }, begun[SIDES], ended[SIDES];
 static unsigned opener;
 static enum side opener_side;
 static bool closing;
+#if PLUGIN_API < 2
+static int vcpus = 1;
+#endif
 static unsigned closer;
 static const char *problem = "";
 
@@ -260,12 +263,62 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	}
 }
 
+#if PLUGIN_API < 2
+// Before 8.0, QEMU lets the first vCPU run until the next timer and then starts with the first again: another one runs
+// only if the first pauses or halts. Kernels before 6.5 wait for a starting CPU without a pause, for ever. A reset makes
+// QEMU go on with the next vCPU; the code dropped by it holds no memory callbacks yet.
+#define ALONE 4000000 // blocks that one vCPU may run while another that has been started waits
+#define RESETS 200
+
+static unsigned turns, last_turn, resets;
+static bool started;
+
+static void on_translate_waiting(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+
+static void on_reset_to_waiting(qemu_plugin_id_t id)
+{
+	if (state == OPENING) {
+		on_reset_to_open(id);
+		return;
+	}
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting);
+	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+}
+
+static void on_turn(unsigned vcpu, void *data)
+{
+	(void)data;
+	if (vcpu)
+		started = true;
+	if (vcpu != last_turn) {
+		last_turn = vcpu;
+		turns = 0;
+	} else if (started && ++turns > ALONE && state == WAITING && resets < RESETS) {
+		turns = 0;
+		resets++;
+		qemu_plugin_reset(self, on_reset_to_waiting);
+	}
+}
+
+static void share_turns(struct qemu_plugin_tb *tb)
+{
+	if (vcpus > 1 && resets < RESETS)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, on_turn, QEMU_PLUGIN_CB_NO_REGS, NULL);
+}
+#else
+static void share_turns(struct qemu_plugin_tb *tb)
+{
+	(void)tb;
+}
+#endif
+
 // Before the window: find begin markers in user code, touch nothing else.
 static void on_translate_waiting(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	size_t insns;
 
 	(void)id;
+	share_turns(tb);
 	if (qemu_plugin_tb_vaddr(tb) >> 63)
 		return;
 	insns = qemu_plugin_tb_n_insns(tb);
@@ -313,6 +366,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	}
 #if PLUGIN_API >= 2
 	counters = qemu_plugin_scoreboard_new(sizeof(uint64_t));
+#else
+	vcpus = info->system.max_vcpus;
 #endif
 	store_init(bound);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting);
