@@ -26,8 +26,9 @@ fn facts(options: &GuestOptions) -> (Facts, String) {
 #[test]
 fn every_kernel_boots_with_what_collectors_need() {
     for series in common::SERIES {
-        let (facts, _) = facts(&guest(series));
-        assert_eq!(facts.cpus, 1);
+        // Two CPUs: QEMU 7.2 needs help to bring up the second.
+        let (facts, _) = facts(&GuestOptions { cpus: 2, ..guest(series) });
+        assert_eq!(facts.cpus, 2, "{series}");
         assert!(facts.mount_errors.is_empty(), "{series}: {:?}", facts.mount_errors);
         assert!(facts.controllers.contains("memory"), "{series}: {}", facts.controllers);
         assert!(facts.clock_source.starts_with("tsc"), "{series}: {}", facts.clock_source);
@@ -37,7 +38,7 @@ fn every_kernel_boots_with_what_collectors_need() {
 
 #[test]
 fn an_emulated_guest_repeats_itself_with_two_cpus_too() {
-    let options = GuestOptions { cpus: 2, memory_mib: 512, append: vec!["psi=0".into()], ..guest("6.12") };
+    let options = GuestOptions { cpus: 2, memory_mib: 512, append: vec!["psi=0".into()], ..guest("6.1") };
     let (first, first_console) = facts(&options);
     let (second, second_console) = facts(&options);
     assert_eq!(first.cpus, 2);
@@ -161,7 +162,7 @@ fn endless(folder: &Path) -> (Child, u32) {
         .stderr(Stdio::piped())
         .spawn()
         .expect("pipeprof");
-    let found = wait_until(Duration::from_secs(20), || !qemus(controller.id()).is_empty());
+    let found = wait_until(Duration::from_secs(60), || !qemus(controller.id()).is_empty());
     if !found {
         let _ = controller.kill();
         panic!("no QEMU was started");

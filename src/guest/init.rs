@@ -1,7 +1,7 @@
 //! Process 1 of a guest: mount what is needed, do the job, send the answer, reset.
 
-use crate::guest::cgroup;
 use crate::guest::job::{self, Muted};
+use crate::guest::{cgroup, cpus};
 use crate::util::progress;
 use crate::vm::initramfs;
 use crate::vm::job::{Assignment, Facts};
@@ -148,6 +148,7 @@ fn perform(mounts: &Mounts) -> Result<Vec<u8>> {
     let bytes = fs::read(initramfs::JOB).with_context(|| format!("cannot read {}", initramfs::JOB))?;
     let assignment: Assignment =
         serde_json::from_slice(&bytes).with_context(|| format!("{} cannot be understood", initramfs::JOB))?;
+    cpus::bring_up(assignment.cpus)?;
     job::perform(&assignment, || facts(mounts))
 }
 

@@ -120,7 +120,7 @@ fn attempt(
         reply: scratch.path("reply"),
     };
     let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
-    let assignment = Assignment { job: job.clone(), executed_on: on };
+    let assignment = Assignment { job: job.clone(), executed_on: on, cpus: options.cpus };
     // Its comparison loses a line where it cannot be read.
     let config = options.kernel.config.as_ref().and_then(|path| fs::read(path).ok());
     let config = config.as_deref().map(|config| (options.kernel.release.as_str(), config));

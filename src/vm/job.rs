@@ -40,6 +40,8 @@ pub struct CountAnswer {
 pub struct Assignment {
     pub job: Job,
     pub executed_on: ExecutedOn,
+    /// CPUs that the guest has to have when the job begins.
+    pub cpus: u32,
 }
 
 /// What a guest says of itself.

@@ -149,6 +149,10 @@ pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
             "initcall_blacklist=load_system_certificate_list,jent_mod_init",
         ]);
     }
+    if on == ExecutedOn::Tcg && options.cpus > 1 {
+        // Further CPUs are brought up by init, see guest::cpus: the kernel's own way to do it can wait for ever.
+        words.push("maxcpus=1");
+    }
     words.extend(options.append.iter().map(String::as_str));
     words.join(" ")
 }
