@@ -117,14 +117,20 @@ impl Chart {
 
     fn height(&self) -> i32 {
         match self.kind {
-            Kind::Bars => TOP + as_i32(self.labels().len()) * self.group() + 50,
+            Kind::Bars => TOP + self.labels().iter().map(|label| self.group(label)).sum::<i32>() + 50,
             Kind::Lines => 420,
         }
     }
 
+    /// The points at `label`, each with its series' place.
+    fn at<'a>(&'a self, label: &'a str) -> impl Iterator<Item = (usize, &'a Point)> {
+        let points = self.series.iter().enumerate();
+        points.filter_map(move |(index, series)| Some((index, series.points.iter().find(|p| p.label == label)?)))
+    }
+
     /// Height of one group of bars.
-    fn group(&self) -> i32 {
-        as_i32(self.series.len()) * 17 + 13
+    fn group(&self, label: &str) -> i32 {
+        as_i32(self.at(label).count()) * 17 + 13
     }
 
     fn largest(&self) -> f64 {
@@ -156,13 +162,14 @@ impl Chart {
             text(area, &short(*tick), (x, bottom + 12), 13, DIM, HPos::Center)?;
         }
         text(area, &self.y, ((left + WIDTH - RIGHT) / 2, bottom + 34), 13, DIM, HPos::Center)?;
-        for (place, label) in labels.iter().enumerate() {
-            let y = TOP + as_i32(place) * self.group() + 6;
-            let middle = y + as_i32(self.series.len()) * 17 / 2;
+        let mut below = TOP;
+        for label in &labels {
+            let y = below + 6;
+            below += self.group(label);
+            let middle = (y + below - 7) / 2;
             text(area, &cut(label, 52), (left - 12, middle), 13, INK, HPos::Right)?;
-            for (index, series) in self.series.iter().enumerate() {
-                let Some(point) = series.points.iter().find(|point| point.label == *label) else { continue };
-                let (from, to) = (y + as_i32(index) * 17, y + as_i32(index) * 17 + 15);
+            for (place, (index, point)) in self.at(label).enumerate() {
+                let (from, to) = (y + as_i32(place) * 17, y + as_i32(place) * 17 + 15);
                 let colour = SERIES[index % SERIES.len()];
                 area.draw(&Rectangle::new([(left, from), (at(point.y), to)], colour.filled())).map_err(refused)?;
                 let mut end = at(point.y);

@@ -166,9 +166,14 @@ impl<'a> Lab<'a> {
             Ok(kernel) => kernel,
             Err(missing) => return Ok(Err(missing)),
         };
+        let mut command = format!("{} --kernel {kernel}", request.command);
+        for (flag, value) in [("--cpus", setup.cpus.map(|cpus| cpus.to_string())), ("--cpu", setup.cpu.clone())] {
+            command.extend(value.map(|value| format!(" {flag} {value}")));
+        }
+        command.extend(setup.append.iter().map(|argument| format!(" --append {argument}")));
         self.kept(name, (request.clone(), setup.clone(), kernel), || {
             self.say(&format!("{name} (guest, exact)"));
-            self.taken(self.bench.exact(request, setup), &request.command)
+            self.taken(self.bench.exact(request, setup), &command)
         })
     }
 
@@ -205,7 +210,11 @@ impl<'a> Lab<'a> {
             Ok(value) => Ok(Ok(value)),
             Err(error) => {
                 cancel::check()?;
-                Ok(Err(Missing::new(format!("{error:#}"), command)))
+                // A guest's last lines are for the terminal, not for a table.
+                let text = format!("{error:#}");
+                let line = text.lines().next().unwrap_or_default().trim_end_matches([':', ';']);
+                let line = line.strip_suffix("; its last lines").unwrap_or(line);
+                Ok(Err(Missing::new(line, command)))
             }
         }
     }

@@ -232,10 +232,9 @@ fn than(value: f64, limit: f64) -> &'static str {
     if value <= limit { "is no more than" } else { "is more than" }
 }
 
-/// The name of a row before its first colon or parenthesis.
+/// The name of a row before its first remark in parentheses.
 fn short(what: &str) -> &str {
-    let end = what.find(['(', ':']).filter(|end| *end > 2).unwrap_or(what.len());
-    what[..end].trim()
+    what.split(" (").next().unwrap_or(what)
 }
 
 /// A number in three or four digits.
@@ -244,10 +243,12 @@ pub fn number(value: f64) -> String {
     let size = value.abs();
     match () {
         () if !value.is_finite() => "-".to_owned(),
+        // Minus nothing is nothing.
+        () if value == 0.0 => "0".to_owned(),
         () if size >= 10_000.0 => grouped(value),
         () if size >= 100.0 => format!("{value:.0}"),
         () if size >= 10.0 => format!("{value:.1}"),
-        () if size >= 0.1 || size == 0.0 => format!("{value:.2}"),
+        () if size >= 0.1 => format!("{value:.2}"),
         () if size >= 0.001 => format!("{value:.4}"),
         () => format!("{value:.1e}"),
     }
@@ -364,8 +365,8 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let texts = [31_859_864_089.0, 1234.5, 12.34, 1.234, 0.01234, 0.0, f64::NAN].map(number);
-        assert_eq!(texts, ["31,859,864,089", "1234", "12.3", "1.23", "0.0123", "0.00", "-"]);
+        let texts = [31_859_864_089.0, 1234.5, 12.34, 1.234, 0.01234, -0.0, f64::NAN].map(number);
+        assert_eq!(texts, ["31,859,864,089", "1234", "12.3", "1.23", "0.0123", "0", "-"]);
     }
 
     #[test]

@@ -66,6 +66,14 @@ impl Part for Cat {
             }
         }
         let raced = lab.race("ways", &contestants, lab.settings.rounds().min(5))?;
+        // Whole amounts, so that no window ends in the middle of a buffer.
+        let amount = Amount::Bytes(if lab.settings.quick { GIB / 16 } else { GIB / 4 });
+        let whole: Vec<Contestant> = contestants
+            .iter()
+            .filter(|contestant| contestant.id.ends_with(" to head"))
+            .map(|contestant| Contestant { spec: Spec { amount, ..contestant.spec.clone() }, ..contestant.clone() })
+            .collect();
+        let whole = lab.race("calls", &whole, 1)?;
         let own = own_cat(lab)?;
         for (id, _, writer, _) in WAYS {
             let Some(entry) = raced.iter().find(|raced| raced.id == format!("{id} to head")) else { continue };
@@ -80,7 +88,8 @@ impl Part for Cat {
             let system = |pair: &Processes| scaled(pair, pair.writer.system_ns + pair.reader.system_ns);
             insert("user", entry.reading("s", "both processes, scaled to 10 GiB", user));
             insert("sys", entry.reading("s", "both processes, scaled to 10 GiB", system));
-            insert("calls", writes(entry, *writer));
+            let whole = whole.iter().find(|raced| raced.id == entry.id);
+            insert("calls", whole.map_or_else(|| Err(Missing::new("no pair ran", "")), |whole| writes(whole, *writer)));
         }
         let splice = raced.iter().find(|raced| raced.id == "splice-128K to dd").map(Raced::speed);
         let splice = splice.unwrap_or_else(|| Err(Missing::new("no such pair", "")));

@@ -56,6 +56,9 @@ pub fn render(view: &View<'_>) -> String {
 
 fn part_text(out: &mut String, part: &PartView<'_>) {
     let _ = writeln!(out, "\n## {}\n\nMeasured {} ({}).", part.title, part.started, part.key);
+    if !part.doubt.is_empty() {
+        let _ = writeln!(out, "\n**{}**", cell(&part.doubt));
+    }
     if !part.findings.is_empty() {
         out.push('\n');
         for finding in part.findings {

@@ -46,6 +46,8 @@ pub struct PartView<'a> {
     pub title: &'a str,
     pub started: &'a str,
     pub key: &'a str,
+    /// What makes timed figures of this part doubtful; empty where nothing does.
+    pub doubt: String,
     pub findings: &'a [String],
     pub charts: &'a [Chart],
     pub tables: Vec<TableView<'a>>,
@@ -142,6 +144,7 @@ impl<'a> View<'a> {
                 title,
                 started: &part.started,
                 key: &part.key,
+                doubt: doubt(part),
                 findings: &part.findings,
                 charts: &part.charts,
                 tables,
@@ -159,6 +162,20 @@ impl<'a> View<'a> {
             articles: articles(facts),
             parts: views,
         }
+    }
+}
+
+/// Load per CPU from which a machine is called busy: pairs keep two CPUs, so what else runs takes turns with them.
+const BUSY: f64 = 0.5;
+
+fn doubt(part: &PartResult) -> String {
+    let environment = &part.environment;
+    match environment.load {
+        Some(load) if load > BUSY * f64::from(environment.cpus.max(1)) => format!(
+            "The load was {load:.1} on {} CPUs when this part began: its timed figures are those of a busy machine, and              their verdicts may be its. Run it again when the machine is idle.",
+            environment.cpus
+        ),
+        _ => String::new(),
     }
 }
 
@@ -181,9 +198,18 @@ fn row(line: &Line) -> Row {
         how: line.ours.as_ref().map(|ours| ours.how.clone()).unwrap_or_default(),
         verdict: line.verdict.text(),
         class,
-        why: line.why.clone(),
+        why: match &line.ours {
+            // The column of ours says the rest.
+            Some(ours) if !ours.how.is_empty() && !plain(&ours.how) => format!("{} ({})", line.why, ours.how),
+            _ => line.why.clone(),
+        },
         command: line.command.clone(),
     }
+}
+
+/// Whether a reading needs no words beyond its spread and its n.
+fn plain(how: &str) -> bool {
+    how.starts_with("median of") && !how.contains(',')
 }
 
 /// A figure of theirs with all the digits that they printed.
@@ -286,9 +312,8 @@ pub fn terminal(reproduction: &Reproduction) -> String {
         .filter(|(_, row)| row.class == "no")
         .map(|(table, row)| {
             format!(
-                "  {}, {}: theirs {} {unit}, ours {} {unit}; {}",
-                table.article,
-                row.what,
+                "  {}: theirs {} {unit}, ours {} {unit}; {}",
+                row.fact,
                 row.theirs,
                 row.ours,
                 row.why,
