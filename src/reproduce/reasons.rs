@@ -46,8 +46,15 @@ pub fn reason(role: &str, theirs: &Folded, ours: &Ours<'_>) -> String {
         .filter(|(_, their, our)| (our - their).abs() >= 0.5)
         .map(|(name, their, our)| format!("{name} {their:.1} to {our:.1} %"))
         .collect();
+    let elsewhere =
+        |name: &str| ours.stacks.iter().any(|(stack, _)| stack.split(';').any(|f| roles::canonical(f) == name));
+    let gone: Vec<&str> =
+        changes.iter().take(NAMED).filter(|(name, their, _)| *their >= 1.0 && !elsewhere(name)).map(|c| c.0).collect();
     let more = our.values().sum::<f64>() > their.values().sum::<f64>();
     let mut parts = vec![named.join(", ")];
+    if !gone.is_empty() {
+        parts.push(format!("no stack of ours holds {}: inlined into its caller, or not run", gone.join(" or ")));
+    }
     parts.extend(known(role, more, ours));
     parts.retain(|part| !part.is_empty());
     parts.join("; ")
@@ -117,7 +124,9 @@ fn known(role: &str, more: bool, ours: &Ours<'_>) -> Option<String> {
             }
         }
         "mutex-spin" | "mutex-slow" | "mutex" => {
-            format!("spinning takes an owner that runs on another CPU at the same time: {}; {}", relation(), switches())
+            let relation = relation();
+            let place = if relation.is_empty() { String::new() } else { format!(": {relation}") };
+            format!("spinning takes an owner that runs on another CPU at the same time{place}; {}", switches())
         }
         "wait" | "scheduler" | "wake-up" | "psi" | "mutex-sleep" | "idle" => switches(),
         "copy-in" => {
@@ -127,7 +136,9 @@ fn known(role: &str, more: bool, ours: &Ours<'_>) -> Option<String> {
                 .map(String::as_str)
                 .filter(|flag| matches!(*flag, "erms" | "fsrm" | "smap"))
                 .collect();
-            format!("another CPU and memory; its flags for copying: {}", flags.join(" "))
+            let flags =
+                if flags.is_empty() { String::new() } else { format!(", its flags for copying {}", flags.join(" ")) };
+            format!("another CPU and memory{flags}")
         }
         "lsm" if !more => "the article's kernel asks AppArmor and BPF at each call".to_owned(),
         "timestamps" if !more => "newer kernels keep no timestamps on anonymous pipes".to_owned(),

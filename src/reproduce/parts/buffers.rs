@@ -43,6 +43,8 @@ fn spec(writer: &str, block: u64, busy_loop: bool) -> Spec {
             busy_loop,
             // One call moves one half.
             buffer_size: 2 * block,
+            // No user without CAP_SYS_RESOURCE may have a larger pipe (/proc/sys/fs/pipe-max-size by default).
+            pipe_size: (block > 1 << 20).then_some(1 << 20),
             ..Spec::default()
         },
     }
