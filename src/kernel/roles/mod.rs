@@ -76,6 +76,11 @@ struct Within {
     becomes: &'static str,
 }
 
+/// All refinements.
+fn within() -> impl Iterator<Item = &'static Within> {
+    lock::WITHIN.iter().chain(pipe::WITHIN)
+}
+
 /// Whether the samples of a profile pile up where interrupts come back on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skew {
@@ -197,12 +202,12 @@ pub fn of_stack_with(stack: &str, skew: Skew) -> (&'static Role, &str) {
         return (&tables.roles[tables.other], leaf);
     };
     let role = &tables.roles[index];
-    if lock::WITHIN.iter().any(|within| within.role == role.id)
+    if within().any(|within| within.role == role.id)
         && let Some((around, _)) = frames.find(|(around, _)| *around != index)
     {
         let around = tables.roles[around].id;
-        let within = lock::WITHIN.iter().find(|within| within.role == role.id && within.inside == around);
-        if let Some(becomes) = within.and_then(|within| by_id(within.becomes)) {
+        let found = within().find(|within| within.role == role.id && within.inside == around);
+        if let Some(becomes) = found.and_then(|within| by_id(within.becomes)) {
             return (becomes, frame);
         }
     }

@@ -1,6 +1,6 @@
 //! The pipe itself: its read, write, vmsplice and splice, its buffers, and what stands at the other end.
 
-use super::{Pattern::*, Role};
+use super::{Pattern::*, Role, Within};
 
 pub const ROLES: &[Role] = &[
     Role {
@@ -68,7 +68,6 @@ pub const ROLES: &[Role] = &[
             Exact("splice_from_pipe_feed"),
             Exact("splice_to_pipe"),
             Exact("generic_file_splice_read"),
-            Exact("filemap_splice_read"),
             Exact("copy_splice_read"),
             Exact("iter_file_splice_write"),
             Exact("splice_grow_spd"),
@@ -117,7 +116,7 @@ pub const ROLES: &[Role] = &[
     Role {
         id: "device",
         title: "source and sink",
-        about: "The devices at the pipe's ends: filling from /dev/zero, dropping into /dev/null.",
+        about: "What is at the pipe's ends: reading a file or /dev/zero, dropping into /dev/null.",
         colour: "#d8bfa5",
         article_name: "pipe_to_null",
         frames: &[
@@ -129,7 +128,18 @@ pub const ROLES: &[Role] = &[
             Exact("read_iter_zero"),
             Exact("splice_read_zero"),
             Exact("iov_iter_zero"),
+            Exact("shmem_file_read_iter"),
+            Exact("shmem_file_splice_read"),
+            Exact("generic_file_read_iter"),
+            Exact("generic_file_buffered_read"),
+            Exact("filemap_read"),
+            Exact("filemap_splice_read"),
+            Exact("splice_folio_into_pipe"),
         ],
         candidates: &["pipe_to_null", "read_iter_zero", "splice_write_null"],
     },
 ];
+
+/// Where a file is the source, copy_page_to_iter fills the pipe (up to 6.4 without copying), or a buffer of the
+/// writer's: nothing that the pipe's reader is given.
+pub const WITHIN: &[Within] = &[Within { role: "copy-out", inside: "device", becomes: "device" }];

@@ -63,7 +63,7 @@ fn black_text_is_readable_on_every_colour() {
 
 #[test]
 fn refinements_name_real_roles() {
-    for within in lock::WITHIN {
+    for within in super::within() {
         for id in [within.role, within.inside, within.becomes] {
             assert!(by_id(id).is_some(), "{id}");
         }
@@ -143,6 +143,14 @@ fn sleeping_on_the_mutex_is_apart_from_spinning_and_from_other_sleeps() {
     assert_eq!(of_stack(sleep).1, "__schedule");
     assert_eq!(role_of("w;entry_SYSCALL_64;pipe_write;schedule;__schedule"), "scheduler");
     assert_eq!(role_of(&format!("{sleep};psi_task_switch")), "psi");
+}
+
+#[test]
+fn reading_the_source_is_not_copying_out() {
+    let source = "w;entry_SYSCALL_64;do_splice;generic_file_splice_read;shmem_file_read_iter;copy_page_to_iter";
+    assert_eq!(of_stack(source), (by_id("device").unwrap(), "copy_page_to_iter"));
+    assert_eq!(role_of(&format!("{source};sanity")), "device");
+    assert_eq!(role_of("w;entry_SYSCALL_64;vfs_read;pipe_read;copy_page_to_iter;_copy_to_iter"), "copy-out");
 }
 
 #[test]
