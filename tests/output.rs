@@ -27,7 +27,7 @@ impl Place {
         command
             .current_dir(self.folder.path())
             .args(line.split_whitespace())
-            .timeout(std::time::Duration::from_secs(60));
+            .timeout(std::time::Duration::from_secs(300));
         command
     }
 
