@@ -10,6 +10,9 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+/// Later than this is too late even on a busy machine; in every test it is less than what would go on without us.
+const LATE: Duration = Duration::from_secs(100);
+
 /// The error of a guest that has to fail, and the time that took.
 fn failure(options: &GuestOptions, job: &Job) -> (String, Duration) {
     let begun = Instant::now();
@@ -96,7 +99,7 @@ fn a_guest_that_hangs_is_ended_in_time() {
     let options = GuestOptions { boot_limit: Duration::from_millis(200), ..guest("6.1") };
     let (error, took) = failure(&options, &Job::Facts);
     assert!(error.contains("did not reach its init within 0.2 s") && error.contains("--boot-limit"), "{error}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert!(took < LATE, "{took:?}");
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn what_is_no_kernel_is_refused_or_ended() {
     let options = GuestOptions { init: binary(), boot_limit: Duration::from_secs(3), ..GuestOptions::of(kernel) };
     let (error, took) = failure(&options, &Job::Facts);
     assert!(error.contains("it printed nothing"), "{error}");
-    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert!(took < LATE, "{took:?}");
 }
 
 #[test]
@@ -156,13 +159,13 @@ fn bad_flags_of_qemu_and_no_qemu_are_one_line() {
 /// A controller whose guest never ends, with its temporary files in `folder`, and the guest's process.
 fn endless(folder: &Path) -> (Child, u32) {
     let release = kernel("6.1").release;
-    // An init that is not there, and a kernel that is told to stay after its panic, take longer than the test.
-    let mut controller = pipeprof(&["kernel", "boot", &release, "--append", "boot_delay=1000 loglevel=8"])
+    // No init, and a kernel that stays after its panic.
+    let mut controller = pipeprof(&["kernel", "boot", &release, "--append", "rdinit=/nonexistent panic=0"])
         .env("TMPDIR", folder)
         .stderr(Stdio::piped())
         .spawn()
         .expect("pipeprof");
-    let found = wait_until(Duration::from_secs(60), || !qemus(controller.id()).is_empty());
+    let found = wait_until(LATE, || !qemus(controller.id()).is_empty());
     if !found {
         let _ = controller.kill();
         panic!("no QEMU was started");
@@ -187,7 +190,7 @@ fn a_killed_controller_leaves_no_guest_and_the_next_start_cleans_up() {
     assert!(is_alive(qemu));
     controller.kill().expect("SIGKILL");
     controller.wait().expect("its end");
-    assert!(wait_until(Duration::from_secs(10), || !is_alive(qemu)), "QEMU {qemu} survived");
+    assert!(wait_until(LATE, || !is_alive(qemu)), "QEMU {qemu} survived");
     assert_eq!(listing(folder.path()).len(), 1, "{:?}", listing(folder.path()));
     let (mut controller, qemu) = endless(folder.path());
     // Its own folder, and no other.
@@ -196,9 +199,9 @@ fn a_killed_controller_leaves_no_guest_and_the_next_start_cleans_up() {
     // SAFETY: a signal to a child that has not been waited for.
     unsafe { libc::kill(controller.id().cast_signed(), libc::SIGINT) };
     let status = controller.wait().expect("its end");
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < LATE);
     assert!(!status.success());
-    assert!(wait_until(Duration::from_secs(10), || !is_alive(qemu)), "QEMU {qemu} survived");
+    assert!(wait_until(LATE, || !is_alive(qemu)), "QEMU {qemu} survived");
     assert!(listing(folder.path()).is_empty(), "{:?}", listing(folder.path()));
     let mut said = String::new();
     std::io::Read::read_to_string(&mut controller.stderr.take().expect("stderr"), &mut said).expect("stderr");

@@ -41,7 +41,8 @@ pub fn kernel(series: &str) -> Kernel {
 
 /// A guest of that series with this build's binary as its init. QEMU that is missing fails the test when it boots.
 pub fn guest(series: &str) -> GuestOptions {
-    GuestOptions { init: binary(), ..GuestOptions::of(kernel(series)) }
+    // Patient: other tests may be using the machine.
+    GuestOptions { init: binary(), boot_limit: Duration::from_secs(600), ..GuestOptions::of(kernel(series)) }
 }
 
 /// Processes whose parent is `parent`.
