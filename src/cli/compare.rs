@@ -282,10 +282,17 @@ fn stored(path: &Path) -> Result<Input> {
             .collect();
         folders.sort();
         ensure!(!folders.is_empty(), "{}: no {} in it or in a folder below it", path.display(), files::DOCUMENT);
-        let runs = folders.iter().map(|inner| Ok((shown(inner), files::load(inner)?))).collect::<Result<Vec<_>>>()?;
+        let runs = folders.iter().map(|inner| Ok((shown(inner), whole(inner)?))).collect::<Result<Vec<_>>>()?;
         return Ok(Input { label: None, runs });
     }
-    Ok(Input { label: None, runs: vec![(shown(path), files::load(path)?)] })
+    Ok(Input { label: None, runs: vec![(shown(path), whole(path)?)] })
+}
+
+/// A stored run, with the code it executed where that is kept.
+fn whole(path: &Path) -> Result<Outcome> {
+    let mut outcome = files::load(path)?;
+    outcome.code = files::load_code(path).ok();
+    Ok(outcome)
 }
 
 /// By which axes two workloads differ, for messages.

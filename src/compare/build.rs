@@ -1,5 +1,6 @@
 //! Outcomes in, one comparison out.
 
+use super::calls;
 use super::columns;
 use super::functions;
 use super::measure::{self, Measure};
@@ -375,6 +376,7 @@ fn step(
         remarks: remarks(cells, from, to),
         roles: Vec::new(),
         functions: Vec::new(),
+        calls: Vec::new(),
         functions_left_out: 0,
         left_out_delta: 0.0,
     };
@@ -386,6 +388,11 @@ fn step(
     step.roles = functions::role_rows(before, after, certain);
     (step.functions, step.functions_left_out, step.left_out_delta) = functions::rows(before, after, method);
     step.blame = blame(&step, &step.verdict);
+    if let (Some(before), Some(after)) =
+        (of_mode(&inputs[from], mode).into_iter().next(), of_mode(&inputs[to], mode).into_iter().next())
+    {
+        step.calls = calls::lists(before, after);
+    }
     step
 }
 
@@ -448,11 +455,18 @@ fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
         .filter(|row| row.delta * direction > 0.0)
         .max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))?;
     let within = || step.functions.iter().filter(|function| function.role == row.role);
-    let functions: Vec<(String, f64)> = within()
-        .filter(|function| function.self_delta * direction > 0.0)
-        .take(3)
-        .map(|function| (function.shown(), function.self_delta))
-        .collect();
+    // Writer and reader together.
+    let mut sums: Vec<(String, f64)> = Vec::new();
+    for function in within() {
+        match sums.iter_mut().find(|(name, _)| *name == function.shown()) {
+            Some((_, sum)) => *sum += function.self_delta,
+            None => sums.push((function.shown(), function.self_delta)),
+        }
+    }
+    sums.retain(|(_, delta)| delta * direction > 0.0);
+    sums.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    sums.truncate(3);
+    let functions = sums;
     let explained: f64 = functions.iter().map(|(_, delta)| delta).sum();
     let whole = within()
         .filter(|function| function.inclusive_delta * direction > 0.0)

@@ -25,6 +25,7 @@ const MATTERS: &[(&str, &str)] = &[
     ("CONFIG_PSI", "each sleep and wake-up is accounted as pressure"),
     ("CONFIG_SLUB", "the allocator of pipe buffers"),
     ("CONFIG_DEBUG", "checks on hot paths"),
+    ("CONFIG_LIST_HARDENED", "a check in each list operation"),
     ("CONFIG_LOCK", "checks or accounting in locks"),
     ("CONFIG_PROVE_LOCKING", "checks in locks"),
     ("CONFIG_KASAN", "checks on every memory access"),
@@ -79,11 +80,17 @@ const LEFT_OUT: &[&str] = &[
 /// Why a setting matters to pipes; empty where nothing is known.
 #[must_use]
 pub fn matters(what: &str) -> &'static str {
-    MATTERS
-        .iter()
-        .filter(|(prefix, _)| what.starts_with(prefix))
-        .max_by_key(|(prefix, _)| prefix.len())
-        .map_or("", |(_, why)| why)
+    known(what).map_or("", |(_, why)| why)
+}
+
+/// The beginning of names by which it is known why `what` matters.
+#[must_use]
+pub fn family(what: &str) -> Option<&'static str> {
+    known(what).map(|(prefix, _)| prefix)
+}
+
+fn known(what: &str) -> Option<(&'static str, &'static str)> {
+    MATTERS.iter().filter(|(prefix, _)| what.starts_with(prefix)).max_by_key(|(prefix, _)| prefix.len()).copied()
 }
 
 /// The set-up of a run as flat names and values.
@@ -160,8 +167,14 @@ pub fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
     let mut differences = Vec::new();
     let mut shared = Vec::new();
     for what in names {
+        // An option that a kernel does not know is as good as not set.
+        let option = what.starts_with("CONFIG_");
+        let absent = if option { "n" } else { "-" };
         let values: Vec<String> =
-            settings.iter().map(|flat| flat.get(what).cloned().unwrap_or_else(|| "-".to_owned())).collect();
+            settings.iter().map(|flat| flat.get(what).cloned().unwrap_or_else(|| absent.to_owned())).collect();
+        if option && matters(what).is_empty() {
+            continue;
+        }
         if values.windows(2).all(|pair| pair[0] == pair[1]) {
             shared.push(Shared { what: what.clone(), value: values.into_iter().next().unwrap_or_default() });
         } else {

@@ -7,9 +7,9 @@ use crate::profile::Side;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows kept in the model; what is beyond them is counted and summed.
-pub const KEPT: usize = 120;
+pub const KEPT: usize = 80;
 /// Call paths kept per row.
-const PATHS: usize = 3;
+const PATHS: usize = 2;
 
 /// The rows that changed, largest change of own weight first; how many changed rows were left out; their sum.
 #[must_use]

@@ -162,7 +162,10 @@ impl Store {
     }
 
     fn kept(&self, plan: &Plan, cell: &Cell) -> Option<Outcome> {
-        files::load(&self.path(plan, cell)).ok()
+        let path = self.path(plan, cell);
+        let mut outcome = files::load(&path).ok()?;
+        outcome.code = files::load_code(&path).ok();
+        Some(outcome)
     }
 }
 

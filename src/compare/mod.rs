@@ -5,6 +5,7 @@
 //! what two kernels call differently, [`exact`] and [`timed`] give the verdicts, [`columns`] names what differs.
 
 pub mod build;
+pub mod calls;
 pub mod columns;
 pub mod exact;
 pub mod functions;

@@ -159,9 +159,29 @@ pub struct Step {
     pub roles: Vec<RoleRow>,
     /// Largest change of own weight first.
     pub functions: Vec<FunctionRow>,
+    /// What the bodies of the pipe's system calls call, in the order of their code, where it differs.
+    pub calls: Vec<CallList>,
     /// Changed functions that were left out of `functions`, and the sum of what they changed.
     pub functions_left_out: usize,
     pub left_out_delta: f64,
+}
+
+/// The calls that one function makes, on both sides of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallList {
+    /// The function's name before.
+    pub before: String,
+    pub after: String,
+    pub rows: Vec<CallRow>,
+}
+
+/// One call in a function's code: what is called, and how often per call of the writer; absent where a side lacks it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallRow {
+    pub before_name: String,
+    pub after_name: String,
+    pub before: Option<f64>,
+    pub after: Option<f64>,
 }
 
 /// The answer's one word.
@@ -302,13 +322,15 @@ pub struct PathRow {
 }
 
 impl FunctionRow {
-    /// Both names where they differ: `pipe_write / anon_pipe_write`; the one otherwise.
+    /// Both names where they differ: `pipe_write / anon_pipe_write`, with `~` between them where only names and call
+    /// path speak for their being one; the one name otherwise.
     #[must_use]
     pub fn shown(&self) -> String {
         let join = |names: &[String]| names.join("+");
         match (self.before_names.is_empty(), self.after_names.is_empty()) {
             (false, false) if self.before_names != self.after_names => {
-                format!("{} / {}", join(&self.before_names), join(&self.after_names))
+                let between = if self.matched == Matched::Path { "~" } else { "/" };
+                format!("{} {between} {}", join(&self.before_names), join(&self.after_names))
             }
             (false, _) => join(&self.before_names),
             (true, false) => join(&self.after_names),

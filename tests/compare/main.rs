@@ -130,7 +130,7 @@ fn what_differs_is_named_with_why_it_matters() {
     let compared = of(vec![a, b]).unwrap();
     let differences = &compared.comparison.differences;
     let lazy = differences.iter().find(|d| d.what == "CONFIG_PREEMPT_LAZY").unwrap();
-    assert_eq!(lazy.values, ["-", "y"]);
+    assert_eq!(lazy.values, ["n", "y"]);
     assert!(lazy.matters.contains("lock"));
     assert_eq!(compared.comparison.columns[1].label, "6.12.9 mitigations=off");
 }

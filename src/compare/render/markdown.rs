@@ -1,8 +1,9 @@
 //! `report.md`: the comparison as a mail to a list takes it. 78 columns, tables as plain text in code blocks.
 
-use super::layout::wrap;
+use super::layout::{Table, wrap};
 use super::terminal::{self, Extent};
-use crate::compare::model::{Comparison, Method};
+use crate::compare::model::{CallList, Comparison, Method};
+use crate::compare::text;
 use std::fmt::Write as _;
 
 /// Columns of a mail.
@@ -34,10 +35,35 @@ pub fn render(comparison: &Comparison) -> String {
             let (from, to) = comparison.step_labels(step);
             let _ = write!(out, "\n### {} to {}\n\n```\n", escape(from), escape(to));
             out.push_str(&code(&terminal::step_text(comparison, step, extent)));
+            for list in &step.calls {
+                out.push('\n');
+                out.push_str(&code(&calls(list, from, to)));
+            }
             out.push_str("```\n");
         }
     }
     let _ = write!(out, "\n## Environment\n\n```\n{}```\n", code(&terminal::environment(comparison, WIDTH)));
+    out
+}
+
+/// What a body of the pipe's calls, in the order of its code.
+fn calls(list: &CallList, from: &str, to: &str) -> String {
+    let head = format!(
+        "Calls of {} in {from} and of {} in {to}, in the order of the code, per call of the writer:",
+        list.before, list.after
+    );
+    let mut out = wrap(&head, WIDTH, 2, "");
+    let mut table = Table::new(["callee", "before", "after"].map(str::to_owned).to_vec());
+    let count = |count: Option<f64>| count.map_or_else(|| "-".to_owned(), text::value);
+    for row in &list.rows {
+        let name = match (row.before_name.is_empty(), row.after_name.is_empty()) {
+            (false, false) if row.before_name != row.after_name => format!("{} / {}", row.before_name, row.after_name),
+            (true, _) => row.after_name.clone(),
+            _ => row.before_name.clone(),
+        };
+        table.row(vec![name, count(row.before), count(row.after)]);
+    }
+    out.push_str(&table.render(WIDTH, 2));
     out
 }
 

@@ -1,7 +1,8 @@
 //! The comparison on a terminal: the answer first, then who is to blame.
 
 use super::layout::{Table, wrap};
-use crate::compare::model::{Cell, Comparison, FunctionRow, Matched, Section, Step, Word};
+use crate::compare::columns;
+use crate::compare::model::{Cell, Comparison, Difference, FunctionRow, Matched, Section, Step, Word};
 use crate::compare::text;
 use crate::profile::Side;
 use std::fmt::Write as _;
@@ -190,11 +191,31 @@ pub fn function_name(row: &FunctionRow) -> String {
 #[must_use]
 pub fn environment(comparison: &Comparison, width: usize) -> String {
     let mut out = String::from("What differs\n");
-    for difference in &comparison.differences {
+    let short = |difference: &&Difference| difference.values.iter().all(|value| value.chars().count() <= 12);
+    for difference in comparison.differences.iter().filter(|difference| !short(difference)) {
         let why = if difference.matters.is_empty() { String::new() } else { format!(" ({})", difference.matters) };
         out.push_str(&wrap(&format!("{}{why}", difference.what), width, 2, ""));
         for (column, value) in comparison.columns.iter().zip(&difference.values) {
             out.push_str(&wrap(value, width, 4, &format!("{}: ", text::plain(&column.label))));
+        }
+    }
+    let labels = comparison.columns.iter().map(|column| text::cut(&column.label, 24));
+    let mut table = Table::new(std::iter::once("setting".to_owned()).chain(labels).collect());
+    let mut reasons: Vec<String> = Vec::new();
+    for difference in comparison.differences.iter().filter(short) {
+        table.row(std::iter::once(difference.what.clone()).chain(difference.values.iter().cloned()).collect());
+        if let Some(family) = columns::family(&difference.what) {
+            let star = if family == difference.what { "" } else { "*" };
+            let reason = format!("{family}{star}: {}", difference.matters);
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+    }
+    if !table.is_empty() {
+        out.push_str(&table.render(width, 2));
+        for reason in reasons {
+            out.push_str(&wrap(&reason, width, 2, ""));
         }
     }
     if comparison.differences.is_empty() {
