@@ -193,11 +193,12 @@ impl Chart {
 
     fn lines(&self, area: &Area<'_>, height: i32) -> Result<()> {
         let labels = self.labels();
-        let (left, bottom) = (70, height - 64);
+        // Below the legend and the name of the values.
+        let (left, bottom, highest) = (70, height - 64, TOP + 14);
         let (ticks, top) = ticks(self.largest());
         let step = f64::from(WIDTH - RIGHT - left - 40) / (labels.len().max(2) - 1) as f64;
         let x_of = |place: usize| left + 20 + (step * place as f64).round() as i32;
-        let y_of = |value: f64| bottom - (f64::from(bottom - TOP) * value / top).round() as i32;
+        let y_of = |value: f64| bottom - (f64::from(bottom - highest) * value / top).round() as i32;
         for tick in &ticks {
             let y = y_of(*tick);
             area.draw(&PathElement::new([(left, y), (WIDTH - RIGHT, y)], FAINT)).map_err(refused)?;
@@ -209,7 +210,7 @@ impl Chart {
             text(area, label, (x_of(place), bottom + 16), 13, DIM, HPos::Center)?;
         }
         text(area, &self.x, ((left + WIDTH - RIGHT) / 2, bottom + 42), 13, DIM, HPos::Center)?;
-        text(area, &self.y, (12, TOP - 10), 13, DIM, HPos::Left)?;
+        text(area, &self.y, (12, 38), 13, DIM, HPos::Left)?;
         for (index, series) in self.series.iter().enumerate() {
             let colour = SERIES[index % SERIES.len()];
             let mut path: Vec<(i32, i32)> = Vec::new();

@@ -248,10 +248,12 @@ fn rung<'a>(raced: &'a [Raced], profiles: &'a Profiles, id: &str) -> Result<Prof
 /// Which roles went with each step, whether the gain fits, and the article's claims.
 fn explain(out: &mut Yield, raced: &[Raced], profiles: &Profiles) {
     let note = "ns of CPU time per KiB, writer and reader together: shares of the sampled profile times the CPU time of \
-        the median pair without sampler. \"Said to go\": the part of the elapsed time before by which the busier \
-        process gets shorter without the roles that the article names (and, for the busy loop, without time off the CPU); \"went\": the part that did. They fit when \
-        they are within 15 points.";
-    let header = ["step", "the article's argument", "largest changes by role, ns/KiB", "said to go", "went", "fits"];
+        the median pair without sampler. \"Said to go\": the part of both processes' CPU time before \
+        that the profile before books to the roles which the article names; for the busy loop, the part of the elapsed time \
+        by which the busier process gets shorter without them and without time off the CPU. \"Went\": the part that did. \
+        They fit when they are within 15 points.";
+    let header =
+        ["step", "the article's argument", "largest changes by role, ns/KiB", "of", "said to go", "went", "fits"];
     let mut table = ExtraTable::new("What each rung removed", &header, note);
     for step in STEPS {
         let (before, after) = match (rung(raced, profiles, step.from), rung(raced, profiles, step.to)) {
@@ -259,36 +261,34 @@ fn explain(out: &mut Yield, raced: &[Raced], profiles: &Profiles) {
             (Err(missing), _) | (_, Err(missing)) => {
                 let dash = || "-".to_owned();
                 let name = format!("{} to {}", step.from, step.to);
-                table.rows.push(vec![name, step.argument.into(), missing.why, dash(), dash(), "not testable".into()]);
+                table.rows.push(vec![
+                    name,
+                    step.argument.into(),
+                    missing.why,
+                    dash(),
+                    dash(),
+                    dash(),
+                    "not testable".into(),
+                ]);
                 continue;
             }
         };
-        let wall = [wall_per_kib(before.pair), wall_per_kib(after.pair)];
-        let shares = &before.outcome.document.attribution;
-        let sides = [(Side::Writer, &shares.writer), (Side::Reader, &shares.reader)];
-        let busy = |without: &[&str]| {
-            let time = |(side, shares): &(Side, &Vec<RoleShare>)| {
-                cpu_per_kib(before.pair, *side) * (1.0 - share_of(shares, without))
-            };
-            sides.iter().map(time).fold(0.0, f64::max)
-        };
-        // What both wait for each other stays, unless that is what goes.
-        let waiting = if step.sleep { 0.0 } else { (wall[0] - busy(&[])).max(0.0) };
-        let said = (1.0 - (busy(step.removes) + waiting).min(wall[0]) / wall[0]) * 100.0;
-        let went = (1.0 - wall[1] / wall[0]) * 100.0;
+        let (said, went) = if step.sleep { elapsed(step, &before, &after) } else { cpu(step, &before, &after) };
         let fits = (said - went).abs() <= FITS_POINTS;
         table.rows.push(vec![
             format!("{} to {}", step.from, step.to),
             step.argument.to_owned(),
             changes(&before, &after),
+            if step.sleep { "elapsed time" } else { "CPU time" }.to_owned(),
             format!("{said:.0} %"),
             format!("{went:.0} %"),
             if fits { "yes" } else { "no" }.to_owned(),
         ]);
+        let of = if step.sleep { "elapsed time" } else { "CPU time of both processes" };
         let moved = if went >= 0.0 {
-            format!("{went:.0} % of the time went")
+            format!("{went:.0} % of the {of} went")
         } else {
-            format!("it takes {:.0} % longer", -went)
+            format!("the {of} grew by {:.0} %", -went)
         };
         let fitting = match () {
             () if fits => "which fits",
@@ -323,6 +323,24 @@ fn explain(out: &mut Yield, raced: &[Raced], profiles: &Profiles) {
         };
         out.readings.insert(id.to_owned(), reading);
     }
+}
+
+/// Per cent of both processes' CPU time per KiB that the step was said to take away, and that went: the time of both
+/// counts, as the pipe's lock lets only one of them work at a time; other load on the machine does not.
+fn cpu(step: &Step, before: &Profiled<'_>, after: &Profiled<'_>) -> (f64, f64) {
+    let both = |rung: &Profiled<'_>| cpu_per_kib(rung.pair, Side::Writer) + cpu_per_kib(rung.pair, Side::Reader);
+    let was = both(before).max(f64::MIN_POSITIVE);
+    (time_in(before, step.removes) / was * 100.0, (1.0 - both(after) / was) * 100.0)
+}
+
+/// The same of the elapsed time, where sleeping is what goes: said to be left is the work of the busier process.
+fn elapsed(step: &Step, before: &Profiled<'_>, after: &Profiled<'_>) -> (f64, f64) {
+    let shares = &before.outcome.document.attribution;
+    let left =
+        |side: Side, shares: &[RoleShare]| cpu_per_kib(before.pair, side) * (1.0 - share_of(shares, step.removes));
+    let was = wall_per_kib(before.pair).max(f64::MIN_POSITIVE);
+    let left = left(Side::Writer, &shares.writer).max(left(Side::Reader, &shares.reader)).min(was);
+    ((1.0 - left / was) * 100.0, (1.0 - wall_per_kib(after.pair) / was) * 100.0)
 }
 
 /// The three roles that changed most.
