@@ -49,7 +49,7 @@ fn open(attributes: &mut perf::perf_event_attr, pid: i32, cpu: i32) -> io::Resul
     let flags = u64::from(perf::PERF_FLAG_FD_CLOEXEC);
     // SAFETY: `attributes` is a whole perf_event_attr whose size member says so; names that it points to outlive
     // the call.
-    let fd = unsafe { sys::perf_event_open(attributes, pid, cpu, -1, flags.try_into().unwrap_or(0)) };
+    let fd = unsafe { sys::perf_event_open(attributes, pid, cpu, -1, flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -9,6 +9,7 @@ use crate::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, PairRecord,
     ProcessTotals, Processes, Request, SCHEMA, Throughput, Warning,
 };
+use crate::kernel::roles::Resolution;
 use crate::profile::{Moved, Profile, Side, Unit, attribute};
 use crate::util::stats;
 use crate::workload;
@@ -37,8 +38,11 @@ pub fn outcome(
     }
     let attribution = attribution(&measured, emulated);
     let mut symbols = context.resolutions();
-    let functions: Vec<_> = measured.gathered.values().flat_map(|gathered| gathered.functions.clone()).collect();
     for symbol in &mut symbols {
+        settle(symbol, &measured.resolutions);
+    }
+    let functions: Vec<_> = measured.gathered.values().flat_map(|gathered| gathered.functions.clone()).collect();
+    for symbol in symbols.iter_mut().filter(|symbol| symbol.hits.is_none()) {
         let hits = |f: &&crate::document::FunctionCalls| Some(&f.symbol) == symbol.symbol.as_ref();
         let counted: Vec<_> = functions.iter().filter(hits).collect();
         if !counted.is_empty() {
@@ -88,6 +92,17 @@ fn throughput(alone: &[&PairRecord], emulated: bool) -> Throughput {
     let median = stats::median(&runs);
     let outliers = u32::try_from(stats::outliers(&runs)).unwrap_or(u32::MAX);
     Throughput { median_gib_s: median, ci95: stats::median_ci95(&runs), mad_gib_s: mad, runs, outliers }
+}
+
+/// Let what was seen to be called win over what the symbols promised.
+fn settle(symbol: &mut Resolution, seen: &[Resolution]) {
+    let Some(seen) = seen.iter().find(|seen| seen.role == symbol.role) else { return };
+    if seen.hits.is_some_and(|hits| hits > 0) && seen.symbol != symbol.symbol {
+        *symbol = seen.clone();
+    } else if seen.symbol == symbol.symbol {
+        symbol.hits = seen.hits;
+        symbol.rejected.clone_from(&seen.rejected);
+    }
 }
 
 /// The pair whose time per byte is the median's (the lower one of an even number).

@@ -5,6 +5,7 @@ use super::gather::Gathered;
 use super::schedule::{self, Slot};
 use crate::collect::{self, Collect, Context};
 use crate::document::{Collector, PairRecord, Request, Selection, Status};
+use crate::kernel::roles::Resolution;
 use crate::util::cancel;
 use crate::workload::{self, Launched};
 use anyhow::{Result, bail};
@@ -15,6 +16,8 @@ pub struct Measured {
     /// In the order in which they ran.
     pub pairs: Vec<(Slot, PairRecord)>,
     pub gathered: BTreeMap<Collector, Gathered>,
+    /// What the collectors that choose functions found to be called.
+    pub resolutions: Vec<Resolution>,
 }
 
 /// The collectors of a request: all that this kernel may allow for `auto`, the named ones else.
@@ -46,7 +49,7 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
     }
     let available: Vec<Collector> = made.keys().copied().collect();
     let slots = schedule::blocks(request.runs, &available, request.seed);
-    let mut measured = Measured { pairs: Vec::new(), gathered };
+    let mut measured = Measured { pairs: Vec::new(), gathered, resolutions: Vec::new() };
     for (index, slot) in slots.iter().enumerate() {
         cancel::check()?;
         if slot.collector.is_some_and(|kind| measured.gathered.get(&kind).is_some_and(Gathered::given_up)) {
@@ -59,6 +62,7 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
             measured.pairs.push((*slot, record));
         }
     }
+    measured.resolutions = made.values().flat_map(|collector| collector.resolutions()).collect();
     if measured.pairs.iter().all(|(slot, _)| slot.collector.is_some()) {
         bail!("no pair ran alone: --runs has to be at least 1");
     }
