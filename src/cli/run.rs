@@ -147,6 +147,14 @@ impl RunArgs {
     fn request(&self) -> Result<Request> {
         let guest = self.guest.kernel.is_some();
         let (mode, mut workload) = self.workload.spec()?;
+        if let (true, Some(source)) = (guest, &self.workload.source)
+            && !source.starts_with("/dev")
+        {
+            bail!(
+                "--source {}: a guest has no files of this machine; use /dev/zero, or run without --kernel",
+                source.display()
+            );
+        }
         if guest && self.workload.amount().is_none() {
             workload.amount = if self.exact() { EXACT_AMOUNT } else { GUEST_AMOUNT };
         }
