@@ -33,13 +33,13 @@ pub struct MachineArgs {
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     pub append: Vec<String>,
     /// QEMU's CPU model and flags, such as max or qemu64,+erms [default: qemu64; under KVM host]
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", allow_hyphen_values = true)]
     pub cpu: Option<String>,
     /// How long the guest may take to boot, in seconds
-    #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS")]
+    #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", allow_hyphen_values = true)]
     pub boot_limit: Duration,
     /// How long it may take for its job, in seconds
-    #[arg(long, default_value = "900", value_parser = seconds, value_name = "SECONDS")]
+    #[arg(long, default_value = "900", value_parser = seconds, value_name = "SECONDS", allow_hyphen_values = true)]
     pub time_limit: Duration,
 }
 
@@ -166,7 +166,9 @@ mod tests {
 
     #[test]
     fn without_a_kernel_there_is_no_guest() {
-        let line = Line::try_parse_from(["x", "--cpus", "0"]).unwrap_or_else(|error| panic!("{error}"));
+        let line = Line::try_parse_from(["x"]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(line.guest.options().unwrap(), None);
+        let line = Line::try_parse_from(["x", "--cpus", "2"]).unwrap_or_else(|error| panic!("{error}"));
+        assert!(line.guest.options().unwrap_err().to_string().contains("--cpus"), "not ignored");
     }
 }

@@ -163,7 +163,9 @@ pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
 pub fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
     let mut replace: Vec<(String, String)> = [&files.initramfs, &files.console, &files.reply]
         .iter()
-        .filter_map(|path| Some((escape(path), path.file_name()?.to_str()?.to_owned())))
+        .filter_map(|path| Some((path, path.file_name()?.to_str()?.to_owned())))
+        // Behind -initrd a path stands as it is.
+        .flat_map(|(path, name)| [(escape(path), name.clone()), (path.display().to_string(), name)])
         .collect();
     replace.push((options.kernel.image.display().to_string(), format!("vmlinuz-{}", options.kernel.release)));
     if let Some(plugin) = &options.plugin {
