@@ -139,7 +139,7 @@ fn an_interrupted_matrix_keeps_what_it_has_and_goes_on() {
     };
     let start = std::time::Instant::now();
     while stored() < 2 {
-        assert!(start.elapsed().as_secs() < 120, "no run was ever stored");
+        assert!(start.elapsed().as_secs() < 600, "no run was ever stored");
         assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
@@ -169,6 +169,8 @@ fn an_interrupted_matrix_keeps_what_it_has_and_goes_on() {
 
 #[test]
 fn the_same_setting_twice_is_not_called_different_on_this_machine() {
+    // One in three may be called different by chance: a level of 5 % is kept over many trials, not over three.
+    let mut different = Vec::new();
     for _ in 0..3 {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
@@ -177,9 +179,12 @@ fn the_same_setting_twice_is_not_called_different_on_this_machine() {
         let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
         assert_eq!(json["method"], "timed");
         let verdict = &json["sections"][0]["steps"][0]["verdict"];
-        assert!(["same", "inconclusive"].contains(&verdict["word"].as_str().unwrap()), "{verdict}");
+        if !["same", "inconclusive"].contains(&verdict["word"].as_str().unwrap()) {
+            different.push(verdict.clone());
+        }
         assert!(verdict["noise_floor"].as_f64().is_some_and(|floor| floor > 0.0));
         assert!(verdict["noise_from"].as_str().unwrap().contains("control"), "{verdict}");
         assert_eq!(verdict["pairs"], serde_json::json!([12, 12]));
     }
+    assert!(different.len() <= 1, "{different:?}");
 }

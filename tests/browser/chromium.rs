@@ -100,7 +100,7 @@ impl Chromium {
         self.call("Page.navigate", &json!({"url": url}));
         let start = Instant::now();
         while !self.events.iter().any(|event| event == "Page.loadEventFired") {
-            assert!(start.elapsed() < Duration::from_secs(30), "the page does not load");
+            assert!(start.elapsed() < Duration::from_secs(180), "the page does not load");
             self.receive();
         }
     }
@@ -145,7 +145,7 @@ impl Chromium {
     }
 
     fn receive(&mut self) -> Value {
-        let message = self.from.recv_timeout(Duration::from_secs(60)).expect("chromium answers within a minute");
+        let message = self.from.recv_timeout(Duration::from_secs(300)).expect("chromium answers within five minutes");
         let Some(method) = message["method"].as_str() else { return message };
         self.events.push(method.to_owned());
         let parameters = &message["params"];

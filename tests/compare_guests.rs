@@ -1,0 +1,65 @@
+//! Comparisons of real kernels in guests: the same kernel twice is zero to the instruction, another is not, and `check`
+//! answers with the exit codes that `git bisect run` wants.
+
+mod common;
+
+use common::{kernel, pipeprof};
+use serde_json::Value;
+
+/// Small and patient: other tests may be using the machine.
+const FLAGS: &str = "--calls 100 --buffer-size 16K --warmup 1M --boot-limit 900 --time-limit 3000";
+
+#[test]
+fn the_same_kernel_is_the_same_and_another_is_not() {
+    for series in ["6.1", "6.12"] {
+        kernel(series);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let output = pipeprof(&["compare", "--kernel", "6.1", "--kernel", "6.12", "--kernel", "6.12", "--json"])
+        .args(["--run-flags", FLAGS, "-o"])
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["method"], "exact");
+    let steps = &json["sections"][0]["steps"];
+    // 6.12 against itself: no role, no function, no call differs.
+    assert_eq!(steps[1]["verdict"]["word"], "same", "{}", steps[1]["verdict"]);
+    assert_eq!(steps[1]["functions"].as_array().unwrap().len(), 0, "{}", steps[1]["functions"]);
+    assert!(steps[1]["roles"].as_array().unwrap().iter().all(|role| role["delta"] == 0.0));
+    assert!(steps[1]["calls"].as_array().unwrap().is_empty());
+    // 6.1 against 6.12: roles and functions that differ add up to the difference.
+    assert_ne!(steps[0]["verdict"]["word"], "same");
+    let delta = steps[0]["verdict"]["delta"].as_f64().unwrap();
+    let sum: f64 = steps[0]["roles"].as_array().unwrap().iter().map(|role| role["delta"].as_f64().unwrap()).sum();
+    assert!((sum - delta).abs() < 1e-6, "{sum} {delta}");
+    let functions = steps[0]["functions"].as_array().unwrap();
+    let sum: f64 = functions.iter().map(|function| function["self_delta"].as_f64().unwrap()).sum();
+    let left = steps[0]["left_out_delta"].as_f64().unwrap();
+    assert!((sum + left - delta).abs() < 1e-6, "{sum} {left} {delta}");
+    for name in ["report.html", "report.md", "report.json"] {
+        assert!(out.join(name).is_file(), "{name}");
+    }
+
+    let check = |baseline: &str, limit: &str| {
+        let output =
+            pipeprof(&["check", "--kernel", "6.12", "--fail-above", limit, "--run-flags", FLAGS, "--baseline"])
+                .arg(out.join("runs").join(baseline))
+                .output()
+                .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    let (code, said) = check("02-6.12--1--write", "0%");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("no difference"), "{said}");
+    // Whichever of the two takes more: the limit decides.
+    let worse = delta > 0.0;
+    let (code, said) = check("01-6.1-write", "0%");
+    assert_eq!(code, Some(i32::from(worse)), "{said}");
+    assert_eq!(said.contains("regression"), worse, "{said}");
+}
