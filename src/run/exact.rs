@@ -32,7 +32,9 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),
         ..options.clone()
     };
-    let inside = Request { collect: Selection::List(Vec::new()), runs: 1, ..request.clone() };
+    // Without the command line: the guest reads its request from memory, and the same workload asked for in other words
+    // must be the same to the instruction.
+    let inside = Request { collect: Selection::List(Vec::new()), runs: 1, command: String::new(), ..request.clone() };
     let job = Job::Count { request: Box::new(inside), symbols: symbols.is_none() };
     let reply = vm::run_job(&options, &job)?;
     progress::step("naming what was executed");
@@ -49,6 +51,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let program = names::Program::open(&options.init)?;
     let counted = profile::count(&raw, &Names::new(symbols, Some(program), &raw));
     let mut outcome = answer.outcome;
+    outcome.document.command.clone_from(&request.command);
     super::enter_guest(&mut outcome, reply.emulator, &options.kernel);
     enter(&mut outcome, counted);
     outcome.document.collectors.iter_mut().for_each(|report| {
