@@ -192,7 +192,9 @@ fn exact(lab: &Lab<'_>, writer: &str, block: u64) -> Result<Taken<Count>> {
         return Ok(Err(Missing::new(why, "pipeprof reproduce buffers")));
     }
     // Without a busy loop: two emulated CPUs take turns, and one that spins for the other only burns its turn.
-    let spec = Spec { amount: Amount::Calls(1024), warmup_bytes: 8 << 20, ..spec(writer, block, false) };
+    // Cost per call is constant; a short window has fewer timers of the guest in it.
+    let calls = ((64 << 20) / block).clamp(256, 1024);
+    let spec = Spec { amount: Amount::Calls(calls), warmup_bytes: 8 << 20, ..spec(writer, block, false) };
     let name = format!("instructions of {writer}, {}", size::format(block));
     // As the article's machine: mitigations off, copies by rep movsb.
     let setup = GuestSetup { cpus: Some(1), cpu: Some("qemu64,+erms".into()), append: vec!["mitigations=off".into()] };
