@@ -151,10 +151,11 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// On interruption, or when results cannot be kept.
     pub fn run(&self, name: &str, request: &Request) -> Result<Taken<Outcome>> {
-        self.kept(name, request.clone(), || {
+        let taken = self.kept(name, request.clone(), || {
             self.say(name);
             self.taken(self.bench.run(request), &request.command)
-        })
+        })?;
+        Ok(self.only_success(name, taken))
     }
 
     /// An exact profile of `request` in a guest.
@@ -171,10 +172,11 @@ impl<'a> Lab<'a> {
             command.extend(value.map(|value| format!(" {flag} {value}")));
         }
         command.extend(setup.append.iter().map(|argument| format!(" --append {argument}")));
-        self.kept(name, (request.clone(), setup.clone(), kernel), || {
+        let taken = self.kept(name, (request.clone(), setup.clone(), kernel), || {
             self.say(&format!("{name} (guest, exact)"));
             self.taken(self.bench.exact(request, setup), &command)
-        })
+        })?;
+        Ok(self.only_success(name, taken))
     }
 
     /// Anything else whose result is worth keeping.
@@ -186,8 +188,7 @@ impl<'a> Lab<'a> {
         Q: Serialize + DeserializeOwned + PartialEq,
         A: Serialize + DeserializeOwned,
     {
-        let file: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let path = self.folder.join(format!("{file}.json"));
+        let path = self.file(name);
         // A file that cannot be read is made anew: it is only there to save time.
         if self.settings.resume
             && let Ok(text) = std::fs::read(&path)
@@ -203,6 +204,20 @@ impl<'a> Lab<'a> {
         let kept = Kept { question, answer };
         atomic_file::write(&path, serde_json::to_string(&kept)?.as_bytes())?;
         Ok(kept.answer)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        self.folder.join(format!("{name}.json"))
+    }
+
+    /// What failed is tried again by a resumed reproduction.
+    fn only_success<T>(&self, name: &str, taken: Taken<T>) -> Taken<T> {
+        if taken.is_err() {
+            // An error means that it is not there.
+            let _ = std::fs::remove_file(self.file(name));
+        }
+        taken
     }
 
     fn taken<T>(&self, result: Result<T>, command: &str) -> Result<Taken<T>> {
