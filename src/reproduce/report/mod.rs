@@ -172,7 +172,7 @@ fn doubt(part: &PartResult) -> String {
     let environment = &part.environment;
     match environment.load {
         Some(load) if load > BUSY * f64::from(environment.cpus.max(1)) => format!(
-            "The load was {load:.1} on {} CPUs when this part began: its timed figures are those of a busy machine, and              their verdicts may be its. Run it again when the machine is idle.",
+            "The load was {load:.1} on {} CPUs when this part began: its timed figures are those of a busy machine, and their verdicts may be its. Run it again when the machine is idle.",
             environment.cpus
         ),
         _ => String::new(),
