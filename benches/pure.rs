@@ -1,6 +1,8 @@
 //! The pure parts at the sizes that real runs have at most: `cargo bench --bench pure`. Input is made up from a seed;
 //! figures are in docs/performance.md.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{Folded, Moved, Unit, attribute};

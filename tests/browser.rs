@@ -1,5 +1,7 @@
 //! The report in a real browser: it renders, says nothing on the console, and its flame graphs search and zoom.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 #[path = "browser/chromium.rs"]
 mod chromium;
 #[path = "compare/synthetic.rs"]

@@ -1,5 +1,7 @@
 //! Collectors in real guests: every probe is hit, both loaders agree, shares add up, nothing is left behind.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{kernel, pipeprof};

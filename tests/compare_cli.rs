@@ -1,5 +1,7 @@
 //! `pipeprof compare` and `check` as a user meets them: stored runs, matrices on this machine, bad input, interruption.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 #[path = "compare/synthetic.rs"]
 #[allow(dead_code, reason = "shared with the tests of comparisons")]
 mod synthetic;

@@ -1,6 +1,8 @@
 //! Exact instruction profiles, checked against things outside the collector: themselves a second time, a call more,
 //! probes in the same kernel, and the counts that an article measured on hardware.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use pipeprof::collect::insn::{Plugin, Raw};

@@ -1,6 +1,8 @@
 //! Real guests: every kernel boots, answers and repeats itself; whatever goes wrong is said in time, and nothing is
 //! left behind.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{binary, children, guest, is_alive, kernel, listing, pipeprof, wait_until};

@@ -1,5 +1,7 @@
 //! `pipeprof memory` as a user calls it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use std::process::{Command, Output};
 
 fn memory(line: &str) -> Output {

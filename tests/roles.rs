@@ -1,5 +1,7 @@
 //! Roles and features on real kernels: what the tables name is there, and can be reached in the way they say.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{guest, pipeprof};

@@ -1,6 +1,8 @@
 //! The workload engine on this machine: what moves, what is refused, and that nothing stays behind.
 //! No test looks at a clock: they wait for states.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use pipeprof::document::Processes;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};

@@ -1,5 +1,7 @@
 //! Each variant makes the calls that it says, counted by strace: nothing of this project's own.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 use pipeprof::document::Processes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

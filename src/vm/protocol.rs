@@ -121,9 +121,7 @@ impl Decoder {
                 self.damage();
                 continue;
             }
-            let Some(payload) = self.pending.get(HEADER..HEADER + deflated) else {
-                return None;
-            };
+            let payload = self.pending.get(HEADER..HEADER + deflated)?;
             let mut bytes = Vec::new();
             let whole = DeflateDecoder::new(payload).take(plain as u64 + 1).read_to_end(&mut bytes);
             let kind = self.pending.get(8).copied().unwrap_or_default();

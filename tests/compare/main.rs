@@ -1,5 +1,7 @@
 //! Comparisons of made-up runs: what is matched, what is said, what is refused, and that no text of others gets through.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 mod matrix;
 mod synthetic;
 
