@@ -62,8 +62,8 @@ mod tests {
     fn a_marker_is_found_in_the_code_of_whoever_emits_it() {
         writer_begins();
         let start = writer_begins as fn() as usize as *const u8;
-        // SAFETY: the function's code is mapped, and the test program goes on for more than these few bytes.
-        let code = unsafe { std::slice::from_raw_parts(start, 24) };
+        // SAFETY: the function's code is mapped, and the test program goes on for more than these bytes.
+        let code = unsafe { std::slice::from_raw_parts(start, 128) };
         let marker = [0x0f, 0x1f, 0x84, 0x00, 1, 0, 0x50, 0x50];
         assert!(code.windows(marker.len()).any(|window| window == marker), "{code:02x?}");
     }

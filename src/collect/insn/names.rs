@@ -182,7 +182,7 @@ mod tests {
         let raw = Raw::parse(&file("", 1, &[], &[block(at, 8)], &[count])).unwrap();
         let names = Names::new(Symbols::read("ffffffff81000000 T _text\n".as_bytes()).unwrap(), Some(program), &raw);
         let here = names.function(base + start + at as u64);
-        assert!(here.name.contains("marker"), "{here:?}");
+        assert!(here.start.is_some() && here.name.contains("::"), "{here:?}");
         assert_eq!(names.function(0x10).name, "[user]");
         assert_eq!(names.function(0xffff_ffff_8100_0010).name, "_text");
     }
