@@ -15,7 +15,7 @@ use crate::kernel::symbols::Symbols;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{Side, Unit};
 use anyhow::{Context as _, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -151,7 +151,7 @@ impl Collect for Fgraph {
         for (pid, side) in watched.all() {
             let mut tree = Tree::default();
             let mut events = by_task.get(&pid).cloned().unwrap_or_default();
-            // Stable: events of one CPU are in order already.
+            // Events of one CPU are in order already, and the sort keeps the order of equal times.
             events.sort_by_key(|(time, _)| *time);
             events.iter().for_each(|(_, event)| tree.add(*event));
             trees.entry(side).or_default().push(tree);
@@ -164,7 +164,7 @@ impl Fgraph {
     fn collected(&mut self, trees: &BTreeMap<Side, Vec<Tree>>, lost: &Lost, instance: bool, sleeps: bool) -> Collected {
         let all = || trees.values().flatten();
         let calls: u64 = all().map(Tree::calls).sum();
-        let unmatched: u64 = all().map(|tree| tree.unmatched).sum();
+        let unmatched: u64 = all().map(Tree::unmatched).sum();
         let overrun: u64 = all().map(|tree| tree.overrun).sum();
         let unfinished: usize = all().map(Tree::unfinished).sum();
         let mut notes = vec![
@@ -173,6 +173,12 @@ impl Fgraph {
             format!("{unfinished} calls had not returned at the end"),
             if sleeps { "time asleep is part of a call" } else { "time asleep is left out of a call" }.to_owned(),
         ];
+        let halves: BTreeSet<String> =
+            all().flat_map(|tree| tree.unmatched.keys()).map(|function| self.name(*function)).collect();
+        if !halves.is_empty() {
+            let some: Vec<&str> = halves.iter().map(String::as_str).take(5).collect();
+            notes.push(format!("{unmatched} calls lack their entry or their exit, of {}", some.join(", ")));
+        }
         notes.append(&mut self.notes);
         let total = lost.events + overrun;
         let mut warnings = Vec::new();

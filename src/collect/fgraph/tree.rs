@@ -1,7 +1,7 @@
 //! The call tree of one task, put together from entries and exits.
 
 use super::format::Event;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A function called along one path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,17 +24,32 @@ pub struct Node {
 pub struct Tree {
     pub nodes: Vec<Node>,
     children: HashMap<(usize, u64), usize>,
-    /// The calls that are open, outermost first: node, and time of its callees that returned.
-    open: Vec<(usize, u64)>,
-    /// Entries without exit or exits without entry, those that are open at the end aside.
-    pub unmatched: u64,
+    /// The calls that are open, outermost first.
+    open: Vec<Open>,
+    /// Entries without exit or exits without entry, those that are open at the end aside, by function.
+    pub unmatched: BTreeMap<u64, u64>,
     /// Calls that the kernel had no room to follow.
     pub overrun: u64,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    node: usize,
+    /// As the entry has it.
+    depth: u64,
+    /// Time of callees that returned.
+    callees: u64,
+}
+
 impl Default for Tree {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()], children: HashMap::new(), open: Vec::new(), unmatched: 0, overrun: 0 }
+        Self {
+            nodes: vec![Node::default()],
+            children: HashMap::new(),
+            open: Vec::new(),
+            unmatched: BTreeMap::new(),
+            overrun: 0,
+        }
     }
 }
 
@@ -43,41 +58,48 @@ impl Tree {
     pub fn add(&mut self, event: Event) {
         match event {
             Event::Entry { function, depth } => {
-                self.leave_open(depth);
-                let parent = self.open.last().map_or(0, |(node, _)| *node);
+                // A function that is about to report its exit has left its depth to the interrupt that comes in
+                // between, so an equal depth is no sign of a lost exit.
+                while self.open.last().is_some_and(|open| open.depth > depth) {
+                    self.give_up();
+                }
+                let parent = self.open.last().map_or(0, |open| open.node);
                 let next = self.nodes.len();
                 let node = *self.children.entry((parent, function)).or_insert(next);
                 if node == next {
                     self.nodes.push(Node { function, parent, ..Node::default() });
                 }
                 self.nodes[node].calls += 1;
-                self.open.push((node, 0));
+                self.open.push(Open { node, depth, callees: 0 });
             }
             Event::Exit { function, depth, took, overrun } => {
                 self.overrun = self.overrun.max(overrun);
-                self.leave_open(depth.saturating_add(1));
-                let matching = self.open.last().filter(|(node, _)| self.nodes[*node].function == function).copied();
-                let Some((node, callees)) = matching else {
-                    self.unmatched += 1;
+                let is_it = |open: &Open| open.depth == depth && self.nodes[open.node].function == function;
+                let Some(at) = self.open.iter().rposition(is_it) else {
+                    *self.unmatched.entry(function).or_insert(0) += 1;
                     return;
                 };
-                self.open.pop();
-                let node = &mut self.nodes[node];
+                while self.open.len() > at + 1 {
+                    self.give_up();
+                }
+                let Some(open) = self.open.pop() else { return };
+                let node = &mut self.nodes[open.node];
                 node.returned += 1;
                 node.total_ns = node.total_ns.saturating_add(took);
-                node.self_ns = node.self_ns.saturating_add(took.saturating_sub(callees));
-                if let Some((_, callees)) = self.open.last_mut() {
-                    *callees = callees.saturating_add(took);
+                node.self_ns = node.self_ns.saturating_add(took.saturating_sub(open.callees));
+                if let Some(caller) = self.open.last_mut() {
+                    caller.callees = caller.callees.saturating_add(took);
                 }
             }
         }
     }
 
-    /// Give up the open calls at `depth` and deeper: their exits did not come.
-    fn leave_open(&mut self, depth: u64) {
-        while self.open.len() as u64 > depth {
-            self.open.pop();
-            self.unmatched += 1;
+    /// The exit of the innermost open call did not come.
+    fn give_up(&mut self) {
+        let Some(open) = self.open.pop() else { return };
+        *self.unmatched.entry(self.nodes[open.node].function).or_insert(0) += 1;
+        if let Some(caller) = self.open.last_mut() {
+            caller.callees = caller.callees.saturating_add(open.callees);
         }
     }
 
@@ -85,6 +107,12 @@ impl Tree {
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.open.len()
+    }
+
+    /// How many calls lack an end.
+    #[must_use]
+    pub fn unmatched(&self) -> u64 {
+        self.unmatched.values().sum()
     }
 
     /// All calls.
@@ -132,7 +160,7 @@ mod tests {
         assert_eq!((tree.nodes[1].calls, tree.nodes[1].total_ns, tree.nodes[1].self_ns), (1, 100, 50));
         assert_eq!((tree.nodes[2].calls, tree.nodes[2].total_ns, tree.nodes[2].self_ns), (2, 50, 50));
         assert_eq!(tree.path(2), [1, 2]);
-        assert_eq!((tree.unmatched, tree.unfinished()), (0, 0));
+        assert_eq!((tree.unmatched(), tree.unfinished()), (0, 0));
     }
 
     #[test]
@@ -145,14 +173,28 @@ mod tests {
     #[test]
     fn a_lost_exit_is_counted_and_the_rest_stays_right() {
         let tree = tree(&[entry(1, 0), entry(2, 1), entry(3, 1), exit(3, 1, 5), exit(1, 0, 9)]);
-        assert_eq!(tree.unmatched, 1);
+        assert_eq!(tree.unmatched, BTreeMap::from([(2, 1)]));
         assert_eq!(tree.nodes[1].self_ns, 4);
-        assert_eq!(tree.path(3), [1, 3]);
+    }
+
+    #[test]
+    fn an_interrupt_before_the_exit_is_reported_has_its_depth() {
+        let tree = tree(&[entry(1, 0), entry(2, 1), entry(9, 1), exit(9, 1, 3), exit(2, 1, 5), exit(1, 0, 9)]);
+        assert_eq!((tree.unmatched(), tree.unfinished()), (0, 0));
+        assert_eq!(tree.path(3), [1, 2, 9]);
+        assert_eq!([1, 2, 3].map(|node| tree.nodes[node].self_ns), [4, 2, 3]);
+    }
+
+    #[test]
+    fn an_interrupt_before_the_entry_is_reported_is_deeper() {
+        let tree = tree(&[entry(1, 0), entry(9, 2), exit(9, 2, 3), entry(2, 1), exit(2, 1, 5), exit(1, 0, 9)]);
+        assert_eq!((tree.unmatched(), tree.unfinished()), (0, 0));
+        assert_eq!(tree.path(2), [1, 9]);
     }
 
     #[test]
     fn an_exit_from_before_is_counted() {
-        assert_eq!(tree(&[exit(7, 0, 5), entry(1, 0)]).unmatched, 1);
+        assert_eq!(tree(&[exit(7, 0, 5), entry(1, 0)]).unmatched(), 1);
         assert_eq!(tree(&[exit(7, 0, 5), entry(1, 0)]).unfinished(), 1);
     }
 
