@@ -416,6 +416,13 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
             sleeps.0, sleeps.1, preempted.0, preempted.1, before.writer_calls
         ));
     }
+    if before.writer_calls != after.writer_calls {
+        remarks.push(format!(
+            "The writer made {} calls, then {}, for the same bytes: what the further ones cost is in syscall entry/exit \
+             and VFS, and in whatever they set off.",
+            before.writer_calls, after.writer_calls
+        ));
+    }
     let calls = (before.reader_calls, after.reader_calls);
     if differs(calls.0, calls.1) {
         remarks.push(format!("The reader made {} calls, then {}, for the same bytes.", calls.0, calls.1));
