@@ -102,8 +102,9 @@ fn link(program: BorrowedFd<'_>, event: &OwnedFd, cookie: u64) -> io::Result<Own
 fn kprobe_pmu() -> Result<(u32, u32)> {
     let folder = "/sys/bus/event_source/devices/kprobe";
     let read = |name: &str| {
-        std::fs::read_to_string(format!("{folder}/{name}"))
-            .map_err(|error| anyhow!("this kernel has no kprobes ({folder}/{name}: {error}): try --kernel"))
+        std::fs::read_to_string(format!("{folder}/{name}")).map_err(|error| {
+            anyhow!("this kernel has no kprobes ({folder}/{name}: {error}): run inside one that has, with --kernel")
+        })
     };
     let kind = read("type")?;
     let bit = read("format/retprobe")?;

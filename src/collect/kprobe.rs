@@ -136,9 +136,10 @@ impl Kprobe {
         Ok(())
     }
 
-    fn first_reason(&self) -> String {
-        let why = self.targets.iter().find_map(|target| target.why.clone());
-        why.unwrap_or_else(|| "this kernel has none of the functions that are probed".to_owned())
+    /// Why nothing is watched: what the kernel said of the first function, without what was tried after it.
+    fn first_reason(&self) -> &str {
+        let why = self.targets.iter().find_map(|target| target.why.as_deref());
+        why.and_then(|why| why.split("; ").next()).unwrap_or("this kernel has none of the functions that are probed")
     }
 
     fn rows(&mut self, armed: &Armed) -> Result<Vec<FunctionCalls>> {

@@ -71,7 +71,6 @@ impl Collect for Sample {
         let mut notes = vec![
             format!("{} at {} Hz", armed.clock.name(), self.frequency),
             format!("loaded by {}", bpf::name(self.loader)),
-            format!("{} distinct stacks", stacks.len()),
         ];
         let passed_over = armed.object.passed_over(PROGRAM).unwrap_or(0);
         let lost = losses.full + losses.busy + passed_over;

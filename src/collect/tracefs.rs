@@ -244,7 +244,7 @@ impl Session {
         let tracers = read(&tracefs.root.join("available_tracers"))?;
         anyhow::ensure!(
             tracers.split_whitespace().any(|name| name == tracer),
-            "this kernel has no {tracer} tracer (available: {tracers}): try --kernel"
+            "this kernel has no {tracer} tracer (available: {tracers}): run inside one that has, with --kernel"
         );
         let folder = tracefs.root.join("instances").join(format!("{PREFIX}{}", std::process::id()));
         if std::fs::create_dir(&folder).is_ok() {
