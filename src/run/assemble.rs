@@ -163,10 +163,9 @@ fn count_calls(
     }
     for share in shares {
         let of_role = |f: &&crate::document::FunctionCalls| f.role == share.role && f.side == side.name();
-        let counted: Vec<u64> = gathered.functions.iter().filter(of_role).map(|f| f.calls).collect();
-        if !counted.is_empty() {
-            let calls: u64 = counted.iter().sum();
-            share.calls_per_mib = Some(calls as f64 * f64::from(1 << 20) / bytes as f64);
+        // Best candidate first; those after it are often called by it, so that a sum would count twice.
+        if let Some(best) = gathered.functions.iter().find(of_role) {
+            share.calls_per_mib = Some(best.calls as f64 * f64::from(1 << 20) / bytes as f64);
         }
     }
 }
