@@ -1,6 +1,6 @@
 //! Flame graphs for the page: drawn by [`crate::report::flamegraph`], packed so that two dozen fit into one small file.
 
-use crate::compare::measure::Measure;
+use crate::compare::measure::{Measure, as_f64};
 use crate::compare::model::{Comparison, Method, Section, Step};
 use crate::kernel::roles;
 use crate::profile::folded::is_kernel_entry;
@@ -9,7 +9,7 @@ use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::report::html::pack;
 use anyhow::Result;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A graph as the page carries it.
 #[derive(Debug, Clone, Serialize)]
@@ -38,7 +38,7 @@ fn unit(comparison: &Comparison) -> Unit {
 /// Unit per KiB for one of weight, over both sides.
 fn scale(measure: &Measure) -> f64 {
     let weight: u64 = [Side::Writer, Side::Reader].iter().filter_map(|s| measure.sides.get(s)).map(|s| s.weight).sum();
-    (measure.side(Side::Writer) + measure.side(Side::Reader)) / crate::compare::measure::as_f64(weight.max(1))
+    (measure.side(Side::Writer) + measure.side(Side::Reader)) / as_f64(weight.max(1))
 }
 
 /// The plain graph of each column.
@@ -118,21 +118,21 @@ pub fn differential(
     Ok(graphs)
 }
 
-/// Both profiles without the kernel frames that only one of them has and that only pass on to others: a wrapper that
-/// came or went would else set all that it calls apart. Frames with weight of their own stay.
+/// Both profiles without the kernel frames that call others in one of them only: a wrapper that came or went, or that
+/// now jumps where it called, would else set all that it calls apart. Frames with weight of their own stay.
 fn aligned(before: &Folded, after: &Folded) -> (Folded, Folded) {
-    let names = |folded: &Folded| -> BTreeSet<String> {
-        folded.iter().flat_map(|(stack, _)| stack.split(';')).map(|frame| roles::canonical(frame).to_owned()).collect()
-    };
-    let (old, new) = (names(before), names(after));
-    let keep = |folded: &Folded, others: &BTreeSet<String>| -> Folded {
+    let (old, new) = (callers(before), callers(after));
+    let keep = |folded: &Folded, here: &BTreeMap<String, f64>, there: &BTreeMap<String, f64>| -> Folded {
         let mut kept = Folded::new();
         for (stack, weight) in folded.iter() {
             let frames: Vec<&str> = stack.split(';').collect();
             let kernel = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
             let last = frames.len() - 1;
+            let share =
+                |of: &BTreeMap<String, f64>, frame: &str| of.get(roles::canonical(frame)).copied().unwrap_or(0.0);
+            // A twentieth: the same wrapper may still be called on a side path.
             let stays = |index: usize, frame: &str| {
-                index <= kernel || index == last || others.contains(roles::canonical(frame))
+                index <= kernel || index == last || share(there, frame) * 20.0 > share(here, frame)
             };
             kept.add_frames(
                 frames.iter().enumerate().filter(|(index, frame)| stays(*index, frame)).map(|(_, frame)| *frame),
@@ -141,7 +141,21 @@ fn aligned(before: &Folded, after: &Folded) -> (Folded, Folded) {
         }
         kept
     };
-    (keep(before, &new), keep(after, &old))
+    (keep(before, &old, &new), keep(after, &new, &old))
+}
+
+/// By canonical name: the share of a profile that functions passed on to those that they called.
+fn callers(folded: &Folded) -> BTreeMap<String, f64> {
+    let total = as_f64(folded.total().max(1));
+    let mut shares = BTreeMap::new();
+    for (stack, weight) in folded.iter() {
+        let frames: Vec<&str> = stack.split(';').collect();
+        let names: BTreeSet<&str> = frames.iter().take(frames.len() - 1).map(|frame| roles::canonical(frame)).collect();
+        for name in names {
+            *shares.entry(name.to_owned()).or_insert(0.0) += as_f64(weight) / total;
+        }
+    }
+    shares
 }
 
 /// A mode's name as part of an element's id.
