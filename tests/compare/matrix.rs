@@ -28,6 +28,7 @@ struct Made {
     ran: Mutex<Vec<Cell>>,
     at_once: AtomicUsize,
     most: AtomicUsize,
+    wait_for: usize,
     broken: Option<&'static str>,
 }
 
@@ -35,7 +36,11 @@ impl Runner for Made {
     fn run(&self, cell: &Cell) -> anyhow::Result<Outcome> {
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        // Until as many were at work at once as the test wants to see, however slow the machine.
+        let start = std::time::Instant::now();
+        while self.most.load(Ordering::SeqCst) < self.wait_for && start.elapsed().as_secs() < 120 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         self.ran.lock().unwrap().push(cell.clone());
         if self.broken.is_some_and(|kernel| cell.flags.iter().any(|flag| flag == kernel)) {
@@ -51,7 +56,8 @@ fn ignore(_: &Cell, _: &State) {}
 
 #[test]
 fn every_column_runs_in_every_mode_and_jobs_bound_how_many_at_once() {
-    let (folder, plan, runner) = (tempfile::tempdir().unwrap(), plan(1, None), Made::default());
+    let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
+    let runner = Made { wait_for: 2, ..Made::default() };
     let store = Store::open(&folder.path().join("out"), &plan, false).unwrap();
     let results = matrix::run(&plan, &store, 2, &runner, &ignore).unwrap();
     assert_eq!(runner.ran.lock().unwrap().len(), 6);
