@@ -74,9 +74,12 @@ fn the_named_targets_are_hit_on_every_kernel() {
 #[test]
 fn the_mutex_is_contended_with_two_cpus() {
     for series in ["6.1", "7.2"] {
-        let arguments = ["--collect", "kprobe", "--runs", "1", "--calls", "400", "--cpus", "2"];
+        // Short calls take the lock more often.
+        let arguments = "--collect kprobe --runs 1 --buffer-size 4K --calls 6000 --cpus 2";
+        let arguments: Vec<&str> = arguments.split(' ').collect();
         let document = run(series, "write", &arguments);
         assert!(calls_of(&document, &["__mutex_lock"], "kprobe") > 0, "{series}: {:?}", calls(&document));
+        assert_eq!(report(&document, "kprobe").lost, 0, "{series}: sleeping callers have room");
     }
 }
 

@@ -9,7 +9,7 @@ use super::stacks::{self, UserNames};
 use super::targets::{self, Target, Way};
 use super::tracefs::{ReturnProbes, Tracefs};
 use super::{Collect, Collected, Watched, loss_warning};
-use crate::document::{FunctionCalls, Loader, Status};
+use crate::document::{FunctionCalls, Loader, Status, Warning};
 use crate::kernel::roles::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Side, Unit};
@@ -82,7 +82,9 @@ impl Kprobe {
                     Ok(entry) => {
                         // The entry is not enabled before the return is: no call is seen by halves.
                         let exit = match &mut armed.return_probes {
-                            Some(probes) => probes.add(slot, symbol).and_then(|id| attach::traced_return(leave, id)),
+                            Some(probes) => probes
+                                .add(slot, symbol, room(target.role))
+                                .and_then(|id| attach::traced_return(leave, id)),
                             None => attach::kprobe(leave, symbol, address, true, None),
                         };
                         match exit {
@@ -190,9 +192,10 @@ impl Kprobe {
     }
 }
 
-/// Whether this kernel preempts itself, in which case each return probe has room for several calls by default.
-fn preempts() -> bool {
-    std::fs::read_to_string("/proc/sys/kernel/version").is_ok_and(|version| version.contains("PREEMPT"))
+/// Calls of a function of this role that may be open at once, by all tasks of the machine: every task that is asleep is
+/// inside the scheduler. The kernel allows 4096.
+fn room(role: &str) -> u32 {
+    if role == "scheduler" { 4096 } else { 256 }
 }
 
 fn add(sum: &mut Function, one: &Function) {
@@ -240,7 +243,7 @@ impl Collect for Kprobe {
             cookies,
             entries: Vec::new(),
             returns: Vec::new(),
-            return_probes: if preempts() { None } else { ReturnProbes::open().ok() },
+            return_probes: ReturnProbes::open().ok(),
             user,
             without_return: Vec::new(),
             cleaned: Vec::new(),
@@ -273,7 +276,7 @@ impl Collect for Kprobe {
                 .to_owned(),
         ];
         if traced {
-            notes.push("return probes made in tracefs, with room for many calls at once".to_owned());
+            notes.push("return probes in tracefs".to_owned());
         }
         notes.append(&mut armed.cleaned);
         notes.extend(self.cost.map(|cost| cost.to_string()));
@@ -285,7 +288,8 @@ impl Collect for Kprobe {
         let mut warnings = Vec::new();
         if missed > 0 {
             let message = format!("{missed} of {calls} probed calls: the kernel did not report the return");
-            warnings.push(loss_warning("returns-missed", message));
+            let action = "let fewer tasks sleep in these functions: stop other programs".to_owned();
+            warnings.push(Warning { code: "returns-missed".to_owned(), message, action });
         }
         if lost_stacks + passed_over > 0 {
             let message =

@@ -66,6 +66,13 @@ pub fn all(symbols: &Symbols) -> Vec<Target> {
     targets
 }
 
+/// The first of `candidates`, best first, that is called, and not just by the way: a tenth as often as any of them.
+#[must_use]
+pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
+    let most = candidates.iter().map(&calls).max()?;
+    candidates.iter().find(|candidate| calls(candidate) > 0 && calls(candidate).saturating_mul(10) >= most)
+}
+
 /// Roles whose functions no probe reaches on any kernel, and that matter most to pipes: they get the first breakpoints.
 const FIRST: [&str; 3] = ["user-pages", "copy-in", "copy-out"];
 
@@ -94,14 +101,15 @@ pub fn unwatched_roles(targets: &[Target]) -> Vec<String> {
     reasons
 }
 
-/// What became of each role's candidates: chosen is the best one that was hit; where none was, the best one that is
-/// watched.
+/// What became of each role's candidates: chosen is the best one that was hit ([`best`]); where none was, the best one
+/// that is watched.
 #[must_use]
 pub fn resolutions(targets: &[Target]) -> Vec<Resolution> {
     let resolution = |role: &'static roles::Role| {
         let of_role: Vec<&Target> = targets.iter().filter(|target| target.role == role.id).collect();
         let watched = |target: &&&Target| target.way != Way::None;
-        let chosen = of_role.iter().find(|target| target.hits > 0).or_else(|| of_role.iter().find(watched)).copied();
+        let called = best(&of_role, |target| target.hits);
+        let chosen = called.or_else(|| of_role.iter().find(watched)).copied();
         let missing = role.candidates.iter().filter(|name| {
             !of_role.iter().any(|target| target.symbol == **name || roles::base_name(&target.symbol) == **name)
         });
@@ -159,6 +167,13 @@ ffffffff81000600 t vfs_read.part.0
             assert!(targets.iter().any(|target| target.symbol == symbol), "{symbol} of {targets:?}");
         }
         assert!(!targets.iter().any(|target| target.symbol.contains(".part")), "{targets:?}");
+    }
+
+    #[test]
+    fn a_candidate_called_by_the_way_is_not_the_best() {
+        assert_eq!(best(&[0, 5, 1200, 1300], |calls| *calls), Some(&1200));
+        assert_eq!(best(&[0, 0], |calls| *calls), None);
+        assert_eq!(best::<u64>(&[], |calls| *calls), None);
     }
 
     #[test]

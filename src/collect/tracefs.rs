@@ -13,8 +13,6 @@ const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const PREFIX: &str = "pipeprof-";
 /// The same of groups of probes, whose names allow no dash.
 const GROUP: &str = "pipeprof_";
-/// Calls that may be inside a function at once before a return is missed.
-const MAX_ACTIVE: u32 = 256;
 /// Remembers, for the next start, what the top-level tracer was before; gone after an orderly end.
 const STATE: &str = "/run/pipeprof-tracer.json";
 
@@ -105,8 +103,8 @@ fn dead_probes(text: &str, alive: impl Fn(u32) -> bool) -> Vec<String> {
     text.lines().filter_map(dead).collect()
 }
 
-/// Return probes with room for many calls at once, which only tracefs can give: elsewhere the kernel decides, and
-/// without preemption, up to 6.1, it decides for one per CPU, so that a sleeping caller takes it from all others.
+/// Return probes with room for many calls at once, which only tracefs can give: elsewhere the kernel decides, for ten
+/// calls or so, without preemption (up to 6.1) for one per CPU, so that sleeping callers take it from all others.
 /// Dropping this removes them; what is attached to them has to be gone by then.
 #[derive(Debug)]
 pub struct ReturnProbes {
@@ -123,13 +121,14 @@ impl ReturnProbes {
         Ok(Self { tracefs: Tracefs::open()?, made: Vec::new() })
     }
 
-    /// Make one on `symbol`; its number is that of a tracepoint to the perf_event interface.
+    /// Make one on `symbol`, with room for `room` calls at once, by all processes together; its number is that of a
+    /// tracepoint to the perf_event interface.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn add(&mut self, slot: usize, symbol: &str) -> Result<u64> {
+    pub fn add(&mut self, slot: usize, symbol: &str, room: u32) -> Result<u64> {
         let probe = format!("{GROUP}{}/f{slot}", std::process::id());
-        append(&self.tracefs.root.join("kprobe_events"), &format!("r{MAX_ACTIVE}:{probe} {symbol}"))?;
+        append(&self.tracefs.root.join("kprobe_events"), &format!("r{room}:{probe} {symbol}"))?;
         self.made.push(probe.clone());
         let id = self.tracefs.root.join("events").join(&probe).join("id");
         read(&id)?.parse().with_context(|| format!("{} is no number", name(&id)))

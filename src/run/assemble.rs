@@ -163,8 +163,9 @@ fn count_calls(
     }
     for share in shares {
         let of_role = |f: &&crate::document::FunctionCalls| f.role == share.role && f.side == side.name();
-        // Best candidate first; those after it are often called by it, so that a sum would count twice.
-        if let Some(best) = gathered.functions.iter().find(of_role) {
+        // Candidates are often called by each other, so that a sum would count twice.
+        let rows: Vec<_> = gathered.functions.iter().filter(of_role).collect();
+        if let Some(best) = crate::collect::targets::best(&rows, |row| row.calls) {
             share.calls_per_mib = Some(best.calls as f64 * f64::from(1 << 20) / bytes as f64);
         }
     }
