@@ -12,7 +12,6 @@ BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-
 # QEMU runs the guests, Chromium opens the reports, strace counts system calls.
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd strace chromium librsvg2-bin
 TEST_KERNELS := 5.10 6.1 6.12 7.2
-
 GALLERY_KERNELS := 6.1 7.2
 GALLERY_MODES := write vmsplice-huge-busy
 
@@ -20,9 +19,6 @@ TARGET := x86_64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
 .PHONY: demo test build lint bench gallery packages-build packages-test kernels
-
-GALLERY_KERNELS := 6.1 7.2
-GALLERY_MODES := write vmsplice-huge-busy
 
 demo: packages-build build
 	$(BIN) run --mode vmsplice
@@ -46,7 +42,7 @@ gallery: packages-build packages-test build kernels
 	rm -rf target/gallery
 	for kernel in $(GALLERY_KERNELS); do for mode in $(GALLERY_MODES); do
 		$(BIN) run --kernel $$kernel --cpus 2 --mode $$mode --collect sample -o target/gallery/$$kernel-$$mode
-		$(BIN) run --kernel $$kernel --mode $$mode --collect insn -o target/gallery/$$kernel-$$mode-exact
+		$(BIN) run --kernel $$kernel --cpus 2 --mode $$mode --collect insn -o target/gallery/$$kernel-$$mode-exact
 	done; done
 	for run in target/gallery/*; do
 		rm -rf flamegraphs/$$(basename $$run)
@@ -76,16 +72,3 @@ endef
 kernels: packages-build
 	cargo build
 	target/$(TARGET)/debug/pipeprof kernel fetch $(TEST_KERNELS)
-
-# The committed pictures: sampled and exact, of each kernel and mode, with their folded stacks and documents.
-gallery: packages-build packages-test build
-	$(BIN) kernel fetch $(GALLERY_KERNELS)
-	for kernel in $(GALLERY_KERNELS); do
-		for mode in $(GALLERY_MODES); do
-			rm -rf flamegraphs/$$kernel-$$mode flamegraphs/$$kernel-$$mode-exact
-			$(BIN) run --kernel $$kernel --mode $$mode --cpus 2 -o flamegraphs/$$kernel-$$mode
-			$(BIN) run --kernel $$kernel --mode $$mode --collect insn -o flamegraphs/$$kernel-$$mode-exact
-		done
-	done
-	# What other processes executed, and the code bytes for annotate, are for the run at hand only.
-	rm -f flamegraphs/*/other.* flamegraphs/*/code.json.gz
