@@ -147,6 +147,17 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
+fn a_terminated_run_leaves_nothing() {
+    for (series, collector) in [("5.10", "fgraph"), ("6.1", "kprobe")] {
+        let words = ["__leftovers", "--kill", collector, "--signal", "15"];
+        let reply = run_job(&common::guest(series), &Job::Command(words.map(str::to_owned).to_vec())).expect("a guest");
+        let story: Story = reply.parse().expect("a story");
+        assert!(!story.armed.is_empty(), "{series} {collector}: {story:?}");
+        assert!(story.after_kill.is_empty() && story.after_next.is_empty(), "{series} {collector}: {story:?}");
+    }
+}
+
+#[test]
 fn a_killed_run_leaves_nothing_that_the_next_does_not_remove() {
     for (series, collector) in [("6.12", "sample"), ("5.10", "kprobe"), ("5.10", "fgraph"), ("7.2", "fgraph")] {
         let job = Job::Command(["__leftovers", "--kill", collector].map(str::to_owned).to_vec());

@@ -12,9 +12,12 @@ const ARMED: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Run this collector, end the run by SIGKILL while it is armed, then run it again.
+    /// Run this collector, end the run by a signal while it is armed, then run it again.
     #[arg(long)]
     kill: Option<String>,
+    /// The signal's number.
+    #[arg(long, default_value_t = libc::SIGKILL)]
+    signal: i32,
 }
 
 /// What was there when.
@@ -35,7 +38,7 @@ impl Args {
             println!("{}", serde_json::to_string(&Leftovers::now())?);
             return Ok(ExitCode::SUCCESS);
         };
-        println!("{}", serde_json::to_string(&story(&collector)?)?);
+        println!("{}", serde_json::to_string(&story(&collector, self.signal)?)?);
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -48,7 +51,7 @@ fn command(collector: &str, amount: &[&str]) -> Command {
     command
 }
 
-fn story(collector: &str) -> Result<Story> {
+fn story(collector: &str, signal: i32) -> Result<Story> {
     std::fs::create_dir_all(std::env::temp_dir())?;
     let mut story = Story { before: Leftovers::now(), ..Story::default() };
     let mut run = command(collector, &["--duration", "3s"]).stdout(Stdio::null()).spawn().context("start a run")?;
@@ -60,7 +63,8 @@ fn story(collector: &str) -> Result<Story> {
     // Attaching goes on after the first thing shows: into the window.
     std::thread::sleep(Duration::from_secs(1));
     story.armed = Leftovers::now();
-    run.kill().context("kill the run")?;
+    // SAFETY: the process is our child and not waited for yet, so the id is its own.
+    ensure!(unsafe { libc::kill(run.id().try_into()?, signal) } == 0, "cannot signal the run");
     run.wait()?;
     std::thread::sleep(Duration::from_millis(500));
     story.after_kill = Leftovers::now();

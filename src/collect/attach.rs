@@ -144,14 +144,6 @@ pub fn traced_return(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
     connect(program, event, None).context("attach to a return probe")
 }
 
-/// Whether a kprobe can be put on `symbol`: tried and taken back.
-///
-/// # Errors
-/// The kernel's reason, in words.
-pub fn try_kprobe(symbol: &str) -> Result<()> {
-    open_kprobe(symbol, 0, false).map(drop)
-}
-
 /// By name, or where `address` is not 0, by that.
 fn open_kprobe(symbol: &str, address: u64, returns: bool) -> Result<OwnedFd> {
     let (kind, bit) = kprobe_pmu()?;

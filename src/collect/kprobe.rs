@@ -58,15 +58,6 @@ impl Kprobe {
         Self { loader, symbols, targets, cost: None, armed_once: false, armed: None }
     }
 
-    /// Whether this kernel and user allow it: loads and attaches, then takes all back.
-    ///
-    /// # Errors
-    /// The reason, and what would help.
-    pub fn try_it(loader: Loader) -> Result<()> {
-        attach::try_kprobe("schedule")?;
-        load(loader, &Watched::default(), 1).map(drop)
-    }
-
     /// Put a probe, else a breakpoint, on each target that is not given up yet.
     fn attach_all(&mut self, armed: &mut Armed) -> Result<()> {
         if let Ok(tracefs) = Tracefs::open() {

@@ -38,16 +38,6 @@ impl Sample {
     pub fn new(loader: Loader, frequency: u64, symbols: Arc<Symbols>) -> Self {
         Self { loader, frequency, symbols, armed: None }
     }
-
-    /// Whether this kernel and user allow it: loads and attaches, then takes all back.
-    ///
-    /// # Errors
-    /// The reason, and what would help.
-    pub fn try_it(loader: Loader) -> Result<Clock> {
-        let object = bpf::load(loader, &Watched::default().settings(false), &[PROGRAM], 1)?;
-        let (clock, _attached) = attach::sampling(object.program(PROGRAM)?, FREQUENCY, &attach::online_cpus()?)?;
-        Ok(clock)
-    }
 }
 
 impl Collect for Sample {

@@ -55,16 +55,6 @@ impl Fgraph {
         Self { symbols, notes: Vec::new(), armed: None }
     }
 
-    /// Whether this kernel and user allow it: sets the tracer, then takes all back.
-    ///
-    /// # Errors
-    /// The reason, and what would help.
-    pub fn try_it() -> Result<()> {
-        let tracefs = Tracefs::open()?;
-        let session = Session::open(&tracefs, TRACER)?;
-        session.set("current_tracer", TRACER)
-    }
-
     fn rows(&self, trees: &BTreeMap<Side, Vec<Tree>>) -> Vec<FunctionCalls> {
         let candidates: HashMap<&str, &str> =
             roles::all().iter().flat_map(|role| role.candidates.iter().map(|name| (*name, role.id))).collect();
