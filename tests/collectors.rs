@@ -6,7 +6,6 @@ mod common;
 
 use common::{kernel, pipeprof};
 use pipeprof::cli::leftovers::Story;
-use pipeprof::collect::leftovers::Leftovers;
 use pipeprof::document::{CollectorReport, Document, Status};
 use pipeprof::vm::{Job, run_job};
 
@@ -50,20 +49,20 @@ const USER_PAGES: [&str; 2] = ["iov_iter_get_pages", "iov_iter_get_pages2"];
 #[test]
 fn the_named_targets_are_hit_on_every_kernel() {
     for series in common::SERIES {
-        let write = run(series, "write", &["--collect", "kprobe", "--runs", "1", "--calls", "200"]);
+        let write = run(series, "write", &["--collect", "kprobe", "--runs", "1", "--calls", "100"]);
         let kprobe = report(&write, "kprobe");
         assert!(kprobe.samples > 0 && kprobe.lost == 0, "{series}: {kprobe:?}");
-        assert_eq!(calls_of(&write, &["pipe_write", "anon_pipe_write"], "kprobe"), 200, "{series}");
+        assert_eq!(calls_of(&write, &["pipe_write", "anon_pipe_write"], "kprobe"), 100, "{series}");
         // 64 pages a call, some of them kept by the pipe from before.
-        assert!(calls_of(&write, &PAGE_ALLOC, "kprobe") > 200 * 32, "{series}: {:?}", calls(&write));
+        assert!(calls_of(&write, &PAGE_ALLOC, "kprobe") > 100 * 32, "{series}: {:?}", calls(&write));
         for row in write.functions.iter().filter(|row| row.how == "kprobe") {
             let histogram: u64 = row.log2_ns.iter().sum();
             assert!(row.self_ns <= row.total_ns && row.missed == 0, "{series}: {row:?}");
             assert!(histogram <= row.calls && histogram + 1 >= row.calls, "{series}: {row:?}");
         }
-        let vmsplice = run(series, "vmsplice", &["--collect", "kprobe", "--runs", "1", "--calls", "200"]);
+        let vmsplice = run(series, "vmsplice", &["--collect", "kprobe", "--runs", "1", "--calls", "100"]);
         assert!(
-            calls_of(&vmsplice, &USER_PAGES, "hardware-breakpoint") >= 200,
+            calls_of(&vmsplice, &USER_PAGES, "hardware-breakpoint") >= 100,
             "{series}: {:?}; {:?}",
             calls(&vmsplice),
             report(&vmsplice, "kprobe")
@@ -133,16 +132,6 @@ fn the_call_tree_is_whole_and_agrees_with_the_probes() {
         let names = ["pipe_write", "anon_pipe_write"];
         assert_eq!(calls_of(&document, &names, "function-graph"), 100, "{series}");
         assert_eq!(calls_of(&document, &names, "kprobe"), 100, "{series}");
-    }
-}
-
-#[test]
-fn nothing_is_left_behind() {
-    for series in ["5.10", "7.2"] {
-        let arguments = ["__leftovers".to_owned()];
-        let reply = run_job(&common::guest(series), &Job::Command(arguments.to_vec())).expect("a guest");
-        let left: Leftovers = reply.parse().expect("leftovers");
-        assert!(left.is_empty(), "{series}: {left:?}");
     }
 }
 
