@@ -1,6 +1,8 @@
 //! Comparisons of real kernels in guests: the same kernel twice is zero to the instruction, another is not, and `check`
 //! answers with the exit codes that `git bisect run` wants.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{kernel, pipeprof};
