@@ -262,16 +262,7 @@ impl Sweep {
                 self.axes.iter().map(|axis| quoted(cell.labels.get(&axis.name).map_or("", String::as_str))).collect();
             row.push(cell.runs.len().to_string());
             row.extend([cell.median, cell.mad, cell.least(), cell.greatest()].map(number));
-            row.extend(
-                [
-                    cell.writer_calls_per_mib,
-                    cell.reader_calls_per_mib,
-                    cell.writer_ns_per_kib,
-                    cell.reader_ns_per_kib,
-                    cell.instructions_per_writer_call,
-                ]
-                .map(number),
-            );
+            row.extend(cell.per_amount().map(number));
             row.push(quoted(cell.reason.as_deref().unwrap_or_default()));
             text.push_str(&row.join(","));
             text.push('\n');
@@ -335,16 +326,7 @@ impl Sweep {
                 _ => {
                     row.extend([cell.median, cell.mad].map(number));
                     row.push(cell.runs.len().to_string());
-                    row.extend(
-                        [
-                            cell.writer_calls_per_mib,
-                            cell.reader_calls_per_mib,
-                            cell.writer_ns_per_kib,
-                            cell.reader_ns_per_kib,
-                            cell.instructions_per_writer_call,
-                        ]
-                        .map(number),
-                    );
+                    row.extend(cell.per_amount().map(number));
                 }
             }
             table.add_row(row);
@@ -357,6 +339,17 @@ impl Sweep {
 }
 
 impl Cell {
+    /// What was counted and timed per amount moved, in the order of the columns.
+    fn per_amount(&self) -> [Option<f64>; 5] {
+        [
+            self.writer_calls_per_mib,
+            self.reader_calls_per_mib,
+            self.writer_ns_per_kib,
+            self.reader_ns_per_kib,
+            self.instructions_per_writer_call,
+        ]
+    }
+
     fn least(&self) -> Option<f64> {
         self.runs.iter().copied().min_by(f64::total_cmp)
     }
