@@ -4,13 +4,16 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use pipeprof::compare::{Input, Options as CompareOptions, compare, render};
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{Folded, Moved, Unit, attribute};
+use pipeprof::report::files;
 use pipeprof::report::flamegraph::{Difference, Options, Shown, render, render_diff};
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Duration;
 
 const SYMBOLS: usize = 200_000;
@@ -125,5 +128,29 @@ fn rendering(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(pure, parsing, folding, rendering);
+/// A whole comparison: two runs' documents as the gallery has them, with profiles of 10,000 stacks a side.
+fn comparing(c: &mut Criterion) {
+    let run = |name: &str, seed: u64| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name);
+        let mut outcome = files::load(&folder).expect("a run of the gallery");
+        for (side, profile_of_side) in outcome.profiles.iter_mut().enumerate() {
+            profile_of_side.stacks = profile(10_000, seed + side as u64);
+        }
+        Input { label: None, runs: vec![(name.to_owned(), outcome)] }
+    };
+    let inputs = [run("6.1-write-exact", 5), run("7.2-write-exact", 15)];
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut group = c.benchmark_group("comparison of two runs of 10,000 stacks a side");
+    group.sample_size(10).measurement_time(Duration::from_secs(20));
+    group.bench_function("compare", |b| {
+        b.iter(|| compare(black_box(&inputs), &CompareOptions::default()).expect("a comparison").measures.len());
+    });
+    let compared = compare(&inputs, &CompareOptions::default()).expect("a comparison");
+    group.bench_function("write report.html, report.md, report.json", |b| {
+        b.iter(|| render::write_all(folder.path(), black_box(&compared)).expect("written").len());
+    });
+    group.finish();
+}
+
+criterion_group!(pure, parsing, folding, rendering, comparing);
 criterion_main!(pure);

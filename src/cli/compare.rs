@@ -204,7 +204,7 @@ impl Args {
         let blocks = if exact { 1 } else { self.boots.max(1) };
         let plan = Plan {
             schema: plan::SCHEMA.to_owned(),
-            build: build(),
+            build: crate::util::build::version().to_owned(),
             columns,
             modes,
             blocks: blocks as usize,
@@ -236,12 +236,6 @@ impl Args {
         }
         Ok(())
     }
-}
-
-/// pipeprof's version, and the length of its binary: another build moves the bytes in other code.
-fn build() -> String {
-    let length = std::env::current_exe().and_then(std::fs::metadata).map_or(0, |metadata| metadata.len());
-    format!("{}, {length} bytes", env!("CARGO_PKG_VERSION"))
 }
 
 fn default_folder() -> PathBuf {

@@ -81,7 +81,7 @@ impl KernelCommand {
                         }
                         Fetched::Stale(entry, why) => {
                             eprintln!(
-                                "pipeprof: {wish}: the one in the cache is kept; the mirror was not asked: {why}"
+                                "pipeprof: {wish}: the one in the cache is kept; none came from the mirror: {why}"
                             );
                             entry
                         }

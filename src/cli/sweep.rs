@@ -226,7 +226,7 @@ impl Args {
         let in_guest = self.guest.kernel.clone();
         let sweep = Sweep {
             schema: SCHEMA.into(),
-            version: env!("CARGO_PKG_VERSION").into(),
+            version: crate::util::build::version().to_owned(),
             command: super::command_line(),
             executed_on: if exact { ExecutedOn::Tcg } else { bench.executed_on() },
             unit: if exact { "instructions per KiB" } else { "GiB/s" }.into(),

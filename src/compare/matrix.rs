@@ -1,6 +1,6 @@
 //! Running a plan: cells in parallel up to a number of jobs, each stored as it ends, none repeated on resuming.
 
-use super::build::Input;
+use super::input::Input;
 use super::model::Missing;
 use super::plan::{ColumnPlan, Plan, SCHEMA};
 use crate::document::Outcome;

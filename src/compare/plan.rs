@@ -40,7 +40,7 @@ pub struct ColumnPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub schema: String,
-    /// pipeprof's version and the size of its binary: another build moves the bytes in other code.
+    /// pipeprof's version and build: another build moves the bytes in other code.
     pub build: String,
     pub columns: Vec<ColumnPlan>,
     pub modes: Vec<String>,

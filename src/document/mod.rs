@@ -31,7 +31,7 @@ pub enum ExecutedOn {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     pub schema: String,
-    /// pipeprof's version.
+    /// pipeprof's version and build: `0.1.0 (build 1a2b3c4d)`.
     pub version: String,
     /// UTC, RFC 3339; the only time of day in the document.
     pub started: String,

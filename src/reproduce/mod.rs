@@ -126,7 +126,7 @@ fn one(part: &dyn Part, lab: &Lab<'_>, settings: &Settings, facts: &Facts) -> Re
     let found = part.run(lab, facts).with_context(|| format!("part {}", part.id()))?;
     Ok(PartResult {
         schema: SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: crate::util::build::version().to_owned(),
         part: part.id().to_owned(),
         key: settings.key(),
         started,
@@ -175,7 +175,8 @@ fn part_file(folder: &Path, part: &str) -> PathBuf {
 pub fn load(folder: &Path, part: &str) -> Option<PartResult> {
     let text = std::fs::read(part_file(folder, part)).ok()?;
     let result: PartResult = serde_json::from_slice(&text).ok()?;
-    (result.schema == SCHEMA && result.version == env!("CARGO_PKG_VERSION") && result.part == part).then_some(result)
+    (result.schema == SCHEMA && result.version == crate::util::build::version() && result.part == part)
+        .then_some(result)
 }
 
 /// UTC, RFC 3339, whole seconds.

@@ -57,7 +57,7 @@ pub fn outcome(
     let profiles = profiles(&measured);
     let document = Document {
         schema: SCHEMA.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: crate::util::build::version().to_owned(),
         started: String::new(),
         command: request.command.clone(),
         mode: request.mode.clone(),

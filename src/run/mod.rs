@@ -11,6 +11,7 @@ pub mod measure;
 pub mod schedule;
 
 use crate::collect::Context;
+use crate::collect::tracefs::Tracefs;
 use crate::document::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
 use crate::kernel::config;
 use crate::kernel::environment::CpuTime;
@@ -33,6 +34,11 @@ pub struct Setting<'a> {
 /// # Errors
 /// When the workload cannot run. A collector that cannot is said in the document.
 pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
+    // A guest is fresh; here, whatever this run collects, an earlier one may have been killed.
+    let cleaned = match setting.executed_on {
+        ExecutedOn::Hardware => Tracefs::open().map(|tracefs| tracefs.clean_up()).unwrap_or_default(),
+        ExecutedOn::Kvm | ExecutedOn::Tcg => Vec::new(),
+    };
     let context = Context::new(request.loader);
     let mut environment = Environment::now();
     let before = CpuTime::now();
@@ -43,7 +49,10 @@ pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
     } else {
         environment.steal = before.zip(CpuTime::now()).and_then(|(before, after)| after.steal_since(before));
     }
-    assemble::outcome(request, setting, &context, environment, measured)
+    let mut outcome = assemble::outcome(request, setting, &context, environment, measured)?;
+    let warning = |message| Warning { code: "left-behind".into(), message, action: String::new() };
+    outcome.document.warnings.extend(cleaned.into_iter().map(warning));
+    Ok(outcome)
 }
 
 /// What only the host knows of the guest that an outcome is from.

@@ -1,6 +1,6 @@
 //! Guests: any kernel under QEMU, with this very binary as its `/init`.
 //!
-//! [`store`] keeps kernels ([`fetch`] gets them from the Debian mirror, [`deb`] unpacks them, [`image`] reads their
+//! [`store`] keeps kernels ([`fetch`] gets them from the Debian mirror, whose index [`packages`] reads, [`deb`] unpacks them, [`image`] reads their
 //! headers); [`initramfs`] packs this binary and a [`Job`]; [`qemu`] is the one place where the emulator's command
 //! line is made; [`guest`] starts it and watches it. The other side is [`crate::guest`], process 1 of the guest, which does the
 //! job and answers in the frames of [`protocol`].
@@ -14,6 +14,7 @@ pub mod initramfs;
 pub mod job;
 pub mod kvm;
 pub mod options;
+pub mod packages;
 pub mod protocol;
 pub mod qemu;
 pub mod scratch;

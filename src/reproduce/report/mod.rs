@@ -154,7 +154,7 @@ impl<'a> View<'a> {
             });
         }
         Self {
-            version: env!("CARGO_PKG_VERSION"),
+            version: crate::util::build::version(),
             command: &reproduction.command,
             summary,
             total,

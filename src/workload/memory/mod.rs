@@ -118,7 +118,7 @@ pub fn measure(options: &Options, progress: &dyn Fn(usize, usize)) -> Result<Rep
     }
     Ok(Report {
         schema: SCHEMA.into(),
-        version: env!("CARGO_PKG_VERSION").into(),
+        version: crate::util::build::version().to_owned(),
         cpu_model: cpu_info("model name"),
         cpu,
         cpu_flags: cpu_info("flags").map_or_else(Vec::new, |flags| {

@@ -1,0 +1,74 @@
+//! What to know before a comparison is believed.
+
+use super::input::Input;
+use super::model::{Caveat, Method};
+use super::text;
+use crate::document::{self, Status};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What every reader of the comparison must know: of the method, and what the runs themselves warn of.
+pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat> {
+    let mut caveats = Vec::new();
+    let for_all = |text: &str| Caveat { text: text.to_owned(), columns: Vec::new() };
+    match method {
+        Method::Exact => {
+            caveats.push(for_all(
+                "Instructions are not time: no caches, no memory bandwidth, no two CPUs at once. A copy by `rep movsb` \
+                 is one instruction however many bytes it moves.",
+            ));
+            caveats.push(for_all(
+                "Emulated (QEMU TCG): what is counted is exact and repeats to the last instruction; a kernel that \
+                 chooses its code by the CPU chooses for the emulated one.",
+            ));
+        }
+        Method::Timed => caveats.push(for_all(
+            "The verdict is on elapsed time per KiB of pairs without collectors. Values by role and function are CPU \
+             time of writer and reader added up, from sampled pairs: they can exceed the elapsed time.",
+        )),
+    }
+    let mut by_text: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    for (column, input) in inputs.iter().enumerate() {
+        for (_, outcome) in &input.runs {
+            let document = &outcome.document;
+            for warning in &document.warnings {
+                let action = if warning.action.is_empty() { String::new() } else { format!(" ({})", warning.action) };
+                by_text.entry(format!("{}: {}{action}", document.mode, warning.message)).or_default().insert(column);
+            }
+            for collector in &document.collectors {
+                let reason = collector.reason.as_deref().unwrap_or("");
+                if matches!(collector.status, Status::Partial | Status::Failed) {
+                    let line = format!("{}: collector {}: {reason}", document.mode, collector_name(collector.name));
+                    by_text.entry(line).or_default().insert(column);
+                }
+                if collector.lost > 0 {
+                    let line = format!(
+                        "{}: collector {} lost {} of {}",
+                        document.mode,
+                        collector_name(collector.name),
+                        collector.lost,
+                        collector.samples + collector.lost
+                    );
+                    by_text.entry(line).or_default().insert(column);
+                }
+            }
+        }
+    }
+    for (text, columns) in by_text {
+        let columns = if columns.len() == labels.len() {
+            Vec::new()
+        } else {
+            columns.into_iter().map(|column| labels[column].to_owned()).collect()
+        };
+        caveats.push(Caveat { text: text::plain(&text), columns });
+    }
+    caveats
+}
+
+fn collector_name(collector: document::Collector) -> &'static str {
+    match collector {
+        document::Collector::Sample => "sample",
+        document::Collector::Kprobe => "kprobe",
+        document::Collector::Fgraph => "fgraph",
+        document::Collector::Insn => "insn",
+    }
+}

@@ -1,0 +1,60 @@
+//! What is compared, and how.
+
+use super::model::Missing;
+use super::timed::Boots;
+use crate::document::Outcome;
+
+/// One column's runs: one per mode and boot.
+#[derive(Debug, Clone, Default)]
+pub struct Input {
+    /// What to call it; absent: what tells it from the others.
+    pub label: Option<String>,
+    /// Where each run comes from, and the run.
+    pub runs: Vec<(String, Outcome)>,
+}
+
+/// Which columns are set against which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Against {
+    /// Each against the one before it, and the last against the first.
+    #[default]
+    Previous,
+    /// Each against the first.
+    First,
+}
+
+/// How to compare.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    pub command: String,
+    pub against: Against,
+    /// Of bootstraps and shuffles.
+    pub seed: u64,
+    /// The first column's second measurement, where there is one.
+    pub control: Option<Input>,
+    /// What was asked for and could not be measured.
+    pub missing: Vec<Missing>,
+}
+
+/// The runs of a column in `mode`.
+#[must_use]
+pub fn of_mode<'a>(input: &'a Input, mode: &str) -> Vec<&'a Outcome> {
+    input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| base_mode(&outcome.document.mode) == mode).collect()
+}
+
+/// A mode without the axes that override it: `write` of `write (buffer-size=64K)`. What overrides is a difference
+/// between columns, not another mode.
+#[must_use]
+pub fn base_mode(mode: &str) -> &str {
+    mode.split(" (").next().unwrap_or(mode)
+}
+
+/// Nanoseconds per KiB of every pair, by boot.
+#[must_use]
+pub fn boots(runs: &[&Outcome]) -> Boots {
+    let ns_per_kib = |gib_s: f64| 1e9 / gib_s / f64::from(1 << 20);
+    runs.iter()
+        .map(|outcome| outcome.document.throughput.runs.iter().filter(|v| **v > 0.0).map(|v| ns_per_kib(*v)).collect())
+        .filter(|boot: &Vec<f64>| !boot.is_empty())
+        .collect()
+}

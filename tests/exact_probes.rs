@@ -1,0 +1,157 @@
+//! Exact profiles beside the collectors that work from within the guest: probes that count the same pair, and samples of
+//! the same workload.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use pipeprof::collect::insn::{Counted, Names, Plugin, Raw, count};
+use pipeprof::document::{Collector, FunctionCalls, Loader, Outcome, Request, Selection};
+use pipeprof::kernel::symbols::Symbols;
+use pipeprof::profile::{Profile, Side};
+use pipeprof::run::{exact, schedule};
+use pipeprof::vm::job::CountAnswer;
+use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
+use pipeprof::workload::modes::Mode;
+use pipeprof::workload::spec::{Amount, Spec};
+use std::collections::BTreeMap;
+
+fn request(workload: Spec, collect: Vec<Collector>, seed: u64) -> Request {
+    Request {
+        mode: "write".to_owned(),
+        workload,
+        collect: Selection::List(collect),
+        loader: Loader::Libbpf,
+        runs: 1,
+        seed,
+        memcg: true,
+        command: "test".to_owned(),
+    }
+}
+
+fn spec(mode: &str, calls: u64) -> Spec {
+    let spec = Mode::find(mode).expect("a mode").spec();
+    Spec { amount: Amount::Calls(calls), warmup_bytes: 1 << 20, ..spec }
+}
+
+/// One pair, watched by kprobes within the guest and counted from outside at the same time.
+fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<FunctionCalls>) {
+    // The plugin counts the first pair: a seed by which that is the probed one.
+    let seed = (0..).find(|seed| schedule::blocks(1, &[Collector::Kprobe], *seed)[0].collector.is_some()).unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
+    let version = qemu::version_numbers().expect("QEMU");
+    let plugin = Plugin::write(folder.path(), version, cpus, 1, 1).expect("the plugin");
+    let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
+    let options = GuestOptions { cpus, plugin: Some(args), ..common::guest(series) };
+    let job = Job::Count { request: Box::new(request(workload, vec![Collector::Kprobe], seed)), symbols: true };
+    let answer: CountAnswer = run_job(&options, &job).expect("a guest").parse().expect("an answer");
+    let raw = Raw::read(&plugin.out).expect("a counted window");
+    let symbols = Symbols::read(answer.symbols.expect("kallsyms").as_bytes()).and_then(Symbols::with_addresses);
+    let counted = count(&raw, &Names::new(symbols.expect("symbols"), None, &raw));
+    (counted, answer.outcome.document.functions)
+}
+
+/// Calls of the probed functions of `role`, as the probe and as the plugin counted them, by side and function.
+fn both_counts(counted: &Counted, probed: &[FunctionCalls], role: &str, how: &str) -> BTreeMap<String, [u64; 2]> {
+    let mut rows = BTreeMap::new();
+    for row in probed.iter().filter(|row| row.role == role && row.how == how && row.calls > 0) {
+        let exact = counted.functions.iter().filter(|other| other.side == row.side && other.symbol == row.symbol);
+        rows.insert(format!("{} {}", row.side, row.symbol), [row.calls, exact.map(|other| other.calls).sum()]);
+    }
+    rows
+}
+
+fn assert_equal(series: &str, rows: &BTreeMap<String, [u64; 2]>) {
+    assert!(!rows.is_empty(), "{series}: the probe was never hit");
+    for (function, [probed, exact]) in rows {
+        assert_eq!(probed, exact, "{series}: {function}");
+    }
+}
+
+#[test]
+fn probes_in_the_counted_window_count_the_same_calls() {
+    let (counted, probed) = watched_twice("6.12", 1, spec("write", 100));
+    for role in ["pipe-write", "page-alloc", "memcg-charge"] {
+        assert_equal("6.12", &both_counts(&counted, &probed, role, "kprobe"));
+    }
+    // A kernel function that may not be probed: counted by an execution breakpoint of the (emulated) CPU.
+    let (counted, probed) = watched_twice("6.1", 1, spec("vmsplice", 100));
+    let pages = both_counts(&counted, &probed, "user-pages", "hardware-breakpoint");
+    assert!(pages.keys().any(|function| function.contains("iov_iter_get_pages2")), "{pages:?}");
+    assert_equal("6.1", &pages);
+}
+
+#[test]
+fn probes_count_the_same_contended_locks() {
+    // Two CPUs and many short calls, so that a turn of the emulator ends within the mutex now and then.
+    let workload = Spec { buffer_size: 4 << 10, ..spec("write", 20_000) };
+    let (counted, probed) = watched_twice("7.2", 2, workload);
+    assert_equal("7.2", &both_counts(&counted, &probed, "mutex-slow", "kprobe"));
+}
+
+/// Frames whose instructions all run with interrupts on: a sample that is due with them off is taken elsewhere.
+const FRAMES: [(Side, &str); 7] = [
+    (Side::Writer, "pipe_write"),
+    (Side::Writer, "__alloc_pages"),
+    (Side::Writer, "copy_page_from_iter"),
+    (Side::Writer, "__memcg_kmem_charge_page"),
+    (Side::Reader, "pipe_read"),
+    (Side::Reader, "__folio_put"),
+    (Side::Reader, "__mem_cgroup_uncharge"),
+];
+
+/// Share of `profile` that is below `frame`.
+fn share(profile: &Profile, frame: &str, weigh: impl Fn(&str, u64) -> f64) -> f64 {
+    let (mut below, mut all) = (0.0, 0.0);
+    for (stack, count) in profile.stacks.iter() {
+        let leaf = stack.rsplit(';').next().unwrap_or(stack);
+        let weight = weigh(leaf, count);
+        all += weight;
+        below += if stack.split(';').any(|this| this == frame) { weight } else { 0.0 };
+    }
+    below / all
+}
+
+#[test]
+fn samples_agree_with_exact_shares() {
+    let options = common::guest("6.1");
+    let workload = spec("write", 400);
+    let counted = exact::execute(&request(workload.clone(), vec![Collector::Insn], 1), &options, None).expect("counts");
+    // Ten times the bytes, for more samples.
+    let more = Spec { amount: Amount::Calls(4_000), ..workload };
+    let job = Job::Run(Box::new(request(more, vec![Collector::Sample], 1)));
+    let sampled: Outcome = run_job(&options, &job).expect("a guest").parse().expect("an outcome");
+    // A sample is taken after a time, and in such a guest each iteration of a `rep` instruction takes as long as an
+    // instruction: iterations count with the function that they are of.
+    let code = counted.code.as_ref().expect("the code");
+    let longer = |side: Side| -> BTreeMap<&str, f64> {
+        let of_side = usize::from(side == Side::Reader);
+        let function = |function: &'_ pipeprof::document::code::ExecutedFunction| {
+            let sum = |pick: fn(&pipeprof::document::code::ExecutedInstruction) -> [u64; 3]| -> f64 {
+                function.instructions.iter().map(|instruction| pick(instruction)[of_side] as f64).sum()
+            };
+            let (counts, iterations) = (sum(|i| i.counts), sum(|i| i.iterations));
+            if counts > 0.0 { (counts + iterations) / counts } else { 1.0 }
+        };
+        code.functions.iter().map(|f| (f.name.as_str(), function(f))).collect()
+    };
+    let of = |outcome: &'_ Outcome, side: Side| -> Profile {
+        outcome.profiles.iter().find(|profile| profile.side == side).expect("a profile of each side").clone()
+    };
+    for (side, frame) in FRAMES {
+        let longer = longer(side);
+        let samples = of(&sampled, side);
+        let n = samples.stacks.total() as f64;
+        assert!(n > 1000.0, "{n} samples of the {}", side.name());
+        let seen = share(&samples, frame, |_, count| count as f64);
+        let exact =
+            share(&of(&counted, side), frame, |leaf, count| count as f64 * longer.get(leaf).copied().unwrap_or(1.0));
+        let error = (exact * (1.0 - exact) / n).sqrt();
+        // Four standard errors, and a point for interrupts that are off below these frames after all.
+        assert!(
+            (seen - exact).abs() < 4.0 * error + 0.01,
+            "{} {frame}: {exact:.4} exact, {seen:.4} of {n} samples",
+            side.name()
+        );
+    }
+}
