@@ -180,7 +180,7 @@ impl RunArgs {
             None => {
                 let setting = run::Setting {
                     executed_on: ExecutedOn::Hardware,
-                    release_on_second: false,
+                    settle: false,
                     progress: &|number, of, what| progress::step(&format!("measuring {number}/{of} ({what})")),
                 };
                 run::execute(request, &setting)

@@ -45,7 +45,7 @@ fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Outcome> {
     }
     let setting = Setting {
         executed_on,
-        release_on_second: executed_on == ExecutedOn::Tcg,
+        settle: executed_on == ExecutedOn::Tcg,
         progress: &|number, of, watched| progress::step(&format!("measuring {number}/{of} ({watched})")),
     };
     run::execute(request, &setting)

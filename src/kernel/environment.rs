@@ -122,6 +122,8 @@ pub struct CpuTime {
     pub total: u64,
     /// What the hypervisor gave to others.
     pub steal: u64,
+    /// Neither idle nor waiting for a disk; stolen time included.
+    pub busy: u64,
 }
 
 impl CpuTime {
@@ -142,7 +144,8 @@ impl CpuTime {
         let ticks: Option<Vec<u64>> = line.split_whitespace().take(8).map(|field| field.parse().ok()).collect();
         Ok(ticks.and_then(|ticks| {
             let total = ticks.iter().try_fold(0_u64, |sum, ticks| sum.checked_add(*ticks))?;
-            Some(Self { total, steal: *ticks.get(7)? })
+            let idle = ticks.get(3)?.checked_add(*ticks.get(4)?)?;
+            Some(Self { total, steal: *ticks.get(7)?, busy: total - idle })
         }))
     }
 
@@ -151,6 +154,13 @@ impl CpuTime {
     pub fn steal_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         Some(self.steal.saturating_sub(earlier.steal) as f64 / total as f64)
+    }
+
+    /// The part of the CPU time between `earlier` and `self` in which something ran, 0 to 1; absent when no time passed.
+    #[must_use]
+    pub fn busy_since(self, earlier: Self) -> Option<f64> {
+        let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
+        Some(self.busy.saturating_sub(earlier.busy) as f64 / total as f64)
     }
 }
 
@@ -242,8 +252,9 @@ mod tests {
         assert_eq!(memory_bytes(&b"MemTotal: lots\n"[..]).unwrap(), None);
         let early = CpuTime::read(&b"cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1\n"[..]).unwrap().unwrap();
         let late = CpuTime::read(&b"cpu  20 0 20 130 0 0 0 30 5 0\n"[..]).unwrap().unwrap();
-        assert_eq!(early, CpuTime { total: 100, steal: 10 });
+        assert_eq!(early, CpuTime { total: 100, steal: 10, busy: 30 });
         assert_eq!(late.steal_since(early), Some(0.2));
+        assert_eq!(late.busy_since(early), Some(0.4));
         assert_eq!(early.steal_since(early), None);
         assert_eq!(early.steal_since(late), None);
         assert_eq!(selected("always [madvise] never"), Some("madvise"));

@@ -38,11 +38,8 @@ impl Bench for Machine {
         match &self.guest {
             Some(options) => run::in_guest(request, options),
             None => {
-                let setting = run::Setting {
-                    executed_on: ExecutedOn::Hardware,
-                    release_on_second: false,
-                    progress: &|_, _, _| {},
-                };
+                let setting =
+                    run::Setting { executed_on: ExecutedOn::Hardware, settle: false, progress: &|_, _, _| {} };
                 run::execute(request, &setting)
             }
         }

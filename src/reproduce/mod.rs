@@ -18,6 +18,7 @@ pub mod sweep;
 pub mod verdict;
 
 use crate::document::{Environment, KernelInfo};
+use crate::kernel::environment::CpuTime;
 use crate::util::{atomic_file, cancel};
 use anyhow::{Context as _, Result, bail};
 use facts::Facts;
@@ -25,7 +26,7 @@ use lab::{Bench, Lab};
 use parts::Part;
 use result::{PartResult, SCHEMA};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How to reproduce.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,6 +121,7 @@ pub fn run(
 
 fn one(part: &dyn Part, lab: &Lab<'_>, settings: &Settings, facts: &Facts) -> Result<PartResult> {
     cancel::check()?;
+    let busy = others();
     let started = now();
     let begin = Instant::now();
     let (kernel, environment) = (KernelInfo::running(), Environment::now());
@@ -133,6 +135,7 @@ fn one(part: &dyn Part, lab: &Lab<'_>, settings: &Settings, facts: &Facts) -> Re
         seconds: begin.elapsed().as_secs_f64(),
         kernel,
         environment,
+        busy,
         readings: found.readings,
         findings: found.findings,
         tables: found.tables,
@@ -140,6 +143,13 @@ fn one(part: &dyn Part, lab: &Lab<'_>, settings: &Settings, facts: &Facts) -> Re
         graphs: found.graphs,
         notes: found.notes,
     })
+}
+
+/// How much of the CPUs' time is used while this process only waits.
+fn others() -> Option<f64> {
+    let before = CpuTime::now()?;
+    std::thread::sleep(Duration::from_millis(300));
+    CpuTime::now()?.busy_since(before)
 }
 
 /// Make the folder, or look whether an earlier call left it.

@@ -23,6 +23,10 @@ pub struct PartResult {
     pub seconds: f64,
     pub kernel: KernelInfo,
     pub environment: Environment,
+    /// How much of its CPUs' time others used just before the part began, 0 to 1. The load of the environment cannot tell:
+    /// the part before is in it.
+    #[serde(default)]
+    pub busy: Option<f64>,
     pub readings: Readings,
     /// In a few sentences: what this machine says.
     pub findings: Vec<String>,

@@ -123,5 +123,5 @@ fn one_pair(
 }
 
 fn release(launched: &mut Launched, setting: &Setting<'_>) -> Result<()> {
-    if setting.release_on_second { launched.release_on_second() } else { launched.release() }
+    if setting.settle { launched.release_settled() } else { launched.release() }
 }

@@ -22,9 +22,9 @@ use anyhow::Result;
 pub struct Setting<'a> {
     /// What executes it, and, in guests, the emulator as the host started it.
     pub executed_on: ExecutedOn,
-    /// Release pairs on a whole second of the monotonic clock, so that timer ticks fall at the same place of every
-    /// window: what deterministic guests want.
-    pub release_on_second: bool,
+    /// Release pairs at a round time of the clock and when the kernel has come to rest, so that timers fall at the same
+    /// places of every window: what deterministic guests want.
+    pub settle: bool,
     /// Called before each pair with its number, counted from 1, the number of pairs, and what watches it.
     pub progress: &'a dyn Fn(usize, usize, &str),
 }

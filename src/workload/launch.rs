@@ -18,6 +18,11 @@ use std::time::{Duration, Instant};
 const GLANCE_MS: i64 = 50;
 /// Time for the workers to get to the gate, and to make their report: ample for an emulated guest.
 const START: Duration = Duration::from_secs(300);
+/// The second at which a pair is released that is ready in second `now`: see [`Launched::release_settled`].
+fn settled(now: i64) -> i64 {
+    (now + 3 + 15) / 16 * 16
+}
+
 /// Bytes per second that a warm-up reaches on any machine that is not stalled, emulated ones included.
 const SLOWEST: u64 = 4 << 20;
 /// What a timed window may take beyond its duration.
@@ -98,16 +103,19 @@ impl Launched {
         Ok(())
     }
 
-    /// As [`Self::release`], on the next whole second of the monotonic clock: in a deterministic guest the kernel's timer
-    /// ticks then fall into the window at the same places whatever happened before it.
+    /// As [`Self::release`], when the clock that counts from boot next reaches a multiple of 16 s, two seconds from now or
+    /// more. In a deterministic guest the kernel's timers then fall into the window at the same places whatever took
+    /// how long before it, and what the kernel puts off for a second is done: switching off the static branches of
+    /// a closed perf event (kernel/events/core.c, `perf_sched_delayed`), which changes its code. Waiting costs an idle
+    /// emulator next to nothing.
     ///
     /// # Errors
     /// As [`Self::release`].
-    pub fn release_on_second(&mut self) -> Result<()> {
+    pub fn release_settled(&mut self) -> Result<()> {
         let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the structure outlives the call.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
-        at = libc::timespec { tv_sec: at.tv_sec + 1, tv_nsec: 0 };
+        at = libc::timespec { tv_sec: settled(at.tv_sec), tv_nsec: 0 };
         loop {
             cancel::check()?;
             // SAFETY: the structure outlives the call; with TIMER_ABSTIME no remainder is written.
@@ -118,7 +126,7 @@ impl Launched {
                 0 => return self.release(),
                 libc::EINTR => {}
                 error => {
-                    return Err(std::io::Error::from_raw_os_error(error)).context("cannot wait for a whole second");
+                    return Err(std::io::Error::from_raw_os_error(error)).context("cannot wait for the clock");
                 }
             }
         }
@@ -358,6 +366,13 @@ fn processes(pairs: Vec<Pair>) -> Processes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pairs_are_released_at_round_times_at_least_two_seconds_away() {
+        for (now, at) in [(0, 16), (4, 16), (13, 16), (14, 32), (15, 32), (29, 32), (30, 48)] {
+            assert_eq!(settled(now), at, "{now}");
+        }
+    }
 
     #[test]
     fn shares_add_up() {

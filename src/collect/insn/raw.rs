@@ -204,7 +204,7 @@ fn explain(problem: &str) -> String {
         other => match other.strip_prefix("patched ") {
             Some(address) => format!(
                 "the kernel changed its own code within the window, at {address}: its instructions before and after \
-                 would be mixed; run again, with more --warmup if it stays"
+                 would be mixed; the same run meets it again: move the window with --warmup or --bytes"
             ),
             None => format!("the plugin reports '{other}'"),
         },

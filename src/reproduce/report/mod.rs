@@ -165,15 +165,14 @@ impl<'a> View<'a> {
     }
 }
 
-/// Load per CPU from which a machine is called busy: pairs keep two CPUs, so what else runs takes turns with them.
-const BUSY: f64 = 0.5;
+/// Share of the CPUs' time that others use from which a machine is called busy.
+const BUSY: f64 = 0.1;
 
 fn doubt(part: &PartResult) -> String {
-    let environment = &part.environment;
-    match environment.load {
-        Some(load) if load > BUSY * f64::from(environment.cpus.max(1)) => format!(
-            "The load was {load:.1} on {} CPUs when this part began: its timed figures are those of a busy machine, and their verdicts may be its. Run it again when the machine is idle.",
-            environment.cpus
+    match part.busy {
+        Some(busy) if busy > BUSY => format!(
+            "Other programs used {:.0} % of the CPUs' time when this part began: its timed figures are those of a busy machine, and their verdicts may be its. Run it again when the machine is idle.",
+            busy * 100.0
         ),
         _ => String::new(),
     }
@@ -246,7 +245,7 @@ fn machine(part: &PartResult) -> Vec<(&'static str, String)> {
     add("governor", environment.governor.clone());
     add("mitigations", environment.mitigations.get("mitigations").cloned());
     add("CPU flags for copying", (!environment.cpu_flags.is_empty()).then(|| environment.cpu_flags.join(" ")));
-    add("load when it began", environment.load.map(|load| format!("{load:.2}")));
+    add("other programs' CPU time when it began", part.busy.map(|busy| format!("{:.0} %", busy * 100.0)));
     lines.retain(|(_, value)| !value.is_empty());
     lines
 }
@@ -365,6 +364,7 @@ mod tests {
             seconds: 1.0,
             kernel: Default::default(),
             environment: Default::default(),
+            busy: None,
             readings: Readings::new(),
             findings: vec!["a <script> finding".into()],
             tables: Vec::new(),
@@ -405,6 +405,14 @@ mod tests {
         // Ratios stand, whatever the machine; figures and shares do not.
         let off = View::of(&reproduction(100.0)).total;
         assert!(off.not_reproduced > 40 && off.not_testable == never, "{off:?}");
+    }
+
+    #[test]
+    fn a_part_made_beside_other_work_says_so() {
+        let mut reproduction = reproduction(1.0);
+        assert!(View::of(&reproduction).parts.iter().all(|part| part.doubt.is_empty()));
+        reproduction.parts[0].busy = Some(0.31);
+        assert!(markdown::render(&View::of(&reproduction)).contains("Other programs used 31 %"));
     }
 
     #[test]
