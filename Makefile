@@ -11,6 +11,7 @@ SHELL := /bin/bash
 BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
 # QEMU runs the guests, Chromium opens the reports, strace counts system calls.
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd strace chromium librsvg2-bin
+BENCH_PACKAGES := bpftrace cpio
 TEST_KERNELS := 5.10 6.1 6.12 7.2
 GALLERY_KERNELS := 6.1 7.2
 GALLERY_MODES := write vmsplice-huge-busy
@@ -18,7 +19,7 @@ GALLERY_MODES := write vmsplice-huge-busy
 TARGET := x86_64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
-.PHONY: demo test build lint bench gallery packages-build packages-test kernels
+.PHONY: demo test build lint bench gallery packages-build packages-test packages-bench kernels
 
 demo: packages-build build
 	$(BIN) run --mode vmsplice
@@ -33,8 +34,13 @@ lint: packages-build
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 
-bench: packages-build packages-test build
+# Criterion for the pure parts; what collectors cost; what bpftrace costs for the same (needs bpftrace and cpio).
+bench: packages-build packages-test packages-bench build kernels
 	cargo bench
+	benches/overhead/run
+	for kernel in 6.1 6.12; do
+		benches/bpftrace/run "$$($(BIN) kernel list | awk -v series="$$kernel" '/cloud/ && index($$2, series ".") == 1 { print $$3; exit }')"
+	done
 
 # flamegraphs/KERNEL-MODE: sampled, and in exact instructions (...-exact); folded stacks and run.json beside the
 # pictures, cut to what a repository can hold.
@@ -58,6 +64,11 @@ packages-build:
 packages-test:
 	@missing=""
 	for package in $(TEST_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
+	$(install-missing)
+
+packages-bench:
+	@missing=""
+	for package in $(BENCH_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
 	$(install-missing)
 
 define install-missing

@@ -46,7 +46,11 @@ impl Folded {
             if !stack.is_empty() {
                 stack.push(';');
             }
-            stack.extend(frame.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }));
+            if frame.bytes().all(|b| b != b';' && b.is_ascii() && !b.is_ascii_control()) {
+                stack.push_str(frame);
+            } else {
+                stack.extend(frame.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }));
+            }
         }
         self.add(stack, weight);
     }
