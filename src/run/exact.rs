@@ -26,7 +26,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let folder = so.parent().context("a temporary folder has a name")?;
     let spec = &request.workload;
     let (writers, readers) = (spec.pairs * spec.writers, spec.pairs * spec.readers);
-    let plugin = Plugin::write(folder, qemu::version_numbers()?, options.cpus, writers, readers)?;
+    let plugin = Plugin::write(folder, qemu::version_numbers()?, writers, readers)?;
     let options = GuestOptions {
         accel: Accel::Tcg,
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),

@@ -4,10 +4,12 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// One object per plugin interface whose declarations differ (`plugin/qemu_api.h`).
-const OBJECTS: [(u32, &[u8]); 3] = [
+const OBJECTS: [(u32, &[u8]); 5] = [
     (1, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-1.so"))),
     (2, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-2.so"))),
     (3, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-3.so"))),
+    (6, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-6.so"))),
+    (7, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-7.so"))),
 ];
 
 /// Memory that the plugin may take, in bytes. A window that needs more is refused.
@@ -27,22 +29,18 @@ pub struct Plugin {
 /// The plugin interface for a QEMU of this version (QEMU: include/qemu/qemu-plugin.h of each release).
 ///
 /// # Errors
-/// When that QEMU has none that serves, or is known to fail with `cpus` CPUs.
-pub fn interface(version: (u32, u32), cpus: u32) -> Result<u32> {
+/// When that QEMU has none that serves.
+pub fn interface(version: (u32, u32)) -> Result<u32> {
     let (major, minor) = version;
     if version < (7, 2) {
         bail!("--collect insn: needs QEMU 7.2 or later, this is {major}.{minor}; name another in PIPEPROF_QEMU");
     }
-    if major >= 10 && cpus > 1 {
-        bail!(
-            "--collect insn with --cpus {cpus}: QEMU {major}.{minor} crashes in its own plugin code with more than \
-             one CPU; use --cpus 1, or name a QEMU 7.2 to 9.2 in PIPEPROF_QEMU"
-        );
-    }
     Ok(match version {
         (..9, _) => 1,
         (9, 0) => 2,
-        _ => 3,
+        (..11, _) => 3,
+        (11, 0) => 6,
+        _ => 7,
     })
 }
 
@@ -51,8 +49,8 @@ impl Plugin {
     ///
     /// # Errors
     /// When no plugin serves that QEMU, or the folder cannot be written.
-    pub fn write(folder: &Path, version: (u32, u32), cpus: u32, writers: u32, readers: u32) -> Result<Self> {
-        let interface = interface(version, cpus)?;
+    pub fn write(folder: &Path, version: (u32, u32), writers: u32, readers: u32) -> Result<Self> {
+        let interface = interface(version)?;
         let Some((_, object)) = OBJECTS.iter().find(|(of, _)| *of == interface) else {
             bail!("--collect insn: no plugin for plugin interface {interface}");
         };
@@ -76,11 +74,22 @@ mod tests {
 
     #[test]
     fn each_qemu_gets_the_interface_it_has() {
-        for (version, expected) in [((7, 2), 1), ((8, 2), 1), ((9, 0), 2), ((9, 2), 3), ((10, 1), 3), ((11, 1), 3)] {
-            assert_eq!(interface(version, 1).unwrap(), expected, "{version:?}");
+        let expected = [
+            ((7, 2), 1),
+            ((8, 2), 1),
+            ((9, 0), 2),
+            ((9, 2), 3),
+            ((10, 0), 3),
+            ((10, 2), 3),
+            ((11, 0), 6),
+            ((11, 1), 7),
+            ((12, 0), 7),
+        ];
+        for (version, expected) in expected {
+            assert_eq!(interface(version).unwrap(), expected, "{version:?}");
+            assert!(OBJECTS.iter().any(|(of, _)| *of == expected), "{expected}");
         }
-        assert!(interface((7, 1), 1).unwrap_err().to_string().contains("7.2 or later"));
-        assert!(interface((10, 0), 2).unwrap_err().to_string().contains("--cpus 1"));
+        assert!(interface((7, 1)).unwrap_err().to_string().contains("7.2 or later"));
     }
 
     #[test]
@@ -91,6 +100,7 @@ mod tests {
             assert!(has(b"qemu_plugin_install\0"), "{interface}");
             assert_eq!(has(b"qemu_plugin_register_vcpu_insn_exec_inline\0"), interface == 1);
             assert_eq!(has(b"qemu_plugin_scoreboard_new\0"), interface >= 2);
+            assert_eq!(has(b"qemu_plugin_read_register\0"), interface >= 2);
         }
     }
 }

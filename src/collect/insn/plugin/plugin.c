@@ -8,6 +8,7 @@
 // Arguments: out=FILE, writers=N and readers=N (whose end markers close the window), memory=BYTES.
 #include "follow.h"
 #include "qemu_api.h"
+#include "running.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,25 +37,42 @@ static int vcpus = 1;
 #endif
 static unsigned closer;
 static const char *problem = "";
+// From QEMU 10.0 on, code translated under -icount holds the number of the vCPU that it was translated on as a constant,
+// whichever executes it, and inline operations on a scoreboard compute in that constant: translated on another vCPU than
+// the first, the second operation of a block already writes elsewhere (QEMU 10.0: accel/tcg/plugin-gen.c, gen_cpu_index
+// and gen_plugin_u64_ptr). So, with more than one, instructions are counted by a callback, and vCPUs are told apart by
+// what they hold (running.c).
+static bool unnamed;
+static unsigned running; // where unnamed: the vCPU of the block under way
+
+// Instructions begun. One counter does for all vCPUs: with -icount they take turns in one thread.
+static uint64_t counter;
 
 #if PLUGIN_API >= 2
 static struct qemu_plugin_scoreboard *counters;
 
+static void on_insn(unsigned vcpu, void *data)
+{
+	(void)vcpu;
+	(void)data;
+	counter++;
+}
+
 static void count_insn(struct qemu_plugin_insn *insn)
 {
-	qemu_plugin_u64 counter = { counters, 0 };
+	qemu_plugin_u64 per_vcpu = { counters, 0 };
 
-	qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, counter, 1);
+	if (unnamed)
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_insn, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	else
+		qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(insn, QEMU_PLUGIN_INLINE_ADD_U64, per_vcpu, 1);
 }
 
 static const uint64_t *counter_of(unsigned vcpu)
 {
-	return qemu_plugin_scoreboard_find(counters, vcpu);
+	return unnamed ? &counter : qemu_plugin_scoreboard_find(counters, vcpu);
 }
 #else
-// One counter does for all vCPUs: with -icount they take turns in one thread.
-static uint64_t counter;
-
 static void count_insn(struct qemu_plugin_insn *insn)
 {
 	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &counter, 1);
@@ -106,10 +124,8 @@ static void finish(void)
 	state = DONE;
 }
 
-static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
+static void on_exit_of_qemu(ON_EXIT)
 {
-	(void)id;
-	(void)data;
 	if (state == DONE)
 		return;
 	problem = state == WAITING ? "never-begun" : "never-ended";
@@ -117,14 +133,25 @@ static void on_exit_of_qemu(qemu_plugin_id_t id, void *data)
 }
 
 static void on_block(unsigned vcpu, void *data);
-static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+static void on_translate(ON_TRANSLATE);
 
-static void on_reset_to_open(qemu_plugin_id_t id)
+static void open_window(void)
 {
 	state = OPEN;
 	follow_open(opener, opener_side);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
-	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+	qemu_plugin_register_vcpu_tb_trans_cb(self, on_translate AND_NO_DATA);
+	qemu_plugin_register_atexit_cb(self, on_exit_of_qemu, NULL);
+}
+
+static void on_reset_to_open(ON_RESET)
+{
+	open_window();
+}
+
+// The vCPU that executes a callback which QEMU says `vcpu` executes.
+static unsigned vcpu_of(unsigned vcpu)
+{
+	return unnamed ? running : vcpu;
 }
 
 static void on_marker(unsigned vcpu, void *data)
@@ -133,6 +160,7 @@ static void on_marker(unsigned vcpu, void *data)
 	bool ends = marker == MARKER_WRITER_END || marker == MARKER_READER_END;
 	enum side side = marker <= MARKER_WRITER_END ? SIDE_WRITER : SIDE_READER;
 
+	vcpu = unnamed ? running_vcpu() : vcpu;
 	if (vcpu >= VCPUS) {
 		problem = "vcpus";
 		return;
@@ -145,7 +173,7 @@ static void on_marker(unsigned vcpu, void *data)
 		opener = vcpu;
 		opener_side = side;
 		state = OPENING;
-		qemu_plugin_reset(self, on_reset_to_open);
+		qemu_plugin_reset(self, on_reset_to_open AND_NO_DATA);
 		return;
 	case OPENING:
 		problem = "crowded";
@@ -167,6 +195,10 @@ static void on_block(unsigned vcpu, void *data)
 {
 	if (state != OPEN)
 		return;
+	if (unnamed) {
+		running = running_vcpu();
+		vcpu = running;
+	}
 	if (vcpu >= VCPUS) {
 		problem = "vcpus";
 		return;
@@ -186,6 +218,7 @@ static void on_stack(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address
 {
 	const struct site *site = data;
 
+	vcpu = vcpu_of(vcpu);
 	if (state == OPEN && vcpu < VCPUS && qemu_plugin_mem_is_store(info) == (site->insn.stack == STACK_PUSH))
 		follow_stack(vcpu, data, address);
 }
@@ -193,6 +226,7 @@ static void on_stack(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address
 static void on_switch(unsigned vcpu, void *data)
 {
 	(void)data;
+	vcpu = vcpu_of(vcpu);
 	if (state == OPEN && vcpu < VCPUS)
 		follow_switch(vcpu);
 }
@@ -202,8 +236,14 @@ static void on_rep(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, 
 	const struct site *site = data;
 
 	(void)address;
+	vcpu = vcpu_of(vcpu);
 	if (state == OPEN && vcpu < VCPUS && qemu_plugin_mem_is_store(info) != site->insn.rep_reads)
 		follow_rep(vcpu, data);
+}
+
+static enum qemu_plugin_cb_flags reads(void)
+{
+	return unnamed ? QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS;
 }
 
 static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsigned len, uint64_t addr,
@@ -215,8 +255,7 @@ static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsig
 
 	count_insn(insn);
 	if (marker)
-		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS,
-						       (void *)(uintptr_t)marker);
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, reads(), (void *)(uintptr_t)marker);
 	if (decoded.stack == STACK_SWITCH && addr >> 63)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_switch, QEMU_PLUGIN_CB_NO_REGS, NULL);
 	if (decoded.stack != STACK_PUSH && decoded.stack != STACK_POP && !decoded.rep)
@@ -230,7 +269,7 @@ static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsig
 					 QEMU_PLUGIN_MEM_RW, site);
 }
 
-static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void on_translate(ON_TRANSLATE)
 {
 	static uint8_t code[16 * 1024], lengths[1024];
 	size_t insns = qemu_plugin_tb_n_insns(tb);
@@ -238,7 +277,6 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	unsigned bytes = 0;
 	struct block *block;
 
-	(void)id;
 	if (state == DONE || store.full || !insns)
 		return;
 	if (insns > sizeof(lengths)) {
@@ -255,7 +293,7 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	block = store_block(pc, code, bytes, lengths, insns);
 	if (!block)
 		return;
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, reads(), block);
 	bytes = 0;
 	for (size_t i = 0; i < insns; i++) {
 		instrument(qemu_plugin_tb_get_insn(tb, i), code + bytes, lengths[i], pc + bytes, block);
@@ -273,16 +311,16 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 static unsigned turns, last_turn, resets;
 static bool started;
 
-static void on_translate_waiting(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+static void on_translate_waiting(ON_TRANSLATE);
 
-static void on_reset_to_waiting(qemu_plugin_id_t id)
+static void on_reset_to_waiting(ON_RESET)
 {
 	if (state == OPENING) {
-		on_reset_to_open(id);
+		open_window();
 		return;
 	}
-	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting);
-	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+	qemu_plugin_register_vcpu_tb_trans_cb(self, on_translate_waiting AND_NO_DATA);
+	qemu_plugin_register_atexit_cb(self, on_exit_of_qemu, NULL);
 }
 
 static void on_turn(unsigned vcpu, void *data)
@@ -296,7 +334,7 @@ static void on_turn(unsigned vcpu, void *data)
 	} else if (started && ++turns > ALONE && state == WAITING && resets < RESETS) {
 		turns = 0;
 		resets++;
-		qemu_plugin_reset(self, on_reset_to_waiting);
+		qemu_plugin_reset(self, on_reset_to_waiting AND_NO_DATA);
 	}
 }
 
@@ -313,11 +351,10 @@ static void share_turns(struct qemu_plugin_tb *tb)
 #endif
 
 // Before the window: find begin markers in user code, touch nothing else.
-static void on_translate_waiting(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void on_translate_waiting(ON_TRANSLATE)
 {
 	size_t insns;
 
-	(void)id;
 	share_turns(tb);
 	if (qemu_plugin_tb_vaddr(tb) >> 63)
 		return;
@@ -332,8 +369,7 @@ static void on_translate_waiting(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		insn_code(insn, code, sizeof(code));
 		marker = marker_of(code, sizeof(code));
 		if (marker)
-			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, QEMU_PLUGIN_CB_NO_REGS,
-							       (void *)(uintptr_t)marker);
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, reads(), (void *)(uintptr_t)marker);
 	}
 }
 
@@ -366,11 +402,12 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	}
 #if PLUGIN_API >= 2
 	counters = qemu_plugin_scoreboard_new(sizeof(uint64_t));
+	unnamed = info->version.cur >= 4 && info->system.max_vcpus > 1;
 #else
 	vcpus = info->system.max_vcpus;
 #endif
 	store_init(bound);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting AND_NO_DATA);
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 	return 0;
 }
