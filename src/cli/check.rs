@@ -34,6 +34,10 @@ pub struct Args {
     /// Further flags of `pipeprof run`, the baseline's: --run-flags '--cpus 2'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
+    /// Judge by what is left without scheduler, wake-up, PSI, waiting, ticks and interrupts: who sleeps and when can shift
+    /// by a per cent for one instruction elsewhere
+    #[arg(long)]
+    without_scheduling: bool,
     /// Keep the run in this folder
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -78,6 +82,10 @@ impl Args {
         ];
         let options = Options { command: super::command_line(), seed: 1, ..Options::default() };
         let mut comparison = compare(&inputs, &options)?.comparison;
+        anyhow::ensure!(
+            !self.without_scheduling || comparison.method == crate::compare::model::Method::Exact,
+            "--without-scheduling: the baseline is timed; take one of --collect insn"
+        );
         let step = comparison
             .sections
             .first_mut()
@@ -114,16 +122,20 @@ impl Args {
 
     fn judge(&self, comparison: &crate::compare::Comparison, step: &Step) -> ExitCode {
         let verdict = &step.verdict;
-        let worse = (verdict.ratio - 1.0) * 100.0;
+        let ratio = match step.without_scheduling {
+            Some([before, after]) if self.without_scheduling && before > 0.0 => after / before,
+            _ => verdict.ratio,
+        };
+        let worse = (ratio - 1.0) * 100.0;
         let word = match verdict.word {
             Word::Inconclusive => {
                 eprintln!("pipeprof: could not be tested: {}", verdict.text);
                 return ExitCode::from(UNTESTABLE);
             }
-            Word::More | Word::Slower if worse > self.fail_above => "regression",
             Word::Same => "no difference",
-            Word::More | Word::Slower => "within the limit",
-            Word::Fewer | Word::Faster => "better",
+            _ if worse > self.fail_above => "regression",
+            _ if worse > 0.0 => "within the limit",
+            _ => "better",
         };
         let limit = text::value(self.fail_above);
         println!("{word} (limit +{limit} %): {}", terminal::answer(comparison, step));

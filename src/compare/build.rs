@@ -177,6 +177,7 @@ fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<
         total,
         writer,
         reader,
+        without_scheduling: measure.filter(|_| method == Method::Exact).map(Measure::without_scheduling),
         other,
         per_call: total * kib / measure::as_f64(processes.writer.calls.max(1)),
         weight: measure.map_or(0, |measure| {

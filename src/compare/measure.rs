@@ -72,6 +72,16 @@ impl Measure {
         self.per_kib(side, weight)
     }
 
+    /// Writer and reader together, per KiB, without [`roles::SCHEDULING`].
+    #[must_use]
+    pub fn without_scheduling(&self) -> f64 {
+        let of_side = |side| {
+            let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(side, role)).sum();
+            self.side(side) - scheduling
+        };
+        of_side(Side::Writer) + of_side(Side::Reader)
+    }
+
     /// A side's whole value per KiB.
     #[must_use]
     pub fn side(&self, side: Side) -> f64 {

@@ -118,6 +118,9 @@ pub struct Cell {
     pub total: f64,
     pub writer: f64,
     pub reader: f64,
+    /// The total without the roles that hang on who runs when; counted runs only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_scheduling: Option<f64>,
     /// What neither executed: idle, kernel threads. Not part of the total.
     pub other: f64,
     /// Per call of the writer.
@@ -153,6 +156,10 @@ pub struct Step {
     pub verdict: Verdict,
     /// The role to blame: the largest change that goes the way of the total; absent where nothing differs.
     pub blame: Option<Blame>,
+    /// Counted runs that differ: before and after without the roles that hang on who runs when (scheduler, wake-up, PSI,
+    /// waiting, idle, ticks, interrupts, softirqs), writer and reader together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_scheduling: Option<[f64; 2]>,
     /// What explains the change beyond roles: how often the processes slept and were preempted.
     pub remarks: Vec<String>,
     /// Largest change first.

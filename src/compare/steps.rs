@@ -124,6 +124,7 @@ fn step(
         to,
         verdict,
         blame: None,
+        without_scheduling: None,
         remarks: remarks(cells, from, to),
         roles: Vec::new(),
         functions: Vec::new(),
@@ -134,6 +135,9 @@ fn step(
     let (Some(before), Some(after)) = (&measures[from], &measures[to]) else {
         return step;
     };
+    if method == Method::Exact && step.verdict.word != Word::Same {
+        step.without_scheduling = Some([before.without_scheduling(), after.without_scheduling()]);
+    }
     let certain =
         |role: &str| method == Method::Exact || apart(&of_mode(&inputs[from], mode), &of_mode(&inputs[to], mode), role);
     step.roles = functions::role_rows(before, after, certain);

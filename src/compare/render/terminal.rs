@@ -59,6 +59,13 @@ pub fn answer(comparison: &Comparison, step: &Step) -> String {
         Word::More | Word::Fewer => format!("{} ({})", verdict.text, verdict.word.text()),
         _ => verdict.text.clone(),
     };
+    let head = match step.without_scheduling {
+        Some([before, after]) => {
+            let change = text::percent(after / before);
+            format!("{head}; without scheduling {} ({change})", text::signed(after - before))
+        }
+        None => head,
+    };
     match &step.blame {
         None => head,
         Some(blame) => {
@@ -95,6 +102,9 @@ pub fn cells(comparison: &Comparison, section: &Section, width: usize) -> String
         row("pairs (boots)", &|cell| {
             format!("{} ({})", cell.pairs.iter().map(Vec::len).sum::<usize>(), cell.pairs.len())
         });
+    }
+    if section.cells.iter().flatten().any(|cell| cell.without_scheduling.is_some()) {
+        row("without scheduling", &|cell| cell.without_scheduling.map_or_else(|| "-".to_owned(), text::value));
     }
     row(if timed { "writer, CPU" } else { "writer" }, &|cell| text::value(cell.writer));
     row(if timed { "reader, CPU" } else { "reader" }, &|cell| text::value(cell.reader));

@@ -22,6 +22,10 @@ pub use entry::{KERNEL, is_kernel_entry};
 pub use irq::IRQ_OFF;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
 pub use other::{OTHER_KERNEL, USER};
+/// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
+/// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.
+pub const SCHEDULING: [&str; 8] = ["scheduler", "wake-up", "psi", "wait", "idle", "timer", "irq", "softirq"];
+
 pub use resolve::{Candidate, NAMED_TARGETS, ProbeTarget, probe_targets, resolve};
 
 use serde::{Deserialize, Serialize};
