@@ -40,7 +40,7 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
     let seed = (0..).find(|seed| schedule::blocks(1, &[Collector::Kprobe], *seed)[0].collector.is_some()).unwrap();
     let folder = tempfile::tempdir().expect("a folder");
     let version = qemu::version_numbers().expect("QEMU");
-    let plugin = Plugin::write(folder.path(), version, cpus, 1, 1).expect("the plugin");
+    let plugin = Plugin::write(folder.path(), version, 1, 1).expect("the plugin");
     let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
     let options = GuestOptions { cpus, plugin: Some(args), ..common::guest(series) };
     let job = Job::Count { request: Box::new(request(workload, vec![Collector::Kprobe], seed)), symbols: true };

@@ -32,9 +32,9 @@ pub struct Args {
     /// Guests at a time [default: as many as there are CPUs and memory for; 1 where time is measured]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: Option<u32>,
-    /// Timed runs: boots of each kernel
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    boots: u32,
+    /// Timed runs: boots of each kernel, or blocks of pairs [default: 3; as many as --pairs where nothing boots]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    boots: Option<u32>,
     /// Timed runs: fresh pairs of each column and mode, over all boots
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pairs: u32,
@@ -201,7 +201,9 @@ impl Args {
                 memory = memory.max(parsed.guest_memory());
             }
         }
-        let blocks = if exact { 1 } else { self.boots.max(1) };
+        // Pairs that follow each other are alike. Where no boot has to be paid for, columns alternate pair by pair.
+        let boots = columns.iter().any(|column| column.kernel.is_some());
+        let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { self.pairs }) };
         let plan = Plan {
             schema: plan::SCHEMA.to_owned(),
             build: crate::util::build::version().to_owned(),

@@ -8,6 +8,11 @@ use rand::{Rng as _, SeedableRng as _};
 
 /// Smaller changes are called `same`, however certain they are.
 pub const MINIMUM_EFFECT: f64 = 0.02;
+/// How far from none the whole interval has to be for `faster` or `slower`.
+const CERTAIN_EFFECT: f64 = MINIMUM_EFFECT / 2.0;
+/// How many times the noise floor a change has to be. Of 60 real A/A trials on a noisy machine three passed all other
+/// conditions or nearly so, with 1.2, 1.5 and 1.8 times the floor (docs/findings.md).
+const TIMES_THE_FLOOR: f64 = 2.0;
 /// Fresh pairs that a column needs before a verdict is given.
 pub const MINIMUM_PAIRS: usize = 10;
 /// Boots that a kernel needs: where code and data land in memory differs from boot to boot.
@@ -154,8 +159,8 @@ fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
     let effect = (e.ratio - 1.0).abs();
     let few_pairs = e.pairs.iter().any(|n| *n < MINIMUM_PAIRS);
     let few_boots = e.boots_matter && e.boots.iter().any(|n| *n < MINIMUM_BOOTS);
-    let excludes_one = e.ci95[0] > 1.0 || e.ci95[1] < 1.0;
-    let significant = p_holm < ALPHA && excludes_one && effect > e.noise.floor;
+    let beyond = e.ci95[0] >= 1.0 + CERTAIN_EFFECT || e.ci95[1] <= 1.0 - CERTAIN_EFFECT;
+    let significant = p_holm < ALPHA && beyond && effect > TIMES_THE_FLOOR * e.noise.floor;
     let within = e.ci95[0] > 1.0 - MINIMUM_EFFECT && e.ci95[1] < 1.0 + MINIMUM_EFFECT;
     let word = if few_pairs || few_boots {
         Word::Inconclusive
@@ -213,13 +218,15 @@ fn what_is_missing(e: &Evidence, few_boots: bool, more: usize) -> String {
     format!("needs about {more} more runs")
 }
 
-/// Further pairs per column: the interval narrows with the square root of their number, until it either leaves out 1
-/// or fits into the minimum effect.
+/// Further pairs per column: the interval narrows with the square root of their number, until it lies
+/// beyond the effect that has to be certain, or within the minimum effect.
 fn more_runs(e: &Evidence, effect: f64) -> usize {
     let have = e.pairs.iter().min().copied().unwrap_or(0);
     let half = (e.ci95[1] - e.ci95[0]) / 2.0;
-    let target = if effect >= MINIMUM_EFFECT { effect } else { MINIMUM_EFFECT - effect }.max(0.002);
-    let wanted = measure_f64(have) * (half / target).powi(2) * 1.2;
+    let target = if effect >= MINIMUM_EFFECT { effect - CERTAIN_EFFECT } else { MINIMUM_EFFECT - effect }.max(0.002);
+    // The noise floor falls as the interval narrows.
+    let floor = if effect >= MINIMUM_EFFECT { TIMES_THE_FLOOR * e.noise.floor / effect } else { 0.0 };
+    let wanted = measure_f64(have) * (half / target).max(floor).powi(2) * 1.2;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small positive range")]
     let wanted = wanted.clamp(0.0, MOST_MORE).ceil() as usize;
     wanted.max(MINIMUM_PAIRS).saturating_sub(have).max(MINIMUM_PAIRS.saturating_sub(have)).max(2)
