@@ -4,6 +4,7 @@ use super::layout::{Table, wrap};
 use crate::compare::columns;
 use crate::compare::model::{Cell, Comparison, Difference, FunctionRow, Matched, Section, Step, Word};
 use crate::compare::text;
+use crate::kernel::roles::SCHEDULING;
 use crate::profile::Side;
 use std::fmt::Write as _;
 
@@ -61,8 +62,12 @@ pub fn answer(comparison: &Comparison, step: &Step) -> String {
     };
     let head = match step.without_scheduling {
         Some([before, after]) => {
-            let change = text::percent(after / before);
-            format!("{head}; without scheduling {} ({change})", text::signed(after - before))
+            let (delta, change) = (after - before, text::percent(after / before));
+            let rest =
+                step.roles.iter().filter(|row| !SCHEDULING.contains(&row.role.as_str()) && row.delta * delta > 0.0);
+            let most = rest.max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()));
+            let most = most.map(|row| format!(", most of that in {} {}", row.title, text::signed(row.delta)));
+            format!("{head}; without scheduling {} ({change}){}", text::signed(delta), most.unwrap_or_default())
         }
         None => head,
     };
