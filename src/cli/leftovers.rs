@@ -28,7 +28,7 @@ pub struct Story {
     pub armed: Leftovers,
     pub after_kill: Leftovers,
     pub after_next: Leftovers,
-    /// What the next run had to say.
+    /// What the next run had to say: notes of its collectors, and warnings.
     pub next_notes: Vec<String>,
 }
 
@@ -73,7 +73,8 @@ fn story(collector: &str, signal: i32) -> Result<Story> {
     ensure!(next.status.success(), "the next run failed");
     let document: serde_json::Value = serde_json::from_slice(&next.stdout).context("the next run's document")?;
     let notes = document["collectors"].as_array().into_iter().flatten().flat_map(|one| one["notes"].as_array());
-    story.next_notes = notes.flatten().filter_map(|note| Some(note.as_str()?.to_owned())).collect();
+    let warnings = document["warnings"].as_array().into_iter().flatten().map(|warning| &warning["message"]);
+    story.next_notes = notes.flatten().chain(warnings).filter_map(|note| Some(note.as_str()?.to_owned())).collect();
     story.after_next = Leftovers::now();
     Ok(story)
 }
