@@ -96,7 +96,7 @@ impl Args {
 
     fn measure(&self, baseline: &Outcome) -> Result<Outcome> {
         let document = &baseline.document;
-        let base = document.mode.split(" (").next().unwrap_or(&document.mode).to_owned();
+        let base = crate::compare::input::base_mode(&document.mode).to_owned();
         let mut flags = vec!["--mode".to_owned(), self.mode.clone().unwrap_or(base)];
         if let Some(kernel) = &self.kernel {
             flags.extend(["--kernel".to_owned(), kernel.clone()]);

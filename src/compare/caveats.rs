@@ -3,7 +3,7 @@
 use super::input::Input;
 use super::model::{Caveat, Method};
 use super::text;
-use crate::document::{self, Status};
+use crate::document::Status;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What every reader of the comparison must know: of the method, and what the runs themselves warn of.
@@ -37,14 +37,14 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
             for collector in &document.collectors {
                 let reason = collector.reason.as_deref().unwrap_or("");
                 if matches!(collector.status, Status::Partial | Status::Failed) {
-                    let line = format!("{}: collector {}: {reason}", document.mode, collector_name(collector.name));
+                    let line = format!("{}: collector {}: {reason}", document.mode, collector.name.name());
                     by_text.entry(line).or_default().insert(column);
                 }
                 if collector.lost > 0 {
                     let line = format!(
                         "{}: collector {} lost {} of {}",
                         document.mode,
-                        collector_name(collector.name),
+                        collector.name.name(),
                         collector.lost,
                         collector.samples + collector.lost
                     );
@@ -62,13 +62,4 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
         caveats.push(Caveat { text: text::plain(&text), columns });
     }
     caveats
-}
-
-fn collector_name(collector: document::Collector) -> &'static str {
-    match collector {
-        document::Collector::Sample => "sample",
-        document::Collector::Kprobe => "kprobe",
-        document::Collector::Fgraph => "fgraph",
-        document::Collector::Insn => "insn",
-    }
 }

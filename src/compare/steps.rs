@@ -136,7 +136,8 @@ fn step(
         return step;
     };
     if method == Method::Exact && step.verdict.word != Word::Same {
-        step.without_scheduling = Some([before.without_scheduling(), after.without_scheduling()]);
+        let of = |column: usize| cells[column].as_ref().and_then(|cell| cell.without_scheduling);
+        step.without_scheduling = of(from).zip(of(to)).map(|(before, after)| [before, after]);
     }
     let certain =
         |role: &str| method == Method::Exact || apart(&of_mode(&inputs[from], mode), &of_mode(&inputs[to], mode), role);

@@ -68,7 +68,11 @@ pub enum Fetched {
 pub fn fetch(store: &Store, wishes: &[String], flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<(String, Fetched)>> {
     let mut mirror = match Mirror::open(store, say) {
         Ok(mirror) => mirror,
-        Err(error) => return all_from_cache(store, wishes, &error),
+        Err(error) => {
+            let reason = format!("{error:#}");
+            let cached = |wish: &String| Ok((wish.clone(), from_cache(store, wish, anyhow::anyhow!(reason.clone()))?));
+            return wishes.iter().map(cached).collect();
+        }
     };
     let mut packages = mirror.packages(flavour)?;
     let mut done = Vec::new();
@@ -76,10 +80,7 @@ pub fn fetch(store: &Store, wishes: &[String], flavour: &str, say: &dyn Fn(&str)
         cancel::check()?;
         let fetched = match newest_that_comes(&mut mirror, store, &mut packages, wish, flavour, say) {
             Ok(fetched) => fetched,
-            Err(error) => match store.find(wish)? {
-                Some(entry) => Fetched::Stale(entry, format!("{error:#}")),
-                None => return Err(error),
-            },
+            Err(error) => from_cache(store, wish, error)?,
         };
         done.push((wish.clone(), fetched));
     }
@@ -137,15 +138,12 @@ pub fn available(store: &Store, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec
     Mirror::open(store, say)?.packages(flavour)
 }
 
-fn all_from_cache(store: &Store, wishes: &[String], error: &anyhow::Error) -> Result<Vec<(String, Fetched)>> {
-    let mut done = Vec::new();
-    for wish in wishes {
-        match store.find(wish)? {
-            Some(entry) => done.push((wish.clone(), Fetched::Stale(entry, format!("{error:#}")))),
-            None => bail!("no kernel {wish} in the cache, and none can be fetched: {error:#}"),
-        }
+/// What the cache has for `wish` where none came from the mirror.
+fn from_cache(store: &Store, wish: &str, error: anyhow::Error) -> Result<Fetched> {
+    match store.find(wish)? {
+        Some(entry) => Ok(Fetched::Stale(entry, format!("{error:#}"))),
+        None => Err(error.context(format!("no kernel {wish} in the cache, and none can be fetched"))),
     }
-    Ok(done)
 }
 
 /// The machine's mirror, seen through a private apt root.
