@@ -5,36 +5,18 @@
 
 mod common;
 
+use common::{request, spec};
 use pipeprof::collect::insn::{Plugin, Raw};
-use pipeprof::document::{Collector, Loader, Outcome, Request, Selection};
+use pipeprof::document::{Collector, Outcome};
 use pipeprof::profile::{Profile, Side};
 use pipeprof::run::exact;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
-use pipeprof::workload::modes::Mode;
-use pipeprof::workload::spec::{Amount, Reader, Spec};
+use pipeprof::workload::spec::{Reader, Spec};
 use std::time::Duration;
 
 /// A guest that may take its time on a busy machine: nothing here is about time.
 fn guest(series: &str) -> GuestOptions {
     GuestOptions { boot_limit: Duration::from_secs(600), ..common::guest(series) }
-}
-
-fn request(workload: Spec, collect: Vec<Collector>) -> Request {
-    Request {
-        mode: "write".to_owned(),
-        workload,
-        collect: Selection::List(collect),
-        loader: Loader::Libbpf,
-        runs: 1,
-        seed: 1,
-        memcg: true,
-        command: "test".to_owned(),
-    }
-}
-
-fn spec(mode: &str, calls: u64) -> Spec {
-    let spec = Mode::find(mode).expect("a mode").spec();
-    Spec { amount: Amount::Calls(calls), warmup_bytes: 4 << 20, ..spec }
 }
 
 fn count(workload: Spec, options: &GuestOptions) -> Outcome {

@@ -5,34 +5,16 @@
 
 mod common;
 
+use common::{request, spec};
 use pipeprof::collect::insn::{Counted, Names, Plugin, Raw, count};
-use pipeprof::document::{Collector, FunctionCalls, Loader, Outcome, Request, Selection};
+use pipeprof::document::{Collector, FunctionCalls, Outcome, Request};
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{Profile, Side};
 use pipeprof::run::{exact, schedule};
 use pipeprof::vm::job::CountAnswer;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
-use pipeprof::workload::modes::Mode;
 use pipeprof::workload::spec::{Amount, Spec};
 use std::collections::BTreeMap;
-
-fn request(workload: Spec, collect: Vec<Collector>, seed: u64) -> Request {
-    Request {
-        mode: "write".to_owned(),
-        workload,
-        collect: Selection::List(collect),
-        loader: Loader::Libbpf,
-        runs: 1,
-        seed,
-        memcg: true,
-        command: "test".to_owned(),
-    }
-}
-
-fn spec(mode: &str, calls: u64) -> Spec {
-    let spec = Mode::find(mode).expect("a mode").spec();
-    Spec { amount: Amount::Calls(calls), warmup_bytes: 1 << 20, ..spec }
-}
 
 /// One pair, watched by kprobes within the guest and counted from outside at the same time.
 fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<FunctionCalls>) {
@@ -43,7 +25,8 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
     let plugin = Plugin::write(folder.path(), version, 1, 1).expect("the plugin");
     let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
     let options = GuestOptions { cpus, plugin: Some(args), ..common::guest(series) };
-    let job = Job::Count { request: Box::new(request(workload, vec![Collector::Kprobe], seed)), symbols: true };
+    let request = Request { seed, ..request(workload, vec![Collector::Kprobe]) };
+    let job = Job::Count { request: Box::new(request), symbols: true };
     let answer: CountAnswer = run_job(&options, &job).expect("a guest").parse().expect("an answer");
     let raw = Raw::read(&plugin.out).expect("a counted window");
     let symbols = Symbols::read(answer.symbols.expect("kallsyms").as_bytes()).and_then(Symbols::with_addresses);
@@ -116,10 +99,10 @@ fn share(profile: &Profile, frame: &str, weigh: impl Fn(&str, u64) -> f64) -> f6
 fn samples_agree_with_exact_shares() {
     let options = common::guest("6.1");
     let workload = spec("write", 400);
-    let counted = exact::execute(&request(workload.clone(), vec![Collector::Insn], 1), &options, None).expect("counts");
+    let counted = exact::execute(&request(workload.clone(), vec![Collector::Insn]), &options, None).expect("counts");
     // Ten times the bytes, for more samples.
     let more = Spec { amount: Amount::Calls(4_000), ..workload };
-    let job = Job::Run(Box::new(request(more, vec![Collector::Sample], 1)));
+    let job = Job::Run(Box::new(request(more, vec![Collector::Sample])));
     let sampled: Outcome = run_job(&options, &job).expect("a guest").parse().expect("an outcome");
     // A sample is taken after a time, and in such a guest each iteration of a `rep` instruction takes as long as an
     // instruction: iterations count with the function that they are of.

@@ -1,7 +1,6 @@
 //! `pipeprof flamegraph`: draw a stored run or any folded file.
 
 use crate::kernel::roles::Skew;
-use crate::profile::attribution::skew_of;
 use crate::profile::{Folded, Side, Unit};
 use crate::report::files;
 use crate::report::flamegraph::{self, Difference, Options, Shown};
@@ -98,10 +97,10 @@ impl Args {
             self.title.clone().unwrap_or_else(|| source.title.clone()),
             source.subtitle.clone(),
             source.unit,
+            source.skew,
         );
         options.weights = source.weights.to_owned();
         options.per_kib = source.per_kib;
-        options.skew = source.skew;
         options.reverse = self.reverse;
         options.icicle = self.icicle;
         let Some(other) = &self.diff else {
@@ -184,7 +183,7 @@ impl Args {
         Ok(Source {
             unit: first.unit,
             weights: flamegraph::unit_name(first.unit),
-            skew: skew_of(first.unit),
+            skew: first.skew,
             title: files::title(document),
             name: format!("{} · {}", document.mode, document.kernel.release),
             subtitle: files::subtitle(document, whose, first.unit, stacks.total()),

@@ -12,6 +12,8 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// A short window, and many of them: pairs differ more from each other than a window does within itself.
+const AMOUNT: Amount = Amount::DurationNs(300_000_000);
 /// What a guest moves where nothing is asked: emulated time is some twenty times slower than the clock on the wall.
 const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
 /// Calls of the writer in an exact profile: the cost per call settles long before.
@@ -30,7 +32,8 @@ pub struct RunArgs {
     /// The library that loads the BPF programs
     #[arg(long, value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
-    /// Fresh pairs alone, and as many under each collector [default: 6; in guests 3]
+    /// Fresh pairs alone, and as many under each collector [default: 20 of 300 ms; 6 where --bytes, --duration or --calls
+    /// is given; in guests 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
     /// Seed of the order in which pairs alone and watched alternate
@@ -155,15 +158,26 @@ impl RunArgs {
                 source.display()
             );
         }
-        if guest && self.workload.amount().is_none() {
-            workload.amount = if self.exact() { EXACT_AMOUNT } else { GUEST_AMOUNT };
+        let chosen = self.workload.amount().is_some();
+        if !chosen {
+            workload.amount = match (guest, self.exact()) {
+                (true, true) => EXACT_AMOUNT,
+                (true, false) => GUEST_AMOUNT,
+                (false, _) => AMOUNT,
+            };
         }
+        let runs = match (guest, chosen) {
+            (true, _) => 3,
+            // The least that give an interval.
+            (false, true) => 6,
+            (false, false) => 20,
+        };
         Ok(Request {
             mode,
             workload,
             collect: self.collect.clone(),
             loader: self.loader,
-            runs: self.runs.unwrap_or(if guest { 3 } else { 6 }),
+            runs: self.runs.unwrap_or(runs),
             seed: self.seed,
             memcg: !self.no_memcg,
             command: super::command_line(),

@@ -57,7 +57,7 @@ pub struct WorkloadArgs {
     /// Bytes per pair, divided among its writers
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse, conflicts_with_all = ["duration", "calls"])]
     pub bytes: Option<u64>,
-    /// Length of the measured window: 500ms, 1s [default: 1s, in emulated guests a number of calls]
+    /// Length of the measured window: 500ms, 1s [default: 1s; `run`: 300ms, in guests less or a number of calls]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "calls")]
     pub duration: Option<u64>,
     /// Transfers of each writer: calls that move bytes into the pipe

@@ -7,10 +7,10 @@ use super::bpf::{self, Object};
 use super::calibrate::{self, Cost};
 use super::stacks::{self, UserNames};
 use super::targets::{self, Target, Way};
-use super::tracefs::{ReturnProbes, Tracefs};
+use super::tracefs::ReturnProbes;
 use super::{Collect, Collected, Watched, loss_warning};
 use crate::document::{FunctionCalls, Loader, Status, Warning};
-use crate::kernel::roles::Resolution;
+use crate::kernel::roles::{Resolution, Skew};
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Side, Unit};
 use anyhow::{Context as _, Result};
@@ -46,8 +46,6 @@ struct Armed {
     user: UserNames,
     /// Functions whose returns are not watched, and why.
     without_return: Vec<String>,
-    /// What a killed run had left and is gone now.
-    cleaned: Vec<String>,
 }
 
 impl Kprobe {
@@ -60,9 +58,6 @@ impl Kprobe {
 
     /// Put a probe, else a breakpoint, on each target that is not given up yet.
     fn attach_all(&mut self, armed: &mut Armed) -> Result<()> {
-        if let Ok(tracefs) = Tracefs::open() {
-            armed.cleaned = tracefs.clean_up();
-        }
         let enter = armed.object.program(ENTER)?;
         let leave = armed.object.program(LEAVE)?;
         for (slot, target) in self.targets.iter_mut().enumerate() {
@@ -237,7 +232,6 @@ impl Collect for Kprobe {
             return_probes: ReturnProbes::open().ok(),
             user,
             without_return: Vec::new(),
-            cleaned: Vec::new(),
         };
         self.attach_all(&mut armed)?;
         self.armed = Some(armed);
@@ -269,7 +263,6 @@ impl Collect for Kprobe {
         if traced {
             notes.push("return probes in tracefs".to_owned());
         }
-        notes.append(&mut armed.cleaned);
         notes.extend(self.cost.map(|cost| cost.to_string()));
         let by_breakpoint: Vec<&str> =
             self.targets.iter().filter(|target| target.way == Way::Breakpoint).map(|target| &*target.symbol).collect();
@@ -295,6 +288,7 @@ impl Collect for Kprobe {
                 .then(|| given_up.join("; "))
                 .or_else(|| (missed > 0).then(|| format!("{missed} returns were not reported"))),
             unit: Unit::Samples,
+            skew: Skew::None,
             stacks: readable.stacks.into_iter().collect(),
             functions,
             samples: calls,

@@ -16,7 +16,7 @@ pub mod tracefs;
 use self::bpf::Object;
 use self::bpf::shared::{PP_WATCHED, Settings};
 use crate::document::{FunctionCalls, Status, Warning};
-use crate::kernel::roles::Resolution;
+use crate::kernel::roles::{Resolution, Skew};
 use crate::profile::{Folded, Side, Unit};
 use anyhow::Result;
 
@@ -84,6 +84,8 @@ pub struct Collected {
     pub status: Status,
     pub reason: Option<String>,
     pub unit: Unit,
+    /// Where its stacks pile up.
+    pub skew: Skew,
     pub stacks: Vec<(Side, Folded)>,
     pub functions: Vec<FunctionCalls>,
     pub samples: u64,

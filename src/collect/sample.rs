@@ -91,6 +91,7 @@ impl Collect for Sample {
                 _ => Some(format!("{lost} samples lost")),
             },
             unit: Unit::Samples,
+            skew: armed.clock.skew(),
             stacks: readable.stacks.into_iter().collect(),
             functions: Vec::new(),
             samples: readable.total,

@@ -4,7 +4,8 @@ use super::input::Input;
 use super::model::{Caveat, Method};
 use super::text;
 use crate::document::Status;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::kernel::roles::Skew;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What every reader of the comparison must know: of the method, and what the runs themselves warn of.
 pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat> {
@@ -25,6 +26,20 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
             "The verdict is on elapsed time per KiB of pairs without collectors. Values by role and function are CPU \
              time of writer and reader added up, from sampled pairs: they can exceed the elapsed time.",
         )),
+    }
+    let skews: HashSet<Skew> = inputs
+        .iter()
+        .flat_map(|input| &input.runs)
+        .flat_map(|(_, outcome)| {
+            outcome.profiles.iter().filter(|p| p.collector == outcome.document.attribution.collector)
+        })
+        .map(|profile| profile.skew)
+        .collect();
+    if skews.len() > 1 {
+        caveats.push(for_all(
+            "Some runs were sampled by cpu-clock, which cannot look where interrupts are off, and some by a hardware \
+             counter, which can: part of what differs by role is the clocks'.",
+        ));
     }
     let mut by_text: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (column, input) in inputs.iter().enumerate() {

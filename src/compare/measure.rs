@@ -1,8 +1,7 @@
 //! One run's stacks as a table: what each function took, by side and role, under names that kernels share.
 
 use crate::document::Outcome;
-use crate::kernel::roles::{self, Role};
-use crate::profile::attribution::classifier;
+use crate::kernel::roles::{self, Role, Skew};
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Folded, Side, Unit};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -48,6 +47,8 @@ pub struct SideMeasure {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measure {
     pub bytes: u64,
+    /// Where the stacks pile up.
+    pub skew: Skew,
     pub sides: BTreeMap<Side, SideMeasure>,
     pub functions: BTreeMap<Key, Entry>,
 }
@@ -124,13 +125,13 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
                 Side::Other => (&document.attribution.other, document.processes.writer.calls),
             };
             exact &= profile.unit == Unit::Instructions;
+            measure.skew = profile.skew;
             *time.entry(profile.side).or_default() += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
             let side = measure.sides.entry(profile.side).or_default();
             side.weight += profile.stacks.total();
             side.calls += calls;
-            let classify = classifier(profile.unit);
             for (stack, weight) in profile.stacks.iter() {
-                add_stack(&mut measure.functions, side, profile.side, (stack, weight), classify, &mut known);
+                add_stack(&mut measure.functions, side, profile.side, (stack, weight), profile.skew, &mut known);
             }
         }
     }
@@ -153,14 +154,14 @@ fn add_stack(
     side: &mut SideMeasure,
     whose: Side,
     (stack, weight): (&str, u64),
-    classify: fn(&str) -> (&'static Role, &str),
+    skew: Skew,
     known: &mut HashMap<String, Option<&'static Role>>,
 ) {
     let frames: Vec<&str> = stack.split(';').collect();
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
     let canonical = canonical_stack(&frames, kernel);
     side.stacks.add(stack, weight);
-    let (own_role, _) = classify(stack);
+    let (own_role, _) = roles::of_stack_with(stack, skew);
     *side.roles.entry(own_role.id).or_insert(0) += weight;
 
     let path_from = kernel.unwrap_or(0);

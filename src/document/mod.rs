@@ -7,7 +7,7 @@ pub use crate::kernel::environment::{Emulator, Environment};
 pub use crate::kernel::info::KernelInfo;
 pub use request::{Collector, Loader, Request, Selection};
 
-use crate::kernel::roles::Resolution;
+use crate::kernel::roles::{Resolution, Skew};
 use crate::profile::{Profile, RoleShare, Unit};
 use crate::workload::Spec;
 use schemars::JsonSchema;
@@ -240,6 +240,9 @@ pub struct CollectorReport {
     pub lost: u64,
     /// Samples whose leaf has no symbol or role.
     pub unresolved: u64,
+    /// Whether its samples pile up where interrupts come back on; absent where it took no stacks.
+    #[serde(default)]
+    pub skew: Option<Skew>,
     /// Slow-down that it causes, per cent of elapsed time; absent where not measured.
     pub cost_percent: Option<f64>,
     pub cost_ci95: Option<[f64; 2]>,

@@ -40,37 +40,19 @@ pub struct Moved {
     pub cpu_ns: Option<u64>,
 }
 
-/// Attribute all stacks of `folded`. Roles come heaviest first; those with no weight are left out.
+/// Attribute all stacks of `folded`, which pile up by `skew`. Roles come heaviest first; those with no weight are left
+/// out.
 ///
 /// Time per KiB of a sampled profile is the share times the CPU time that the kernel accounted to the process, not
 /// samples times the sampling period: the accounted time is exact, and samples that were lost or came late do not
 /// make it shorter. It is the time of sampled pairs: what sampling costs is in it, and stands beside it in the
 /// collector's report.
 #[must_use]
-pub fn attribute(folded: &Folded, unit: Unit, moved: &Moved) -> Vec<RoleShare> {
-    let classify = classifier(unit);
+pub fn attribute(folded: &Folded, unit: Unit, skew: Skew, moved: &Moved) -> Vec<RoleShare> {
     attribute_with(folded, unit, moved, |stack| {
-        let (role, frame) = classify(stack);
+        let (role, frame) = roles::of_stack_with(stack, skew);
         (role.id, frame)
     })
-}
-
-/// How stacks of a collector's profile in this unit are booked: their role, and the frame that decided it.
-#[must_use]
-pub fn classifier(unit: Unit) -> fn(&str) -> (&'static roles::Role, &str) {
-    match skew_of(unit) {
-        Skew::CpuClock => roles::of_stack_sampled,
-        Skew::None => roles::of_stack,
-    }
-}
-
-/// How the collectors' profiles in this unit are skewed: sampled ones by what cpu-clock cannot see, counted ones not.
-#[must_use]
-pub fn skew_of(unit: Unit) -> Skew {
-    match unit {
-        Unit::Samples => Skew::CpuClock,
-        Unit::Instructions | Unit::Nanoseconds => Skew::None,
-    }
 }
 
 /// [`attribute`] with another `classify`, which gives a stack's role and the frame that decided it.
@@ -154,6 +136,14 @@ mod tests {
         let [low, high] = shares[1].share_ci95.unwrap();
         assert!(low < 0.4 && 0.4 < high && high - low < 0.2, "{low} {high}");
         assert_eq!(shares[1].instructions_per_kib, None);
+    }
+
+    #[test]
+    fn only_cpu_clock_piles_up_where_interrupts_come_back_on() {
+        let folded = folded(&[("w;entry_SYSCALL_64;pipe_write;__wake_up;_raw_spin_unlock_irqrestore", 5)]);
+        let moved = Moved::default();
+        assert_eq!(attribute(&folded, Unit::Samples, Skew::CpuClock, &moved)[0].role, roles::IRQ_OFF);
+        assert_eq!(attribute(&folded, Unit::Samples, Skew::None, &moved)[0].role, "wake-up");
     }
 
     #[test]

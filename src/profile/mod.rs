@@ -6,6 +6,7 @@ pub mod folded;
 pub use attribution::{Moved, RoleShare, attribute};
 pub use folded::Folded;
 
+use crate::kernel::roles::Skew;
 use serde::{Deserialize, Serialize};
 
 /// Whose stacks a profile holds.
@@ -46,5 +47,7 @@ pub struct Profile {
     /// The collector's name: `sample`, `insn`, `fgraph`.
     pub collector: String,
     pub unit: Unit,
+    /// Where its stacks pile up.
+    pub skew: Skew,
     pub stacks: Folded,
 }

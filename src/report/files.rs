@@ -3,6 +3,7 @@
 use super::flamegraph::{self, Options};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
+use crate::kernel::roles::Skew;
 use crate::profile::{Folded, Profile, RoleShare, Side, Unit};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
@@ -201,7 +202,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         for profile in &of_collector {
             let stem = stem(&outcome.document, collector, profile.side);
             let subtitle = subtitle(&outcome.document, profile.side.name(), profile.unit, profile.stacks.total());
-            let mut options = Options::new(title(&outcome.document), subtitle, profile.unit);
+            let mut options = Options::new(title(&outcome.document), subtitle, profile.unit, profile.skew);
             if collector == outcome.document.attribution.collector {
                 options.per_kib = per_kib(&outcome.document, profile.side);
             }
@@ -213,7 +214,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         if let [one, _] = both[..] {
             let stacks = flamegraph::both(both.iter().map(|profile| (profile.side.name(), &profile.stacks)));
             let subtitle = subtitle(&outcome.document, "writer and reader", one.unit, stacks.total());
-            let mut options = Options::new(title(&outcome.document), subtitle, one.unit);
+            let mut options = Options::new(title(&outcome.document), subtitle, one.unit, one.skew);
             if collector == outcome.document.attribution.collector {
                 options.per_kib = per_kib(&outcome.document, one.side);
             }
@@ -329,9 +330,20 @@ pub fn load(path: &Path) -> Result<Outcome> {
             "fgraph" => Unit::Nanoseconds,
             _ => document.unit,
         };
-        profiles.push(Profile { side, collector, unit, stacks: load_folded(&folder.join(name))? });
+        let skew = skew(&document, &collector, unit);
+        profiles.push(Profile { side, collector, unit, skew, stacks: load_folded(&folder.join(name))? });
     }
     Ok(Outcome { document, profiles, code: None })
+}
+
+/// Where the stacks of `collector` pile up, by its report.
+fn skew(document: &Document, collector: &str, unit: Unit) -> Skew {
+    let report = document.collectors.iter().find(|report| report.name.name() == collector);
+    // Documents of builds that did not say it: those that were published were sampled by cpu-clock.
+    report.and_then(|report| report.skew).unwrap_or(match unit {
+        Unit::Samples => Skew::CpuClock,
+        Unit::Instructions | Unit::Nanoseconds => Skew::None,
+    })
 }
 
 /// Read a folded file.

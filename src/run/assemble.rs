@@ -137,7 +137,7 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
             cpu_ns: (!emulated).then(|| pairs.iter().map(|p| p.user_ns + p.system_ns).sum()),
         };
         let empty = crate::profile::Folded::new();
-        let mut shares = attribute(gathered.stacks.get(&side).unwrap_or(&empty), gathered.unit, &moved);
+        let mut shares = attribute(gathered.stacks.get(&side).unwrap_or(&empty), gathered.unit, gathered.skew, &moved);
         count_calls(&mut shares, measured, side, of);
         shares
     };
@@ -190,6 +190,7 @@ fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> Collecto
         samples: gathered.samples,
         lost: gathered.lost,
         unresolved: gathered.unresolved,
+        skew: (!gathered.stacks.is_empty()).then_some(gathered.skew),
         cost_percent: cost.map(|(median, _)| median),
         cost_ci95: cost.and_then(|(_, interval)| interval),
         notes: gathered.notes.clone(),
@@ -204,6 +205,7 @@ fn profiles(measured: &Measured) -> Vec<Profile> {
                 side: *side,
                 collector: kind.name().to_owned(),
                 unit: gathered.unit,
+                skew: gathered.skew,
                 stacks: stacks.clone(),
             });
         }

@@ -3,6 +3,7 @@
 
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::document::{Attribution, Document, Outcome, ProcessTotals, Request, Selection};
+use crate::kernel::roles::Skew;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Folded, Moved, RoleShare, Side, Unit, attribute};
 use crate::util::progress;
@@ -100,7 +101,7 @@ fn attribution(document: &Document, counted: &Counted) -> Attribution {
         let empty = Folded::new();
         let stacks = counted.profiles.iter().find(|profile| profile.side == side).map_or(&empty, |p| &p.stacks);
         let moved = Moved { bytes: process.bytes, calls: process.calls, cpu_ns: None };
-        let mut shares = attribute(stacks, Unit::Instructions, &moved);
+        let mut shares = attribute(stacks, Unit::Instructions, Skew::None, &moved);
         for share in shares.iter_mut().filter(|_| process.bytes > 0) {
             let rows = counted.functions.iter().filter(|row| row.role == share.role && row.side == side.name());
             let calls: u64 = rows.map(|row| row.calls).sum();

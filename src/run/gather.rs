@@ -2,6 +2,7 @@
 
 use crate::collect::Collected;
 use crate::document::{FunctionCalls, Status, Warning};
+use crate::kernel::roles::Skew;
 use crate::profile::{Folded, Side, Unit};
 use std::collections::BTreeMap;
 
@@ -11,6 +12,8 @@ pub struct Gathered {
     pub status: Status,
     pub reasons: Vec<String>,
     pub unit: Unit,
+    /// Where its stacks pile up.
+    pub skew: Skew,
     pub stacks: BTreeMap<Side, Folded>,
     pub functions: Vec<FunctionCalls>,
     pub samples: u64,
@@ -29,6 +32,7 @@ impl Gathered {
             status,
             reasons: vec![reason],
             unit: Unit::Samples,
+            skew: Skew::None,
             stacks: BTreeMap::new(),
             functions: Vec::new(),
             samples: 0,
@@ -46,6 +50,7 @@ impl Gathered {
         let mut gathered = Self::nothing(collected.status, String::new());
         gathered.reasons.clear();
         gathered.unit = collected.unit;
+        gathered.skew = collected.skew;
         gathered.add(collected);
         gathered
     }
@@ -138,6 +143,7 @@ mod tests {
             status: Status::Ok,
             reason: None,
             unit: Unit::Samples,
+            skew: Skew::CpuClock,
             stacks: vec![(Side::Writer, stacks)],
             functions: vec![FunctionCalls {
                 side: "writer".into(),

@@ -2,7 +2,11 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use pipeprof::document::{Collector, Loader, Request, Selection};
 use pipeprof::vm::{GuestOptions, Kernel, store::Store};
+use pipeprof::workload::Spec;
+use pipeprof::workload::modes::Mode;
+use pipeprof::workload::spec::Amount;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -43,6 +47,26 @@ pub fn kernel(series: &str) -> Kernel {
 pub fn guest(series: &str) -> GuestOptions {
     // Patient: other tests may be using the machine.
     GuestOptions { init: binary(), boot_limit: Duration::from_secs(600), ..GuestOptions::of(kernel(series)) }
+}
+
+/// One pair of `workload`, watched by `collect`.
+pub fn request(workload: Spec, collect: Vec<Collector>) -> Request {
+    Request {
+        mode: "write".to_owned(),
+        workload,
+        collect: Selection::List(collect),
+        loader: Loader::Libbpf,
+        runs: 1,
+        seed: 1,
+        memcg: true,
+        command: "test".to_owned(),
+    }
+}
+
+/// That many calls of the writer in `mode`, after a short warm-up.
+pub fn spec(mode: &str, calls: u64) -> Spec {
+    let spec = Mode::find(mode).expect("a mode").spec();
+    Spec { amount: Amount::Calls(calls), warmup_bytes: 4 << 20, ..spec }
 }
 
 /// Processes whose parent is `parent`.

@@ -4,6 +4,7 @@ use pipeprof::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, ProcessTotals,
     Processes, SCHEMA, Status, Throughput,
 };
+use pipeprof::kernel::roles::Skew;
 use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
 use pipeprof::workload::Spec;
 
@@ -19,14 +20,14 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
             for (stack, weight) in stacks {
                 folded.add(*stack, *weight);
             }
-            Profile { side, collector: "insn".to_owned(), unit: Unit::Instructions, stacks: folded }
+            Profile { side, collector: "insn".to_owned(), unit: Unit::Instructions, skew: Skew::None, stacks: folded }
         })
         .collect();
     let moved = Moved { bytes: BYTES, calls: 16, cpu_ns: None };
     let attribution = Attribution {
         collector: "insn".to_owned(),
-        writer: attribute(&profiles[0].stacks, Unit::Instructions, &moved),
-        reader: attribute(&profiles[1].stacks, Unit::Instructions, &moved),
+        writer: attribute(&profiles[0].stacks, Unit::Instructions, Skew::None, &moved),
+        reader: attribute(&profiles[1].stacks, Unit::Instructions, Skew::None, &moved),
         other: Vec::new(),
     };
     let totals = || ProcessTotals { bytes: BYTES, calls: 16, ..ProcessTotals::default() };
@@ -53,6 +54,7 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
             samples: profiles.iter().map(|profile| profile.stacks.total()).sum(),
             lost: 0,
             unresolved: 0,
+            skew: Some(Skew::None),
             cost_percent: None,
             cost_ci95: None,
             notes: Vec::new(),

@@ -1,4 +1,6 @@
 use super::sample;
+use pipeprof::kernel::roles::Skew;
+use pipeprof::profile::Folded;
 use pipeprof::report::files::{Folder, load, load_document, load_folded, parse_document};
 use proptest::prelude::*;
 use std::path::Path;
@@ -27,6 +29,29 @@ fn a_run_is_written_and_read_back() {
     let svg = std::fs::read_to_string(target.join("writer.svg")).unwrap();
     assert!(svg.contains(">pipeprof run --mode write</text>"), "the title is the command");
     assert!(svg.contains("writer · mode write · Linux 6.1.0-50-cloud-amd64 ·"));
+}
+
+#[test]
+fn what_sampled_a_run_is_remembered() {
+    let place = tempfile::tempdir().unwrap();
+    let drawn = |skew: Option<Skew>, name: &str| {
+        let mut outcome = sample::sampled_run();
+        outcome.document.collectors[0].skew = skew;
+        for profile in &mut outcome.profiles {
+            profile.stacks =
+                Folded::parse("writer;entry_SYSCALL_64;pipe_write;__wake_up;_raw_spin_unlock_irqrestore 9\n").unwrap();
+            profile.skew = skew.unwrap_or_default();
+        }
+        let target = place.path().join(name);
+        Folder::prepare(Some(&target), "", "").unwrap().write(&mut outcome).unwrap();
+        (load(&target).unwrap().profiles[0].skew, std::fs::read_to_string(target.join("writer.svg")).unwrap())
+    };
+    let (skew, picture) = drawn(Some(Skew::CpuClock), "cpu-clock");
+    assert!(skew == Skew::CpuClock && picture.contains("irq-off"));
+    let (skew, picture) = drawn(Some(Skew::None), "cycles");
+    assert!(skew == Skew::None && picture.contains("wake-up") && !picture.contains("irq-off"));
+    // A document of a build that did not say it.
+    assert_eq!(drawn(None, "old").0, Skew::CpuClock);
 }
 
 #[test]

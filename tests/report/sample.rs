@@ -1,6 +1,7 @@
 //! Outcomes made from the articles' stacks.
 
 use pipeprof::document::*;
+use pipeprof::kernel::roles::Skew;
 use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
 use pipeprof::workload::Spec;
 
@@ -23,7 +24,7 @@ pub fn sampled_run() -> Outcome {
     let moved = Moved { bytes: 10 << 30, calls: 40_960, cpu_ns: Some(2_700_000_000) };
     let writer = sampled(&stacks("santos_zeroes_pv.folded"));
     let reader = sampled(&stacks("santos_vmsplice.folded"));
-    let mut writer_shares = attribute(&writer, Unit::Samples, &moved);
+    let mut writer_shares = attribute(&writer, Unit::Samples, Skew::CpuClock, &moved);
     for share in &mut writer_shares {
         if share.role == "page-alloc" {
             share.calls_per_mib = Some(256.0);
@@ -65,7 +66,7 @@ pub fn sampled_run() -> Outcome {
         attribution: Attribution {
             collector: "sample".to_owned(),
             writer: writer_shares,
-            reader: attribute(&reader, Unit::Samples, &moved),
+            reader: attribute(&reader, Unit::Samples, Skew::CpuClock, &moved),
             other: Vec::new(),
         },
         functions: vec![FunctionCalls {
@@ -88,6 +89,7 @@ pub fn sampled_run() -> Outcome {
                 samples: writer.total() + reader.total(),
                 lost: 0,
                 unresolved: 4,
+                skew: Some(Skew::CpuClock),
                 cost_percent: Some(0.8),
                 cost_ci95: Some([0.2, 1.5]),
                 notes: vec!["cpu-clock at 4999 Hz".to_owned()],
@@ -99,6 +101,7 @@ pub fn sampled_run() -> Outcome {
                 samples: 0,
                 lost: 0,
                 unresolved: 0,
+                skew: None,
                 cost_percent: None,
                 cost_ci95: None,
                 notes: Vec::new(),
@@ -112,7 +115,13 @@ pub fn sampled_run() -> Outcome {
         }],
         files: Vec::new(),
     };
-    let profile = |side, stacks| Profile { side, collector: "sample".to_owned(), unit: Unit::Samples, stacks };
+    let profile = |side, stacks| Profile {
+        side,
+        collector: "sample".to_owned(),
+        unit: Unit::Samples,
+        skew: Skew::CpuClock,
+        stacks,
+    };
     Outcome { document, profiles: vec![profile(Side::Writer, writer), profile(Side::Reader, reader)], code: None }
 }
 
@@ -129,7 +138,8 @@ pub fn counted_run() -> Outcome {
     for profile in &mut outcome.profiles {
         profile.collector = "insn".to_owned();
         profile.unit = Unit::Instructions;
-        let shares = attribute(&profile.stacks, Unit::Instructions, &moved);
+        profile.skew = Skew::None;
+        let shares = attribute(&profile.stacks, Unit::Instructions, Skew::None, &moved);
         match profile.side {
             Side::Writer => document.attribution.writer = shares,
             _ => document.attribution.reader = shares,
@@ -137,6 +147,7 @@ pub fn counted_run() -> Outcome {
     }
     document.collectors.truncate(1);
     document.collectors[0].name = Collector::Insn;
+    document.collectors[0].skew = Some(Skew::None);
     document.collectors[0].cost_percent = None;
     document.collectors[0].notes.clear();
     outcome

@@ -10,7 +10,7 @@ use self::tree::Tree;
 use super::tracefs::{self, Session, Tracefs};
 use super::{Collect, Collected, Watched, loss_warning};
 use crate::document::{FunctionCalls, Status};
-use crate::kernel::roles;
+use crate::kernel::roles::{self, Skew};
 use crate::kernel::symbols::Symbols;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{Side, Unit};
@@ -107,7 +107,6 @@ impl Fgraph {
 impl Collect for Fgraph {
     fn arm(&mut self, watched: &Watched) -> Result<()> {
         let tracefs = Tracefs::open()?;
-        self.notes.extend(tracefs.clean_up());
         let session = Session::open(&tracefs, TRACER)?;
         let cpus = super::attach::online_cpus()?.len().max(1) as u64;
         let kib = (free_memory_kib() / SHARE_OF_MEMORY / cpus).clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end());
@@ -198,6 +197,7 @@ impl Fgraph {
                 )),
             },
             unit: Unit::Nanoseconds,
+            skew: Skew::None,
             stacks,
             functions: self.rows(trees),
             samples: calls,

@@ -4,7 +4,7 @@ use super::names::Names;
 use super::raw::{Node, ROOTS, Raw, Root};
 use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
-use crate::kernel::roles;
+use crate::kernel::roles::{self, Skew};
 use crate::profile::folded::KERNEL;
 use crate::profile::{Folded, Profile, Side, Unit};
 use std::collections::{BTreeMap, HashMap};
@@ -79,6 +79,7 @@ pub fn count(raw: &Raw, names: &Names) -> Counted {
         side,
         collector: NAME.to_owned(),
         unit: Unit::Instructions,
+        skew: Skew::None,
         stacks,
     });
     Counted { profiles: profiles.collect(), functions: calls(&code), code, report }
@@ -234,6 +235,7 @@ fn report(raw: &Raw, code: &ExecutedCode, [writer, reader, other]: [u64; 3], unf
         samples: total,
         lost: 0,
         unresolved: 0,
+        skew: Some(Skew::None),
         cost_percent: None,
         cost_ci95: None,
         notes,

@@ -54,8 +54,8 @@ pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Meas
             continue;
         }
         let label = &comparison.columns[column].label;
-        let options =
-            Options::new(format!("{}: {label}", section.mode), "writer and reader, by role", unit(comparison));
+        let title = format!("{}: {label}", section.mode);
+        let options = Options::new(title, "writer and reader, by role", unit(comparison), measure.skew);
         let svg = flamegraph::render(&stacks, &options)?;
         graphs.push(Graph {
             id: format!("plain-{}-{column}", slug(&section.mode)),
@@ -97,16 +97,14 @@ pub fn differential(
         sums: true,
     };
     let mut graphs = Vec::new();
-    for (shown, name, title, about) in [
-        (Shown::After, "grew", format!("What {to} does"), format!("widths of {to}; red takes more than in {from}")),
-        (
-            Shown::Before,
-            "vanished",
-            format!("What {from} did"),
-            format!("widths of {from}; blue takes less in {to}, or is gone"),
-        ),
-    ] {
-        let options = Options::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison));
+    let after = (Shown::After, "grew", format!("What {to} does"), after.skew);
+    let before = (Shown::Before, "vanished", format!("What {from} did"), before.skew);
+    for (shown, name, title, skew) in [after, before] {
+        let about = match shown {
+            Shown::After => format!("widths of {to}; red takes more than in {from}"),
+            Shown::Before => format!("widths of {from}; blue takes less in {to}, or is gone"),
+        };
+        let options = Options::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison), skew);
         let svg = flamegraph::render_diff(&difference, shown, &options)?;
         graphs.push(Graph {
             id: format!("{name}-{}-{}-{}", slug(&section.mode), step.from, step.to),

@@ -86,9 +86,11 @@ fn within() -> impl Iterator<Item = &'static Within> {
 }
 
 /// Whether the samples of a profile pile up where interrupts come back on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Skew {
-    /// Exact profiles, and samples taken by a non-maskable interrupt.
+    /// Exact profiles, and samples of a hardware counter, whose overflow is a non-maskable interrupt on x86.
+    #[default]
     None,
     /// Samples of `cpu-clock`, whose timer cannot fire while interrupts are off.
     CpuClock,
@@ -176,20 +178,14 @@ pub fn of_frame(frame: &str) -> Option<&'static Role> {
 
 /// The role of a whole stack, root first and joined by `;`, and the frame that decided it: its deepest frame with a
 /// role; `user` where the stack never enters the kernel, `other-kernel` where no frame has a role. For exact
-/// profiles; for samples of cpu-clock see [`of_stack_sampled`].
+/// profiles; for samples of cpu-clock see [`of_stack_with`].
 #[must_use]
 pub fn of_stack(stack: &str) -> (&'static Role, &str) {
     of_stack_with(stack, Skew::None)
 }
 
-/// [`of_stack`] for samples of cpu-clock: a stack that ends where interrupts come back on goes to `irq-off`, decided
-/// by the frame that had them off.
-#[must_use]
-pub fn of_stack_sampled(stack: &str) -> (&'static Role, &str) {
-    of_stack_with(stack, Skew::CpuClock)
-}
-
-/// [`of_stack`] or [`of_stack_sampled`], by `skew`.
+/// [`of_stack`] for a profile skewed by `skew`: of samples of cpu-clock, a stack that ends where interrupts come back on
+/// goes to `irq-off`, decided by the frame that had them off.
 #[must_use]
 pub fn of_stack_with(stack: &str, skew: Skew) -> (&'static Role, &str) {
     let tables = tables();

@@ -167,14 +167,14 @@ fn user_code_and_unknown_kernel_code() {
 #[test]
 fn skew_is_booked_only_where_there_is_any() {
     let stack = "w;entry_SYSCALL_64;pipe_write;__wake_up_common_lock;_raw_spin_unlock_irqrestore";
-    assert_eq!(of_stack_sampled(stack), (by_id(IRQ_OFF).unwrap(), "__wake_up_common_lock"));
+    assert_eq!(of_stack_with(stack, Skew::CpuClock), (by_id(IRQ_OFF).unwrap(), "__wake_up_common_lock"));
     assert_eq!(role_of(stack), "wake-up");
     let deeper = format!("{stack};asm_sysvec_apic_timer_interrupt");
-    assert_eq!(of_stack_sampled(&deeper).0.id, "irq");
+    assert_eq!(of_stack_with(&deeper, Skew::CpuClock).0.id, "irq");
     let switch = "w;entry_SYSCALL_64;pipe_write;schedule;__schedule;finish_task_switch.isra.0";
-    assert_eq!(of_stack_sampled(switch), (by_id(IRQ_OFF).unwrap(), "__schedule"));
+    assert_eq!(of_stack_with(switch, Skew::CpuClock), (by_id(IRQ_OFF).unwrap(), "__schedule"));
     assert_eq!(role_of(switch), "scheduler");
-    assert_eq!(of_stack_sampled("main;_raw_spin_unlock_irq").0.id, "user");
+    assert_eq!(of_stack_with("main;_raw_spin_unlock_irq", Skew::CpuClock).0.id, "user");
 }
 
 /// Per cent of the weight that goes to each role.

@@ -9,7 +9,6 @@ mod tree;
 pub use diff::{Difference, Shown, render_diff};
 
 use crate::kernel::roles::{self, Skew};
-use crate::profile::attribution::skew_of;
 use crate::profile::{Folded, Unit};
 use anyhow::{Context as _, Result, bail};
 use dress::{Dress, Frame, Swatch};
@@ -30,7 +29,7 @@ pub struct Options {
     pub weights: String,
     /// What one weight is per KiB moved, and in what: `ns per KiB`. Put into tooltips where it is known.
     pub per_kib: Option<(f64, &'static str)>,
-    /// Whether the stacks are samples of cpu-clock.
+    /// Where the stacks pile up.
     pub skew: Skew,
     /// Merge stacks from their leaves.
     pub reverse: bool,
@@ -39,15 +38,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// An upright flame graph of a collector's profile in `unit`.
+    /// An upright flame graph of a collector's profile in `unit`, skewed by `skew`.
     #[must_use]
-    pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit) -> Self {
+    pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit, skew: Skew) -> Self {
         Self {
             title: title.into(),
             subtitle: subtitle.into(),
             weights: unit_name(unit).to_owned(),
             per_kib: None,
-            skew: skew_of(unit),
+            skew,
             reverse: false,
             icicle: false,
         }

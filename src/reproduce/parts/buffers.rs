@@ -2,7 +2,8 @@
 
 use super::{Part, request};
 use crate::document::{Collector, ExecutedOn, Outcome};
-use crate::profile::{Side, attribution};
+use crate::kernel::roles;
+use crate::profile::Side;
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
@@ -208,11 +209,10 @@ fn count(outcome: &Outcome, writer: &str) -> Taken<Count> {
     let Some(profile) = profile.filter(|_| process.calls > 0 && process.bytes > 0) else {
         return Err(Missing::new("the guest counted nothing", outcome.document.command.clone()));
     };
-    let classify = attribution::classifier(profile.unit);
     let asleep: u64 = profile
         .stacks
         .iter()
-        .filter(|(stack, _)| ASLEEP.contains(&classify(stack).0.id))
+        .filter(|(stack, _)| ASLEEP.contains(&roles::of_stack_with(stack, profile.skew).0.id))
         .map(|(_, weight)| weight)
         .sum();
     let (total, calls) = (profile.stacks.total() as f64, process.calls as f64);

@@ -3,7 +3,7 @@
 use super::{Part, all_missing, request};
 use crate::document::{Collector, ExecutedOn, Outcome, Request};
 use crate::kernel::roles::{self, Skew};
-use crate::profile::{Folded, Profile, Side, Unit};
+use crate::profile::{Folded, Profile, Side};
 use crate::report::flamegraph::{Difference, Options, Shown, render_diff};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{GuestSetup, Lab, Taken};
@@ -123,7 +123,7 @@ fn writer(outcome: &Outcome) -> Option<&Profile> {
 }
 
 fn skew(outcome: &Outcome) -> Skew {
-    if writer(outcome).is_some_and(|profile| profile.unit == Unit::Samples) { Skew::CpuClock } else { Skew::None }
+    writer(outcome).map_or(Skew::None, |profile| profile.skew)
 }
 
 fn readings(out: &mut Yield, facts: &Facts, case: &Case, sampled: &Taken<Outcome>) {
@@ -220,7 +220,7 @@ fn graphs(out: &mut Yield, case: &Case, theirs: &Folded, ours: &Outcome, id: &st
         ),
         (Shown::After, "ours", "what this one does", "widths of ours; red takes more than in the article"),
     ] {
-        let options = Options::new(&title, about, profile.unit);
+        let options = Options::new(&title, about, profile.unit, profile.skew);
         out.graphs.push(Graph {
             id: format!("{}-{id}-{name}", case.printed.id),
             title: format!("{}, {what}: {heading}", case.printed.title),

@@ -7,9 +7,10 @@ use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::number;
-use crate::workload::Spec;
+use crate::util::stats::{self, Ratio};
 use crate::workload::modes::Mode;
 use crate::workload::spec::{Amount, Pin};
+use crate::workload::{self, Spec};
 use anyhow::Result;
 
 /// The part.
@@ -19,6 +20,9 @@ pub struct Scale;
 const LOCK: &[&str] = &["mutex", "mutex-slow", "mutex-spin", "mutex-sleep"];
 /// The share of the writers' time from which the lock is said to dominate.
 const DOMINATES: f64 = 0.5;
+
+/// The id of the pair whose ends share a CPU.
+const ONE_CPU: &str = "one CPU";
 
 /// What grows: its name, and the workload with `n` of it.
 struct Axis {
@@ -63,6 +67,12 @@ impl Part for Scale {
                 contestants.push(Contestant { id: format!("{} {n}", axis.name), spec: Spec { pin, ..spec } });
             }
         }
+        let here = workload::cpus::allowed()?;
+        if here.len() > 1 {
+            let cpu = workload::cpus::first(&here);
+            let spec = Spec { pin: Pin::Cpus { writer: cpu, reader: cpu }, ..base.clone() };
+            contestants.push(Contestant { id: ONE_CPU.to_owned(), spec });
+        }
         let raced = lab.race("scale", &contestants, lab.settings.rounds().min(5))?;
         let locks = lock_shares(lab, &contestants)?;
         let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
@@ -73,11 +83,15 @@ impl Part for Scale {
         );
         let header = ["what", "n", "CPUs each", "GiB/s together", "spread", "per pipe", "lock, writers"];
         let mut table = ExtraTable::new("Growing", &header, note);
-        for (axis, n) in AXES.iter().flat_map(|axis| counts.iter().map(move |n| (axis, n))) {
-            let id = format!("{} {n}", axis.name);
+        let grown = AXES.iter().flat_map(|axis| counts.iter().map(|n| (format!("{} {n}", axis.name), axis.about, *n)));
+        for (id, about, n) in grown.chain([(ONE_CPU.to_owned(), "one pipe, both ends on one CPU", 1)]) {
             let Some(entry) = raced.iter().find(|raced| raced.id == id) else { continue };
-            let own = if entry.spec.pin == Pin::None { "shared" } else { "own" };
-            let mut row = vec![axis.about.to_owned(), n.to_string(), own.to_owned()];
+            let own = match entry.spec.pin {
+                Pin::None => "shared",
+                Pin::Auto => "own",
+                Pin::Cpus { .. } => "one for both",
+            };
+            let mut row = vec![about.to_owned(), n.to_string(), own.to_owned()];
             match entry.speed() {
                 Ok(speed) => row.extend([
                     number(speed.value),
@@ -93,6 +107,7 @@ impl Part for Scale {
         out.tables.push(table);
         out.charts.extend(chart(&raced, &counts, n));
         dominates(&mut out, &counts, &locks);
+        out.findings.extend(apart(&raced));
         if cpus < 4 {
             out.notes.push(format!(
                 "This machine has {cpus} CPUs, one pair's worth: with more pairs, writers or readers they share CPUs, so that \
@@ -116,7 +131,7 @@ fn per_pipe(pair: &Processes) -> String {
 fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<(String, Option<f64>)>> {
     let mut shares = Vec::new();
     for contestant in contestants {
-        if contestant.id.starts_with("pairs") && contestant.id != "pairs 1" {
+        if contestant.id.starts_with("pairs") && contestant.id != "pairs 1" || contestant.id == ONE_CPU {
             continue;
         }
         let runs = if lab.settings.quick { 1 } else { 3 };
@@ -152,6 +167,26 @@ fn dominates(out: &mut Yield, counts: &[u32], locks: &[(String, Option<f64>)]) {
         };
         out.findings.push(text);
     }
+}
+
+/// What it does to a pipe that its ends are on two CPUs.
+fn apart(raced: &[Raced]) -> Option<String> {
+    let speeds = |id: &str| raced.iter().find(|raced| raced.id == id)?.speed().ok();
+    let (together, apart) = (speeds(ONE_CPU)?, speeds("pairs 1")?);
+    let Ratio { ratio, ci95: [low, high] } = stats::ratio_of_medians(&together.runs, &apart.runs, 1)?;
+    let moved = format!(
+        "A pipe whose ends take turns on one CPU moves {} [{}, {}] times what it moves with an end on each of two CPUs",
+        number(ratio),
+        number(low),
+        number(high)
+    );
+    Some(if low > 1.0 {
+        format!("{moved}: waking the other end across CPUs costs more here than working at the same time gains.")
+    } else if high < 1.0 {
+        format!("{moved}: working at the same time gains more here than waking the other end across CPUs costs.")
+    } else {
+        format!("{moved}: no clear difference.")
+    })
 }
 
 fn chart(raced: &[Raced], counts: &[u32], n: usize) -> Option<Chart> {

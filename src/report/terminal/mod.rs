@@ -1,6 +1,8 @@
 //! A run on the terminal: throughput, where the time of each side went, then what was lost, skewed or missed.
 
-use crate::document::{CollectorReport, Document, ExecutedOn, FunctionCalls, ProcessTotals, Status};
+mod caveats;
+
+use crate::document::{Document, ExecutedOn, FunctionCalls, ProcessTotals};
 use crate::kernel::roles;
 use crate::profile::{RoleShare, Unit};
 use crate::report::files::Written;
@@ -15,9 +17,6 @@ const SMALL: f64 = 0.005;
 
 /// Longer names, such as those of generic Rust functions, are cut in tables.
 const LONGEST_SYMBOL: usize = 40;
-
-/// Longer reasons, such as the log of a kernel's verifier, are cut; run.json has them whole.
-const LONGEST_REASON: usize = 300;
 
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +62,7 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     }
     others(document, &mut out);
     functions(document, style, &mut out);
-    caveats(document, &mut out);
+    caveats::caveats(document, &mut out);
     if let Some(written) = written {
         let _ = writeln!(out, "\nWritten to {}:", clean(&written.folder.display().to_string()));
         let names: Vec<&str> = written.files.iter().map(String::as_str).filter(|name| name.ends_with(".svg")).collect();
@@ -441,62 +440,4 @@ fn functions(document: &Document, style: Style, out: &mut String) {
     }
     align_right(&mut table, 3);
     let _ = writeln!(out, "\nCalls of probed functions:\n{}", text_of(&table));
-}
-
-fn caveats(document: &Document, out: &mut String) {
-    if !document.collectors.is_empty() {
-        out.push_str("\nCollectors:\n");
-    }
-    for report in &document.collectors {
-        let _ = writeln!(out, "  {}", collector(report));
-    }
-    let shares = document.attribution.writer.iter().chain(&document.attribution.reader);
-    if shares.clone().any(|share| share.role == roles::IRQ_OFF) {
-        out.push_str(
-            "skewed: cpu-clock cannot fire while interrupts are off; what it books to \"irq-off\" was spent shortly \
-             before, in the functions of that row\n",
-        );
-    }
-    for warning in &document.warnings {
-        let _ = write!(out, "warning: {}", clean(&warning.message));
-        let _ = if warning.action.is_empty() { writeln!(out) } else { writeln!(out, ": {}", clean(&warning.action)) };
-    }
-}
-
-fn collector(report: &CollectorReport) -> String {
-    let mut text = value_name(&report.name);
-    match report.status {
-        Status::Ok => text.push_str(": "),
-        Status::Partial => text.push_str(" (partial): "),
-        Status::Unavailable => text.push_str(": not available here"),
-        Status::Failed => text.push_str(": failed"),
-    }
-    let taken = matches!(report.status, Status::Ok | Status::Partial);
-    if taken {
-        let what = match report.name {
-            crate::document::Collector::Sample => "samples",
-            crate::document::Collector::Insn => "instructions",
-            crate::document::Collector::Kprobe | crate::document::Collector::Fgraph => "calls",
-        };
-        let _ = write!(
-            text,
-            "{} {what}, {} lost, {} without symbol or role",
-            grouped(report.samples),
-            grouped(report.lost),
-            grouped(report.unresolved)
-        );
-        if let Some(cost) = report.cost_percent {
-            let _ = write!(text, ", cost {cost:.1} %");
-            if let Some([low, high]) = report.cost_ci95 {
-                let _ = write!(text, " [{low:.1}, {high:.1}]");
-            }
-        }
-    }
-    for note in &report.notes {
-        let _ = write!(text, "; {}", clean(note));
-    }
-    if let Some(reason) = &report.reason {
-        let _ = write!(text, "{} {}", if taken { ";" } else { ":" }, shortened(reason, LONGEST_REASON));
-    }
-    text
 }
