@@ -300,6 +300,6 @@ impl Collect for Kprobe {
     }
 
     fn resolutions(&self) -> Vec<Resolution> {
-        targets::resolutions(&self.targets)
+        targets::resolutions(&self.targets, &self.symbols)
     }
 }

@@ -48,9 +48,7 @@ pub fn all(symbols: &Symbols) -> Vec<Target> {
     let mut targets = Vec::new();
     for role in roles::all() {
         for candidate in role.candidates {
-            // A `.part` is only some of the function's calls.
-            let found = symbols.functions(candidate).into_iter().find(|symbol| !symbol.name.contains(".part"));
-            let Some(symbol) = found else { continue };
+            let Ok(symbol) = roles::pick(candidate, symbols) else { continue };
             if seen.insert(symbol.address) && targets.len() < PP_SLOTS {
                 targets.push(Target {
                     role: role.id,
@@ -104,16 +102,14 @@ pub fn unwatched_roles(targets: &[Target]) -> Vec<String> {
 /// What became of each role's candidates: chosen is the best one that was hit ([`best`]); where none was, the best one
 /// that is watched.
 #[must_use]
-pub fn resolutions(targets: &[Target]) -> Vec<Resolution> {
+pub fn resolutions(targets: &[Target], symbols: &Symbols) -> Vec<Resolution> {
     let resolution = |role: &'static roles::Role| {
         let of_role: Vec<&Target> = targets.iter().filter(|target| target.role == role.id).collect();
         let watched = |target: &&&Target| target.way != Way::None;
         let called = best(&of_role, |target| target.hits);
         let chosen = called.or_else(|| of_role.iter().find(watched)).copied();
-        let missing = role.candidates.iter().filter(|name| {
-            !of_role.iter().any(|target| target.symbol == **name || roles::base_name(&target.symbol) == **name)
-        });
-        let mut rejected: Vec<String> = missing.map(|name| format!("{name}: not in this kernel")).collect();
+        let missing = |name: &&str| Some(format!("{name}: {}", roles::pick(name, symbols).err()?));
+        let mut rejected: Vec<String> = role.candidates.iter().filter_map(missing).collect();
         for target in &of_role {
             if chosen.is_some_and(|chosen| chosen.address == target.address) {
                 continue;
@@ -156,13 +152,13 @@ ffffffff81000500 T get_page_from_freelist
 ffffffff81000600 t vfs_read.part.0
 ";
 
-    fn targets() -> Vec<Target> {
-        all(&Symbols::read(KALLSYMS.as_bytes()).unwrap())
+    fn symbols() -> Symbols {
+        Symbols::read(KALLSYMS.as_bytes()).unwrap()
     }
 
     #[test]
     fn named_targets_are_found_with_their_suffixes() {
-        let targets = targets();
+        let targets = all(&symbols());
         for symbol in ["pipe_write", "__alloc_pages", "__mutex_lock.constprop.0", "iov_iter_get_pages2"] {
             assert!(targets.iter().any(|target| target.symbol == symbol), "{symbol} of {targets:?}");
         }
@@ -178,7 +174,7 @@ ffffffff81000600 t vfs_read.part.0
 
     #[test]
     fn chosen_is_what_was_hit() {
-        let mut targets = targets();
+        let mut targets = all(&symbols());
         let extra = Target {
             role: "page-alloc",
             symbol: "__alloc_pages_bulk".to_owned(),
@@ -188,7 +184,7 @@ ffffffff81000600 t vfs_read.part.0
             hits: 7,
         };
         targets.push(extra);
-        let resolutions = resolutions(&targets);
+        let resolutions = resolutions(&targets, &symbols());
         let page_alloc = resolutions.iter().find(|one| one.role == "page-alloc").unwrap();
         assert_eq!(page_alloc.symbol.as_deref(), Some("__alloc_pages_bulk"));
         assert_eq!(page_alloc.hits, Some(7));

@@ -26,7 +26,7 @@ pub use other::{OTHER_KERNEL, USER};
 /// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.
 pub const SCHEDULING: [&str; 8] = ["scheduler", "wake-up", "psi", "wait", "idle", "timer", "irq", "softirq"];
 
-pub use resolve::{Candidate, NAMED_TARGETS, ProbeTarget, probe_targets, resolve};
+pub use resolve::{NAMED_TARGETS, pick, resolve};
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
