@@ -40,7 +40,7 @@ struct {
 /* The index of the current task among the watched processes, or -1. A process is its first thread. */
 static __always_inline int watched_index(void)
 {
-	u32 pid = (u32)bpf_get_current_pid_tgid();
+	u32 pid = current_pid();
 	u32 *index;
 
 	if (pid == settings.pids[0])

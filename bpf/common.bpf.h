@@ -13,6 +13,12 @@ typedef unsigned long long u64;
 typedef int s32;
 typedef long long s64;
 
+/* linux/bpf.h: what bpf_get_ns_current_pid_tgid fills in. */
+struct bpf_pidns_info {
+	u32 pid;
+	u32 tgid;
+};
+
 /* The names that libbpf's helper declarations use. */
 typedef u8 __u8;
 typedef u16 __u16;
@@ -40,5 +46,17 @@ struct pt_regs {
 } __attribute__((preserve_access_index));
 
 extern const volatile struct pp_settings settings;
+
+/* The current thread, by its number in the namespace of `settings`; 0 where it is not of that namespace. */
+static __always_inline u32 current_pid(void)
+{
+	struct bpf_pidns_info ids = {};
+
+	if (!settings.namespace_inode)
+		return (u32)bpf_get_current_pid_tgid();
+	if (bpf_get_ns_current_pid_tgid(settings.namespace_device, settings.namespace_inode, &ids, sizeof(ids)))
+		return 0;
+	return ids.pid;
+}
 
 #endif

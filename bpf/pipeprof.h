@@ -29,6 +29,9 @@ struct pp_settings {
 	/* Whether probes carry their slot as an attach cookie (5.15 and newer); else it is found by address. */
 	u32 cookies;
 	u32 pids[PP_WATCHED];
+	/* The PID namespace that `pids` are of, by device and inode; 0 for the first one. */
+	u64 namespace_device;
+	u64 namespace_inode;
 };
 
 /* A distinct stack and how often it was seen. Keyed by a hash over all the rest. */

@@ -69,7 +69,7 @@ static __always_inline int count_stack(struct bpf_perf_event_data *ctx, u32 slot
 		__sync_fetch_and_add(&lost->user_unreadable, 1);
 
 	stack->count = 1;
-	stack->pid = (u32)bpf_get_current_pid_tgid();
+	stack->pid = current_pid();
 	stack->slot = slot;
 	stack->kernel = kernel;
 	stack->user = user;

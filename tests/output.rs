@@ -183,6 +183,36 @@ fn without_root_throughput_still_works() {
 }
 
 #[test]
+fn in_a_pid_namespace_the_same_is_sampled_as_outside() {
+    let place = Place::new();
+    let line = "run --mode write --collect sample,fgraph --runs 1 --bytes 256M --json";
+    let report = |output: std::process::Output| {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let of = |name: &str| {
+            let mut reports = document["collectors"].as_array().unwrap().iter();
+            reports.find(|report| report["name"] == name).unwrap().clone()
+        };
+        (of("sample"), of("fgraph"))
+    };
+    let (outside, _) = report(place.command(line).output().unwrap());
+    // SAFETY: geteuid has no preconditions.
+    let user: &[&str] = if unsafe { libc::geteuid() } == 0 { &[] } else { &["--user", "--map-root-user"] };
+    let mut unshare = std::process::Command::new("unshare");
+    unshare.args(user).args(["--pid", "--fork", "--mount-proc"]).arg(assert_cmd::cargo::cargo_bin("pipeprof"));
+    let output = unshare.args(line.split_whitespace()).current_dir(place.folder.path()).output().unwrap();
+    if !user.is_empty() && !output.status.success() {
+        // A machine that gives plain users no namespaces.
+        assert!(String::from_utf8_lossy(&output.stderr).contains("unshare"));
+        return;
+    }
+    let (inside, fgraph) = report(output);
+    assert_eq!(inside["status"], outside["status"], "{inside} {outside}");
+    assert_eq!(inside["samples"].as_u64() > Some(0), outside["samples"].as_u64() > Some(0), "{inside} {outside}");
+    assert_ne!(fgraph["status"], "ok", "{fgraph}");
+}
+
+#[test]
 fn stored_files_that_are_broken_are_named() {
     let place = Place::new();
     place.command(&format!("{QUICK} -o out")).assert().success();

@@ -15,7 +15,8 @@ pub mod shared {
     // Two ids that no task has: nothing is watched by default.
     impl Default for Settings {
         fn default() -> Self {
-            Self { watched: 0, cookies: 0, pids: [u32::MAX; PP_WATCHED] }
+            let pids = [u32::MAX; PP_WATCHED];
+            Self { watched: 0, cookies: 0, pids, namespace_device: 0, namespace_inode: 0 }
         }
     }
 }

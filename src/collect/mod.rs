@@ -16,6 +16,7 @@ pub mod tracefs;
 use self::bpf::Object;
 use self::bpf::shared::{PP_WATCHED, Settings};
 use crate::document::{FunctionCalls, Status, Warning};
+use crate::kernel::namespace::PidNamespace;
 use crate::kernel::roles::{Resolution, Skew};
 use crate::profile::{Folded, Side, Unit};
 use anyhow::Result;
@@ -33,6 +34,10 @@ impl Watched {
     /// What the BPF programs are told before they are loaded.
     fn settings(&self, cookies: bool) -> Settings {
         let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };
+        if let Some(namespace) = PidNamespace::own() {
+            settings.namespace_device = namespace.device;
+            settings.namespace_inode = namespace.inode;
+        }
         for ((pid, _), place) in self.all().zip(&mut settings.pids) {
             *place = pid;
             settings.watched += 1;

@@ -1,5 +1,6 @@
 //! tracefs: where it is, what is changed in it, and how it is put back; also what a killed run left there.
 
+use crate::kernel::namespace::PidNamespace;
 use anyhow::{Context as _, Result, anyhow};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// Where tracefs is mounted, if it is.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// What instances of this program are called, in front of the process id.
+/// What instances of this program are called, in front of their [`owner`].
 const PREFIX: &str = "pipeprof-";
 /// The same of groups of probes, whose names allow no dash.
 const GROUP: &str = "pipeprof_";
@@ -57,8 +58,7 @@ impl Tracefs {
         let mut removed = Vec::new();
         for entry in std::fs::read_dir(self.root.join("instances")).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let owner = name.strip_prefix(PREFIX).and_then(|pid| pid.parse().ok());
-            if owner.is_some_and(|pid: u32| !alive(pid)) {
+            if name.strip_prefix(PREFIX).and_then(pid_of).is_some_and(|pid| !alive(pid)) {
                 // Its tracer has to end before it can go.
                 let _ = write(&entry.path().join("current_tracer"), "nop");
                 if std::fs::remove_dir(entry.path()).is_ok() {
@@ -82,6 +82,10 @@ impl Tracefs {
     }
 
     fn put_back_after_kill(&self) -> Option<String> {
+        // Who saved the state is named by its number in the first namespace.
+        if PidNamespace::own().is_some() {
+            return None;
+        }
         let text = std::fs::read_to_string(STATE).ok()?;
         let saved: Saved = serde_json::from_str(&text).ok()?;
         if alive(saved.pid) {
@@ -97,7 +101,7 @@ impl Tracefs {
 fn dead_probes(text: &str, alive: impl Fn(u32) -> bool) -> Vec<String> {
     let dead = |line: &str| {
         let probe = line.split_once(':')?.1.split(' ').next()?;
-        let pid = probe.strip_prefix(GROUP)?.split('/').next()?.parse().ok()?;
+        let pid = probe.strip_prefix(GROUP)?.split('/').next().and_then(pid_of)?;
         (!alive(pid)).then(|| probe.to_owned())
     };
     text.lines().filter_map(dead).collect()
@@ -127,7 +131,7 @@ impl ReturnProbes {
     /// # Errors
     /// When the kernel refuses.
     pub fn add(&mut self, slot: usize, symbol: &str, room: u32) -> Result<u64> {
-        let probe = format!("{GROUP}{}/f{slot}", std::process::id());
+        let probe = format!("{GROUP}{}/f{slot}", owner());
         append(&self.tracefs.root.join("kprobe_events"), &format!("r{room}:{probe} {symbol}"))?;
         self.made.push(probe.clone());
         let id = self.tracefs.root.join("events").join(&probe).join("id");
@@ -140,6 +144,20 @@ impl Drop for ReturnProbes {
         for probe in &self.made {
             let _ = append(&self.tracefs.root.join("kprobe_events"), &format!("-:{probe}"));
         }
+    }
+}
+
+/// This process in the names of what it makes: its id, behind its PID namespace where that is not the first.
+fn owner() -> String {
+    let pid = std::process::id();
+    PidNamespace::own().map_or_else(|| pid.to_string(), |namespace| format!("{}_{pid}", namespace.inode))
+}
+
+/// The process that [`owner`] named; `None` for one of another namespace, of which it cannot be said whether it lives.
+fn pid_of(owner: &str) -> Option<u32> {
+    match PidNamespace::own() {
+        None => owner.parse().ok(),
+        Some(namespace) => owner.strip_prefix(&format!("{}_", namespace.inode))?.parse().ok(),
     }
 }
 
@@ -245,7 +263,7 @@ impl Session {
             tracers.split_whitespace().any(|name| name == tracer),
             "this kernel has no {tracer} tracer (available: {tracers}): run inside one that has, with --kernel"
         );
-        let folder = tracefs.root.join("instances").join(format!("{PREFIX}{}", std::process::id()));
+        let folder = tracefs.root.join("instances").join(format!("{PREFIX}{}", owner()));
         if std::fs::create_dir(&folder).is_ok() {
             let instance = Self { folder, saved: None };
             write(&instance.folder.join("tracing_on"), "0")?;

@@ -5,6 +5,7 @@ pub mod config;
 pub mod environment;
 pub mod features;
 pub mod info;
+pub mod namespace;
 pub mod reach;
 pub mod roles;
 pub mod symbols;

@@ -18,11 +18,6 @@ use std::time::{Duration, Instant};
 const GLANCE_MS: i64 = 50;
 /// Time for the workers to get to the gate, and to make their report: ample for an emulated guest.
 const START: Duration = Duration::from_secs(300);
-/// The second at which a pair is released that is ready in second `now`: see [`Launched::release_settled`].
-fn settled(now: i64) -> i64 {
-    (now + 3 + 15) / 16 * 16
-}
-
 /// Bytes per second that a warm-up reaches on any machine that is not stalled, emulated ones included.
 const SLOWEST: u64 = 4 << 20;
 /// What a timed window may take beyond its duration.
@@ -328,6 +323,11 @@ impl Shares {
             other => other,
         }
     }
+}
+
+/// The second at which a pair is released that is ready in second `now`: see [`Launched::release_settled`].
+fn settled(now: i64) -> i64 {
+    (now + 3 + 15) / 16 * 16
 }
 
 /// Part `index` of `total` divided by `parts`; the first parts take what is left over.

@@ -10,11 +10,12 @@ use self::tree::Tree;
 use super::tracefs::{self, Session, Tracefs};
 use super::{Collect, Collected, Watched, loss_warning};
 use crate::document::{FunctionCalls, Status};
+use crate::kernel::namespace::PidNamespace;
 use crate::kernel::roles::{self, Skew};
 use crate::kernel::symbols::Symbols;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{Side, Unit};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
@@ -106,6 +107,11 @@ impl Fgraph {
 
 impl Collect for Fgraph {
     fn arm(&mut self, watched: &Watched) -> Result<()> {
+        ensure!(
+            PidNamespace::own().is_none(),
+            "this is a PID namespace of its own (a container), and ftrace filters by the numbers of the first one: \
+             run outside of it, or inside a guest with --kernel"
+        );
         let tracefs = Tracefs::open()?;
         let session = Session::open(&tracefs, TRACER)?;
         let cpus = super::attach::online_cpus()?.len().max(1) as u64;

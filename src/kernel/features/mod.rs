@@ -100,6 +100,7 @@ mod tests {
             "perf-event-paranoid",
             "kptr-restrict",
             "lockdown",
+            "pid-namespace",
             "huge-pages",
         ] {
             assert!(ids.contains(&id.to_owned()), "{id} is not looked at");

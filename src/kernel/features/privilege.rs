@@ -2,6 +2,7 @@
 
 use super::{Feature, IN_A_GUEST, State};
 use crate::kernel::environment::selected;
+use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::{Symbols, SymbolsError};
 use std::io::{self, Read};
 
@@ -32,6 +33,7 @@ pub fn detect(symbols: &Result<Symbols, SymbolsError>) -> Vec<Feature> {
         perf_event_paranoid(paranoid, capabilities),
         kptr_restrict(restrict, symbols),
         lockdown_of(lockdown.as_deref()),
+        pid_namespace(PidNamespace::own()),
     ]
 }
 
@@ -99,6 +101,18 @@ fn kptr_restrict(level: Option<i64>, symbols: &Result<Symbols, SymbolsError>) ->
             State::Missing,
             "kernel stacks cannot be given names, and roles not be resolved",
             format!("mount /proc, or boot a kernel with CONFIG_KALLSYMS; or {IN_A_GUEST}"),
+        ),
+    }
+}
+
+fn pid_namespace(own: Option<PidNamespace>) -> Feature {
+    let feature = |found: &str| Feature::ok("pid-namespace", "PID namespace", found);
+    match own {
+        None => feature("the first"),
+        Some(_) => feature("one of its own (a container)").lacking(
+            State::Limited,
+            "no function_graph trace: ftrace knows processes by their numbers outside",
+            format!("run outside the container, or with its host's PIDs (docker run --pid=host); or {IN_A_GUEST}"),
         ),
     }
 }
