@@ -4,7 +4,6 @@ use crate::kernel::roles;
 use crate::profile::Side;
 use crate::report::{annotate, files};
 use anyhow::{Result, bail};
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -60,8 +59,7 @@ impl Args {
         for function in found {
             text.push_str(&annotate::render(function, &code, &document.kernel.release, side));
         }
-        // A reader that went away, such as a pager, is no error.
-        let _ = std::io::stdout().write_all(text.as_bytes());
+        crate::out!("{text}");
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -138,15 +138,19 @@ impl Args {
             _ => "better",
         };
         let limit = text::value(self.fail_above);
-        println!("{word} (limit +{limit} %): {}", terminal::answer(comparison, step));
+        crate::outln!("{word} (limit +{limit} %): {}", terminal::answer(comparison, step));
         for row in step.roles.iter().filter(|row| row.delta != 0.0).take(8) {
-            println!("  {:<32} {:>12} {}", row.title, text::signed(row.delta), comparison.per_kib());
+            crate::outln!("  {:<32} {:>12} {}", row.title, text::signed(row.delta), comparison.per_kib());
             for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
-                println!("    {:<42} {:>12}", terminal::function_name(function), text::signed(function.self_delta));
+                crate::outln!(
+                    "    {:<42} {:>12}",
+                    terminal::function_name(function),
+                    text::signed(function.self_delta)
+                );
             }
         }
         if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
-            println!("  the baseline is of another build of pipeprof: make it anew with this one");
+            crate::outln!("  the baseline is of another build of pipeprof: make it anew with this one");
         }
         ExitCode::from(u8::from(word == "regression"))
     }

@@ -228,9 +228,9 @@ impl Args {
         // Files first: a closed pipe behind the tables must not cost the report.
         let written = folder.map(|folder| render::write_all(folder, compared)).transpose()?;
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&compared.comparison)?);
+            crate::outln!("{}", serde_json::to_string_pretty(&compared.comparison)?);
         } else {
-            print!("{}", terminal::render(&compared.comparison, extent()));
+            crate::out!("{}", terminal::render(&compared.comparison, extent()));
         }
         if let Some(written) = written {
             let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();

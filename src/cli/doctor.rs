@@ -5,10 +5,10 @@ use crate::document::ExecutedOn;
 use crate::kernel::environment::Environment;
 use crate::kernel::features::{self, Feature, State};
 use crate::kernel::info::KernelInfo;
-use crate::util::progress;
+use crate::util::{cancel, progress};
 use crate::vm::store::Store;
 use crate::vm::{self, Accel, GuestOptions, Job, qemu};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -44,6 +44,7 @@ impl Args {
     /// # Errors
     /// When the guest does not answer.
     pub fn run(self) -> Result<ExitCode> {
+        cancel::install().context("cannot install signal handlers")?;
         let report = match self.guest.options()? {
             Some(options) => {
                 let command = ["doctor", "--json", "--no-qemu"].map(str::to_owned).to_vec();
@@ -62,9 +63,9 @@ impl Args {
             None => DoctorReport::here(!self.no_qemu),
         };
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            crate::outln!("{}", serde_json::to_string_pretty(&report)?);
         } else {
-            print!("{}", report.text());
+            crate::out!("{}", report.text());
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -187,7 +188,7 @@ fn kvm() -> Feature {
     match reply {
         Ok(reply) if reply.executed_on == ExecutedOn::Kvm => feature(format!("boots {}", reply.release)),
         Ok(reply) => lacking(
-            reply.notes.join("; ").trim_start_matches("emulated, as KVM does not serve here: ").to_owned(),
+            reply.notes.join("; ").trim_start_matches("--accel auto took tcg: ").to_owned(),
             "nothing to do where /dev/kvm itself is at fault; in a virtual machine, have its host allow nested KVM",
         ),
         Err(error) => {

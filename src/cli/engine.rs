@@ -30,16 +30,16 @@ impl Args {
             let mut launched = crate::workload::launch(&spec)?;
             if self.hold {
                 let watched = launched.watched();
-                println!("{}", serde_json::json!({ "writers": watched.writers, "readers": watched.readers }));
+                crate::outln!("{}", serde_json::json!({ "writers": watched.writers, "readers": watched.readers }));
                 ensure!(std::io::stdin().read_line(&mut String::new())? > 0, "nobody opened the gate");
             }
             launched.release()?;
             let processes: Processes = launched.wait()?;
             wrong += processes.reader.verify_errors.len();
             if self.json {
-                println!("{}", serde_json::to_string(&processes)?);
+                crate::outln!("{}", serde_json::to_string(&processes)?);
             } else {
-                println!("{:.3}", processes.gib_s());
+                crate::outln!("{:.3}", processes.gib_s());
             }
         }
         ensure!(wrong == 0, "--verify: the reader got other bytes than the writer sent");

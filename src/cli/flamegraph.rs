@@ -6,7 +6,6 @@ use crate::report::files;
 use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result, bail};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -187,7 +186,10 @@ impl Args {
             title: files::title(document),
             name: format!("{} · {}", document.mode, document.kernel.release),
             subtitle: files::subtitle(document, whose, first.unit, stacks.total()),
-            per_kib: files::per_kib(document, first.side),
+            per_kib: match self.side {
+                Whose::Both => files::per_kib_of_both(document),
+                Whose::Writer | Whose::Reader | Whose::Other => files::per_kib(document, first.side),
+            },
             stacks,
         })
     }
@@ -222,10 +224,10 @@ impl Args {
 
     fn put(&self, path: &Path, svg: &str) -> Result<ExitCode> {
         if self.to_stdout() {
-            std::io::stdout().write_all(svg.as_bytes()).context("cannot write to standard output")?;
+            crate::out!("{svg}");
         } else {
             atomic_file::write(path, svg.as_bytes())?;
-            println!("{}", path.display());
+            crate::outln!("{}", path.display());
         }
         Ok(ExitCode::SUCCESS)
     }

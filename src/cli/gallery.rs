@@ -33,7 +33,7 @@ impl Args {
         }
         let folder = Folder::prepare(Some(&self.output), &outcome.document.started, &outcome.document.mode)?;
         let written = folder.write(&mut outcome)?;
-        println!("{}", written.folder.display());
+        crate::outln!("{}", written.folder.display());
         Ok(ExitCode::SUCCESS)
     }
 }

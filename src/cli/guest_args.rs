@@ -16,6 +16,10 @@ pub struct GuestArgs {
     pub machine: MachineArgs,
 }
 
+/// The defaults below.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(900);
+
 /// Flags of the guest's machine, without its kernel.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Guest")]
@@ -71,6 +75,8 @@ impl MachineArgs {
             ("--memory", self.memory != 1 << 30),
             ("--append", !self.append.is_empty()),
             ("--cpu", self.cpu.is_some()),
+            ("--boot-limit", self.boot_limit != BOOT_LIMIT),
+            ("--time-limit", self.time_limit != TIME_LIMIT),
         ]
         .into_iter()
         .find_map(|(flag, given)| given.then_some(flag))

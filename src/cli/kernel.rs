@@ -99,7 +99,7 @@ impl KernelCommand {
             }
             Action::List { available: true, flavour } => {
                 for package in fetch::available(&store, &flavour, &say)? {
-                    println!("{:<34} {:<24} {}", package.release, package.version, package.name);
+                    crate::outln!("{:<34} {:<24} {}", package.release, package.version, package.name);
                 }
             }
             Action::List { .. } => {
@@ -118,14 +118,14 @@ impl KernelCommand {
                     eprint!("{}", reply.console);
                 }
                 let facts: vm::job::Facts = reply.parse()?;
-                println!("{}", serde_json::to_string_pretty(&facts)?);
+                crate::outln!("{}", serde_json::to_string_pretty(&facts)?);
                 reply.notes.iter().for_each(|note| eprintln!("pipeprof: {note}"));
                 eprintln!("pipeprof: booted and answered in {:.1} s", begun.elapsed().as_secs_f64());
             }
             Action::Remove { releases } => {
                 for release in releases {
                     for entry in store.remove(&release)? {
-                        println!("removed {}", entry.release);
+                        crate::outln!("removed {}", entry.release);
                     }
                 }
             }
@@ -135,5 +135,5 @@ impl KernelCommand {
 }
 
 fn print(entry: &Entry) {
-    println!("{:<34} {:<24} {}", entry.release, entry.version, entry.kernel().image.display());
+    crate::outln!("{:<34} {:<24} {}", entry.release, entry.version, entry.kernel().image.display());
 }

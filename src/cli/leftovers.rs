@@ -35,10 +35,10 @@ pub struct Story {
 impl Args {
     pub fn run(self) -> Result<ExitCode> {
         let Some(collector) = self.kill else {
-            println!("{}", serde_json::to_string(&Leftovers::now())?);
+            crate::outln!("{}", serde_json::to_string(&Leftovers::now())?);
             return Ok(ExitCode::SUCCESS);
         };
-        println!("{}", serde_json::to_string(&story(&collector, self.signal)?)?);
+        crate::outln!("{}", serde_json::to_string(&story(&collector, self.signal)?)?);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -41,9 +41,9 @@ impl Args {
         })?;
         crate::util::progress::clear();
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            crate::outln!("{}", serde_json::to_string_pretty(&report)?);
         } else {
-            print!("{}", text(&report, self.code));
+            crate::out!("{}", text(&report, self.code));
         }
         Ok(ExitCode::SUCCESS)
     }

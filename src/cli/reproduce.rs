@@ -78,8 +78,8 @@ impl Args {
         progress::step("report");
         let page = report::write(&reproduction, &settings.output)?;
         progress::clear();
-        print!("{}", report::terminal(&reproduction));
-        println!("\n{}", page.display());
+        crate::out!("{}", report::terminal(&reproduction));
+        crate::outln!("\n{}", page.display());
         Ok(ExitCode::SUCCESS)
     }
 

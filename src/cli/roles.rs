@@ -5,8 +5,9 @@ use crate::kernel::info::KernelInfo;
 use crate::kernel::reach::Live;
 use crate::kernel::roles::{self, NAMED_TARGETS, Reach, Resolution};
 use crate::kernel::symbols::{Symbols, SymbolsError};
+use crate::util::cancel;
 use crate::vm;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args as ClapArgs;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,7 @@ impl Args {
     /// # Errors
     /// When the symbols cannot be read, or the guest does not answer.
     pub fn run(self) -> Result<ExitCode> {
+        cancel::install().context("cannot install signal handlers")?;
         let report = match self.guest.options()? {
             Some(options) => {
                 let job = vm::Job::Command(vec!["roles".to_owned(), "--json".to_owned()]);
@@ -51,9 +53,9 @@ impl Args {
             None => RolesReport::here()?,
         };
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            crate::outln!("{}", serde_json::to_string_pretty(&report)?);
         } else {
-            print!("{}", report.text());
+            crate::out!("{}", report.text());
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -33,7 +33,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
     /// Fresh pairs alone, and as many under each collector [default: 20 of 300 ms; 6 where --bytes, --duration or --calls
-    /// is given; in guests 3]
+    /// is given, and in KVM guests; in emulated guests 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
     /// Seed of the order in which pairs alone and watched alternate
@@ -131,14 +131,17 @@ impl RunArgs {
         let written = folder.write(&mut outcome)?;
         let document = &outcome.document;
         if self.json {
-            print!("{}", report::files::to_json(document)?);
+            crate::out!("{}", report::files::to_json(document)?);
             eprint!("{}", report::terminal::render(document, Some(&written), Style::PLAIN));
         } else {
-            print!("{}", report::terminal::render(document, Some(&written), Style::of_stdout()));
+            crate::out!("{}", report::terminal::render(document, Some(&written), Style::of_stdout()));
         }
-        let broken = [&document.processes.writer, &document.processes.reader];
-        if broken.iter().any(|process| !process.verify_errors.is_empty()) {
-            bail!("--verify: the reader got other bytes than the writer sent");
+        let broken = document.runs.iter().filter(|pair| !pair.processes.reader.verify_errors.is_empty()).count();
+        if broken > 0 {
+            bail!(
+                "--verify: the reader got other bytes than the writer sent, in {broken} of {} pairs",
+                document.runs.len()
+            );
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -149,6 +152,15 @@ impl RunArgs {
 
     fn request(&self) -> Result<Request> {
         let guest = self.guest.kernel.is_some();
+        if self.no_memcg && !guest {
+            bail!("--no-memcg is for guests: add --kernel, such as --kernel 6.12");
+        }
+        if self.vmlinux.is_some() && !self.exact() {
+            bail!("--vmlinux gives names to --collect insn, which this is not: leave it out");
+        }
+        if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
+            bail!("--runs: --collect insn counts one pair, as every other one gives the same; leave it out");
+        }
         let (mode, mut workload) = self.workload.spec()?;
         if let (true, Some(source)) = (guest, &self.workload.source)
             && !source.starts_with("/dev")
@@ -167,9 +179,9 @@ impl RunArgs {
             };
         }
         let runs = match (guest, chosen) {
-            (true, _) => 3,
-            // The least that give an interval.
-            (false, true) => 6,
+            // It is known there whether it is emulated.
+            (true, _) => 0,
+            (false, true) => run::schedule::LEAST,
             (false, false) => 20,
         };
         Ok(Request {

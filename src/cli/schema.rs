@@ -1,7 +1,6 @@
 //! `pipeprof schema`: the JSON Schema of `run.json`.
 
-use anyhow::{Context as _, Result};
-use std::io::Write as _;
+use anyhow::Result;
 use std::process::ExitCode;
 
 /// Print the JSON Schema of run.json, as in docs/run.schema.json
@@ -12,10 +11,9 @@ impl Args {
     /// Print it.
     ///
     /// # Errors
-    /// When standard output cannot be written.
+    /// When it cannot be made.
     pub fn run(&self) -> Result<ExitCode> {
-        let text = crate::document::json_schema()?;
-        std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")?;
+        crate::out!("{}", crate::document::json_schema()?);
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,6 +1,6 @@
 //! What collectors have in this kernel at the moment: nothing, unless one is armed or was killed.
 
-use super::tracefs::Tracefs;
+use crate::kernel::tracefs::Tracefs;
 use serde::{Deserialize, Serialize};
 
 /// Things in the kernel that collectors made.

@@ -7,6 +7,7 @@ pub mod fgraph;
 pub mod insn;
 pub mod kprobe;
 pub mod leftovers;
+mod owner;
 pub mod registry;
 pub mod sample;
 pub mod stacks;

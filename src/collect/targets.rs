@@ -1,8 +1,10 @@
 //! The functions that [`super::kprobe`] watches: every candidate of every role that this kernel has.
 
 use super::bpf::shared::PP_SLOTS;
+use crate::document::FunctionCalls;
 use crate::kernel::roles::{self, Reach, Resolution};
 use crate::kernel::symbols::Symbols;
+use crate::profile::Side;
 use std::collections::HashSet;
 
 /// How a target is watched.
@@ -69,6 +71,24 @@ pub fn all(symbols: &Symbols) -> Vec<Target> {
 pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
     let most = candidates.iter().map(&calls).max()?;
     candidates.iter().find(|candidate| calls(candidate) > 0 && calls(candidate).saturating_mul(10) >= most)
+}
+
+/// Calls per MiB of what `role` stands for, of counted functions of one side that moved `bytes`: those of the role's best
+/// candidate that is called ([`best`]). Candidates are often called by each other, so that a sum would count twice.
+#[must_use]
+pub fn calls_per_mib<'f>(
+    role: &str,
+    functions: impl Iterator<Item = &'f FunctionCalls>,
+    side: Side,
+    bytes: u64,
+) -> Option<f64> {
+    let candidates = roles::by_id(role)?.candidates;
+    let place = |symbol: &str| candidates.iter().position(|name| symbol == *name || roles::base_name(symbol) == *name);
+    let of_role = functions.filter(|function| function.role == role && function.side == side.name());
+    let mut rows: Vec<_> = of_role.filter_map(|function| Some((place(&function.symbol)?, function.calls))).collect();
+    rows.sort_unstable();
+    let (_, calls) = best(&rows, |(_, calls)| *calls)?;
+    (bytes > 0).then(|| *calls as f64 * f64::from(1 << 20) / bytes as f64)
 }
 
 /// Roles whose functions no probe reaches on any kernel, and that matter most to pipes: they get the first breakpoints.

@@ -1,108 +1,65 @@
-//! tracefs: where it is, what is changed in it, and how it is put back; also what a killed run left there.
+//! What is changed in tracefs, and how it is put back; also what a killed run left there.
 
-use crate::kernel::namespace::PidNamespace;
-use anyhow::{Context as _, Result, anyhow};
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use super::owner;
+use crate::kernel::tracefs::Tracefs;
+use crate::util::atomic_file;
+use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Where tracefs is mounted, if it is.
-const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// What instances of this program are called, in front of their [`owner`].
+/// What instances of this program are called, in front of their owner ([`owner::own`]).
 const PREFIX: &str = "pipeprof-";
 /// The same of groups of probes, whose names allow no dash.
 const GROUP: &str = "pipeprof_";
 /// Remembers, for the next start, what the top-level tracer was before; gone after an orderly end.
 const STATE: &str = "/run/pipeprof-tracer.json";
 
-/// tracefs, mounted by someone or privately by this process.
-#[derive(Debug)]
-pub struct Tracefs {
-    root: PathBuf,
-    _mount: Option<OwnedFd>,
+/// Remove what runs that were killed left behind. Says what was removed.
+pub fn clean_up(tracefs: &Tracefs) -> Vec<String> {
+    let mut removed = Vec::new();
+    for entry in std::fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.strip_prefix(PREFIX).is_some_and(owner::is_dead) {
+            // Its tracer has to end before it can go.
+            let _ = write(&entry.path().join("current_tracer"), "nop");
+            if std::fs::remove_dir(entry.path()).is_ok() {
+                removed.push(format!("removed the tracefs instance {name} of a run that was killed"));
+            }
+        }
+    }
+    removed.extend(remove_dead_probes(tracefs));
+    removed.extend(put_back_after_kill(tracefs));
+    removed
 }
 
-impl Tracefs {
-    /// Find it, or mount it where only this process sees it.
-    ///
-    /// # Errors
-    /// When neither is possible: why, and what would help.
-    pub fn open() -> Result<Self> {
-        for root in MOUNTED {
-            if Path::new(root).join("current_tracer").exists() {
-                return Ok(Self { root: root.into(), _mount: None });
-            }
-        }
-        let mount = || {
-            let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-            fsconfig_create(&context)?;
-            fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-        };
-        let mount = mount().map_err(|error: rustix::io::Errno| {
-            anyhow!("tracefs is not mounted and cannot be ({error}): run as root, or inside a guest with --kernel")
-        })?;
-        let root = format!("/proc/self/fd/{}", mount.as_raw_fd()).into();
-        Ok(Self { root, _mount: Some(mount) })
+fn remove_dead_probes(tracefs: &Tracefs) -> Option<String> {
+    let path = tracefs.root().join("kprobe_events");
+    let text = std::fs::read_to_string(&path).ok()?;
+    let dead = dead_probes(&text, owner::is_dead);
+    for probe in &dead {
+        let _ = append(&path, &format!("-:{probe}"));
     }
+    (!dead.is_empty()).then(|| format!("removed {} probes of a run that was killed", dead.len()))
+}
 
-    /// Its top folder.
-    #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
+fn put_back_after_kill(tracefs: &Tracefs) -> Option<String> {
+    let text = std::fs::read_to_string(STATE).ok()?;
+    let saved: Saved = serde_json::from_str(&text).ok()?;
+    if !owner::is_dead(&saved.owner) {
+        return None;
     }
-
-    /// Remove what runs that were killed left behind. Says what was removed.
-    pub fn clean_up(&self) -> Vec<String> {
-        let mut removed = Vec::new();
-        for entry in std::fs::read_dir(self.root.join("instances")).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.strip_prefix(PREFIX).and_then(pid_of).is_some_and(|pid| !alive(pid)) {
-                // Its tracer has to end before it can go.
-                let _ = write(&entry.path().join("current_tracer"), "nop");
-                if std::fs::remove_dir(entry.path()).is_ok() {
-                    removed.push(format!("removed the tracefs instance {name} of a run that was killed"));
-                }
-            }
-        }
-        removed.extend(self.remove_dead_probes());
-        removed.extend(self.put_back_after_kill());
-        removed
-    }
-
-    fn remove_dead_probes(&self) -> Option<String> {
-        let path = self.root.join("kprobe_events");
-        let text = std::fs::read_to_string(&path).ok()?;
-        let dead = dead_probes(&text, alive);
-        for probe in &dead {
-            let _ = append(&path, &format!("-:{probe}"));
-        }
-        (!dead.is_empty()).then(|| format!("removed {} probes of a run that was killed", dead.len()))
-    }
-
-    fn put_back_after_kill(&self) -> Option<String> {
-        // Who saved the state is named by its number in the first namespace.
-        if PidNamespace::own().is_some() {
-            return None;
-        }
-        let text = std::fs::read_to_string(STATE).ok()?;
-        let saved: Saved = serde_json::from_str(&text).ok()?;
-        if alive(saved.pid) {
-            return None;
-        }
-        saved.put_back(&self.root);
-        let _ = std::fs::remove_file(STATE);
-        Some(format!("put the tracer back to {} after a run that was killed", saved.value("current_tracer")))
-    }
+    saved.put_back(tracefs.root());
+    let _ = std::fs::remove_file(STATE);
+    Some(format!("put the tracer back to {} after a run that was killed", saved.value("current_tracer")))
 }
 
 /// The probes in a `kprobe_events` (`r256:GROUP/NAME function`) whose process is gone.
-fn dead_probes(text: &str, alive: impl Fn(u32) -> bool) -> Vec<String> {
+fn dead_probes(text: &str, is_dead: impl Fn(&str) -> bool) -> Vec<String> {
     let dead = |line: &str| {
         let probe = line.split_once(':')?.1.split(' ').next()?;
-        let pid = probe.strip_prefix(GROUP)?.split('/').next().and_then(pid_of)?;
-        (!alive(pid)).then(|| probe.to_owned())
+        let owner = probe.strip_prefix(GROUP)?.split('/').next()?;
+        is_dead(owner).then(|| probe.to_owned())
     };
     text.lines().filter_map(dead).collect()
 }
@@ -131,10 +88,10 @@ impl ReturnProbes {
     /// # Errors
     /// When the kernel refuses.
     pub fn add(&mut self, slot: usize, symbol: &str, room: u32) -> Result<u64> {
-        let probe = format!("{GROUP}{}/f{slot}", owner());
-        append(&self.tracefs.root.join("kprobe_events"), &format!("r{room}:{probe} {symbol}"))?;
+        let probe = format!("{GROUP}{}/f{slot}", owner::own());
+        append(&self.tracefs.root().join("kprobe_events"), &format!("r{room}:{probe} {symbol}"))?;
         self.made.push(probe.clone());
-        let id = self.tracefs.root.join("events").join(&probe).join("id");
+        let id = self.tracefs.root().join("events").join(&probe).join("id");
         read(&id)?.parse().with_context(|| format!("{} is no number", name(&id)))
     }
 }
@@ -142,33 +99,9 @@ impl ReturnProbes {
 impl Drop for ReturnProbes {
     fn drop(&mut self) {
         for probe in &self.made {
-            let _ = append(&self.tracefs.root.join("kprobe_events"), &format!("-:{probe}"));
+            let _ = append(&self.tracefs.root().join("kprobe_events"), &format!("-:{probe}"));
         }
     }
-}
-
-/// This process in the names of what it makes: its id, behind its PID namespace where that is not the first.
-fn owner() -> String {
-    let pid = std::process::id();
-    PidNamespace::own().map_or_else(|| pid.to_string(), |namespace| format!("{}_{pid}", namespace.inode))
-}
-
-/// The process that [`owner`] named; `None` for one of another namespace, of which it cannot be said whether it lives.
-fn pid_of(owner: &str) -> Option<u32> {
-    match PidNamespace::own() {
-        None => owner.parse().ok(),
-        Some(namespace) => owner.strip_prefix(&format!("{}_", namespace.inode))?.parse().ok(),
-    }
-}
-
-/// Whether a process of this id lives and is one of ours.
-fn alive(pid: u32) -> bool {
-    let other = std::fs::read_link(format!("/proc/{pid}/exe"));
-    let same_name = |path: &Path| {
-        let own = std::env::current_exe().ok();
-        path.file_name().is_some() && path.file_name() == own.as_deref().and_then(Path::file_name)
-    };
-    pid == std::process::id() || other.is_ok_and(|path| same_name(&path))
 }
 
 /// Write `value` to a control file, in one call. An empty value clears.
@@ -204,7 +137,8 @@ fn name(path: &Path) -> String {
 /// Values of control files, to be written back in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Saved {
-    pid: u32,
+    /// Who changes them.
+    owner: String,
     values: Vec<(String, String)>,
 }
 
@@ -212,7 +146,7 @@ impl Saved {
     /// The values that `files` below `root` have now. Files that this kernel has not are left out.
     fn of(root: &Path, files: &[&str]) -> Self {
         let value = |file: &&str| Some(((*file).to_owned(), read(&root.join(file)).ok()?));
-        Self { pid: std::process::id(), values: files.iter().filter_map(value).collect() }
+        Self { owner: owner::own(), values: files.iter().filter_map(value).collect() }
     }
 
     fn value(&self, file: &str) -> &str {
@@ -258,12 +192,12 @@ impl Session {
     /// # Errors
     /// When the kernel has no such tracer, or someone else uses the only place for it.
     pub fn open(tracefs: &Tracefs, tracer: &str) -> Result<Self> {
-        let tracers = read(&tracefs.root.join("available_tracers"))?;
+        let tracers = read(&tracefs.root().join("available_tracers"))?;
         anyhow::ensure!(
             tracers.split_whitespace().any(|name| name == tracer),
             "this kernel has no {tracer} tracer (available: {tracers}): run inside one that has, with --kernel"
         );
-        let folder = tracefs.root.join("instances").join(format!("{PREFIX}{}", owner()));
+        let folder = tracefs.root().join("instances").join(format!("{PREFIX}{}", owner::own()));
         if std::fs::create_dir(&folder).is_ok() {
             let instance = Self { folder, saved: None };
             write(&instance.folder.join("tracing_on"), "0")?;
@@ -273,7 +207,7 @@ impl Session {
                 return Ok(instance);
             }
         }
-        let root = tracefs.root.clone();
+        let root = tracefs.root().to_owned();
         let current = read(&root.join("current_tracer"))?;
         anyhow::ensure!(
             current == "nop",
@@ -286,7 +220,8 @@ impl Session {
         if let Some(folder) = Path::new(STATE).parent() {
             let _ = std::fs::create_dir_all(folder);
         }
-        std::fs::write(STATE, text).with_context(|| format!("remember the tracer's state in {STATE}"))?;
+        atomic_file::write(Path::new(STATE), text.as_bytes())
+            .with_context(|| format!("remember the tracer's state in {STATE}"))?;
         let session = Self { folder: root, saved: Some(saved) };
         session.set("tracing_on", "0")?;
         Ok(session)
@@ -359,14 +294,7 @@ mod tests {
 
     #[test]
     fn probes_of_the_dead_are_found() {
-        let text =
-            "r256:pipeprof_77/f3 schedule\np:kprobes/other do_exit\nr256:pipeprof_5/f1 vfs_write\nr:pipeprof_x/f1 a\n";
-        assert_eq!(dead_probes(text, |pid| pid == 5), ["pipeprof_77/f3"]);
-    }
-
-    #[test]
-    fn only_the_dead_are_cleaned_up() {
-        assert!(alive(std::process::id()));
-        assert!(!alive(u32::MAX - 1));
+        let text = "r256:pipeprof_77_1/f3 schedule\np:kprobes/other do_exit\nr256:pipeprof_5_9/f1 vfs_write\nr:pipeprof_x/f1 a\n";
+        assert_eq!(dead_probes(text, |owner| owner == "77_1"), ["pipeprof_77_1/f3"]);
     }
 }

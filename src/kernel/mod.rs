@@ -9,3 +9,4 @@ pub mod namespace;
 pub mod reach;
 pub mod roles;
 pub mod symbols;
+pub mod tracefs;

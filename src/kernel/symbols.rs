@@ -11,6 +11,8 @@ pub const KALLSYMS: &str = "/proc/kallsyms";
 
 /// More than this many bytes are no symbol list of a kernel.
 const MAX_BYTES: u64 = 256 << 20;
+/// No function is longer: the kernel's largest have some ten thousand bytes.
+const LARGEST_FUNCTION: u64 = 1 << 20;
 
 /// The functions and data of one kernel, by address and by name.
 #[derive(Debug, Clone, Default)]
@@ -202,13 +204,18 @@ impl Symbols {
         (0..self.entries.len()).map(|index| self.symbol(index as u32))
     }
 
-    /// The function that `address` is in; absent before the first, and when addresses are hidden.
+    /// The function that `address` is in; absent before the first, far behind the last, and when addresses are hidden.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<Located<'_>> {
         let after = self.by_address.partition_point(|index| self.entries[*index as usize].address <= address);
         let symbol = self.symbol(*self.by_address.get(after.checked_sub(1)?)?);
         let next = self.by_address.get(after).map(|index| self.entries[*index as usize].address);
         let size = next.map(|next| next - symbol.address);
+        // What lies behind the last symbol of the kernel, or of a module, is none of its code: BPF programs that were
+        // compiled, trampolines without a name.
+        if address - symbol.address > LARGEST_FUNCTION {
+            return None;
+        }
         Some(Located { symbol, offset: address - symbol.address, size })
     }
 

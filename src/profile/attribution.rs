@@ -15,7 +15,8 @@ pub struct RoleShare {
     pub symbols: Vec<String>,
     /// Part of the side's total weight, 0 to 1.
     pub share: f64,
-    /// 95 % interval of the share (Wilson); absent where the weights are exact.
+    /// 95 % interval of the share: the wider one of Wilson's, for the number of samples, and of what fresh pairs differ by;
+    /// absent where the weights are exact.
     pub share_ci95: Option<[f64; 2]>,
     /// The weight itself, in the profile's unit.
     pub weight: u64,
@@ -99,6 +100,44 @@ pub fn attribute_with<'r>(
     shares
 }
 
+/// Weight by role's id.
+pub type RoleWeights = BTreeMap<&'static str, u64>;
+
+/// The weights of `folded` by role.
+#[must_use]
+pub fn by_role(folded: &Folded, skew: Skew) -> RoleWeights {
+    let mut weights = RoleWeights::new();
+    for (stack, weight) in folded.iter() {
+        *weights.entry(roles::of_stack_with(stack, skew).0.id).or_default() += weight;
+    }
+    weights
+}
+
+/// Widen the intervals of sampled shares to what fresh pairs differ by, where there are two or more: samples of one pair
+/// are no independent draws of what another pair would do. `pairs` are the weights by role of each.
+///
+/// The share is the ratio of two sums over pairs, its variance that of a ratio by linearisation with pairs as clusters
+/// (W. G. Cochran, Sampling Techniques, 3rd ed. 1977, ch. 6 and 9A), the interval Student's with one degree of freedom
+/// less than there are pairs.
+pub fn between_pairs(shares: &mut [RoleShare], pairs: &[RoleWeights]) {
+    let totals: Vec<f64> = pairs.iter().map(|pair| pair.values().sum::<u64>() as f64).collect();
+    let total: f64 = totals.iter().sum();
+    let (n, Some(t)) = (pairs.len() as f64, stats::student_t95(pairs.len().saturating_sub(1))) else { return };
+    if total == 0.0 {
+        return;
+    }
+    for share in shares {
+        let Some([low, high]) = &mut share.share_ci95 else { continue };
+        let residues = pairs.iter().zip(&totals).map(|(pair, total)| {
+            let weight = pair.get(share.role.as_str()).copied().unwrap_or(0) as f64;
+            (weight - share.share * total).powi(2)
+        });
+        let half = t * (n / (n - 1.0) * residues.sum::<f64>()).sqrt() / total;
+        *low = low.min((share.share - half).max(0.0));
+        *high = high.max((share.share + half).min(1.0));
+    }
+}
+
 fn heaviest_first(frames: BTreeMap<&str, u64>) -> Vec<String> {
     let mut frames: Vec<_> = frames.into_iter().collect();
     frames.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
@@ -144,6 +183,23 @@ mod tests {
         let moved = Moved::default();
         assert_eq!(attribute(&folded, Unit::Samples, Skew::CpuClock, &moved)[0].role, roles::IRQ_OFF);
         assert_eq!(attribute(&folded, Unit::Samples, Skew::None, &moved)[0].role, "wake-up");
+    }
+
+    #[test]
+    fn pairs_that_differ_widen_an_interval_and_alike_ones_do_not() {
+        let samples = folded(&[("w;copy", 3000), ("w;x", 3000)]);
+        let interval = |copied: [u64; 4]| {
+            let mut shares = attribute_with(&samples, Unit::Samples, &Moved::default(), leaf);
+            let pair = |copied: u64| RoleWeights::from([("copy-in", copied), ("other-kernel", 1500 - copied)]);
+            between_pairs(&mut shares, &copied.map(pair));
+            shares.into_iter().find(|share| share.role == "copy-in").unwrap().share_ci95.unwrap()
+        };
+        let [low, high] = interval([750, 750, 750, 750]);
+        assert!(0.48 < low && high < 0.52, "that of 6000 samples: {low} {high}");
+        // Shares 0.4, 0.6, 0.4, 0.6: standard error 0.1 / sqrt(3), Student's t of 3 degrees 3.182.
+        let [low, high] = interval([600, 900, 600, 900]);
+        assert!((high - low - 2.0 * 3.182 * 0.1 / 3f64.sqrt()).abs() < 1e-3, "{low} {high}");
+        assert_eq!((interval([0, 1500, 0, 1500])[0], interval([0, 1500, 0, 1500])[1]), (0.0, 1.0), "within 0 and 1");
     }
 
     #[test]

@@ -194,6 +194,10 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
     let mut collectors: Vec<&str> = outcome.profiles.iter().map(|profile| profile.collector.as_str()).collect();
     collectors.dedup();
     for collector in collectors {
+        // It becomes part of a file's name, and may come from a guest.
+        if !is_plain(collector) {
+            bail!("a profile of {collector:?}, which is no collector's name: nothing was written");
+        }
         let of_collector: Vec<&Profile> = outcome
             .profiles
             .iter()
@@ -216,7 +220,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             let subtitle = subtitle(&outcome.document, "writer and reader", one.unit, stacks.total());
             let mut options = Options::new(title(&outcome.document), subtitle, one.unit, one.skew);
             if collector == outcome.document.attribution.collector {
-                options.per_kib = per_kib(&outcome.document, one.side);
+                options.per_kib = per_kib_of_both(&outcome.document);
             }
             let prefix = prefix(&outcome.document, collector);
             files.push((format!("{prefix}both.svg"), flamegraph::render(&stacks, &options)?.into_bytes()));
@@ -280,6 +284,15 @@ pub fn per_kib(document: &Document, side: Side) -> Option<(f64, &'static str)> {
         (share.weight > 0).then(|| (amount / share.weight as f64, unit))
     };
     shares.iter().find_map(scale)
+}
+
+/// [`per_kib`] for writer and reader in one picture; `None` where it is not the same for both, as for samples, of which
+/// each side's stand for a time of its own.
+#[must_use]
+pub fn per_kib_of_both(document: &Document) -> Option<(f64, &'static str)> {
+    let (writer, unit) = per_kib(document, Side::Writer)?;
+    let (reader, of_reader) = per_kib(document, Side::Reader)?;
+    (unit == of_reader && (writer - reader).abs() <= 1e-9 * writer.abs()).then_some((writer, unit))
 }
 
 /// The line below a flame graph's title: whose profile, which kernel, how much of what, what executed it.
@@ -411,8 +424,11 @@ fn meaning(document: &Document, name: &str) -> Option<(String, Side)> {
         return Some((document.attribution.collector.clone(), side));
     }
     let (collector, of) = stem_of.rsplit_once('-')?;
-    let plain = !collector.is_empty() && collector.chars().all(|c| c.is_ascii_alphanumeric());
-    side(of).filter(|_| plain).map(|side| (collector.to_owned(), side))
+    side(of).filter(|_| is_plain(collector)).map(|side| (collector.to_owned(), side))
+}
+
+fn is_plain(collector: &str) -> bool {
+    !collector.is_empty() && collector.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

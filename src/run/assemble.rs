@@ -4,13 +4,13 @@ use super::gather::Gathered;
 use super::measure::Measured;
 use super::schedule::Slot;
 use super::{Setting, cost};
-use crate::collect::Context;
+use crate::collect::{Context, targets};
 use crate::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, PairRecord,
     ProcessTotals, Processes, Request, SCHEMA, Throughput, Warning,
 };
 use crate::kernel::roles::Resolution;
-use crate::profile::{Moved, Profile, Side, Unit, attribute};
+use crate::profile::{Moved, Profile, Side, Unit, attribute, attribution};
 use crate::util::stats;
 use crate::workload;
 use anyhow::Result;
@@ -50,7 +50,7 @@ pub fn outcome(
         }
     }
     let collectors = measured.gathered.iter().map(|(kind, gathered)| report(*kind, gathered, &measured)).collect();
-    let mut warnings = warnings(request, &measured, &processes, emulated);
+    let mut warnings = warnings(request, &measured, emulated);
     warnings.sort();
     warnings.dedup();
     let unit = measured_unit(&measured);
@@ -134,10 +134,15 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
         let moved = Moved {
             bytes: pairs.iter().map(|p| p.bytes).sum(),
             calls: pairs.iter().map(|p| p.calls).sum(),
-            cpu_ns: (!emulated).then(|| pairs.iter().map(|p| p.user_ns + p.system_ns).sum()),
+            // Of a call tree that lost its end, the time is not that of all that was moved.
+            cpu_ns: (!emulated && (gathered.unit == Unit::Samples || gathered.lost == 0))
+                .then(|| pairs.iter().map(|p| p.user_ns + p.system_ns).sum()),
         };
         let empty = crate::profile::Folded::new();
         let mut shares = attribute(gathered.stacks.get(&side).unwrap_or(&empty), gathered.unit, gathered.skew, &moved);
+        if let Some(pairs) = gathered.by_pair.get(&side) {
+            attribution::between_pairs(&mut shares, pairs);
+        }
         count_calls(&mut shares, measured, side, of);
         shares
     };
@@ -158,16 +163,8 @@ fn count_calls(
 ) {
     let Some(gathered) = measured.gathered.get(&Collector::Kprobe) else { return };
     let bytes: u64 = pairs_under(measured, Some(Collector::Kprobe)).map(|pair| of(&pair.processes).bytes).sum();
-    if bytes == 0 {
-        return;
-    }
     for share in shares {
-        let of_role = |f: &&crate::document::FunctionCalls| f.role == share.role && f.side == side.name();
-        // Candidates are often called by each other, so that a sum would count twice.
-        let rows: Vec<_> = gathered.functions.iter().filter(of_role).collect();
-        if let Some(best) = crate::collect::targets::best(&rows, |row| row.calls) {
-            share.calls_per_mib = Some(best.calls as f64 * f64::from(1 << 20) / bytes as f64);
-        }
+        share.calls_per_mib = targets::calls_per_mib(&share.role, gathered.functions.iter(), side, bytes);
     }
 }
 
@@ -213,7 +210,7 @@ fn profiles(measured: &Measured) -> Vec<Profile> {
     profiles
 }
 
-fn warnings(request: &Request, measured: &Measured, processes: &Processes, emulated: bool) -> Vec<Warning> {
+fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warning> {
     let mut warnings: Vec<Warning> = measured.gathered.values().flat_map(|g| g.warnings.clone()).collect();
     let mut warn = |code: &str, message: String, action: &str| {
         warnings.push(Warning { code: code.into(), message, action: action.into() });
@@ -228,13 +225,23 @@ fn warnings(request: &Request, measured: &Measured, processes: &Processes, emula
     }
     for (kind, gathered) in &measured.gathered {
         if gathered.lost > 0 {
-            warn(
-                "lost",
-                format!("{} lost {} of {}", kind.name(), gathered.lost, gathered.samples + gathered.lost),
-                "shorten the window with --duration",
-            );
+            // Details are in the warnings of the collector itself.
+            let what = if *kind == Collector::Sample { "samples" } else { "calls" };
+            warn("lost", format!("{} lost {} {what}", kind.name(), gathered.lost), "move less in each window");
         }
     }
-    warnings.extend(workload::caveats(&request.workload, processes));
+    let mut broken = 0;
+    for (_, pair) in &measured.pairs {
+        for warning in workload::caveats(&request.workload, &pair.processes) {
+            let verify = warning.code == workload::VERIFY_FAILED;
+            broken += usize::from(verify);
+            if !(verify && broken > 1 || warnings.contains(&warning)) {
+                warnings.push(warning);
+            }
+        }
+    }
+    if let Some(first) = warnings.iter_mut().find(|warning| warning.code == workload::VERIFY_FAILED) {
+        first.message += &format!(" (in {broken} of {} pairs)", measured.pairs.len());
+    }
     warnings
 }

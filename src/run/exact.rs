@@ -2,6 +2,7 @@
 //! attached inside; the guest's kernel needs an initramfs and a serial port.
 
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
+use crate::collect::targets;
 use crate::document::{Attribution, Document, Outcome, ProcessTotals, Request, Selection};
 use crate::kernel::roles::Skew;
 use crate::kernel::symbols::Symbols;
@@ -102,10 +103,8 @@ fn attribution(document: &Document, counted: &Counted) -> Attribution {
         let stacks = counted.profiles.iter().find(|profile| profile.side == side).map_or(&empty, |p| &p.stacks);
         let moved = Moved { bytes: process.bytes, calls: process.calls, cpu_ns: None };
         let mut shares = attribute(stacks, Unit::Instructions, Skew::None, &moved);
-        for share in shares.iter_mut().filter(|_| process.bytes > 0) {
-            let rows = counted.functions.iter().filter(|row| row.role == share.role && row.side == side.name());
-            let calls: u64 = rows.map(|row| row.calls).sum();
-            share.calls_per_mib = (calls > 0).then(|| calls as f64 * f64::from(1 << 20) / process.bytes as f64);
+        for share in &mut shares {
+            share.calls_per_mib = targets::calls_per_mib(&share.role, counted.functions.iter(), side, process.bytes);
         }
         shares
     };

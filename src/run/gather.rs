@@ -3,6 +3,7 @@
 use crate::collect::Collected;
 use crate::document::{FunctionCalls, Status, Warning};
 use crate::kernel::roles::Skew;
+use crate::profile::attribution::{self, RoleWeights};
 use crate::profile::{Folded, Side, Unit};
 use std::collections::BTreeMap;
 
@@ -15,6 +16,8 @@ pub struct Gathered {
     /// Where its stacks pile up.
     pub skew: Skew,
     pub stacks: BTreeMap<Side, Folded>,
+    /// Weights by role of each pair.
+    pub by_pair: BTreeMap<Side, Vec<RoleWeights>>,
     pub functions: Vec<FunctionCalls>,
     pub samples: u64,
     pub lost: u64,
@@ -34,6 +37,7 @@ impl Gathered {
             unit: Unit::Samples,
             skew: Skew::None,
             stacks: BTreeMap::new(),
+            by_pair: BTreeMap::new(),
             functions: Vec::new(),
             samples: 0,
             lost: 0,
@@ -76,6 +80,7 @@ impl Gathered {
         push_new(&mut self.warnings, collected.warnings);
         for (side, stacks) in &collected.stacks {
             self.stacks.entry(*side).or_default().merge(stacks);
+            self.by_pair.entry(*side).or_default().push(attribution::by_role(stacks, collected.skew));
         }
         for function in collected.functions {
             self.add_function(function);

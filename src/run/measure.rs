@@ -48,7 +48,8 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
         }
     }
     let available: Vec<Collector> = made.keys().copied().collect();
-    let slots = schedule::blocks(request.runs, &available, request.seed);
+    let runs = schedule::settled(request.runs, setting.executed_on);
+    let slots = schedule::blocks(runs, &available, request.seed);
     let mut measured = Measured { pairs: Vec::new(), gathered, resolutions: Vec::new() };
     for (index, slot) in slots.iter().enumerate() {
         cancel::check()?;

@@ -11,10 +11,11 @@ pub mod measure;
 pub mod schedule;
 
 use crate::collect::Context;
-use crate::collect::tracefs::Tracefs;
+use crate::collect::tracefs;
 use crate::document::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
 use crate::kernel::config;
 use crate::kernel::environment::CpuTime;
+use crate::kernel::tracefs::Tracefs;
 use crate::vm::{self, GuestOptions, Job};
 use anyhow::Result;
 
@@ -36,7 +37,7 @@ pub struct Setting<'a> {
 pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
     // A guest is fresh; here, whatever this run collects, an earlier one may have been killed.
     let cleaned = match setting.executed_on {
-        ExecutedOn::Hardware => Tracefs::open().map(|tracefs| tracefs.clean_up()).unwrap_or_default(),
+        ExecutedOn::Hardware => Tracefs::open().map(|tracefs| tracefs::clean_up(&tracefs)).unwrap_or_default(),
         ExecutedOn::Kvm | ExecutedOn::Tcg => Vec::new(),
     };
     let context = Context::new(request.loader);

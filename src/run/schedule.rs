@@ -1,10 +1,25 @@
 //! The order in which pairs run: blocks, each with one pair alone and one per collector, shuffled by a seed, so that
 //! drift of the machine falls on all of them alike.
 
-use crate::document::Collector;
+use crate::document::{Collector, ExecutedOn};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
+
+/// The least blocks that give an interval.
+pub const LEAST: u32 = 6;
+/// Blocks in an emulated guest, whose times say nothing.
+const EMULATED: u32 = 3;
+
+/// The number of blocks of a request for `runs`: 0 leaves it to where it runs.
+#[must_use]
+pub fn settled(runs: u32, executed_on: ExecutedOn) -> u32 {
+    match (runs, executed_on) {
+        (0, ExecutedOn::Tcg) => EMULATED,
+        (0, ExecutedOn::Hardware | ExecutedOn::Kvm) => LEAST,
+        (runs, _) => runs,
+    }
+}
 
 /// One pair to run: under which collector, or alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

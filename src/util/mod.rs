@@ -7,3 +7,4 @@ pub mod marker;
 pub mod progress;
 pub mod size;
 pub mod stats;
+pub mod stdout;

@@ -2,7 +2,7 @@
 
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
-use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal};
+use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal, StudentsT};
 
 /// Quantile of the normal distribution that leaves 2.5 % on each side.
 const Z95: f64 = 1.959_963_984_540_054;
@@ -73,6 +73,12 @@ pub fn wilson(part: u64, whole: u64) -> [f64; 2] {
     let half = Z95 * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
     let scale = 1.0 + z2 / n;
     [((centre - half) / scale).max(0.0), ((centre + half) / scale).min(1.0)]
+}
+
+/// Quantile of Student's t that leaves 2.5 % on each side; `None` without a degree of freedom.
+#[must_use]
+pub fn student_t95(degrees: usize) -> Option<f64> {
+    Some(StudentsT::new(0.0, 1.0, degrees as f64).ok()?.inverse_cdf(0.975))
 }
 
 /// A ratio with its interval.

@@ -46,6 +46,9 @@ pub enum NoAnswer {
     /// It never reached `/init`.
     #[error("{0}")]
     NotStarted(String),
+    /// It did not reach it in time.
+    #[error("{0}")]
+    TooLate(String),
     /// It did, and something went wrong later.
     #[error("{0}")]
     Failed(String),
@@ -73,13 +76,19 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
         match kvm::usable(&version) {
             Ok(()) => {
                 let limit = if probing { options.boot_limit.min(kvm::LIMIT) } else { options.boot_limit };
-                match attempt(options, job, ExecutedOn::Kvm, &version, limit) {
-                    Err(error) if probing && matches!(error.downcast_ref(), Some(NoAnswer::NotStarted(_))) => {
+                let tried = attempt(options, job, ExecutedOn::Kvm, &version, limit);
+                let no_answer = tried.as_ref().err().and_then(|error| error.downcast_ref());
+                match no_answer {
+                    Some(NoAnswer::TooLate(_)) if probing => {
                         let why = format!("under it a guest did not reach its init within {} s", limit.as_secs());
                         given_up = Some((why, true));
                     }
-                    other => {
-                        return other.map(|mut reply| {
+                    Some(NoAnswer::NotStarted(why)) if probing => {
+                        // Whatever it was, it did not take long: it is tried again next time.
+                        given_up = Some((why.lines().next().unwrap_or_default().to_owned(), false));
+                    }
+                    _ => {
+                        return tried.map(|mut reply| {
                             if probing {
                                 reply.notes.push("--accel auto took kvm".to_owned());
                             }
@@ -93,8 +102,8 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
         }
     }
     let mut reply = attempt(options, job, ExecutedOn::Tcg, &version, options.boot_limit)?;
-    if let Some((why, tried)) = given_up {
-        if tried {
+    if let Some((why, slow)) = given_up {
+        if slow {
             // Only now is it clear that the kernel is not to blame.
             kvm::remember(&version, &why);
         }
@@ -137,6 +146,7 @@ fn attempt(
         boot_limit,
         qemu,
         reply: File::open(&files.reply).with_context(|| format!("cannot read {}", files.reply.display()))?,
+        replied: 0,
         decoder: Decoder::default(),
         release: None,
         answer: None,
@@ -153,9 +163,9 @@ fn attempt(
     if cancel::happened() {
         return Err(cancel::Cancelled.into());
     }
-    let why = match end {
-        Err(why) => why,
-        Ok(status) => why_ended(status, &console, &read_text(&errors), watch.decoder.damaged()),
+    let (why, late) = match end {
+        Err(Ended { why, late }) => (why, late),
+        Ok(status) => (why_ended(status, &console, &read_text(&errors), watch.decoder.damaged()), false),
     };
     let cramped = if watch.release.is_none() && options.memory_mib < LITTLE_MEMORY_MIB {
         format!(" (--memory {}M may be too little)", options.memory_mib)
@@ -163,7 +173,12 @@ fn attempt(
         String::new()
     };
     let text = format!("guest {}: {why}{cramped}{}", options.kernel.release, last_lines(&console));
-    Err(if watch.release.is_some() { NoAnswer::Failed(text) } else { NoAnswer::NotStarted(text) }.into())
+    Err(match (watch.release.is_some(), late) {
+        (true, _) => NoAnswer::Failed(text),
+        (false, true) => NoAnswer::TooLate(text),
+        (false, false) => NoAnswer::NotStarted(text),
+    }
+    .into())
 }
 
 /// With less a stock kernel may have no room for itself and its archive.
@@ -233,9 +248,18 @@ struct Watch<'a> {
     boot_limit: Duration,
     qemu: Qemu,
     reply: File,
+    /// Bytes of it.
+    replied: u64,
     decoder: Decoder,
     release: Option<String>,
     answer: Option<Result<Vec<u8>, String>>,
+}
+
+/// Why a guest was ended from here.
+struct Ended {
+    why: String,
+    /// It did not reach its init in time.
+    late: bool,
 }
 
 /// How often the guest's files are looked at.
@@ -247,12 +271,15 @@ const FAREWELL: Duration = Duration::from_secs(60);
 /// A console that is longer is a kernel repeating itself, until the disk is full.
 const LONGEST_CONSOLE: u64 = 64 << 20;
 
+/// An answer that is longer is none: the largest, of a run with all collectors, are a few MiB.
+const LONGEST_REPLY: u64 = 256 << 20;
+
 /// How long a panicking kernel may take to finish its report.
 const REPORT: Duration = Duration::from_secs(3);
 
 impl Watch<'_> {
     /// Follow the guest to its end. The error says why it was ended from here.
-    fn follow(&mut self, console: &Path) -> Result<ExitStatus, String> {
+    fn follow(&mut self, console: &Path) -> Result<ExitStatus, Ended> {
         let started = Instant::now();
         let mut booted = None;
         let mut answered = None;
@@ -266,7 +293,7 @@ impl Watch<'_> {
             }
             if cancel::happened() {
                 self.qemu.kill();
-                return Err("interrupted".to_owned());
+                return Err(Ended { why: "interrupted".to_owned(), late: false });
             }
             if self.release.is_some() && booted.is_none() {
                 booted = Some(Instant::now());
@@ -280,14 +307,18 @@ impl Watch<'_> {
                 panicked = Some(Instant::now());
             }
             let over = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| since.elapsed() > limit);
+            let mut late = false;
             let why = if printed > LONGEST_CONSOLE {
                 format!("printed more than {} MiB on its console", LONGEST_CONSOLE >> 20)
+            } else if self.replied > LONGEST_REPLY {
+                format!("answered more than {} MiB", LONGEST_REPLY >> 20)
             } else if over(answered, FAREWELL) {
                 format!("answered, and did not end within {} s", FAREWELL.as_secs())
             } else if over(panicked, REPORT) {
                 panic_line(&read_text(console)).unwrap_or_else(|| "kernel panic".to_owned())
             } else if booted.is_none() && over(Some(started), self.boot_limit) {
                 let limit = self.boot_limit.as_secs_f64();
+                late = true;
                 format!("did not reach its init within {limit} s: see its last lines, or raise --boot-limit")
             } else if answered.is_none() && over(booted, self.options.time_limit) {
                 let limit = self.options.time_limit.as_secs_f64();
@@ -297,24 +328,27 @@ impl Watch<'_> {
                 continue;
             };
             self.qemu.kill();
-            return Err(why);
+            return Err(Ended { why, late });
         }
     }
 
     fn read_reply(&mut self) {
         let mut bytes = Vec::new();
         // A file on this machine that we made; what cannot be read now is read next time.
-        let _ = self.reply.read_to_end(&mut bytes);
-        if bytes.is_empty() {
+        let _ = (&self.reply).take(LONGEST_REPLY).read_to_end(&mut bytes);
+        if bytes.is_empty() || self.replied > LONGEST_REPLY {
             return;
         }
+        self.replied += bytes.len() as u64;
         self.decoder.feed(&bytes);
         while let Some(message) = self.decoder.next_message() {
             match message {
-                Message::Hello(release) => self.release = Some(release),
-                Message::Progress(text) => progress::step(&format!("{}: {text}", self.options.kernel.release)),
+                Message::Hello(release) => self.release = Some(printable(&release)),
+                Message::Progress(text) => {
+                    progress::step(&format!("{}: {}", self.options.kernel.release, printable(&text)));
+                }
                 Message::Answer(bytes) => self.answer = Some(Ok(bytes)),
-                Message::Failure(why) => self.answer = Some(Err(why)),
+                Message::Failure(why) => self.answer = Some(Err(printable(&why))),
             }
         }
     }
@@ -325,11 +359,16 @@ fn read_text(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).replace('\r', "")
 }
 
+/// Text of a guest for people: nothing in it may control the terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+}
+
 /// The kernel's own words for its death.
 fn panic_line(console: &str) -> Option<String> {
     let line = console.lines().find(|line| line.contains("Kernel panic - not syncing"))?;
     let at = line.find("Kernel panic")?;
-    line.get(at..).map(str::to_owned)
+    line.get(at..).map(printable)
 }
 
 /// Why QEMU ended without an answer.
@@ -345,7 +384,7 @@ fn why_ended(status: ExitStatus, console: &str, errors: &str, damaged: u64) -> S
         return format!("QEMU was ended by signal {signal}{said}");
     }
     if !status.success() {
-        return format!("QEMU failed: {}", said.unwrap_or("it does not say why").trim());
+        return format!("QEMU failed: {}", printable(said.unwrap_or("it does not say why").trim()));
     }
     if damaged > 0 {
         return format!("{damaged} frame(s) of its answer arrived damaged");
@@ -363,8 +402,7 @@ fn last_lines(console: &str) -> String {
     let mut text = String::from("; its last lines:");
     for line in shown {
         text.push_str("\n    ");
-        // Nothing from a guest may control the terminal.
-        text.extend(line.chars().take(200).map(|c| if c.is_control() { ' ' } else { c }));
+        text.extend(printable(line).chars().take(200));
     }
     text
 }

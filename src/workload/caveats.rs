@@ -8,6 +8,9 @@ use crate::util::size;
 /// Capacity that the kernel gives a new pipe: 16 slots of a page.
 const DEFAULT_PIPE: u64 = 64 << 10;
 
+/// The code of the warning that the reader got other bytes than were sent.
+pub const VERIFY_FAILED: &str = "verify-failed";
+
 /// Where what happened in `processes` is not what `spec` asked for.
 #[must_use]
 pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
@@ -30,7 +33,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     pipe(spec, &processes.writer, &mut warn);
     if let Some(first) = processes.reader.verify_errors.first() {
         warn(
-            "verify-failed",
+            VERIFY_FAILED,
             format!("--verify: {first}{}", if processes.reader.verify_errors.len() > 1 { ", and more" } else { "" }),
             "the reader got other bytes than the writer sent: do not believe this run's figures",
         );

@@ -15,7 +15,7 @@ pub mod spec;
 mod wire;
 pub mod worker;
 
-pub use caveats::caveats;
+pub use caveats::{VERIFY_FAILED, caveats};
 pub use launch::{Launched, launch};
 pub use spec::Spec;
 

@@ -7,12 +7,13 @@ mod tree;
 
 use self::format::Formats;
 use self::tree::Tree;
-use super::tracefs::{self, Session, Tracefs};
+use super::tracefs::{self, Session};
 use super::{Collect, Collected, Watched, loss_warning};
 use crate::document::{FunctionCalls, Status};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::roles::{self, Skew};
 use crate::kernel::symbols::Symbols;
+use crate::kernel::tracefs::Tracefs;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{Side, Unit};
 use anyhow::{Context as _, Result, ensure};

@@ -77,11 +77,8 @@ fn perf_event_paranoid(level: Option<i64>, capabilities: u64) -> Feature {
         Some(level) if level <= 1 => feature(format!("{level}: kernel profiles are open to users")),
         Some(level) => feature(format!("{level}: kernel profiles are closed to users")).lacking(
             State::Limited,
-            if level > 2 {
-                "no perf events at all: no hardware counters"
-            } else {
-                "hardware counters see user code only"
-            },
+            // The counters of a run count the kernel too, or not at all.
+            "no hardware counters (cycles, instructions) for this user",
             "sudo sysctl kernel.perf_event_paranoid=1",
         ),
     }

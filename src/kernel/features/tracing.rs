@@ -5,10 +5,8 @@ use crate::kernel::attempt;
 use crate::kernel::reach::{Live, Ways};
 use crate::kernel::roles;
 use crate::kernel::symbols::{Symbol, Symbols};
+use crate::kernel::tracefs::Tracefs;
 use std::path::Path;
-
-/// Where tracefs is, if it is mounted.
-const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 pub fn detect(symbols: Option<&Symbols>, ways: &Live) -> Vec<Feature> {
     let first = |role: &str| {
@@ -102,23 +100,23 @@ fn breakpoints(on: &str, result: Result<(), String>) -> Feature {
 
 fn tracefs() -> Feature {
     let feature = |found: String| Feature::ok("tracefs", "tracefs (function_graph)", found);
-    let tracers = TRACEFS.iter().find_map(|root| {
-        std::fs::read_to_string(Path::new(root).join("available_tracers")).ok().map(|tracers| (*root, tracers))
-    });
     let costs = "the collector fgraph has no call trees on this kernel";
-    match tracers {
-        None => feature("not mounted, or closed to this user".to_owned()).lacking(
-            State::Missing,
-            costs,
-            format!("sudo mount -t tracefs tracefs /sys/kernel/tracing, and run with sudo; or {IN_A_GUEST}"),
-        ),
-        Some((root, tracers)) if tracers.split_whitespace().any(|tracer| tracer == "function_graph") => {
-            feature(format!("{root} has function_graph"))
+    let tracefs = match Tracefs::open() {
+        Ok(tracefs) => tracefs,
+        Err(error) => {
+            let mend = format!("run with sudo, on a kernel with CONFIG_FTRACE; or {IN_A_GUEST}");
+            return feature(format!("{error:#}")).lacking(State::Missing, costs, mend);
         }
-        Some((root, tracers)) => feature(format!("{root} has only: {}", tracers.trim())).lacking(
-            State::Limited,
-            costs,
-            format!("boot a kernel with CONFIG_FUNCTION_GRAPH_TRACER; or {IN_A_GUEST}"),
-        ),
+    };
+    let tracers = std::fs::read_to_string(tracefs.root().join("available_tracers")).unwrap_or_default();
+    let wherever = if tracefs.is_private() { "not mounted, but can be" } else { "mounted" };
+    if tracers.split_whitespace().any(|tracer| tracer == "function_graph") {
+        return feature(format!("{wherever}, and has function_graph"));
     }
+    let has = if tracers.trim().is_empty() { "no tracer".to_owned() } else { format!("only: {}", tracers.trim()) };
+    feature(format!("{wherever}, and has {has}")).lacking(
+        State::Limited,
+        costs,
+        format!("boot a kernel with CONFIG_FUNCTION_GRAPH_TRACER; or {IN_A_GUEST}"),
+    )
 }

@@ -30,7 +30,8 @@ fn addresses() {
     assert_eq!(symbols.at(0xffff_ffff_80ff_ffff), None);
     let last = symbols.at(0xffff_ffff_c000_0010).unwrap();
     assert_eq!((last.symbol.module, last.size), (Some("evil"), None));
-    assert_eq!(symbols.at(0xffff_ffff_8200_0000).unwrap().symbol.name, "dup", "data is no function");
+    assert_eq!(symbols.at(0xffff_ffff_8100_0310).unwrap().symbol.name, "dup");
+    assert_eq!(symbols.at(0xffff_ffff_8200_0000), None, "data is no function, and far behind the last one");
 }
 
 #[test]

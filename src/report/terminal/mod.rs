@@ -140,6 +140,10 @@ fn counted(count: u64, what: &str) -> String {
 
 fn processes(document: &Document, out: &mut String) {
     let emulated = document.executed_on == ExecutedOn::Tcg;
+    let alone = document.runs.iter().filter(|pair| pair.collectors.is_empty()).count();
+    if alone > 1 {
+        out.push_str("the median pair:\n");
+    }
     for (name, side) in [("writer", &document.processes.writer), ("reader", &document.processes.reader)] {
         if side.calls > 0 {
             let _ = writeln!(out, "{name}: {}", process(side, emulated));
@@ -418,7 +422,7 @@ fn functions(document: &Document, style: Style, out: &mut String) {
     let mut table = empty_table(style);
     let mut headings = vec!["role", "function", "by", "writer's calls", "reader's calls", "missed"];
     if timed {
-        headings.extend(["mean ns", "of it itself"]);
+        headings.extend(["mean ns", "of it itself", "less probes"]);
     }
     table.set_header(headings);
     for (role, symbol, how, sides) in rows {
@@ -428,13 +432,18 @@ fn functions(document: &Document, style: Style, out: &mut String) {
         row.push(grouped(sides.iter().flatten().map(|f| f.missed).sum()));
         if timed {
             let mean = |ns: fn(&FunctionCalls) -> Option<u64>| {
-                let timed: Vec<(u64, u64)> = sides.iter().flatten().filter_map(|f| Some((ns(f)?, f.calls))).collect();
+                // Calls whose return was not reported have no time.
+                let timed = sides.iter().flatten().filter_map(|f| Some((ns(f)?, f.calls.saturating_sub(f.missed))));
+                let timed: Vec<(u64, u64)> = timed.collect();
                 let calls: u64 = timed.iter().map(|(_, calls)| calls).sum();
                 let total: u64 = timed.iter().map(|(ns, _)| ns).sum();
                 if calls == 0 { String::new() } else { decimals(total as f64 / calls as f64) }
             };
             row.push(mean(|f| f.total_ns));
-            row.push(mean(|f| f.corrected_self_ns.or(f.self_ns)));
+            row.push(mean(|f| f.self_ns));
+            // Of both sides, or not at all: a mean of corrected and raw times would be neither.
+            let corrected = sides.iter().flatten().all(|f| f.corrected_self_ns.is_some() == f.self_ns.is_some());
+            row.push(if corrected { mean(|f| f.corrected_self_ns) } else { "-".to_owned() });
         }
         table.add_row(row);
     }
