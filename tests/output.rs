@@ -213,6 +213,41 @@ fn in_a_pid_namespace_the_same_is_sampled_as_outside() {
 }
 
 #[test]
+fn without_btf_sampling_goes_on() {
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } != 0 || !Path::new("/sys/kernel/btf").exists() {
+        // Mounting something over it takes root.
+        return;
+    }
+    let place = Place::new();
+    let run = "run --mode write --collect sample,kprobe --runs 1 --bytes 256M --json";
+    let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"";
+    let output = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(assert_cmd::cargo::cargo_bin("pipeprof"))
+        .args(run.split_whitespace())
+        .current_dir(place.folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = |name: &str| {
+        let mut reports = document["collectors"].as_array().unwrap().iter();
+        reports.find(|report| report["name"] == name).unwrap().clone()
+    };
+    let sample = report("sample");
+    if sample["status"] == "ok" {
+        assert!(sample["notes"].to_string().contains("loaded by aya"), "{sample}");
+        assert!(sample["samples"].as_u64() > Some(100), "{sample}");
+    } else {
+        // A machine whose kernel lets nobody sample says why.
+        assert!(!sample["reason"].to_string().contains("BTF"), "{sample}");
+    }
+    let kprobe = report("kprobe");
+    assert_eq!(kprobe["status"], "unavailable", "{kprobe}");
+}
+
+#[test]
 fn stored_files_that_are_broken_are_named() {
     let place = Place::new();
     place.command(&format!("{QUICK} -o out")).assert().success();

@@ -5,6 +5,7 @@ use crate::document::Loader;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{MapCore as _, MapFlags, libbpf_sys};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::path::Path;
 use std::sync::Mutex;
 
 /// What bpf/pipeprof.h defines.
@@ -52,6 +53,9 @@ fn take_message() -> String {
     said.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("; ")
 }
 
+/// Programs that read no type of the kernel.
+const WITHOUT_BTF: [&str; 1] = ["pp_sample"];
+
 /// The library's name.
 #[must_use]
 pub fn name(loader: Loader) -> &'static str {
@@ -61,11 +65,24 @@ pub fn name(loader: Loader) -> &'static str {
     }
 }
 
-/// Load `programs` of the object with `settings`, and at most `stacks` distinct stacks.
+/// Where the running kernel describes its types.
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Load `programs` of the object with `settings`, and at most `stacks` distinct stacks. Programs that need no BTF are
+/// loaded by aya where the kernel has none, as libbpf then refuses the whole object for the sake of the others.
 ///
 /// # Errors
 /// When the kernel refuses: what it said, and what would help.
 pub fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
+    if !Path::new(BTF).exists() {
+        if let Some(program) = programs.iter().find(|program| !WITHOUT_BTF.contains(program)) {
+            bail!(
+                "{program} needs the kernel's types, and there is no {BTF}: boot a kernel with CONFIG_DEBUG_INFO_BTF, \
+                   or run inside a guest with --kernel"
+            );
+        }
+        return load_aya(settings, programs, stacks).context("cannot load the BPF programs");
+    }
     let loaded = match loader {
         Loader::Libbpf => load_libbpf(settings, programs, stacks),
         Loader::Aya => load_aya(settings, programs, stacks),
@@ -103,6 +120,10 @@ fn load_libbpf(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Ob
 }
 
 fn load_aya(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
+    // Before 5.11 maps count as locked memory; libbpf raises this limit by itself.
+    let most = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the structure outlives the call. Where it is refused, loading says so if it matters.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const most) };
     let mut object = aya::EbpfLoader::new()
         .override_global("settings", &Pod(*settings), true)
         .map_max_entries("stacks", stacks)
@@ -192,6 +213,15 @@ impl Object {
         }
     }
 
+    /// The library that loaded it.
+    #[must_use]
+    pub fn loaded_by(&self) -> &'static str {
+        match self {
+            Self::Libbpf(_) => name(Loader::Libbpf),
+            Self::Aya(_) => name(Loader::Aya),
+        }
+    }
+
     /// One element of an array map.
     ///
     /// # Errors
@@ -210,8 +240,9 @@ impl Object {
         }
     }
 
-    /// How often the kernel passed over a program because another BPF program was running on the same CPU; absent
-    /// where it does not count that (before 5.12).
+    /// How often the kernel passed over a program because another BPF program was running on the same CPU; absent or 0
+    /// where it does not count that: before 5.12, of kprobes for some time after (kernel/trace/bpf_trace.c,
+    /// `trace_call_bpf`), of perf events on no kernel.
     #[must_use]
     pub fn passed_over(&self, program: &str) -> Option<u64> {
         let fd = self.program(program).ok()?;

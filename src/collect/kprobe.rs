@@ -251,11 +251,10 @@ impl Collect for Kprobe {
 
         let calls = functions.iter().map(|row| row.calls).sum();
         let missed: u64 = functions.iter().map(|row| row.missed).sum();
-        let passed_over: u64 =
-            [ENTER, LEAVE, BREAKPOINT].iter().filter_map(|name| armed.object.passed_over(name)).sum();
+        let passed_over: u64 = [ENTER, LEAVE].iter().filter_map(|name| armed.object.passed_over(name)).sum();
         let lost_stacks = losses.full + losses.busy;
         let mut notes = vec![
-            format!("loaded by {}", bpf::name(self.loader)),
+            format!("loaded by {}", armed.object.loaded_by()),
             format!("{entries} attachments for entries, {returns} for returns"),
             if armed.cookies { "probes told apart by attach cookies" } else { "probes told apart by address" }
                 .to_owned(),

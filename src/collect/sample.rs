@@ -6,6 +6,7 @@ use super::bpf::{self, Object};
 use super::stacks::{self, UserNames};
 use super::{Collect, Collected, Watched, loss_warning};
 use crate::document::{Loader, Status};
+use crate::kernel;
 use crate::kernel::symbols::Symbols;
 use crate::profile::Unit;
 use anyhow::{Context as _, Result};
@@ -13,6 +14,12 @@ use std::sync::Arc;
 
 /// Ticks per second and CPU. A prime, so that no period of the workload keeps step with it.
 pub const FREQUENCY: u64 = 4999;
+
+/// The most that the kernel allows, which lowers it by itself where sampling took long.
+fn allowed() -> u64 {
+    let most = std::fs::read_to_string(kernel::features::MOST_SAMPLES).ok().and_then(|text| text.trim().parse().ok());
+    most.unwrap_or(u64::MAX).max(1)
+}
 
 const PROGRAM: &str = "pp_sample";
 
@@ -28,6 +35,7 @@ struct Armed {
     watched: Watched,
     object: Object,
     clock: Clock,
+    frequency: u64,
     attached: Vec<Attached>,
     user: UserNames,
 }
@@ -46,8 +54,9 @@ impl Collect for Sample {
         let mut object = bpf::load(self.loader, &watched.settings(false), &[PROGRAM], PP_STACKS as u32)?;
         watched.tell(&mut object)?;
         let program = object.program(PROGRAM)?;
-        let (clock, attached) = attach::sampling(program, self.frequency, &attach::online_cpus()?)?;
-        self.armed = Some(Armed { watched: watched.clone(), object, clock, attached, user });
+        let frequency = self.frequency.min(allowed());
+        let (clock, attached) = attach::sampling(program, frequency, &attach::online_cpus()?)?;
+        self.armed = Some(Armed { watched: watched.clone(), object, clock, frequency, attached, user });
         Ok(())
     }
 
@@ -59,19 +68,18 @@ impl Collect for Sample {
         let readable = stacks::readable(&stacks, &armed.watched, &self.symbols, &armed.user);
 
         let mut notes = vec![
-            format!("{} at {} Hz", armed.clock.name(), self.frequency),
-            format!("loaded by {}", bpf::name(self.loader)),
+            format!("{} at {} Hz", armed.clock.name(), armed.frequency),
+            format!("loaded by {}", armed.object.loaded_by()),
         ];
-        let passed_over = armed.object.passed_over(PROGRAM).unwrap_or(0);
-        let lost = losses.full + losses.busy + passed_over;
+        if armed.frequency < self.frequency {
+            notes.push(format!("no faster, by {}", kernel::features::MOST_SAMPLES));
+        }
+        let lost = losses.full + losses.busy;
         let mut warnings = Vec::new();
         if lost > 0 {
             warnings.push(loss_warning(
                 "samples-lost",
-                format!(
-                    "{lost} samples lost ({} no room, {} map busy, {passed_over} during another BPF program)",
-                    losses.full, losses.busy
-                ),
+                format!("{lost} samples lost ({} no room, {} map busy)", losses.full, losses.busy),
             ));
         }
         for (count, what) in [

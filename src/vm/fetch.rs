@@ -200,8 +200,14 @@ impl Mirror {
         if self.packages("cloud-amd64")?.is_empty() {
             bail!("cannot read the Debian mirror's index: {}", self.troubles.join("; "));
         }
-        fs::write(self.stamp(), b"").with_context(|| format!("cannot write {}", self.stamp().display()))?;
         self.fresh = true;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if said.lines().any(|line| line.starts_with("Get:") || line.starts_with("Hit:")) {
+            fs::write(self.stamp(), b"").with_context(|| format!("cannot write {}", self.stamp().display()))?;
+        } else {
+            // The lists of an earlier time are still there.
+            say(&format!("the Debian mirror cannot be reached, its index is an old one: {}", self.troubles.join("; ")));
+        }
         Ok(true)
     }
 

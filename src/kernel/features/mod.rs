@@ -59,6 +59,9 @@ impl Feature {
     }
 }
 
+/// The most samples per second that perf events may ask for.
+pub const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+
 /// The way out that works wherever QEMU does.
 pub(crate) const IN_A_GUEST: &str = "add --kernel NAME: guests need nothing of this kernel";
 
@@ -98,6 +101,7 @@ mod tests {
             "pmu",
             "tracefs",
             "perf-event-paranoid",
+            "sample-rate",
             "kptr-restrict",
             "lockdown",
             "pid-namespace",

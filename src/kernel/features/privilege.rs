@@ -31,6 +31,7 @@ pub fn detect(symbols: &Result<Symbols, SymbolsError>) -> Vec<Feature> {
     vec![
         privilege(capabilities),
         perf_event_paranoid(paranoid, capabilities),
+        sample_rate(sysctl(super::MOST_SAMPLES)),
         kptr_restrict(restrict, symbols),
         lockdown_of(lockdown.as_deref()),
         pid_namespace(PidNamespace::own()),
@@ -81,6 +82,19 @@ fn perf_event_paranoid(level: Option<i64>, capabilities: u64) -> Feature {
             "no hardware counters (cycles, instructions) for this user",
             "sudo sysctl kernel.perf_event_paranoid=1",
         ),
+    }
+}
+
+fn sample_rate(most: Option<i64>) -> Feature {
+    let feature = |found: String| Feature::ok("sample-rate", "perf_event_max_sample_rate", found);
+    match most {
+        Some(most) if most < 4999 => feature(format!("{most} samples per second and CPU")).lacking(
+            State::Limited,
+            format!("sampling at {most} Hz instead of 4999: fewer samples, wider intervals"),
+            "sudo sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers it where sampling took long)",
+        ),
+        Some(most) => feature(format!("{most} samples per second and CPU")),
+        None => feature("no such setting".to_owned()),
     }
 }
 
