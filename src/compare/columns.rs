@@ -66,6 +66,7 @@ const LEFT_OUT: &[&str] = &[
     "kernel.machine",
     "environment.load",
     "environment.steal",
+    "environment.others",
     "throughput",
     "processes",
     "attribution",

@@ -22,6 +22,9 @@ pub struct Environment {
     pub load: Option<f64>,
     /// Part of the run's CPU time that the hypervisor gave to others, 0 to 1.
     pub steal: Option<f64>,
+    /// Part of the CPUs' time that other programs and interrupts took while the run lasted, 0 to 1.
+    #[serde(default)]
+    pub others: Option<f64>,
     /// The emulator, for guests.
     pub emulator: Option<Emulator>,
     /// CPU flags that decide which copy loop the kernel takes: `erms`, `fsrm`, `smap`.
@@ -73,6 +76,7 @@ impl Environment {
             mitigations: mitigations(),
             load: trimmed("/proc/loadavg").and_then(|text| load(&text)),
             steal: None,
+            others: None,
             emulator: None,
             cpu_flags: cpu.flags.into_iter().filter(|flag| FLAGS_THAT_MATTER.contains(&flag.as_str())).collect(),
         }
@@ -124,13 +128,25 @@ pub struct CpuTime {
     pub steal: u64,
     /// Neither idle nor waiting for a disk; stolen time included.
     pub busy: u64,
+    /// What this process used, and its children that have ended; not in /proc/stat.
+    pub own: u64,
+}
+
+/// Ticks per second of /proc/stat and times(2): USER_HZ, kernel ABI on x86-64.
+fn own_ticks() -> u64 {
+    let mut times = libc::tms { tms_utime: 0, tms_stime: 0, tms_cutime: 0, tms_cstime: 0 };
+    // SAFETY: the structure outlives the call.
+    unsafe { libc::times(&raw mut times) };
+    let sum = times.tms_utime + times.tms_stime + times.tms_cutime + times.tms_cstime;
+    u64::try_from(sum).unwrap_or(0)
 }
 
 impl CpuTime {
     /// Now; absent where /proc/stat cannot be read.
     #[must_use]
     pub fn now() -> Option<Self> {
-        Self::read(std::fs::File::open("/proc/stat").ok()?).ok()?
+        let times = Self::read(std::fs::File::open("/proc/stat").ok()?).ok()??;
+        Some(Self { own: own_ticks(), ..times })
     }
 
     /// Read the form of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`, of which
@@ -145,7 +161,7 @@ impl CpuTime {
         Ok(ticks.and_then(|ticks| {
             let total = ticks.iter().try_fold(0_u64, |sum, ticks| sum.checked_add(*ticks))?;
             let idle = ticks.get(3)?.checked_add(*ticks.get(4)?)?;
-            Some(Self { total, steal: *ticks.get(7)?, busy: total - idle })
+            Some(Self { total, steal: *ticks.get(7)?, busy: total - idle, own: 0 })
         }))
     }
 
@@ -154,6 +170,15 @@ impl CpuTime {
     pub fn steal_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         Some(self.steal.saturating_sub(earlier.steal) as f64 / total as f64)
+    }
+
+    /// The part of the CPU time between `earlier` and `self` that others than this process and its children used, 0 to
+    /// 1; absent when no time passed.
+    #[must_use]
+    pub fn others_since(self, earlier: Self) -> Option<f64> {
+        let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
+        let not_theirs = self.steal.saturating_sub(earlier.steal) + self.own.saturating_sub(earlier.own);
+        Some(self.busy.saturating_sub(earlier.busy).saturating_sub(not_theirs) as f64 / total as f64)
     }
 
     /// The part of the CPU time between `earlier` and `self` in which something ran, 0 to 1; absent when no time passed.
@@ -252,9 +277,10 @@ mod tests {
         assert_eq!(memory_bytes(&b"MemTotal: lots\n"[..]).unwrap(), None);
         let early = CpuTime::read(&b"cpu  10 0 10 70 0 0 0 10 0 0\ncpu0 1\n"[..]).unwrap().unwrap();
         let late = CpuTime::read(&b"cpu  20 0 20 130 0 0 0 30 5 0\n"[..]).unwrap().unwrap();
-        assert_eq!(early, CpuTime { total: 100, steal: 10, busy: 30 });
+        assert_eq!(early, CpuTime { total: 100, steal: 10, busy: 30, own: 0 });
         assert_eq!(late.steal_since(early), Some(0.2));
         assert_eq!(late.busy_since(early), Some(0.4));
+        assert_eq!(CpuTime { own: 5, ..late }.others_since(early), Some(0.15), "busy less stolen less own");
         assert_eq!(early.steal_since(early), None);
         assert_eq!(early.steal_since(late), None);
         assert_eq!(selected("always [madvise] never"), Some("madvise"));

@@ -30,6 +30,9 @@ pub struct Setting<'a> {
     pub progress: &'a dyn Fn(usize, usize, &str),
 }
 
+/// Share of the CPUs' time that others use from which a machine is called busy.
+pub const BUSY: f64 = 0.1;
+
 /// Run `request` on this kernel.
 ///
 /// # Errors
@@ -48,11 +51,19 @@ pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
         // An emulated machine's load is that of its boot, and nobody steals from it.
         environment.load = None;
     } else {
-        environment.steal = before.zip(CpuTime::now()).and_then(|(before, after)| after.steal_since(before));
+        let span = before.zip(CpuTime::now());
+        environment.steal = span.and_then(|(before, after)| after.steal_since(before));
+        environment.others = span.and_then(|(before, after)| after.others_since(before));
     }
+    let busy = environment.others.filter(|others| *others > BUSY);
     let mut outcome = assemble::outcome(request, setting, &context, environment, measured)?;
     let warning = |message| Warning { code: "left-behind".into(), message, action: String::new() };
     outcome.document.warnings.extend(cleaned.into_iter().map(warning));
+    outcome.document.warnings.extend(busy.map(|others| Warning {
+        code: "busy".into(),
+        message: format!("other programs used {:.0} % of the CPUs' time during the run", others * 100.0),
+        action: "run again when the machine is idle".into(),
+    }));
     Ok(outcome)
 }
 
