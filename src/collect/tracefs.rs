@@ -45,7 +45,13 @@ fn remove_dead_probes(tracefs: &Tracefs) -> Option<String> {
 
 fn put_back_after_kill(tracefs: &Tracefs) -> Option<String> {
     let text = std::fs::read_to_string(STATE).ok()?;
-    let saved: Saved = serde_json::from_str(&text).ok()?;
+    let Ok(saved) = serde_json::from_str::<Saved>(&text) else {
+        let _ = std::fs::remove_file(STATE);
+        let current = read(&tracefs.root().join("current_tracer")).unwrap_or_default();
+        return Some(format!(
+            "removed {STATE}, which cannot be read: if nothing else traces, current_tracer ({current}) is to be nop"
+        ));
+    };
     if !owner::is_dead(&saved.owner) {
         return None;
     }
