@@ -63,10 +63,28 @@ impl Bench for Machine {
         if self.guest.is_some() { self.guest_executed_on } else { ExecutedOn::Hardware }
     }
 
+    fn setting(&self) -> String {
+        let guest = self.kernel.as_ref().ok().map(|(_, options)| options).or(self.guest.as_ref());
+        guest.map_or_else(String::new, differences)
+    }
+
     fn exact_kernel(&self) -> Taken<String> {
         match &self.kernel {
             Ok((name, _)) => Ok(name.clone()),
             Err(missing) => Err(Missing::clone(missing)),
         }
     }
+}
+
+/// What of a guest is not as [`GuestOptions::of`] makes it, and may change results.
+fn differences(options: &GuestOptions) -> String {
+    let plain = GuestOptions::of(options.kernel.clone());
+    let mut words = Vec::new();
+    let mut note = |differs: bool, text: String| words.extend(differs.then_some(text));
+    note(options.accel != plain.accel, format!("accel {:?}", options.accel).to_lowercase());
+    note(options.cpus != plain.cpus, format!("{} CPUs", options.cpus));
+    note(options.memory_mib != plain.memory_mib, format!("{} MiB", options.memory_mib));
+    note(options.cpu != plain.cpu, format!("CPU {}", options.cpu.as_deref().unwrap_or_default()));
+    note(options.append != plain.append, format!("kernel arguments {}", options.append.join(" ")));
+    if words.is_empty() { String::new() } else { format!("guests with {}", words.join(", ")) }
 }

@@ -3,7 +3,7 @@
 
 use super::Settings;
 use super::verdict::{Missing, Reading};
-use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request};
+use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status};
 use crate::util::{atomic_file, cancel};
 use crate::workload::Spec;
 use anyhow::{Context as _, Result};
@@ -12,6 +12,7 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::path::PathBuf;
 
 /// A result, or why there is none here and how to get it elsewhere.
@@ -48,6 +49,11 @@ pub trait Bench {
     /// What executes pairs and runs.
     fn executed_on(&self) -> ExecutedOn;
 
+    /// How its guests differ from the default, in words; empty where they do not. Results depend on it.
+    fn setting(&self) -> String {
+        String::new()
+    }
+
     /// The guest kernel of exact profiles, as it was named; `None` where there is none, with the reason.
     ///
     /// # Errors
@@ -62,6 +68,17 @@ pub struct Lab<'a> {
     progress: &'a dyn Fn(&str),
     /// Where results of this part are kept.
     folder: PathBuf,
+    /// What kept results have to agree with: see [`key`].
+    key: String,
+    /// Whether something failed that may work another time.
+    failed: Cell<bool>,
+}
+
+/// What results depend on, apart from what was asked: only those of an equal key are taken over by `--resume`.
+#[must_use]
+pub fn key(settings: &Settings, bench: &dyn Bench) -> String {
+    let setting = bench.setting();
+    if setting.is_empty() { settings.key() } else { format!("{}, {setting}", settings.key()) }
 }
 
 /// One contestant of a race.
@@ -82,8 +99,19 @@ pub struct Raced {
     pub failed: Option<String>,
 }
 
+/// What one lane of [`Lab::interleaved`] did.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lane {
+    pub pairs: Vec<Processes>,
+    /// Why it could not run.
+    pub failed: Option<String>,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Kept<Q, A> {
+    /// pipeprof's: another build may measure otherwise.
+    version: String,
+    key: String,
     question: Q,
     answer: A,
 }
@@ -91,7 +119,15 @@ struct Kept<Q, A> {
 impl<'a> Lab<'a> {
     #[must_use]
     pub fn new(settings: &'a Settings, bench: &'a dyn Bench, part: &str, progress: &'a dyn Fn(&str)) -> Self {
-        Self { settings, bench, progress, folder: settings.output.join("raw").join(part) }
+        let folder = settings.output.join("raw").join(part);
+        Self { settings, bench, progress, folder, key: key(settings, bench), failed: Cell::new(false) }
+    }
+
+    /// Whether something failed that may work another time: a program that was not there, a right that was missing.
+    /// A resumed reproduction tries it again.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.failed.get()
     }
 
     /// Say what is being done.
@@ -110,39 +146,61 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// On interruption, or when results cannot be kept.
     pub fn race(&self, name: &str, contestants: &[Contestant], rounds: usize) -> Result<Vec<Raced>> {
-        self.kept(name, (contestants.to_vec(), rounds), || {
-            let mut raced: Vec<Raced> = contestants
-                .iter()
-                .map(|contestant| Raced {
-                    id: contestant.id.clone(),
-                    spec: contestant.spec.clone(),
-                    pairs: Vec::new(),
-                    executed_on: self.executed_on(),
-                    failed: None,
-                })
-                .collect();
+        let ids: Vec<&str> = contestants.iter().map(|contestant| contestant.id.as_str()).collect();
+        let lanes = self.interleaved(name, contestants.to_vec(), &ids, rounds, &|index| {
+            self.bench.pair(&contestants[index].spec)
+        })?;
+        let raced = contestants.iter().zip(lanes).map(|(contestant, lane)| Raced {
+            id: contestant.id.clone(),
+            spec: contestant.spec.clone(),
+            pairs: lane.pairs,
+            executed_on: self.executed_on(),
+            failed: lane.failed,
+        });
+        Ok(raced.collect())
+    }
+
+    /// As [`Self::race`], of whatever `measure` does for the lane of that index; `question` says what that is.
+    ///
+    /// # Errors
+    /// On interruption, or when results cannot be kept.
+    pub fn interleaved<Q>(
+        &self,
+        name: &str,
+        question: Q,
+        ids: &[&str],
+        rounds: usize,
+        measure: &dyn Fn(usize) -> Result<Processes>,
+    ) -> Result<Vec<Lane>>
+    where
+        Q: Serialize + DeserializeOwned + PartialEq,
+    {
+        // A failed lane is run again by a resumed reproduction, and the others with it: side by side is the point.
+        let whole = |lanes: &Vec<Lane>| lanes.iter().all(|lane| lane.failed.is_none());
+        self.kept_if(name, (question, rounds), whole, || {
+            let mut lanes = vec![Lane::default(); ids.len()];
             let mut random = SmallRng::seed_from_u64(self.settings.seed);
             for round in 0..rounds {
-                let mut order: Vec<usize> = (0..raced.len()).collect();
+                let mut order: Vec<usize> = (0..lanes.len()).collect();
                 order.shuffle(&mut random);
                 for (done, index) in order.into_iter().enumerate() {
                     cancel::check()?;
-                    let contestant = &mut raced[index];
-                    if contestant.failed.is_some() {
+                    let lane = &mut lanes[index];
+                    if lane.failed.is_some() {
                         continue;
                     }
-                    let step = round * contestants.len() + done + 1;
-                    self.say(&format!("{name}: pair {step} of {}: {}", rounds * contestants.len(), contestant.id));
-                    match self.bench.pair(&contestant.spec) {
-                        Ok(processes) => contestant.pairs.push(processes),
+                    let step = round * ids.len() + done + 1;
+                    self.say(&format!("{name}: pair {step} of {}: {}", rounds * ids.len(), ids[index]));
+                    match measure(index) {
+                        Ok(processes) => lane.pairs.push(processes),
                         Err(error) => {
                             cancel::check()?;
-                            contestant.failed = Some(format!("{error:#}"));
+                            lane.failed = Some(format!("{error:#}"));
                         }
                     }
                 }
             }
-            Ok(raced)
+            Ok(lanes)
         })
     }
 
@@ -151,11 +209,10 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// On interruption, or when results cannot be kept.
     pub fn run(&self, name: &str, request: &Request) -> Result<Taken<Outcome>> {
-        let taken = self.kept(name, request.clone(), || {
+        self.kept_if(name, request.clone(), whole, || {
             self.say(name);
             self.taken(self.bench.run(request), &request.command)
-        })?;
-        Ok(self.only_success(name, taken))
+        })
     }
 
     /// An exact profile of `request` in a guest.
@@ -172,36 +229,56 @@ impl<'a> Lab<'a> {
             command.extend(value.map(|value| format!(" {flag} {value}")));
         }
         command.extend(setup.append.iter().map(|argument| format!(" --append {argument}")));
-        let taken = self.kept(name, (request.clone(), setup.clone(), kernel), || {
+        self.kept_if(name, (request.clone(), setup.clone(), kernel), whole, || {
             self.say(&format!("{name} (guest, exact)"));
             self.taken(self.bench.exact(request, setup), &command)
-        })?;
-        Ok(self.only_success(name, taken))
+        })
     }
 
-    /// Anything else whose result is worth keeping.
+    /// Anything else whose result is worth keeping. What failed is not: a resumed reproduction tries it again.
     ///
     /// # Errors
     /// Those of `work`, or when the result cannot be kept.
-    pub fn kept<Q, A>(&self, name: &str, question: Q, work: impl FnOnce() -> Result<A>) -> Result<A>
+    pub fn kept<Q, A>(&self, name: &str, question: Q, work: impl FnOnce() -> Result<Taken<A>>) -> Result<Taken<A>>
+    where
+        Q: Serialize + DeserializeOwned + PartialEq,
+        A: Serialize + DeserializeOwned,
+    {
+        self.kept_if(name, question, Result::is_ok, work)
+    }
+
+    fn kept_if<Q, A>(
+        &self,
+        name: &str,
+        question: Q,
+        worth: impl Fn(&A) -> bool,
+        work: impl FnOnce() -> Result<A>,
+    ) -> Result<A>
     where
         Q: Serialize + DeserializeOwned + PartialEq,
         A: Serialize + DeserializeOwned,
     {
         let path = self.file(name);
+        let version = crate::util::build::version();
         // A file that cannot be read is made anew: it is only there to save time.
         if self.settings.resume
             && let Ok(text) = std::fs::read(&path)
             && let Ok(kept) = serde_json::from_slice::<Kept<Q, A>>(&text)
-            && kept.question == question
+            && (kept.version == version && kept.key == self.key && kept.question == question && worth(&kept.answer))
         {
             return Ok(kept.answer);
         }
         cancel::check()?;
         let answer = work()?;
+        if !worth(&answer) {
+            // A signal that ended a program which this started is an interruption, not an answer.
+            cancel::check()?;
+            self.failed.set(true);
+            return Ok(answer);
+        }
         std::fs::create_dir_all(&self.folder)
             .with_context(|| format!("cannot make the folder {}: choose another with -o", self.folder.display()))?;
-        let kept = Kept { question, answer };
+        let kept = Kept { version: version.to_owned(), key: self.key.clone(), question, answer };
         atomic_file::write(&path, serde_json::to_string(&kept)?.as_bytes())?;
         Ok(kept.answer)
     }
@@ -209,15 +286,6 @@ impl<'a> Lab<'a> {
     fn file(&self, name: &str) -> PathBuf {
         let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         self.folder.join(format!("{name}.json"))
-    }
-
-    /// What failed is tried again by a resumed reproduction.
-    fn only_success<T>(&self, name: &str, taken: Taken<T>) -> Taken<T> {
-        if taken.is_err() {
-            // An error means that it is not there.
-            let _ = std::fs::remove_file(self.file(name));
-        }
-        taken
     }
 
     fn taken<T>(&self, result: Result<T>, command: &str) -> Result<Taken<T>> {
@@ -233,6 +301,12 @@ impl<'a> Lab<'a> {
             }
         }
     }
+}
+
+/// Whether every collector that was asked for gave something.
+fn whole(taken: &Taken<Outcome>) -> bool {
+    let gave = |status: Status| matches!(status, Status::Ok | Status::Partial);
+    taken.as_ref().is_ok_and(|outcome| outcome.document.collectors.iter().all(|collector| gave(collector.status)))
 }
 
 impl Raced {
@@ -275,4 +349,106 @@ impl Raced {
 #[must_use]
 pub fn speeds(runs: &[PairRecord], watched: bool) -> Vec<f64> {
     runs.iter().filter(|pair| pair.collectors.is_empty() != watched).map(|pair| pair.processes.gib_s()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    /// Pairs fail while `broken`; its guests are as `setting` says.
+    #[derive(Default)]
+    struct Mock {
+        pairs: Cell<u64>,
+        runs: Cell<u64>,
+        broken: Cell<bool>,
+        setting: String,
+    }
+
+    impl Bench for Mock {
+        fn pair(&self, spec: &Spec) -> Result<Processes> {
+            self.pairs.set(self.pairs.get() + 1);
+            if self.broken.get() && spec.poll {
+                bail!("the pipe burst");
+            }
+            Ok(Processes { window_ns: self.pairs.get(), ..Processes::default() })
+        }
+        fn run(&self, _: &Request) -> Result<Outcome> {
+            self.runs.set(self.runs.get() + 1);
+            bail!("no rights")
+        }
+        fn exact(&self, _: &Request, _: &GuestSetup) -> Result<Outcome> {
+            bail!("no guests here")
+        }
+        fn executed_on(&self) -> ExecutedOn {
+            ExecutedOn::Hardware
+        }
+        fn setting(&self) -> String {
+            self.setting.clone()
+        }
+        fn exact_kernel(&self) -> Taken<String> {
+            Err(Missing::new("no kernel", ""))
+        }
+    }
+
+    fn settings(folder: &std::path::Path) -> Settings {
+        Settings { quick: true, output: folder.to_owned(), resume: true, seed: 1, in_guest: None, kernel: None }
+    }
+
+    fn contestants() -> [Contestant; 2] {
+        [false, true].map(|poll| Contestant { id: poll.to_string(), spec: Spec { poll, ..Spec::default() } })
+    }
+
+    #[test]
+    fn what_failed_is_tried_again_and_what_did_not_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (settings, bench) = (settings(folder.path()), Mock { broken: Cell::new(true), ..Mock::default() });
+        let lab = || Lab::new(&settings, &bench, "part", &|_| {});
+        let first = lab();
+        let raced = first.race("race", &contestants(), 2).unwrap();
+        assert!(first.failed() && raced[1].failed.is_some() && raced[0].pairs.len() == 2);
+        bench.broken.set(false);
+        let raced = lab().race("race", &contestants(), 2).unwrap();
+        assert!(raced.iter().all(|raced| raced.failed.is_none() && raced.pairs.len() == 2));
+        let pairs = bench.pairs.get();
+        assert_eq!(lab().race("race", &contestants(), 2).unwrap(), raced);
+        assert_eq!(bench.pairs.get(), pairs);
+
+        let kept = |answer: Taken<u8>| lab().kept("other", 7, || Ok(answer)).unwrap();
+        assert_eq!(kept(Err(Missing::new("signal: 2", ""))), Err(Missing::new("signal: 2", "")));
+        assert_eq!(kept(Ok(1)), Ok(1));
+        assert_eq!(kept(Ok(2)), Ok(1), "kept");
+    }
+
+    #[test]
+    fn a_run_that_failed_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (settings, bench) = (settings(folder.path()), Mock::default());
+        let request = crate::reproduce::parts::request("r", &Spec::default(), Vec::new(), 1);
+        for runs in [1, 2] {
+            let lab = Lab::new(&settings, &bench, "part", &|_| {});
+            assert!(lab.run("profile", &request).unwrap().is_err());
+            assert_eq!((lab.failed(), bench.runs.get()), (true, runs));
+        }
+    }
+
+    #[test]
+    fn results_of_other_settings_guests_and_builds_are_not_taken_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = settings(folder.path());
+        let race = |settings: &Settings, setting: &str| {
+            let bench = Mock { setting: setting.to_owned(), ..Mock::default() };
+            Lab::new(settings, &bench, "part", &|_| {}).race("race", &contestants(), 1).unwrap();
+            bench.pairs.get()
+        };
+        assert_eq!((race(&plain, ""), race(&plain, "")), (2, 0));
+        let guest = Settings { in_guest: Some("6.1".into()), ..plain.clone() };
+        assert_eq!((race(&guest, ""), race(&guest, "")), (2, 0));
+        assert_eq!((race(&guest, "2 CPUs"), race(&Settings { seed: 2, ..plain.clone() }, "")), (2, 2));
+        assert_eq!((race(&plain, ""), race(&plain, "")), (2, 0));
+        let path = folder.path().join("raw/part/race.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replacen(crate::util::build::version(), "0.0.1", 1)).unwrap();
+        assert_eq!(race(&plain, ""), 2);
+    }
 }

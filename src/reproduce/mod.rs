@@ -89,11 +89,13 @@ pub fn run(
 ) -> Result<Reproduction> {
     let facts = Facts::load()?;
     prepare(settings)?;
+    let key = lab::key(settings, bench);
     let mut finished = Vec::new();
     for part in wanted {
         if settings.resume
             && let Some(result) = load(&settings.output, part.id())
-            && result.key == settings.key()
+            && result.key == key
+            && !result.again
         {
             progress(&format!("{}: kept from before", part.id()));
             finished.push(result);
@@ -101,7 +103,7 @@ pub fn run(
         }
         let say = |what: &str| progress(&format!("{}: {what}", part.id()));
         let lab = Lab::new(settings, bench, part.id(), &say);
-        let result = one(*part, &lab, settings, &facts).map_err(|error| {
+        let result = one(*part, &lab, &key, &facts).map_err(|error| {
             let how = format!("what was finished is kept: go on with --resume -o {}", settings.output.display());
             if cancel::happened() { anyhow::anyhow!("interrupted; {how}") } else { error.context(how) }
         })?;
@@ -113,13 +115,13 @@ pub fn run(
     let mut all = Vec::new();
     for part in parts::PARTS {
         let this = finished.iter().find(|result| result.part == part.id()).cloned();
-        let earlier = || load(&settings.output, part.id()).filter(|result| result.key == settings.key());
+        let earlier = || load(&settings.output, part.id()).filter(|result| result.key == key);
         all.extend(this.or_else(earlier));
     }
     Ok(Reproduction { facts, parts: all, command: command.to_owned() })
 }
 
-fn one(part: &dyn Part, lab: &Lab<'_>, settings: &Settings, facts: &Facts) -> Result<PartResult> {
+fn one(part: &dyn Part, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<PartResult> {
     cancel::check()?;
     let busy = others();
     let started = now();
@@ -130,7 +132,8 @@ fn one(part: &dyn Part, lab: &Lab<'_>, settings: &Settings, facts: &Facts) -> Re
         schema: SCHEMA.to_owned(),
         version: crate::util::build::version().to_owned(),
         part: part.id().to_owned(),
-        key: settings.key(),
+        key: key.to_owned(),
+        again: lab.failed(),
         started,
         seconds: begin.elapsed().as_secs_f64(),
         kernel,

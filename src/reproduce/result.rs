@@ -16,8 +16,11 @@ pub struct PartResult {
     /// pipeprof's version.
     pub version: String,
     pub part: String,
-    /// What a resumed reproduction has to agree with: see [`super::Settings::key`].
+    /// What a resumed reproduction has to agree with: see [`super::lab::key`].
     pub key: String,
+    /// Something failed that a resumed reproduction tries again.
+    #[serde(default)]
+    pub again: bool,
     /// UTC, RFC 3339.
     pub started: String,
     pub seconds: f64,

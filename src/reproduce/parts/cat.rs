@@ -156,7 +156,11 @@ fn own_cat(lab: &Lab<'_>) -> Result<Own> {
                 crate::util::cancel::check()?;
                 match pipeline::time(&cat, &reader) {
                     Ok(time) => times.push(time),
-                    Err(error) => return Ok(Err(Missing::new(format!("{error:#}"), "pipeprof reproduce cat"))),
+                    Err(error) => {
+                        // A terminal's Ctrl-C ends the programs as well.
+                        crate::util::cancel::check()?;
+                        return Ok(Err(Missing::new(format!("{error:#}"), "pipeprof reproduce cat")));
+                    }
                 }
             }
             Ok(Ok(times))

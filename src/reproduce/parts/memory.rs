@@ -4,7 +4,7 @@ use super::{Part, all_missing};
 use crate::document::ExecutedOn;
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{Contestant, Lab, Raced};
+use crate::reproduce::lab::{Contestant, Lab, Raced, Taken};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::util::size;
@@ -56,7 +56,7 @@ impl Part for Memory {
                     bounds(lab, &mut out, &report)?;
                     return Ok(out);
                 }
-                Err(why) => Missing::new(why, COMMAND),
+                Err(missing) => missing,
             }
         } else {
             Missing::new("memory loops are not run inside guests", COMMAND)
@@ -67,7 +67,7 @@ impl Part for Memory {
 }
 
 /// All loops, in a thread of their own: they bind it to one CPU, which later pairs must not inherit.
-fn loops(lab: &Lab<'_>) -> Result<Result<Report, String>> {
+fn loops(lab: &Lab<'_>) -> Result<Taken<Report>> {
     let runs = if lab.settings.quick { 3 } else { 11 };
     let read_bytes = if lab.settings.quick { 256 << 20 } else { crate::workload::memory::READ_BUFFER };
     lab.kept("loops", (runs, read_bytes), || {
@@ -76,7 +76,7 @@ fn loops(lab: &Lab<'_>) -> Result<Result<Report, String>> {
         let measured = std::thread::scope(|scope| scope.spawn(|| measure(&options, &|_, _| {})).join());
         let measured = measured.map_err(|_| anyhow!("the memory loops panicked"))?;
         crate::util::cancel::check()?;
-        Ok(measured.map_err(|error| format!("{error:#}")))
+        Ok(measured.map_err(|error| Missing::new(format!("{error:#}"), COMMAND)))
     })
 }
 

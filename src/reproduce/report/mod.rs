@@ -360,6 +360,7 @@ mod tests {
             version: "0".into(),
             part: part.into(),
             key: "k".into(),
+            again: false,
             started: "2026-01-01T00:00:00Z".into(),
             seconds: 1.0,
             kernel: Default::default(),
