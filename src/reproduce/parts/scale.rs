@@ -1,7 +1,8 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
 use super::{Part, request};
-use crate::document::{Collector, Processes};
+use crate::document::{Attribution, Collector, Processes};
+use crate::profile::{RoleShare, Side};
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced};
@@ -24,18 +25,68 @@ const DOMINATES: f64 = 0.5;
 /// The id of the pair whose ends share a CPU.
 const ONE_CPU: &str = "one CPU";
 
-/// What grows: its name, and the workload with `n` of it.
+/// What grows: its name, the workload with `n` of it, and whose lock is looked at.
 struct Axis {
     name: &'static str,
     about: &'static str,
     of: fn(&Spec, u32) -> Spec,
+    side: Side,
 }
 
 const AXES: &[Axis] = &[
-    Axis { name: "pairs", about: "independent pipes", of: |spec, n| Spec { pairs: n, ..spec.clone() } },
-    Axis { name: "writers", about: "writers on one pipe", of: |spec, n| Spec { writers: n, ..spec.clone() } },
-    Axis { name: "readers", about: "readers on one pipe", of: |spec, n| Spec { readers: n, ..spec.clone() } },
+    Axis {
+        name: "pairs",
+        about: "independent pipes",
+        of: |spec, n| Spec { pairs: n, ..spec.clone() },
+        side: Side::Writer,
+    },
+    Axis {
+        name: "writers",
+        about: "writers on one pipe",
+        of: |spec, n| Spec { writers: n, ..spec.clone() },
+        side: Side::Writer,
+    },
+    Axis {
+        name: "readers",
+        about: "readers on one pipe",
+        of: |spec, n| Spec { readers: n, ..spec.clone() },
+        side: Side::Reader,
+    },
 ];
+
+/// Whether every process has a CPU of its own, or all are left to the scheduler: two lines, as the one says nothing of
+/// the other.
+const PINNED: [bool; 2] = [true, false];
+
+fn pinning(pinned: bool) -> &'static str {
+    if pinned { "a CPU of its own each" } else { "left to the scheduler" }
+}
+
+/// One pipe between one writer and one reader is where all axes begin: it is measured once.
+fn id(axis: &Axis, n: u32, pinned: bool) -> String {
+    let pin = if pinned { "pinned" } else { "unpinned" };
+    if n == 1 { format!("one pipe {pin}") } else { format!("{} {n} {pin}", axis.name) }
+}
+
+/// Every point of every line, once.
+fn contestants(base: &Spec, counts: &[u32], cpus: usize) -> Vec<Contestant> {
+    let mut all: Vec<Contestant> = Vec::new();
+    for axis in AXES {
+        for n in counts {
+            for pinned in PINNED {
+                let pin = if pinned { Pin::Auto } else { Pin::None };
+                let spec = Spec { pin, ..(axis.of)(base, *n) };
+                // More processes than CPUs cannot have one each.
+                let processes = u64::from(spec.pairs) * u64::from(spec.writers + spec.readers);
+                let id = id(axis, *n, pinned);
+                if (!pinned || processes <= cpus as u64) && all.iter().all(|other| other.id != id) {
+                    all.push(Contestant { id, spec });
+                }
+            }
+        }
+    }
+    all
+}
 
 impl Part for Scale {
     fn id(&self) -> &'static str {
@@ -52,60 +103,23 @@ impl Part for Scale {
 
     fn run(&self, lab: &Lab<'_>, _facts: &Facts) -> Result<Yield> {
         let mut out = Yield::default();
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let here = workload::cpus::allowed()?;
+        let cpus = here.len();
         let most = u32::try_from(cpus).unwrap_or(u32::MAX).clamp(4, 64);
         let counts: Vec<u32> = (0..).map(|power| 1 << power).take_while(|n| *n <= most).collect();
         let Some(mode) = Mode::find("write") else { return Ok(out) };
         let base = Spec { amount: Amount::DurationNs(lab.settings.window_ns()), ..mode.spec() };
-        let mut contestants = Vec::new();
-        for axis in AXES {
-            for n in &counts {
-                let spec = (axis.of)(&base, *n);
-                // More processes than CPUs cannot have one each.
-                let processes = u64::from(spec.pairs) * u64::from(spec.writers + spec.readers);
-                let pin = if processes <= cpus as u64 { Pin::Auto } else { Pin::None };
-                contestants.push(Contestant { id: format!("{} {n}", axis.name), spec: Spec { pin, ..spec } });
-            }
-        }
-        let here = workload::cpus::allowed()?;
-        if here.len() > 1 {
+        let mut contestants = contestants(&base, &counts, cpus);
+        if cpus > 1 {
             let cpu = workload::cpus::first(&here);
-            let spec = Spec { pin: Pin::Cpus { writer: cpu, reader: cpu }, ..base.clone() };
+            let spec = Spec { pin: Pin::Cpus { writer: cpu, reader: cpu }, ..base };
             contestants.push(Contestant { id: ONE_CPU.to_owned(), spec });
         }
         let raced = lab.race("scale", &contestants, lab.settings.rounds().min(5))?;
         let locks = lock_shares(lab, &contestants)?;
-        let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
-        let note = format!(
-            "write(2) to read(2), 256 KiB buffers. GiB/s of all pipes together: median of {n} runs with the median absolute \
-             deviation; per pipe: least and greatest within the median run. The lock: share of the writers' sampled CPU time \
-             in the pipe's mutex. Processes in excess of {cpus} CPUs are not pinned and share CPUs."
-        );
-        let header = ["what", "n", "CPUs each", "GiB/s together", "spread", "per pipe", "lock, writers"];
-        let mut table = ExtraTable::new("Growing", &header, note);
-        let grown = AXES.iter().flat_map(|axis| counts.iter().map(|n| (format!("{} {n}", axis.name), axis.about, *n)));
-        for (id, about, n) in grown.chain([(ONE_CPU.to_owned(), "one pipe, both ends on one CPU", 1)]) {
-            let Some(entry) = raced.iter().find(|raced| raced.id == id) else { continue };
-            let own = match entry.spec.pin {
-                Pin::None => "shared",
-                Pin::Auto => "own",
-                Pin::Cpus { .. } => "one for both",
-            };
-            let mut row = vec![about.to_owned(), n.to_string(), own.to_owned()];
-            match entry.speed() {
-                Ok(speed) => row.extend([
-                    number(speed.value),
-                    speed.spread_percent().map_or_else(|| "-".to_owned(), |percent| format!("±{percent:.1} %")),
-                    entry.typical().map(per_pipe).unwrap_or_default(),
-                ]),
-                Err(missing) => row.extend(["-".to_owned(), missing.why, String::new()]),
-            }
-            let lock = locks.iter().find(|(name, _)| *name == id).and_then(|(_, share)| *share);
-            row.push(lock.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0)));
-            table.rows.push(row);
-        }
-        out.tables.push(table);
-        out.charts.extend(chart(&raced, &counts, n));
+        out.tables.push(table(&raced, &counts, &locks));
+        out.charts.extend(chart(&raced, &counts));
+        out.findings.extend(AXES.iter().filter_map(|axis| grown(axis, &raced, &counts)));
         dominates(&mut out, &counts, &locks);
         out.findings.extend(apart(&raced));
         if cpus < 4 {
@@ -118,6 +132,47 @@ impl Part for Scale {
     }
 }
 
+fn table(raced: &[Raced], counts: &[u32], locks: &[Lock]) -> ExtraTable {
+    let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
+    let note = format!(
+        "write(2) to read(2), 256 KiB buffers. GiB/s of all pipes together: median of {n} runs with the median absolute \
+         deviation; per pipe: least and greatest within the median run. The lock: share of that side's sampled CPU time \
+         in the pipe's mutex. Only rows of equal CPUs are comparable: it takes more processes than CPUs to keep all busy, \
+         and those cannot be pinned one by one."
+    );
+    let header = ["what", "n", "CPUs", "GiB/s together", "spread", "per pipe", "lock, writers", "lock, readers"];
+    let mut table = ExtraTable::new("Growing", &header, note);
+    let mut rows: Vec<(String, &str, u32, &str)> = Vec::new();
+    for pinned in PINNED {
+        rows.push((id(&AXES[0], 1, pinned), "one pipe", 1, pinning(pinned)));
+    }
+    rows.push((ONE_CPU.to_owned(), "one pipe", 1, "one for both ends"));
+    for axis in AXES {
+        for pinned in PINNED {
+            let many = counts.iter().filter(|n| **n > 1);
+            rows.extend(many.map(|n| (id(axis, *n, pinned), axis.about, *n, pinning(pinned))));
+        }
+    }
+    for (id, about, n, cpus) in rows {
+        let Some(entry) = raced.iter().find(|raced| raced.id == id) else { continue };
+        let mut row = vec![about.to_owned(), n.to_string(), cpus.to_owned()];
+        match entry.speed() {
+            Ok(speed) => row.extend([
+                number(speed.value),
+                speed.spread_percent().map_or_else(|| "-".to_owned(), |percent| format!("±{percent:.1} %")),
+                entry.typical().map(per_pipe).unwrap_or_default(),
+            ]),
+            Err(missing) => row.extend(["-".to_owned(), missing.why, String::new()]),
+        }
+        let lock = locks.iter().find(|lock| lock.id == id);
+        for share in [lock.and_then(|lock| lock.writers), lock.and_then(|lock| lock.readers)] {
+            row.push(share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0)));
+        }
+        table.rows.push(row);
+    }
+    table
+}
+
 fn per_pipe(pair: &Processes) -> String {
     if pair.pairs.len() < 2 {
         return "-".to_owned();
@@ -127,52 +182,83 @@ fn per_pipe(pair: &Processes) -> String {
     format!("{} to {}", number(least), number(speeds.iter().copied().fold(0.0, f64::max)))
 }
 
-/// The lock's share of the writers' samples, for several writers and readers on one pipe.
-fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<(String, Option<f64>)>> {
-    let mut shares = Vec::new();
-    for contestant in contestants {
-        if contestant.id.starts_with("pairs") && contestant.id != "pairs 1" || contestant.id == ONE_CPU {
-            continue;
-        }
+/// The lock's share of each side's samples; `None` where there are none.
+struct Lock {
+    id: String,
+    writers: Option<f64>,
+    readers: Option<f64>,
+}
+
+impl Lock {
+    fn of(&self, side: Side) -> Option<f64> {
+        if side == Side::Reader { self.readers } else { self.writers }
+    }
+}
+
+/// For one pipe, and several writers and readers on it.
+fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<Lock>> {
+    let mut locks = Vec::new();
+    for contestant in contestants.iter().filter(|contestant| contestant.spec.pairs == 1 && contestant.id != ONE_CPU) {
         let runs = if lab.settings.quick { 1 } else { 3 };
         let request = request(&contestant.id, &contestant.spec, vec![Collector::Sample], runs);
         let taken = lab.run(&format!("lock with {}", contestant.id), &request)?;
-        let writer = taken.as_ref().map(|outcome| &outcome.document.attribution.writer).ok();
-        let share = writer.filter(|shares| !shares.is_empty()).map(|shares| {
-            shares.iter().filter(|share| LOCK.contains(&share.role.as_str())).map(|share| share.share).sum()
+        let attribution = taken.as_ref().map(|outcome| &outcome.document.attribution).ok();
+        let share = |of: fn(&Attribution) -> &[RoleShare]| {
+            let shares = attribution.map(of).filter(|shares| !shares.is_empty())?;
+            Some(shares.iter().filter(|share| LOCK.contains(&share.role.as_str())).map(|share| share.share).sum())
+        };
+        locks.push(Lock {
+            id: contestant.id.clone(),
+            writers: share(|attribution| &attribution.writer),
+            readers: share(|attribution| &attribution.reader),
         });
-        shares.push((contestant.id.clone(), share));
     }
-    Ok(shares)
+    Ok(locks)
 }
 
-fn dominates(out: &mut Yield, counts: &[u32], locks: &[(String, Option<f64>)]) {
+fn dominates(out: &mut Yield, counts: &[u32], locks: &[Lock]) {
     for axis in AXES.iter().filter(|axis| axis.name != "pairs") {
-        let shares: Vec<(u32, f64)> = counts
-            .iter()
-            .filter_map(|n| Some((*n, locks.iter().find(|(id, _)| *id == format!("{} {n}", axis.name))?.1?)))
-            .collect();
-        let Some((last, at_last)) = shares.last() else { continue };
-        let text = match shares.iter().find(|(_, share)| *share >= DOMINATES) {
-            Some((n, share)) => format!(
-                "With {n} {} the pipe's lock takes {:.0} % of the writers' CPU time: from there it dominates.",
-                axis.about,
-                share * 100.0
-            ),
-            None => format!(
-                "The pipe's lock does not dominate with up to {last} {}: {:.0} % of the writers' CPU time.",
-                axis.about,
-                at_last * 100.0
-            ),
-        };
-        out.findings.push(text);
+        for pinned in PINNED {
+            let share = |n: u32| locks.iter().find(|lock| lock.id == id(axis, n, pinned))?.of(axis.side);
+            let shares: Vec<(u32, f64)> = counts.iter().filter_map(|n| Some((*n, share(*n)?))).collect();
+            // One writer and one reader alone are no growth.
+            let Some((last, at_last)) = shares.last().filter(|(n, _)| *n > 1) else { continue };
+            let (how, whose) = (pinning(pinned), axis.side.name());
+            let text = match shares.iter().find(|(_, share)| *share >= DOMINATES) {
+                Some((n, share)) => format!(
+                    "With {n} {} ({how}) the pipe's lock takes {:.0} % of the {whose}s' CPU time: from there it dominates.",
+                    axis.about,
+                    share * 100.0
+                ),
+                None => format!(
+                    "The pipe's lock does not dominate with up to {last} {} ({how}): {:.0} % of the {whose}s' CPU time.",
+                    axis.about,
+                    at_last * 100.0
+                ),
+            };
+            out.findings.push(text);
+        }
     }
+}
+
+/// How much more the most of an axis move than one pipe does, all left to the scheduler.
+fn grown(axis: &Axis, raced: &[Raced], counts: &[u32]) -> Option<String> {
+    let most = *counts.last()?;
+    let speed = |n: u32| raced.iter().find(|raced| raced.id == id(axis, n, false))?.speed().ok();
+    let Ratio { ratio, ci95: [low, high] } = stats::ratio_of_medians(&speed(most)?.runs, &speed(1)?.runs, 1)?;
+    Some(format!(
+        "{most} {} move {} [{}, {}] times what one writer and one reader on one pipe do, all left to the scheduler.",
+        axis.about,
+        number(ratio),
+        number(low),
+        number(high)
+    ))
 }
 
 /// What it does to a pipe that its ends are on two CPUs.
 fn apart(raced: &[Raced]) -> Option<String> {
     let speeds = |id: &str| raced.iter().find(|raced| raced.id == id)?.speed().ok();
-    let (together, apart) = (speeds(ONE_CPU)?, speeds("pairs 1")?);
+    let (together, apart) = (speeds(ONE_CPU)?, speeds(&id(&AXES[0], 1, true))?);
     let Ratio { ratio, ci95: [low, high] } = stats::ratio_of_medians(&together.runs, &apart.runs, 1)?;
     let moved = format!(
         "A pipe whose ends take turns on one CPU moves {} [{}, {}] times what it moves with an end on each of two CPUs",
@@ -189,20 +275,27 @@ fn apart(raced: &[Raced]) -> Option<String> {
     })
 }
 
-fn chart(raced: &[Raced], counts: &[u32], n: usize) -> Option<Chart> {
-    let series: Vec<Series> = AXES
-        .iter()
-        .map(|axis| {
+/// A line per axis left to the scheduler, and one per axis of processes on CPUs of their own where there are enough.
+fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
+    let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
+    let mut series = Vec::new();
+    for pinned in [false, true] {
+        for axis in AXES {
             let points = counts.iter().filter_map(|count| {
-                let entry = raced.iter().find(|raced| raced.id == format!("{} {count}", axis.name))?;
-                let speed = entry.speed().ok()?;
+                let speed = raced.iter().find(|raced| raced.id == id(axis, *count, pinned))?.speed().ok()?;
                 let span = speed.runs.iter().fold([speed.value; 2], |[low, high], run| [low.min(*run), high.max(*run)]);
                 Some(Point { label: count.to_string(), y: speed.value, span: Some(span) })
             });
-            Series { name: axis.about.to_owned(), points: points.collect() }
-        })
-        .filter(|series| !series.points.is_empty())
-        .collect();
+            let points: Vec<Point> = points.collect();
+            match points.len() {
+                0 => {}
+                // What all axes begin with, and no growth: one point for all.
+                1 if pinned && axis.name != AXES[0].name => {}
+                1 if pinned => series.push(Series { name: format!("one pipe, {}", pinning(pinned)), points }),
+                _ => series.push(Series { name: format!("{}, {}", axis.about, pinning(pinned)), points }),
+            }
+        }
+    }
     if series.is_empty() {
         return None;
     }
@@ -213,6 +306,71 @@ fn chart(raced: &[Raced], counts: &[u32], n: usize) -> Option<Chart> {
         y: "GiB/s, all pipes together".into(),
         x: "how many".into(),
         series,
-        caption: format!("write(2) to read(2) on this machine; median of {n} runs, bars from least to greatest."),
+        caption: format!(
+            "write(2) to read(2) on this machine; median of {n} runs, bars from least to greatest. What is pinned and what \
+             is left to the scheduler are lines of their own: between them nothing grew."
+        ),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(cpus: usize) -> Vec<String> {
+        contestants(&Spec::default(), &[1, 2, 4], cpus).into_iter().map(|contestant| contestant.id).collect()
+    }
+
+    #[test]
+    fn every_axis_begins_unpinned_and_only_what_fits_is_pinned() {
+        let two = ids(2);
+        assert_eq!(two.len(), 2 + 3 * 2, "{two:?}");
+        assert_eq!(two.iter().filter(|id| !id.contains("unpinned")).collect::<Vec<_>>(), ["one pipe pinned"]);
+        let eight = ids(8);
+        for id in ["pairs 4 pinned", "writers 4 pinned", "readers 4 unpinned", "one pipe unpinned"] {
+            assert!(eight.iter().any(|other| other == id), "{eight:?}");
+        }
+        assert_eq!(
+            ids(4).iter().filter(|id| id.ends_with(" pinned")).count(),
+            1 + 3,
+            "two pairs, two writers, two readers"
+        );
+    }
+
+    fn raced(id: &str, ns: u64) -> Raced {
+        let pair = |ns| {
+            let mut pair = Processes { window_ns: ns, ..Processes::default() };
+            pair.reader.bytes = 1 << 30;
+            pair
+        };
+        let pairs = (0..3).map(|more| pair(ns + more)).collect();
+        let executed_on = crate::document::ExecutedOn::Hardware;
+        Raced { id: id.into(), spec: Spec::default(), pairs, executed_on, failed: None }
+    }
+
+    #[test]
+    fn pinned_and_unpinned_are_never_on_one_line() {
+        let entries = contestants(&Spec::default(), &[1, 2, 4], 2)
+            .into_iter()
+            .map(|c| raced(&c.id, 1_000_000))
+            .collect::<Vec<_>>();
+        let chart = chart(&entries, &[1, 2, 4]).unwrap();
+        let points: Vec<usize> = chart.series.iter().map(|series| series.points.len()).collect();
+        assert_eq!(points, [3, 3, 3, 1]);
+        assert!(chart.series[3].name.contains("of its own"));
+        assert!(grown(&AXES[0], &entries, &[1, 2, 4]).unwrap().contains("4 independent pipes move 1.00"));
+    }
+
+    #[test]
+    fn the_readers_lock_is_the_readers() {
+        let lock = |n: u32, writers: f64, readers: f64| Lock {
+            id: id(&AXES[2], n, false),
+            writers: Some(writers),
+            readers: Some(readers),
+        };
+        let mut out = Yield::default();
+        dominates(&mut out, &[1, 2], &[lock(1, 0.9, 0.1), lock(2, 0.9, 0.2)]);
+        let readers: Vec<&String> = out.findings.iter().filter(|text| text.contains("readers on one pipe")).collect();
+        assert!(readers.len() == 1 && readers[0].contains("20 % of the readers' CPU time"), "{:?}", out.findings);
+    }
 }
