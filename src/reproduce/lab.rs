@@ -3,16 +3,17 @@
 
 use super::Settings;
 use super::verdict::{Missing, Reading};
-use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status};
+use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
 use crate::util::{atomic_file, cancel};
-use crate::workload::Spec;
+use crate::workload::spec::Pin;
+use crate::workload::{self, HUGE_PAGES_MISSING, Spec};
 use anyhow::{Context as _, Result};
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 
 /// A result, or why there is none here and how to get it elsewhere.
@@ -72,6 +73,8 @@ pub struct Lab<'a> {
     key: String,
     /// Whether something failed that may work another time.
     failed: Cell<bool>,
+    /// What was not as asked for, and of which contestants.
+    remarks: RefCell<Vec<(Warning, Vec<String>)>>,
 }
 
 /// What results depend on, apart from what was asked: only those of an equal key are taken over by `--resume`.
@@ -120,7 +123,8 @@ impl<'a> Lab<'a> {
     #[must_use]
     pub fn new(settings: &'a Settings, bench: &'a dyn Bench, part: &str, progress: &'a dyn Fn(&str)) -> Self {
         let folder = settings.output.join("raw").join(part);
-        Self { settings, bench, progress, folder, key: key(settings, bench), failed: Cell::new(false) }
+        let (key, failed, remarks) = (key(settings, bench), Cell::new(false), RefCell::default());
+        Self { settings, bench, progress, folder, key, failed, remarks }
     }
 
     /// Whether something failed that may work another time: a program that was not there, a right that was missing.
@@ -140,6 +144,14 @@ impl<'a> Lab<'a> {
         self.bench.executed_on()
     }
 
+    /// One pair, nothing attached.
+    ///
+    /// # Errors
+    /// When it cannot run.
+    pub fn pair(&self, spec: &Spec) -> Result<Processes> {
+        self.bench.pair(spec)
+    }
+
     /// Fresh pairs of every contestant, `rounds` of each, in blocks shuffled by a seed, so that drift of the machine
     /// falls on all alike. One that cannot run is left out of later blocks and says why.
     ///
@@ -150,14 +162,34 @@ impl<'a> Lab<'a> {
         let lanes = self.interleaved(name, contestants.to_vec(), &ids, rounds, &|index| {
             self.bench.pair(&contestants[index].spec)
         })?;
-        let raced = contestants.iter().zip(lanes).map(|(contestant, lane)| Raced {
-            id: contestant.id.clone(),
-            spec: contestant.spec.clone(),
-            pairs: lane.pairs,
-            executed_on: self.executed_on(),
-            failed: lane.failed,
-        });
-        Ok(raced.collect())
+        let executed_on = self.executed_on();
+        let raced: Vec<Raced> =
+            contestants.iter().zip(lanes).map(|(contestant, lane)| Raced::of(contestant, lane, executed_on)).collect();
+        self.remark(&raced);
+        Ok(raced)
+    }
+
+    /// Note for the part's report where what ran was not what was asked for.
+    pub fn remark(&self, raced: &[Raced]) {
+        for entry in raced {
+            for caveat in entry.caveats() {
+                let mut remarks = self.remarks.borrow_mut();
+                match remarks.iter_mut().find(|(known, _)| *known == caveat) {
+                    Some((_, ids)) => ids.push(entry.id.clone()),
+                    None => remarks.push((caveat, vec![entry.id.clone()])),
+                }
+            }
+        }
+    }
+
+    /// What [`Self::remark`] noted, in sentences.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let say = |(caveat, ids): &(Warning, Vec<String>)| {
+            let action = if caveat.action.is_empty() { String::new() } else { format!(": {}", caveat.action) };
+            format!("Not as asked for ({}): {}{action}.", ids.join(", "), caveat.message)
+        };
+        self.remarks.borrow().iter().map(say).collect()
     }
 
     /// As [`Self::race`], of whatever `measure` does for the lane of that index; `question` says what that is.
@@ -310,6 +342,13 @@ fn whole(taken: &Taken<Outcome>) -> bool {
 }
 
 impl Raced {
+    /// What `contestant` did in its lane.
+    #[must_use]
+    pub fn of(contestant: &Contestant, lane: Lane, executed_on: ExecutedOn) -> Self {
+        let Contestant { id, spec } = contestant.clone();
+        Self { id, spec, pairs: lane.pairs, executed_on, failed: lane.failed }
+    }
+
     /// GiB/s at the reader.
     ///
     /// # Errors
@@ -327,13 +366,36 @@ impl Raced {
         if let Some(why) = &self.failed {
             return Err(Missing::new(why.clone(), command));
         }
+        let caveats = self.caveats();
+        // Without its huge pages it is another experiment.
+        if let Some(caveat) = caveats.iter().find(|caveat| caveat.code == HUGE_PAGES_MISSING) {
+            return Err(Missing::new(format!("{}: {}", caveat.message, caveat.action), command));
+        }
         if self.executed_on == ExecutedOn::Tcg {
             return Err(Missing::new("emulated: its clock says nothing about speed", command));
         }
         let runs: Vec<f64> = self.pairs.iter().filter_map(of).collect();
         let comma = if what.is_empty() { "" } else { ", " };
-        let how = format!("median of {} fresh pairs{comma}{what}", runs.len());
+        let mut how = format!("median of {} fresh pairs{comma}{what}", runs.len());
+        for caveat in caveats {
+            how.push_str(", but ");
+            how.push_str(&caveat.message);
+        }
         Reading::median(runs, unit, self.executed_on, &how).ok_or_else(|| Missing::new("no pair ran", command))
+    }
+
+    /// Where what ran was not what was asked for, each kind once.
+    #[must_use]
+    pub fn caveats(&self) -> Vec<Warning> {
+        let mut all: Vec<Warning> = Vec::new();
+        for warning in self.pairs.iter().flat_map(|pair| workload::caveats(&self.spec, pair)) {
+            // Both ends on one CPU is what some are asked for.
+            let asked = warning.code == "one-cpu" && matches!(self.spec.pin, Pin::Cpus { .. });
+            if !asked && all.iter().all(|other| other.code != warning.code) {
+                all.push(warning);
+            }
+        }
+        all
     }
 
     /// The pair of the median speed.
@@ -418,6 +480,28 @@ mod tests {
         assert_eq!(kept(Err(Missing::new("signal: 2", ""))), Err(Missing::new("signal: 2", "")));
         assert_eq!(kept(Ok(1)), Ok(1));
         assert_eq!(kept(Ok(2)), Ok(1), "kept");
+    }
+
+    #[test]
+    fn what_was_not_as_asked_for_is_said_and_missing_huge_pages_are_no_figure() {
+        use crate::document::GotAsked;
+        let folder = tempfile::tempdir().unwrap();
+        let (settings, bench) = (settings(folder.path()), Mock::default());
+        let lab = Lab::new(&settings, &bench, "part", &|_| {});
+        let mut pair = Processes { window_ns: 1, ..Processes::default() };
+        pair.writer.pipe_size = 8192;
+        let contestant = |id: &str| Contestant { id: id.into(), spec: Spec::default() };
+        let of = |id, pair: &Processes| {
+            Raced::of(&contestant(id), Lane { pairs: vec![pair.clone(); 3], failed: None }, ExecutedOn::Hardware)
+        };
+        let small = of("a", &pair);
+        assert!(small.speed().unwrap().how.ends_with("3 fresh pairs, but the pipe held 8K instead of 64K"));
+        lab.remark(&[small.clone(), of("b", &pair)]);
+        let remarks = lab.remarks();
+        assert!(remarks.len() == 1 && remarks[0].contains("(a, b): the pipe held 8K"), "{remarks:?}");
+        pair.writer.huge_pages = Some(GotAsked { got: 0, asked: 2 << 20 });
+        let missing = of("c", &pair).speed().unwrap_err();
+        assert!(missing.why.contains("0 of 2M in huge pages"), "{}", missing.why);
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn one(part: &dyn Part, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<PartR
         tables: found.tables,
         charts: found.charts,
         graphs: found.graphs,
-        notes: found.notes,
+        notes: [found.notes, lab.remarks()].concat(),
     })
 }
 

@@ -1,13 +1,13 @@
 //! Sweeps: any axes of a workload, all combinations, one table and one chart. Pure but for the measuring, which is a
 //! [`Bench`]'s.
 
-use super::lab::{Bench, GuestSetup};
+use super::lab::{Bench, Contestant, GuestSetup, Lane, Raced};
 use super::parts::request;
 use crate::document::{Collector, ExecutedOn, Processes};
 use crate::profile::Side;
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::util::{cancel, size, stats};
-use crate::workload::Spec;
+use crate::workload::{HUGE_PAGES_MISSING, Spec};
 use anyhow::{Result, bail};
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
@@ -71,6 +71,9 @@ pub struct Cell {
     pub writer_ns_per_kib: Option<f64>,
     pub reader_ns_per_kib: Option<f64>,
     pub instructions_per_writer_call: Option<f64>,
+    /// Where what ran was not what was asked for.
+    #[serde(default)]
+    pub caveats: Vec<String>,
     /// Why it was not measured.
     pub reason: Option<String>,
 }
@@ -155,8 +158,9 @@ pub fn timed(
         }
     }
     let hardware = bench.executed_on() != ExecutedOn::Tcg;
-    let cells = plans.iter().zip(pairs).zip(reasons).map(|((plan, pairs), reason)| {
+    let cells = plans.iter().zip(pairs).zip(reasons).map(|((plan, mut pairs), reason)| {
         let mut cell = Cell { labels: plan.labels.clone(), reason, ..Cell::default() };
+        caveats(&mut cell, plan, &mut pairs);
         let mut sorted: Vec<&Processes> = pairs.iter().collect();
         sorted.sort_by(|a, b| a.gib_s().total_cmp(&b.gib_s()));
         if let Some(typical) = sorted.get(sorted.len().saturating_sub(1) / 2) {
@@ -194,6 +198,7 @@ pub fn exact(bench: &dyn Bench, plans: &[Plan], progress: &dyn Fn(usize, usize))
         match measured {
             Ok(outcome) => {
                 let processes = &outcome.document.processes;
+                caveats(&mut cell, plan, &mut vec![processes.clone()]);
                 count(&mut cell, processes, false);
                 let weight = |side: Side| -> u64 {
                     outcome.profiles.iter().filter(|profile| profile.side == side).map(|p| p.stacks.total()).sum()
@@ -209,6 +214,21 @@ pub fn exact(bench: &dyn Bench, plans: &[Plan], progress: &dyn Fn(usize, usize))
         cells.push(cell);
     }
     Ok(cells)
+}
+
+/// Say what was not as asked for. Without its huge pages it is another experiment, and has no value.
+fn caveats(cell: &mut Cell, plan: &Plan, pairs: &mut Vec<Processes>) {
+    let Ok(spec) = &plan.spec else { return };
+    let contestant = Contestant { id: String::new(), spec: spec.clone() };
+    let raced = Raced::of(&contestant, Lane { pairs: pairs.clone(), failed: None }, ExecutedOn::Hardware);
+    for caveat in raced.caveats() {
+        if caveat.code == HUGE_PAGES_MISSING {
+            cell.reason = Some(format!("not testable here: {}: {}", caveat.message, caveat.action));
+            pairs.clear();
+        } else {
+            cell.caveats.push(caveat.message);
+        }
+    }
 }
 
 fn count(cell: &mut Cell, pair: &Processes, hardware: bool) {
@@ -251,6 +271,7 @@ impl Sweep {
                 "writer_ns_per_kib",
                 "reader_ns_per_kib",
                 "instructions_per_writer_call",
+                "caveats",
                 "reason",
             ]
             .map(str::to_owned),
@@ -263,6 +284,7 @@ impl Sweep {
             row.push(cell.runs.len().to_string());
             row.extend([cell.median, cell.mad, cell.least(), cell.greatest()].map(number));
             row.extend(cell.per_amount().map(number));
+            row.push(quoted(&cell.caveats.join("; ")));
             row.push(quoted(cell.reason.as_deref().unwrap_or_default()));
             text.push_str(&row.join(","));
             text.push('\n');
@@ -316,6 +338,8 @@ impl Sweep {
         let columns =
             [self.unit.as_str(), "MAD", "n", "calls/MiB W", "calls/MiB R", "ns/KiB W", "ns/KiB R", "instr/call W"];
         header.extend(columns.map(str::to_owned));
+        let caveats = self.cells.iter().any(|cell| !cell.caveats.is_empty());
+        header.extend(caveats.then(|| "but".to_owned()));
         table.set_header(header);
         for cell in &self.cells {
             let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), super::verdict::number);
@@ -327,6 +351,7 @@ impl Sweep {
                     row.extend([cell.median, cell.mad].map(number));
                     row.push(cell.runs.len().to_string());
                     row.extend(cell.per_amount().map(number));
+                    row.extend(caveats.then(|| cell.caveats.join("; ")));
                 }
             }
             table.add_row(row);
@@ -371,7 +396,11 @@ mod tests {
         for bad in ["", "8K..4K", "0..4", "4K..", "x", "1..2..3", "-1"] {
             assert!(sizes(bad).is_err(), "{bad}");
         }
-        assert!(sizes("1..16777216T").is_ok_and(|values| values.len() == 64) || sizes("1..16777216T").is_err());
+        // Up to the largest power of two that there is: doubling ends there, and does not overflow.
+        let all: Vec<u64> = (0..64).map(|power| 1 << power).collect();
+        assert_eq!(sizes(&format!("1..{}", u64::MAX)), Ok(all.clone()));
+        assert_eq!(sizes("1..8388608T"), Ok(all));
+        assert!(sizes("1..16777216T").is_err(), "2^64 is no size");
     }
 
     fn axis(name: &str, values: &[&str]) -> Axis {
@@ -382,6 +411,9 @@ mod tests {
         let axes = vec![axis("mode", &["write", "vmsplice"]), axis("buffer-size", &["4K", "8K", "16K"])];
         let cells = combinations(&axes).unwrap().into_iter().enumerate().map(|(index, labels)| {
             let mut cell = Cell { labels, runs: vec![index as f64 + 1.0, index as f64 + 2.0], ..Cell::default() };
+            if index == 4 {
+                cell.caveats = vec!["the pipe held 8K instead of 64K".into()];
+            }
             if index == 5 {
                 (cell.runs, cell.reason) = (Vec::new(), Some("the pipe said \"no\", twice".into()));
             }
@@ -431,6 +463,19 @@ mod tests {
         assert_eq!(chart.labels(), ["4K", "8K", "16K"]);
         assert_eq!(chart.series.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["write", "vmsplice"]);
         assert_eq!(chart.series[1].points.len(), 2, "what failed has no point");
-        assert!(sweep().table().contains("twice"));
+        let table = sweep().table();
+        assert!(table.contains("twice") && table.contains("held 8K instead of 64K"), "{table}");
+    }
+
+    #[test]
+    fn huge_pages_that_were_not_got_leave_no_value() {
+        let plan = Plan { labels: BTreeMap::new(), spec: Ok(Spec { huge_pages: true, ..Spec::default() }) };
+        let mut pair = Processes::default();
+        pair.writer.pipe_size = 8192;
+        pair.writer.huge_pages = Some(crate::document::GotAsked { got: 0, asked: 2 << 20 });
+        let (mut cell, mut pairs) = (Cell::default(), vec![pair]);
+        caveats(&mut cell, &plan, &mut pairs);
+        assert!(pairs.is_empty() && cell.reason.as_ref().unwrap().contains("0 of 2M in huge pages"), "{cell:?}");
+        assert_eq!(cell.caveats, ["the pipe held 8K instead of 64K"]);
     }
 }

@@ -10,6 +10,8 @@ const DEFAULT_PIPE: u64 = 64 << 10;
 
 /// The code of the warning that the reader got other bytes than were sent.
 pub const VERIFY_FAILED: &str = "verify-failed";
+/// The code of a warning that buffers are not in huge pages, though they were to be.
+pub const HUGE_PAGES_MISSING: &str = "huge-pages-missing";
 
 /// Where what happened in `processes` is not what `spec` asked for.
 #[must_use]
@@ -21,7 +23,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     for (name, process) in [("writer", &processes.writer), ("reader", &processes.reader)] {
         if let Some(pages) = process.huge_pages.filter(|pages| pages.got < pages.asked) {
             warn(
-                "huge-pages-missing",
+                HUGE_PAGES_MISSING,
                 format!("the {name} got {} of {} in huge pages", size::format(pages.got), size::format(pages.asked)),
                 "see /sys/kernel/mm/transparent_hugepage/enabled: it has to say madvise or always; or free memory",
             );

@@ -15,8 +15,9 @@ pub mod spec;
 mod wire;
 pub mod worker;
 
-pub use caveats::{VERIFY_FAILED, caveats};
+pub use caveats::{HUGE_PAGES_MISSING, VERIFY_FAILED, caveats};
 pub use launch::{Launched, launch};
+pub use pipe::largest as largest_pipe;
 pub use spec::Spec;
 
 /// The processes to watch, alive and waiting at the gate of their window.

@@ -34,6 +34,20 @@ impl Pipe {
     }
 }
 
+/// The largest pipe of `wanted` bytes or less that this user may have, by trying; a power of two of pages.
+#[must_use]
+pub fn largest(wanted: u64) -> u64 {
+    let mut bytes = 1 << wanted.clamp(PAGE, 1 << 31).ilog2();
+    let holds = |bytes: u64| {
+        let (_read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
+        rustix::pipe::fcntl_setpipe_size(&write, usize::try_from(bytes).ok()?).ok()
+    };
+    while bytes > PAGE && holds(bytes).is_none() {
+        bytes /= 2;
+    }
+    bytes
+}
+
 fn refusal(spec: &Spec, bytes: u64, error: rustix::io::Errno) -> String {
     let flag = match spec.pipe_size {
         Some(_) => format!("--pipe-size {}", size::format(bytes)),
@@ -54,5 +68,20 @@ fn refusal(spec: &Spec, bytes: u64, error: rustix::io::Errno) -> String {
             )
         }
         _ => format!("{flag}: the kernel refuses a pipe of that size ({error}): ask for less"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_pipe_is_one_that_can_be_had() {
+        for wanted in [1, PAGE, 100_000, 4 << 20] {
+            let most = largest(wanted);
+            assert!(most.is_power_of_two() && most >= PAGE && most <= wanted.max(PAGE), "{wanted}: {most}");
+            assert!(Pipe::new(&Spec { pipe_size: Some(most), ..Spec::default() }).is_ok());
+        }
+        assert_eq!(largest(64 << 10), 64 << 10);
     }
 }

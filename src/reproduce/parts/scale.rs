@@ -137,8 +137,7 @@ fn table(raced: &[Raced], counts: &[u32], locks: &[Lock]) -> ExtraTable {
     let note = format!(
         "write(2) to read(2), 256 KiB buffers. GiB/s of all pipes together: median of {n} runs with the median absolute \
          deviation; per pipe: least and greatest within the median run. The lock: share of that side's sampled CPU time \
-         in the pipe's mutex. Only rows of equal CPUs are comparable: it takes more processes than CPUs to keep all busy, \
-         and those cannot be pinned one by one."
+         in the pipe's mutex. Rows are comparable where their CPUs are: more processes than CPUs cannot have one each."
     );
     let header = ["what", "n", "CPUs", "GiB/s together", "spread", "per pipe", "lock, writers", "lock, readers"];
     let mut table = ExtraTable::new("Growing", &header, note);
@@ -205,7 +204,9 @@ fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<Lock>> {
         let attribution = taken.as_ref().map(|outcome| &outcome.document.attribution).ok();
         let share = |of: fn(&Attribution) -> &[RoleShare]| {
             let shares = attribution.map(of).filter(|shares| !shares.is_empty())?;
-            Some(shares.iter().filter(|share| LOCK.contains(&share.role.as_str())).map(|share| share.share).sum())
+            // From zero: the sum of no numbers is minus zero.
+            let locked = shares.iter().filter(|share| LOCK.contains(&share.role.as_str())).map(|share| share.share);
+            Some(locked.fold(0.0, |sum, share| sum + share))
         };
         locks.push(Lock {
             id: contestant.id.clone(),
