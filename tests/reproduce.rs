@@ -62,6 +62,18 @@ fn a_sweep_measures_every_combination_and_says_which_cannot_be() {
 }
 
 #[test]
+fn a_sweep_that_measures_nothing_fails_and_its_way_out_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = "sweep --pairs 200 --duration 20ms --runs 1";
+    let output = pipeprof(folder.path(), one);
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(stderr(&output).contains("--pin none"), "{}", stderr(&output));
+    let output = pipeprof(folder.path(), "sweep --pairs 1,4 --pin none --duration 20ms --runs 1 --csv");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 3);
+}
+
+#[test]
 fn bad_input_is_one_line_that_names_the_flag() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("used")).unwrap();
@@ -76,6 +88,7 @@ fn bad_input_is_one_line_that_names_the_flag() {
         ("sweep --buffer-size 8K..4K", "--buffer-size"),
         ("sweep --buffer-size 1..4K,x", "--buffer-size"),
         ("sweep --pairs 0", "--pairs"),
+        ("sweep --pin 1", "--pin"),
         ("sweep --mode nothing", "nothing"),
         ("sweep --collect insn", "--kernel"),
         ("sweep --mode vmsplice --buffer-size 1", "buffer-size"),

@@ -11,7 +11,7 @@ use crate::util::{atomic_file, cancel, progress, size};
 use crate::vm::Accel;
 use crate::workload::Spec;
 use crate::workload::modes::{Mode, names};
-use crate::workload::spec::{Amount, Reader, Writer};
+use crate::workload::spec::{Amount, Pin, Reader, Writer};
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum as _;
 use std::collections::BTreeMap;
@@ -35,6 +35,9 @@ pub struct Args {
     /// Length of each pair's window
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = super::workload_args::parse_duration)]
     duration: u64,
+    /// CPUs of writer and reader: 0,1; `none` leaves them to the scheduler [default: chosen by topology]
+    #[arg(long, value_name = "W,R|none", value_parser = super::workload_args::parse_pin)]
+    pin: Option<Pin>,
     /// Fresh pairs of each combination
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
@@ -161,9 +164,9 @@ impl AxisArgs {
 }
 
 /// The workload of one combination.
-fn spec(labels: &BTreeMap<String, String>, amount: Amount) -> Result<Spec, String> {
+fn spec(labels: &BTreeMap<String, String>, amount: Amount, pin: Pin) -> Result<Spec, String> {
     let mode = labels.get("mode").and_then(|name| Mode::find(name)).ok_or("there is no such mode")?;
-    let mut spec = Spec { amount, ..mode.spec() };
+    let mut spec = Spec { amount, pin, ..mode.spec() };
     for (name, value) in labels {
         let number = || size::parse(value);
         let count = || number().and_then(|number| u32::try_from(number).map_err(|error| error.to_string()));
@@ -200,12 +203,13 @@ impl Args {
         cancel::install().context("cannot install signal handlers")?;
         let exact = self.collect.is_some();
         let amount = if exact { Amount::Calls(EXACT_CALLS) } else { Amount::DurationNs(self.duration) };
+        let pin = self.pin.unwrap_or(Spec::default().pin);
         let axes = self.axes.axes(&self.mode)?;
         let combinations = sweep::combinations(&axes)?;
         let plans: Vec<Plan> = combinations
             .into_iter()
             .map(|labels| Plan {
-                spec: spec(&labels, amount).map(|spec| if exact { small(spec) } else { spec }),
+                spec: spec(&labels, amount, pin).map(|spec| if exact { small(spec) } else { spec }),
                 labels,
             })
             .collect();
@@ -241,6 +245,10 @@ impl Args {
             (true, _) => println!("{}", json()?),
             (_, true) => print!("{}", sweep.csv()),
             _ => print!("{}", sweep.table()),
+        }
+        if sweep.cells.iter().all(|cell| cell.median.is_none()) {
+            let reason = sweep.cells.iter().find_map(|cell| cell.reason.as_deref()).unwrap_or("no pair ran");
+            bail!("no combination was measured: {reason}");
         }
         Ok(ExitCode::SUCCESS)
     }

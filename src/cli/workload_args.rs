@@ -212,7 +212,11 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
     if ns > 3.2e16 { Err(format!("'{text}' is longer than a year")) } else { Ok(ns.round() as u64) }
 }
 
-fn parse_pin(text: &str) -> Result<Pin, String> {
+/// `0,1` or `none`.
+///
+/// # Errors
+/// A sentence that says what is wrong; clap names the flag.
+pub fn parse_pin(text: &str) -> Result<Pin, String> {
     if text == "none" {
         return Ok(Pin::None);
     }
