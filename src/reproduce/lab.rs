@@ -2,11 +2,10 @@
 //! ends, so that an interrupted part starts where it was.
 
 use super::Settings;
-use super::verdict::{Missing, Reading};
+use super::verdict::Missing;
 use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
 use crate::util::{atomic_file, cancel};
-use crate::workload::spec::Pin;
-use crate::workload::{self, HUGE_PAGES_MISSING, Spec};
+use crate::workload::Spec;
 use anyhow::{Context as _, Result};
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
@@ -15,6 +14,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
+
+pub use super::race::{Contestant, Lane, Raced};
 
 /// A result, or why there is none here and how to get it elsewhere.
 pub type Taken<T> = Result<T, Missing>;
@@ -82,32 +83,6 @@ pub struct Lab<'a> {
 pub fn key(settings: &Settings, bench: &dyn Bench) -> String {
     let setting = bench.setting();
     if setting.is_empty() { settings.key() } else { format!("{}, {setting}", settings.key()) }
-}
-
-/// One contestant of a race.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Contestant {
-    pub id: String,
-    pub spec: Spec,
-}
-
-/// What a contestant did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Raced {
-    pub id: String,
-    pub spec: Spec,
-    pub pairs: Vec<Processes>,
-    pub executed_on: ExecutedOn,
-    /// Why it could not run.
-    pub failed: Option<String>,
-}
-
-/// What one lane of [`Lab::interleaved`] did.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Lane {
-    pub pairs: Vec<Processes>,
-    /// Why it could not run.
-    pub failed: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -339,72 +314,6 @@ impl<'a> Lab<'a> {
 fn whole(taken: &Taken<Outcome>) -> bool {
     let gave = |status: Status| matches!(status, Status::Ok | Status::Partial);
     taken.as_ref().is_ok_and(|outcome| outcome.document.collectors.iter().all(|collector| gave(collector.status)))
-}
-
-impl Raced {
-    /// What `contestant` did in its lane.
-    #[must_use]
-    pub fn of(contestant: &Contestant, lane: Lane, executed_on: ExecutedOn) -> Self {
-        let Contestant { id, spec } = contestant.clone();
-        Self { id, spec, pairs: lane.pairs, executed_on, failed: lane.failed }
-    }
-
-    /// GiB/s at the reader.
-    ///
-    /// # Errors
-    /// Why there is none here, and how to get one.
-    pub fn speed(&self) -> Taken<Reading> {
-        self.reading("GiB/s", "", |pair| Some(pair.gib_s()))
-    }
-
-    /// A reading of something that takes time.
-    ///
-    /// # Errors
-    /// Why there is none here, and how to get one.
-    pub fn reading(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
-        let command = super::commands::run(&self.spec, "--runs 9 --collect none");
-        if let Some(why) = &self.failed {
-            return Err(Missing::new(why.clone(), command));
-        }
-        let caveats = self.caveats();
-        // Without its huge pages it is another experiment.
-        if let Some(caveat) = caveats.iter().find(|caveat| caveat.code == HUGE_PAGES_MISSING) {
-            return Err(Missing::new(format!("{}: {}", caveat.message, caveat.action), command));
-        }
-        if self.executed_on == ExecutedOn::Tcg {
-            return Err(Missing::new("emulated: its clock says nothing about speed", command));
-        }
-        let runs: Vec<f64> = self.pairs.iter().filter_map(of).collect();
-        let comma = if what.is_empty() { "" } else { ", " };
-        let mut how = format!("median of {} fresh pairs{comma}{what}", runs.len());
-        for caveat in caveats {
-            how.push_str(", but ");
-            how.push_str(&caveat.message);
-        }
-        Reading::median(runs, unit, self.executed_on, &how).ok_or_else(|| Missing::new("no pair ran", command))
-    }
-
-    /// Where what ran was not what was asked for, each kind once.
-    #[must_use]
-    pub fn caveats(&self) -> Vec<Warning> {
-        let mut all: Vec<Warning> = Vec::new();
-        for warning in self.pairs.iter().flat_map(|pair| workload::caveats(&self.spec, pair)) {
-            // Both ends on one CPU is what some are asked for.
-            let asked = warning.code == "one-cpu" && matches!(self.spec.pin, Pin::Cpus { .. });
-            if !asked && all.iter().all(|other| other.code != warning.code) {
-                all.push(warning);
-            }
-        }
-        all
-    }
-
-    /// The pair of the median speed.
-    #[must_use]
-    pub fn typical(&self) -> Option<&Processes> {
-        let mut pairs: Vec<&Processes> = self.pairs.iter().collect();
-        pairs.sort_by(|a, b| a.gib_s().total_cmp(&b.gib_s()));
-        pairs.get(pairs.len().saturating_sub(1) / 2).copied()
-    }
 }
 
 /// GiB/s of the pairs that a collector watched, or of those alone.

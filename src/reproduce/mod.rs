@@ -10,6 +10,7 @@ pub mod facts;
 pub mod lab;
 pub mod parts;
 pub mod pipeline;
+pub mod race;
 pub mod reasons;
 pub mod report;
 pub mod result;
