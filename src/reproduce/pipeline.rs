@@ -1,17 +1,32 @@
 //! Pipelines of programs that are on this machine anyway: `cat | head`, `cat | dd`, timed and their calls counted.
 
+use crate::document::{ProcessTotals, Processes};
+use crate::util::cancel;
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// What a shell's `time` says of a pipeline.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Times {
-    pub real_s: f64,
-    /// Both programs.
-    pub user_s: f64,
-    pub system_s: f64,
+/// `writer | reader >/dev/null`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pipeline {
+    pub writer: Vec<String>,
+    pub reader: Vec<String>,
+    /// The CPUs that writer and reader are bound to.
+    pub cpus: [Option<u32>; 2],
+    pub end: End,
+}
+
+/// What ends a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// The reader, after so many bytes; the writer ends of the closed pipe.
+    Bytes(u64),
+    /// The writer is killed after so many nanoseconds; the reader ends at the end of file and says, as dd does, how many
+    /// bytes it copied.
+    After(u64),
 }
 
 /// Children that do not outlive this.
@@ -25,10 +40,16 @@ impl Drop for Killed {
     }
 }
 
-fn command(words: &[String]) -> Result<Command> {
+fn command(words: &[String], cpu: Option<u32>) -> Result<Command> {
     let (program, arguments) = words.split_first().context("no program")?;
     let mut command = Command::new(program);
     command.args(arguments).stderr(Stdio::null()).env("LC_ALL", "C");
+    if let Some(cpu) = cpu {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu as usize);
+        // SAFETY: one system call between fork and exec.
+        unsafe { command.pre_exec(move || Ok(rustix::thread::sched_setaffinity(None, &set)?)) };
+    }
     Ok(command)
 }
 
@@ -37,46 +58,77 @@ fn start(words: &[String], mut command: Command) -> Result<Killed> {
     command.spawn().map(Killed).with_context(|| format!("cannot start {name}: is it installed?"))
 }
 
-/// `writer | reader >/dev/null`: the reader ends by itself, the writer of the closed pipe.
-///
-/// # Errors
-/// When a program cannot be started, or the reader fails.
-pub fn time(writer: &[String], reader: &[String]) -> Result<Times> {
-    let before = children()?;
-    let begin = Instant::now();
-    run(writer, reader)?;
-    let real_s = begin.elapsed().as_secs_f64();
-    let after = children()?;
-    Ok(Times { real_s, user_s: after[0] - before[0], system_s: after[1] - before[1] })
-}
-
-fn run(writer: &[String], reader: &[String]) -> Result<()> {
-    let mut first = command(writer)?;
-    first.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut first = start(writer, first)?;
-    let pipe = first.0.stdout.take().ok_or_else(|| anyhow!("no pipe"))?;
-    let mut second = command(reader)?;
-    second.stdin(pipe).stdout(Stdio::null());
-    let mut second = start(reader, second)?;
-    // Gone with it: this process's copy of the pipe's reading end, so that the writer finds the pipe closed.
-    let status = second.0.wait().context("cannot wait for the reader")?;
-    if !status.success() {
-        bail!("{} failed: {status}", reader.join(" "));
+impl Pipeline {
+    /// Run it: bytes, and each program's time, from the start of the first to the end of the last.
+    ///
+    /// # Errors
+    /// When a program cannot be started, the reader fails, or on interruption.
+    pub fn run(&self) -> Result<Processes> {
+        let begin = Instant::now();
+        let mut first = command(&self.writer, self.cpus[0])?;
+        first.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut first = start(&self.writer, first)?;
+        let pipe = first.0.stdout.take().ok_or_else(|| anyhow!("no pipe"))?;
+        let mut second = command(&self.reader, self.cpus[1])?;
+        second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut second = start(&self.reader, second)?;
+        // Gone with it: this process's copy of the pipe's reading end, so that the writer finds the pipe closed.
+        if let End::After(ns) = self.end {
+            let until = begin + Duration::from_nanos(ns);
+            while let Some(left) = until.checked_duration_since(Instant::now()) {
+                cancel::check()?;
+                std::thread::sleep(left.min(Duration::from_millis(50)));
+            }
+            first.0.kill().context("cannot end the writer")?;
+        }
+        // Reaped one after the other, so that the difference is one program's.
+        let before = children()?;
+        let status = second.0.wait().context("cannot wait for the reader")?;
+        let window_ns = u64::try_from(begin.elapsed().as_nanos())?;
+        let between = children()?;
+        first.0.wait().context("cannot wait for the writer")?;
+        let after = children()?;
+        let mut said = String::new();
+        if let Some(mut stderr) = second.0.stderr.take() {
+            stderr.read_to_string(&mut said).context("cannot read what the reader says")?;
+        }
+        if !status.success() {
+            bail!("{} failed: {status}", self.reader.join(" "));
+        }
+        let bytes = match self.end {
+            End::Bytes(bytes) => bytes,
+            End::After(_) => copied(&said)
+                .ok_or_else(|| anyhow!("{} does not say how many bytes it copied", self.reader.join(" ")))?,
+        };
+        let totals = |from: [u64; 2], to: [u64; 2], cpu| ProcessTotals {
+            bytes,
+            elapsed_ns: window_ns,
+            user_ns: to[0].saturating_sub(from[0]),
+            system_ns: to[1].saturating_sub(from[1]),
+            cpu,
+            ..ProcessTotals::default()
+        };
+        let (reader, writer) = (totals(before, between, self.cpus[1]), totals(between, after, self.cpus[0]));
+        Ok(Processes { writer, reader, window_ns, pairs: Vec::new() })
     }
-    first.0.wait().context("cannot wait for the writer")?;
-    Ok(())
 }
 
-/// User and system seconds of all children that were waited for.
-fn children() -> Result<[f64; 2]> {
+/// The bytes in what dd says at its end: `1048576 bytes (1.0 MB, 1.0 MiB) copied, 0.1 s, 10 MB/s`.
+fn copied(said: &str) -> Option<u64> {
+    let line = said.lines().find(|line| line.contains("copied"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// User and system time, ns, of all children that were waited for.
+fn children() -> Result<[u64; 2]> {
     // SAFETY: a structure of numbers, for which all bits zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for the call to fill.
     if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
         return Err(std::io::Error::last_os_error()).context("getrusage");
     }
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Ok([seconds(usage.ru_utime), seconds(usage.ru_stime)])
+    let ns = |time: libc::timeval| (time.tv_sec * 1_000_000_000 + time.tv_usec * 1000).cast_unsigned();
+    Ok([ns(usage.ru_utime), ns(usage.ru_stime)])
 }
 
 /// How many write(2) calls `program` makes for `bytes`, counted by strace.
@@ -89,7 +141,8 @@ pub fn writes(program: &[String], bytes: u64) -> Result<u64> {
     let mut traced: Vec<String> = ["strace", "-c", "-e", "trace=write", "-o"].map(str::to_owned).to_vec();
     traced.push(log.to_string_lossy().into_owned());
     traced.extend_from_slice(program);
-    run(&traced, &["head".to_owned(), "-c".to_owned(), bytes.to_string()])?;
+    let reader = ["head".to_owned(), "-c".to_owned(), bytes.to_string()].to_vec();
+    Pipeline { writer: traced, reader, cpus: [None; 2], end: End::Bytes(bytes) }.run()?;
     let text = std::fs::read_to_string(&log).context("strace left no count: install it, and allow ptrace")?;
     counted(&text, "write").ok_or_else(|| anyhow!("it makes no write calls: this cat moves bytes by other calls"))
 }
@@ -105,15 +158,45 @@ fn counted(table: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn pipeline(writer: &str, reader: &str, end: End) -> Result<Processes> {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let cpu = crate::workload::cpus::allowed().unwrap().last().copied();
+        Pipeline { writer: words(writer), reader: words(reader), cpus: [None, cpu], end }.run()
+    }
+
     #[test]
     fn a_pipeline_is_timed_and_a_missing_program_named() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let times = time(&words("cat /dev/zero"), &words("head -c 10000000")).unwrap();
-        assert!(times.real_s > 0.0 && times.user_s >= 0.0 && times.system_s >= 0.0, "{times:?}");
-        let error = time(&words("no-such-program"), &words("head -c 1")).unwrap_err().to_string();
+        const BYTES: u64 = 10_000_000;
+        let pair = pipeline("cat /dev/zero", &format!("head -c {BYTES}"), End::Bytes(BYTES)).unwrap();
+        assert!(pair.window_ns > 0 && pair.reader.bytes == BYTES && pair.reader.cpu.is_some(), "{pair:?}");
+        let failure = |writer, reader| pipeline(writer, reader, End::Bytes(1)).unwrap_err().to_string();
+        let error = failure("no-such-program", "head -c 1");
         assert!(error.contains("no-such-program"), "{error}");
-        let error = time(&words("cat /dev/zero"), &words("head --nonsense")).unwrap_err().to_string();
+        let error = failure("cat /dev/zero", "head --nonsense");
         assert!(error.contains("head --nonsense failed"), "{error}");
+    }
+
+    #[test]
+    fn programs_run_on_the_cpus_they_are_given() {
+        let here = crate::workload::cpus::allowed().unwrap();
+        for cpu in here {
+            let ask = format!("test $(awk '/^Cpus_allowed_list/ {{ print $2 }}' /proc/self/status) = {cpu}");
+            let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+            let (writer, reader) = (words(&["cat", "/dev/null"]), words(&["sh", "-c", &ask]));
+            Pipeline { writer, reader, cpus: [Some(cpu); 2], end: End::Bytes(0) }.run().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_pipeline_that_never_ends_is_ended_and_its_bytes_are_told() {
+        let pair = pipeline("cat /dev/zero", "dd bs=1M", End::After(50_000_000)).unwrap();
+        assert!(pair.window_ns >= 50_000_000 && pair.reader.bytes > 0, "{pair:?}");
+        assert!(pipeline("cat /dev/zero", "wc -c", End::After(1)).unwrap_err().to_string().contains("how many bytes"));
+        assert_eq!(
+            copied("0+9 records in\n0+9 records out\n589824 bytes (590 kB, 576 KiB) copied, 1 s, 1 B/s\n"),
+            Some(589_824)
+        );
+        assert_eq!(copied("nothing"), None);
     }
 
     #[test]
