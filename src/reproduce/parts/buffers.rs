@@ -1,7 +1,7 @@
 //! Article B: the table over buffer sizes, with instructions.
 
 use super::{Part, request};
-use crate::document::{Collector, ExecutedOn, Outcome};
+use crate::document::{Collector, ExecutedOn, Outcome, Processes};
 use crate::kernel::roles;
 use crate::profile::Side;
 use crate::report::chart::{Chart, Kind, Point, Series};
@@ -10,8 +10,8 @@ use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::util::size;
-use crate::workload::Spec;
 use crate::workload::spec::{Amount, Reader, Writer};
+use crate::workload::{self, Spec};
 use anyhow::Result;
 use std::collections::BTreeMap;
 
@@ -23,8 +23,11 @@ const PIPED: f64 = 100.0 * (1u64 << 30) as f64;
 /// Bytes per call: the article's are the third, fourth and fifth.
 const SIZES: [u64; 11] =
     [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
-/// Those whose instructions are counted in a full run; the article's.
-const COUNTED: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
+/// The article's.
+const THEIRS: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
+/// Those whose instructions are counted in a full run where no hardware counts them: the article's, and what lies before
+/// and after. Each takes a guest of its own, most of whose time is its boot.
+const COUNTED: [u64; 6] = [4 << 10, 32 << 10, 64 << 10, 128 << 10, 1 << 20, 4 << 20];
 /// Roles of a process that sleeps, is woken or waits for its turn.
 const ASLEEP: &[&str] = &["wait", "wake-up", "scheduler", "psi", "idle", "mutex-sleep"];
 
@@ -44,11 +47,19 @@ fn spec(writer: &str, block: u64, busy_loop: bool) -> Spec {
             busy_loop,
             // One call moves one half.
             buffer_size: 2 * block,
-            // No user without CAP_SYS_RESOURCE may have a larger pipe (/proc/sys/fs/pipe-max-size by default).
-            pipe_size: (block > 1 << 20).then_some(1 << 20),
             ..Spec::default()
         },
     }
+}
+
+/// The same with a pipe of what this user may have at most, where that is less than a block: without CAP_SYS_RESOURCE
+/// /proc/sys/fs/pipe-max-size. A guest's process 1 may have any.
+fn within_limits(spec: Spec, executed_on: ExecutedOn) -> Spec {
+    let most = match spec.writer {
+        Writer::Vmsplice if executed_on == ExecutedOn::Hardware => workload::largest_pipe(spec.block()),
+        _ => return spec,
+    };
+    Spec { pipe_size: (most < spec.block()).then_some(most), ..spec }
 }
 
 fn key(writer: &str, block: u64) -> String {
@@ -76,6 +87,7 @@ impl Part for Buffers {
         for &block in sizes {
             for writer in WRITERS {
                 let spec = Spec { amount: window, ..spec(writer, block, true) };
+                let spec = within_limits(spec, lab.executed_on());
                 contestants.push(Contestant { id: key(writer, block), spec });
             }
         }
@@ -101,6 +113,22 @@ impl Part for Buffers {
              Both readers splice into /dev/null, as pv and the article's reference reader do."
                 .into(),
         );
+        if let Some(most) = contestants.iter().find_map(|contestant| contestant.spec.pipe_size) {
+            out.notes.push(format!(
+                "A pipe of this user holds {} at most (more takes CAP_SYS_RESOURCE, or /proc/sys/fs/pipe-max-size raised), and \
+                 a call of vmsplice moves no more than the pipe holds: rows that ask for more are of that.",
+                size::format(most)
+            ));
+        }
+        if counts.values().any(|count| count.as_ref().is_ok_and(|count| count.executed_on == ExecutedOn::Tcg)) {
+            out.notes.push(
+                "Each count of instructions boots a guest of its own, which takes longer than all the pairs of a size: \
+                 they are counted for some sizes. For the others: pipeprof sweep --collect insn --kernel 6.1 --reader \
+                 splice --buffer-size 4K..4M, and the same with --mode vmsplice-huge --buffer-size 8K..8M, of which one \
+                 call moves one half."
+                    .into(),
+            );
+        }
         Ok(out)
     }
 }
@@ -111,15 +139,15 @@ fn insert(out: &mut Yield, facts: &Facts, id: String, reading: Taken<Reading>) {
     }
 }
 
-/// The writer's calls for 100 GiB.
+/// All of the writer's calls for 100 GiB, as a tracer counts them.
 fn calls(raced: &Raced) -> Taken<Reading> {
-    let pair = raced.typical();
-    let again = pair.map_or(0.0, |pair| pair.writer.eagain as f64 / pair.writer.calls.max(1) as f64 * 100.0);
-    let what = format!("EAGAIN apart, which answered {again:.0} % of all calls in the median pair");
-    let of = |pair: &crate::document::Processes| {
-        let moved = pair.writer.calls.saturating_sub(pair.writer.eagain);
-        (pair.writer.bytes > 0).then(|| moved as f64 / pair.writer.bytes as f64 * PIPED)
-    };
+    let typical = raced.typical();
+    let again = typical.map_or(0.0, again_percent);
+    let moving = typical.map_or(0.0, |pair| PIPED / moved(pair));
+    let what =
+        format!("all calls: EAGAIN answered {again:.1} % of them in the median pair, {} moved bytes", number(moving));
+    let of =
+        |pair: &Processes| (pair.writer.bytes > 0).then(|| pair.writer.calls as f64 / pair.writer.bytes as f64 * PIPED);
     // A count: emulation does not change what it says.
     match raced.reading("calls", &what, of) {
         Err(missing) if raced.failed.is_none() && !raced.pairs.is_empty() => {
@@ -128,6 +156,16 @@ fn calls(raced: &Raced) -> Taken<Reading> {
         }
         reading => reading,
     }
+}
+
+/// Bytes of each call that moved any.
+fn moved(pair: &Processes) -> f64 {
+    let moving = pair.writer.calls.saturating_sub(pair.writer.eagain).max(1);
+    pair.writer.bytes as f64 / moving as f64
+}
+
+fn again_percent(pair: &Processes) -> f64 {
+    pair.writer.eagain as f64 / pair.writer.calls.max(1) as f64 * 100.0
 }
 
 /// Instructions of the writer per call.
@@ -179,7 +217,7 @@ fn instructions(lab: &Lab<'_>, raced: &[Raced]) -> Result<Counts> {
                     how: "hardware counter of the median pair".into(),
                 };
                 counts.insert(id, Ok(count));
-            } else if COUNTED.contains(&block) {
+            } else if COUNTED.contains(&block) && (!lab.settings.quick || THEIRS.contains(&block)) {
                 counts.insert(id, exact(lab, writer, block)?);
             }
         }
@@ -188,13 +226,13 @@ fn instructions(lab: &Lab<'_>, raced: &[Raced]) -> Result<Counts> {
 }
 
 fn exact(lab: &Lab<'_>, writer: &str, block: u64) -> Result<Taken<Count>> {
-    if lab.settings.quick && (writer, block) != (WRITERS[0], COUNTED[0]) {
+    if lab.settings.quick && (writer, block) != (WRITERS[0], THEIRS[0]) {
         let why = "left out by --quick: counted in a guest";
         return Ok(Err(Missing::new(why, "pipeprof reproduce buffers")));
     }
     // Without a busy loop: two emulated CPUs take turns, and one that spins for the other only burns its turn.
     // Cost per call is constant; a short window has fewer timers of the guest in it.
-    let calls = ((64 << 20) / block).clamp(256, 1024);
+    let calls = ((64 << 20) / block).clamp(16, 1024);
     let spec = Spec { amount: Amount::Calls(calls), warmup_bytes: 8 << 20, ..spec(writer, block, false) };
     let name = format!("instructions of {writer}, {}", size::format(block));
     // As the article's machine: mitigations off, copies by rep movsb.
@@ -237,12 +275,14 @@ fn table(raced: &[Raced], counts: &Counts) -> ExtraTable {
     let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
     let note = format!(
         "Throughput: median of {n} fresh pairs, all sizes interleaved, with the median absolute deviation. Calls and CPU \
-         time of the writer in the median pair. Instructions of the writer: hardware counter, or exact in the guest \
+         time of the writer in the median pair; moved: bytes per call but for those that EAGAIN answered (a call moves no more than \
+         the pipe holds). Instructions of the writer: hardware counter, or exact in the guest \
          (emulated: instructions are not time) whole and without sleeping and waking."
     );
     let header = [
         "writer",
-        "bytes per call",
+        "bytes per call, asked",
+        "moved, KiB",
         "GiB/s",
         "spread",
         "calls per MiB",
@@ -262,17 +302,18 @@ fn table(raced: &[Raced], counts: &Counts) -> ExtraTable {
                     let process = &pair.writer;
                     let mib = process.bytes.max(1) as f64 / f64::from(1 << 20);
                     row.extend([
+                        number(moved(pair) / 1024.0),
                         number(speed.value),
                         speed.spread_percent().map_or_else(|| "-".to_owned(), |percent| format!("±{percent:.1} %")),
                         number(process.calls as f64 / mib),
-                        format!("{:.0} %", process.eagain as f64 / process.calls.max(1) as f64 * 100.0),
+                        format!("{:.1} %", again_percent(pair)),
                         number((process.user_ns + process.system_ns) as f64 / mib / 1024.0),
                     ]);
                 }
-                (Err(missing), _) => row.extend(["-".to_owned(), missing.why]),
+                (Err(missing), _) => row.extend(["-".to_owned(), "-".to_owned(), missing.why]),
                 (Ok(_), None) => {}
             }
-            row.resize(7, String::new());
+            row.resize(8, String::new());
             match counts.get(&id) {
                 Some(Ok(count)) => row.extend([number(count.per_call), number(count.awake_per_call)]),
                 _ => row.extend(["-".to_owned(), "-".to_owned()]),
@@ -302,7 +343,7 @@ fn chart(facts: &Facts, raced: &[Raced]) -> Option<Chart> {
         return None;
     }
     for writer in WRITERS {
-        let theirs = COUNTED.iter().filter_map(|block| {
+        let theirs = THEIRS.iter().filter_map(|block| {
             let (_, fact) = facts.find(&format!("B.buffers.speed.{}", key(writer, *block)))?;
             Some(Point { label: size::format(*block), y: fact.value? * GIB_PER_GB, span: None })
         });
