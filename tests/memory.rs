@@ -20,6 +20,8 @@ fn the_table_and_the_document_agree_on_the_loops() {
         assert!(measured.code.is_empty() || text.contains(&measured.code.join("\n")), "{}", measured.name);
     }
     assert!(text.contains("rep movsb"));
+    let movsb = report.loops.iter().find(|measured| measured.name == "rep-movsb").unwrap();
+    assert!(movsb.inner.iter().any(|line| line.contains("rep movsb")), "{:?}", movsb.inner);
 }
 
 #[test]

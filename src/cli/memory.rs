@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 /// What memory allows here: copying, storing and reading in user space
 ///
-/// The upper bounds beside which a pipe's throughput can be read. Every loop is in assembly; its code is read back from
-/// memory and disassembled before it is believed (--code shows it).
+/// The upper bounds beside which a pipe's throughput can be read. Every loop but memcpy, which is the C library's, is in
+/// assembly; its code is read back from memory and disassembled before it is believed (--code shows it).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Values per loop; loops take turns

@@ -107,18 +107,27 @@ fn innermost(code: &[Instruction]) -> Result<&[Instruction], String> {
     code.get(start..=end).ok_or_else(|| "the loop ends before it begins".into())
 }
 
-/// As text, in the AT&T syntax of the kernel's own sources.
+/// As text, in the AT&T syntax of the kernel's own sources, with addresses.
 #[must_use]
 pub fn text(code: &[Instruction]) -> Vec<String> {
+    lines(code).map(|(ip, line)| format!("{ip:>4x}  {line}")).collect()
+}
+
+/// The innermost loop of `code`, without addresses; empty where there is none.
+#[must_use]
+pub fn inner_text(code: &[Instruction]) -> Vec<String> {
+    lines(innermost(code).unwrap_or_default()).map(|(_, line)| line).collect()
+}
+
+fn lines(code: &[Instruction]) -> impl Iterator<Item = (u64, String)> {
     let mut formatter = GasFormatter::new();
     formatter.options_mut().set_branch_leading_zeros(false);
     formatter.options_mut().set_small_hex_numbers_in_decimal(true);
-    let lines = code.iter().map(|instruction| {
-        let mut line = format!("{:>4x}  ", instruction.ip());
+    code.iter().map(move |instruction| {
+        let mut line = String::new();
         formatter.format(instruction, &mut line);
-        line
-    });
-    lines.collect()
+        (instruction.ip(), line)
+    })
 }
 
 #[cfg(test)]

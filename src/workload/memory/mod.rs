@@ -1,5 +1,5 @@
 //! What memory allows: the upper bounds beside which a pipe's throughput can be read. Copying, storing and reading in user
-//! space, each loop in assembly and checked, in memory, to be what it is called.
+//! space, each loop but the C library's memcpy in assembly and checked, in memory, to be what it is called.
 
 pub mod code;
 pub mod loops;
@@ -68,6 +68,9 @@ pub struct Measured {
     pub reason: Option<String>,
     /// The loop's code as it was in memory, AT&T syntax; empty for the C library's.
     pub code: Vec<String>,
+    /// Its innermost loop, without addresses.
+    #[serde(default)]
+    pub inner: Vec<String>,
     pub throughput: Throughput,
 }
 
@@ -131,14 +134,14 @@ pub fn measure(options: &Options, progress: &dyn Fn(usize, usize)) -> Result<Rep
 
 impl Job {
     fn new(a_loop: Loop, size: u64) -> Result<Self> {
-        let code = match a_loop.body {
-            Body::Library => Vec::new(),
+        let (code, inner) = match a_loop.body {
+            Body::Library => (Vec::new(), Vec::new()),
             body => {
                 let code = code::read(a_loop.entry);
                 let checked = code.and_then(|code| code::check(&code, body).map(|()| code));
-                code::text(
-                    &checked.map_err(|why| anyhow::anyhow!("the loop {} is not what it says: {why}", a_loop.name))?,
-                )
+                let code =
+                    checked.map_err(|why| anyhow::anyhow!("the loop {} is not what it says: {why}", a_loop.name))?;
+                (code::text(&code), code::inner_text(&code))
             }
         };
         let measured = Measured {
@@ -148,6 +151,7 @@ impl Job {
             buffer_bytes: size,
             reason: a_loop.needs.check().err(),
             code,
+            inner,
             throughput: Throughput::default(),
         };
         Ok(Self { a_loop, len: usize::try_from(size)?, rounds: 1, measured })
@@ -212,6 +216,10 @@ mod tests {
             assert_eq!(values.len(), if measured.reason.is_none() { 2 } else { 0 }, "{}", measured.name);
             assert!(values.iter().all(|&value| value > 0.0), "{}", measured.name);
             assert_eq!(measured.code.is_empty(), measured.name == "memcpy");
+            // What it moves by stands in its innermost loop, and the way back to its beginning ends it.
+            let moves = measured.inner.iter().any(|line| line.contains('(') || line.contains("rep "));
+            let back = measured.inner.last().is_some_and(|line| line.starts_with('j'));
+            assert_eq!(moves && back, measured.name != "memcpy", "{}: {:?}", measured.name, measured.inner);
         }
         let text = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
