@@ -54,6 +54,34 @@ fn every_mode_moves_exactly_the_bytes_it_says() {
     }
 }
 
+/// Buffers that are locked, or never touched: the bytes are the same, and what the kernel says of the process differs.
+#[test]
+fn locked_buffers_are_locked_and_untouched_ones_are_no_memory() {
+    for mode in ["write", "vmsplice", "vmsplice-huge"] {
+        for axis in ["--mlock", "--no-touch"] {
+            let processes = moved(&format!("--mode {mode} {axis} --bytes 5000001"));
+            assert_eq!((processes.writer.bytes, processes.reader.bytes), (5_000_001, 5_000_001), "{mode} {axis}");
+        }
+    }
+    let kib = |pid: u32, field: &str| -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    const BUFFER_KIB: u64 = 64 << 10;
+    let line = "--mode vmsplice --buffer-size 64M --pipe-size 64K --warmup 0 --bytes 64M";
+    let locked = held(&format!("{line} --mlock"));
+    assert_eq!(kib(locked.workers[0], "VmLck"), BUFFER_KIB);
+    drop(locked.gate);
+    let [touched, untouched] = ["", "--no-touch"].map(|axis| {
+        let held = held(&format!("{line} {axis}"));
+        let resident = kib(held.workers[0], "RssAnon");
+        drop(held.gate);
+        resident
+    });
+    assert!(touched >= BUFFER_KIB && untouched < BUFFER_KIB / 8, "{touched} KiB touched, {untouched} KiB untouched");
+}
+
 #[test]
 fn calls_are_exactly_those_asked_for() {
     for (mode, block) in [("write", 256 << 10), ("vmsplice", 128 << 10), ("vmsplice-huge", 128 << 10)] {

@@ -91,6 +91,45 @@ fn vmsplice_to_splice() {
     }
 }
 
+/// Rung 2 of the ladder.
+#[test]
+fn vmsplice_to_read() {
+    let (said, writer, reader) = traced("--writer vmsplice --reader read --bytes 2M");
+    assert_eq!((writer.calls("vmsplice"), writer.bytes("vmsplice"), writer.calls("write")), (16, 2 << 20, 0));
+    assert_eq!((said.writer.calls, said.writer.bytes), (16, 2 << 20));
+    assert_eq!((reader.calls("read"), reader.bytes("read")), (said.reader.calls, 2 << 20));
+    assert_eq!(reader.calls("splice"), 0);
+}
+
+/// The table over buffer sizes.
+#[test]
+fn write_to_splice() {
+    for (buffer, calls) in [(32 << 10, 64), (128 << 10, 16)] {
+        let (said, writer, reader) = traced(&format!("--reader splice --buffer-size {buffer} --bytes 2M"));
+        assert_eq!((writer.calls("write"), writer.bytes("write")), (calls, 2 << 20), "{buffer}");
+        assert_eq!((said.writer.calls, said.writer.bytes), (calls, 2 << 20), "{buffer}");
+        assert_eq!((reader.calls("splice"), reader.bytes("splice")), (said.reader.calls, 2 << 20), "{buffer}");
+        assert_eq!(reader.calls("read"), 0, "{buffer}");
+    }
+}
+
+/// Locking and not touching are about pages: the calls stay.
+#[test]
+fn locked_and_untouched_buffers_move_by_the_same_calls() {
+    for axes in ["--mlock", "--no-touch", "--mlock --huge-pages"] {
+        let (said, writer, reader) = traced(&format!("--mode vmsplice --bytes 2M {axes}"));
+        assert_eq!((writer.calls("vmsplice"), writer.bytes("vmsplice")), (16, 2 << 20), "{axes}");
+        assert_eq!((said.writer.calls, writer.calls("write")), (16, 0), "{axes}");
+        assert_eq!((reader.calls("splice"), reader.bytes("splice")), (said.reader.calls, 2 << 20), "{axes}");
+        let (_, writer, reader) = traced(&format!("--mode write --bytes 2M {axes}"));
+        assert_eq!(
+            (writer.calls("write"), writer.bytes("write"), reader.bytes("read")),
+            (8, 2 << 20, 2 << 20),
+            "{axes}"
+        );
+    }
+}
+
 #[test]
 fn splice_to_splice() {
     let (said, writer, reader) = traced("--mode splice --bytes 2M");
@@ -126,6 +165,19 @@ fn cat_five_ways() {
     }
     let (said, writer, _) = traced("--writer splice --buffer-size 128K --bytes 1M");
     assert_eq!((writer.calls("splice"), writer.bytes("splice")), (said.writer.calls, 1 << 20));
+}
+
+/// As `reproduce cat` counts write calls, as half of all: with its reader and its buffers, each write has its read.
+#[test]
+fn half_of_a_cats_calls_are_writes() {
+    let variants = [("stdio", 4 << 10), ("stdio", 128 << 10), ("read-write", 4 << 10), ("read-write", 128 << 10)];
+    for (variant, buffer) in variants {
+        let line = format!("--writer {variant} --buffer-size {buffer} --reader read-write --reader-buffer-size 8K");
+        let (said, writer, _) = traced(&format!("{line} --bytes 1M"));
+        assert_eq!(writer.calls("write") + writer.calls("read"), said.writer.calls, "{variant} {buffer}");
+        assert_eq!(2 * writer.calls("write"), said.writer.calls, "{variant} {buffer}");
+        assert_eq!(said.writer.short, 0, "{variant} {buffer}");
+    }
 }
 
 #[test]
