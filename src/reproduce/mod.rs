@@ -322,6 +322,12 @@ mod tests {
         let all = run(&settings(folder.path(), false), &mock(1), &[&LADDER], "c", &|_| {}).unwrap();
         let missing = all.parts[0].readings["A.ladder.1"].as_ref().unwrap_err();
         assert!(missing.why.contains("the pipe burst") && missing.command.starts_with("pipeprof run "), "{missing:?}");
+        // What failed is tried again, and no more than that.
+        let (bench, mended) = (mock(usize::MAX), settings(folder.path(), true));
+        let all = run(&mended, &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        assert!(all.parts[0].readings["A.ladder.1"].is_ok());
+        run(&mended, &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        assert_eq!(bench.pairs.load(Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -33,6 +33,13 @@ pub struct Lane {
     pub failed: Option<String>,
 }
 
+/// Why there is no figure of what had to do without its huge pages: it is another experiment.
+#[must_use]
+pub fn without_huge_pages(warnings: &[Warning], command: &str) -> Option<Missing> {
+    let warning = warnings.iter().find(|warning| warning.code == HUGE_PAGES_MISSING)?;
+    Some(Missing::new(format!("{}: {}", warning.message, warning.action), command))
+}
+
 impl Raced {
     /// What `contestant` did in its lane.
     #[must_use]
@@ -59,9 +66,8 @@ impl Raced {
             return Err(Missing::new(why.clone(), command));
         }
         let caveats = self.caveats();
-        // Without its huge pages it is another experiment.
-        if let Some(caveat) = caveats.iter().find(|caveat| caveat.code == HUGE_PAGES_MISSING) {
-            return Err(Missing::new(format!("{}: {}", caveat.message, caveat.action), command));
+        if let Some(missing) = without_huge_pages(&caveats, &command) {
+            return Err(missing);
         }
         if self.executed_on == ExecutedOn::Tcg {
             return Err(Missing::new("emulated: its clock says nothing about speed", command));

@@ -7,6 +7,7 @@ use crate::profile::Side;
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
+use crate::reproduce::race::without_huge_pages;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::util::size;
@@ -150,7 +151,7 @@ fn calls(raced: &Raced) -> Taken<Reading> {
         |pair: &Processes| (pair.writer.bytes > 0).then(|| pair.writer.calls as f64 / pair.writer.bytes as f64 * PIPED);
     // A count: emulation does not change what it says.
     match raced.reading("calls", &what, of) {
-        Err(missing) if raced.failed.is_none() && !raced.pairs.is_empty() => {
+        Err(missing) if raced.executed_on == ExecutedOn::Tcg && without_huge_pages(&raced.caveats(), "").is_none() => {
             let runs: Vec<f64> = raced.pairs.iter().filter_map(of).collect();
             Reading::median(runs, "calls", raced.executed_on, &what).ok_or(missing)
         }
@@ -242,6 +243,9 @@ fn exact(lab: &Lab<'_>, writer: &str, block: u64) -> Result<Taken<Count>> {
 }
 
 fn count(outcome: &Outcome, writer: &str) -> Taken<Count> {
+    if let Some(missing) = without_huge_pages(&outcome.document.warnings, &outcome.document.command) {
+        return Err(missing);
+    }
     let process = &outcome.document.processes.writer;
     let profile = outcome.profiles.iter().find(|p| p.side == Side::Writer && p.collector == "insn");
     let Some(profile) = profile.filter(|_| process.calls > 0 && process.bytes > 0) else {

@@ -352,7 +352,7 @@ fn bounds(lab: &Lab<'_>, out: &mut Yield, report: &Report) -> Result<()> {
         ]);
         if let (Some(copy), "write") = (copy, entry.id.as_str()) {
             out.findings.push(format!(
-                "write(2) to read(2) moves {} GiB/s, {:.0} % of what one thread copies within its cache by memcpy ({} GiB/s); \
+                "write(2) to read(2) moves {} GiB/s, {:.0} % of what one thread copies by memcpy, 32 KiB at a time ({} GiB/s); \
                  the pipe copies every byte twice.",
                 number(speed.value),
                 speed.value / copy * 100.0,
