@@ -117,7 +117,8 @@ impl Part for Buffers {
         if let Some(most) = contestants.iter().find_map(|contestant| contestant.spec.pipe_size) {
             out.notes.push(format!(
                 "A pipe of this user holds {} at most (more takes CAP_SYS_RESOURCE, or /proc/sys/fs/pipe-max-size raised), and \
-                 a call of vmsplice moves no more than the pipe holds: rows that ask for more are of that.",
+                 a call of vmsplice moves no more than the pipe holds: the speeds of rows that ask for more are of that. \
+                 Instructions counted in a guest are not: there the pipe is as large as a block.",
                 size::format(most)
             ));
         }

@@ -7,7 +7,7 @@ use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced};
 use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::verdict::number;
+use crate::reproduce::verdict::{Reading, number};
 use crate::util::stats::{self, Ratio};
 use crate::workload::modes::Mode;
 use crate::workload::spec::{Amount, Pin};
@@ -242,17 +242,23 @@ fn dominates(out: &mut Yield, counts: &[u32], locks: &[Lock]) {
     }
 }
 
-/// How much more the most of an axis move than one pipe does, all left to the scheduler.
+/// How much more the most of an axis move than one pipe does, all left to the scheduler. Where processes outnumber CPUs,
+/// pipes have their ends on one CPU by turns, which may be far faster than apart: beside one such pipe they are seen right.
 fn grown(axis: &Axis, raced: &[Raced], counts: &[u32]) -> Option<String> {
     let most = *counts.last()?;
-    let speed = |n: u32| raced.iter().find(|raced| raced.id == id(axis, n, false))?.speed().ok();
-    let Ratio { ratio, ci95: [low, high] } = stats::ratio_of_medians(&speed(most)?.runs, &speed(1)?.runs, 1)?;
+    let speed = |id: &str| raced.iter().find(|raced| raced.id == id)?.speed().ok();
+    let many = speed(&id(axis, most, false))?;
+    let times = |one: &Reading| {
+        let Ratio { ratio, ci95: [low, high] } = stats::ratio_of_medians(&many.runs, &one.runs, 1)?;
+        Some(format!("{} [{}, {}] times", number(ratio), number(low), number(high)))
+    };
+    let apart = times(&speed(&id(axis, 1, false))?)?;
+    let together = speed(ONE_CPU).and_then(|one| times(&one)).map_or_else(String::new, |times| {
+        format!("; {times} what one pipe does whose ends take turns on one CPU, as they have to where CPUs are few")
+    });
     Some(format!(
-        "{most} {} move {} [{}, {}] times what one writer and one reader on one pipe do, all left to the scheduler.",
-        axis.about,
-        number(ratio),
-        number(low),
-        number(high)
+        "{most} {} move {apart} what one writer and one reader on one pipe do, all left to the scheduler{together}.",
+        axis.about
     ))
 }
 
@@ -276,6 +282,11 @@ fn apart(raced: &[Raced]) -> Option<String> {
     })
 }
 
+fn point(label: String, speed: &Reading) -> Point {
+    let span = speed.runs.iter().fold([speed.value; 2], |[low, high], run| [low.min(*run), high.max(*run)]);
+    Point { label, y: speed.value, span: Some(span) }
+}
+
 /// A line per axis left to the scheduler, and one per axis of processes on CPUs of their own where there are enough.
 fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
     let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
@@ -284,8 +295,7 @@ fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
         for axis in AXES {
             let points = counts.iter().filter_map(|count| {
                 let speed = raced.iter().find(|raced| raced.id == id(axis, *count, pinned))?.speed().ok()?;
-                let span = speed.runs.iter().fold([speed.value; 2], |[low, high], run| [low.min(*run), high.max(*run)]);
-                Some(Point { label: count.to_string(), y: speed.value, span: Some(span) })
+                Some(point(count.to_string(), &speed))
             });
             let points: Vec<Point> = points.collect();
             match points.len() {
@@ -299,6 +309,13 @@ fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
     }
     if series.is_empty() {
         return None;
+    }
+    // One line more than there are colours could not be told apart.
+    if let Some(speed) = raced.iter().find(|raced| raced.id == ONE_CPU).and_then(|raced| raced.speed().ok())
+        && series.len() < 6
+    {
+        let points = vec![point("1".to_owned(), &speed)];
+        series.push(Series { name: "one pipe, both ends on one CPU".into(), points });
     }
     Some(Chart {
         id: "scale".into(),
@@ -359,7 +376,16 @@ mod tests {
         let points: Vec<usize> = chart.series.iter().map(|series| series.points.len()).collect();
         assert_eq!(points, [3, 3, 3, 1]);
         assert!(chart.series[3].name.contains("of its own"));
-        assert!(grown(&AXES[0], &entries, &[1, 2, 4]).unwrap().contains("4 independent pipes move 1.00"));
+        let text = grown(&AXES[0], &entries, &[1, 2, 4]).unwrap();
+        assert!(text.starts_with("4 independent pipes move 1.00") && !text.contains("take turns"), "{text}");
+        // Beside a pipe whose ends share a CPU, growth of 4 is none.
+        let mut entries = entries;
+        entries.push(raced(ONE_CPU, 250_000));
+        for pipes in entries.iter_mut().filter(|entry| entry.id == "pairs 4 unpinned") {
+            *pipes = raced(&pipes.id, 250_000);
+        }
+        let text = grown(&AXES[0], &entries, &[1, 2, 4]).unwrap();
+        assert!(text.contains("move 4.00") && text.contains("; 1.00"), "{text}");
     }
 
     #[test]
