@@ -4,6 +4,7 @@ use super::facts::Fact;
 use crate::kernel::roles;
 use crate::profile::Folded;
 use anyhow::{Context as _, Result};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A profile that an article printed whole.
@@ -52,7 +53,15 @@ pub fn share<'a>(profiles: impl IntoIterator<Item = &'a Folded>, fact: &Fact) ->
     (whole > 0).then(|| part as f64 / whole as f64 * 100.0)
 }
 
-fn holds(stack: &str, fact: &Fact) -> bool {
+/// Whether `stack` is one of those that `fact` counts.
+#[must_use]
+pub fn holds(stack: &str, fact: &Fact) -> bool {
+    shown(&restored(stack), fact)
+}
+
+/// [`holds`] by the frames alone that the stack shows.
+#[must_use]
+pub fn shown(stack: &str, fact: &Fact) -> bool {
     let names: Vec<&str> = stack.split(';').map(roles::canonical).collect();
     let of = |wanted: &[String], from: usize| {
         names[from..].iter().position(|name| wanted.iter().any(|w| roles::canonical(w) == *name)).map(|at| from + at)
@@ -60,6 +69,37 @@ fn holds(stack: &str, fact: &Fact) -> bool {
     let Some(start) = (if fact.under.is_empty() { Some(0) } else { of(&fact.under, 0) }) else { return false };
     let Some(at) = of(&fact.frames, start) else { return false };
     fact.but.is_empty() || of(&fact.but, at).is_none()
+}
+
+/// Where `__wake_up_sync_key` releases the wait queue's lock by a tail call, its own frame is gone when interrupts come
+/// back on.
+const WAKE: &str = "__wake_up_sync_key";
+const RELEASE: &str = "_raw_spin_unlock_irqrestore";
+
+/// `stack` with the wake-up's frame put back where a tail call took it away: of what pipe_write and pipe_read do, only
+/// wait queues' locks are released by `_raw_spin_unlock_irqrestore`, and the one that takes time is held to wake up the
+/// other side.
+#[must_use]
+pub fn restored(stack: &str) -> Cow<'_, str> {
+    let Some((above, below)) = stack.split_once(&format!(";{RELEASE}")) else { return Cow::Borrowed(stack) };
+    let caller = roles::canonical(above.rsplit(';').next().unwrap_or(above));
+    let whole_name = below.is_empty() || below.starts_with(';');
+    if whole_name && matches!(caller, "pipe_write" | "pipe_read") {
+        return Cow::Owned(format!("{above};{WAKE};{RELEASE}{below}"));
+    }
+    Cow::Borrowed(stack)
+}
+
+/// Shares, 0 to 1, of the roles in which time was spent, wherever its samples landed: what cpu-clock found only when
+/// interrupts came back on was spent by the caller that had them off.
+#[must_use]
+pub fn spent(folded: &Folded) -> BTreeMap<&'static str, f64> {
+    let total = folded.total().max(1) as f64;
+    let mut shares = BTreeMap::new();
+    for (stack, weight) in folded.iter() {
+        *shares.entry(roles::of_stack(&restored(stack)).0.id).or_insert(0.0) += weight as f64 / total;
+    }
+    shares
 }
 
 /// Weight of all stacks that hold a frame called `name` on any kernel.
@@ -158,6 +198,34 @@ mod tests {
         assert_eq!(inclusive(&folded, "__alloc_pages"), 30);
         assert_eq!(leaf(&folded, "alloc_pages"), 10);
         assert_eq!(super::share([&Folded::new()], &fact(&["x"], &[], &[])), None);
+    }
+
+    #[test]
+    fn a_wake_up_hidden_by_a_tail_call_is_put_back() {
+        let entry = "w;entry_SYSCALL_64_after_hwframe";
+        let whole = |text: &str| restored(&format!("{entry};{text}")).replacen(&format!("{entry};"), "", 1);
+        let wake = "anon_pipe_write;__wake_up_sync_key;_raw_spin_unlock_irqrestore";
+        assert_eq!(whole("anon_pipe_write;_raw_spin_unlock_irqrestore"), wake);
+        assert_eq!(
+            whole("pipe_read;_raw_spin_unlock_irqrestore;asm_x"),
+            "pipe_read;__wake_up_sync_key;_raw_spin_unlock_irqrestore;asm_x"
+        );
+        for same in [wake, "pipe_wait_readable;_raw_spin_unlock_irqrestore", "pipe_write;_raw_spin_unlock_irq"] {
+            assert_eq!(whole(same), same);
+        }
+    }
+
+    #[test]
+    fn time_with_interrupts_off_is_the_callers() {
+        let entry = "w;entry_SYSCALL_64_after_hwframe";
+        let folded = Folded::parse(&format!(
+            "{entry};__do_sys_vmsplice;__wake_up;_raw_spin_unlock_irqrestore 60\n\
+             {entry};anon_pipe_write;_raw_spin_unlock_irqrestore 20\n\
+             {entry};anon_pipe_write;schedule;__schedule;finish_task_switch.isra.0 20\n"
+        ))
+        .unwrap();
+        assert_eq!(spent(&folded), BTreeMap::from([("scheduler", 0.2), ("wake-up", 0.8)]));
+        assert_eq!(by_role(&folded, roles::Skew::CpuClock), BTreeMap::from([(roles::IRQ_OFF, 100.0)]));
     }
 
     #[test]

@@ -8,12 +8,13 @@ mod profiles;
 mod scale;
 
 use super::facts::{Fact, Facts};
-use super::lab::Lab;
+use super::lab::{Lab, Taken};
 use super::result::Yield;
 use super::stacks;
-use super::verdict::{Missing, Reading, Readings};
+use super::verdict::{Missing, Reading, Readings, number};
 use crate::document::{Collector, ExecutedOn, Loader, Request, Selection};
-use crate::profile::Folded;
+use crate::kernel::roles::Skew;
+use crate::profile::{Folded, Profile};
 use crate::util::stats;
 use crate::workload::Spec;
 use anyhow::Result;
@@ -67,18 +68,43 @@ fn all_missing(readings: &mut Readings, facts: &Facts, ids: &[&str], missing: &M
     }
 }
 
-/// The share of sampled stacks that `fact` is about, with its interval; `None` of no samples.
-fn share_reading<'a>(
-    profiles: impl IntoIterator<Item = &'a Folded, IntoIter: Clone>,
+/// A function whose samples by cpu-clock are never its own: interrupts are off in it, and the timer waits.
+const UNSEEN: &str = "_raw_spin_lock_irq";
+
+/// The share of sampled stacks that `fact` is about, with its interval.
+///
+/// # Errors
+/// Why these profiles cannot tell.
+fn share_reading(
+    profiles: &[&Profile],
     fact: &Fact,
     executed_on: ExecutedOn,
     whose: &str,
-) -> Option<Reading> {
-    let profiles = profiles.into_iter();
-    let samples: u64 = profiles.clone().map(Folded::total).sum();
-    let share = stacks::share(profiles, fact)?;
+    command: &str,
+) -> Taken<Reading> {
+    let skewed = profiles.iter().any(|profile| profile.skew == Skew::CpuClock);
+    if skewed && fact.frames.iter().any(|frame| frame == UNSEEN) {
+        let why = "sampled by cpu-clock, whose timer cannot fire while interrupts are off: the section cannot be sampled \
+             in place (a PMU's interrupt can)";
+        return Err(Missing::new(why, format!("sudo {command}")));
+    }
+    let folded = || profiles.iter().map(|profile| &profile.stacks);
+    let samples: u64 = folded().map(Folded::total).sum();
+    let Some(share) = stacks::share(folded(), fact) else { return Err(Missing::new("no samples", command)) };
     let part = (share / 100.0 * samples as f64).round() as u64;
     let interval = stats::wilson(part, samples).map(|share| share * 100.0);
-    let how = format!("{samples} samples of {whose}");
-    Some(Reading { interval: Some(interval), ..Reading::single(share, "%", executed_on, &how) })
+    let mut how = format!("{samples} samples of {whose}");
+    let hidden: u64 = folded()
+        .flat_map(Folded::iter)
+        .filter(|(stack, _)| stacks::holds(stack, fact) && !stacks::shown(stack, fact))
+        .map(|(_, weight)| weight)
+        .sum();
+    if hidden > 0 {
+        let percent = number(hidden as f64 / samples as f64 * 100.0);
+        how = format!(
+            "{how}; {percent} % stand right below pipe_write or pipe_read where the wait queue's lock is released: the \
+             wake-up, whose own frame a tail call takes away"
+        );
+    }
+    Ok(Reading { interval: Some(interval), ..Reading::single(share, "%", executed_on, &how) })
 }

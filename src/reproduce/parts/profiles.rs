@@ -132,11 +132,12 @@ fn readings(out: &mut Yield, facts: &Facts, case: &Case, sampled: &Taken<Outcome
         Err(missing) => return all_missing(&mut out.readings, facts, &[case.table], missing),
     };
     for fact in facts.table(case.table).iter().flat_map(|table| &table.rows) {
-        let reading = profile.and_then(|(profile, outcome)| {
-            super::share_reading([&profile.stacks], fact, outcome.document.executed_on, "the writer")
-        });
         let missing = || Missing::new("no samples", "pipeprof reproduce profiles");
-        out.readings.insert(fact.id.clone(), reading.ok_or_else(missing));
+        let reading = profile.ok_or_else(missing).and_then(|(profile, outcome)| {
+            let document = &outcome.document;
+            super::share_reading(&[profile], fact, document.executed_on, "the writer", &document.command)
+        });
+        out.readings.insert(fact.id.clone(), reading);
     }
 }
 
