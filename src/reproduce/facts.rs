@@ -57,6 +57,10 @@ pub struct Fact {
     /// ... and without any of these below.
     #[serde(default)]
     pub but: Vec<String>,
+    /// What calls the function on every pass: where this is sampled and the function itself never, this kernel has none
+    /// of that name that runs.
+    #[serde(default)]
+    pub caller: Vec<String>,
     pub judge: Judge,
 }
 
@@ -72,8 +76,12 @@ pub enum Judge {
     Percent { percent: f64 },
     /// A share is within so many percentage points.
     Points { points: f64 },
+    /// A claim that says how much: our figure lies between these.
+    Between { at_least: f64, at_most: f64 },
     /// A claim: our figure is no more than this.
     AtMost { at_most: f64 },
+    /// The same figure as another in other words, and judged there.
+    SameAs { same_as: String },
     /// Nothing that pipeprof could measure: why, and how to.
     Never { never: String, command: String },
 }
@@ -86,9 +94,10 @@ impl Judge {
             Self::Ratio { factor, .. } => format!("same direction, ratio within a factor of {factor}"),
             Self::Factor { factor } => format!("within a factor of {factor} (another machine)"),
             Self::Percent { percent } => format!("within {percent} %"),
-            Self::Points { points } => format!("within {points} points"),
+            Self::Points { points } => format!("within {points} points, and no more than half of theirs away"),
+            Self::Between { at_least, at_most } => format!("{at_least} to {at_most}"),
             Self::AtMost { at_most } => format!("at most {at_most}"),
-            Self::Never { .. } => "-".to_owned(),
+            Self::SameAs { .. } | Self::Never { .. } => "-".to_owned(),
         }
     }
 }
@@ -126,7 +135,13 @@ impl Facts {
                 {
                     bail!("{} is judged by its ratio to {ratio_to}, which has no figure", fact.id);
                 }
-                if fact.value.is_none() && !matches!(fact.judge, Judge::AtMost { .. } | Judge::Never { .. }) {
+                if let Judge::SameAs { same_as } = &fact.judge
+                    && facts.find(same_as).is_none_or(|(_, other)| matches!(other.judge, Judge::SameAs { .. }))
+                {
+                    bail!("{} is judged as {same_as}, which is not", fact.id);
+                }
+                let claim = matches!(fact.judge, Judge::AtMost { .. } | Judge::Between { .. } | Judge::Never { .. });
+                if fact.value.is_none() && !claim {
                     bail!("{} has neither a figure nor a claim", fact.id);
                 }
             }
@@ -181,6 +196,8 @@ mod tests {
         assert!(with(&format!("{row},{row}")).unwrap_err().to_string().contains("twice"));
         let adrift = r#"{"id":"A.y","what":"w","value":1.0,"judge":{"ratio_to":"A.z","factor":2}}"#;
         assert!(with(adrift).unwrap_err().to_string().contains("no figure"));
+        let twice = r#"{"id":"A.y","what":"w","value":1.0,"judge":{"same_as":"A.z"}}"#;
+        assert!(with(twice).unwrap_err().to_string().contains("is not"));
         let empty = r#"{"id":"A.y","what":"w","value":null,"judge":{"factor":2}}"#;
         assert!(with(empty).unwrap_err().to_string().contains("neither"));
         assert!(with(r#"{"id":"A.y","what":"w","value":1,"judge":{"guess":2}}"#).is_err());

@@ -71,6 +71,13 @@ pub fn shown(stack: &str, fact: &Fact) -> bool {
     fact.but.is_empty() || of(&fact.but, at).is_none()
 }
 
+/// The deepest frame of `stack` that is one of `names` on any kernel, as this kernel calls it.
+#[must_use]
+pub fn deepest<'a>(stack: &'a str, names: &[String]) -> Option<&'a str> {
+    let is = |frame: &&str| names.iter().any(|name| roles::canonical(name) == roles::canonical(frame));
+    stack.rsplit(';').find(is).map(roles::base_name)
+}
+
 /// Where `__wake_up_sync_key` releases the wait queue's lock by a tail call, its own frame is gone when interrupts come
 /// back on.
 const WAKE: &str = "__wake_up_sync_key";
@@ -177,6 +184,7 @@ mod tests {
             frames: list(frames),
             under: list(under),
             but: list(but),
+            caller: Vec::new(),
             judge: crate::reproduce::facts::Judge::AtMost { at_most: 1.0 },
         }
     }

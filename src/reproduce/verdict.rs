@@ -1,5 +1,7 @@
 //! Theirs beside ours, judged. Pure: readings in, verdicts out.
 
+pub mod rules;
+
 use super::facts::{Fact, Facts, Judge, Table};
 use crate::document::ExecutedOn;
 use crate::util::stats;
@@ -14,8 +16,12 @@ pub struct Reading {
     pub unit: String,
     /// One value per fresh pair; one value for an exact count.
     pub runs: Vec<f64>,
-    /// 95 % interval of a share.
+    /// 95 % interval of a share or of a ratio, where `runs` do not give one.
     pub interval: Option<[f64; 2]>,
+    /// What a ratio is taken to, where that is not the reading of another fact: other runs of the same experiment, in
+    /// `unit`.
+    #[serde(default)]
+    pub base: Option<Vec<f64>>,
     pub executed_on: ExecutedOn,
     /// How it was read, for the reader of the report: `median of 5 fresh pairs`.
     pub how: String,
@@ -26,13 +32,15 @@ impl Reading {
     #[must_use]
     pub fn median(runs: Vec<f64>, unit: &str, executed_on: ExecutedOn, how: &str) -> Option<Self> {
         let value = stats::median(&runs)?;
-        Some(Self { value, unit: unit.to_owned(), runs, interval: None, executed_on, how: how.to_owned() })
+        let (unit, how) = (unit.to_owned(), how.to_owned());
+        Some(Self { value, unit, runs, interval: None, base: None, executed_on, how })
     }
 
     /// A single value that repetition would not change, or that is already made of many.
     #[must_use]
     pub fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
-        Self { value, unit: unit.to_owned(), runs: vec![value], interval: None, executed_on, how: how.to_owned() }
+        let (unit, how) = (unit.to_owned(), how.to_owned());
+        Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
     }
 
     /// Median absolute deviation in per cent of the median; absent for a single value.
@@ -51,8 +59,15 @@ impl Reading {
             ("GB/s", "GiB/s") => 1.0 / GB_PER_GIB,
             _ => return None,
         };
-        let runs = self.runs.iter().map(|run| run * factor).collect();
-        Some(Self { value: self.value * factor, unit: unit.to_owned(), runs, ..self.clone() })
+        let all = |values: &[f64]| values.iter().map(|value| value * factor).collect::<Vec<f64>>();
+        Some(Self {
+            value: self.value * factor,
+            unit: unit.to_owned(),
+            runs: all(&self.runs),
+            interval: self.interval.map(|ends| ends.map(|end| end * factor)),
+            base: self.base.as_deref().map(all),
+            ..self.clone()
+        })
     }
 }
 
@@ -79,7 +94,11 @@ pub type Readings = BTreeMap<String, Result<Reading, Missing>>;
 pub enum Verdict {
     Reproduced,
     NotReproduced,
+    /// Measured, and too noisy to tell.
+    Undecided,
     NotTestableHere,
+    /// Shown, and judged in another row, of which it is the same figure in other words.
+    JudgedElsewhere,
 }
 
 impl Verdict {
@@ -88,7 +107,9 @@ impl Verdict {
         match self {
             Self::Reproduced => "reproduced",
             Self::NotReproduced => "not reproduced",
+            Self::Undecided => "undecided here",
             Self::NotTestableHere => "not testable here",
+            Self::JudgedElsewhere => "-",
         }
     }
 }
@@ -132,44 +153,36 @@ fn judge(facts: &Facts, table: &Table, fact: &Fact, readings: &Readings) -> Line
         Ok(ours) => ours,
         Err(missing) => return not_testable(None, &missing),
     };
-    let answer = |holds: bool, why: String| {
-        let verdict = if holds { Verdict::Reproduced } else { Verdict::NotReproduced };
-        line(Some(ours.clone()), verdict, why, "")
-    };
+    let answer = |(verdict, why): (Verdict, String)| line(Some(ours.clone()), verdict, why, "");
     let theirs = fact.value.unwrap_or_default();
     match &fact.judge {
         Judge::Never { never, command } => not_testable(None, &Missing::new(never.clone(), command.clone())),
-        Judge::AtMost { at_most } => {
-            answer(ours.value <= *at_most, format!("{} {} {at_most}", number(ours.value), than(ours.value, *at_most)))
+        Judge::SameAs { same_as } => {
+            let name = facts.find(same_as).map_or_else(
+                || same_as.clone(),
+                |(table, fact)| {
+                    let row = short(&fact.what);
+                    format!("\"{row}\" of \"{}\"", table.title)
+                },
+            );
+            answer((Verdict::JudgedElsewhere, format!("judged once, as {name}: the same figure")))
         }
-        Judge::Factor { factor } => {
-            let ratio = ours.value / theirs;
-            answer(
-                within(ratio, *factor),
-                format!("{} times theirs; {factor} times either way is allowed", number(ratio)),
-            )
-        }
-        Judge::Percent { percent } => {
-            let off = (ours.value / theirs - 1.0) * 100.0;
-            answer(off.abs() <= *percent, format!("{off:+.1} %; {percent} % is allowed"))
-        }
-        Judge::Points { points } => {
-            let off = ours.value - theirs;
-            if let Some([low, high]) = ours.interval
-                && high - low > 2.0 * points
-            {
-                let why = format!("{}: too few, {low:.1} to {high:.1} % fit them all", ours.how);
-                return not_testable(Some(ours.clone()), &Missing::new(why, "pipeprof reproduce, without --quick"));
-            }
-            answer(off.abs() <= *points, format!("{off:+.1} points; {points} are allowed"))
-        }
+        Judge::Between { at_least, at_most } => answer(rules::claim(&ours, *at_least, *at_most)),
+        Judge::AtMost { at_most } => answer(rules::claim(&ours, f64::NEG_INFINITY, *at_most)),
+        Judge::Factor { factor } => answer(rules::factor(&ours, theirs, *factor)),
+        Judge::Percent { percent } => answer(rules::percent(&ours, theirs, *percent)),
+        Judge::Points { points } => answer(rules::points(&ours, theirs, *points)),
         Judge::Ratio { ratio_to, factor } => {
             let base = facts.find(ratio_to);
             let name = base.map_or(ratio_to.as_str(), |(_, fact)| short(&fact.what));
-            match (base.and_then(|(_, fact)| fact.value), reading(facts, ratio_to, readings)) {
+            // Other runs of the same experiment stand nearer than another experiment's reading.
+            let (name, base_ours) = match ours.base.as_deref().and_then(|runs| alone(&ours, runs)) {
+                Some(alone) => (format!("{name}, in the same runs"), Ok(alone)),
+                None => (name.to_owned(), reading(facts, ratio_to, readings)),
+            };
+            match (base.and_then(|(_, fact)| fact.value), base_ours) {
                 (Some(base_theirs), Ok(base_ours)) => {
-                    let (holds, why) = ratio(&ours, &base_ours, theirs / base_theirs, *factor, name);
-                    answer(holds, why)
+                    answer(rules::ratio(&ours, &base_ours, theirs / base_theirs, *factor, &name))
                 }
                 (_, Err(missing)) => {
                     let why = format!("judged by its ratio to \"{name}\", and that is missing: {}", missing.why);
@@ -181,6 +194,11 @@ fn judge(facts: &Facts, table: &Table, fact: &Fact, readings: &Readings) -> Line
     }
 }
 
+/// The base that a reading brings along.
+fn alone(ours: &Reading, runs: &[f64]) -> Option<Reading> {
+    Reading::median(runs.to_vec(), &ours.unit, ours.executed_on, &ours.how)
+}
+
 fn reading(facts: &Facts, id: &str, readings: &Readings) -> Result<Reading, Missing> {
     let (unit, part) = facts.find(id).map_or(("", ""), |(table, _)| (table.unit.as_str(), table.part.as_str()));
     match readings.get(id) {
@@ -190,46 +208,6 @@ fn reading(facts: &Facts, id: &str, readings: &Readings) -> Result<Reading, Miss
         Some(Err(missing)) => Err(missing.clone()),
         None => Err(Missing::new(format!("part {part} was not run"), format!("pipeprof reproduce {part}"))),
     }
-}
-
-/// Ratios closer to 1 than this have no direction: the minimum effect that is claimed at all.
-const EFFECT: f64 = 0.02;
-
-/// Judge the ratio of `ours` to `base` against `theirs`.
-fn ratio(ours: &Reading, base: &Reading, theirs: f64, factor: f64, name: &str) -> (bool, String) {
-    let ratio = ours.value / base.value;
-    let interval = (ours.runs.len() >= 3 && base.runs.len() >= 3)
-        .then(|| stats::ratio_of_medians(&ours.runs, &base.runs, 1))
-        .flatten()
-        .map_or([ratio, ratio], |ratio| ratio.ci95);
-    let clear = |low: f64, high: f64| match () {
-        () if low > 1.0 + EFFECT => 1,
-        () if high < 1.0 - EFFECT => -1,
-        () => 0,
-    };
-    let (our_way, their_way) = (clear(interval[0], interval[1]), clear(theirs, theirs));
-    let span = match interval {
-        [low, high] if low < high => format!("{} [{}, {}]", number(ratio), number(low), number(high)),
-        _ => number(ratio),
-    };
-    let figures = format!("{span} times \"{name}\", theirs {} times", number(theirs));
-    if !within(ratio / theirs, factor) {
-        return (false, format!("{figures}: apart by more than the factor of {factor} allowed"));
-    }
-    // Theirs being the same within the effect makes any direction of ours within the factor a match.
-    if their_way != 0 && our_way != their_way {
-        let why = if our_way == 0 { "no clear direction here" } else { "the other way round here" };
-        return (false, format!("{figures}: {why}"));
-    }
-    (true, format!("{figures}: within the factor of {factor} allowed"))
-}
-
-fn within(ratio: f64, factor: f64) -> bool {
-    ratio.is_finite() && ratio > 0.0 && ratio <= factor && ratio >= 1.0 / factor
-}
-
-fn than(value: f64, limit: f64) -> &'static str {
-    if value <= limit { "is no more than" } else { "is more than" }
 }
 
 /// The name of a row before its first remark in parentheses.
@@ -301,20 +279,20 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_that_is_none_or_too_large_or_a_loss_is_not_reproduced() {
-        for (second, why) in [
-            (vec![4.1, 5.9, 6.4], "no clear direction"),
-            (vec![14.0, 14.0, 14.0], "apart by more"),
-            (vec![3.0, 3.0, 3.0], "apart by more"),
-        ] {
-            let lines = verdicts(STEP, &[("A.1", of(&[4.0, 4.2, 4.1])), ("A.2", of(&second))]);
-            assert_eq!(lines[1].0, Verdict::NotReproduced);
-            assert!(lines[1].1.contains(why), "{} lacks {why}", lines[1].1);
-        }
-        let gentle = STEP.replace("\"value\":8.0", "\"value\":4.4");
-        let lines = verdicts(&gentle, &[("A.1", of(&[4.0; 3])), ("A.2", of(&[3.6; 3]))]);
-        assert_eq!(lines[1].0, Verdict::NotReproduced);
-        assert!(lines[1].1.contains("other way round"), "{}", lines[1].1);
+    fn a_reading_that_brings_its_base_is_compared_with_that() {
+        let two = Reading { base: Some(vec![10.0; 3]), ..of(&[20.0; 3]).unwrap() };
+        let lines = verdicts(STEP, &[("A.1", of(&[4.0; 3])), ("A.2", Ok(two))]);
+        assert_eq!(lines[1].0, Verdict::Reproduced, "{}", lines[1].1);
+        assert!(lines[1].1.contains("2.00 times \"one, in the same runs\""), "{}", lines[1].1);
+    }
+
+    #[test]
+    fn one_figure_in_two_rows_is_judged_once() {
+        let rows = format!(r#"{STEP},{{"id":"A.3","what":"three","value":9.0,"judge":{{"same_as":"A.2"}}}}"#);
+        let lines = verdicts(&rows, &[("A.1", of(&[4.0])), ("A.2", of(&[8.0])), ("A.3", of(&[1.0]))]);
+        assert_eq!(lines[2].0, Verdict::JudgedElsewhere);
+        assert!(lines[2].1.contains("\"two\""), "{}", lines[2].1);
+        assert_eq!(verdicts(&rows, &[])[2].0, Verdict::NotTestableHere);
     }
 
     #[test]
@@ -332,15 +310,17 @@ mod tests {
         let rows = r#"{"id":"A.n","what":"w","value":100.0,"judge":{"percent":2.0}},
             {"id":"A.s","what":"w","value":40.0,"judge":{"points":5.0}},
             {"id":"A.c","what":"w","value":null,"judge":{"at_most":0.5}},
+            {"id":"A.b","what":"w","value":0.5,"judge":{"at_least":0.25,"at_most":0.75}},
             {"id":"A.f","what":"w","value":1.0,"judge":{"never":"not ours","command":"./it"}}"#;
         let verdict = |n: f64, s: f64, c: f64| {
-            let lines = verdicts(rows, &[("A.n", of(&[n])), ("A.s", of(&[s])), ("A.c", of(&[c]))]);
+            let lines = verdicts(rows, &[("A.n", of(&[n])), ("A.s", of(&[s])), ("A.c", of(&[c])), ("A.b", of(&[c]))]);
             lines.into_iter().map(|(verdict, _)| verdict).collect::<Vec<_>>()
         };
         use Verdict::{NotReproduced as No, NotTestableHere as Never, Reproduced as Yes};
-        assert_eq!(verdict(101.9, 44.9, 0.5), [Yes, Yes, Yes, Never]);
-        assert_eq!(verdict(102.1, 45.1, 0.51), [No, No, No, Never]);
-        assert_eq!(verdict(97.9, 34.9, 0.9), [No, No, No, Never]);
+        assert_eq!(verdict(101.9, 44.9, 0.5), [Yes, Yes, Yes, Yes, Never]);
+        assert_eq!(verdict(102.1, 45.1, 0.51), [No, No, No, Yes, Never]);
+        assert_eq!(verdict(97.9, 34.9, 0.9), [No, No, No, No, Never]);
+        assert_eq!(verdict(97.9, 34.9, 0.2)[2..4], [Yes, No]);
     }
 
     #[test]
@@ -350,7 +330,7 @@ mod tests {
             let reading = Reading::single(60.0, "GB/s", ExecutedOn::Hardware, "9 samples");
             verdicts(rows, &[("A.s", Ok(Reading { interval: Some(interval), ..reading }))])[0].0
         };
-        assert_eq!(share([30.0, 85.0]), Verdict::NotTestableHere);
+        assert_eq!(share([30.0, 85.0]), Verdict::Undecided);
         assert_eq!(share([58.0, 62.0]), Verdict::NotReproduced);
     }
 
@@ -361,6 +341,19 @@ mod tests {
         assert_eq!(one.convert("calls"), None);
         let lines = verdicts(STEP, &[("A.1", Ok(Reading::single(4.0, "calls", ExecutedOn::Hardware, "")))]);
         assert_eq!(lines[0].0, Verdict::NotTestableHere);
+    }
+
+    #[test]
+    fn nothing_at_all_reproduces_no_share_of_the_articles() {
+        let facts = Facts::load().unwrap();
+        for table in &facts.tables {
+            for fact in table.rows.iter().filter(|fact| matches!(fact.judge, Judge::Points { .. })) {
+                let none =
+                    Reading { interval: Some([0.0, 0.0]), ..Reading::single(0.0, "%", ExecutedOn::Hardware, "") };
+                let line = judge(&facts, table, fact, &Readings::from([(fact.id.clone(), Ok(none))]));
+                assert_eq!(line.verdict, Verdict::NotReproduced, "{}", fact.id);
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced, Taken, speeds};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::util::stats;
 use crate::workload::Spec;
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::Result;
@@ -114,6 +115,7 @@ impl Part for Ladder {
         }
         // Readings without a fact of theirs are only shown in the tables below.
         out.readings.retain(|id, _| facts.find(id).is_some());
+        out.readings.insert("A.variants.contiguous".to_owned(), beside(&raced, "contiguous", "4"));
         let profiles = profiles(lab, window)?;
         profiled(&mut out, facts, &profiles);
         out.charts.extend(chart(facts, &raced));
@@ -153,9 +155,16 @@ fn profiled(out: &mut Yield, facts: &Facts, profiles: &Profiles) {
         if facts.find(&id).is_some() {
             let reading = taken.clone().and_then(|outcome| {
                 let runs = speeds(&outcome.document.runs, true);
-                let how = format!("median of {} fresh pairs under the sampler", runs.len());
+                // Pairs alone of this very run: the race was at another time.
+                let alone = speeds(&outcome.document.runs, false);
+                let how = format!(
+                    "median of {} fresh pairs under the sampler, {} alone between them",
+                    runs.len(),
+                    alone.len()
+                );
                 Reading::median(runs, "GiB/s", outcome.document.executed_on, &how)
                     .filter(|reading| reading.value > 0.0)
+                    .map(|reading| Reading { base: (!alone.is_empty()).then_some(alone), ..reading })
                     .ok_or_else(|| Missing::new("no pair was sampled", outcome.document.command.clone()))
             });
             out.readings.insert(id, reading);
@@ -180,6 +189,21 @@ fn profiled(out: &mut Yield, facts: &Facts, profiles: &Profiles) {
 fn sides(outcome: &Outcome) -> Vec<&Profile> {
     let profiles = outcome.profiles.iter();
     profiles.filter(|profile| profile.collector == "sample" && profile.side != Side::Other).collect()
+}
+
+/// One contestant's speed over another's.
+fn beside(raced: &[Raced], id: &str, base: &str) -> Taken<Reading> {
+    let speed = |id: &str| {
+        let entry = raced.iter().find(|raced| raced.id == id);
+        entry.map_or_else(|| Err(Missing::new("it was not run", "pipeprof reproduce ladder")), Raced::speed)
+    };
+    let (ours, base_of) = (speed(id)?, speed(base)?);
+    let ratio = stats::ratio_of_medians(&ours.runs, &base_of.runs, 1)
+        .ok_or_else(|| Missing::new(format!("rung {base} moved nothing"), "pipeprof reproduce ladder"))?;
+    let how =
+        format!("{} over {} GiB/s, {} fresh pairs each", number(ours.value), number(base_of.value), ours.runs.len());
+    let reading = Reading::single(ratio.ratio, &format!("times rung {base}"), ours.executed_on, &how);
+    Ok(Reading { interval: Some(ratio.ci95), ..reading })
 }
 
 fn speeds_table(raced: &[Raced]) -> ExtraTable {

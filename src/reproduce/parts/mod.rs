@@ -91,6 +91,9 @@ fn share_reading(
     let folded = || profiles.iter().map(|profile| &profile.stacks);
     let samples: u64 = folded().map(Folded::total).sum();
     let Some(share) = stacks::share(folded(), fact) else { return Err(Missing::new("no samples", command)) };
+    if let Some(why) = inlined(&folded().collect::<Vec<_>>(), fact, share, samples) {
+        return Err(Missing::new(why, format!("sudo {command}, on the article's kernel")));
+    }
     let part = (share / 100.0 * samples as f64).round() as u64;
     let interval = stats::wilson(part, samples).map(|share| share * 100.0);
     let mut how = format!("{samples} samples of {whose}");
@@ -107,4 +110,83 @@ fn share_reading(
         );
     }
     Ok(Reading { interval: Some(interval), ..Reading::single(share, "%", executed_on, &how) })
+}
+
+/// Samples that a tenth of the article's share would have left, from which their absence tells something.
+const TELLING: f64 = 3.0;
+
+/// Why `fact`'s function has no share of its own here: its caller is sampled, and it never.
+fn inlined(folded: &[&Folded], fact: &Fact, share: f64, samples: u64) -> Option<String> {
+    let theirs = fact.value.unwrap_or_default();
+    if share > 0.0 || fact.caller.is_empty() || theirs / 100.0 * samples as f64 / 10.0 < TELLING {
+        return None;
+    }
+    let stacks = folded.iter().flat_map(|folded| folded.iter());
+    let calls = |stack: &str| stacks::deepest(stack, &fact.caller).map(str::to_owned);
+    let (mut weight, mut caller) = (0, None);
+    for (stack, count) in stacks {
+        if let Some(name) = calls(stack) {
+            weight += count;
+            caller = Some(name);
+        }
+    }
+    let names = fact.frames.first()?;
+    let percent = number(weight as f64 / samples as f64 * 100.0);
+    caller.map(|caller| {
+        format!(
+            "no function of its own in this kernel: {percent} % of the samples are of {caller}, which calls it in the \
+             article's, and none of {names}: inlined, or replaced"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Side, Unit};
+
+    fn profile(skew: Skew, text: &str) -> Profile {
+        let stacks = Folded::parse(text).unwrap();
+        Profile { side: Side::Writer, collector: "sample".into(), unit: Unit::Samples, skew, stacks }
+    }
+
+    fn read(id: &str, skew: Skew, text: &str) -> Taken<Reading> {
+        let facts = Facts::load().unwrap();
+        let (_, fact) = facts.find(id).unwrap();
+        share_reading(&[&profile(skew, text)], fact, ExecutedOn::Hardware, "the writer", "pipeprof x")
+    }
+
+    #[test]
+    fn a_function_that_is_inlined_has_no_share_and_no_verdict() {
+        let entry = "w;entry_SYSCALL_64_after_hwframe";
+        let hot = format!("{entry};__x64_sys_vmsplice 900\n{entry};x 100\n");
+        let missing = read("B.profile.vmsplice.add", Skew::None, &hot).unwrap_err();
+        assert!(
+            missing.why.contains("no function of its own") && missing.why.contains("__x64_sys_vmsplice"),
+            "{missing:?}"
+        );
+        // Sampled once, it is a function; a caller that is not there calls nothing; few samples tell nothing.
+        let once = format!("{hot}{entry};__x64_sys_vmsplice;add_to_pipe 1\n");
+        for text in [once, format!("{entry};x 1000\n"), format!("{entry};__x64_sys_vmsplice 9\n")] {
+            assert!(read("B.profile.vmsplice.add", Skew::None, &text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_runs_with_interrupts_off_is_not_testable_by_cpu_clock() {
+        let text = "w;entry_SYSCALL_64_after_hwframe;pipe_write;_raw_spin_lock_irq 10\nw 90\n";
+        for id in ["A.graph.1.spin", "B.profile.write.spin"] {
+            let missing = read(id, Skew::CpuClock, text).unwrap_err();
+            assert!(missing.why.contains("interrupts are off"), "{missing:?}");
+            assert_eq!(read(id, Skew::None, text).unwrap().value, 10.0);
+        }
+    }
+
+    #[test]
+    fn a_hidden_wake_up_counts_and_is_told() {
+        let text = "w;entry_SYSCALL_64_after_hwframe;anon_pipe_write;_raw_spin_unlock_irqrestore 20\nw 80\n";
+        let reading = read("A.graph.1.wake", Skew::CpuClock, text).unwrap();
+        assert_eq!(reading.value, 20.0);
+        assert!(reading.how.contains("20.0 % stand right below"), "{}", reading.how);
+    }
 }

@@ -12,24 +12,26 @@ pub fn render(view: &View<'_>) -> String {
     let _ = writeln!(out, "# The articles' figures on this machine\n");
     let _ = writeln!(
         out,
-        "{} figures reproduced, {} not reproduced, {} not testable here. Made by `{}`, pipeprof {}; nothing below is \
+        "{} figures reproduced, {} not reproduced, {} undecided here (too noisy), {} not testable here. Made by `{}`, pipeprof {}; nothing below is \
          typed in by hand.\n",
         total.reproduced,
         total.not_reproduced,
+        total.undecided,
         total.not_testable,
         view.command.replace('`', "'"),
         view.version
     );
-    let _ = writeln!(out, "| part | reproduced | not reproduced | not testable here | seconds |");
-    let _ = writeln!(out, "|---|--:|--:|--:|--:|");
+    let _ = writeln!(out, "| part | reproduced | not reproduced | undecided here | not testable here | seconds |");
+    let _ = writeln!(out, "|---|--:|--:|--:|--:|--:|");
     for summary in &view.summary {
         let _ = writeln!(
             out,
-            "| [{}](#{}) | {} | {} | {} | {} |",
+            "| [{}](#{}) | {} | {} | {} | {} | {} |",
             cell(&summary.title),
             anchor(&summary.title),
             summary.reproduced,
             summary.not_reproduced,
+            summary.undecided,
             summary.not_testable,
             summary.seconds
         );

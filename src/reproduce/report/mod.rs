@@ -36,6 +36,8 @@ pub struct Summary {
     pub title: String,
     pub reproduced: usize,
     pub not_reproduced: usize,
+    /// Too noisy to tell.
+    pub undecided: usize,
     pub not_testable: usize,
     pub seconds: u64,
 }
@@ -80,7 +82,7 @@ pub struct Row {
     /// How it was read.
     pub how: String,
     pub verdict: &'static str,
-    /// `yes`, `no` or `untestable`: for styles.
+    /// `yes`, `no`, `open`, `untestable` or `elsewhere`: for styles.
     pub class: &'static str,
     pub why: String,
     pub command: String,
@@ -91,7 +93,9 @@ impl Summary {
         match verdict {
             Verdict::Reproduced => self.reproduced += 1,
             Verdict::NotReproduced => self.not_reproduced += 1,
+            Verdict::Undecided => self.undecided += 1,
             Verdict::NotTestableHere => self.not_testable += 1,
+            Verdict::JudgedElsewhere => {}
         }
     }
 }
@@ -186,7 +190,9 @@ fn row(line: &Line) -> Row {
     let class = match line.verdict {
         Verdict::Reproduced => "yes",
         Verdict::NotReproduced => "no",
+        Verdict::Undecided => "open",
         Verdict::NotTestableHere => "untestable",
+        Verdict::JudgedElsewhere => "elsewhere",
     };
     Row {
         fact: line.fact.clone(),
@@ -288,13 +294,14 @@ pub fn terminal(reproduction: &Reproduction) -> String {
     let view = View::of(reproduction);
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::NOTHING);
-    table.set_header(["part", "reproduced", "not reproduced", "not testable here", "seconds"]);
+    table.set_header(["part", "reproduced", "not reproduced", "undecided here", "not testable here", "seconds"]);
     let total = (view.summary.len() > 1).then_some(&view.total);
     for summary in view.summary.iter().chain(total) {
         table.add_row([
             summary.id.clone(),
             summary.reproduced.to_string(),
             summary.not_reproduced.to_string(),
+            summary.undecided.to_string(),
             summary.not_testable.to_string(),
             summary.seconds.to_string(),
         ]);
@@ -303,127 +310,25 @@ pub fn terminal(reproduction: &Reproduction) -> String {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
     let mut text = format!("{table}\n");
-    let not: Vec<String> = view
-        .parts
-        .iter()
-        .flat_map(|part| &part.tables)
-        .flat_map(|table| table.rows.iter().map(move |row| (table, row)))
-        .filter(|(_, row)| row.class == "no")
-        .map(|(table, row)| {
-            format!(
-                "  {}: theirs {} {unit}, ours {} {unit}; {}",
-                row.fact,
-                row.theirs,
-                row.ours,
-                row.why,
-                unit = table.unit
-            )
-        })
-        .collect();
-    if !not.is_empty() {
-        text.push_str("\nNot reproduced:\n");
-        text.push_str(&not.join("\n"));
-        text.push('\n');
+    for (class, heading) in [("no", "Not reproduced"), ("open", "Undecided here, too noisy")] {
+        let lines = listed(&view, class);
+        if !lines.is_empty() {
+            text.push_str(&format!("\n{heading}:\n{}\n", lines.join("\n")));
+        }
     }
     text
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::document::ExecutedOn;
-    use crate::reproduce::verdict::{Missing, Readings};
-
-    /// A reproduction in which every fact has a reading of ours: theirs times `factor`.
-    fn reproduction(factor: f64) -> Reproduction {
-        let facts = Facts::load().unwrap();
-        let parts = parts::PARTS
-            .iter()
-            .map(|part| {
-                let mut readings = Readings::new();
-                for table in facts.of_part(part.id()) {
-                    for fact in &table.rows {
-                        let value = fact.value.map_or(factor / 100.0, |value| value * factor);
-                        let reading = Reading::single(value, &table.unit, ExecutedOn::Hardware, "made up");
-                        readings.insert(fact.id.clone(), Ok(reading));
-                    }
-                }
-                PartResult { readings, ..empty(part.id()) }
-            })
-            .collect();
-        Reproduction { facts, parts, command: "pipeprof reproduce <all>".into() }
-    }
-
-    fn empty(part: &str) -> PartResult {
-        PartResult {
-            schema: crate::reproduce::result::SCHEMA.into(),
-            version: "0".into(),
-            part: part.into(),
-            key: "k".into(),
-            again: false,
-            started: "2026-01-01T00:00:00Z".into(),
-            seconds: 1.0,
-            kernel: Default::default(),
-            environment: Default::default(),
-            busy: None,
-            readings: Readings::new(),
-            findings: vec!["a <script> finding".into()],
-            tables: Vec::new(),
-            charts: Vec::new(),
-            graphs: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn every_row_of_the_facts_has_a_line_in_both_reports() {
-        let reproduction = reproduction(1.0);
-        let view = View::of(&reproduction);
-        let (page, text) = (html::render(&view).unwrap(), markdown::render(&view));
-        for fact in reproduction.facts.tables.iter().flat_map(|table| &table.rows) {
-            assert!(page.contains(&format!("id=\"{}\"", fact.id)), "{} has no line in the page", fact.id);
-            let cell = fact.what.replace('|', "\\|").replace('<', "&lt;").replace('_', "\\_");
-            assert!(text.contains(&cell), "{} has no line in the Markdown", fact.id);
-        }
-        assert!(!page.contains("<script> finding") && !page.contains("reproduce <all>"));
-    }
-
-    #[test]
-    fn readings_like_theirs_are_reproduced_and_absurd_ones_are_not() {
-        let same = reproduction(1.0);
-        let never = same.facts.tables.iter().flat_map(|table| &table.rows);
-        let never = never.filter(|fact| matches!(fact.judge, crate::reproduce::facts::Judge::Never { .. })).count();
-        let total = View::of(&same).total;
-        let wrong: Vec<String> = View::of(&same)
-            .parts
-            .iter()
-            .flat_map(|part| &part.tables)
-            .flat_map(|table| &table.rows)
-            .filter(|row| row.class == "no")
-            .map(|row| format!("{}: {}", row.fact, row.why))
-            .collect();
-        assert_eq!((total.not_reproduced, total.not_testable), (0, never), "{wrong:?}");
-        // Ratios stand, whatever the machine; figures and shares do not.
-        let off = View::of(&reproduction(100.0)).total;
-        assert!(off.not_reproduced > 40 && off.not_testable == never, "{off:?}");
-    }
-
-    #[test]
-    fn a_part_made_beside_other_work_says_so() {
-        let mut reproduction = reproduction(1.0);
-        assert!(View::of(&reproduction).parts.iter().all(|part| part.doubt.is_empty()));
-        reproduction.parts[0].busy = Some(0.31);
-        assert!(markdown::render(&View::of(&reproduction)).contains("Other programs used 31 %"));
-    }
-
-    #[test]
-    fn what_is_missing_says_how_to_test_it() {
-        let mut reproduction = reproduction(1.0);
-        let missing = Missing::new("this CPU has no AVX-512", "pipeprof memory");
-        reproduction.parts[1].readings.insert("B.memory.avx512".into(), Err(missing));
-        let view = View::of(&reproduction);
-        for text in [html::render(&view).unwrap(), markdown::render(&view)] {
-            assert!(text.contains("this CPU has no AVX-512") && text.contains("pipeprof memory"));
-        }
-    }
+/// The lines of one verdict, each with its figures.
+fn listed(view: &View<'_>, class: &str) -> Vec<String> {
+    let rows = view.parts.iter().flat_map(|part| &part.tables);
+    rows.flat_map(|table| table.rows.iter().map(move |row| (table.unit, row)))
+        .filter(|(_, row)| row.class == class)
+        .map(|(unit, row)| {
+            format!("  {}: theirs {} {unit}, ours {} {unit}; {}", row.fact, row.theirs, row.ours, row.why)
+        })
+        .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -177,6 +177,31 @@ pub(super) fn explain(out: &mut Yield, raced: &[Raced], profiles: &Profiles) {
         };
         out.readings.insert(id.to_owned(), reading);
     }
+    if let (Ok(before), Ok(after)) = (rung(raced, profiles, "1"), rung(raced, profiles, "2")) {
+        out.findings.extend(copying(&before, &after));
+    }
+}
+
+/// What became of each half of the copying when one of them went.
+fn copying(before: &Profiled<'_>, after: &Profiled<'_>) -> Option<String> {
+    let [was_in, was_out, is_in, is_out] =
+        [(before, "copy-in"), (before, "copy-out"), (after, "copy-in"), (after, "copy-out")]
+            .map(|(rung, role)| time_in(rung, &[role]));
+    (was_in + was_out > 0.0).then(|| {
+        let rest = if is_out < was_out / 2.0 {
+            "; more than half went, as copying out got cheaper too: its pages are the writer's own buffer now, and no \
+             newly allocated ones"
+        } else {
+            ""
+        };
+        format!(
+            "Copying, rung 1 to 2, in ns of CPU time per KiB: in {} to {}, out {} to {}{rest}.",
+            number(was_in),
+            number(is_in),
+            number(was_out),
+            number(is_out)
+        )
+    })
 }
 
 /// Per cent of both processes' CPU time per KiB that the step was said to take away, and that went: the time of both
