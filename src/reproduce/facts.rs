@@ -61,6 +61,9 @@ pub struct Fact {
     /// of that name that runs.
     #[serde(default)]
     pub caller: Vec<String>,
+    /// Call graphs: the row that this one is listed below.
+    #[serde(default)]
+    pub parent: String,
     pub judge: Judge,
 }
 
@@ -134,6 +137,9 @@ impl Facts {
                     && facts.find(ratio_to).is_none_or(|(_, base)| base.value.is_none_or(|value| value <= 0.0))
                 {
                     bail!("{} is judged by its ratio to {ratio_to}, which has no figure", fact.id);
+                }
+                if !fact.parent.is_empty() && !table.rows.iter().any(|other| other.id == fact.parent) {
+                    bail!("{} is below {}, which its table has not", fact.id, fact.parent);
                 }
                 if let Judge::SameAs { same_as } = &fact.judge
                     && facts.find(same_as).is_none_or(|(_, other)| matches!(other.judge, Judge::SameAs { .. }))

@@ -1,8 +1,9 @@
 //! Why a role's share differs from the article's: the functions that make the difference, and what of this machine is
 //! known to move them. Pure: nothing is said that the two profiles and the run's document do not show.
 
+use super::stacks;
 use crate::document::{Document, Environment, ProcessTotals};
-use crate::kernel::roles::{self, Skew};
+use crate::kernel::roles;
 use crate::profile::Folded;
 use std::collections::BTreeMap;
 
@@ -13,17 +14,45 @@ pub struct Ours<'a> {
     pub config: &'a BTreeMap<String, String>,
     pub environment: &'a Environment,
     pub writer: &'a ProcessTotals,
-    /// The writer's.
+    /// What is compared: the writer's, or a whole that it is part of.
     pub stacks: &'a Folded,
-    pub skew: Skew,
 }
 
 impl<'a> Ours<'a> {
     /// The writer's side of a run.
     #[must_use]
-    pub fn of(document: &'a Document, stacks: &'a Folded, skew: Skew) -> Self {
+    pub fn of(document: &'a Document, stacks: &'a Folded) -> Self {
         let (config, writer) = (&document.kernel.config, &document.processes.writer);
-        Self { config, environment: &document.environment, writer, stacks, skew }
+        Self { config, environment: &document.environment, writer, stacks }
+    }
+
+    fn has(&self, wanted: impl Fn(&str) -> bool) -> bool {
+        self.stacks.iter().any(|(stack, _)| stack.split(';').any(|frame| wanted(roles::canonical(frame))))
+    }
+
+    /// How the two processes stand to each other.
+    fn relation(&self) -> String {
+        match (&self.environment.topology, &self.environment.hypervisor) {
+            (Some(topology), Some(hypervisor)) => format!("the two processes run on {topology} under {hypervisor}"),
+            (Some(topology), None) => format!("the two processes run on {topology}"),
+            (None, Some(hypervisor)) => format!("this machine is virtual ({hypervisor})"),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// ` (the two ...)`, or nothing.
+    fn aside(&self) -> String {
+        let relation = self.relation();
+        if relation.is_empty() { relation } else { format!(" ({relation})") }
+    }
+
+    fn switches(&self) -> String {
+        let per_thousand = |count: u64| count as f64 / self.writer.calls.max(1) as f64 * 1000.0;
+        format!(
+            "the writer here sleeps {:.0} and is preempted {:.0} times per 1000 calls",
+            per_thousand(self.writer.voluntary_switches),
+            per_thousand(self.writer.involuntary_switches)
+        )
     }
 }
 
@@ -33,39 +62,41 @@ const NAMED: usize = 2;
 /// The reason for the difference in `role` between the article's writer and ours.
 #[must_use]
 pub fn reason(role: &str, theirs: &Folded, ours: &Ours<'_>) -> String {
-    let (their, our) = (functions(theirs, Skew::None, role), functions(ours.stacks, ours.skew, role));
+    let (their, our) = (functions(theirs, role), functions(ours.stacks, role));
     let mut changes: Vec<(&str, f64, f64)> = Vec::new();
     for name in their.keys().chain(our.keys().filter(|name| !their.contains_key(*name))) {
         let of = |shares: &BTreeMap<String, f64>| shares.get(name).copied().unwrap_or_default();
         changes.push((name, of(&their), of(&our)));
     }
     changes.sort_by(|a, b| (b.2 - b.1).abs().total_cmp(&(a.2 - a.1).abs()).then_with(|| a.0.cmp(b.0)));
+    changes.truncate(NAMED);
     let named: Vec<String> = changes
         .iter()
-        .take(NAMED)
         .filter(|(_, their, our)| (our - their).abs() >= 0.5)
         .map(|(name, their, our)| format!("{name} {their:.1} to {our:.1} %"))
         .collect();
-    let elsewhere =
-        |name: &str| ours.stacks.iter().any(|(stack, _)| stack.split(';').any(|f| roles::canonical(f) == name));
-    let gone: Vec<&str> =
-        changes.iter().take(NAMED).filter(|(name, their, _)| *their >= 1.0 && !elsewhere(name)).map(|c| c.0).collect();
-    let more = our.values().sum::<f64>() > their.values().sum::<f64>();
     let mut parts = vec![named.join(", ")];
-    if !gone.is_empty() {
-        parts.push(format!("no stack of ours holds {}: inlined into its caller, or not run", gone.join(" or ")));
+    // A role that grew has the work under another name.
+    if our.values().sum::<f64>() < their.values().sum::<f64>() {
+        let large = changes.iter().filter(|change| change.1 >= 1.0);
+        parts.extend(large.filter_map(|change| absorbed(change.0, theirs, ours)));
     }
-    parts.extend(known(role, more, ours));
+    let shown = parts.len();
+    parts.extend(known(role, &their, &our, ours));
+    parts.extend(displaced(role, theirs, ours.stacks));
+    if parts.len() == shown {
+        parts.push("nothing that this run shows says why".to_owned());
+    }
     parts.retain(|part| !part.is_empty());
     parts.join("; ")
 }
 
 /// Self shares, in per cent of the whole profile, of the functions whose stacks go to `role`.
-fn functions(stacks: &Folded, skew: Skew, role: &str) -> BTreeMap<String, f64> {
+fn functions(stacks: &Folded, role: &str) -> BTreeMap<String, f64> {
     let total = stacks.total().max(1) as f64;
     let mut shares = BTreeMap::new();
     for (stack, weight) in stacks.iter() {
-        if roles::of_stack_with(stack, skew).0.id == role {
+        if stacks::role(stack).id == role {
             let leaf = roles::canonical(stack.rsplit(';').next().unwrap_or(stack));
             *shares.entry(leaf.to_owned()).or_insert(0.0) += weight as f64 / total * 100.0;
         }
@@ -73,29 +104,82 @@ fn functions(stacks: &Folded, skew: Skew, role: &str) -> BTreeMap<String, f64> {
     shares
 }
 
-/// What this run shows that moves such a role.
-fn known(role: &str, more: bool, ours: &Ours<'_>) -> Option<String> {
-    let (writer, environment) = (ours.writer, ours.environment);
+/// Locks are functions of their own on every kernel, and page clearing is left out by configuration, not inlined.
+fn never_inlined(name: &str) -> bool {
+    name.starts_with("_raw_") || name == "clear_page"
+}
+
+/// What became of the article's function `name` where it is no frame of ours: its caller's own time, if that has some.
+fn absorbed(name: &str, theirs: &Folded, ours: &Ours<'_>) -> Option<String> {
+    if never_inlined(name) || ours.has(|frame| frame == name) {
+        return None;
+    }
+    let mut callers: BTreeMap<&str, u64> = BTreeMap::new();
+    for (stack, weight) in theirs.iter() {
+        let frames: Vec<&str> = stack.split(';').map(roles::canonical).collect();
+        if let Some(at) = frames.iter().position(|frame| *frame == name).filter(|at| *at > 0) {
+            *callers.entry(frames[at - 1]).or_default() += weight;
+        }
+    }
+    let (caller, _) = callers.into_iter().max_by_key(|(_, weight)| *weight)?;
+    if !ours.has(|frame| frame == caller) {
+        return Some(format!("neither {name} nor {caller}, which calls it there, runs here"));
+    }
+    let own = |stacks: &Folded, name: &str| stacks::leaf(stacks, name) as f64 / stacks.total().max(1) as f64 * 100.0;
+    let (both, one) = (own(theirs, name) + own(theirs, caller), own(ours.stacks, caller));
+    Some(format!(
+        "{name} is never a frame here: inlined into {caller}, or not run; own time of the two {both:.1} to {one:.1} %"
+    ))
+}
+
+/// Points that another role has to gain before it is said to take the place of others.
+const DISPLACES: f64 = 10.0;
+
+/// Shares of a whole shrink when something else grows: what is left of the difference without that.
+fn displaced(role: &str, theirs: &Folded, ours: &Folded) -> Option<String> {
+    let (their, our) = (stacks::by_role(theirs), stacks::by_role(ours));
+    let of = |shares: &BTreeMap<&str, f64>, role: &str| shares.get(role).copied().unwrap_or_default();
+    // What is only there to fill a whole up is no role.
+    let grown =
+        our.keys().filter(|other| **other != roles::USER).map(|other| (of(&our, other) - of(&their, other), *other));
+    let (gain, other) = grown.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    if other == role || gain < DISPLACES || of(&our, role) >= of(&their, role) {
+        return None;
+    }
+    let rest =
+        |shares: &BTreeMap<&str, f64>| of(shares, role) / (100.0 - of(shares, other)).max(f64::MIN_POSITIVE) * 100.0;
+    let title = roles::by_id(other).map_or(other, |role| role.title);
+    let there = match of(&their, other) {
+        share if share < 0.05 => "the article shows none".to_owned(),
+        share => format!("{share:.1} there"),
+    };
+    let here = of(&our, other);
+    Some(format!(
+        "{title} takes {here:.1} % here, {there}; of all else it is {:.1} to {:.1} %",
+        rest(&their),
+        rest(&our)
+    ))
+}
+
+/// What this run shows that moves such a role, whose functions take these shares of their own.
+fn known(role: &str, their: &BTreeMap<String, f64>, our: &BTreeMap<String, f64>, ours: &Ours<'_>) -> Option<String> {
+    let environment = ours.environment;
     let config = |name: &str| ours.config.get(name).map(String::as_str);
-    let per_thousand = |count: u64| count as f64 / writer.calls.max(1) as f64 * 1000.0;
-    let switches = || {
-        format!(
-            "the writer here sleeps {:.0} and is preempted {:.0} times per 1000 calls",
-            per_thousand(writer.voluntary_switches),
-            per_thousand(writer.involuntary_switches)
-        )
-    };
-    let relation = || match (&environment.topology, &environment.hypervisor) {
-        (Some(topology), Some(hypervisor)) => format!("the two processes run on {topology} under {hypervisor}"),
-        (Some(topology), None) => format!("the two processes run on {topology}"),
-        (None, Some(hypervisor)) => format!("this machine is virtual ({hypervisor})"),
-        (None, None) => String::new(),
-    };
+    let more = our.values().sum::<f64>() > their.values().sum::<f64>();
     let text = match role {
-        roles::IRQ_OFF => "cpu-clock samples of time spent with interrupts off land where they come back on; the \
-             article sampled by a hardware counter, which sees them in place"
-            .to_owned(),
-        "page-alloc" => match config("CONFIG_INIT_ON_ALLOC_DEFAULT_ON") {
+        "pipe-write" => queue_lock(their, ours),
+        "pipe-buffers"
+            if !ours.has(|frame| frame == "add_to_pipe") && ours.has(|frame| frame == "__do_sys_vmsplice") =>
+        {
+            "vmsplice cannot do without add_to_pipe, so that its time is part of that of the role vmsplice here"
+                .to_owned()
+        }
+        "user-pages" => format!(
+            "getting a page adds to its count atomically, on a cache line that the other process changes as well when it \
+             lets the page go{}",
+            ours.aside()
+        ),
+        "page-alloc" if their.contains_key("clear_page") => match config("CONFIG_INIT_ON_ALLOC_DEFAULT_ON") {
             Some("y") => {
                 "this kernel clears new pages as the article's does (CONFIG_INIT_ON_ALLOC_DEFAULT_ON=y)".into()
             }
@@ -106,7 +190,10 @@ fn known(role: &str, more: bool, ours: &Ours<'_>) -> Option<String> {
             None => String::new(),
         },
         "memcg-charge" | "memcg-uncharge" => match config("CONFIG_MEMCG") {
-            Some("y") => String::new(),
+            Some("y") if our.is_empty() => {
+                "pages are not charged here: the root memory cgroup is not, nor any with cgroup_disable=memory".into()
+            }
+            Some("y") => "pages are charged to a memory cgroup here as well".into(),
             Some(_) => "this kernel has no memory cgroups".into(),
             None => String::new(),
         },
@@ -118,34 +205,62 @@ fn known(role: &str, more: bool, ours: &Ours<'_>) -> Option<String> {
                 .map(|(name, _)| name.as_str())
                 .collect();
             match (on.is_empty(), more) {
-                (false, _) => format!("the article ran with mitigations=off; here on: {}", on.join(", ")),
-                (true, true) => relation(),
-                (true, false) => String::new(),
+                (false, true) => format!("mitigations that are on here: {}", on.join(", ")),
+                (true, true) => ours.relation(),
+                (_, false) => String::new(),
             }
         }
-        "mutex-spin" | "mutex-slow" | "mutex" => {
-            let relation = relation();
-            let place = if relation.is_empty() { String::new() } else { format!(": {relation}") };
-            format!("spinning takes an owner that runs on another CPU at the same time{place}; {}", switches())
+        "mutex" => format!(
+            "taking and releasing a free mutex are one atomic operation each, on a cache line that the other process takes \
+             as well{}",
+            ours.aside()
+        ),
+        "mutex-spin" | "mutex-slow" => {
+            let place = ours.aside();
+            format!("spinning takes an owner that runs on another CPU at the same time{place}; {}", ours.switches())
         }
-        "wait" | "scheduler" | "wake-up" | "psi" | "mutex-sleep" | "idle" => switches(),
+        "wake-up" => match (&environment.hypervisor, more) {
+            (Some(hypervisor), true) => format!(
+                "waking up a process on an idle CPU takes an interrupt to it, which {hypervisor} has to deliver; {}",
+                ours.switches()
+            ),
+            _ => ours.switches(),
+        },
+        "wait" | "scheduler" | "psi" | "mutex-sleep" | "idle" => ours.switches(),
         "copy-in" => {
-            let flags: Vec<&str> = environment
-                .cpu_flags
-                .iter()
-                .map(String::as_str)
-                .filter(|flag| matches!(*flag, "erms" | "fsrm" | "smap"))
-                .collect();
+            let flags = environment.cpu_flags.iter().map(String::as_str);
+            let flags: Vec<&str> = flags.filter(|flag| matches!(*flag, "erms" | "fsrm" | "smap")).collect();
             let flags =
                 if flags.is_empty() { String::new() } else { format!(", its flags for copying {}", flags.join(" ")) };
             format!("another CPU and memory{flags}")
         }
         "lsm" if !more => "the article's kernel asks AppArmor and BPF at each call".to_owned(),
         "timestamps" if !more => "newer kernels keep no timestamps on anonymous pipes".to_owned(),
-        "timer" | "irq" | "softirq" => relation(),
+        "timer" | "irq" | "softirq" => ours.relation(),
         _ => String::new(),
     };
     (!text.is_empty()).then_some(text)
+}
+
+/// The spin lock that older kernels' pipe_write takes for each page.
+fn queue_lock(their: &BTreeMap<String, f64>, ours: &Ours<'_>) -> String {
+    const LOCK: &str = "_raw_spin_lock_irq";
+    if !their.contains_key(LOCK) {
+        return String::new();
+    }
+    // Taken with interrupts off: cpu-clock shows it where it is released, a PMU in itself.
+    let taken = ours.stacks.iter().any(|(stack, _)| {
+        let frames: Vec<&str> = stack.split(';').map(roles::canonical).collect();
+        let lock = |frame: &str| frame == LOCK || frame == "_raw_spin_unlock_irq";
+        frames.windows(2).any(|pair| pair[0] == "pipe_write" && lock(pair[1]))
+    });
+    if taken {
+        return "this kernel takes the wait queue's lock in pipe_write as well, as the samples at its release show"
+            .to_owned();
+    }
+    "the article's kernel takes the readers' wait queue's lock for each page that it adds; this one does not: no sample \
+     stands where pipe_write would release it"
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -161,13 +276,67 @@ mod tests {
             let config = value.map(|value| ("CONFIG_INIT_ON_ALLOC_DEFAULT_ON".to_owned(), value.to_owned()));
             let config = config.into_iter().collect();
             let (environment, writer) = (Environment::default(), ProcessTotals::default());
-            let ours =
-                Ours { config: &config, environment: &environment, writer: &writer, stacks: &ours, skew: Skew::None };
+            let ours = Ours { config: &config, environment: &environment, writer: &writer, stacks: &ours };
             reason("page-alloc", &theirs, &ours)
         };
         let text = say(Some("n"));
         assert!(text.starts_with("clear_page 60.0 to 0.0 %, __alloc_pages 0.0 to 10.0 %"), "{text}");
         assert!(text.contains("does not clear new pages"), "{text}");
         assert!(!say(None).contains("clear new pages"), "nothing is known of this kernel's configuration");
+    }
+
+    /// The reason for `role` between two profiles, each a text of stacks below the system call's entry.
+    fn between(role: &str, theirs: &str, ours: &str) -> String {
+        let whole = |text: &str| {
+            let lines: Vec<String> = text.lines().map(|l| format!("w;entry_SYSCALL_64_after_hwframe;{l}")).collect();
+            Folded::parse(&lines.join("\n")).unwrap()
+        };
+        let (theirs, stacks) = (whole(theirs), whole(ours));
+        let (config, writer) =
+            (BTreeMap::from([("CONFIG_MEMCG".to_owned(), "y".to_owned())]), ProcessTotals::default());
+        let environment = Environment { topology: Some("one cache".into()), ..Environment::default() };
+        reason(role, &theirs, &Ours { config: &config, environment: &environment, writer: &writer, stacks: &stacks })
+    }
+
+    #[test]
+    fn an_inlined_function_is_looked_for_in_its_caller() {
+        let text =
+            between("pipe-buffers", "__do_sys_vmsplice;add_to_pipe 20\n__do_sys_vmsplice 80", "__do_sys_vmsplice 100");
+        assert!(
+            text.contains("inlined into __do_sys_vmsplice, or not run; own time of the two 100.0 to 100.0 %"),
+            "{text}"
+        );
+        assert!(text.contains("cannot do without add_to_pipe"), "{text}");
+    }
+
+    #[test]
+    fn each_kind_of_mutex_has_its_own_reason() {
+        let of = |role, name: &str| between(role, &format!("pipe_write;{name} 90\npipe_write 10"), "pipe_write 100");
+        assert!(
+            of("mutex", "mutex_unlock").contains("one atomic operation")
+                && !of("mutex", "mutex_unlock").contains("spinning")
+        );
+        assert!(of("mutex-spin", "mutex_spin_on_owner").contains("(the two processes run on one cache)"));
+    }
+
+    #[test]
+    fn a_spin_lock_is_not_inlined_but_not_taken() {
+        let theirs = "pipe_write;_raw_spin_lock_irq 30\npipe_write 70";
+        let text = between("pipe-write", theirs, "anon_pipe_write 100");
+        assert!(text.contains("this one does not") && !text.contains("inlined"), "{text}");
+        let text = between("pipe-write", theirs, "anon_pipe_write;_raw_spin_unlock_irq 1\nanon_pipe_write 99");
+        assert!(text.contains("as well, as the samples"), "{text}");
+    }
+
+    #[test]
+    fn what_grew_takes_the_place_of_the_rest() {
+        let theirs = "pipe_write;__memcg_kmem_charge_page 40\npipe_write 60";
+        let ours = "pipe_write;__memcg_kmem_charge_page 20\npipe_write 30\npipe_write;__wake_up 50";
+        let text = between("memcg-charge", theirs, ours);
+        assert!(text.contains("charged to a memory cgroup here as well"), "{text}");
+        assert!(
+            text.contains("wake-up takes 50.0 % here, the article shows none; of all else it is 40.0 to 40.0 %"),
+            "{text}"
+        );
     }
 }

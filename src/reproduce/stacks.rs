@@ -1,6 +1,6 @@
 //! Shares of call trees: ours and the articles', frames matched across kernels. Pure.
 
-use super::facts::Fact;
+use super::facts::{Fact, Judge, Table};
 use crate::kernel::roles;
 use crate::profile::Folded;
 use anyhow::{Context as _, Result};
@@ -104,7 +104,7 @@ pub fn spent(folded: &Folded) -> BTreeMap<&'static str, f64> {
     let total = folded.total().max(1) as f64;
     let mut shares = BTreeMap::new();
     for (stack, weight) in folded.iter() {
-        *shares.entry(roles::of_stack(&restored(stack)).0.id).or_insert(0.0) += weight as f64 / total;
+        *shares.entry(role(stack).id).or_insert(0.0) += weight as f64 / total;
     }
     shares
 }
@@ -124,15 +124,70 @@ pub fn leaf(folded: &Folded, name: &str) -> u64 {
     folded.iter().filter(|(stack, _)| last(stack)).map(|(_, weight)| weight).sum()
 }
 
-/// Per cent of each role.
+/// Per cent of each role, booked as [`spent`] does.
 #[must_use]
-pub fn by_role(folded: &Folded, skew: roles::Skew) -> BTreeMap<&'static str, f64> {
-    let total = folded.total().max(1) as f64;
-    let mut shares = BTreeMap::new();
-    for (stack, weight) in folded.iter() {
-        *shares.entry(roles::of_stack_with(stack, skew).0.id).or_insert(0.0) += weight as f64 / total * 100.0;
+pub fn by_role(folded: &Folded) -> BTreeMap<&'static str, f64> {
+    spent(folded).into_iter().map(|(role, share)| (role, share * 100.0)).collect()
+}
+
+/// The role in which the time of a sampled stack was spent.
+#[must_use]
+pub fn role(stack: &str) -> &'static roles::Role {
+    roles::of_stack(&restored(stack)).0
+}
+
+/// What a graph does not list, as a stack.
+pub const UNLISTED: &str = "(not listed)";
+
+/// Whether a row is there a second time, and so no stack of its own.
+#[must_use]
+pub fn again(fact: &Fact) -> bool {
+    matches!(fact.judge, Judge::SameAs { .. })
+}
+
+/// The stacks that a listed call graph amounts to, in hundredths of a per cent: of each frame what those listed below
+/// it leave over.
+#[must_use]
+pub fn listed(table: &Table) -> Folded {
+    let rows = || table.rows.iter().filter(|row| !again(row));
+    let weight = |share: f64| (share.max(0.0) * 100.0).round() as u64;
+    let mut folded = Folded::new();
+    let mut total = 0;
+    for row in rows() {
+        let below: f64 = rows().filter(|other| other.parent == row.id).filter_map(|other| other.value).sum();
+        let mut path: Vec<&str> = Vec::new();
+        let mut at = Some(row);
+        while let Some(fact) = at {
+            path.extend(fact.frames.first().map(String::as_str));
+            at = rows().find(|other| other.id == fact.parent);
+            // The outermost frame is libc's: what it calls is the kernel.
+            if at.is_none() {
+                path.insert(path.len() - 1, "entry_SYSCALL_64_after_hwframe");
+            }
+        }
+        path.reverse();
+        let own = weight(row.value.unwrap_or_default() - below);
+        total += own;
+        folded.add_frames(path, own);
     }
-    shares
+    folded.add(UNLISTED, weight(100.0).saturating_sub(total));
+    folded
+}
+
+/// `stack` down to the first frame below which `table` lists nothing: what an article folded into that frame is part of it
+/// here too.
+#[must_use]
+pub fn as_listed(stack: &str, table: &Table) -> String {
+    let stack = restored(stack);
+    let ends = |name: &str| {
+        table.rows.iter().any(|row| {
+            let named = row.frames.iter().any(|frame| roles::canonical(frame) == roles::canonical(name));
+            named && !table.rows.iter().any(|below| below.parent == row.id)
+        })
+    };
+    let frames: Vec<&str> = stack.split(';').collect();
+    let end = frames.iter().position(|name| ends(name)).map_or(frames.len(), |at| at + 1);
+    frames[..end].join(";")
 }
 
 /// The same stacks from the system call's own function down, under one name per function whatever the kernel calls
@@ -185,6 +240,7 @@ mod tests {
             under: list(under),
             but: list(but),
             caller: Vec::new(),
+            parent: String::new(),
             judge: crate::reproduce::facts::Judge::AtMost { at_most: 1.0 },
         }
     }
@@ -233,7 +289,36 @@ mod tests {
         ))
         .unwrap();
         assert_eq!(spent(&folded), BTreeMap::from([("scheduler", 0.2), ("wake-up", 0.8)]));
-        assert_eq!(by_role(&folded, roles::Skew::CpuClock), BTreeMap::from([(roles::IRQ_OFF, 100.0)]));
+    }
+
+    #[test]
+    fn what_an_article_folded_into_a_frame_is_part_of_it() {
+        let facts = Facts::load().unwrap();
+        let table = facts.table("A.graph.4").unwrap();
+        let entry = "w;entry_SYSCALL_64_after_hwframe;__do_sys_vmsplice";
+        let cut = |text: &str| as_listed(&format!("{entry};{text}"), table).replacen(&format!("{entry};"), "", 1);
+        assert_eq!(cut("__mutex_lock.constprop.0;mutex_spin_on_owner"), "__mutex_lock.constprop.0");
+        assert_eq!(cut("wait_for_space;pipe_wait_writable;schedule"), "wait_for_space");
+        assert_eq!(cut("kill_fasync;x"), "kill_fasync;x");
+    }
+
+    #[test]
+    fn listed_shares_are_stacks() {
+        let facts = Facts::load().unwrap();
+        let stacks = listed(facts.table("A.graph.1").unwrap());
+        assert_eq!(stacks.total(), 10_000);
+        let roles = by_role(&stacks);
+        let of = |role: &str| (roles[role] * 100.0).round() / 100.0;
+        assert_eq!((of("copy-in"), of("page-alloc"), of("wake-up"), of("wait")), (24.08, 12.5, 2.98, 0.66));
+        for id in ["A.graph.1", "A.graph.3", "A.graph.4"] {
+            let table = facts.table(id).unwrap();
+            let stacks = listed(table);
+            for fact in table.rows.iter().filter(|fact| !again(fact)) {
+                let (share, theirs) = (share([&stacks], fact).unwrap(), fact.value.unwrap());
+                // __alloc_pages is called by alloc_pages, which the article lists apart.
+                assert!((share - theirs).abs() < 0.02, "{}: {share} of the stacks, {theirs} listed", fact.id);
+            }
+        }
     }
 
     #[test]

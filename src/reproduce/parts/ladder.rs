@@ -116,7 +116,7 @@ impl Part for Ladder {
         // Readings without a fact of theirs are only shown in the tables below.
         out.readings.retain(|id, _| facts.find(id).is_some());
         out.readings.insert("A.variants.contiguous".to_owned(), beside(&raced, "contiguous", "4"));
-        let profiles = profiles(lab, window)?;
+        let profiles = profiles(lab)?;
         profiled(&mut out, facts, &profiles);
         out.charts.extend(chart(facts, &raced));
         out.tables.push(speeds_table(&raced));
@@ -128,24 +128,36 @@ impl Part for Ladder {
 
 type Profiles = BTreeMap<&'static str, Taken<Outcome>>;
 
-fn profiles(lab: &Lab<'_>, window: Amount) -> Result<Profiles> {
+fn profiles(lab: &Lab<'_>) -> Result<Profiles> {
     let mut profiles = Profiles::new();
     for rung in RUNGS.iter().filter(|rung| rung.profiled) {
-        let spec = Spec { amount: window, ..(rung.axes)() };
-        let runs = if lab.settings.quick { 1 } else { 5 };
-        let request = request(&format!("rung {}", rung.name), &spec, vec![Collector::Sample], runs);
-        let taken = lab.run(&format!("profile of rung {}", rung.id), &request)?.and_then(|outcome| {
-            // A collector that gave nothing says why.
-            let why = outcome.document.collectors.iter().find_map(|collector| collector.reason.clone());
-            if outcome.document.attribution.writer.is_empty() {
-                let why = why.unwrap_or_else(|| "no samples were taken".to_owned());
-                return Err(Missing::new(why, format!("sudo {}", request.command)));
-            }
-            Ok(outcome)
-        });
-        profiles.insert(rung.id, taken);
+        profiles.insert(rung.id, sampled(lab, rung)?);
     }
     Ok(profiles)
+}
+
+/// The sampled profile of the rung called `id`; `None` of a rung that is not profiled.
+///
+/// # Errors
+/// On interruption, or when results cannot be kept.
+pub fn profile(lab: &Lab<'_>, id: &str) -> Result<Option<Taken<Outcome>>> {
+    RUNGS.iter().find(|rung| rung.profiled && rung.id == id).map(|rung| sampled(lab, rung)).transpose()
+}
+
+fn sampled(lab: &Lab<'_>, rung: &Rung) -> Result<Taken<Outcome>> {
+    let window = Amount::DurationNs(lab.settings.window_ns());
+    let spec = Spec { amount: window, ..(rung.axes)() };
+    let runs = if lab.settings.quick { 1 } else { 5 };
+    let request = request(&format!("rung {}", rung.name), &spec, vec![Collector::Sample], runs);
+    Ok(lab.run(&format!("profile of rung {}", rung.id), &request)?.and_then(|outcome| {
+        // A collector that gave nothing says why.
+        let why = outcome.document.collectors.iter().find_map(|collector| collector.reason.clone());
+        if outcome.document.attribution.writer.is_empty() {
+            let why = why.unwrap_or_else(|| "no samples were taken".to_owned());
+            return Err(Missing::new(why, format!("sudo {}", request.command)));
+        }
+        Ok(outcome)
+    }))
 }
 
 /// Speeds under the profiler, and the call graphs.

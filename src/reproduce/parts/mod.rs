@@ -18,6 +18,7 @@ use crate::profile::{Folded, Profile};
 use crate::util::stats;
 use crate::workload::Spec;
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 /// One part.
 pub trait Part: Sync {
@@ -92,7 +93,7 @@ fn share_reading(
     let samples: u64 = folded().map(Folded::total).sum();
     let Some(share) = stacks::share(folded(), fact) else { return Err(Missing::new("no samples", command)) };
     if let Some(why) = inlined(&folded().collect::<Vec<_>>(), fact, share, samples) {
-        return Err(Missing::new(why, format!("sudo {command}, on the article's kernel")));
+        return Err(Missing::new(why, format!("sudo {command}")));
     }
     let part = (share / 100.0 * samples as f64).round() as u64;
     let interval = stats::wilson(part, samples).map(|share| share * 100.0);
@@ -121,23 +122,20 @@ fn inlined(folded: &[&Folded], fact: &Fact, share: f64, samples: u64) -> Option<
     if share > 0.0 || fact.caller.is_empty() || theirs / 100.0 * samples as f64 / 10.0 < TELLING {
         return None;
     }
-    let stacks = folded.iter().flat_map(|folded| folded.iter());
-    let calls = |stack: &str| stacks::deepest(stack, &fact.caller).map(str::to_owned);
-    let (mut weight, mut caller) = (0, None);
-    for (stack, count) in stacks {
-        if let Some(name) = calls(stack) {
-            weight += count;
-            caller = Some(name);
+    let mut callers: BTreeMap<&str, u64> = BTreeMap::new();
+    for (stack, weight) in folded.iter().flat_map(|folded| folded.iter()) {
+        if let Some(name) = stacks::deepest(stack, &fact.caller) {
+            *callers.entry(name).or_default() += weight;
         }
     }
+    let weight: u64 = callers.values().sum();
+    let (caller, _) = callers.into_iter().max_by_key(|(_, weight)| *weight)?;
     let names = fact.frames.first()?;
     let percent = number(weight as f64 / samples as f64 * 100.0);
-    caller.map(|caller| {
-        format!(
-            "no function of its own in this kernel: {percent} % of the samples are of {caller}, which calls it in the \
-             article's, and none of {names}: inlined, or replaced"
-        )
-    })
+    Some(format!(
+        "no function of its own in this kernel: {percent} % of the samples are of {caller}, which calls it in the \
+         article's, and none of {names}: inlined, or replaced; on the article's kernel"
+    ))
 }
 
 #[cfg(test)]

@@ -1,20 +1,22 @@
 //! Articles A and B: the call trees that they printed against ours.
 
+mod by_role;
+mod listed;
+
 use super::{Part, all_missing, request};
 use crate::document::{Collector, ExecutedOn, Outcome, Request};
-use crate::kernel::roles::{self, Skew};
+use crate::kernel::roles;
 use crate::profile::{Folded, Profile, Side};
 use crate::report::flamegraph::{Difference, Options, Shown, render_diff};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{GuestSetup, Lab, Taken};
-use crate::reproduce::reasons::{self, Ours};
 use crate::reproduce::result::{ExtraTable, Graph, Yield};
 use crate::reproduce::stacks::{self, Printed, VMSPLICE, ZEROES};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::workload::Spec;
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::Result;
-use std::collections::BTreeMap;
+use by_role::{HEADER, LARGE_POINTS, rows};
 
 /// The part.
 pub struct Profiles;
@@ -46,9 +48,6 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// Differences from this many points on are explained.
-const LARGE_POINTS: f64 = 3.0;
-
 impl Part for Profiles {
     fn id(&self) -> &'static str {
         "profiles"
@@ -64,6 +63,7 @@ impl Part for Profiles {
 
     fn run(&self, lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
         let mut out = Yield::default();
+        listed::add(lab, facts, &mut out)?;
         for case in &CASES {
             let theirs = case.printed.stacks()?;
             let sampled = sampled(lab, case)?;
@@ -122,10 +122,6 @@ fn writer(outcome: &Outcome) -> Option<&Profile> {
     outcome.profiles.iter().find(|profile| profile.side == Side::Writer && !profile.stacks.is_empty())
 }
 
-fn skew(outcome: &Outcome) -> Skew {
-    writer(outcome).map_or(Skew::None, |profile| profile.skew)
-}
-
 fn readings(out: &mut Yield, facts: &Facts, case: &Case, sampled: &Taken<Outcome>) {
     let profile = match sampled {
         Ok(outcome) => writer(outcome).map(|profile| (profile, outcome)),
@@ -168,42 +164,18 @@ fn table(theirs: &Folded, case: &Case, sampled: Option<&Outcome>, exact: Option<
     let note = format!(
         "Per cent of the writer's profile. Theirs: sample weights of article B. Ours: {samples} samples on {}, and {} \
          instructions counted exactly on {} in an emulated guest, where clearing or copying a whole page is one instruction. \
-         Reasons are given from {LARGE_POINTS} points on, for time against time.",
+         Reasons are given from {LARGE_POINTS} points on, for time against time. Samples of cpu-clock that landed where \
+         interrupts come back on are booked to the role of the caller that had them off, as the article's sampling saw them \
+         in place.",
         kernel(sampled),
         number(instructions as f64),
         kernel(exact)
     );
-    let header = ["role", "theirs, %", "ours, % of time", "difference", "ours, % of instructions", "reason"];
-    let mut table = ExtraTable::new(format!("By role: {}", case.printed.title), &header, note);
-    let theirs_by_role = stacks::by_role(theirs, Skew::None);
-    let (sampled, exact) = (sampled.and_then(attributed), exact.and_then(attributed));
-    let mut rows = Vec::new();
-    for role in roles::all() {
-        let their = theirs_by_role.get(role.id).copied().unwrap_or_default();
-        let our = sampled.as_ref().map(|(_, _, shares)| shares.get(role.id).copied().unwrap_or_default());
-        let count = exact.as_ref().map(|(_, _, shares)| shares.get(role.id).copied().unwrap_or_default());
-        if their < 0.05 && our.unwrap_or_default() < 0.05 && count.unwrap_or_default() < 0.05 {
-            continue;
-        }
-        let reason = match (&sampled, our) {
-            (Some((outcome, profile, _)), Some(our)) if (our - their).abs() >= LARGE_POINTS => {
-                reasons::reason(role.id, theirs, &Ours::of(&outcome.document, &profile.stacks, skew(outcome)))
-            }
-            _ => String::new(),
-        };
-        let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
-        let difference = our.map_or_else(|| "-".to_owned(), |our| format!("{:+.1}", our - their));
-        let row = vec![role.title.to_owned(), show(Some(their)), show(our), difference, show(count), reason];
-        rows.push((their.max(our.unwrap_or_default()), row));
-    }
-    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    table.rows.extend(rows.into_iter().map(|(_, row)| row));
+    let mut table = ExtraTable::new(format!("By role: {}", case.printed.title), &HEADER, note);
+    let sampled = sampled.and_then(|outcome| Some((outcome, &writer(outcome)?.stacks)));
+    let exact = exact.and_then(writer).map(|profile| &profile.stacks);
+    table.rows = rows(theirs, sampled, exact, &[]);
     table
-}
-
-fn attributed(outcome: &Outcome) -> Option<(&Outcome, &Profile, BTreeMap<&'static str, f64>)> {
-    let profile = writer(outcome)?;
-    Some((outcome, profile, stacks::by_role(&profile.stacks, skew(outcome))))
 }
 
 fn graphs(out: &mut Yield, case: &Case, theirs: &Folded, ours: &Outcome, id: &str, what: &str) -> Result<()> {

@@ -1,0 +1,82 @@
+//! Article A: of its call graphs only the frames that it lists are known, with the share of each. They are stacks
+//! nevertheless: what a frame has beyond the frames listed below it is its own.
+
+use super::by_role::{COUNTED, DIFFERENCE, HEADER, LARGE_POINTS, THEIRS, rows};
+use crate::kernel::roles;
+use crate::profile::{Folded, Side};
+use crate::reproduce::facts::{Facts, Table};
+use crate::reproduce::lab::Lab;
+use crate::reproduce::parts::ladder;
+use crate::reproduce::result::{ExtraTable, Yield};
+use crate::reproduce::stacks;
+use anyhow::Result;
+
+/// The rungs whose graphs the article lists.
+const RUNGS: [&str; 3] = ["1", "3", "4"];
+
+/// A table by role for each graph of article A.
+///
+/// # Errors
+/// On interruption, or when results cannot be kept.
+pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
+    for rung in RUNGS {
+        let Some(listed) = facts.table(&format!("A.graph.{rung}")) else { continue };
+        let Some(sampled) = ladder::profile(lab, rung)? else { continue };
+        let theirs = stacks::listed(listed);
+        let table = match &sampled {
+            Ok(outcome) => {
+                let mut whole = Folded::new();
+                let mut samples = 0;
+                for profile in &outcome.profiles {
+                    match profile.side {
+                        Side::Writer => {
+                            for (stack, weight) in profile.stacks.iter() {
+                                whole.add(stacks::as_listed(stack, listed), weight);
+                            }
+                        }
+                        Side::Reader => whole.add(stacks::UNLISTED, profile.stacks.total()),
+                        Side::Other => continue,
+                    }
+                    samples += profile.stacks.total();
+                }
+                let release = &outcome.document.kernel.release;
+                table(
+                    listed,
+                    rung,
+                    &format!("{samples} samples on {release}"),
+                    rows(&theirs, Some((outcome, &whole)), None, &[roles::USER]),
+                )
+            }
+            Err(missing) => {
+                out.notes.push(format!(
+                    "No profile of rung {rung}: {}. For a machine that can: {}",
+                    missing.why, missing.command
+                ));
+                table(listed, rung, "none", rows(&theirs, None, None, &[roles::USER]))
+            }
+        };
+        out.tables.push(table);
+    }
+    Ok(())
+}
+
+fn table(listed: &Table, rung: &str, ours: &str, rows: Vec<Vec<String>>) -> ExtraTable {
+    let note = format!(
+        "The writer's part, in per cent of all samples of writer and reader. Theirs: made of the {} shares that article A \
+         lists (there are no stacks of it), each frame without those listed below it; what it does not list is in the role \
+         of the frame above. Ours: {ours}, cut off below the frames that it lists. Reasons are given from {LARGE_POINTS} points on.",
+        listed.rows.iter().filter(|row| row.value.is_some() && !stacks::again(row)).count()
+    );
+    // Without the column of instructions: the article's rungs are counted in no guest here.
+    let header: Vec<&str> = HEADER.iter().enumerate().filter(|(column, _)| *column != COUNTED).map(|c| *c.1).collect();
+    let mut table = ExtraTable::new(format!("By role: article A, rung {rung}"), &header, note);
+    for mut row in rows {
+        row.remove(COUNTED);
+        if row.get(THEIRS).is_some_and(|theirs| theirs == "0.0") {
+            row[THEIRS] = "not listed".to_owned();
+            row[DIFFERENCE] = "-".to_owned();
+        }
+        table.rows.push(row);
+    }
+    table
+}
