@@ -91,6 +91,80 @@ fn the_report_works_in_chromium() {
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
 
+/// A reproduction of one part, with a figure, a chart and a graph in it.
+fn reproduction() -> tempfile::TempDir {
+    use pipeprof::document::ExecutedOn;
+    use pipeprof::report::chart::{Chart, Kind, Point, Series};
+    use pipeprof::reproduce::result::{Graph, PartResult, SCHEMA};
+    use pipeprof::reproduce::verdict::{Reading, Readings};
+    let folder = tempfile::tempdir().unwrap();
+    let facts = pipeprof::reproduce::facts::Facts::load().unwrap();
+    let reading = |runs: &[f64]| Ok(Reading::median(runs.to_vec(), "GiB/s", ExecutedOn::Hardware, "").unwrap());
+    let readings = Readings::from([
+        ("A.ladder.1".to_owned(), reading(&[3.7, 3.8, 3.9])),
+        ("A.ladder.2".to_owned(), reading(&[3.7, 12.0, 30.0])),
+    ]);
+    let points = vec![Point { label: "1: write to read".into(), y: 3.8, span: Some([3.7, 3.9]) }];
+    let chart = Chart {
+        id: "ladder".into(),
+        title: "The six rungs".into(),
+        kind: Kind::Bars,
+        y: "GiB/s".into(),
+        x: String::new(),
+        series: vec![Series { name: "this machine".into(), points }],
+        caption: "Ours: median of 3 fresh pairs.".into(),
+    };
+    let svg = include_str!("data/santos_zeroes_pv.svg").to_owned();
+    let graph = Graph { id: "zeroes".into(), title: "write(2) into pv".into(), about: "widths".into(), svg };
+    let part = PartResult {
+        schema: SCHEMA.into(),
+        version: "0".into(),
+        part: "ladder".into(),
+        key: "k".into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        seconds: 1.0,
+        kernel: Default::default(),
+        environment: Default::default(),
+        busy: Some(0.5),
+        readings,
+        findings: vec!["a finding".into()],
+        tables: Vec::new(),
+        charts: vec![chart],
+        graphs: vec![graph],
+        notes: vec!["a note".into()],
+    };
+    let unfinished = vec!["cat".to_owned()];
+    let command = "pipeprof reproduce ladder cat".to_owned();
+    let reproduction = pipeprof::reproduce::Reproduction { facts, parts: vec![part], unfinished, command };
+    pipeprof::reproduce::report::write(&reproduction, folder.path()).unwrap();
+    folder
+}
+
+#[test]
+fn a_reproduction_works_in_chromium() {
+    let Some(mut page) = Chromium::start() else { return };
+    let folder = reproduction();
+    let url = format!("file://{}", folder.path().join("report.html").display());
+    for look in [Look { width: 1280, dark: false }, Look { width: 420, dark: true }] {
+        page.open(&url, look);
+        let overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+        assert_eq!(overflow, Value::from(0), "at {} pixels", look.width);
+        let verdicts = page.evaluate("['A.ladder.1', 'A.ladder.2'].map(id => document.getElementById(id).querySelector('.verdict').textContent).join()");
+        assert_eq!(verdicts, Value::from("✓ reproduced,? undecided here"));
+        let head = page.evaluate("document.querySelector('header').innerText");
+        assert!(head.as_str().unwrap().contains("Not finished: cat."), "{head}");
+        let drawn = page.evaluate("document.querySelector('svg.chart').textContent");
+        assert!(drawn.as_str().unwrap().contains("median of 3 fresh pairs"), "{drawn}");
+        page.evaluate("document.querySelectorAll('iframe[data-graph]').forEach(frame => show(frame)); true");
+        until(
+            &mut page,
+            "[...document.querySelectorAll('iframe[data-graph]')].every(f => f.contentDocument && \
+             f.contentDocument.querySelectorAll('#frames > *').length > 5)",
+        );
+    }
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
 #[test]
 fn the_report_is_readable_dark_and_narrow() {
     let Some(mut page) = Chromium::start() else { return };

@@ -19,7 +19,7 @@ pub struct Chart {
     /// What is along the other axis; empty for bars.
     pub x: String,
     pub series: Vec<Series>,
-    /// n, spread, machines.
+    /// n, spread, machines: drawn below the chart, so that a picture that is taken elsewhere still says it.
     pub caption: String,
 }
 
@@ -59,6 +59,9 @@ pub enum Theme {
 const WIDTH: i32 = 900;
 const RIGHT: i32 = 84;
 const TOP: i32 = 44;
+/// What fits into a line of the footer at its size, with wide letters in it.
+const FOOTER_CHARS: usize = 136;
+const FOOTER_LINE: i32 = 17;
 const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const DIM: RGBColor = RGBColor(0x57, 0x60, 0x6a);
 const FAINT: RGBColor = RGBColor(0xd5, 0xda, 0xe0);
@@ -83,10 +86,12 @@ impl Chart {
     /// When the drawing library refuses.
     pub fn svg(&self, theme: Theme) -> Result<String> {
         let height = self.height();
+        let footer = wrapped(&self.caption, FOOTER_CHARS);
+        let whole = if footer.is_empty() { height } else { height + as_i32(footer.len()) * FOOTER_LINE + 10 };
         let mut svg = String::new();
         {
             let area =
-                SVGBackend::with_string(&mut svg, (WIDTH.unsigned_abs(), height.unsigned_abs())).into_drawing_area();
+                SVGBackend::with_string(&mut svg, (WIDTH.unsigned_abs(), whole.unsigned_abs())).into_drawing_area();
             if theme == Theme::File {
                 area.fill(&WHITE).map_err(refused)?;
             }
@@ -95,11 +100,14 @@ impl Chart {
                 Kind::Bars => self.bars(&area, height)?,
                 Kind::Lines => self.lines(&area, height)?,
             }
+            for (line, words) in footer.iter().enumerate() {
+                text(&area, words, (12, height + as_i32(line) * FOOTER_LINE + 8), 13, DIM, HPos::Left)?;
+            }
             area.present().map_err(refused)?;
         }
         Ok(match theme {
             Theme::File => svg,
-            Theme::Page => themed(svg, &self.title),
+            Theme::Page => themed(svg, &format!("{}. {}", self.title, self.caption)),
         })
     }
 
@@ -249,6 +257,21 @@ fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
 }
 
+/// `text` in lines of up to `most` characters, broken between words.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// Round values from 0 to `largest` or a little above, and the end of the axis.
 fn ticks(largest: f64) -> (Vec<f64>, f64) {
     if !(largest.is_finite() && largest > 0.0) {
@@ -307,8 +330,24 @@ mod tests {
                 Series { name: "theirs".into(), points: vec![point("4K", 3.0), point("<8K>", 4.0)] },
                 Series { name: "ours".into(), points: vec![point("4K", 5.0), point("16K", 7.5)] },
             ],
-            caption: String::new(),
+            caption: "Median of 9 pairs on \"A & B\".".into(),
         }
+    }
+
+    #[test]
+    fn the_caption_stands_below_the_chart() {
+        for kind in [Kind::Bars, Kind::Lines] {
+            let height = |svg: &str| -> u32 {
+                let (_, rest) = svg.split_once("height=\"").unwrap();
+                rest.split('"').next().unwrap().parse().unwrap()
+            };
+            let (with, without) = (chart(kind), Chart { caption: String::new(), ..chart(kind) });
+            let (with, without) = (with.svg(Theme::File).unwrap(), without.svg(Theme::File).unwrap());
+            assert!(with.contains("Median of 9 pairs on") && !without.contains("Median of 9"), "{with}");
+            assert_eq!(height(&with), height(&without) + 27);
+        }
+        assert_eq!(wrapped("aa bb cc", 5), ["aa bb", "cc"]);
+        assert_eq!(wrapped("", 5), [""; 0]);
     }
 
     #[test]

@@ -73,14 +73,16 @@ impl Settings {
 pub struct Reproduction {
     pub facts: Facts,
     pub parts: Vec<PartResult>,
+    /// Parts that were wanted and are not there, as the reproduction ended early.
+    pub unfinished: Vec<String>,
     pub command: String,
 }
 
 /// Run `wanted`, each part kept as it ends, and hand over all parts that the folder then holds.
 ///
 /// # Errors
-/// A folder that holds something else, results that cannot be kept, an interruption. What was finished stays, and
-/// the error says how to go on.
+/// A folder that holds something else, results that cannot be kept, an interruption. What was finished stays, a report
+/// shows it, and the error says how to go on.
 pub fn run(
     settings: &Settings,
     bench: &dyn Bench,
@@ -92,6 +94,7 @@ pub fn run(
     prepare(settings)?;
     let key = lab::key(settings, bench);
     let mut finished = Vec::new();
+    let mut stopped = None;
     for part in wanted {
         if settings.resume
             && let Some(result) = load(&settings.output, part.id())
@@ -104,13 +107,17 @@ pub fn run(
         }
         let say = |what: &str| progress(&format!("{}: {what}", part.id()));
         let lab = Lab::new(settings, bench, part.id(), &say);
-        let result = one(*part, &lab, &key, &facts).map_err(|error| {
-            let how = format!("what was finished is kept: go on with --resume -o {}", settings.output.display());
-            if cancel::happened() { anyhow::anyhow!("interrupted; {how}") } else { error.context(how) }
-        })?;
-        let path = part_file(&settings.output, part.id());
-        atomic_file::write(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
-        finished.push(result);
+        match one(*part, &lab, &key, &facts) {
+            Ok(result) => {
+                let path = part_file(&settings.output, part.id());
+                atomic_file::write(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
+                finished.push(result);
+            }
+            Err(error) => {
+                stopped = Some(error);
+                break;
+            }
+        }
     }
     // Parts of earlier calls into the same folder are part of the report as well.
     let mut all = Vec::new();
@@ -119,7 +126,25 @@ pub fn run(
         let earlier = || load(&settings.output, part.id()).filter(|result| result.key == key);
         all.extend(this.or_else(earlier));
     }
-    Ok(Reproduction { facts, parts: all, command: command.to_owned() })
+    let there = |id: &str| all.iter().any(|result: &PartResult| result.part == id);
+    let unfinished = wanted.iter().map(|part| part.id().to_owned()).filter(|id| !there(id)).collect();
+    let reproduction = Reproduction { facts, parts: all, unfinished, command: command.to_owned() };
+    match stopped {
+        None => Ok(reproduction),
+        Some(error) => Err(unfinished_error(&reproduction, settings, error)),
+    }
+}
+
+/// Why a reproduction ended early, where its report of what was finished is, and how to go on.
+fn unfinished_error(reproduction: &Reproduction, settings: &Settings, error: anyhow::Error) -> anyhow::Error {
+    let mut how = format!("what was finished is kept: go on with --resume -o {}", settings.output.display());
+    if !reproduction.parts.is_empty() {
+        match report::write(reproduction, &settings.output) {
+            Ok(page) => how = format!("{how}; {} shows the parts that were", page.display()),
+            Err(report) => how = format!("{how}; there is no report of it: {report:#}"),
+        }
+    }
+    if cancel::happened() { anyhow::anyhow!("interrupted; {how}") } else { error.context(how) }
 }
 
 fn one(part: &dyn Part, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<PartResult> {
@@ -283,7 +308,14 @@ mod tests {
         let bench = mock(usize::MAX);
         let error = run(&settings(&output, false), &bench, &[&LADDER, &BROKEN], "c", &|_| {}).unwrap_err();
         assert!(format!("{error:#}").contains("--resume -o"), "{error:#}");
+        assert!(format!("{error:#}").contains("report.html shows the parts that were"), "{error:#}");
         assert_eq!(bench.pairs.load(Ordering::Relaxed), 4);
+        let text = |output: &Path| std::fs::read_to_string(output.join("report.md")).unwrap();
+        assert!(
+            text(&output).contains("## The ladder") && text(&output).contains("Not finished: cat."),
+            "{}",
+            text(&output)
+        );
 
         let error = run(&settings(&output, false), &bench, &[&LADDER], "c", &|_| {}).unwrap_err();
         assert!(error.to_string().contains("--resume"), "a used folder is not overwritten: {error}");

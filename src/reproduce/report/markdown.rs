@@ -21,6 +21,13 @@ pub fn render(view: &View<'_>) -> String {
         view.command.replace('`', "'"),
         view.version
     );
+    if !view.unfinished.is_empty() {
+        let _ = writeln!(
+            out,
+            "**Not finished: {}.** It ended early; the same command with --resume goes on.\n",
+            view.unfinished.join(", ")
+        );
+    }
     let _ = writeln!(out, "| part | reproduced | not reproduced | undecided here | not testable here | seconds |");
     let _ = writeln!(out, "|---|--:|--:|--:|--:|--:|");
     for summary in &view.summary {
@@ -67,7 +74,7 @@ fn part_text(out: &mut String, part: &PartView<'_>) {
             let _ = writeln!(out, "- {}", cell(finding));
         }
     }
-    for chart in part.charts {
+    for chart in &part.charts {
         let _ = writeln!(
             out,
             "\n![{}](charts/{}.svg)\n\n*{}. {}*",

@@ -21,6 +21,8 @@ use std::path::{Path, PathBuf};
 pub struct View<'a> {
     pub version: &'a str,
     pub command: &'a str,
+    /// Parts that are missing as the reproduction ended early.
+    pub unfinished: &'a [String],
     pub summary: Vec<Summary>,
     /// Over all parts.
     pub total: Summary,
@@ -51,7 +53,8 @@ pub struct PartView<'a> {
     /// What makes timed figures of this part doubtful; empty where nothing does.
     pub doubt: String,
     pub findings: &'a [String],
-    pub charts: &'a [Chart],
+    /// Each says in its caption which machine ours are of.
+    pub charts: Vec<Chart>,
     pub tables: Vec<TableView<'a>>,
     pub extra: &'a [ExtraTable],
     pub graphs: &'a [Graph],
@@ -150,7 +153,7 @@ impl<'a> View<'a> {
                 key: &part.key,
                 doubt: doubt(part),
                 findings: &part.findings,
-                charts: &part.charts,
+                charts: part.charts.iter().map(|chart| captioned(chart, part)).collect(),
                 tables,
                 extra: &part.tables,
                 graphs: &part.graphs,
@@ -160,6 +163,7 @@ impl<'a> View<'a> {
         Self {
             version: crate::util::build::version(),
             command: &reproduction.command,
+            unfinished: &reproduction.unfinished,
             summary,
             total,
             machine: reproduction.parts.first().map(machine).unwrap_or_default(),
@@ -238,6 +242,18 @@ fn spread(ours: &Reading) -> String {
     parts.join(", ")
 }
 
+fn captioned(chart: &Chart, part: &PartResult) -> Chart {
+    let environment = &part.environment;
+    let cpus = (environment.cpus > 0).then(|| format!("{} CPUs", environment.cpus));
+    let kernel = (!part.kernel.release.is_empty()).then(|| format!("Linux {}", part.kernel.release));
+    let known = [environment.cpu_model.clone(), cpus, kernel, environment.hypervisor.clone()];
+    let machine: Vec<String> = known.into_iter().flatten().collect();
+    if machine.is_empty() {
+        return chart.clone();
+    }
+    Chart { caption: format!("{} This machine: {}.", chart.caption, machine.join(", ")), ..chart.clone() }
+}
+
 /// This machine, as far as it is known.
 fn machine(part: &PartResult) -> Vec<(&'static str, String)> {
     let environment = &part.environment;
@@ -280,7 +296,7 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
 }
 
 fn charts(view: &View<'_>) -> Result<Vec<(String, String)>> {
-    let charts = view.parts.iter().flat_map(|part| part.charts);
+    let charts = view.parts.iter().flat_map(|part| &part.charts);
     charts.map(|chart| Ok((chart.id.clone(), chart.svg(Theme::File)?))).collect()
 }
 

@@ -21,7 +21,7 @@ fn reproduction(factor: f64) -> Reproduction {
             PartResult { readings, ..empty(part.id()) }
         })
         .collect();
-    Reproduction { facts, parts, command: "pipeprof reproduce <all>".into() }
+    Reproduction { facts, parts, unfinished: Vec::new(), command: "pipeprof reproduce <all>".into() }
 }
 
 fn empty(part: &str) -> PartResult {
