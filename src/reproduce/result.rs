@@ -7,7 +7,7 @@ use crate::report::chart::Chart;
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of a part's file: its number rises with every change that makes older files misleading.
-pub const SCHEMA: &str = "pipeprof.reproduce/1";
+pub const SCHEMA: &str = "pipeprof.reproduce/2";
 
 /// A finished part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -174,19 +174,19 @@ pub fn listed(table: &Table) -> Folded {
     folded
 }
 
-/// `stack` down to the first frame below which `table` lists nothing: what an article folded into that frame is part of it
-/// here too.
+/// `stack` down to the deepest frame below which `table` lists nothing: what an article folded into that frame is part of
+/// it here too.
 #[must_use]
 pub fn as_listed(stack: &str, table: &Table) -> String {
     let stack = restored(stack);
     let ends = |name: &str| {
-        table.rows.iter().any(|row| {
+        table.rows.iter().filter(|row| !again(row)).any(|row| {
             let named = row.frames.iter().any(|frame| roles::canonical(frame) == roles::canonical(name));
             named && !table.rows.iter().any(|below| below.parent == row.id)
         })
     };
     let frames: Vec<&str> = stack.split(';').collect();
-    let end = frames.iter().position(|name| ends(name)).map_or(frames.len(), |at| at + 1);
+    let end = frames.iter().rposition(|name| ends(name)).map_or(frames.len(), |at| at + 1);
     frames[..end].join(";")
 }
 
@@ -298,8 +298,12 @@ mod tests {
         let entry = "w;entry_SYSCALL_64_after_hwframe;__do_sys_vmsplice";
         let cut = |text: &str| as_listed(&format!("{entry};{text}"), table).replacen(&format!("{entry};"), "", 1);
         assert_eq!(cut("__mutex_lock.constprop.0;mutex_spin_on_owner"), "__mutex_lock.constprop.0");
-        assert_eq!(cut("wait_for_space;pipe_wait_writable;schedule"), "wait_for_space");
+        assert_eq!(cut("wait_for_space;pipe_wait_writable;schedule"), "wait_for_space;pipe_wait_writable");
         assert_eq!(cut("kill_fasync;x"), "kill_fasync;x");
+        // A frame that is listed twice has what is listed below it all the same.
+        let table = facts.table("A.graph.3").unwrap();
+        let pages = "w;iov_iter_get_pages2;gup_fast_fallback;x";
+        assert_eq!(as_listed(pages, table), pages);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! nevertheless: what a frame has beyond the frames listed below it is its own.
 
 use super::by_role::{COUNTED, DIFFERENCE, HEADER, LARGE_POINTS, THEIRS, rows};
+use crate::document::Outcome;
 use crate::kernel::roles;
 use crate::profile::{Folded, Side};
 use crate::reproduce::facts::{Facts, Table};
@@ -10,6 +11,7 @@ use crate::reproduce::parts::ladder;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::stacks;
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 /// The rungs whose graphs the article lists.
 const RUNGS: [&str; 3] = ["1", "3", "4"];
@@ -40,12 +42,11 @@ pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
                     samples += profile.stacks.total();
                 }
                 let release = &outcome.document.kernel.release;
-                table(
-                    listed,
-                    rung,
-                    &format!("{samples} samples on {release}"),
-                    rows(&theirs, Some((outcome, &whole)), None, &[roles::USER]),
-                )
+                let mut rows = rows(&theirs, Some((outcome, &whole)), None, &[roles::USER]);
+                for row in &mut rows {
+                    name_functions(row, outcome, listed, samples);
+                }
+                table(listed, rung, &format!("{samples} samples on {release}"), rows)
             }
             Err(missing) => {
                 out.notes.push(format!(
@@ -58,6 +59,32 @@ pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
         out.tables.push(table);
     }
     Ok(())
+}
+
+/// Add to a reason what our profile has below the frames that the article ends at: its two largest functions.
+fn name_functions(row: &mut [String], outcome: &Outcome, listed: &Table, samples: u64) {
+    let Some((title, reason)) = row.split_first_mut().and_then(|(title, rest)| Some((title, rest.last_mut()?))) else {
+        return;
+    };
+    if reason.is_empty() {
+        return;
+    }
+    let mut own: BTreeMap<&str, u64> = BTreeMap::new();
+    for profile in outcome.profiles.iter().filter(|profile| profile.side == Side::Writer) {
+        for (stack, weight) in profile.stacks.iter() {
+            if stacks::role(&stacks::as_listed(stack, listed)).title == title {
+                *own.entry(roles::base_name(stack.rsplit(';').next().unwrap_or(stack))).or_default() += weight;
+            }
+        }
+    }
+    let mut own: Vec<(&str, u64)> = own.into_iter().collect();
+    own.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+    let share = |weight: u64| weight as f64 / samples.max(1) as f64 * 100.0;
+    let large = own.iter().take(2).filter(|(_, weight)| share(*weight) >= 1.0);
+    let named: Vec<String> = large.map(|(name, weight)| format!("{name} {:.1} %", share(*weight))).collect();
+    if !named.is_empty() {
+        reason.push_str(&format!("; here in {}", named.join(", ")));
+    }
 }
 
 fn table(listed: &Table, rung: &str, ours: &str, rows: Vec<Vec<String>>) -> ExtraTable {
