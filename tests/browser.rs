@@ -121,6 +121,7 @@ fn reproduction() -> tempfile::TempDir {
         version: "0".into(),
         part: "ladder".into(),
         key: "k".into(),
+        again: false,
         started: "2026-01-01T00:00:00Z".into(),
         seconds: 1.0,
         kernel: Default::default(),
