@@ -97,7 +97,7 @@ impl Judge {
             Self::Ratio { factor, .. } => format!("same direction, ratio within a factor of {factor}"),
             Self::Factor { factor } => format!("within a factor of {factor} (another machine)"),
             Self::Percent { percent } => format!("within {percent} %"),
-            Self::Points { points } => format!("within {points} points, and no more than half of theirs away"),
+            Self::Points { points } => format!("within {points} points"),
             Self::Between { at_least, at_most } => format!("{at_least} to {at_most}"),
             Self::AtMost { at_most } => format!("at most {at_most}"),
             Self::SameAs { .. } | Self::Never { .. } => "-".to_owned(),

@@ -5,7 +5,7 @@ mod html;
 mod markdown;
 
 use super::Reproduction;
-use super::facts::{Article, Facts};
+use super::facts::{Article, Facts, Judge};
 use super::parts;
 use super::result::{ExtraTable, Graph, PartResult};
 use super::verdict::{Line, Reading, Verdict, judge_table, number};
@@ -133,6 +133,9 @@ impl<'a> View<'a> {
                         if text != "-" && !criteria.contains(&text) {
                             criteria.push(text);
                         }
+                    }
+                    if table.rows.iter().any(|fact| matches!(fact.judge, Judge::Points { .. })) {
+                        criteria.push("never more than half of theirs away".to_owned());
                     }
                     TableView {
                         id: &table.id,
