@@ -28,6 +28,8 @@ const ONE_CPU: &str = "one CPU";
 /// What grows: its name, the workload with `n` of it, and whose lock is looked at.
 struct Axis {
     name: &'static str,
+    /// For a chart's legend.
+    short: &'static str,
     about: &'static str,
     of: fn(&Spec, u32) -> Spec,
     side: Side,
@@ -36,18 +38,21 @@ struct Axis {
 const AXES: &[Axis] = &[
     Axis {
         name: "pairs",
+        short: "N pipes",
         about: "independent pipes",
         of: |spec, n| Spec { pairs: n, ..spec.clone() },
         side: Side::Writer,
     },
     Axis {
         name: "writers",
+        short: "N writers",
         about: "writers on one pipe",
         of: |spec, n| Spec { writers: n, ..spec.clone() },
         side: Side::Writer,
     },
     Axis {
         name: "readers",
+        short: "N readers",
         about: "readers on one pipe",
         of: |spec, n| Spec { readers: n, ..spec.clone() },
         side: Side::Reader,
@@ -302,8 +307,9 @@ fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
                 0 => {}
                 // What all axes begin with, and no growth: one point for all.
                 1 if pinned && axis.name != AXES[0].name => {}
-                1 if pinned => series.push(Series { name: format!("one pipe, {}", pinning(pinned)), points }),
-                _ => series.push(Series { name: format!("{}, {}", axis.about, pinning(pinned)), points }),
+                1 if pinned => series.push(Series { name: "1 pipe, pinned".into(), points }),
+                _ => series
+                    .push(Series { name: format!("{}{}", axis.short, if pinned { ", pinned" } else { "" }), points }),
             }
         }
     }
@@ -315,7 +321,7 @@ fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
         && series.len() < 6
     {
         let points = vec![point("1".to_owned(), &speed)];
-        series.push(Series { name: "one pipe, both ends on one CPU".into(), points });
+        series.push(Series { name: "1 pipe on one CPU".into(), points });
     }
     Some(Chart {
         id: "scale".into(),
@@ -325,8 +331,8 @@ fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
         x: "how many".into(),
         series,
         caption: format!(
-            "write(2) to read(2) on this machine; median of {n} runs, bars from least to greatest. What is pinned and what \
-             is left to the scheduler are lines of their own: between them nothing grew."
+            "write(2) to read(2) on this machine; median of {n} runs, bars from least to greatest. Processes are left to the \
+             scheduler unless they are said to be pinned, each to a CPU of its own; between the two nothing grew."
         ),
     })
 }
@@ -375,7 +381,7 @@ mod tests {
         let chart = chart(&entries, &[1, 2, 4]).unwrap();
         let points: Vec<usize> = chart.series.iter().map(|series| series.points.len()).collect();
         assert_eq!(points, [3, 3, 3, 1]);
-        assert!(chart.series[3].name.contains("of its own"));
+        assert!(chart.series[3].name == "1 pipe, pinned");
         let text = grown(&AXES[0], &entries, &[1, 2, 4]).unwrap();
         assert!(text.starts_with("4 independent pipes move 1.00") && !text.contains("take turns"), "{text}");
         // Beside a pipe whose ends share a CPU, growth of 4 is none.
