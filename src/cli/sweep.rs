@@ -242,9 +242,9 @@ impl Args {
         self.write(&sweep)?;
         let json = || serde_json::to_string_pretty(&sweep).context("cannot write the sweep as JSON");
         match (self.json, self.csv) {
-            (true, _) => println!("{}", json()?),
-            (_, true) => print!("{}", sweep.csv()),
-            _ => print!("{}", sweep.table()),
+            (true, _) => crate::outln!("{}", json()?),
+            (_, true) => crate::out!("{}", sweep.csv()),
+            _ => crate::out!("{}", sweep.table()),
         }
         if sweep.cells.iter().all(|cell| cell.median.is_none()) {
             let reason = sweep.cells.iter().find_map(|cell| cell.reason.as_deref()).unwrap_or("no pair ran");
