@@ -2,6 +2,7 @@
 //! descriptors of programs, and maps to read. Attaching is [`super::attach`]'s, the same for both.
 
 use crate::document::Loader;
+use crate::kernel::attempt::BTF;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{MapCore as _, MapFlags, libbpf_sys};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -64,9 +65,6 @@ pub fn name(loader: Loader) -> &'static str {
         Loader::Aya => "aya",
     }
 }
-
-/// Where the running kernel describes its types.
-const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Load `programs` of the object with `settings`, and at most `stacks` distinct stacks. Programs that need no BTF are
 /// loaded by aya where the kernel has none, as libbpf then refuses the whole object for the sake of the others.

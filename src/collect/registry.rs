@@ -3,8 +3,9 @@
 use super::Collect;
 use super::fgraph::Fgraph;
 use super::kprobe::Kprobe;
-use super::sample::{self, Sample};
+use super::sample::Sample;
 use crate::document::{Collector, Loader};
+use crate::kernel::features;
 use crate::kernel::reach::Listed;
 use crate::kernel::roles::{self, Resolution};
 use crate::kernel::symbols::Symbols;
@@ -53,7 +54,7 @@ pub fn auto() -> Vec<Collector> {
 /// Why it is not to be had here, and what would help.
 pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
     Ok(match kind {
-        Collector::Sample => Box::new(Sample::new(context.loader, sample::FREQUENCY, context.symbols()?)),
+        Collector::Sample => Box::new(Sample::new(context.loader, features::WANTED_SAMPLES, context.symbols()?)),
         Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?)),
         Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),
         Collector::Insn => bail!("insn counts inside an emulated guest: give --kernel"),

@@ -12,9 +12,6 @@ use crate::profile::Unit;
 use anyhow::{Context as _, Result};
 use std::sync::Arc;
 
-/// Ticks per second and CPU. A prime, so that no period of the workload keeps step with it.
-pub const FREQUENCY: u64 = 4999;
-
 /// The most that the kernel allows, which lowers it by itself where sampling took long.
 fn allowed() -> u64 {
     let most = std::fs::read_to_string(kernel::features::MOST_SAMPLES).ok().and_then(|text| text.trim().parse().ok());

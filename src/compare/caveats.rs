@@ -56,13 +56,8 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
                     by_text.entry(line).or_default().insert(column);
                 }
                 if collector.lost > 0 {
-                    let line = format!(
-                        "{}: collector {} lost {} of {}",
-                        document.mode,
-                        collector.name.name(),
-                        collector.lost,
-                        collector.samples + collector.lost
-                    );
+                    let line =
+                        format!("{}: collector {} lost {}", document.mode, collector.name.name(), collector.lost);
                     by_text.entry(line).or_default().insert(column);
                 }
             }

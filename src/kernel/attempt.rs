@@ -6,6 +6,9 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+/// Where the running kernel describes its types.
+pub const BTF: &str = "/sys/kernel/btf/vmlinux";
+
 /// The kernel's answer in words, with its name: `not permitted (EPERM)`.
 fn plain(error: &io::Error) -> String {
     match error.raw_os_error() {
@@ -123,7 +126,7 @@ impl Btf {
     /// # Errors
     /// When the kernel carries none.
     pub fn load() -> Result<Self, String> {
-        if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        if !std::path::Path::new(BTF).exists() {
             return Err("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF)".to_owned());
         }
         // SAFETY: takes nothing; returns an owned object or null with errno set.

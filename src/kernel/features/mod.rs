@@ -62,6 +62,9 @@ impl Feature {
 /// The most samples per second that perf events may ask for.
 pub const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
+/// The samples per second and CPU that pipeprof asks for. A prime, so that no period of the workload keeps step with it.
+pub const WANTED_SAMPLES: u64 = 4999;
+
 /// The way out that works wherever QEMU does.
 pub(crate) const IN_A_GUEST: &str = "add --kernel NAME: guests need nothing of this kernel";
 

@@ -86,11 +86,12 @@ fn perf_event_paranoid(level: Option<i64>, capabilities: u64) -> Feature {
 }
 
 fn sample_rate(most: Option<i64>) -> Feature {
+    let wanted = super::WANTED_SAMPLES;
     let feature = |found: String| Feature::ok("sample-rate", "perf_event_max_sample_rate", found);
     match most {
-        Some(most) if most < 4999 => feature(format!("{most} samples per second and CPU")).lacking(
+        Some(most) if most < wanted.cast_signed() => feature(format!("{most} samples per second and CPU")).lacking(
             State::Limited,
-            format!("sampling at {most} Hz instead of 4999: fewer samples, wider intervals"),
+            format!("sampling at {most} Hz instead of {wanted}: fewer samples, wider intervals"),
             "sudo sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers it where sampling took long)",
         ),
         Some(most) => feature(format!("{most} samples per second and CPU")),

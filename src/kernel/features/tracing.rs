@@ -50,13 +50,13 @@ fn bpf(result: Result<(), String>) -> Feature {
 }
 
 fn btf() -> Feature {
-    let path = Path::new("/sys/kernel/btf/vmlinux");
+    let path = Path::new(attempt::BTF);
     let result = match std::fs::metadata(path) {
         Ok(file) => return Feature::ok("btf", "BTF", format!("{} KiB in {}", file.len() >> 10, path.display())),
         Err(error) => Err(format!("{}: {}", path.display(), error.kind())),
     };
     let mend = format!("boot a kernel with CONFIG_DEBUG_INFO_BTF; or {IN_A_GUEST}");
-    let costs = "the BPF programs cannot be fitted to this kernel: no sample, no kprobe";
+    let costs = "the probes' BPF programs cannot be fitted to this kernel: no kprobe (sampling goes on)";
     tried("btf", "BTF", "", result, (State::Missing, costs, &mend))
 }
 
