@@ -43,6 +43,12 @@ impl Reading {
         Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
     }
 
+    /// From the least of its runs to the greatest.
+    #[must_use]
+    pub fn range(&self) -> [f64; 2] {
+        self.runs.iter().fold([self.value; 2], |[least, most], run| [least.min(*run), most.max(*run)])
+    }
+
     /// Median absolute deviation in per cent of the median; absent for a single value.
     #[must_use]
     pub fn spread_percent(&self) -> Option<f64> {

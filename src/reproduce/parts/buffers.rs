@@ -344,8 +344,7 @@ fn chart(facts: &Facts, raced: &[Raced]) -> Option<Chart> {
             let id = key(writer, block);
             let Some(Ok(speed)) = raced.iter().find(|raced| raced.id == id).map(Raced::speed) else { continue };
             n = speed.runs.len();
-            let span = speed.runs.iter().fold([speed.value; 2], |[low, high], run| [low.min(*run), high.max(*run)]);
-            points.push(Point { label: size::format(block), y: speed.value, span: Some(span) });
+            points.push(Point { label: size::format(block), y: speed.value, span: Some(speed.range()) });
         }
         series.push(Series { name: format!("{writer}, here"), points });
     }

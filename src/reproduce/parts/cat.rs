@@ -361,8 +361,7 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
         .iter()
         .filter_map(|fact| {
             let reading = out.readings.get(&fact.id)?.as_ref().ok()?;
-            let span = reading.runs.iter().fold([reading.value; 2], |[low, high], run| [low.min(*run), high.max(*run)]);
-            Some(Point { label: label(&fact.id), y: reading.value, span: Some(span) })
+            Some(Point { label: label(&fact.id), y: reading.value, span: Some(reading.range()) })
         })
         .collect();
     (!ours.is_empty()).then(|| Chart {

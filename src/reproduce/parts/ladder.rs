@@ -241,8 +241,7 @@ fn speeds_table(raced: &[Raced]) -> ExtraTable {
         let mut row = vec![rung.name.to_owned()];
         match (entry.speed(), entry.typical()) {
             (Ok(reading), Some(pair)) => {
-                let least = reading.runs.iter().copied().fold(f64::INFINITY, f64::min);
-                let most = reading.runs.iter().copied().fold(0.0, f64::max);
+                let [least, most] = reading.range();
                 let base = beside(rung.id);
                 let ratio = base.and_then(speed).map(|base| reading.value / base.value);
                 let mib = pair.reader.bytes.max(1) as f64 / f64::from(1 << 20);
@@ -272,10 +271,8 @@ fn chart(facts: &Facts, raced: &[Raced]) -> Option<Chart> {
         let value = facts.find(&format!("A.ladder.{}", rung.id)).and_then(|(_, fact)| fact.value);
         theirs.extend(value.map(|y| Point { label: rung.name.to_owned(), y, span: None }));
         let Some(Ok(reading)) = raced.iter().find(|raced| raced.id == rung.id).map(Raced::speed) else { continue };
-        let least = reading.runs.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = reading.runs.iter().copied().fold(0.0, f64::max);
         n = reading.runs.len();
-        ours.push(Point { label: rung.name.to_owned(), y: reading.value, span: Some([least, most]) });
+        ours.push(Point { label: rung.name.to_owned(), y: reading.value, span: Some(reading.range()) });
     }
     if ours.is_empty() {
         return None;

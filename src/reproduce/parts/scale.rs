@@ -288,8 +288,7 @@ fn apart(raced: &[Raced]) -> Option<String> {
 }
 
 fn point(label: String, speed: &Reading) -> Point {
-    let span = speed.runs.iter().fold([speed.value; 2], |[low, high], run| [low.min(*run), high.max(*run)]);
-    Point { label, y: speed.value, span: Some(span) }
+    Point { label, y: speed.value, span: Some(speed.range()) }
 }
 
 /// A line per axis left to the scheduler, and one per axis of processes on CPUs of their own where there are enough.

@@ -176,12 +176,9 @@ impl<'a> View<'a> {
     }
 }
 
-/// Share of the CPUs' time that others use from which a machine is called busy.
-const BUSY: f64 = 0.1;
-
 fn doubt(part: &PartResult) -> String {
     match part.busy {
-        Some(busy) if busy > BUSY => format!(
+        Some(busy) if busy > crate::run::BUSY => format!(
             "Other programs used {:.0} % of the CPUs' time when this part began: its timed figures are those of a busy machine, and their verdicts may be its. Run it again when the machine is idle.",
             busy * 100.0
         ),

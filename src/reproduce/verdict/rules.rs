@@ -22,11 +22,7 @@ pub fn decide(ours: [f64; 2], allowed: [f64; 2]) -> Verdict {
 /// they are too few for one.
 #[must_use]
 pub fn interval(reading: &Reading) -> [f64; 2] {
-    let ends = || {
-        let least = reading.runs.iter().copied().fold(reading.value, f64::min);
-        [least, reading.runs.iter().copied().fold(reading.value, f64::max)]
-    };
-    reading.interval.or_else(|| stats::median_ci95(&reading.runs)).unwrap_or_else(ends)
+    reading.interval.or_else(|| stats::median_ci95(&reading.runs)).unwrap_or_else(|| reading.range())
 }
 
 /// The rule's answer, with the reason in words: `what` was seen, `rule` is allowed.
