@@ -356,11 +356,13 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
     };
     let theirs =
         table.rows.iter().filter_map(|fact| Some(Point { label: label(&fact.id), y: fact.value?, span: None }));
+    let mut n = 0;
     let ours: Vec<Point> = table
         .rows
         .iter()
         .filter_map(|fact| {
             let reading = out.readings.get(&fact.id)?.as_ref().ok()?;
+            n = n.max(reading.runs.len());
             Some(Point { label: label(&fact.id), y: reading.value, span: Some(reading.range()) })
         })
         .collect();
@@ -374,7 +376,10 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
             Series { name: "article C".into(), points: theirs.collect() },
             Series { name: "this machine".into(), points: ours },
         ],
-        caption: "Ours: medians, scaled to 10 GiB; whiskers from least to greatest. Theirs: single readings, machine not stated.".into(),
+        caption: format!(
+            "Ours: medians of {n}, scaled to 10 GiB; whiskers from least to greatest. Theirs: single readings, machine not \
+             stated."
+        ),
     })
 }
 
