@@ -5,11 +5,11 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use pipeprof::compare::{Input, Options as CompareOptions, compare, render};
-use pipeprof::kernel::roles::Skew;
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{Folded, Moved, Unit, attribute};
 use pipeprof::report::files;
 use pipeprof::report::flamegraph::{Difference, Options, Shown, render, render_diff};
+use pipeprof::roles::Skew;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::fmt::Write as _;

@@ -1,20 +1,22 @@
 //! pipeprof: kernel profiles of pipe system calls.
 //!
-//! A tour, in the order in which data travels:
+//! A tour, lowest layer first. A module depends on earlier ones only; tests/architecture.rs checks it.
 //!
-//! - [`kernel`] reads this kernel: symbols, roles, configuration, features;
-//! - [`profile`] is pure: stacks, folding, attribution to roles;
-//! - [`workload`] launches writers and readers and counts what they move;
-//! - [`document`] is the form of what a run asks and yields: `run.json`;
-//! - [`collect`] has one module per collector, each with its BPF or plugin half;
-//! - [`run`] puts the above together: one [`document::Request`] in, one [`document::Outcome`] out;
-//! - [`vm`] does the same request inside another kernel, where [`guest`] is process 1;
-//! - [`report`] renders an outcome: terminal, files, flame graphs;
-//! - [`compare`] says what differs between outcomes;
-//! - [`reproduce`] runs the articles' experiments and sets them beside ours;
-//! - [`cli`] is one file per subcommand.
-//!
-//! Dependencies point one way, from the bottom of this list to its top.
+//! - [`util`]: units, statistics, files that are written whole or not at all, signals;
+//! - [`roles`]: tables that map kernel functions to what their time is spent on;
+//! - [`kernel`]: the running kernel's symbols, configuration and features;
+//! - [`profile`]: stacks, folding, attribution to roles; no input or output;
+//! - [`target`]: what is measured: processes, and what each of them did;
+//! - [`workload`]: the built-in writer and reader, and what they move;
+//! - [`document`]: the form of requests and results: `run.json`;
+//! - [`collect`]: one module per collector, each with its BPF or plugin half;
+//! - [`vm`]: kernels, guests, and the protocol between host and guest;
+//! - [`run`]: one [`document::Request`] in, one [`document::Outcome`] out;
+//! - [`guest`]: process 1 of a guest, which calls [`run`];
+//! - [`report`]: terminal, files, flame graphs;
+//! - [`compare`]: what differs between outcomes;
+//! - [`reproduce`]: the experiments of three articles, and their figures compared with ours;
+//! - [`cli`]: one file per subcommand.
 
 pub mod cli;
 pub mod collect;
@@ -25,7 +27,9 @@ pub mod kernel;
 pub mod profile;
 pub mod report;
 pub mod reproduce;
+pub mod roles;
 pub mod run;
+pub mod target;
 pub mod util;
 pub mod vm;
 pub mod workload;

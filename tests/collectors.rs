@@ -38,7 +38,7 @@ fn calls(document: &Document) -> Vec<(String, String, String, u64)> {
 
 /// Calls of a function, by both sides, under any of its names and however it was reached.
 fn calls_of(document: &Document, names: &[&str], how: &str) -> u64 {
-    let base = |symbol: &str| names.contains(&pipeprof::kernel::roles::base_name(symbol));
+    let base = |symbol: &str| names.contains(&pipeprof::roles::base_name(symbol));
     document.functions.iter().filter(|f| f.how == how && base(&f.symbol)).map(|f| f.calls).sum()
 }
 
@@ -115,7 +115,7 @@ fn both_loaders_count_the_same() {
             let mut rows = calls(document);
             let roles = ["vfs", "pipe-write", "pipe-read", "copy-in", "copy-out", "page-alloc", "user-pages"];
             rows.retain(|(_, symbol, _, _)| {
-                pipeprof::kernel::roles::of_frame(symbol).is_some_and(|role| roles.contains(&role.id))
+                pipeprof::roles::of_frame(symbol).is_some_and(|role| roles.contains(&role.id))
             });
             rows.sort();
             rows

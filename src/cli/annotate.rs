@@ -1,8 +1,8 @@
 //! `pipeprof annotate`: a function's instructions as they were executed, with the count of each.
 
-use crate::kernel::roles;
 use crate::profile::Side;
 use crate::report::{annotate, files};
+use crate::roles;
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;

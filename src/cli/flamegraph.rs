@@ -1,9 +1,9 @@
 //! `pipeprof flamegraph`: draw a stored run or any folded file.
 
-use crate::kernel::roles::Skew;
 use crate::profile::{Folded, Side, Unit};
 use crate::report::files;
 use crate::report::flamegraph::{self, Difference, Options, Shown};
+use crate::roles::Skew;
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};

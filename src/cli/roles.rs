@@ -3,8 +3,10 @@
 use crate::cli::guest_args::GuestArgs;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::reach::Live;
-use crate::kernel::roles::{self, NAMED_TARGETS, Reach, Resolution};
+use crate::kernel::resolve;
+use crate::kernel::resolve::{NAMED_TARGETS, Reach, Resolution};
 use crate::kernel::symbols::{Symbols, SymbolsError};
+use crate::roles::{self};
 use crate::util::cancel;
 use crate::vm;
 use anyhow::{Context as _, Result};
@@ -68,7 +70,7 @@ impl RolesReport {
             schema: "pipeprof.roles/1".to_owned(),
             release: KernelInfo::running().release,
             addresses_hidden: symbols.hidden(),
-            roles: roles::resolve(&symbols, &Live::new()),
+            roles: resolve::resolve(&symbols, &Live::new()),
         })
     }
 

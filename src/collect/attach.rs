@@ -1,7 +1,7 @@
 //! Attaching BPF programs: each to a perf event of its own, whose file descriptor holds program and probe. When the
 //! descriptor closes, on whatever end of the process, both are gone.
 
-use crate::kernel::roles::Skew;
+use crate::roles::Skew;
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::libbpf_sys;
 use perf_event_open_sys as sys;

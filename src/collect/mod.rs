@@ -18,12 +18,13 @@ use self::bpf::Object;
 use self::bpf::shared::{PP_WATCHED, Settings};
 use crate::document::{FunctionCalls, Status, Warning};
 use crate::kernel::namespace::PidNamespace;
-use crate::kernel::roles::{Resolution, Skew};
+use crate::kernel::resolve::Resolution;
 use crate::profile::{Folded, Side, Unit};
+use crate::roles::Skew;
 use anyhow::Result;
 
 pub use self::registry::{Context, auto, make};
-pub use crate::workload::Watched;
+pub use crate::target::Watched;
 
 impl Watched {
     /// All processes with their sides, in the order of their indexes inside the BPF programs.

@@ -7,7 +7,8 @@ use super::sample::Sample;
 use crate::document::{Collector, Loader};
 use crate::kernel::features;
 use crate::kernel::reach::Listed;
-use crate::kernel::roles::{self, Resolution};
+use crate::kernel::resolve;
+use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use anyhow::{Result, bail};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Context {
     /// What each role is called here; empty where the kernel's symbols cannot be read.
     #[must_use]
     pub fn resolutions(&self) -> Vec<Resolution> {
-        self.symbols.as_ref().map_or_else(|_| Vec::new(), |symbols| roles::resolve(symbols, &Listed::running()))
+        self.symbols.as_ref().map_or_else(|_| Vec::new(), |symbols| resolve::resolve(symbols, &Listed::running()))
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::bpf::shared::PP_SLOTS;
 use crate::document::FunctionCalls;
-use crate::kernel::roles::{self, Reach, Resolution};
+use crate::kernel::resolve;
+use crate::kernel::resolve::{Reach, Resolution};
 use crate::kernel::symbols::Symbols;
 use crate::profile::Side;
+use crate::roles::{self};
 use std::collections::HashSet;
 
 /// How a target is watched.
@@ -50,7 +52,7 @@ pub fn all(symbols: &Symbols) -> Vec<Target> {
     let mut targets = Vec::new();
     for role in roles::all() {
         for candidate in role.candidates {
-            let Ok(symbol) = roles::pick(candidate, symbols) else { continue };
+            let Ok(symbol) = resolve::pick(candidate, symbols) else { continue };
             if seen.insert(symbol.address) && targets.len() < PP_SLOTS {
                 targets.push(Target {
                     role: role.id,
@@ -128,7 +130,7 @@ pub fn resolutions(targets: &[Target], symbols: &Symbols) -> Vec<Resolution> {
         let watched = |target: &&&Target| target.way != Way::None;
         let called = best(&of_role, |target| target.hits);
         let chosen = called.or_else(|| of_role.iter().find(watched)).copied();
-        let missing = |name: &&str| Some(format!("{name}: {}", roles::pick(name, symbols).err()?));
+        let missing = |name: &&str| Some(format!("{name}: {}", resolve::pick(name, symbols).err()?));
         let mut rejected: Vec<String> = role.candidates.iter().filter_map(missing).collect();
         for target in &of_role {
             if chosen.is_some_and(|chosen| chosen.address == target.address) {

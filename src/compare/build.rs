@@ -8,8 +8,8 @@ use super::model::{Caveat, Cell, Comparison, Method, RoleValue, SCHEMA, Section}
 use super::steps::fill_steps;
 use super::timed::Boots;
 use crate::document::{self, Document, ExecutedOn, Outcome};
-use crate::kernel::roles;
 use crate::profile::{Side, Unit};
+use crate::roles;
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@
 use super::model::{CallList, CallRow};
 use crate::document::Outcome;
 use crate::document::code::{ExecutedCode, ExecutedFunction};
-use crate::kernel::roles;
+use crate::roles;
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use std::collections::BTreeMap;
 

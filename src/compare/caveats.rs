@@ -4,7 +4,7 @@ use super::input::Input;
 use super::model::{Caveat, Method};
 use super::text;
 use crate::document::Status;
-use crate::kernel::roles::Skew;
+use crate::roles::Skew;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What every reader of the comparison must know: of the method, and what the runs themselves warn of.

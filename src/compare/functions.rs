@@ -2,8 +2,8 @@
 
 use super::measure::{Entry, Key, Measure};
 use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
-use crate::kernel::roles;
 use crate::profile::Side;
+use crate::roles;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows kept in the model; what is beyond them is counted and summed.

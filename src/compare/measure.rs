@@ -1,9 +1,9 @@
 //! One run's stacks as a table: what each function took, by side and role, under names that kernels share.
 
 use crate::document::Outcome;
-use crate::kernel::roles::{self, Role, Skew};
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Folded, Side, Unit};
+use crate::roles::{self, Role, Skew};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A row's identity: function `name` (canonical) of `role` on `side`.

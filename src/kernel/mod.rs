@@ -7,6 +7,6 @@ pub mod features;
 pub mod info;
 pub mod namespace;
 pub mod reach;
-pub mod roles;
+pub mod resolve;
 pub mod symbols;
 pub mod tracefs;

@@ -1,6 +1,6 @@
 //! Kernel symbols, read from /proc/kallsyms: which function an address belongs to, and where a function is.
 
-use super::roles;
+use crate::roles;
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;

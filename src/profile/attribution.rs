@@ -1,7 +1,7 @@
 //! Attribution: every stack goes to exactly one role, that of its deepest frame that has one.
 
 use super::{Folded, Unit};
-use crate::kernel::roles::{self, Skew};
+use crate::roles::{self, Skew};
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! Frames of the kernel and of user programs stand side by side by their plain names. The kernel's part of a stack
 //! starts at the first frame that [`is_kernel_entry`] knows; collectors put [`KERNEL`] there when a stack has none.
 
-pub use crate::kernel::roles::{KERNEL, is_kernel_entry};
+pub use crate::roles::{KERNEL, is_kernel_entry};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ pub mod folded;
 pub use attribution::{Moved, RoleShare, attribute};
 pub use folded::Folded;
 
-use crate::kernel::roles::Skew;
+use crate::roles::Skew;
 use serde::{Deserialize, Serialize};
 
 /// Whose stacks a profile holds.

@@ -3,8 +3,8 @@
 use super::flamegraph::{self, Options};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
-use crate::kernel::roles::Skew;
 use crate::profile::{Folded, Profile, RoleShare, Side, Unit};
+use crate::roles::Skew;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;

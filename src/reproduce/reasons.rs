@@ -3,8 +3,8 @@
 
 use super::stacks;
 use crate::document::{Document, Environment, ProcessTotals};
-use crate::kernel::roles;
 use crate::profile::Folded;
+use crate::roles;
 use std::collections::BTreeMap;
 
 /// Our side of the comparison.

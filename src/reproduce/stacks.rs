@@ -1,8 +1,8 @@
 //! Shares of call trees: ours and the articles', frames matched across kernels. Pure.
 
 use super::facts::{Fact, Judge, Table};
-use crate::kernel::roles;
 use crate::profile::Folded;
+use crate::roles;
 use anyhow::{Context as _, Result};
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -9,7 +9,7 @@ use crate::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, PairRecord,
     ProcessTotals, Processes, Request, SCHEMA, Throughput, Warning,
 };
-use crate::kernel::roles::Resolution;
+use crate::kernel::resolve::Resolution;
 use crate::profile::{Moved, Profile, Side, Unit, attribute, attribution};
 use crate::util::stats;
 use crate::workload;

@@ -4,9 +4,9 @@
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
 use crate::document::{Attribution, Document, Outcome, ProcessTotals, Request, Selection};
-use crate::kernel::roles::Skew;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Folded, Moved, RoleShare, Side, Unit, attribute};
+use crate::roles::Skew;
 use crate::util::progress;
 use crate::vm::job::CountAnswer;
 use crate::vm::scratch::Scratch;

@@ -2,9 +2,9 @@
 
 use crate::collect::Collected;
 use crate::document::{FunctionCalls, Status, Warning};
-use crate::kernel::roles::Skew;
 use crate::profile::attribution::{self, RoleWeights};
 use crate::profile::{Folded, Side, Unit};
+use crate::roles::Skew;
 use std::collections::BTreeMap;
 
 /// All that a collector gave in a run.

@@ -5,7 +5,7 @@ use super::gather::Gathered;
 use super::schedule::{self, Slot};
 use crate::collect::{self, Collect, Context};
 use crate::document::{Collector, PairRecord, Request, Selection, Status};
-use crate::kernel::roles::Resolution;
+use crate::kernel::resolve::Resolution;
 use crate::util::cancel;
 use crate::workload::{self, Launched};
 use anyhow::{Result, bail};

@@ -8,3 +8,4 @@ pub mod progress;
 pub mod size;
 pub mod stats;
 pub mod stdout;
+pub mod warning;

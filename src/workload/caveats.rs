@@ -2,8 +2,9 @@
 
 use super::Spec;
 use super::spec::Writer;
-use crate::document::{ProcessTotals, Processes, Warning};
+use crate::target::{ProcessTotals, Processes};
 use crate::util::size;
+use crate::util::warning::Warning;
 
 /// Capacity that the kernel gives a new pipe: 16 slots of a page.
 const DEFAULT_PIPE: u64 = 64 << 10;
@@ -71,7 +72,7 @@ fn pipe(spec: &Spec, writer: &ProcessTotals, warn: &mut impl FnMut(&str, String,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::GotAsked;
+    use crate::target::GotAsked;
 
     #[test]
     fn what_was_not_got_is_said() {

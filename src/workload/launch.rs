@@ -1,11 +1,11 @@
 //! The controller: starts the workers, opens their gate, gathers what they counted, and leaves none behind.
 
-use super::Watched;
 use super::cpus::{self, Places};
 use super::pipe::Pipe;
 use super::spec::{Amount, Spec};
 use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
-use crate::document::{PairTotals, ProcessTotals, Processes};
+use crate::target::Watched;
+use crate::target::{PairTotals, ProcessTotals, Processes};
 use crate::util::cancel;
 use anyhow::{Context, Result, anyhow, bail};
 use std::io::{Read, Write};

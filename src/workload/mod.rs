@@ -19,10 +19,3 @@ pub use caveats::{HUGE_PAGES_MISSING, VERIFY_FAILED, caveats};
 pub use launch::{Launched, launch};
 pub use pipe::largest as largest_pipe;
 pub use spec::Spec;
-
-/// The processes to watch, alive and waiting at the gate of their window.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Watched {
-    pub writers: Vec<u32>,
-    pub readers: Vec<u32>,
-}

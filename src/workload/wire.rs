@@ -2,7 +2,7 @@
 
 use super::Spec;
 use super::spec::Amount;
-use crate::document::ProcessTotals;
+use crate::target::ProcessTotals;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 

@@ -4,8 +4,8 @@ use pipeprof::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, ProcessTotals,
     Processes, SCHEMA, Status, Throughput,
 };
-use pipeprof::kernel::roles::Skew;
 use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
+use pipeprof::roles::Skew;
 use pipeprof::workload::Spec;
 
 pub const BYTES: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 use super::sample;
-use pipeprof::kernel::roles::Skew;
 use pipeprof::profile::Folded;
 use pipeprof::report::files::{Folder, load, load_document, load_folded, parse_document};
+use pipeprof::roles::Skew;
 use proptest::prelude::*;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 use super::{data, golden, sample};
-use pipeprof::kernel::roles::Skew;
 use pipeprof::profile::{Folded, Unit};
 use pipeprof::report::flamegraph::{Difference, Options, Shown, both, render, render_diff};
+use pipeprof::roles::Skew;
 use proptest::prelude::*;
 
 fn options() -> Options {

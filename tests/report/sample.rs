@@ -1,8 +1,8 @@
 //! Outcomes made from the articles' stacks.
 
 use pipeprof::document::*;
-use pipeprof::kernel::roles::Skew;
 use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
+use pipeprof::roles::Skew;
 use pipeprof::workload::Spec;
 
 pub fn stacks(name: &str) -> Folded {

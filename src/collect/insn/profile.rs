@@ -4,9 +4,9 @@ use super::names::Names;
 use super::raw::{Node, ROOTS, Raw, Root};
 use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
-use crate::kernel::roles::{self, Skew};
 use crate::profile::folded::KERNEL;
 use crate::profile::{Folded, Profile, Side, Unit};
+use crate::roles::{self, Skew};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 

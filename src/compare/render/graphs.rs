@@ -2,11 +2,11 @@
 
 use crate::compare::measure::{Measure, as_f64};
 use crate::compare::model::{Comparison, Method, Section, Step};
-use crate::kernel::roles;
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Folded, Side, Unit};
 use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::report::html::pack;
+use crate::roles;
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

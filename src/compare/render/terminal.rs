@@ -4,8 +4,8 @@ use super::layout::{Table, wrap};
 use crate::compare::columns;
 use crate::compare::model::{Cell, Comparison, Difference, FunctionRow, Matched, Section, Step, Word};
 use crate::compare::text;
-use crate::kernel::roles::SCHEDULING;
 use crate::profile::Side;
+use crate::roles::SCHEDULING;
 use std::fmt::Write as _;
 
 /// How much of each step to print.

@@ -3,9 +3,9 @@
 use super::{Feature, IN_A_GUEST, State};
 use crate::kernel::attempt;
 use crate::kernel::reach::{Live, Ways};
-use crate::kernel::roles;
 use crate::kernel::symbols::{Symbol, Symbols};
 use crate::kernel::tracefs::Tracefs;
+use crate::roles;
 use std::path::Path;
 
 pub fn detect(symbols: Option<&Symbols>, ways: &Live) -> Vec<Feature> {

@@ -5,8 +5,8 @@
 use super::dress::{self, Dress, Frame, Swatch};
 use super::tree::{Tree, drawn};
 use super::{Options, lay_out};
-use crate::kernel::roles;
 use crate::profile::Folded;
+use crate::roles;
 use anyhow::{Result, bail};
 
 /// The profile that gives frames their width.

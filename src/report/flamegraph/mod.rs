@@ -8,8 +8,8 @@ mod tree;
 
 pub use diff::{Difference, Shown, render_diff};
 
-use crate::kernel::roles::{self, Skew};
 use crate::profile::{Folded, Unit};
+use crate::roles::{self, Skew};
 use anyhow::{Context as _, Result, bail};
 use dress::{Dress, Frame, Swatch};
 use tree::Tree;

@@ -2,8 +2,8 @@
 
 use super::{clean, shortened, value_name};
 use crate::document::{CollectorReport, Document, Status};
-use crate::kernel::roles;
 use crate::report::flamegraph::grouped;
+use crate::roles;
 use std::fmt::Write as _;
 
 /// Longer reasons, such as the log of a kernel's verifier, are cut; run.json has them whole.

@@ -3,10 +3,10 @@
 mod caveats;
 
 use crate::document::{Document, ExecutedOn, FunctionCalls, ProcessTotals};
-use crate::kernel::roles;
 use crate::profile::{RoleShare, Unit};
 use crate::report::files::Written;
 use crate::report::flamegraph::{grouped, unit_name};
+use crate::roles;
 use crate::util::size;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 use std::fmt::Write as _;

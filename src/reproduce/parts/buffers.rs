@@ -2,7 +2,6 @@
 
 use super::{Part, request};
 use crate::document::{Collector, ExecutedOn, Outcome, Processes};
-use crate::kernel::roles;
 use crate::profile::Side;
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
@@ -10,6 +9,7 @@ use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
 use crate::reproduce::race::without_huge_pages;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::roles;
 use crate::util::size;
 use crate::workload::spec::{Amount, Reader, Writer};
 use crate::workload::{self, Spec};

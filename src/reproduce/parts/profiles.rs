@@ -5,7 +5,6 @@ mod listed;
 
 use super::{Part, all_missing, request};
 use crate::document::{Collector, ExecutedOn, Outcome, Request};
-use crate::kernel::roles;
 use crate::profile::{Folded, Profile, Side};
 use crate::report::flamegraph::{Difference, Options, Shown, render_diff};
 use crate::reproduce::facts::Facts;
@@ -13,6 +12,7 @@ use crate::reproduce::lab::{GuestSetup, Lab, Taken};
 use crate::reproduce::result::{ExtraTable, Graph, Yield};
 use crate::reproduce::stacks::{self, Printed, VMSPLICE, ZEROES};
 use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::roles;
 use crate::workload::Spec;
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::Result;

@@ -8,7 +8,7 @@ use super::cpus;
 use super::spec::Spec;
 use super::worker::buffer::Mapping;
 use super::worker::now_ns;
-use crate::document::Throughput;
+use crate::target::Throughput;
 use crate::util::{cancel, stats};
 use anyhow::{Result, ensure};
 use loops::{Body, Kind, LOOPS, Loop};

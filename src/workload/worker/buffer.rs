@@ -1,6 +1,6 @@
 //! Buffers: page-aligned, touched, locked or huge as asked, and what was really got.
 
-use crate::document::GotAsked;
+use crate::target::GotAsked;
 use crate::workload::spec::{HUGE_PAGE, PAGE, Spec};
 use anyhow::{Context, Result, ensure};
 use std::io::BufRead;

@@ -1,6 +1,6 @@
 //! What the kernel and the hardware counted for this process within its window.
 
-use crate::document::ProcessTotals;
+use crate::target::ProcessTotals;
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter, Group};
 

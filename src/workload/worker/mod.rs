@@ -13,7 +13,7 @@ mod stdio;
 use super::cpus;
 use super::spec::{Amount, Reader, Spec, Writer};
 use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
-use crate::document::GotAsked;
+use crate::target::GotAsked;
 use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
 use counters::Counters;

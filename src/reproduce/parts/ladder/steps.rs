@@ -222,7 +222,7 @@ fn elapsed(step: &Step, before: &Profiled<'_>, after: &Profiled<'_>) -> (f64, f6
 
 /// The three roles that changed most, of those that are not in `without`.
 fn changes(before: &Profiled<'_>, after: &Profiled<'_>, without: &[&str]) -> String {
-    let mut changes: Vec<(f64, &str)> = crate::kernel::roles::all()
+    let mut changes: Vec<(f64, &str)> = crate::roles::all()
         .iter()
         .filter(|role| !without.contains(&role.id))
         .map(|role| (time_in(after, &[role.id]) - time_in(before, &[role.id]), role.title))

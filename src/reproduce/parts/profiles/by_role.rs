@@ -1,10 +1,10 @@
 //! Two profiles side by side, role by role, with the reason for each large difference.
 
 use crate::document::Outcome;
-use crate::kernel::roles;
 use crate::profile::Folded;
 use crate::reproduce::reasons::{self, Ours};
 use crate::reproduce::stacks;
+use crate::roles;
 
 /// Differences from this many points on are explained.
 pub const LARGE_POINTS: f64 = 3.0;

@@ -3,13 +3,13 @@
 
 use super::by_role::{COUNTED, DIFFERENCE, HEADER, LARGE_POINTS, THEIRS, rows};
 use crate::document::Outcome;
-use crate::kernel::roles;
 use crate::profile::{Folded, Side};
 use crate::reproduce::facts::{Facts, Table};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::parts::ladder;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::stacks;
+use crate::roles;
 use anyhow::Result;
 use std::collections::BTreeMap;
 

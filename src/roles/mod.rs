@@ -13,7 +13,6 @@ mod memory;
 mod names;
 mod other;
 mod pipe;
-mod resolve;
 mod syscall;
 mod time;
 mod wait;
@@ -25,8 +24,6 @@ pub use other::{OTHER_KERNEL, USER};
 /// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
 /// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.
 pub const SCHEDULING: [&str; 8] = ["scheduler", "wake-up", "psi", "wait", "idle", "timer", "irq", "softirq"];
-
-pub use resolve::{NAMED_TARGETS, pick, resolve};
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -226,33 +223,5 @@ fn kernel_part(stack: &str) -> Option<&str> {
     None
 }
 
-/// How a symbol can be reached on this kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reach {
-    Kprobe,
-    Fentry,
-    HardwareBreakpoint,
-    SamplingOnly,
-}
-
-/// What a role's functions are called on the kernel at hand, what was rejected, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Resolution {
-    pub role: String,
-    pub article_name: String,
-    /// The symbol chosen; absent where this kernel has none of the candidates.
-    pub symbol: Option<String>,
-    pub reach: Vec<Reach>,
-    /// Ways that are closed and the reason: `fentry: notrace function`.
-    pub why_not: Vec<String>,
-    /// Candidates that were passed over, each with the reason.
-    pub rejected: Vec<String>,
-    /// Calls seen through the chosen symbol in the run; absent where nothing could count them.
-    pub hits: Option<u64>,
-}
-
-#[cfg(test)]
-mod resolve_tests;
 #[cfg(test)]
 mod tests;

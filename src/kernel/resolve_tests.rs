@@ -3,17 +3,16 @@
 use super::*;
 use crate::kernel::reach::{Listed, traceable_functions};
 use crate::kernel::symbols::Symbols;
+use crate::roles::{Pattern, by_id};
 
 macro_rules! kernel {
     ($version:literal) => {
         (
-            Symbols::read(&include_bytes!(concat!("../../../tests/data/kallsyms-", $version, ".txt"))[..]).unwrap(),
+            Symbols::read(&include_bytes!(concat!("../../tests/data/kallsyms-", $version, ".txt"))[..]).unwrap(),
             Listed {
                 traceable: Some(
-                    traceable_functions(
-                        &include_bytes!(concat!("../../../tests/data/traceable-", $version, ".txt"))[..],
-                    )
-                    .unwrap(),
+                    traceable_functions(&include_bytes!(concat!("../../tests/data/traceable-", $version, ".txt"))[..])
+                        .unwrap(),
                 ),
                 blacklisted: None,
             },

@@ -1,8 +1,35 @@
 //! Roles to symbols: which of a role's candidates this kernel has, and how each can be reached.
 
-use super::{Reach, Resolution, Role, all};
-use crate::kernel::reach::Ways;
-use crate::kernel::symbols::{Symbol, Symbols};
+use super::reach::Ways;
+use super::symbols::{Symbol, Symbols};
+use crate::roles::{Role, all};
+use serde::{Deserialize, Serialize};
+
+/// How a symbol can be reached on this kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reach {
+    Kprobe,
+    Fentry,
+    HardwareBreakpoint,
+    SamplingOnly,
+}
+
+/// What a role's functions are called on the kernel at hand, what was rejected, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Resolution {
+    pub role: String,
+    pub article_name: String,
+    /// The symbol chosen; absent where this kernel has none of the candidates.
+    pub symbol: Option<String>,
+    pub reach: Vec<Reach>,
+    /// Ways that are closed and the reason: `fentry: notrace function`.
+    pub why_not: Vec<String>,
+    /// Candidates that were passed over, each with the reason.
+    pub rejected: Vec<String>,
+    /// Calls seen through the chosen symbol in the run; absent where nothing could count them.
+    pub hits: Option<u64>,
+}
 
 /// The four functions that pipeprof is named for, by role: pipe_write, __alloc_pages, __mutex_lock and
 /// iov_iter_get_pages2.
@@ -84,3 +111,7 @@ fn resolution(role: &Role, symbols: &Symbols, ways: &dyn Ways) -> Resolution {
 pub fn resolve(symbols: &Symbols, ways: &dyn Ways) -> Vec<Resolution> {
     all().iter().map(|role| resolution(role, symbols, ways)).collect()
 }
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! The order of modules in src/lib.rs and docs/architecture.md is the true one: every module depends on earlier ones only.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Module names in the tour of src/lib.rs, lowest layer first.
+fn tour() -> Vec<String> {
+    let text = read(&root().join("src/lib.rs"));
+    let entry = |line: &str| Some(line.strip_prefix("//! - [`")?.split('`').next()?.to_owned());
+    text.lines().filter_map(entry).collect()
+}
+
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, files);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// The modules that `text` names after `crate::`, comments left out.
+fn used(text: &str) -> BTreeSet<String> {
+    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
+    let mut names = BTreeSet::new();
+    for after in code.split("crate::").skip(1) {
+        let name = |text: &str| text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect::<String>();
+        match after.strip_prefix('{') {
+            Some(list) => names.extend(list.split('}').next().unwrap_or("").split(',').map(|item| name(item.trim()))),
+            None => drop(names.insert(name(after))),
+        }
+    }
+    names
+}
+
+#[test]
+fn modules_depend_on_earlier_ones_only() {
+    let order = tour();
+    assert!(order.len() > 10, "{order:?}");
+    let place = |name: &str| order.iter().position(|module| module == name);
+    let mut wrong = Vec::new();
+    for module in &order {
+        let folder = root().join("src").join(module);
+        let mut files = Vec::new();
+        sources(&folder, &mut files);
+        for file in files {
+            for name in used(&read(&file)) {
+                if place(&name) > place(module) {
+                    wrong.push(format!("{} uses {name}", file.strip_prefix(root()).unwrap().display()));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "against the order of src/lib.rs:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_tour_lists_every_module() {
+    let listed: BTreeSet<String> = tour().into_iter().collect();
+    let declared: BTreeSet<String> = read(&root().join("src/lib.rs"))
+        .lines()
+        .filter_map(|line| Some(line.split("mod ").nth(1)?.strip_suffix(';')?.to_owned()))
+        .collect();
+    assert_eq!(listed, declared);
+}
+
+#[test]
+fn the_architecture_document_has_the_same_order() {
+    let text = read(&root().join("docs/architecture.md"));
+    let block = text.split("```").nth(1).unwrap_or_default();
+    let mut documented: Vec<&str> = block.split(['>', '\n']).map(str::trim).filter(|name| !name.is_empty()).collect();
+    documented.reverse();
+    assert_eq!(documented, tour());
+}
