@@ -1,4 +1,4 @@
-//! `pipeprof annotate`: a function's instructions as they were executed, with the count of each.
+//! `pipeprof annotate`: the executed instructions of a function, with the count of each.
 
 use crate::profile::Side;
 use crate::report::{annotate, files};
@@ -7,13 +7,13 @@ use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show a function's instructions as they were executed, with the count of each.
+/// Show the executed instructions of a function, with the count of each
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A folder that `pipeprof run --collect insn` wrote
+    /// A folder written by `pipeprof run --collect insn`
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// A function of the kernel, such as pipe_write, or of pipeprof; with or without a compiler's suffix
+    /// A kernel function such as pipe_write, or one of pipeprof; compiler suffixes may be left out
     #[arg(value_name = "FUNCTION")]
     function: String,
     /// Count this side's executions only
@@ -30,7 +30,7 @@ enum Whose {
 
 impl Args {
     /// # Errors
-    /// When the run has no code, or did not execute the function: then what it did execute that is called alike.
+    /// When the run holds no code, or did not execute the function: then with similar names that it did execute.
     pub fn run(self) -> Result<ExitCode> {
         let document = files::load_document(&self.run)?;
         let code = files::load_code(&self.run)?;
@@ -43,7 +43,7 @@ impl Args {
         let is = |name: &str| name == wanted || roles::base_name(name) == wanted;
         let mut found: Vec<_> = code.functions.iter().filter(|function| is(&function.name)).collect();
         if found.is_empty() {
-            // By what the function is called on other kernels.
+            // The name may be that of another kernel.
             let canonical = roles::canonical(wanted);
             found = code.functions.iter().filter(|function| roles::canonical(&function.name) == canonical).collect();
         }
@@ -52,7 +52,7 @@ impl Args {
             alike.retain(|name| name.contains(wanted));
             alike.dedup();
             alike.truncate(8);
-            let alike = if alike.is_empty() { String::new() } else { format!("; alike: {}", alike.join(", ")) };
+            let alike = if alike.is_empty() { String::new() } else { format!("; similar names: {}", alike.join(", ")) };
             bail!("'{wanted}' was not executed in {}{alike}", self.run.display());
         }
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `pipeprof doctor`: what this machine allows, what each lack costs, and how to mend it.
+//! `pipeprof doctor`: what this machine supports, the impact of what is missing, and how to fix it.
 
 use crate::cli::guest_args::GuestArgs;
 use crate::document::ExecutedOn;
@@ -15,15 +15,15 @@ use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// Say what this machine allows, what each lack costs, and how to mend it
+/// Show what this machine supports, the impact of what is missing, and how to fix it
 ///
-/// Every feature is tried, and nothing is left behind. It is no error that something is missing.
+/// Each feature is tried and released again. A missing feature is not an error: the exit code is 0.
 #[derive(Debug, ClapArgs)]
 pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Leave out QEMU and its accelerators
+    /// Skip QEMU and KVM
     #[arg(long)]
     no_qemu: bool,
     #[command(flatten)]
@@ -99,8 +99,8 @@ impl DoctorReport {
             };
             let _ = writeln!(text, "{state:<8} {:<title$}  {}", feature.title, feature.found);
             if feature.state != State::Ok {
-                let _ = writeln!(text, "{:>11} {}", "costs:", feature.costs);
-                let _ = writeln!(text, "{:>11} {}", "mend:", feature.mend);
+                let _ = writeln!(text, "{:>11} {}", "impact:", feature.costs);
+                let _ = writeln!(text, "{:>11} {}", "fix:", feature.mend);
             }
         }
         let count = |state| self.features.iter().filter(|feature| feature.state == state).count();
@@ -117,7 +117,7 @@ fn emulator() -> Vec<Feature> {
         Err(error) => {
             let lack = Feature::ok("qemu", "QEMU", format!("{error:#}")).lacking(
                 State::Missing,
-                "no guests: no --kernel, no exact instructions, no comparison of kernels",
+                "guests are not available: no --kernel, no exact instruction counts, no comparison of kernels",
                 "sudo apt install qemu-system-x86",
             );
             return vec![lack];
@@ -131,11 +131,11 @@ fn plugins() -> Feature {
     let help = Command::new(qemu::program()).arg("--help").stdin(Stdio::null()).output();
     let listed = help.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("\n-plugin "));
     if listed {
-        return feature("supported: instructions can be counted exactly");
+        return feature("supported (exact instruction counts work)");
     }
     feature("this QEMU was built without --enable-plugins").lacking(
         State::Missing,
-        "no exact instructions (--collect insn)",
+        "exact instruction counts (--collect insn) are not available",
         "sudo apt install qemu-system-x86 (Debian builds it with plugins), or name another QEMU in PIPEPROF_QEMU",
     )
 }
@@ -150,29 +150,30 @@ fn kernels() -> Feature {
     if !releases.is_empty() {
         return Feature::ok("guest-kernels", "kernels for guests", releases.join(", "));
     }
-    Feature::ok("guest-kernels", "kernels for guests", "none in the cache").lacking(
+    Feature::ok("guest-kernels", "kernels for guests", "the cache is empty").lacking(
         State::Limited,
-        "--kernel takes paths only, no names such as 6.12",
+        "--kernel accepts paths only, not names such as 6.12",
         "pipeprof kernel fetch 5.10 6.1 6.12 7.2",
     )
 }
 
 fn kvm() -> Feature {
     let feature = |found: String| Feature::ok("kvm", "KVM", found);
-    let costs = "guests are emulated: slower, and without GiB/s; exact instructions and call counts do not need KVM";
+    let costs =
+        "guests are emulated: slower, and without throughput; exact instruction and call counts do not need KVM";
     let lacking = |found: String, mend: &str| feature(found).lacking(State::Limited, costs, mend);
     let version = qemu::version().unwrap_or_default();
     if let Err(reason) = vm::kvm::usable(&version) {
         let mend = if reason.contains("adduser") {
             "sudo adduser $USER kvm, then log in again"
         } else {
-            "switch virtualisation on in the firmware; in a virtual machine, have its host allow nested KVM"
+            "enable virtualisation in the firmware; in a virtual machine, enable nested KVM on its host"
         };
         return lacking(reason, mend);
     }
     let Some(entry) = cached().into_iter().next() else {
         return lacking(
-            "/dev/kvm is there, and was not tried: there is no kernel to boot".to_owned(),
+            "/dev/kvm exists but was not tried: no kernel to boot is cached".to_owned(),
             "pipeprof kernel fetch 6.12, then pipeprof doctor",
         );
     };
@@ -189,11 +190,11 @@ fn kvm() -> Feature {
         Ok(reply) if reply.executed_on == ExecutedOn::Kvm => feature(format!("boots {}", reply.release)),
         Ok(reply) => lacking(
             reply.notes.join("; ").trim_start_matches("--accel auto took tcg: ").to_owned(),
-            "nothing to do where /dev/kvm itself is at fault; in a virtual machine, have its host allow nested KVM",
+            "in a virtual machine, enable nested KVM on its host",
         ),
         Err(error) => {
             let first = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
-            lacking(first, "see pipeprof kernel boot NAME for what the guest said")
+            lacking(first, "run `pipeprof kernel boot NAME` to see the guest's messages")
         }
     }
 }
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lack_is_printed_with_cost_and_mend() {
+    fn a_missing_feature_is_printed_with_impact_and_fix() {
         let report = DoctorReport {
             schema: "pipeprof.doctor/1".to_owned(),
             release: "6.1".to_owned(),
@@ -215,7 +216,7 @@ mod tests {
         };
         let text = report.text();
         assert!(
-            text.contains("ok       BTF  there\nmissing  PMU  none\n     costs: no cycles\n      mend: buy one\n"),
+            text.contains("ok       BTF  there\nmissing  PMU  none\n    impact: no cycles\n       fix: buy one\n"),
             "{text}"
         );
         assert!(text.ends_with("1 ok, 0 limited, 1 missing\n"));

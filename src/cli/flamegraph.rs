@@ -1,4 +1,4 @@
-//! `pipeprof flamegraph`: draw a stored run or any folded file.
+//! `pipeprof flamegraph`: draw a stored run or any file of folded stacks.
 
 use crate::profile::{Folded, Side, Unit};
 use crate::report::files;
@@ -9,32 +9,31 @@ use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Draw a flame graph of a stored run, or of any folded file.
+/// Draw a flame graph of a stored run or of folded stacks
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A folder that `pipeprof run` wrote, or a file of folded stacks
+    /// A folder written by `pipeprof run`, or a file of folded stacks
     #[arg(value_name = "DIR|FOLDED")]
     input: PathBuf,
     /// Whose stacks of a run to draw
     #[arg(long, value_enum, default_value = "both")]
     side: Whose,
-    /// Merge stacks from their leaves: who calls the hot functions
+    /// Merge stacks from the leaves, to show who calls the hot functions
     #[arg(long)]
     reverse: bool,
-    /// Grow downwards
+    /// Draw from the top down (icicle graph)
     #[arg(long)]
     icicle: bool,
-    /// Draw what changes from DIR|FOLDED to this one: two pictures, one as wide as each, as what vanished has no width
-    /// in the other
+    /// Draw the difference from DIR|FOLDED to OTHER, as two pictures: frames that vanished have no width in OTHER's
     #[arg(long, value_name = "OTHER")]
     diff: Option<PathBuf>,
-    /// Where to; `-` for standard output. Default: beside the input, named after it
+    /// Output file; `-` for standard output [default: next to the input, named after it]
     #[arg(short, long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
-    /// The title; the run's command, or the file's name, if not given
+    /// Title [default: the run's command, or the file name]
     #[arg(long)]
     title: Option<String>,
-    /// What the weights of a folded file count
+    /// Unit of the weights in a folded file
     #[arg(long, value_enum, default_value = "weights")]
     unit: UnitName,
     /// The samples of a folded file are cpu-clock's: book what piles up where interrupts come back on to its own role
@@ -109,7 +108,7 @@ impl Args {
         let after = self.read(other)?;
         if after.unit != source.unit {
             bail!(
-                "{} counts {} and {} counts {}: only like can be compared",
+                "--diff: {} is in {}, {} in {}; give two profiles of one unit",
                 self.input.display(),
                 flamegraph::unit_name(source.unit),
                 other.display(),

@@ -6,16 +6,16 @@ use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Stacks of less than this part of a profile are cut to where they join others, 1 in so many.
+/// Stacks below one part in this many of a profile are shortened to where they join others.
 const LEAST: u64 = 10_000;
 
-/// Copy a stored run without its small stacks, without what neither side did, and without executed code
+/// Copy a stored run without small stacks, without other processes, and without executed code
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A folder that `pipeprof run` wrote
+    /// A folder written by `pipeprof run`
     #[arg(value_name = "DIR")]
     run: PathBuf,
-    /// The folder to make
+    /// Folder to create
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 }

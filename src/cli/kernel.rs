@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Get, list and remove kernels for guests.
+/// Fetch, list and remove kernels for guests
 #[derive(Debug, Args)]
 pub struct KernelCommand {
     #[command(subcommand)]
@@ -21,35 +21,35 @@ pub struct KernelCommand {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Get the newest Debian kernel of each series, through this machine's apt; nothing is installed
+    /// Fetch the newest Debian kernel of each series with apt, without installing it
     Fetch {
         /// Series (6.12), releases or package names
         #[arg(required = true, value_name = "SERIES")]
         series: Vec<String>,
-        /// The kind of kernel: cloud-amd64 is the smallest and boots fastest
+        /// Debian flavour of the kernel; cloud-amd64 is the smallest and boots fastest
         #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
         flavour: String,
     },
-    /// Add a kernel image (bzImage) or a Debian package with one
+    /// Add a kernel image (bzImage) or a Debian kernel package
     Add {
         #[arg(required = true, value_name = "PATH|DEB")]
         paths: Vec<PathBuf>,
     },
     /// List the kernels in the cache
     List {
-        /// List what the mirror carries instead
+        /// List the kernels that the mirror offers instead
         #[arg(long)]
         available: bool,
         #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
         flavour: String,
     },
-    /// Boot a kernel in a guest and print what it says of itself
+    /// Boot a kernel in a guest and print its release and version
     Boot {
         /// A bzImage, a .deb, or a series or release in the cache
         kernel: String,
         #[command(flatten)]
         machine: MachineArgs,
-        /// Print the guest's console too
+        /// Print the guest's console as well
         #[arg(long)]
         console: bool,
     },
@@ -62,10 +62,8 @@ enum Action {
 }
 
 impl KernelCommand {
-    /// Do it.
-    ///
     /// # Errors
-    /// One line that says what to do.
+    /// One line that names the flag or file and the way out.
     pub fn run(self) -> Result<ExitCode> {
         cancel::install()?;
         let store = Store::open()?;
@@ -76,13 +74,11 @@ impl KernelCommand {
                     let entry = match fetched {
                         Fetched::New(entry) => entry,
                         Fetched::Kept(entry) => {
-                            eprintln!("pipeprof: {wish}: the newest was in the cache");
+                            eprintln!("pipeprof: {wish}: the newest kernel is already cached");
                             entry
                         }
                         Fetched::Stale(entry, why) => {
-                            eprintln!(
-                                "pipeprof: {wish}: the one in the cache is kept; none came from the mirror: {why}"
-                            );
+                            eprintln!("pipeprof: {wish}: keeping the cached kernel; cannot fetch a newer one: {why}");
                             entry
                         }
                     };

@@ -1,5 +1,5 @@
-//! `pipeprof __leftovers`: what collectors have in this kernel now, and after one of them was killed. For tests, which
-//! run it inside guests.
+//! `pipeprof __leftovers`: what collectors have attached to this kernel, and what is left after one was killed. Tests run
+//! it inside guests.
 
 use crate::collect::leftovers::Leftovers;
 use anyhow::{Context as _, Result, ensure};

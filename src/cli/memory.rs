@@ -1,32 +1,32 @@
-//! `pipeprof memory`: what memory allows on this machine.
+//! `pipeprof memory`: memory bandwidth of this machine.
 
 use crate::util::{cancel, size};
 use crate::workload::memory::{Measured, Options, READ_BUFFER, Report, loops::Kind, measure};
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// What memory allows here: copying, storing and reading in user space
+/// Measure memory bandwidth: copying, storing and reading in user space
 ///
-/// The upper bounds beside which a pipe's throughput can be read. Every loop but memcpy, which is the C library's, is in
-/// assembly; its code is read back from memory and disassembled before it is believed (--code shows it).
+/// These are upper bounds for the throughput of a pipe. All loops except memcpy (the C library's) are in assembly; their
+/// code is read back from memory and disassembled to verify it (--code prints it).
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Values per loop; loops take turns
+    /// Measurements of each loop; the loops alternate
     #[arg(long, value_name = "N", default_value_t = Options::default().runs)]
     runs: u32,
-    /// The CPU to stay on [default: chosen by topology]
+    /// CPU to run on [default: chosen by topology]
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
-    /// Buffers in 2 MiB pages
+    /// Use 2 MiB pages for the buffers
     #[arg(long)]
     huge_pages: bool,
-    /// Buffer of the sequential reads [default: 1G]
+    /// Buffer size of the sequential reads [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value_t = READ_BUFFER, hide_default_value = true)]
     read_size: u64,
-    /// Print the code of each loop
+    /// Print the disassembled code of each loop
     #[arg(long)]
     code: bool,
-    /// Print the report as JSON on standard output, nothing else
+    /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
@@ -52,7 +52,7 @@ impl Args {
 fn text(report: &Report, code: bool) -> String {
     use std::fmt::Write;
     let mut out = String::new();
-    let model = report.cpu_model.as_deref().unwrap_or("CPU of unknown model");
+    let model = report.cpu_model.as_deref().unwrap_or("unknown CPU model");
     let _ = writeln!(out, "{model}, CPU {}, {}; one thread", report.cpu, report.cpu_flags.join(" "));
     for (kind, heading) in [
         (Kind::Copy, "Copying one buffer to another (a copied byte counts once)"),
@@ -62,7 +62,7 @@ fn text(report: &Report, code: bool) -> String {
         let _ = writeln!(out, "\n{heading}");
         let mut table = comfy_table::Table::new();
         table.load_preset(comfy_table::presets::NOTHING);
-        table.set_header(["loop", "buffer", "GiB/s", "95 % interval", "GB/s", "n", "moves by"]);
+        table.set_header(["loop", "buffer", "GiB/s", "95 % interval", "GB/s", "n", "method"]);
         for column in [1, 2, 3, 4, 5] {
             if let Some(column) = table.column_mut(column) {
                 column.set_cell_alignment(comfy_table::CellAlignment::Right);
@@ -74,9 +74,9 @@ fn text(report: &Report, code: bool) -> String {
         let _ = writeln!(out, "{}", table.trim_fmt());
     }
     if code {
-        let mut told = std::collections::BTreeSet::new();
+        let mut printed = std::collections::BTreeSet::new();
         for measured in report.loops.iter().filter(|m| !m.code.is_empty()) {
-            if told.insert(&measured.name) {
+            if printed.insert(&measured.name) {
                 let _ = writeln!(out, "\n{}:\n{}", measured.name, measured.code.join("\n"));
             }
         }

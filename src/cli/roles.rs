@@ -1,4 +1,4 @@
-//! `pipeprof roles`: what each role is called on a kernel, and how it can be reached there.
+//! `pipeprof roles`: the functions of each role on a kernel, and which probes can reach them.
 
 use crate::cli::guest_args::GuestArgs;
 use crate::kernel::info::KernelInfo;
@@ -17,10 +17,10 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-/// Show the roles: what each is called on this kernel or another, and how it can be reached
+/// List the roles, their functions on a kernel, and which probes can reach them
 #[derive(Debug, ClapArgs)]
 pub struct Args {
-    /// Print JSON, with the candidates that were passed over
+    /// Print JSON, including rejected candidates
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -80,7 +80,7 @@ impl RolesReport {
         if !std::io::stdout().is_terminal() {
             table.set_width(120);
         }
-        table.set_header(["role", "symbol here", "calls counted by", "not by"]);
+        table.set_header(["role", "function", "countable by", "not by (reason)"]);
         let mut reasons = Vec::new();
         for resolution in &self.roles {
             table.add_row(row(resolution, &mut reasons));
@@ -89,10 +89,12 @@ impl RolesReport {
         for (index, reason) in reasons.iter().enumerate() {
             let _ = writeln!(text, "({}) {reason}", index + 1);
         }
-        text.push_str("*   one of the four functions that pipeprof is named for\n");
-        text.push_str("Samples and instructions are booked to every role, whether its calls can be counted or not.\n");
+        text.push_str("*   one of the four functions named in the README\n");
+        text.push_str(
+            "Samples and instructions are attributed to every role, even where its calls cannot be counted.\n",
+        );
         if self.addresses_hidden {
-            let _ = writeln!(text, "Breakpoints were not tried: {}.", SymbolsError::Hidden);
+            let _ = writeln!(text, "Hardware breakpoints were not tried: {}.", SymbolsError::Hidden);
         }
         text
     }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Print the JSON Schema of run.json, as in docs/run.schema.json
+/// Print the JSON Schema of run.json
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 
