@@ -1,5 +1,7 @@
 //! The order of modules in src/lib.rs and docs/architecture.md is the true one: every module depends on earlier ones only.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
