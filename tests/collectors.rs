@@ -7,6 +7,7 @@ mod common;
 use common::{kernel, pipeprof};
 use pipeprof::cli::leftovers::Story;
 use pipeprof::document::{CollectorReport, Document, Status};
+use pipeprof::profile::ProcessName;
 use pipeprof::vm::{Job, run_job};
 
 /// A run of `mode` in a guest of `series`.
@@ -31,8 +32,8 @@ fn report<'a>(document: &'a Document, name: &str) -> &'a CollectorReport {
 }
 
 /// Calls by side, symbol and way.
-fn calls(document: &Document) -> Vec<(String, String, String, u64)> {
-    let row = |f: &pipeprof::document::FunctionCalls| (f.side.clone(), f.symbol.clone(), f.how.clone(), f.calls);
+fn calls(document: &Document) -> Vec<(ProcessName, String, String, u64)> {
+    let row = |f: &pipeprof::document::FunctionCalls| (f.process, f.symbol.clone(), f.how.clone(), f.calls);
     document.functions.iter().map(row).collect()
 }
 

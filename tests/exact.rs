@@ -8,7 +8,7 @@ mod common;
 use common::{request, spec};
 use pipeprof::collect::insn::{Plugin, Raw};
 use pipeprof::document::{Collector, Outcome};
-use pipeprof::profile::{Profile, Side};
+use pipeprof::profile::{ProcessName, Profile};
 use pipeprof::run::exact;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
 use pipeprof::workload::spec::{Reader, Spec};
@@ -33,13 +33,13 @@ fn count(workload: Spec, options: &GuestOptions) -> Outcome {
     outcome
 }
 
-fn stacks(outcome: &Outcome, side: Side) -> &Profile {
-    outcome.profiles.iter().find(|profile| profile.side == side).expect("a profile of each side")
+fn stacks(outcome: &Outcome, side: ProcessName) -> &Profile {
+    outcome.profiles.iter().find(|profile| profile.process == side).expect("a profile of each side")
 }
 
 fn calls(outcome: &Outcome, side: &str, symbol: &str) -> u64 {
     let named = |name: &str| name == symbol || name.strip_prefix(symbol).is_some_and(|rest| rest.starts_with('.'));
-    let rows = outcome.document.functions.iter().filter(|row| row.side == side && named(&row.symbol));
+    let rows = outcome.document.functions.iter().filter(|row| row.process.as_str() == side && named(&row.symbol));
     rows.map(|row| row.calls).sum()
 }
 
@@ -56,7 +56,7 @@ fn the_same_run_twice_is_the_same_to_the_byte() {
     assert_eq!(first.code.take().unwrap().to_bytes().unwrap(), second.code.as_ref().unwrap().to_bytes().unwrap());
     assert_eq!(first.document, second.document);
     // Fewer calls of the same kind are fewer instructions: the equality above is no accident.
-    assert_ne!(stacks(&count(spec("write", 99), &options), Side::Writer), stacks(&second, Side::Writer));
+    assert_ne!(stacks(&count(spec("write", 99), &options), ProcessName::WRITER), stacks(&second, ProcessName::WRITER));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn one_more_call_costs_what_that_call_costs() {
     // The code of the entry and of ksys_write takes the same way in every call, whatever timer ticks and the reader do
     // meanwhile: so two calls more are two calls' worth more of it, to the instruction.
     let own = |outcome: &Outcome, leaves: &[&str]| {
-        let stacks = stacks(outcome, Side::Writer).stacks.iter();
+        let stacks = stacks(outcome, ProcessName::WRITER).stacks.iter();
         let of_leaves = stacks.filter(|(stack, _)| stack.rsplit(';').next().is_some_and(|leaf| leaves.contains(&leaf)));
         of_leaves.map(|(_, weight)| weight).sum::<u64>()
     };
@@ -95,7 +95,7 @@ fn every_kernel_and_mode_adds_up() {
     for (series, mode, cpus, expected) in cases {
         let options = GuestOptions { cpus, ..guest(series) };
         let outcome = count(spec(mode, 60), &options);
-        let writer = stacks(&outcome, Side::Writer);
+        let writer = stacks(&outcome, ProcessName::WRITER);
         for frame in expected {
             assert!(inclusive(writer, frame) > 0, "{series} {mode}: no {frame}");
         }
@@ -115,7 +115,8 @@ fn calls_are_what_probes_count() {
     let job = Job::Run(Box::new(request(workload, vec![Collector::Kprobe])));
     let probed: Outcome = run_job(&options, &job).expect("a guest").parse().expect("an outcome");
     let mut compared = 0;
-    for row in probed.document.functions.iter().filter(|row| row.how == "kprobe" && row.side == "writer") {
+    for row in probed.document.functions.iter().filter(|row| row.how == "kprobe" && row.process == ProcessName::WRITER)
+    {
         if ["pipe-write", "page-alloc", "memcg-charge"].contains(&row.role.as_str()) {
             assert_eq!(calls(&exact, "writer", &row.symbol), row.calls, "{}", row.symbol);
             compared += 1;
@@ -132,7 +133,7 @@ fn a_write_costs_what_hardware_counted() {
     let options = GuestOptions { append: vec!["mitigations=off".into()], ..guest("6.1") };
     let workload = Spec { buffer_size: 64 << 10, reader: Reader::Splice, ..spec("write", 200) };
     let outcome = count(workload, &options);
-    let per_call = stacks(&outcome, Side::Writer).stacks.total() as f64 / 200.0;
+    let per_call = stacks(&outcome, ProcessName::WRITER).stacks.total() as f64 / 200.0;
     let ratio = per_call / ARTICLE_64K;
     assert!((0.8..1.25).contains(&ratio), "{per_call} instructions per call, {ratio} of the article's");
 }

@@ -9,7 +9,7 @@ use common::{request, spec};
 use pipeprof::collect::insn::{Counted, Names, Plugin, Raw, count};
 use pipeprof::document::{Collector, FunctionCalls, Outcome, Request};
 use pipeprof::kernel::symbols::Symbols;
-use pipeprof::profile::{Profile, Side};
+use pipeprof::profile::{ProcessName, Profile};
 use pipeprof::run::{exact, schedule};
 use pipeprof::vm::job::CountAnswer;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
@@ -38,8 +38,8 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
 fn both_counts(counted: &Counted, probed: &[FunctionCalls], role: &str, how: &str) -> BTreeMap<String, [u64; 2]> {
     let mut rows = BTreeMap::new();
     for row in probed.iter().filter(|row| row.role == role && row.how == how && row.calls > 0) {
-        let exact = counted.functions.iter().filter(|other| other.side == row.side && other.symbol == row.symbol);
-        rows.insert(format!("{} {}", row.side, row.symbol), [row.calls, exact.map(|other| other.calls).sum()]);
+        let exact = counted.functions.iter().filter(|other| other.process == row.process && other.symbol == row.symbol);
+        rows.insert(format!("{} {}", row.process, row.symbol), [row.calls, exact.map(|other| other.calls).sum()]);
     }
     rows
 }
@@ -73,14 +73,14 @@ fn probes_count_the_same_contended_locks() {
 }
 
 /// Frames whose instructions all run with interrupts on: a sample that is due with them off is taken elsewhere.
-const FRAMES: [(Side, &str); 7] = [
-    (Side::Writer, "pipe_write"),
-    (Side::Writer, "__alloc_pages"),
-    (Side::Writer, "copy_page_from_iter"),
-    (Side::Writer, "__memcg_kmem_charge_page"),
-    (Side::Reader, "pipe_read"),
-    (Side::Reader, "__folio_put"),
-    (Side::Reader, "__mem_cgroup_uncharge"),
+const FRAMES: [(ProcessName, &str); 7] = [
+    (ProcessName::WRITER, "pipe_write"),
+    (ProcessName::WRITER, "__alloc_pages"),
+    (ProcessName::WRITER, "copy_page_from_iter"),
+    (ProcessName::WRITER, "__memcg_kmem_charge_page"),
+    (ProcessName::READER, "pipe_read"),
+    (ProcessName::READER, "__folio_put"),
+    (ProcessName::READER, "__mem_cgroup_uncharge"),
 ];
 
 /// Share of `profile` that is below `frame`.
@@ -107,8 +107,8 @@ fn samples_agree_with_exact_shares() {
     // A sample is taken after a time, and in such a guest each iteration of a `rep` instruction takes as long as an
     // instruction: iterations count with the function that they are of.
     let code = counted.code.as_ref().expect("the code");
-    let longer = |side: Side| -> BTreeMap<&str, f64> {
-        let of_side = usize::from(side == Side::Reader);
+    let longer = |side: ProcessName| -> BTreeMap<&str, f64> {
+        let of_side = usize::from(side == ProcessName::READER);
         let function = |function: &'_ pipeprof::document::code::ExecutedFunction| {
             let sum = |pick: fn(&pipeprof::document::code::ExecutedInstruction) -> [u64; 3]| -> f64 {
                 function.instructions.iter().map(|instruction| pick(instruction)[of_side] as f64).sum()
@@ -118,14 +118,14 @@ fn samples_agree_with_exact_shares() {
         };
         code.functions.iter().map(|f| (f.name.as_str(), function(f))).collect()
     };
-    let of = |outcome: &'_ Outcome, side: Side| -> Profile {
-        outcome.profiles.iter().find(|profile| profile.side == side).expect("a profile of each side").clone()
+    let of = |outcome: &'_ Outcome, side: ProcessName| -> Profile {
+        outcome.profiles.iter().find(|profile| profile.process == side).expect("a profile of each side").clone()
     };
     for (side, frame) in FRAMES {
         let longer = longer(side);
         let samples = of(&sampled, side);
         let n = samples.stacks.total() as f64;
-        assert!(n > 1000.0, "{n} samples of the {}", side.name());
+        assert!(n > 1000.0, "{n} samples of the {}", side.as_str());
         let seen = share(&samples, frame, |_, count| count as f64);
         let exact =
             share(&of(&counted, side), frame, |leaf, count| count as f64 * longer.get(leaf).copied().unwrap_or(1.0));
@@ -134,7 +134,7 @@ fn samples_agree_with_exact_shares() {
         assert!(
             (seen - exact).abs() < 4.0 * error + 0.01,
             "{} {frame}: {exact:.4} exact, {seen:.4} of {n} samples",
-            side.name()
+            side.as_str()
         );
     }
 }

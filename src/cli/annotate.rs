@@ -1,6 +1,6 @@
 //! `pipeprof annotate`: the executed instructions of a function, with the count of each.
 
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::report::{annotate, files};
 use crate::roles;
 use anyhow::{Result, bail};
@@ -35,9 +35,9 @@ impl Args {
         let document = files::load_document(&self.run)?;
         let code = files::load_code(&self.run)?;
         let side = self.side.map(|side| match side {
-            Whose::Writer => Side::Writer,
-            Whose::Reader => Side::Reader,
-            Whose::Other => Side::Other,
+            Whose::Writer => ProcessName::WRITER,
+            Whose::Reader => ProcessName::READER,
+            Whose::Other => ProcessName::OTHER,
         });
         let wanted = self.function.as_str();
         let is = |name: &str| name == wanted || roles::base_name(name) == wanted;

@@ -2,6 +2,7 @@
 
 use super::workload_args::WorkloadArgs;
 use crate::document::Processes;
+use crate::profile::ProcessName;
 use crate::util::cancel;
 use anyhow::{Result, ensure};
 use std::process::ExitCode;
@@ -30,7 +31,13 @@ impl Args {
             let mut launched = crate::workload::launch(&spec)?;
             if self.hold {
                 let watched = launched.watched();
-                crate::outln!("{}", serde_json::json!({ "writers": watched.writers, "readers": watched.readers }));
+                crate::outln!(
+                    "{}",
+                    serde_json::json!({
+                        "writers": watched.pids(ProcessName::WRITER),
+                        "readers": watched.pids(ProcessName::READER),
+                    })
+                );
                 ensure!(std::io::stdin().read_line(&mut String::new())? > 0, "nobody opened the gate");
             }
             launched.release()?;

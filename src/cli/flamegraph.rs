@@ -1,6 +1,6 @@
 //! `pipeprof flamegraph`: draw a stored run or any file of folded stacks.
 
-use crate::profile::{Folded, Side, Unit};
+use crate::profile::{Folded, ProcessName, Unit};
 use crate::report::files;
 use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::roles::Skew;
@@ -153,17 +153,17 @@ impl Args {
         }
         let outcome = files::load(path)?;
         let document = &outcome.document;
-        let of = |side: Side| {
+        let of = |side: ProcessName| {
             outcome
                 .profiles
                 .iter()
-                .find(|profile| profile.collector == document.attribution.collector && profile.side == side)
+                .find(|profile| profile.collector == document.attribution.collector && profile.process == side)
         };
-        let sides: &[Side] = match self.side {
-            Whose::Writer => &[Side::Writer],
-            Whose::Reader => &[Side::Reader],
-            Whose::Other => &[Side::Other],
-            Whose::Both => &[Side::Writer, Side::Reader],
+        let sides: &[ProcessName] = match self.side {
+            Whose::Writer => &[ProcessName::WRITER],
+            Whose::Reader => &[ProcessName::READER],
+            Whose::Other => &[ProcessName::OTHER],
+            Whose::Both => &[ProcessName::WRITER, ProcessName::READER],
         };
         let found: Vec<_> = sides.iter().filter_map(|side| of(*side)).collect();
         let Some(first) = found.first() else {
@@ -175,7 +175,7 @@ impl Args {
         };
         let stacks = match &found[..] {
             [one] => one.stacks.clone(),
-            all => flamegraph::both(all.iter().map(|profile| (profile.side.name(), &profile.stacks))),
+            all => flamegraph::both(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks))),
         };
         let whose = if self.side == Whose::Both { "writer and reader" } else { self.side.name() };
         Ok(Source {
@@ -187,7 +187,7 @@ impl Args {
             subtitle: files::subtitle(document, whose, first.unit, stacks.total()),
             per_kib: match self.side {
                 Whose::Both => files::per_kib_of_both(document),
-                Whose::Writer | Whose::Reader | Whose::Other => files::per_kib(document, first.side),
+                Whose::Writer | Whose::Reader | Whose::Other => files::per_kib(document, first.process),
             },
             stacks,
         })

@@ -1,6 +1,5 @@
 //! `pipeprof gallery`: a stored run made small enough for a repository.
 
-use crate::profile::Side;
 use crate::report::files::{self, Folder};
 use anyhow::Result;
 use std::path::PathBuf;
@@ -27,7 +26,7 @@ impl Args {
     /// A run that cannot be read, a folder that cannot be made.
     pub fn run(&self) -> Result<ExitCode> {
         let mut outcome = files::load(&self.run)?;
-        outcome.profiles.retain(|profile| profile.side != Side::Other);
+        outcome.profiles.retain(|profile| profile.process.is_of_target());
         for profile in &mut outcome.profiles {
             profile.stacks = profile.stacks.pruned(profile.stacks.total() / LEAST);
         }

@@ -6,6 +6,7 @@ use super::bpf::shared::Function;
 use super::kprobe::{ENTER, LEAVE, load, tell_slots};
 use crate::document::Loader;
 use crate::kernel::symbols::Symbols;
+use crate::profile::ProcessName;
 use anyhow::{Context as _, Result};
 use std::time::Instant;
 
@@ -56,7 +57,7 @@ pub fn cost(loader: Loader, symbols: &Symbols) -> Result<Cost> {
     let symbol = symbols.functions("__x64_sys_getppid").into_iter().next().context("no __x64_sys_getppid")?;
     // SAFETY: gettid has no preconditions.
     let thread = unsafe { libc::gettid() };
-    let watched = Watched { writers: vec![thread.try_into()?], readers: Vec::new() };
+    let watched = Watched::one(ProcessName::OTHER, thread.try_into()?);
     let (mut object, cookies) = load(loader, &watched, 1)?;
     tell_slots(&mut object, std::iter::once(symbol.address))?;
 

@@ -12,7 +12,7 @@ use super::{Collect, Collected, Watched, loss_warning};
 use crate::document::{FunctionCalls, Loader, Status, Warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Side, Unit};
+use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::roles::Skew;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
@@ -132,8 +132,8 @@ impl Kprobe {
     }
 
     fn rows(&mut self, armed: &Armed) -> Result<Vec<FunctionCalls>> {
-        let mut by_side: BTreeMap<(Side, usize), (Function, u64)> = BTreeMap::new();
-        for (index, (_, side)) in (0u32..).zip(armed.watched.all()) {
+        let mut counted: ByProcess<BTreeMap<usize, (Function, u64)>> = armed.watched.by_process();
+        for (index, (_, process)) in (0u32..).zip(armed.watched.all()) {
             let task: Task = armed.object.element("tasks", index)?;
             let inside = &task.calls[..(task.depth as usize).min(PP_DEPTH)];
             for slot in 0..self.targets.len() {
@@ -142,26 +142,28 @@ impl Kprobe {
                     continue;
                 }
                 let unfinished = inside.iter().filter(|call| call.slot as usize == slot).count() as u64;
-                let entry = by_side.entry((side, slot)).or_insert((bytemuck::Zeroable::zeroed(), 0));
+                let slots = counted.get_or_default(process);
+                let entry = slots.entry(slot).or_insert((bytemuck::Zeroable::zeroed(), 0));
                 add(&mut entry.0, &function);
                 entry.1 += unfinished;
             }
         }
-        for ((_, slot), (function, _)) in &by_side {
+        for (slot, (function, _)) in counted.values().flatten() {
             self.targets[*slot].hits += function.calls;
         }
-        Ok(by_side
+        Ok(counted
             .iter()
-            .map(|((side, slot), (function, unfinished))| self.row(*side, *slot, function, *unfinished))
+            .flat_map(|(process, slots)| slots.iter().map(move |(slot, counts)| (process, *slot, counts)))
+            .map(|(process, slot, (function, unfinished))| self.row(process, slot, function, *unfinished))
             .collect())
     }
 
-    fn row(&self, side: Side, slot: usize, function: &Function, unfinished: u64) -> FunctionCalls {
+    fn row(&self, process: ProcessName, slot: usize, function: &Function, unfinished: u64) -> FunctionCalls {
         let target = &self.targets[slot];
         let timed = target.way == Way::Kprobe && function.returns > 0;
         let buckets = function.log2.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
         FunctionCalls {
-            side: side.name().to_owned(),
+            process,
             role: target.role.to_owned(),
             symbol: target.symbol.clone(),
             how: target.way.name().to_owned(),
@@ -289,7 +291,7 @@ impl Collect for Kprobe {
                 .or_else(|| (missed > 0).then(|| format!("{missed} returns were not reported"))),
             unit: Unit::Samples,
             skew: Skew::None,
-            stacks: readable.stacks.into_iter().collect(),
+            stacks: readable.stacks,
             functions,
             samples: calls,
             lost: missed + lost_stacks + passed_over,

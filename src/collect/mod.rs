@@ -19,7 +19,7 @@ use self::bpf::shared::{PP_WATCHED, Settings};
 use crate::document::{FunctionCalls, Status, Warning};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::resolve::Resolution;
-use crate::profile::{Folded, Side, Unit};
+use crate::profile::{ByProcess, Folded, Unit};
 use crate::roles::Skew;
 use anyhow::Result;
 
@@ -27,12 +27,6 @@ pub use self::registry::{Context, auto, make};
 pub use crate::target::Watched;
 
 impl Watched {
-    /// All processes with their sides, in the order of their indexes inside the BPF programs.
-    pub fn all(&self) -> impl Iterator<Item = (u32, Side)> {
-        let writers = self.writers.iter().map(|pid| (*pid, Side::Writer));
-        writers.chain(self.readers.iter().map(|pid| (*pid, Side::Reader)))
-    }
-
     /// What the BPF programs are told before they are loaded.
     fn settings(&self, cookies: bool) -> Settings {
         let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };
@@ -93,7 +87,8 @@ pub struct Collected {
     pub unit: Unit,
     /// Where its stacks pile up.
     pub skew: Skew,
-    pub stacks: Vec<(Side, Folded)>,
+    /// Of every process of the target, empty where it gave none.
+    pub stacks: ByProcess<Folded>,
     pub functions: Vec<FunctionCalls>,
     pub samples: u64,
     pub lost: u64,

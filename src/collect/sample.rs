@@ -97,7 +97,7 @@ impl Collect for Sample {
             },
             unit: Unit::Samples,
             skew: armed.clock.skew(),
-            stacks: readable.stacks.into_iter().collect(),
+            stacks: readable.stacks,
             functions: Vec::new(),
             samples: readable.total,
             lost,

@@ -3,12 +3,12 @@
 use super::Watched;
 use super::bpf::shared::{PP_KERNEL_FRAMES, PP_USER_FRAMES, Stack};
 use crate::kernel::symbols::Symbols;
-use crate::profile::Side;
 use crate::profile::folded::{self, Folded};
+use crate::profile::{ByProcess, ProcessName};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// The frame of an address that has no symbol.
@@ -85,7 +85,7 @@ impl UserNames {
 /// What became of the stacks.
 #[derive(Debug, Default)]
 pub struct Readable {
-    pub stacks: BTreeMap<Side, Folded>,
+    pub stacks: ByProcess<Folded>,
     pub total: u64,
     /// Weight of the stacks whose innermost frame has no symbol.
     pub unresolved: u64,
@@ -93,13 +93,13 @@ pub struct Readable {
     pub full_depth: u64,
 }
 
-/// Put names to `stacks`. The root frame is the side's name.
+/// Put names to `stacks`. The root frame is the process's name.
 #[must_use]
 pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &UserNames) -> Readable {
-    let sides: HashMap<u32, Side> = watched.all().collect();
-    let mut result = Readable::default();
+    let by_pid: HashMap<u32, ProcessName> = watched.all().collect();
+    let mut result = Readable { stacks: watched.by_process(), ..Readable::default() };
     for stack in stacks {
-        let side = sides.get(&stack.pid).copied().unwrap_or(Side::Other);
+        let process = by_pid.get(&stack.pid).copied().unwrap_or(ProcessName::OTHER);
         let kernel_frames = &stack.kernel_frames[..(stack.kernel as usize).min(PP_KERNEL_FRAMES)];
         let user_frames = &stack.user_frames[..(stack.user as usize).min(PP_USER_FRAMES)];
         let kernel_names = names(kernel_frames, |address, returning| kernel_name(kernel, address, returning));
@@ -115,11 +115,11 @@ pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &Us
             result.full_depth += stack.count;
         }
         let mark = kernel_names.last().filter(|entry| !folded::is_kernel_entry(entry)).map(|_| folded::KERNEL);
-        let frames = std::iter::once(side.name())
+        let frames = std::iter::once(process.as_str())
             .chain(user_names.iter().rev().map(String::as_str))
             .chain(mark)
             .chain(kernel_names.iter().rev().map(String::as_str));
-        result.stacks.entry(side).or_default().add_frames(frames, stack.count);
+        result.stacks.get_or_default(process).add_frames(frames, stack.count);
     }
     result
 }
@@ -175,7 +175,7 @@ garbage
     #[test]
     fn own_functions_have_names() {
         let me = std::process::id();
-        let names = UserNames::of(&Watched { writers: vec![me], readers: vec![] });
+        let names = UserNames::of(&Watched::one(ProcessName::WRITER, me));
         let address = parse_maps as *const () as u64;
         let name = names.name(me, address).unwrap();
         assert!(name.contains("parse_maps"), "{name}");

@@ -5,7 +5,7 @@ use crate::document::FunctionCalls;
 use crate::kernel::resolve;
 use crate::kernel::resolve::{Reach, Resolution};
 use crate::kernel::symbols::Symbols;
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::roles::{self};
 use std::collections::HashSet;
 
@@ -81,12 +81,12 @@ pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
 pub fn calls_per_mib<'f>(
     role: &str,
     functions: impl Iterator<Item = &'f FunctionCalls>,
-    side: Side,
+    side: ProcessName,
     bytes: u64,
 ) -> Option<f64> {
     let candidates = roles::by_id(role)?.candidates;
     let place = |symbol: &str| candidates.iter().position(|name| symbol == *name || roles::base_name(symbol) == *name);
-    let of_role = functions.filter(|function| function.role == role && function.side == side.name());
+    let of_role = functions.filter(|function| function.role == role && function.process == side);
     let mut rows: Vec<_> = of_role.filter_map(|function| Some((place(&function.symbol)?, function.calls))).collect();
     rows.sort_unstable();
     let (_, calls) = best(&rows, |(_, calls)| *calls)?;

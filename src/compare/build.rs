@@ -8,7 +8,7 @@ use super::model::{Caveat, Cell, Comparison, Method, RoleValue, SCHEMA, Section}
 use super::steps::fill_steps;
 use super::timed::Boots;
 use crate::document::{self, Document, ExecutedOn, Outcome};
-use crate::profile::{Side, Unit};
+use crate::profile::{ProcessName, Unit};
 use crate::roles;
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -162,7 +162,7 @@ fn unit_name(unit: Unit) -> &'static str {
 fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<Cell> {
     let document = &runs.first()?.document;
     let side = |side| measure.map_or(0.0, |measure| measure.side(side));
-    let (writer, reader, other) = (side(Side::Writer), side(Side::Reader), side(Side::Other));
+    let (writer, reader, other) = (side(ProcessName::WRITER), side(ProcessName::READER), side(ProcessName::OTHER));
     let pairs = if method == Method::Timed { boots(runs) } else { Boots::new() };
     let total = match method {
         Method::Exact => writer + reader,
@@ -181,7 +181,11 @@ fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<
         other,
         per_call: total * kib / measure::as_f64(processes.writer.calls.max(1)),
         weight: measure.map_or(0, |measure| {
-            [Side::Writer, Side::Reader].iter().filter_map(|side| measure.sides.get(side)).map(|side| side.weight).sum()
+            [ProcessName::WRITER, ProcessName::READER]
+                .iter()
+                .filter_map(|side| measure.sides.get(*side))
+                .map(|side| side.weight)
+                .sum()
         }),
         roles: measure.map(role_values).unwrap_or_default(),
         voluntary_switches: processes.writer.voluntary_switches + processes.reader.voluntary_switches,
@@ -193,8 +197,8 @@ fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<
 
 fn role_values(measure: &Measure) -> Vec<RoleValue> {
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
-    for side in [Side::Writer, Side::Reader] {
-        for role in measure.sides.get(&side).into_iter().flat_map(|side| side.roles.keys()) {
+    for side in [ProcessName::WRITER, ProcessName::READER] {
+        for role in measure.sides.get(side).into_iter().flat_map(|side| side.roles.keys()) {
             *sums.entry(role).or_default() += measure.role(side, role);
         }
     }

@@ -3,21 +3,21 @@
 use super::measure::Measure;
 use super::model::{Verdict, Word};
 use super::text;
-use crate::profile::Side;
+use crate::profile::ProcessName;
 
 /// Writer and reader together, per KiB.
 #[must_use]
 pub fn total(measure: &Measure) -> f64 {
-    measure.side(Side::Writer) + measure.side(Side::Reader)
+    measure.side(ProcessName::WRITER) + measure.side(ProcessName::READER)
 }
 
 /// Compare two counted runs.
 #[must_use]
 pub fn verdict(before: &Measure, after: &Measure) -> Verdict {
     let weight = |measure: &Measure| -> u128 {
-        [Side::Writer, Side::Reader]
+        [ProcessName::WRITER, ProcessName::READER]
             .iter()
-            .filter_map(|side| measure.sides.get(side))
+            .filter_map(|side| measure.sides.get(*side))
             .map(|side| u128::from(side.weight))
             .sum()
     };

@@ -2,7 +2,7 @@
 
 use super::measure::{Entry, Key, Measure};
 use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::roles;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
     let mut rows: Vec<FunctionRow> = Vec::new();
     let absorbed: BTreeSet<&Key> = partners.values().copied().collect();
     for key in keys {
-        if key.side == Side::Other || (absorbed.contains(key) && !before.functions.contains_key(key)) {
+        if key.side == ProcessName::OTHER || (absorbed.contains(key) && !before.functions.contains_key(key)) {
             continue;
         }
         let partner = partners.get(key).copied();
@@ -38,7 +38,12 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
     let order = |row: &FunctionRow| (row.self_delta.abs(), row.inclusive_delta.abs());
     rows.sort_by(|a, b| {
         let ((a1, a2), (b1, b2)) = (order(a), order(b));
-        b1.total_cmp(&a1).then(b2.total_cmp(&a2)).then_with(|| a.name.cmp(&b.name)).then_with(|| a.role.cmp(&b.role))
+        let place = |row: &FunctionRow| before.sides.place(row.side).or(after.sides.place(row.side));
+        b1.total_cmp(&a1)
+            .then(b2.total_cmp(&a2))
+            .then_with(|| a.name.cmp(&b.name))
+            .then_with(|| a.role.cmp(&b.role))
+            .then_with(|| place(a).cmp(&place(b)))
     });
     let beyond = rows.split_off(rows.len().min(KEPT));
     let left: Vec<&FunctionRow> = beyond.iter().filter(|row| row.self_delta != 0.0).collect();
@@ -51,15 +56,15 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
 pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(&str) -> bool) -> Vec<RoleRow> {
     let mut ids: BTreeSet<&'static str> = BTreeSet::new();
     for measure in [before, after] {
-        for side in [Side::Writer, Side::Reader] {
-            ids.extend(measure.sides.get(&side).into_iter().flat_map(|side| side.roles.keys()));
+        for side in [ProcessName::WRITER, ProcessName::READER] {
+            ids.extend(measure.sides.get(side).into_iter().flat_map(|side| side.roles.keys()));
         }
     }
     let mut rows: Vec<RoleRow> = ids
         .into_iter()
         .map(|id| {
             let delta = |side| after.role(side, id) - before.role(side, id);
-            let sum = |measure: &Measure| measure.role(Side::Writer, id) + measure.role(Side::Reader, id);
+            let sum = |measure: &Measure| measure.role(ProcessName::WRITER, id) + measure.role(ProcessName::READER, id);
             let (title, colour) = roles::by_id(id).map_or((id, "#999999"), |role| (role.title, role.colour));
             RoleRow {
                 role: id.to_owned(),
@@ -68,8 +73,8 @@ pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(&str) -> bo
                 before: sum(before),
                 after: sum(after),
                 delta: sum(after) - sum(before),
-                writer_delta: delta(Side::Writer),
-                reader_delta: delta(Side::Reader),
+                writer_delta: delta(ProcessName::WRITER),
+                reader_delta: delta(ProcessName::READER),
                 certain: certain(id),
             }
         })
@@ -128,7 +133,13 @@ fn row(key: &Key, old: Option<&Entry>, new: Option<&Entry>, before: &Measure, af
     }
 }
 
-fn paths(side: Side, old: Option<&Entry>, new: Option<&Entry>, before: &Measure, after: &Measure) -> Vec<PathRow> {
+fn paths(
+    side: ProcessName,
+    old: Option<&Entry>,
+    new: Option<&Entry>,
+    before: &Measure,
+    after: &Measure,
+) -> Vec<PathRow> {
     let mut all: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (path, weight) in old.into_iter().flat_map(|entry| &entry.paths) {
         all.entry(path).or_default().0 += before.per_kib(side, *weight);
@@ -148,7 +159,7 @@ fn paths(side: Side, old: Option<&Entry>, new: Option<&Entry>, before: &Measure,
 
 /// One-sided rows whose function the other side has under another role.
 fn mark_moved(rows: &mut [FunctionRow]) {
-    let one_sided = |matched| -> BTreeSet<(Side, String)> {
+    let one_sided = |matched| -> BTreeSet<(ProcessName, String)> {
         rows.iter().filter(|row| row.matched == matched).map(|row| (row.side, row.name.clone())).collect()
     };
     let gone = one_sided(Matched::OnlyBefore);

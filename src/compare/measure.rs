@@ -2,14 +2,14 @@
 
 use crate::document::Outcome;
 use crate::profile::folded::is_kernel_entry;
-use crate::profile::{Folded, Side, Unit};
+use crate::profile::{ByProcess, Folded, ProcessName, Unit};
 use crate::roles::{self, Role, Skew};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A row's identity: function `name` (canonical) of `role` on `side`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    pub side: Side,
+    pub side: ProcessName,
     pub role: &'static str,
     pub name: String,
 }
@@ -49,27 +49,27 @@ pub struct Measure {
     pub bytes: u64,
     /// Where the stacks pile up.
     pub skew: Skew,
-    pub sides: BTreeMap<Side, SideMeasure>,
+    pub sides: ByProcess<SideMeasure>,
     pub functions: BTreeMap<Key, Entry>,
 }
 
 impl Measure {
     /// Per KiB of what `weight` stands for on `side`.
     #[must_use]
-    pub fn per_kib(&self, side: Side, weight: u64) -> f64 {
-        self.sides.get(&side).map_or(0.0, |measure| as_f64(weight) * measure.scale)
+    pub fn per_kib(&self, side: ProcessName, weight: u64) -> f64 {
+        self.sides.get(side).map_or(0.0, |measure| as_f64(weight) * measure.scale)
     }
 
     /// Per call of `side` of what `weight` stands for.
     #[must_use]
-    pub fn per_call(&self, side: Side, weight: u64) -> f64 {
-        self.sides.get(&side).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
+    pub fn per_call(&self, side: ProcessName, weight: u64) -> f64 {
+        self.sides.get(side).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
     }
 
     /// A role's value per KiB on one side.
     #[must_use]
-    pub fn role(&self, side: Side, role: &str) -> f64 {
-        let weight = self.sides.get(&side).and_then(|measure| measure.roles.get(role)).copied().unwrap_or(0);
+    pub fn role(&self, side: ProcessName, role: &str) -> f64 {
+        let weight = self.sides.get(side).and_then(|measure| measure.roles.get(role)).copied().unwrap_or(0);
         self.per_kib(side, weight)
     }
 
@@ -80,13 +80,13 @@ impl Measure {
             let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(side, role)).sum();
             self.side(side) - scheduling
         };
-        of_side(Side::Writer) + of_side(Side::Reader)
+        of_side(ProcessName::WRITER) + of_side(ProcessName::READER)
     }
 
     /// A side's whole value per KiB.
     #[must_use]
-    pub fn side(&self, side: Side) -> f64 {
-        self.per_kib(side, self.sides.get(&side).map_or(0, |measure| measure.weight))
+    pub fn side(&self, side: ProcessName) -> f64 {
+        self.per_kib(side, self.sides.get(side).map_or(0, |measure| measure.weight))
     }
 }
 
@@ -113,29 +113,29 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
     let mut measure = Measure::default();
     let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
     // By side: nanoseconds per KiB, summed over the runs.
-    let mut time: BTreeMap<Side, f64> = BTreeMap::new();
+    let mut time: ByProcess<f64> = ByProcess::new();
     let mut exact = true;
     for outcome in runs {
         let document = &outcome.document;
         measure.bytes += document.processes.writer.bytes;
         for profile in outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector) {
-            let (shares, calls) = match profile.side {
-                Side::Writer => (&document.attribution.writer, document.processes.writer.calls),
-                Side::Reader => (&document.attribution.reader, document.processes.reader.calls),
-                Side::Other => (&document.attribution.other, document.processes.writer.calls),
+            let (shares, calls) = match profile.process {
+                ProcessName::WRITER => (&document.attribution.writer, document.processes.writer.calls),
+                ProcessName::READER => (&document.attribution.reader, document.processes.reader.calls),
+                _ => (&document.attribution.other, document.processes.writer.calls),
             };
             exact &= profile.unit == Unit::Instructions;
             measure.skew = profile.skew;
-            *time.entry(profile.side).or_default() += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
-            let side = measure.sides.entry(profile.side).or_default();
+            *time.get_or_default(profile.process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
+            let side = measure.sides.get_or_default(profile.process);
             side.weight += profile.stacks.total();
             side.calls += calls;
             for (stack, weight) in profile.stacks.iter() {
-                add_stack(&mut measure.functions, side, profile.side, (stack, weight), profile.skew, &mut known);
+                add_stack(&mut measure.functions, side, profile.process, (stack, weight), profile.skew, &mut known);
             }
         }
     }
-    for (whose, side) in &mut measure.sides {
+    for (whose, side) in measure.sides.iter_mut() {
         side.scale = if exact {
             // Straight from the counts, so that equal counts give equal values.
             1024.0 / as_f64(measure.bytes.max(1))
@@ -146,13 +146,13 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
         };
         side.call_scale = side.scale * as_f64(measure.bytes) / 1024.0 / as_f64(side.calls.max(1));
     }
-    (measure.sides.contains_key(&Side::Writer) || measure.sides.contains_key(&Side::Reader)).then_some(measure)
+    (measure.sides.contains(ProcessName::WRITER) || measure.sides.contains(ProcessName::READER)).then_some(measure)
 }
 
 fn add_stack(
     functions: &mut BTreeMap<Key, Entry>,
     side: &mut SideMeasure,
-    whose: Side,
+    whose: ProcessName,
     (stack, weight): (&str, u64),
     skew: Skew,
     known: &mut HashMap<String, Option<&'static Role>>,

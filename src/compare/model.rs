@@ -1,7 +1,7 @@
 //! What a comparison says: `report.json` is this, and every other output is rendered from it.
 
 use crate::document::ExecutedOn;
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -296,7 +296,7 @@ pub enum Matched {
 /// One function in one role on both sides of a step. Per KiB unless it says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionRow {
-    pub side: Side,
+    pub side: ProcessName,
     pub role: String,
     /// The name that both sides share in this report.
     pub name: String,

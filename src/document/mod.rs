@@ -10,7 +10,7 @@ pub use crate::util::warning::Warning;
 pub use request::{Collector, Loader, Request, Selection};
 
 use crate::kernel::resolve::Resolution;
-use crate::profile::{Profile, RoleShare, Unit};
+use crate::profile::{ProcessName, Profile, RoleShare, Unit};
 use crate::roles::Skew;
 use crate::workload::Spec;
 use schemars::JsonSchema;
@@ -69,11 +69,12 @@ pub struct Attribution {
     pub other: Vec<RoleShare>,
 }
 
-/// Calls of one probed function by one side, inside the window.
+/// Calls of one probed function by one process, inside the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionCalls {
     /// `writer`, `reader` or `other`.
-    pub side: String,
+    #[serde(rename = "side")]
+    pub process: ProcessName,
     pub role: String,
     pub symbol: String,
     /// `kprobe`, `hardware-breakpoint`, `insn`.

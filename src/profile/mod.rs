@@ -2,34 +2,14 @@
 
 pub mod attribution;
 pub mod folded;
+pub mod process;
 
 pub use attribution::{Moved, RoleShare, attribute};
 pub use folded::Folded;
+pub use process::{ByProcess, ProcessName};
 
 use crate::roles::Skew;
 use serde::{Deserialize, Serialize};
-
-/// Whose stacks a profile holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    Writer,
-    Reader,
-    /// What neither of them executed: idle, kernel threads, the controller.
-    Other,
-}
-
-impl Side {
-    /// The name in file names and stacks: `writer`, `reader`, `other`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Writer => "writer",
-            Self::Reader => "reader",
-            Self::Other => "other",
-        }
-    }
-}
 
 /// What the weights of a profile count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -40,10 +20,10 @@ pub enum Unit {
     Nanoseconds,
 }
 
-/// One collector's stacks of one side.
+/// One collector's stacks of one process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    pub side: Side,
+    pub process: ProcessName,
     /// The collector's name: `sample`, `insn`, `fgraph`.
     pub collector: String,
     pub unit: Unit,

@@ -1,7 +1,7 @@
 //! A function's executed instructions as text: disassembled, each with its count, the hottest marked.
 
 use crate::document::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, SymbolResolver, SymbolResult};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -30,15 +30,15 @@ impl SymbolResolver for Targets {
     }
 }
 
-fn counts(instruction: &ExecutedInstruction, side: Option<Side>) -> u64 {
+fn counts(instruction: &ExecutedInstruction, side: Option<ProcessName>) -> u64 {
     of_side(instruction.counts, side)
 }
 
-fn of_side(counts: [u64; 3], side: Option<Side>) -> u64 {
+fn of_side(counts: [u64; 3], side: Option<ProcessName>) -> u64 {
     match side {
-        Some(Side::Writer) => counts[0],
-        Some(Side::Reader) => counts[1],
-        Some(Side::Other) => counts[2],
+        Some(ProcessName::WRITER) => counts[0],
+        Some(ProcessName::READER) => counts[1],
+        Some(_) => counts[2],
         None => counts.iter().sum(),
     }
 }
@@ -58,9 +58,9 @@ fn grouped(number: u64) -> String {
 
 /// The text. `side` limits the counts to one side's.
 #[must_use]
-pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, side: Option<Side>) -> String {
+pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, side: Option<ProcessName>) -> String {
     let mut text = String::new();
-    let whose = side.map_or("writer, reader and others", Side::name);
+    let whose = side.map_or("writer, reader and others", ProcessName::as_str);
     let total: u64 = function.instructions.iter().map(|instruction| counts(instruction, side)).sum();
     let calls = of_side(function.calls(), side);
     let _ = writeln!(text, "{} at {:#x}, {release}", function.name, function.address);
@@ -150,7 +150,7 @@ mod tests {
             instructions: Vec::new(),
         };
         let code = ExecutedCode { schema: CODE_SCHEMA.to_owned(), functions: vec![copy, thunk] };
-        insta::assert_snapshot!(render(&code.functions[0], &code, "6.1.0", Some(Side::Writer)), @r"
+        insta::assert_snapshot!(render(&code.functions[0], &code, "6.1.0", Some(ProcessName::WRITER)), @r"
         copy_user_enhanced_fast_string at 0xffffffff81400000, 6.1.0
         1,580 instructions in 320 calls, writer; 4.9 per call
 

@@ -3,7 +3,7 @@
 use super::flamegraph::{self, Options};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
-use crate::profile::{Folded, Profile, RoleShare, Side, Unit};
+use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit};
 use crate::roles::Skew;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
@@ -22,7 +22,7 @@ const LARGEST: u64 = 1 << 30;
 /// The executed code's name in the folder.
 const CODE: &str = "code.json.gz";
 
-const SIDES: [Side; 3] = [Side::Writer, Side::Reader, Side::Other];
+const SIDES: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
 
 /// A folder to be: made aside before anything is measured, so that a place that cannot be written is known early, and
 /// put where it was asked for in one step once all files are in it. Dropped before, it leaves nothing.
@@ -204,19 +204,19 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             .filter(|profile| profile.collector == collector && !profile.stacks.is_empty())
             .collect();
         for profile in &of_collector {
-            let stem = stem(&outcome.document, collector, profile.side);
-            let subtitle = subtitle(&outcome.document, profile.side.name(), profile.unit, profile.stacks.total());
+            let stem = stem(&outcome.document, collector, profile.process);
+            let subtitle = subtitle(&outcome.document, profile.process.as_str(), profile.unit, profile.stacks.total());
             let mut options = Options::new(title(&outcome.document), subtitle, profile.unit, profile.skew);
             if collector == outcome.document.attribution.collector {
-                options.per_kib = per_kib(&outcome.document, profile.side);
+                options.per_kib = per_kib(&outcome.document, profile.process);
             }
             files.push((format!("{stem}.folded"), profile.stacks.to_text().into_bytes()));
             files.push((format!("{stem}.svg"), flamegraph::render(&profile.stacks, &options)?.into_bytes()));
         }
-        let sides = |profile: &&&Profile| profile.side != Side::Other;
+        let sides = |profile: &&&Profile| profile.process != ProcessName::OTHER;
         let both: Vec<&Profile> = of_collector.iter().filter(sides).copied().collect();
         if let [one, _] = both[..] {
-            let stacks = flamegraph::both(both.iter().map(|profile| (profile.side.name(), &profile.stacks)));
+            let stacks = flamegraph::both(both.iter().map(|profile| (profile.process.as_str(), &profile.stacks)));
             let subtitle = subtitle(&outcome.document, "writer and reader", one.unit, stacks.total());
             let mut options = Options::new(title(&outcome.document), subtitle, one.unit, one.skew);
             if collector == outcome.document.attribution.collector {
@@ -246,8 +246,8 @@ pub fn load_code(path: &Path) -> Result<ExecutedCode> {
 }
 
 /// A profile's file name without ending: the attributed collector's are plain `writer`, `reader`, `other`.
-fn stem(document: &Document, collector: &str, side: Side) -> String {
-    format!("{}{}", prefix(document, collector), side.name())
+fn stem(document: &Document, collector: &str, side: ProcessName) -> String {
+    format!("{}{}", prefix(document, collector), side.as_str())
 }
 
 fn prefix(document: &Document, collector: &str) -> String {
@@ -272,11 +272,11 @@ pub fn title(document: &Document) -> String {
 /// What one weight of the attributed profile is per KiB moved, where the run says it: instructions themselves, samples
 /// as nanoseconds.
 #[must_use]
-pub fn per_kib(document: &Document, side: Side) -> Option<(f64, &'static str)> {
+pub fn per_kib(document: &Document, side: ProcessName) -> Option<(f64, &'static str)> {
     let shares = match side {
-        Side::Writer => &document.attribution.writer,
-        Side::Reader => &document.attribution.reader,
-        Side::Other => &document.attribution.other,
+        ProcessName::WRITER => &document.attribution.writer,
+        ProcessName::READER => &document.attribution.reader,
+        _ => &document.attribution.other,
     };
     let scale = |share: &RoleShare| {
         let instructions = share.instructions_per_kib.map(|amount| (amount, "instructions per KiB"));
@@ -290,8 +290,8 @@ pub fn per_kib(document: &Document, side: Side) -> Option<(f64, &'static str)> {
 /// each side's stand for a time of its own.
 #[must_use]
 pub fn per_kib_of_both(document: &Document) -> Option<(f64, &'static str)> {
-    let (writer, unit) = per_kib(document, Side::Writer)?;
-    let (reader, of_reader) = per_kib(document, Side::Reader)?;
+    let (writer, unit) = per_kib(document, ProcessName::WRITER)?;
+    let (reader, of_reader) = per_kib(document, ProcessName::READER)?;
     (unit == of_reader && (writer - reader).abs() <= 1e-9 * writer.abs()).then_some((writer, unit))
 }
 
@@ -344,7 +344,7 @@ pub fn load(path: &Path) -> Result<Outcome> {
             _ => document.unit,
         };
         let skew = skew(&document, &collector, unit);
-        profiles.push(Profile { side, collector, unit, skew, stacks: load_folded(&folder.join(name))? });
+        profiles.push(Profile { process: side, collector, unit, skew, stacks: load_folded(&folder.join(name))? });
     }
     Ok(Outcome { document, profiles, code: None })
 }
@@ -417,9 +417,9 @@ fn document_path(path: &Path) -> PathBuf {
 
 /// Which profile a file of this name holds; only names that [`stem`] makes, so that a hostile document cannot have
 /// other files read.
-fn meaning(document: &Document, name: &str) -> Option<(String, Side)> {
+fn meaning(document: &Document, name: &str) -> Option<(String, ProcessName)> {
     let stem_of = name.strip_suffix(".folded")?;
-    let side = |name: &str| SIDES.into_iter().find(|side| side.name() == name);
+    let side = |name: &str| SIDES.into_iter().find(|side| side.as_str() == name);
     if let Some(side) = side(stem_of) {
         return Some((document.attribution.collector.clone(), side));
     }

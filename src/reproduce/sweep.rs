@@ -4,7 +4,7 @@
 use super::lab::{Bench, Contestant, GuestSetup, Lane, Raced};
 use super::parts::request;
 use crate::document::{Collector, ExecutedOn, Processes};
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::util::{cancel, size, stats};
 use crate::workload::{HUGE_PAGES_MISSING, Spec};
@@ -200,13 +200,13 @@ pub fn exact(bench: &dyn Bench, plans: &[Plan], progress: &dyn Fn(usize, usize))
                 let processes = &outcome.document.processes;
                 caveats(&mut cell, plan, &mut vec![processes.clone()]);
                 count(&mut cell, processes, false);
-                let weight = |side: Side| -> u64 {
-                    outcome.profiles.iter().filter(|profile| profile.side == side).map(|p| p.stacks.total()).sum()
+                let weight = |side: ProcessName| -> u64 {
+                    outcome.profiles.iter().filter(|profile| profile.process == side).map(|p| p.stacks.total()).sum()
                 };
                 let kib = processes.reader.bytes.max(1) as f64 / 1024.0;
-                cell.runs = vec![(weight(Side::Writer) + weight(Side::Reader)) as f64 / kib];
+                cell.runs = vec![(weight(ProcessName::WRITER) + weight(ProcessName::READER)) as f64 / kib];
                 let calls = processes.writer.calls.max(1) as f64;
-                cell.instructions_per_writer_call = Some(weight(Side::Writer) as f64 / calls);
+                cell.instructions_per_writer_call = Some(weight(ProcessName::WRITER) as f64 / calls);
             }
             Err(reason) => cell.reason = Some(reason),
         }

@@ -10,7 +10,7 @@ use crate::document::{
     ProcessTotals, Processes, Request, SCHEMA, Throughput, Warning,
 };
 use crate::kernel::resolve::Resolution;
-use crate::profile::{Moved, Profile, Side, Unit, attribute, attribution};
+use crate::profile::{Moved, ProcessName, Profile, Unit, attribute, attribution};
 use crate::util::stats;
 use crate::workload;
 use anyhow::Result;
@@ -129,7 +129,7 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
     let Some((kind, gathered)) = attributed(measured) else {
         return Attribution::default();
     };
-    let side = |side: Side, of: fn(&Processes) -> &ProcessTotals| {
+    let side = |side: ProcessName, of: fn(&Processes) -> &ProcessTotals| {
         let pairs: Vec<&ProcessTotals> = pairs_under(measured, Some(kind)).map(|pair| of(&pair.processes)).collect();
         let moved = Moved {
             bytes: pairs.iter().map(|p| p.bytes).sum(),
@@ -139,8 +139,8 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
                 .then(|| pairs.iter().map(|p| p.user_ns + p.system_ns).sum()),
         };
         let empty = crate::profile::Folded::new();
-        let mut shares = attribute(gathered.stacks.get(&side).unwrap_or(&empty), gathered.unit, gathered.skew, &moved);
-        if let Some(pairs) = gathered.by_pair.get(&side) {
+        let mut shares = attribute(gathered.stacks.get(side).unwrap_or(&empty), gathered.unit, gathered.skew, &moved);
+        if let Some(pairs) = gathered.by_pair.get(side) {
             attribution::between_pairs(&mut shares, pairs);
         }
         count_calls(&mut shares, measured, side, of);
@@ -148,8 +148,8 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
     };
     Attribution {
         collector: kind.name().to_owned(),
-        writer: side(Side::Writer, |p| &p.writer),
-        reader: side(Side::Reader, |p| &p.reader),
+        writer: side(ProcessName::WRITER, |p| &p.writer),
+        reader: side(ProcessName::READER, |p| &p.reader),
         other: Vec::new(),
     }
 }
@@ -158,7 +158,7 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
 fn count_calls(
     shares: &mut [crate::profile::RoleShare],
     measured: &Measured,
-    side: Side,
+    side: ProcessName,
     of: fn(&Processes) -> &ProcessTotals,
 ) {
     let Some(gathered) = measured.gathered.get(&Collector::Kprobe) else { return };
@@ -187,7 +187,7 @@ fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> Collecto
         samples: gathered.samples,
         lost: gathered.lost,
         unresolved: gathered.unresolved,
-        skew: (!gathered.stacks.is_empty()).then_some(gathered.skew),
+        skew: gathered.stacks.values().any(|stacks| !stacks.is_empty()).then_some(gathered.skew),
         cost_percent: cost.map(|(median, _)| median),
         cost_ci95: cost.and_then(|(_, interval)| interval),
         notes: gathered.notes.clone(),
@@ -197,9 +197,9 @@ fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> Collecto
 fn profiles(measured: &Measured) -> Vec<Profile> {
     let mut profiles = Vec::new();
     for (kind, gathered) in &measured.gathered {
-        for (side, stacks) in &gathered.stacks {
+        for (process, stacks) in gathered.stacks.iter().filter(|(_, stacks)| !stacks.is_empty()) {
             profiles.push(Profile {
-                side: *side,
+                process,
                 collector: kind.name().to_owned(),
                 unit: gathered.unit,
                 skew: gathered.skew,

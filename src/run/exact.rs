@@ -5,7 +5,7 @@ use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
 use crate::document::{Attribution, Document, Outcome, ProcessTotals, Request, Selection};
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Folded, Moved, RoleShare, Side, Unit, attribute};
+use crate::profile::{Folded, Moved, ProcessName, RoleShare, Unit, attribute};
 use crate::roles::Skew;
 use crate::util::progress;
 use crate::vm::job::CountAnswer;
@@ -98,9 +98,9 @@ fn enter(outcome: &mut Outcome, counted: Counted) {
 }
 
 fn attribution(document: &Document, counted: &Counted) -> Attribution {
-    let shares = |side: Side, process: &ProcessTotals| -> Vec<RoleShare> {
+    let shares = |side: ProcessName, process: &ProcessTotals| -> Vec<RoleShare> {
         let empty = Folded::new();
-        let stacks = counted.profiles.iter().find(|profile| profile.side == side).map_or(&empty, |p| &p.stacks);
+        let stacks = counted.profiles.iter().find(|profile| profile.process == side).map_or(&empty, |p| &p.stacks);
         let moved = Moved { bytes: process.bytes, calls: process.calls, cpu_ns: None };
         let mut shares = attribute(stacks, Unit::Instructions, Skew::None, &moved);
         for share in &mut shares {
@@ -111,8 +111,8 @@ fn attribution(document: &Document, counted: &Counted) -> Attribution {
     let processes = &document.processes;
     Attribution {
         collector: profile::NAME.to_owned(),
-        writer: shares(Side::Writer, &processes.writer),
-        reader: shares(Side::Reader, &processes.reader),
-        other: shares(Side::Other, &ProcessTotals::default()),
+        writer: shares(ProcessName::WRITER, &processes.writer),
+        reader: shares(ProcessName::READER, &processes.reader),
+        other: shares(ProcessName::OTHER, &ProcessTotals::default()),
     }
 }

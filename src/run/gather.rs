@@ -3,9 +3,8 @@
 use crate::collect::Collected;
 use crate::document::{FunctionCalls, Status, Warning};
 use crate::profile::attribution::{self, RoleWeights};
-use crate::profile::{Folded, Side, Unit};
+use crate::profile::{ByProcess, Folded, Unit};
 use crate::roles::Skew;
-use std::collections::BTreeMap;
 
 /// All that a collector gave in a run.
 #[derive(Debug, Clone)]
@@ -15,9 +14,9 @@ pub struct Gathered {
     pub unit: Unit,
     /// Where its stacks pile up.
     pub skew: Skew,
-    pub stacks: BTreeMap<Side, Folded>,
+    pub stacks: ByProcess<Folded>,
     /// Weights by role of each pair.
-    pub by_pair: BTreeMap<Side, Vec<RoleWeights>>,
+    pub by_pair: ByProcess<Vec<RoleWeights>>,
     pub functions: Vec<FunctionCalls>,
     pub samples: u64,
     pub lost: u64,
@@ -36,8 +35,8 @@ impl Gathered {
             reasons: vec![reason],
             unit: Unit::Samples,
             skew: Skew::None,
-            stacks: BTreeMap::new(),
-            by_pair: BTreeMap::new(),
+            stacks: ByProcess::new(),
+            by_pair: ByProcess::new(),
             functions: Vec::new(),
             samples: 0,
             lost: 0,
@@ -78,9 +77,11 @@ impl Gathered {
         push_new(&mut self.reasons, collected.reason);
         push_new(&mut self.notes, collected.notes);
         push_new(&mut self.warnings, collected.warnings);
-        for (side, stacks) in &collected.stacks {
-            self.stacks.entry(*side).or_default().merge(stacks);
-            self.by_pair.entry(*side).or_default().push(attribution::by_role(stacks, collected.skew));
+        for (process, stacks) in collected.stacks.iter() {
+            self.stacks.get_or_default(process).merge(stacks);
+            if !stacks.is_empty() {
+                self.by_pair.get_or_default(process).push(attribution::by_role(stacks, collected.skew));
+            }
         }
         for function in collected.functions {
             self.add_function(function);
@@ -91,7 +92,8 @@ impl Gathered {
     }
 
     fn add_function(&mut self, new: FunctionCalls) {
-        let same = |old: &&mut FunctionCalls| old.side == new.side && old.symbol == new.symbol && old.how == new.how;
+        let same =
+            |old: &&mut FunctionCalls| old.process == new.process && old.symbol == new.symbol && old.how == new.how;
         let Some(old) = self.functions.iter_mut().find(same) else {
             self.functions.push(new);
             return;
@@ -140,6 +142,7 @@ fn worse(a: Status, b: Status) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ProcessName;
 
     fn collected(calls: u64, total_ns: Option<u64>) -> Collected {
         let mut stacks = Folded::new();
@@ -149,9 +152,9 @@ mod tests {
             reason: None,
             unit: Unit::Samples,
             skew: Skew::CpuClock,
-            stacks: vec![(Side::Writer, stacks)],
+            stacks: [(ProcessName::WRITER, stacks)].into_iter().collect(),
             functions: vec![FunctionCalls {
-                side: "writer".into(),
+                process: ProcessName::WRITER,
                 symbol: "pipe_write".into(),
                 how: "kprobe".into(),
                 calls,
@@ -175,7 +178,7 @@ mod tests {
         assert_eq!(gathered.functions[0].calls, 12);
         assert_eq!(gathered.functions[0].total_ns, Some(120));
         assert_eq!(gathered.functions[0].log2_ns, [0, 12]);
-        assert_eq!(gathered.stacks[&Side::Writer].total(), 6);
+        assert_eq!(gathered.stacks.get(ProcessName::WRITER).unwrap().total(), 6);
         assert_eq!((gathered.samples, gathered.lost), (6, 2));
         assert_eq!(gathered.notes, ["at 4999 Hz"]);
         gathered.add(collected(1, None));

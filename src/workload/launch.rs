@@ -4,8 +4,8 @@ use super::cpus::{self, Places};
 use super::pipe::Pipe;
 use super::spec::{Amount, Spec};
 use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
-use crate::target::Watched;
 use crate::target::{PairTotals, ProcessTotals, Processes};
+use crate::target::{Watched, WatchedProcess};
 use crate::util::cancel;
 use anyhow::{Context, Result, anyhow, bail};
 use std::io::{Read, Write};
@@ -69,8 +69,11 @@ impl Launched {
     /// The processes, for collectors.
     #[must_use]
     pub fn watched(&self) -> Watched {
-        let of = |part| self.workers.iter().filter(|w| w.part == part).map(|w| w.child.id()).collect();
-        Watched { writers: of(Part::Writer), readers: of(Part::Reader) }
+        let of = |part: Part| {
+            let pids = self.workers.iter().filter(|worker| worker.part == part).map(|worker| worker.child.id());
+            WatchedProcess { name: part.process(), pids: pids.collect() }
+        };
+        Watched { processes: vec![of(Part::Writer), of(Part::Reader)] }
     }
 
     /// Open the gate: the window begins.

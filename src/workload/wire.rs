@@ -2,6 +2,7 @@
 
 use super::Spec;
 use super::spec::Amount;
+use crate::profile::ProcessName;
 use crate::target::ProcessTotals;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
@@ -17,6 +18,14 @@ impl Part {
         match self {
             Self::Writer => "writer",
             Self::Reader => "reader",
+        }
+    }
+
+    /// The name of the processes that do this part.
+    pub fn process(self) -> ProcessName {
+        match self {
+            Self::Writer => ProcessName::WRITER,
+            Self::Reader => ProcessName::READER,
         }
     }
 }

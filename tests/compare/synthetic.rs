@@ -4,7 +4,7 @@ use pipeprof::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, ProcessTotals,
     Processes, SCHEMA, Status, Throughput,
 };
-use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
+use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
 use pipeprof::roles::Skew;
 use pipeprof::workload::Spec;
 
@@ -12,7 +12,7 @@ pub const BYTES: u64 = 1 << 20;
 
 /// A counted run of 16 calls of 64 KiB on `release`, with these stacks of the writer and reader.
 pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&str, u64)]) -> Outcome {
-    let sides = [(Side::Writer, writer), (Side::Reader, reader)];
+    let sides = [(ProcessName::WRITER, writer), (ProcessName::READER, reader)];
     let profiles: Vec<Profile> = sides
         .into_iter()
         .map(|(side, stacks)| {
@@ -20,7 +20,13 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
             for (stack, weight) in stacks {
                 folded.add(*stack, *weight);
             }
-            Profile { side, collector: "insn".to_owned(), unit: Unit::Instructions, skew: Skew::None, stacks: folded }
+            Profile {
+                process: side,
+                collector: "insn".to_owned(),
+                unit: Unit::Instructions,
+                skew: Skew::None,
+                stacks: folded,
+            }
         })
         .collect();
     let moved = Moved { bytes: BYTES, calls: 16, cpu_ns: None };

@@ -1,7 +1,7 @@
 //! Outcomes made from the articles' stacks.
 
 use pipeprof::document::*;
-use pipeprof::profile::{Folded, Moved, Profile, Side, Unit, attribute};
+use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
 use pipeprof::roles::Skew;
 use pipeprof::workload::Spec;
 
@@ -70,7 +70,7 @@ pub fn sampled_run() -> Outcome {
             other: Vec::new(),
         },
         functions: vec![FunctionCalls {
-            side: "writer".to_owned(),
+            process: ProcessName::WRITER,
             role: "page-alloc".to_owned(),
             symbol: "__alloc_pages".to_owned(),
             how: "kprobe".to_owned(),
@@ -115,14 +115,18 @@ pub fn sampled_run() -> Outcome {
         }],
         files: Vec::new(),
     };
-    let profile = |side, stacks| Profile {
-        side,
+    let profile = |process, stacks| Profile {
+        process,
         collector: "sample".to_owned(),
         unit: Unit::Samples,
         skew: Skew::CpuClock,
         stacks,
     };
-    Outcome { document, profiles: vec![profile(Side::Writer, writer), profile(Side::Reader, reader)], code: None }
+    Outcome {
+        document,
+        profiles: vec![profile(ProcessName::WRITER, writer), profile(ProcessName::READER, reader)],
+        code: None,
+    }
 }
 
 /// The same in an emulated guest, counted in instructions.
@@ -140,8 +144,8 @@ pub fn counted_run() -> Outcome {
         profile.unit = Unit::Instructions;
         profile.skew = Skew::None;
         let shares = attribute(&profile.stacks, Unit::Instructions, Skew::None, &moved);
-        match profile.side {
-            Side::Writer => document.attribution.writer = shares,
+        match profile.process {
+            ProcessName::WRITER => document.attribution.writer = shares,
             _ => document.attribution.reader = shares,
         }
     }

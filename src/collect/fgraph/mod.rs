@@ -14,7 +14,7 @@ use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
 use crate::profile::folded::{self, Folded};
-use crate::profile::{Side, Unit};
+use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::roles::{self, Skew};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -57,17 +57,17 @@ impl Fgraph {
         Self { symbols, notes: Vec::new(), armed: None }
     }
 
-    fn rows(&self, trees: &BTreeMap<Side, Vec<Tree>>) -> Vec<FunctionCalls> {
+    fn rows(&self, trees: &ByProcess<Vec<Tree>>) -> Vec<FunctionCalls> {
         let candidates: HashMap<&str, &str> =
             roles::all().iter().flat_map(|role| role.candidates.iter().map(|name| (*name, role.id))).collect();
-        let mut rows: BTreeMap<(Side, u64), FunctionCalls> = BTreeMap::new();
-        for (side, node) in trees.iter().flat_map(|(side, trees)| {
-            trees.iter().flat_map(move |tree| tree.nodes.iter().skip(1).map(move |node| (*side, node)))
+        let mut all: ByProcess<BTreeMap<u64, FunctionCalls>> = ByProcess::new();
+        for (process, node) in trees.iter().flat_map(|(process, trees)| {
+            trees.iter().flat_map(move |tree| tree.nodes.iter().skip(1).map(move |node| (process, node)))
         }) {
             let name = self.name(node.function);
             let Some(role) = candidates.get(roles::base_name(&name)) else { continue };
-            let row = rows.entry((side, node.function)).or_insert_with(|| FunctionCalls {
-                side: side.name().to_owned(),
+            let row = all.get_or_default(process).entry(node.function).or_insert_with(|| FunctionCalls {
+                process,
                 role: (*role).to_owned(),
                 symbol: name,
                 how: "function-graph".to_owned(),
@@ -80,14 +80,14 @@ impl Fgraph {
             row.total_ns = row.total_ns.map(|sum| sum + node.total_ns);
             row.self_ns = row.self_ns.map(|sum| sum + node.self_ns);
         }
-        rows.into_values().collect()
+        all.into_iter().flat_map(|(_, rows)| rows.into_values()).collect()
     }
 
     fn name(&self, address: u64) -> String {
         self.symbols.at(address).map_or_else(|| super::stacks::UNKNOWN.to_owned(), |at| at.symbol.name.to_owned())
     }
 
-    fn folded(&self, side: Side, tree: &Tree) -> Folded {
+    fn folded(&self, process: ProcessName, tree: &Tree) -> Folded {
         let mut folded = Folded::new();
         let mut names: HashMap<u64, String> = HashMap::new();
         for (index, node) in tree.nodes.iter().enumerate().skip(1) {
@@ -98,8 +98,9 @@ impl Fgraph {
             for function in &path {
                 names.entry(*function).or_insert_with(|| self.name(*function));
             }
-            let frames =
-                [side.name(), folded::KERNEL].into_iter().chain(path.iter().map(|function| names[function].as_str()));
+            let frames = [process.as_str(), folded::KERNEL]
+                .into_iter()
+                .chain(path.iter().map(|function| names[function].as_str()));
             folded.add_frames(frames, node.self_ns);
         }
         folded
@@ -143,21 +144,21 @@ impl Collect for Fgraph {
         let (watched, sleeps_counted) = (armed.watched.clone(), armed.sleeps_counted);
         drop(armed);
 
-        let mut trees: BTreeMap<Side, Vec<Tree>> = BTreeMap::new();
-        for (pid, side) in watched.all() {
+        let mut trees: ByProcess<Vec<Tree>> = watched.by_process();
+        for (pid, process) in watched.all() {
             let mut tree = Tree::default();
             let mut events = by_task.get(&pid).cloned().unwrap_or_default();
             // Events of one CPU are in order already, and the sort keeps the order of equal times.
             events.sort_by_key(|(time, _)| *time);
             events.iter().for_each(|(_, event)| tree.add(*event));
-            trees.entry(side).or_default().push(tree);
+            trees.get_or_default(process).push(tree);
         }
         Ok(self.collected(&trees, &lost, instance, sleeps_counted))
     }
 }
 
 impl Fgraph {
-    fn collected(&mut self, trees: &BTreeMap<Side, Vec<Tree>>, lost: &Lost, instance: bool, sleeps: bool) -> Collected {
+    fn collected(&mut self, trees: &ByProcess<Vec<Tree>>, lost: &Lost, instance: bool, sleeps: bool) -> Collected {
         let all = || trees.values().flatten();
         let calls: u64 = all().map(Tree::calls).sum();
         let unmatched: u64 = all().map(Tree::unmatched).sum();
@@ -186,12 +187,11 @@ impl Fgraph {
             );
             warnings.push(loss_warning("calls-lost", message));
         }
-        let mut stacks = Vec::new();
-        for (side, trees) in trees {
+        let stacks = trees.map(|process, trees| {
             let mut folded = Folded::new();
-            trees.iter().for_each(|tree| folded.merge(&self.folded(*side, tree)));
-            stacks.push((*side, folded));
-        }
+            trees.iter().for_each(|tree| folded.merge(&self.folded(process, tree)));
+            folded
+        });
         Collected {
             status: if calls == 0 || total + unmatched > 0 { Status::Partial } else { Status::Ok },
             reason: match (calls, total + unmatched) {
@@ -319,9 +319,9 @@ mod tests {
         }
         let kallsyms = "0000000000001000 T _stext\n0000000000001100 T vfs_write\n0000000000001200 t pipe_write\n0000000000001300 T end\n";
         let fgraph = Fgraph::new(Arc::new(Symbols::read(kallsyms.as_bytes()).unwrap()));
-        let text = fgraph.folded(Side::Writer, &tree).to_text();
+        let text = fgraph.folded(ProcessName::WRITER, &tree).to_text();
         assert_eq!(text, "writer;[kernel];vfs_write 70\nwriter;[kernel];vfs_write;pipe_write 30\n");
-        let rows = fgraph.rows(&BTreeMap::from([(Side::Writer, vec![tree])]));
+        let rows = fgraph.rows(&[(ProcessName::WRITER, vec![tree])].into_iter().collect());
         let write = rows.iter().find(|row| row.symbol == "pipe_write").unwrap();
         assert_eq!((write.calls, write.total_ns, write.missed), (1, Some(30), 0));
     }

@@ -5,7 +5,7 @@ use super::raw::{Node, ROOTS, Raw, Root};
 use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
 use crate::profile::folded::KERNEL;
-use crate::profile::{Folded, Profile, Side, Unit};
+use crate::profile::{Folded, ProcessName, Profile, Unit};
 use crate::roles::{self, Skew};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -66,7 +66,7 @@ pub fn count(raw: &Raw, names: &Names) -> Counted {
     }
     let code = executed(raw, names);
     let totals = stacks.each_ref().map(Folded::total);
-    stacks[index_of(Side::Other)] = shortened(&stacks[index_of(Side::Other)]);
+    stacks[index_of(ProcessName::OTHER)] = shortened(&stacks[index_of(ProcessName::OTHER)]);
     let mut report = report(raw, &code, totals, unfollowed);
     report.lost = unattributed;
     report.unresolved = unnamed;
@@ -74,9 +74,9 @@ pub fn count(raw: &Raw, names: &Names) -> Counted {
         report.status = Status::Partial;
         report.reason = Some(format!("{unattributed} instructions of writer and reader are in no known context"));
     }
-    let sides = [Side::Writer, Side::Reader, Side::Other];
+    let sides = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
     let profiles = sides.into_iter().zip(stacks).map(|(side, stacks)| Profile {
-        side,
+        process: side,
         collector: NAME.to_owned(),
         unit: Unit::Instructions,
         skew: Skew::None,
@@ -97,11 +97,11 @@ fn shortened(stacks: &Folded) -> Folded {
     short
 }
 
-fn index_of(side: Side) -> usize {
+fn index_of(side: ProcessName) -> usize {
     match side {
-        Side::Writer => 0,
-        Side::Reader => 1,
-        Side::Other => 2,
+        ProcessName::WRITER => 0,
+        ProcessName::READER => 1,
+        _ => 2,
     }
 }
 
@@ -187,13 +187,13 @@ fn executed(raw: &Raw, names: &Names) -> ExecutedCode {
 /// How often functions that stand for a role were entered.
 fn calls(code: &ExecutedCode) -> Vec<FunctionCalls> {
     let mut calls = Vec::new();
-    for (index, side) in [Side::Writer, Side::Reader, Side::Other].into_iter().enumerate() {
+    for (index, side) in [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER].into_iter().enumerate() {
         for function in code.functions.iter().filter(|function| function.address >> 63 == 1) {
             let Some(role) = roles::of_frame(&function.name) else { continue };
             let entered = function.calls()[index];
             if entered > 0 {
                 calls.push(FunctionCalls {
-                    side: side.name().to_owned(),
+                    process: side,
                     role: role.id.to_owned(),
                     symbol: function.name.clone(),
                     how: NAME.to_owned(),
@@ -203,7 +203,7 @@ fn calls(code: &ExecutedCode) -> Vec<FunctionCalls> {
             }
         }
     }
-    calls.sort_by(|a, b| (&a.side, &a.role, &a.symbol).cmp(&(&b.side, &b.role, &b.symbol)));
+    calls.sort_by(|a, b| (a.process, &a.role, &a.symbol).cmp(&(b.process, &b.role, &b.symbol)));
     calls
 }
 
@@ -300,7 +300,7 @@ mod tests {
     fn calls_are_executions_of_the_first_instruction() {
         let counted = sample();
         let row = |side: &str, symbol: &str| {
-            let row = counted.functions.iter().find(|row| row.side == side && row.symbol == symbol);
+            let row = counted.functions.iter().find(|row| row.process.as_str() == side && row.symbol == symbol);
             row.map(|row| row.calls)
         };
         assert_eq!(row("writer", "pipe_write"), Some(11));

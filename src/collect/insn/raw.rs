@@ -1,6 +1,6 @@
 //! The file that the plugin writes (`plugin/store.c`, `store_write`): read, and checked before it is believed.
 
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
@@ -35,11 +35,11 @@ impl Root {
 
     /// Whose instructions these are.
     #[must_use]
-    pub fn side(self) -> Side {
+    pub fn side(self) -> ProcessName {
         match self {
-            Self::Writer | Self::WriterUnattributed => Side::Writer,
-            Self::Reader | Self::ReaderUnattributed => Side::Reader,
-            Self::Other | Self::Unfollowed => Side::Other,
+            Self::Writer | Self::WriterUnattributed => ProcessName::WRITER,
+            Self::Reader | Self::ReaderUnattributed => ProcessName::READER,
+            Self::Other | Self::Unfollowed => ProcessName::OTHER,
         }
     }
 }

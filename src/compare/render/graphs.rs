@@ -3,7 +3,7 @@
 use crate::compare::measure::{Measure, as_f64};
 use crate::compare::model::{Comparison, Method, Section, Step};
 use crate::profile::folded::is_kernel_entry;
-use crate::profile::{Folded, Side, Unit};
+use crate::profile::{Folded, ProcessName, Unit};
 use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::report::html::pack;
 use crate::roles;
@@ -24,8 +24,8 @@ pub struct Graph {
 
 /// Writer and reader of one column in one graph.
 fn both(measure: &Measure) -> Folded {
-    let side = |side: Side| measure.sides.get(&side).map(|found| (side.name(), &found.stacks));
-    flamegraph::both([side(Side::Writer), side(Side::Reader)].into_iter().flatten())
+    let side = |side: ProcessName| measure.sides.get(side).map(|found| (side.as_str(), &found.stacks));
+    flamegraph::both([side(ProcessName::WRITER), side(ProcessName::READER)].into_iter().flatten())
 }
 
 fn unit(comparison: &Comparison) -> Unit {
@@ -37,8 +37,9 @@ fn unit(comparison: &Comparison) -> Unit {
 
 /// Unit per KiB for one of weight, over both sides.
 fn scale(measure: &Measure) -> f64 {
-    let weight: u64 = [Side::Writer, Side::Reader].iter().filter_map(|s| measure.sides.get(s)).map(|s| s.weight).sum();
-    (measure.side(Side::Writer) + measure.side(Side::Reader)) / as_f64(weight.max(1))
+    let weight: u64 =
+        [ProcessName::WRITER, ProcessName::READER].iter().filter_map(|s| measure.sides.get(*s)).map(|s| s.weight).sum();
+    (measure.side(ProcessName::WRITER) + measure.side(ProcessName::READER)) / as_f64(weight.max(1))
 }
 
 /// The plain graph of each column.

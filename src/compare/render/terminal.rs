@@ -4,7 +4,7 @@ use super::layout::{Table, wrap};
 use crate::compare::columns;
 use crate::compare::model::{Cell, Comparison, Difference, FunctionRow, Matched, Section, Step, Word};
 use crate::compare::text;
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::roles::SCHEDULING;
 use std::fmt::Write as _;
 
@@ -190,9 +190,9 @@ pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String
 #[must_use]
 pub fn function_name(row: &FunctionRow) -> String {
     let side = match row.side {
-        Side::Writer => "W",
-        Side::Reader => "R",
-        Side::Other => "-",
+        ProcessName::WRITER => "W",
+        ProcessName::READER => "R",
+        _ => "-",
     };
     let mark = match row.matched {
         Matched::Path => " (by path)",

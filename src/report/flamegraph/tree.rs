@@ -1,6 +1,6 @@
 //! Stacks merged into a tree of frames.
 
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::profile::folded::is_kernel_entry;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 /// not ask for one.
 const DEEPEST: usize = 400;
 
-const SIDES: [Side; 3] = [Side::Writer, Side::Reader, Side::Other];
+const SIDES: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
 
 /// The frame that stands for all that is deeper than [`DEEPEST`].
 const DEEPER: &str = "[deeper]";
@@ -23,7 +23,7 @@ pub(super) fn drawn(stack: &str) -> Vec<&str> {
     let mut frames: Vec<&str> = stack.split(';').collect();
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
     if let Some(hot) = frames[..kernel].iter().rposition(|frame| frame.contains(HOT_LOOP)) {
-        let root = usize::from(SIDES.iter().any(|side| Some(&side.name()) == frames.first()));
+        let root = usize::from(SIDES.iter().any(|side| Some(&side.as_str()) == frames.first()));
         if root < hot {
             frames.drain(root..hot);
         }
@@ -129,7 +129,7 @@ impl Tree {
     pub fn ordered(&self) -> Vec<usize> {
         let mut ordered = Vec::with_capacity(self.nodes.len());
         let mut todo: Vec<usize> = self.roots.values().rev().copied().collect();
-        let place = |node: &usize| SIDES.iter().position(|side| side.name() == self.nodes[*node].name);
+        let place = |node: &usize| SIDES.iter().position(|side| side.as_str() == self.nodes[*node].name);
         // The last is taken first. The sort is stable: roots that are no sides keep their order, before the sides.
         todo.sort_by_key(|node| std::cmp::Reverse(place(node)));
         while let Some(node) = todo.pop() {

@@ -400,7 +400,7 @@ fn functions(document: &Document, style: Style, out: &mut String) {
         if (function.calls == 0 && function.missed == 0) || (probed && function.how == FUNCTION_GRAPH) {
             continue;
         }
-        let side = match function.side.as_str() {
+        let side = match function.process.as_str() {
             "writer" => 0,
             "reader" => 1,
             _ => continue,

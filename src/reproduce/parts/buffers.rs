@@ -2,7 +2,7 @@
 
 use super::{Part, request};
 use crate::document::{Collector, ExecutedOn, Outcome, Processes};
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
@@ -253,7 +253,7 @@ fn count(outcome: &Outcome, writer: &str) -> Taken<Count> {
         return Err(missing);
     }
     let process = &outcome.document.processes.writer;
-    let profile = outcome.profiles.iter().find(|p| p.side == Side::Writer && p.collector == "insn");
+    let profile = outcome.profiles.iter().find(|p| p.process == ProcessName::WRITER && p.collector == "insn");
     let Some(profile) = profile.filter(|_| process.calls > 0 && process.bytes > 0) else {
         return Err(Missing::new("the guest counted nothing", outcome.document.command.clone()));
     };

@@ -5,7 +5,7 @@ mod user_pages;
 
 use super::{Part, request};
 use crate::document::{Collector, Outcome};
-use crate::profile::{Profile, Side};
+use crate::profile::{ProcessName, Profile};
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced, Taken, speeds};
@@ -200,7 +200,7 @@ fn profiled(out: &mut Yield, facts: &Facts, profiles: &Profiles) {
 
 fn sides(outcome: &Outcome) -> Vec<&Profile> {
     let profiles = outcome.profiles.iter();
-    profiles.filter(|profile| profile.collector == "sample" && profile.side != Side::Other).collect()
+    profiles.filter(|profile| profile.collector == "sample" && profile.process != ProcessName::OTHER).collect()
 }
 
 /// One contestant's speed over another's.
@@ -250,7 +250,7 @@ fn speeds_table(raced: &[Raced]) -> ExtraTable {
                     format!("{} to {}", number(least), number(most)),
                     base.map_or_else(|| "-".to_owned(), |base| format!("rung {base}")),
                     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{} ×", number(ratio))),
-                    number(cpu_per_kib(pair, Side::Writer) + cpu_per_kib(pair, Side::Reader)),
+                    number(cpu_per_kib(pair, ProcessName::WRITER) + cpu_per_kib(pair, ProcessName::READER)),
                     format!("{} / {}", number(pair.writer.calls as f64 / mib), number(pair.reader.calls as f64 / mib)),
                 ]);
             }

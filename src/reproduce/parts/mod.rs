@@ -141,11 +141,11 @@ fn inlined(folded: &[&Folded], fact: &Fact, share: f64, samples: u64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Side, Unit};
+    use crate::profile::{ProcessName, Unit};
 
     fn profile(skew: Skew, text: &str) -> Profile {
         let stacks = Folded::parse(text).unwrap();
-        Profile { side: Side::Writer, collector: "sample".into(), unit: Unit::Samples, skew, stacks }
+        Profile { process: ProcessName::WRITER, collector: "sample".into(), unit: Unit::Samples, skew, stacks }
     }
 
     fn read(id: &str, skew: Skew, text: &str) -> Taken<Reading> {

@@ -5,7 +5,7 @@ mod listed;
 
 use super::{Part, all_missing, request};
 use crate::document::{Collector, ExecutedOn, Outcome, Request};
-use crate::profile::{Folded, Profile, Side};
+use crate::profile::{Folded, ProcessName, Profile};
 use crate::report::flamegraph::{Difference, Options, Shown, render_diff};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{GuestSetup, Lab, Taken};
@@ -119,7 +119,7 @@ fn with_writer(outcome: Outcome, request: &Request) -> Taken<Outcome> {
 }
 
 fn writer(outcome: &Outcome) -> Option<&Profile> {
-    outcome.profiles.iter().find(|profile| profile.side == Side::Writer && !profile.stacks.is_empty())
+    outcome.profiles.iter().find(|profile| profile.process == ProcessName::WRITER && !profile.stacks.is_empty())
 }
 
 fn readings(out: &mut Yield, facts: &Facts, case: &Case, sampled: &Taken<Outcome>) {

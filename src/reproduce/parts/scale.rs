@@ -2,7 +2,7 @@
 
 use super::{Part, request};
 use crate::document::{Attribution, Collector, Processes};
-use crate::profile::{RoleShare, Side};
+use crate::profile::{ProcessName, RoleShare};
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced};
@@ -32,7 +32,7 @@ struct Axis {
     short: &'static str,
     about: &'static str,
     of: fn(&Spec, u32) -> Spec,
-    side: Side,
+    side: ProcessName,
 }
 
 const AXES: &[Axis] = &[
@@ -41,21 +41,21 @@ const AXES: &[Axis] = &[
         short: "N pipes",
         about: "independent pipes",
         of: |spec, n| Spec { pairs: n, ..spec.clone() },
-        side: Side::Writer,
+        side: ProcessName::WRITER,
     },
     Axis {
         name: "writers",
         short: "N writers",
         about: "writers on one pipe",
         of: |spec, n| Spec { writers: n, ..spec.clone() },
-        side: Side::Writer,
+        side: ProcessName::WRITER,
     },
     Axis {
         name: "readers",
         short: "N readers",
         about: "readers on one pipe",
         of: |spec, n| Spec { readers: n, ..spec.clone() },
-        side: Side::Reader,
+        side: ProcessName::READER,
     },
 ];
 
@@ -194,8 +194,8 @@ struct Lock {
 }
 
 impl Lock {
-    fn of(&self, side: Side) -> Option<f64> {
-        if side == Side::Reader { self.readers } else { self.writers }
+    fn of(&self, side: ProcessName) -> Option<f64> {
+        if side == ProcessName::READER { self.readers } else { self.writers }
     }
 }
 
@@ -229,7 +229,7 @@ fn dominates(out: &mut Yield, counts: &[u32], locks: &[Lock]) {
             let shares: Vec<(u32, f64)> = counts.iter().filter_map(|n| Some((*n, share(*n)?))).collect();
             // One writer and one reader alone are no growth.
             let Some((last, at_last)) = shares.last().filter(|(n, _)| *n > 1) else { continue };
-            let (how, whose) = (pinning(pinned), axis.side.name());
+            let (how, whose) = (pinning(pinned), axis.side.as_str());
             let text = match shares.iter().find(|(_, share)| *share >= DOMINATES) {
                 Some((n, share)) => format!(
                     "With {n} {} ({how}) the pipe's lock takes {:.0} % of the {whose}s' CPU time: from there it dominates.",

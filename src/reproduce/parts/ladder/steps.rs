@@ -2,7 +2,7 @@
 
 use super::Profiles;
 use crate::document::{ExecutedOn, Processes};
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::reproduce::lab::Raced;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::stacks;
@@ -42,8 +42,8 @@ const STEPS: &[Step] = &[
 const FITS_POINTS: f64 = 15.0;
 
 /// CPU time of both processes per KiB, in ns.
-pub(super) fn cpu_per_kib(pair: &Processes, side: Side) -> f64 {
-    let process = if side == Side::Writer { &pair.writer } else { &pair.reader };
+pub(super) fn cpu_per_kib(pair: &Processes, side: ProcessName) -> f64 {
+    let process = if side == ProcessName::WRITER { &pair.writer } else { &pair.reader };
     (process.user_ns + process.system_ns) as f64 / (pair.reader.bytes.max(1) as f64 / 1024.0)
 }
 
@@ -69,8 +69,8 @@ fn share_of(shares: &Shares, roles: &[&str]) -> f64 {
 /// ns per KiB that one rung spends in `roles`, both processes together: shares of its profile times the CPU time of
 /// its pairs alone.
 fn time_in(rung: &Profiled<'_>, roles: &[&str]) -> f64 {
-    share_of(&rung.writer, roles) * cpu_per_kib(rung.pair, Side::Writer)
-        + share_of(&rung.reader, roles) * cpu_per_kib(rung.pair, Side::Reader)
+    share_of(&rung.writer, roles) * cpu_per_kib(rung.pair, ProcessName::WRITER)
+        + share_of(&rung.reader, roles) * cpu_per_kib(rung.pair, ProcessName::READER)
 }
 
 fn rung<'a>(raced: &'a [Raced], profiles: &'a Profiles, id: &str) -> Result<Profiled<'a>, Missing> {
@@ -83,12 +83,12 @@ fn rung<'a>(raced: &'a [Raced], profiles: &'a Profiles, id: &str) -> Result<Prof
     let raced = raced.iter().find(|raced| raced.id == id).ok_or_else(none)?;
     raced.speed()?;
     let pair = raced.typical().ok_or_else(none)?;
-    let spent = |side: Side| {
-        let profile = outcome.profiles.iter().find(|profile| profile.collector == "sample" && profile.side == side);
+    let spent = |side: ProcessName| {
+        let profile = outcome.profiles.iter().find(|profile| profile.collector == "sample" && profile.process == side);
         profile.map_or_else(Shares::new, |profile| stacks::spent(&profile.stacks))
     };
     let executed_on = outcome.document.executed_on;
-    Ok(Profiled { pair, executed_on, writer: spent(Side::Writer), reader: spent(Side::Reader) })
+    Ok(Profiled { pair, executed_on, writer: spent(ProcessName::WRITER), reader: spent(ProcessName::READER) })
 }
 
 /// Which roles went with each step, whether the gain fits, and the article's claims.
@@ -207,16 +207,18 @@ fn copying(before: &Profiled<'_>, after: &Profiled<'_>) -> Option<String> {
 /// Per cent of both processes' CPU time per KiB that the step was said to take away, and that went: the time of both
 /// counts, as the pipe's lock lets only one of them work at a time; other load on the machine does not.
 fn cpu(step: &Step, before: &Profiled<'_>, after: &Profiled<'_>) -> (f64, f64) {
-    let both = |rung: &Profiled<'_>| cpu_per_kib(rung.pair, Side::Writer) + cpu_per_kib(rung.pair, Side::Reader);
+    let both =
+        |rung: &Profiled<'_>| cpu_per_kib(rung.pair, ProcessName::WRITER) + cpu_per_kib(rung.pair, ProcessName::READER);
     let was = both(before).max(f64::MIN_POSITIVE);
     (time_in(before, step.removes) / was * 100.0, (1.0 - both(after) / was) * 100.0)
 }
 
 /// The same of the elapsed time, where sleeping is what goes: said to be left is the work of the busier process.
 fn elapsed(step: &Step, before: &Profiled<'_>, after: &Profiled<'_>) -> (f64, f64) {
-    let left = |side: Side, shares: &Shares| cpu_per_kib(before.pair, side) * (1.0 - share_of(shares, step.removes));
+    let left =
+        |side: ProcessName, shares: &Shares| cpu_per_kib(before.pair, side) * (1.0 - share_of(shares, step.removes));
     let was = wall_per_kib(before.pair).max(f64::MIN_POSITIVE);
-    let left = left(Side::Writer, &before.writer).max(left(Side::Reader, &before.reader)).min(was);
+    let left = left(ProcessName::WRITER, &before.writer).max(left(ProcessName::READER, &before.reader)).min(was);
     ((1.0 - left / was) * 100.0, (1.0 - wall_per_kib(after.pair) / was) * 100.0)
 }
 

@@ -2,7 +2,7 @@
 
 use super::vmsplice;
 use crate::document::Collector;
-use crate::profile::Side;
+use crate::profile::ProcessName;
 use crate::reproduce::lab::{GuestSetup, Lab};
 use crate::reproduce::parts::request;
 use crate::reproduce::result::{ExtraTable, Yield};
@@ -33,7 +33,8 @@ pub(super) fn user_pages(lab: &Lab<'_>, out: &mut Yield) -> Result<()> {
         match lab.exact(&format!("user pages of {name}"), &request, &GuestSetup::default())? {
             Ok(outcome) => {
                 let writer = &outcome.document.processes.writer;
-                let profile = outcome.profiles.iter().find(|p| p.side == Side::Writer && p.collector == "insn");
+                let profile =
+                    outcome.profiles.iter().find(|p| p.process == ProcessName::WRITER && p.collector == "insn");
                 let pages = writer.bytes as f64 / 4096.0;
                 let per_page =
                     |name: &str| profile.map_or(0.0, |profile| stacks::inclusive(&profile.stacks, name) as f64 / pages);

@@ -3,7 +3,7 @@
 
 use super::by_role::{COUNTED, DIFFERENCE, HEADER, LARGE_POINTS, THEIRS, rows};
 use crate::document::Outcome;
-use crate::profile::{Folded, Side};
+use crate::profile::{Folded, ProcessName};
 use crate::reproduce::facts::{Facts, Table};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::parts::ladder;
@@ -30,14 +30,14 @@ pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
                 let mut whole = Folded::new();
                 let mut samples = 0;
                 for profile in &outcome.profiles {
-                    match profile.side {
-                        Side::Writer => {
+                    match profile.process {
+                        ProcessName::WRITER => {
                             for (stack, weight) in profile.stacks.iter() {
                                 whole.add(stacks::as_listed(stack, listed), weight);
                             }
                         }
-                        Side::Reader => whole.add(stacks::UNLISTED, profile.stacks.total()),
-                        Side::Other => continue,
+                        ProcessName::READER => whole.add(stacks::UNLISTED, profile.stacks.total()),
+                        _ => continue,
                     }
                     samples += profile.stacks.total();
                 }
@@ -70,7 +70,7 @@ fn name_functions(row: &mut [String], outcome: &Outcome, listed: &Table, samples
         return;
     }
     let mut own: BTreeMap<&str, u64> = BTreeMap::new();
-    for profile in outcome.profiles.iter().filter(|profile| profile.side == Side::Writer) {
+    for profile in outcome.profiles.iter().filter(|profile| profile.process == ProcessName::WRITER) {
         for (stack, weight) in profile.stacks.iter() {
             if stacks::role(&stacks::as_listed(stack, listed)).title == title {
                 *own.entry(roles::base_name(stack.rsplit(';').next().unwrap_or(stack))).or_default() += weight;
