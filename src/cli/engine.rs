@@ -24,7 +24,7 @@ pub struct Args {
 
 impl Args {
     pub fn run(self) -> Result<ExitCode> {
-        let (_, spec) = self.workload.spec()?;
+        let (_, spec) = self.workload.request.spec()?;
         cancel::install()?;
         let mut wrong = 0;
         for _ in 0..self.runs {

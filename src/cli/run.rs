@@ -161,8 +161,8 @@ impl RunArgs {
         if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
             bail!("--runs: --collect insn counts one pair, as every other one gives the same; leave it out");
         }
-        let (mode, mut workload) = self.workload.spec()?;
-        if let (true, Some(source)) = (guest, &self.workload.source)
+        let (mode, mut workload) = self.workload.request.spec()?;
+        if let (true, Some(source)) = (guest, &workload.source)
             && !source.starts_with("/dev")
         {
             bail!(
@@ -170,7 +170,7 @@ impl RunArgs {
                 source.display()
             );
         }
-        let chosen = self.workload.amount().is_some();
+        let chosen = self.workload.request.amount.is_some();
         if !chosen {
             workload.amount = match (guest, self.exact()) {
                 (true, true) => EXACT_AMOUNT,

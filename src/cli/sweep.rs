@@ -5,21 +5,25 @@ use crate::document::{Environment, ExecutedOn, KernelInfo};
 use crate::report::chart::Theme;
 use crate::reproduce::bench::Machine;
 use crate::reproduce::lab::Bench as _;
-use crate::reproduce::sweep::{self, Axis, Plan, SCHEMA, Sweep};
+use crate::reproduce::sweep::{self, Plan, SCHEMA, Sweep};
 use crate::reproduce::verdict::Missing;
-use crate::util::{atomic_file, cancel, progress, size};
+use crate::util::{atomic_file, cancel, progress};
 use crate::vm::Accel;
-use crate::workload::Spec;
-use crate::workload::modes::{Mode, names};
-use crate::workload::spec::{Amount, Pin, Reader, Writer};
+use crate::workload::WorkloadRequest;
+use crate::workload::axes::AXES;
+use crate::workload::axis::{Axis, Kind, Value};
+use crate::workload::grid::{self, Grid};
+use crate::workload::modes::names;
+use crate::workload::spec::{Amount, Pin};
 use anyhow::{Context as _, Result, bail};
-use clap::ValueEnum as _;
-use std::collections::BTreeMap;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Calls of the writer per exact cell.
 const EXACT_CALLS: u64 = 400;
+/// Bytes of their warm-up.
+const EXACT_WARMUP: u64 = 8 << 20;
 
 /// Measure every combination of several settings: a table, a chart, CSV and JSON
 ///
@@ -60,140 +64,52 @@ pub struct Args {
     csv: bool,
 }
 
-/// The axes. In the order of tables.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Axes")]
-struct AxisArgs {
-    /// Bytes that one call is asked to move; vmsplice moves one half of it per call
-    #[arg(long, value_name = "SIZES")]
-    buffer_size: Vec<String>,
-    /// The reader's buffer
-    #[arg(long, value_name = "SIZES")]
-    reader_buffer_size: Vec<String>,
-    /// The pipe's capacity
-    #[arg(long, value_name = "SIZES")]
-    pipe_size: Vec<String>,
-    /// The call that puts bytes into the pipe
-    #[arg(long, value_name = "CALL,...", value_delimiter = ',', value_enum)]
-    writer: Vec<Writer>,
-    /// The call that takes bytes out of the pipe
-    #[arg(long, value_name = "CALL,...", value_delimiter = ',', value_enum)]
-    reader: Vec<Reader>,
-    /// Independent pipes at once
-    #[arg(long, value_name = "NUMBERS")]
-    pairs: Vec<String>,
-    /// Writers on each pipe
-    #[arg(long, value_name = "NUMBERS")]
-    writers: Vec<String>,
-    /// Readers on each pipe
-    #[arg(long, value_name = "NUMBERS")]
-    readers: Vec<String>,
-    /// Buffers in 2 MiB pages
-    #[arg(long, value_name = "BOOL,...", value_delimiter = ',')]
-    huge_pages: Vec<bool>,
-    /// Never sleep
-    #[arg(long, value_name = "BOOL,...", value_delimiter = ',')]
-    busy_loop: Vec<bool>,
-    /// poll(2) before each call
-    #[arg(long, value_name = "BOOL,...", value_delimiter = ',')]
-    poll: Vec<bool>,
-    /// SPLICE_F_GIFT, SPLICE_F_MOVE
-    #[arg(long, value_name = "BOOL,...", value_delimiter = ',')]
-    gift: Vec<bool>,
-    /// Lock buffers into memory
-    #[arg(long, value_name = "BOOL,...", value_delimiter = ',')]
-    mlock: Vec<bool>,
-    /// Leave buffers untouched
-    #[arg(long, value_name = "BOOL,...", value_delimiter = ',')]
-    no_touch: Vec<bool>,
-    /// Both halves of vmsplice in one buffer
-    #[arg(long, value_name = "BOOL,...", value_delimiter = ',')]
-    contiguous: Vec<bool>,
+/// A flag for each axis that can be swept, with the values given.
+#[derive(Debug, Default)]
+struct AxisArgs(Vec<(&'static Axis, Vec<Value>)>);
+
+impl clap::Args for AxisArgs {
+    fn augment_args(command: Command) -> Command {
+        let command = command.next_help_heading("Axes");
+        AXES.iter().filter(|axis| axis.swept).fold(command, |command, axis| command.arg(flag(axis)))
+    }
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
-impl AxisArgs {
-    fn axes(&self, modes: &[String]) -> Result<Vec<Axis>> {
-        let mut axes = Vec::new();
-        let mut add = |name: &str, values: Vec<String>| {
-            let mut distinct: Vec<String> = Vec::new();
-            for value in values {
-                if !distinct.contains(&value) {
-                    distinct.push(value);
-                }
-            }
-            if !distinct.is_empty() {
-                axes.push(Axis { name: name.to_owned(), values: distinct });
-            }
+impl clap::FromArgMatches for AxisArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |axis: &Axis| -> Vec<Value> {
+            matches.get_many::<Vec<Value>>(axis.name).into_iter().flatten().flatten().cloned().collect()
         };
-        add("mode", modes.to_vec());
-        let calls = |name: Option<clap::builder::PossibleValue>| name.map(|value| value.get_name().to_owned());
-        add("writer", self.writer.iter().filter_map(|writer| calls(writer.to_possible_value())).collect());
-        add("reader", self.reader.iter().filter_map(|reader| calls(reader.to_possible_value())).collect());
-        for (name, given) in [
-            ("huge-pages", &self.huge_pages),
-            ("busy-loop", &self.busy_loop),
-            ("poll", &self.poll),
-            ("gift", &self.gift),
-            ("mlock", &self.mlock),
-            ("no-touch", &self.no_touch),
-            ("contiguous", &self.contiguous),
-        ] {
-            add(name, given.iter().map(bool::to_string).collect());
-        }
-        for (name, given) in [
-            ("pairs", &self.pairs),
-            ("writers", &self.writers),
-            ("readers", &self.readers),
-            ("pipe-size", &self.pipe_size),
-            ("reader-buffer-size", &self.reader_buffer_size),
-            ("buffer-size", &self.buffer_size),
-        ] {
-            let mut values = Vec::new();
-            for text in given {
-                let numbers = sweep::sizes(text).map_err(|why| anyhow::anyhow!("--{name}: {why}"))?;
-                let counted = matches!(name, "pairs" | "writers" | "readers");
-                if counted && numbers.iter().any(|number| *number == 0 || u32::try_from(*number).is_err()) {
-                    bail!("--{name} {text}: give numbers from 1 on");
-                }
-                values.extend(numbers.into_iter().map(|n| if counted { n.to_string() } else { size::format(n) }));
-            }
-            add(name, values);
-        }
-        Ok(axes)
+        Ok(Self(AXES.iter().filter(|axis| axis.swept).map(|axis| (axis, given(axis))).collect()))
+    }
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
-/// The workload of one combination.
-fn spec(labels: &BTreeMap<String, String>, amount: Amount, pin: Pin) -> Result<Spec, String> {
-    let mode = labels.get("mode").and_then(|name| Mode::find(name)).ok_or("there is no such mode")?;
-    let mut spec = Spec { amount, pin, ..mode.spec() };
-    for (name, value) in labels {
-        let number = || size::parse(value);
-        let count = || number().and_then(|number| u32::try_from(number).map_err(|error| error.to_string()));
-        let flag = || value.parse::<bool>().map_err(|error| error.to_string());
-        match name.as_str() {
-            "mode" => {}
-            "writer" => spec.writer = Writer::from_str(value, false)?,
-            "reader" => spec.reader = Reader::from_str(value, false)?,
-            "buffer-size" => spec.buffer_size = number()?,
-            "reader-buffer-size" => spec.reader_buffer_size = Some(number()?),
-            "pipe-size" => spec.pipe_size = Some(number()?),
-            "pairs" => spec.pairs = count()?,
-            "writers" => spec.writers = count()?,
-            "readers" => spec.readers = count()?,
-            "huge-pages" => spec.huge_pages = flag()?,
-            "busy-loop" => spec.busy_loop = flag()?,
-            "poll" => spec.poll = flag()?,
-            "gift" => spec.gift = flag()?,
-            "mlock" => spec.mlock = flag()?,
-            "no-touch" => spec.no_touch = flag()?,
-            "contiguous" => spec.contiguous = flag()?,
-            other => return Err(format!("{other} is no axis")),
+/// The flag that gives `axis` several values.
+fn flag(axis: &'static Axis) -> Arg {
+    let (value_name, choices) = match axis.kind {
+        Kind::Switch => ("BOOL,...", String::new()),
+        Kind::Size { .. } => ("SIZES", String::new()),
+        Kind::Count { .. } => ("NUMBERS", String::new()),
+        Kind::File => ("FILE,...", String::new()),
+        Kind::Choice(choices) => {
+            let names: Vec<String> = choices().iter().map(|choice| choice.get_name().to_owned()).collect();
+            ("CALL,...", format!(": {}", names.join(", ")))
         }
-    }
-    // A combination that contradicts itself has no value; the others do.
-    spec.check().map_err(|error| format!("{error:#}"))?;
-    Ok(spec)
+    };
+    Arg::new(axis.name)
+        .long(axis.name)
+        .value_name(value_name)
+        .action(ArgAction::Append)
+        .allow_negative_numbers(true)
+        .help(format!("{}{choices}", axis.about()))
+        .value_parser(|text: &str| grid::values(axis, text))
 }
 
 impl Args {
@@ -203,14 +119,21 @@ impl Args {
         cancel::install().context("cannot install signal handlers")?;
         let exact = self.collect.is_some();
         let amount = if exact { Amount::Calls(EXACT_CALLS) } else { Amount::DurationNs(self.duration) };
-        let pin = self.pin.unwrap_or(Spec::default().pin);
-        let axes = self.axes.axes(&self.mode)?;
-        let combinations = sweep::combinations(&axes)?;
-        let plans: Vec<Plan> = combinations
+        let common = WorkloadRequest {
+            amount: Some(amount),
+            pin: self.pin,
+            // A guest is emulated: the shorter warm-up is enough, and saves its time.
+            warmup_bytes: exact.then_some(EXACT_WARMUP),
+            ..WorkloadRequest::default()
+        };
+        let grid = Grid::new(&self.mode, self.axes.0.clone());
+        let plans: Vec<Plan> = grid
+            .combinations(&common)?
             .into_iter()
-            .map(|labels| Plan {
-                spec: spec(&labels, amount, pin).map(|spec| if exact { small(spec) } else { spec }),
-                labels,
+            .map(|combination| Plan {
+                // A combination that contradicts itself has no value; the others do.
+                spec: combination.request.spec().map(|(_, spec)| spec).map_err(|error| format!("{error:#}")),
+                labels: combination.labels,
             })
             .collect();
         if let Some(reason) = plans.iter().find_map(|plan| plan.spec.as_ref().err())
@@ -236,7 +159,7 @@ impl Args {
             unit: if exact { "instructions per KiB" } else { "GiB/s" }.into(),
             kernel: in_guest.unwrap_or_else(|| KernelInfo::running().release),
             cpu: if exact { "emulated".into() } else { Environment::now().cpu_model.unwrap_or_default() },
-            axes,
+            axes: sweep::Axis::all(&grid),
             cells: cells?,
         };
         self.write(&sweep)?;
@@ -288,9 +211,4 @@ impl Args {
         eprintln!("written to {}", folder.display());
         Ok(())
     }
-}
-
-/// A warm-up that an emulated guest is through with quickly.
-fn small(spec: Spec) -> Spec {
-    Spec { warmup_bytes: 8 << 20, ..spec }
 }

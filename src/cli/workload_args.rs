@@ -1,187 +1,113 @@
-//! The axes of a workload on the command line.
+//! The workload on the command line: `--mode`, a flag per axis of [`AXES`], the amount, and a few switches.
 
 use crate::util::size;
-use crate::workload::Spec;
-use crate::workload::modes::{MODES, Mode, names};
-use crate::workload::spec::{Amount, Pin, Reader, Writer};
-use anyhow::{Context, Result};
-use std::path::PathBuf;
+use crate::workload::WorkloadRequest;
+use crate::workload::axes::AXES;
+use crate::workload::axis::{Axis, Kind, Overrides, Value};
+use crate::workload::modes::{MODES, names};
+use crate::workload::spec::{Amount, Pin};
+use clap::builder::{BoolValueParser, PossibleValuesParser, TypedValueParser as _};
+use clap::{Arg, ArgMatches, Command};
 
-/// What moves the bytes. `--mode` is a named setting of the axes; an axis given beside it overrides it. Axes that are on or
-/// off are turned off by `=false`.
-#[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Workload")]
+/// `--mode` is a named setting of the axes; an axis given with it overrides it. Axes that are on or off are turned off
+/// by `=false`.
+#[derive(Debug, Clone, Default)]
 pub struct WorkloadArgs {
-    #[arg(long, default_value = "write", value_parser = clap::builder::PossibleValuesParser::new(names()),
-        help = format!("A preset of the axes below [default: write]\n{}", about_modes()), hide_default_value = true, hide_possible_values = true)]
-    pub mode: String,
-    /// The call that puts bytes into the pipe
-    #[arg(long, value_enum)]
-    pub writer: Option<Writer>,
-    /// The call that takes bytes out of the pipe
-    #[arg(long, value_enum)]
-    pub reader: Option<Reader>,
-    /// Buffers in 2 MiB pages; how many were got is checked and said
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
-    pub huge_pages: Option<bool>,
-    /// Never sleep: non-blocking calls, tried again at once
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
-    pub busy_loop: Option<bool>,
-    /// poll(2) the pipe before each call
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
-    pub poll: Option<bool>,
-    /// SPLICE_F_GIFT for vmsplice, SPLICE_F_MOVE for splice
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
-    pub gift: Option<bool>,
-    /// Lock buffers into memory
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
-    pub mlock: Option<bool>,
-    /// Leave buffers untouched: every page is the kernel's zero page
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
-    pub no_touch: Option<bool>,
-    /// Both halves of vmsplice in one buffer, instead of two that share no page table
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
-    pub contiguous: Option<bool>,
-    /// What one call is asked to move; vmsplice moves one half of it per call [default: 256K]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
-    pub buffer_size: Option<u64>,
-    /// The reader's buffer [default: as --buffer-size]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
-    pub reader_buffer_size: Option<u64>,
-    /// Set the pipe to this size [default: the kernel's 64K; for vmsplice one half of the buffer]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
-    pub pipe_size: Option<u64>,
-    /// What --writer splice, read-write and stdio read, from its beginning again at its end [default: /dev/zero]
-    #[arg(long, value_name = "FILE")]
-    pub source: Option<PathBuf>,
+    /// What was asked for.
+    pub request: WorkloadRequest,
+}
+
+/// Before the axes.
+#[derive(Debug, clap::Args)]
+struct ModeArgs {
+    #[arg(long, value_parser = PossibleValuesParser::new(names()), hide_possible_values = true,
+        help = format!("A preset of the axes below [default: {}]\n{}", WorkloadRequest::DEFAULT_MODE, about_modes()))]
+    mode: Option<String>,
+}
+
+/// After the axes.
+#[derive(Debug, clap::Args)]
+struct AmountArgs {
     /// Bytes per pair, divided among its writers
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse, conflicts_with_all = ["duration", "calls"])]
-    pub bytes: Option<u64>,
+    bytes: Option<u64>,
     /// Length of the measured window: 500ms, 1s [default: 1s; `run`: 300ms, in guests less or a number of calls]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "calls")]
-    pub duration: Option<u64>,
-    /// Transfers of each writer: calls that move bytes into the pipe
+    duration: Option<u64>,
+    /// Number of transfers of each writer: calls that move bytes into the pipe
     #[arg(long, value_name = "N")]
-    pub calls: Option<u64>,
+    calls: Option<u64>,
     /// CPUs of writer and reader: 0,1; `none` leaves them to the scheduler [default: two CPUs chosen by topology]
     #[arg(long, value_name = "W,R|none", value_parser = parse_pin)]
-    pub pin: Option<Pin>,
-    /// Stamp every block and check it at the reader (--reader read): torn or reused pages are reported
+    pin: Option<Pin>,
+    /// Stamp every block and check it at the reader (--reader read); report torn and reused pages
     #[arg(long)]
-    pub verify: bool,
-    /// Moved by each writer before the window opens [default: 32M]
+    verify: bool,
+    /// Bytes that each writer moves before the window opens [default: 32M]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
-    pub warmup: Option<u64>,
-    /// Independent pipes at once, on CPUs of their own
-    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
-    pub pairs: u32,
-    /// Writers on each pipe
-    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true)]
-    pub writers: u32,
-    /// Readers on each pipe
-    #[arg(long, value_name = "M", default_value_t = 1, hide_default_value = true)]
-    pub readers: u32,
-    /// A planted regression: one system call more per N transfers
-    #[arg(long, value_name = "N", hide = true)]
-    pub extra_call_every: Option<u64>,
+    warmup: Option<u64>,
     /// For tests of --verify: a vmsplice pipe larger than one half
     #[arg(long, hide = true)]
-    pub unsafe_pipe: bool,
+    unsafe_pipe: bool,
 }
 
-impl WorkloadArgs {
-    /// The mode's name for headings, with the axes that override it (`write (writer=stdio)`), and the workload.
-    ///
-    /// # Errors
-    /// A contradiction among the axes, by flag, with the way out.
-    pub fn spec(&self) -> Result<(String, Spec)> {
-        let mode = Mode::find(&self.mode).with_context(|| {
-            format!("--mode {}: there is no such mode; choose one of {}", self.mode, names().join(", "))
-        })?;
-        let preset = mode.spec();
-        let mut spec = preset.clone();
-        let mut overridden: Vec<String> = Vec::new();
-        let mut note = |name: &str, value: String| overridden.push(format!("{name}={value}"));
-        if let Some(writer) = self.writer.filter(|&writer| writer != preset.writer) {
-            spec.writer = writer;
-            note("writer", value_name(&writer));
-        }
-        if let Some(reader) = self.reader.filter(|&reader| reader != preset.reader) {
-            spec.reader = reader;
-            note("reader", value_name(&reader));
-        }
-        for (name, given, axis) in [
-            ("huge-pages", self.huge_pages, &mut spec.huge_pages),
-            ("busy-loop", self.busy_loop, &mut spec.busy_loop),
-            ("poll", self.poll, &mut spec.poll),
-            ("gift", self.gift, &mut spec.gift),
-            ("mlock", self.mlock, &mut spec.mlock),
-            ("no-touch", self.no_touch, &mut spec.no_touch),
-            ("contiguous", self.contiguous, &mut spec.contiguous),
-        ] {
-            if let Some(value) = given.filter(|value| value != axis) {
-                *axis = value;
-                note(name, value.to_string());
+impl clap::Args for WorkloadArgs {
+    fn augment_args(command: Command) -> Command {
+        let command = ModeArgs::augment_args(command.next_help_heading("Workload"));
+        AmountArgs::augment_args(AXES.iter().fold(command, |command, axis| command.arg(flag(axis))))
+    }
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for WorkloadArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let ModeArgs { mode } = ModeArgs::from_arg_matches(matches)?;
+        let amount = AmountArgs::from_arg_matches(matches)?;
+        let mut overrides = Overrides::default();
+        for axis in &AXES {
+            if let Some(value) = matches.get_one::<Value>(axis.name) {
+                overrides.put(axis, value.clone());
             }
         }
-        if let Some(bytes) = self.buffer_size.filter(|&bytes| bytes != preset.buffer_size) {
-            spec.buffer_size = bytes;
-            note("buffer-size", size::format(bytes));
-        }
-        for (name, given, axis) in [
-            ("reader-buffer-size", self.reader_buffer_size, &mut spec.reader_buffer_size),
-            ("pipe-size", self.pipe_size, &mut spec.pipe_size),
-        ] {
-            if let Some(bytes) = given {
-                *axis = Some(bytes);
-                note(name, size::format(bytes));
-            }
-        }
-        if let Some(source) = &self.source {
-            spec.source = Some(source.clone());
-            note("source", source.display().to_string());
-        }
-        for (name, given, axis) in [
-            ("pairs", self.pairs, &mut spec.pairs),
-            ("writers", self.writers, &mut spec.writers),
-            ("readers", self.readers, &mut spec.readers),
-        ] {
-            if given != 1 {
-                *axis = given;
-                note(name, given.to_string());
-            }
-        }
-        if let Some(every) = self.extra_call_every {
-            spec.extra_call_every = Some(every);
-            note("extra-call-every", every.to_string());
-        }
-        if let Some(amount) = self.amount() {
-            spec.amount = amount;
-        }
-        spec.pin = self.pin.unwrap_or(spec.pin);
-        spec.verify = self.verify;
-        spec.warmup_bytes = self.warmup.unwrap_or(spec.warmup_bytes);
-        spec.unsafe_pipe = self.unsafe_pipe;
-        spec.check()?;
-        let name = if overridden.is_empty() {
-            mode.name.to_owned()
-        } else {
-            format!("{} ({})", mode.name, overridden.join(", "))
+        let bytes = amount.bytes.map(Amount::Bytes);
+        let request = WorkloadRequest {
+            mode,
+            overrides,
+            amount: bytes.or(amount.duration.map(Amount::DurationNs)).or(amount.calls.map(Amount::Calls)),
+            pin: amount.pin,
+            verify: amount.verify,
+            warmup_bytes: amount.warmup,
+            unsafe_pipe: amount.unsafe_pipe,
         };
-        Ok((name, spec))
+        Ok(Self { request })
     }
-
-    /// What `--bytes`, `--duration` or `--calls` says; `None` where none is given, so that a caller may choose better
-    /// than the default for where the workload runs.
-    #[must_use]
-    pub fn amount(&self) -> Option<Amount> {
-        let bytes = self.bytes.map(Amount::Bytes);
-        bytes.or(self.duration.map(Amount::DurationNs)).or(self.calls.map(Amount::Calls))
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
-fn value_name(value: &impl clap::ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+/// The flag that sets `axis` to one value.
+fn flag(axis: &'static Axis) -> Arg {
+    let arg = Arg::new(axis.name).long(axis.name).help(axis.help()).hide(axis.hidden);
+    let text = move |text: &str| axis.parse(text);
+    match axis.kind {
+        Kind::Switch => arg
+            .value_name("BOOL")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .hide_possible_values(true)
+            .value_parser(BoolValueParser::new().map(Value::Switch)),
+        Kind::Choice(choices) => {
+            arg.value_name("CALL").value_parser(PossibleValuesParser::new(choices()).map(Value::Text))
+        }
+        Kind::Size { .. } => arg.value_name("SIZE").allow_negative_numbers(true).value_parser(text),
+        Kind::Count { .. } => arg.value_name("N").allow_negative_numbers(true).value_parser(text),
+        Kind::File => arg.value_name("FILE").value_parser(text),
+    }
 }
 
 fn about_modes() -> String {
@@ -230,6 +156,8 @@ pub fn parse_pin(text: &str) -> Result<Pin, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::Spec;
+    use anyhow::Result;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -239,7 +167,7 @@ mod tests {
     }
 
     fn spec(line: &str) -> Result<(String, Spec)> {
-        Line::try_parse_from(std::iter::once("x").chain(line.split_whitespace()))?.workload.spec()
+        Line::try_parse_from(std::iter::once("x").chain(line.split_whitespace()))?.workload.request.spec()
     }
 
     fn refused(line: &str) -> String {

@@ -6,9 +6,10 @@ use super::parts::request;
 use crate::document::{Collector, ExecutedOn, Processes};
 use crate::profile::ProcessName;
 use crate::report::chart::{Chart, Kind, Point, Series};
-use crate::util::{cancel, size, stats};
+use crate::util::{cancel, stats};
+use crate::workload::grid::Grid;
 use crate::workload::{HUGE_PAGES_MISSING, Spec};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
@@ -18,8 +19,6 @@ use std::collections::BTreeMap;
 /// The `schema` of `sweep.json`.
 pub const SCHEMA: &str = "pipeprof.sweep/1";
 
-/// Most combinations of one sweep: beyond this a flag was mistyped.
-const MOST_CELLS: usize = 2_000;
 /// Most lines that a chart can tell apart.
 const MOST_LINES: usize = 6;
 
@@ -30,6 +29,14 @@ pub struct Axis {
     pub name: String,
     /// As they are typed.
     pub values: Vec<String>,
+}
+
+impl Axis {
+    /// What `grid` varies.
+    #[must_use]
+    pub fn all(grid: &Grid) -> Vec<Self> {
+        grid.axes().into_iter().map(|(name, values)| Self { name, values }).collect()
+    }
 }
 
 /// One combination, to be measured.
@@ -76,55 +83,6 @@ pub struct Cell {
     pub caveats: Vec<String>,
     /// Why it was not measured.
     pub reason: Option<String>,
-}
-
-/// The values of one flag: `4K..4M` doubles from the first to the last, `4K,1M` lists, and both may be mixed.
-///
-/// # Errors
-/// What is wrong with `text`; the caller names the flag.
-pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
-    let mut values = Vec::new();
-    for part in text.split(',') {
-        match part.split_once("..") {
-            None => values.push(size::parse(part)?),
-            Some((from, to)) => {
-                let (from, to) = (size::parse(from)?, size::parse(to)?);
-                if from == 0 || from > to {
-                    return Err(format!("'{part}' is no range: it doubles from the first to the last, such as 4K..4M"));
-                }
-                let doubled = std::iter::successors(Some(from), |value| value.checked_mul(2));
-                values.extend(doubled.take_while(|value| *value <= to));
-            }
-        }
-    }
-    values.dedup();
-    Ok(values)
-}
-
-/// All combinations of `axes`, the last one varying fastest.
-///
-/// # Errors
-/// When there are too many.
-pub fn combinations(axes: &[Axis]) -> Result<Vec<BTreeMap<String, String>>> {
-    let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.values.len()));
-    match count {
-        Some(count) if count <= MOST_CELLS => {}
-        _ => bail!("these axes have more than {MOST_CELLS} combinations: give fewer values"),
-    }
-    let mut all = vec![BTreeMap::new()];
-    for axis in axes {
-        all = all
-            .iter()
-            .flat_map(|labels| {
-                axis.values.iter().map(move |value| {
-                    let mut labels = labels.clone();
-                    labels.insert(axis.name.clone(), value.clone());
-                    labels
-                })
-            })
-            .collect();
-    }
-    Ok(all)
 }
 
 /// Measure throughput: `rounds` fresh pairs of each plan, in shuffled blocks.
@@ -387,30 +345,21 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges_double_and_lists_list() {
-        assert_eq!(sizes("4K..32K"), Ok(vec![4096, 8192, 16384, 32768]));
-        assert_eq!(sizes("3..20"), Ok(vec![3, 6, 12]));
-        assert_eq!(sizes("4K,1M..2M"), Ok(vec![4096, 1 << 20, 2 << 20]));
-        for bad in ["", "8K..4K", "0..4", "4K..", "x", "1..2..3", "-1"] {
-            assert!(sizes(bad).is_err(), "{bad}");
-        }
-        // Up to the largest power of two that there is: doubling ends there, and does not overflow.
-        let all: Vec<u64> = (0..64).map(|power| 1 << power).collect();
-        assert_eq!(sizes(&format!("1..{}", u64::MAX)), Ok(all.clone()));
-        assert_eq!(sizes("1..8388608T"), Ok(all));
-        assert!(sizes("1..16777216T").is_err(), "2^64 is no size");
-    }
-
-    fn axis(name: &str, values: &[&str]) -> Axis {
-        Axis { name: name.into(), values: values.iter().map(|value| (*value).to_owned()).collect() }
-    }
+    use crate::workload::WorkloadRequest;
+    use crate::workload::grid;
 
     fn sweep() -> Sweep {
-        let axes = vec![axis("mode", &["write", "vmsplice"]), axis("buffer-size", &["4K", "8K", "16K"])];
-        let cells = combinations(&axes).unwrap().into_iter().enumerate().map(|(index, labels)| {
-            let mut cell = Cell { labels, runs: vec![index as f64 + 1.0, index as f64 + 2.0], ..Cell::default() };
+        let buffer_size = crate::workload::axis::Axis::find("buffer-size").unwrap();
+        let sizes = grid::values(buffer_size, "4K..16K").unwrap();
+        let grid = Grid::new(&["write".to_owned(), "vmsplice".to_owned()], vec![(buffer_size, sizes)]);
+        let axes = Axis::all(&grid);
+        let combinations = grid.combinations(&WorkloadRequest::default()).unwrap();
+        let cells = combinations.into_iter().enumerate().map(|(index, combination)| {
+            let mut cell = Cell {
+                labels: combination.labels,
+                runs: vec![index as f64 + 1.0, index as f64 + 2.0],
+                ..Cell::default()
+            };
             if index == 4 {
                 cell.caveats = vec!["the pipe held 8K instead of 64K".into()];
             }
@@ -432,17 +381,6 @@ mod tests {
             axes,
             cells,
         }
-    }
-
-    #[test]
-    fn all_combinations_are_there_once_and_too_many_are_refused() {
-        let sweep = sweep();
-        assert_eq!(sweep.cells.len(), 6);
-        assert_eq!(sweep.cells[0].labels["mode"], "write");
-        assert_eq!(sweep.cells[1].labels["buffer-size"], "8K");
-        let many: Vec<String> = (0..50).map(|value| value.to_string()).collect();
-        let many = Axis { name: "x".into(), values: many };
-        assert!(combinations(&[many.clone(), many]).unwrap_err().to_string().contains("fewer"));
     }
 
     #[test]

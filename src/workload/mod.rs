@@ -4,13 +4,17 @@
 //! a gate, with the pipe empty. [`Launched::watched`] names them to the collectors, [`Launched::release`] opens the
 //! gate, [`Launched::wait`] hands over what each counted in its window.
 
+pub mod axes;
+pub mod axis;
 mod caveats;
 pub mod check;
 pub mod cpus;
+pub mod grid;
 pub mod launch;
 pub mod memory;
 pub mod modes;
 mod pipe;
+mod request;
 pub mod spec;
 mod wire;
 pub mod worker;
@@ -18,4 +22,5 @@ pub mod worker;
 pub use caveats::{HUGE_PAGES_MISSING, VERIFY_FAILED, caveats};
 pub use launch::{Launched, launch};
 pub use pipe::largest as largest_pipe;
+pub use request::WorkloadRequest;
 pub use spec::Spec;

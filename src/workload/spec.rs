@@ -1,7 +1,7 @@
-//! What to run: the axes of a workload. A mode is a named setting of them (see [`crate::workload::modes`]).
+//! The parts of a workload that are not plain numbers, and what follows from its axes ([`super::axes`]).
 
+pub use super::axes::Spec;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// Bytes of a page on the only architecture there is here.
 pub const PAGE: u64 = 4096;
@@ -69,83 +69,6 @@ pub enum Pin {
         writer: u32,
         reader: u32,
     },
-}
-
-/// A workload, all axes settled. Sizes in bytes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Spec {
-    pub writer: Writer,
-    pub reader: Reader,
-    pub huge_pages: bool,
-    pub busy_loop: bool,
-    pub poll: bool,
-    pub gift: bool,
-    pub mlock: bool,
-    pub no_touch: bool,
-    pub contiguous: bool,
-    pub buffer_size: u64,
-    /// What the pipe is set to; absent: the writer's choice (one half for vmsplice, the kernel's default else).
-    pub pipe_size: Option<u64>,
-    pub amount: Amount,
-    pub pin: Pin,
-    pub verify: bool,
-    /// Bytes moved before the window opens, by each writer, rounded up to whole blocks.
-    pub warmup_bytes: u64,
-    /// The reader's buffer; absent: as large as the writer's.
-    #[serde(default)]
-    pub reader_buffer_size: Option<u64>,
-    /// What `splice`, `read-write` and `stdio` writers read from; absent: /dev/zero.
-    #[serde(default)]
-    pub source: Option<PathBuf>,
-    /// A planted regression: the writer makes one system call more (a write of nothing) per so many transfers.
-    #[serde(default)]
-    pub extra_call_every: Option<u64>,
-    /// Independent pipes at once.
-    #[serde(default = "one")]
-    pub pairs: u32,
-    /// Writers on each pipe.
-    #[serde(default = "one")]
-    pub writers: u32,
-    /// Readers on each pipe.
-    #[serde(default = "one")]
-    pub readers: u32,
-    /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unsafe_pipe: bool,
-}
-
-fn one() -> u32 {
-    1
-}
-
-/// `--mode write` for one second.
-impl Default for Spec {
-    fn default() -> Self {
-        Self {
-            writer: Writer::Write,
-            reader: Reader::Read,
-            huge_pages: false,
-            busy_loop: false,
-            poll: false,
-            gift: false,
-            mlock: false,
-            no_touch: false,
-            contiguous: false,
-            buffer_size: 256 << 10,
-            pipe_size: None,
-            amount: Amount::DurationNs(1_000_000_000),
-            pin: Pin::Auto,
-            verify: false,
-            warmup_bytes: 32 << 20,
-            reader_buffer_size: None,
-            source: None,
-            extra_call_every: None,
-            pairs: 1,
-            writers: 1,
-            readers: 1,
-            unsafe_pipe: false,
-        }
-    }
 }
 
 impl Spec {

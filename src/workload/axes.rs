@@ -1,0 +1,216 @@
+//! The axes of a workload: [`Spec`] with its defaults, and [`AXES`], which has one row for each of them.
+//!
+//! To add an axis, add a field, its default and its row here, and let [`super::worker`] act on it. The row makes the
+//! flags of `run` and `sweep`, their help and errors, the name of a mode with overrides (`write (buffer-size=4K)`),
+//! and what comparisons say of it.
+
+use super::axis::{Axis, Kind, choices};
+use super::spec::{Amount, Pin, Reader, Writer};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A single call cannot be asked for more than this (the kernel cuts at 2 GiB less a page).
+const LARGEST_BUFFER: u64 = 1 << 30;
+/// What F_SETPIPE_SZ takes at most.
+const LARGEST_PIPE: u64 = 1 << 31;
+/// Processes of one kind; keeps a mistyped number from filling the process table.
+const MOST_PROCESSES: u64 = 256;
+
+/// A workload, all axes settled. Sizes in bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Spec {
+    pub writer: Writer,
+    pub reader: Reader,
+    pub huge_pages: bool,
+    pub busy_loop: bool,
+    pub poll: bool,
+    pub gift: bool,
+    pub mlock: bool,
+    pub no_touch: bool,
+    pub contiguous: bool,
+    pub buffer_size: u64,
+    /// What the pipe is set to; absent: the writer's choice (one half for vmsplice, the kernel's default else).
+    pub pipe_size: Option<u64>,
+    pub amount: Amount,
+    pub pin: Pin,
+    pub verify: bool,
+    /// Bytes moved before the window opens, by each writer, rounded up to whole blocks.
+    pub warmup_bytes: u64,
+    /// The reader's buffer; absent: as large as the writer's.
+    #[serde(default)]
+    pub reader_buffer_size: Option<u64>,
+    /// What `splice`, `read-write` and `stdio` writers read from; absent: /dev/zero.
+    #[serde(default)]
+    pub source: Option<PathBuf>,
+    /// A planted regression: the writer makes one system call more (a write of nothing) per so many transfers.
+    #[serde(default)]
+    pub extra_call_every: Option<u64>,
+    /// Independent pipes at once.
+    #[serde(default = "one")]
+    pub pairs: u32,
+    /// Writers on each pipe.
+    #[serde(default = "one")]
+    pub writers: u32,
+    /// Readers on each pipe.
+    #[serde(default = "one")]
+    pub readers: u32,
+    /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsafe_pipe: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// `--mode write` for one second.
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            writer: Writer::Write,
+            reader: Reader::Read,
+            huge_pages: false,
+            busy_loop: false,
+            poll: false,
+            gift: false,
+            mlock: false,
+            no_touch: false,
+            contiguous: false,
+            buffer_size: 256 << 10,
+            pipe_size: None,
+            amount: Amount::DurationNs(1_000_000_000),
+            pin: Pin::Auto,
+            verify: false,
+            warmup_bytes: 32 << 20,
+            reader_buffer_size: None,
+            source: None,
+            extra_call_every: None,
+            pairs: 1,
+            writers: 1,
+            readers: 1,
+            unsafe_pipe: false,
+        }
+    }
+}
+
+/// The functions that read and write a field of [`Spec`].
+macro_rules! field {
+    ($field:ident) => {
+        super::axis::Access {
+            read: |spec| super::axis::Field::read(&spec.$field),
+            write: |spec, value| super::axis::Field::write(&mut spec.$field, value),
+        }
+    };
+}
+
+/// Whether any process has a buffer: splice to splice has none.
+fn buffered(spec: &Spec) -> bool {
+    spec.writer != Writer::Splice || spec.reader != Reader::Splice
+}
+
+fn vmsplice(spec: &Spec) -> bool {
+    spec.writer == Writer::Vmsplice
+}
+
+fn not_stdio(spec: &Spec) -> bool {
+    spec.writer != Writer::Stdio
+}
+
+const NO_BUFFER: &str = "splice to splice has no buffer; drop it";
+const INSIDE_LIBC: &str = "--writer stdio makes its calls inside libc; drop one of the two";
+
+/// All axes, in the order of help texts and of names.
+pub static AXES: [Axis; 17] = [
+    Axis::new("writer", Kind::Choice(choices::<Writer>), field!(writer), "The call that puts bytes into the pipe"),
+    Axis::new("reader", Kind::Choice(choices::<Reader>), field!(reader), "The call that takes bytes out of the pipe"),
+    Axis::new(
+        "huge-pages",
+        Kind::Switch,
+        field!(huge_pages),
+        "Use 2 MiB pages for the buffers; the number obtained is verified and reported",
+    )
+    .needs(buffered, NO_BUFFER),
+    Axis::new("busy-loop", Kind::Switch, field!(busy_loop), "Never sleep: use non-blocking calls, and retry at once")
+        .needs(not_stdio, INSIDE_LIBC),
+    Axis::new("poll", Kind::Switch, field!(poll), "Call poll(2) on the pipe before each call")
+        .needs(not_stdio, INSIDE_LIBC),
+    Axis::new("gift", Kind::Switch, field!(gift), "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice").needs(
+        |spec| vmsplice(spec) || spec.reader == Reader::Splice,
+        "only vmsplice and splice take this flag; choose --writer vmsplice or --reader splice, or drop it",
+    ),
+    Axis::new("mlock", Kind::Switch, field!(mlock), "Lock the buffers into memory").needs(buffered, NO_BUFFER),
+    Axis::new(
+        "no-touch",
+        Kind::Switch,
+        field!(no_touch),
+        "Leave the buffers untouched: every page is the kernel's zero page",
+    )
+    .needs(buffered, NO_BUFFER),
+    Axis::new(
+        "contiguous",
+        Kind::Switch,
+        field!(contiguous),
+        "Put both halves of vmsplice into one buffer, instead of two that share no page table",
+    )
+    .needs(vmsplice, "this is about the two halves of --writer vmsplice; drop it, or choose that writer"),
+    Axis::new(
+        "buffer-size",
+        Kind::Size { least: 1, most: LARGEST_BUFFER },
+        field!(buffer_size),
+        "Bytes that one call is asked to move; vmsplice moves one half of them per call",
+    )
+    .matters("bytes per call"),
+    Axis::new(
+        "reader-buffer-size",
+        Kind::Size { least: 1, most: LARGEST_BUFFER },
+        field!(reader_buffer_size),
+        "Size of the reader's buffer",
+    )
+    .unset("the same as --buffer-size")
+    .matters("bytes per call of the reader"),
+    Axis::new(
+        "pipe-size",
+        Kind::Size { least: 1, most: LARGEST_PIPE },
+        field!(pipe_size),
+        "Capacity of the pipe; the kernel rounds up to a power of two of pages",
+    )
+    .unset("the kernel's 64K; for vmsplice one half of the buffer")
+    .matters("bytes that fit into the pipe"),
+    Axis::new(
+        "source",
+        Kind::File,
+        field!(source),
+        "File that --writer splice, read-write and stdio read from, again from its beginning at its end",
+    )
+    .unset("/dev/zero")
+    .needs(|spec| spec.writer.has_source(), "this writer reads no file; choose --writer splice, read-write or stdio")
+    .not_swept(),
+    Axis::new(
+        "pairs",
+        Kind::Count { least: 1, most: MOST_PROCESSES },
+        field!(pairs),
+        "Number of independent pipes at once, on CPUs of their own",
+    ),
+    Axis::new(
+        "writers",
+        Kind::Count { least: 1, most: MOST_PROCESSES },
+        field!(writers),
+        "Number of writers on each pipe",
+    ),
+    Axis::new(
+        "readers",
+        Kind::Count { least: 1, most: MOST_PROCESSES },
+        field!(readers),
+        "Number of readers on each pipe",
+    ),
+    Axis::new(
+        "extra-call-every",
+        Kind::Count { least: 1, most: u64::MAX },
+        field!(extra_call_every),
+        "A planted regression: one more system call per N transfers",
+    )
+    .unset("no such call")
+    .needs(not_stdio, INSIDE_LIBC)
+    .not_swept()
+    .hidden(),
+];

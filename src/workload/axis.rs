@@ -1,0 +1,471 @@
+//! What a row of [`AXES`] can do: parse, format and check a value, read it from a [`Spec`] and write it there.
+
+use super::axes::{AXES, Spec};
+use super::modes::Mode;
+use crate::util::size;
+use anyhow::{Result, bail, ensure};
+use clap::builder::PossibleValue;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A value of an axis.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    Switch(bool),
+    /// A count, or a size in bytes.
+    Number(u64),
+    /// One of a set, or a file.
+    Text(String),
+}
+
+/// What values an axis takes.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// On or off.
+    Switch,
+    /// Bytes.
+    Size {
+        least: u64,
+        most: u64,
+    },
+    Count {
+        least: u64,
+        most: u64,
+    },
+    /// One of a set.
+    Choice(fn() -> Vec<PossibleValue>),
+    File,
+}
+
+/// How an axis is read from a [`Spec`], and written there. A value of another kind is refused with `None`.
+#[derive(Debug, Clone, Copy)]
+pub struct Access {
+    pub read: fn(&Spec) -> Option<Value>,
+    pub write: fn(&mut Spec, &Value) -> Option<()>,
+}
+
+/// What an axis needs of the others: whether it is met, and what to say if not.
+#[derive(Debug, Clone, Copy)]
+struct Needs {
+    met: fn(&Spec) -> bool,
+    refusal: &'static str,
+}
+
+/// A row of [`AXES`].
+#[derive(Debug, Clone, Copy)]
+pub struct Axis {
+    /// The flag without its dashes; with underscores, the field of `workload` in `run.json`.
+    pub name: &'static str,
+    pub kind: Kind,
+    access: Access,
+    about: &'static str,
+    /// What happens where the axis has no value.
+    unset: &'static str,
+    needs: Option<Needs>,
+    /// Why a difference in it matters to a comparison; empty where its name says enough.
+    pub matters: &'static str,
+    /// Whether `sweep` varies it.
+    pub swept: bool,
+    /// Whether help leaves it out.
+    pub hidden: bool,
+}
+
+impl Axis {
+    /// An axis that is swept, shown, and needs nothing of the others.
+    pub(super) const fn new(name: &'static str, kind: Kind, access: Access, about: &'static str) -> Self {
+        Self { name, kind, access, about, unset: "", needs: None, matters: "", swept: true, hidden: false }
+    }
+
+    /// Say what happens where it has no value.
+    pub(super) const fn unset(self, unset: &'static str) -> Self {
+        Self { unset, ..self }
+    }
+
+    /// Refuse it, when set, in a workload that is not as `met` says.
+    pub(super) const fn needs(self, met: fn(&Spec) -> bool, refusal: &'static str) -> Self {
+        Self { needs: Some(Needs { met, refusal }), ..self }
+    }
+
+    /// Say why it matters to a comparison.
+    pub(super) const fn matters(self, matters: &'static str) -> Self {
+        Self { matters, ..self }
+    }
+
+    pub(super) const fn not_swept(self) -> Self {
+        Self { swept: false, ..self }
+    }
+
+    pub(super) const fn hidden(self) -> Self {
+        Self { hidden: true, ..self }
+    }
+
+    /// The axis whose flag is `--name`.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        AXES.iter().find(|axis| axis.name == name)
+    }
+
+    /// The axis that `field` of `workload` in `run.json` holds.
+    #[must_use]
+    pub fn of_field(field: &str) -> Option<&'static Self> {
+        Self::find(&field.replace('_', "-"))
+    }
+
+    /// For help: what it is, without its default.
+    #[must_use]
+    pub fn about(&self) -> &'static str {
+        self.about
+    }
+
+    /// For help: what it is, and its default. A mode decides on switches and choices.
+    #[must_use]
+    pub fn help(&self) -> String {
+        let default = match self.kind {
+            Kind::Switch | Kind::Choice(_) => String::new(),
+            _ => self.value(&Spec::default()).map_or_else(|| self.unset.to_owned(), |value| self.format(&value)),
+        };
+        if default.is_empty() { self.about.to_owned() } else { format!("{} [default: {default}]", self.about) }
+    }
+
+    /// Its value in `spec`; `None` where nothing is set.
+    #[must_use]
+    pub fn value(&self, spec: &Spec) -> Option<Value> {
+        (self.access.read)(spec)
+    }
+
+    /// Set it.
+    ///
+    /// # Errors
+    /// A value of another kind or out of bounds, by flag.
+    pub fn set(&self, spec: &mut Spec, value: &Value) -> Result<()> {
+        self.check_bounds(value)?;
+        if (self.access.write)(spec, value).is_none() {
+            bail!("--{} {}: not a value of this axis", self.name, self.format(value));
+        }
+        Ok(())
+    }
+
+    /// Read a value as it is typed.
+    ///
+    /// # Errors
+    /// What is wrong with `text`; the caller names the flag.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        match self.kind {
+            Kind::Size { .. } => size::parse(text).map(Value::Number),
+            Kind::Count { .. } => {
+                text.parse().map(Value::Number).map_err(|_| format!("'{text}' is not a whole number such as 2"))
+            }
+            Kind::Switch => text.parse().map(Value::Switch).map_err(|_| format!("'{text}' is neither true nor false")),
+            Kind::File => Ok(Value::Text(text.to_owned())),
+            Kind::Choice(choices) => {
+                let choices = choices();
+                if choices.iter().any(|choice| choice.matches(text, false)) {
+                    return Ok(Value::Text(text.to_owned()));
+                }
+                let names: Vec<&str> = choices.iter().map(PossibleValue::get_name).collect();
+                Err(format!("unknown value '{text}'; choose one of {}", names.join(", ")))
+            }
+        }
+    }
+
+    /// A value as it is typed.
+    #[must_use]
+    pub fn format(&self, value: &Value) -> String {
+        match (value, self.kind) {
+            (Value::Number(bytes), Kind::Size { .. }) => size::format(*bytes),
+            (Value::Number(number), _) => number.to_string(),
+            (Value::Switch(on), _) => on.to_string(),
+            (Value::Text(text), _) => text.clone(),
+        }
+    }
+
+    /// Check that `spec` can have the value that it has of this axis.
+    ///
+    /// # Errors
+    /// By flag, with the way out.
+    pub fn check(&self, spec: &Spec) -> Result<()> {
+        let Some(value) = self.value(spec) else { return Ok(()) };
+        self.check_bounds(&value)?;
+        if let Some(needs) = self.needs
+            && Some(&value) != self.value(&Spec::default()).as_ref()
+        {
+            let shown = if value == Value::Switch(true) { String::new() } else { format!(" {}", self.format(&value)) };
+            ensure!((needs.met)(spec), "--{}{shown}: {}", self.name, needs.refusal);
+        }
+        Ok(())
+    }
+
+    fn check_bounds(&self, value: &Value) -> Result<()> {
+        let (Value::Number(number), Kind::Size { least, most } | Kind::Count { least, most }) = (value, self.kind)
+        else {
+            return Ok(());
+        };
+        if !(least..=most).contains(number) {
+            let shown = |number| self.format(&Value::Number(number));
+            let upper = if most == u64::MAX { String::from(" or more") } else { format!(" to {}", shown(most)) };
+            let unit = if matches!(self.kind, Kind::Size { .. }) && least == 1 { " byte" } else { "" };
+            bail!("--{} {}: give {}{unit}{upper}", self.name, shown(*number), shown(least));
+        }
+        Ok(())
+    }
+}
+
+/// A field of [`Spec`] that can be an axis.
+pub(super) trait Field {
+    /// `None` where nothing is set.
+    fn read(&self) -> Option<Value>;
+    /// `None` where `value` is of another kind.
+    fn write(&mut self, value: &Value) -> Option<()>;
+}
+
+impl Field for bool {
+    fn read(&self) -> Option<Value> {
+        Some(Value::Switch(*self))
+    }
+    fn write(&mut self, value: &Value) -> Option<()> {
+        let Value::Switch(on) = value else { return None };
+        *self = *on;
+        Some(())
+    }
+}
+
+impl Field for u64 {
+    fn read(&self) -> Option<Value> {
+        Some(Value::Number(*self))
+    }
+    fn write(&mut self, value: &Value) -> Option<()> {
+        let Value::Number(number) = value else { return None };
+        *self = *number;
+        Some(())
+    }
+}
+
+impl Field for u32 {
+    fn read(&self) -> Option<Value> {
+        Some(Value::Number(u64::from(*self)))
+    }
+    fn write(&mut self, value: &Value) -> Option<()> {
+        let Value::Number(number) = value else { return None };
+        *self = u32::try_from(*number).ok()?;
+        Some(())
+    }
+}
+
+impl<T: Field + Default> Field for Option<T> {
+    fn read(&self) -> Option<Value> {
+        self.as_ref().and_then(Field::read)
+    }
+    fn write(&mut self, value: &Value) -> Option<()> {
+        let mut inner = T::default();
+        inner.write(value)?;
+        *self = Some(inner);
+        Some(())
+    }
+}
+
+impl Field for PathBuf {
+    fn read(&self) -> Option<Value> {
+        Some(Value::Text(self.display().to_string()))
+    }
+    fn write(&mut self, value: &Value) -> Option<()> {
+        let Value::Text(path) = value else { return None };
+        *self = Path::new(path).to_owned();
+        Some(())
+    }
+}
+
+/// The calls of a writer or reader.
+macro_rules! field_of_choices {
+    ($($kind:ty),*) => {$(
+        impl Field for $kind {
+            fn read(&self) -> Option<Value> {
+                clap::ValueEnum::to_possible_value(self).map(|value| Value::Text(value.get_name().to_owned()))
+            }
+            fn write(&mut self, value: &Value) -> Option<()> {
+                let Value::Text(name) = value else { return None };
+                *self = clap::ValueEnum::from_str(name, false).ok()?;
+                Some(())
+            }
+        }
+    )*};
+}
+field_of_choices!(super::spec::Writer, super::spec::Reader);
+
+/// All values of a set, with their help.
+pub(super) fn choices<T: clap::ValueEnum>() -> Vec<PossibleValue> {
+    T::value_variants().iter().filter_map(clap::ValueEnum::to_possible_value).collect()
+}
+
+/// Values of some axes, which override those of a mode.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<String, Value>")]
+pub struct Overrides(BTreeMap<String, Value>);
+
+impl Overrides {
+    /// Override `axis`; a former value is given back.
+    pub fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
+        self.0.insert(axis.name.to_owned(), value)
+    }
+
+    /// The value of the axis called `name`, where it is overridden.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// Set these axes in `spec`.
+    ///
+    /// # Errors
+    /// A value out of bounds, by flag.
+    pub fn apply(&self, spec: &mut Spec) -> Result<()> {
+        AXES.iter().try_for_each(|axis| match self.get(axis.name) {
+            Some(value) => axis.set(spec, value),
+            None => Ok(()),
+        })
+    }
+}
+
+impl TryFrom<BTreeMap<String, Value>> for Overrides {
+    type Error = String;
+    fn try_from(values: BTreeMap<String, Value>) -> Result<Self, String> {
+        match values.keys().find(|name| Axis::find(name).is_none()) {
+            Some(name) => Err(format!("unknown axis '{name}'")),
+            None => Ok(Self(values)),
+        }
+    }
+}
+
+/// The name of `mode` for headings, with the axes in which `spec` differs from it: `write (buffer-size=4K)`.
+#[must_use]
+pub fn name_with_overrides(mode: &Mode, spec: &Spec) -> String {
+    let preset = mode.spec();
+    let overrides: Vec<String> = AXES
+        .iter()
+        .filter_map(|axis| {
+            let value = axis.value(spec).filter(|value| Some(value) != axis.value(&preset).as_ref())?;
+            Some(format!("{}={}", axis.name, axis.format(&value)))
+        })
+        .collect();
+    if overrides.is_empty() { mode.name.to_owned() } else { format!("{} ({})", mode.name, overrides.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::modes::MODES;
+    use crate::workload::spec::{Reader, Writer};
+
+    /// Specs of all calls: what an axis needs is met by one of them.
+    fn specs() -> Vec<Spec> {
+        let readers = |writer| {
+            let spec = move |&reader: &Reader| Spec { writer, reader, ..Spec::default() };
+            <Reader as clap::ValueEnum>::value_variants().iter().map(spec)
+        };
+        <Writer as clap::ValueEnum>::value_variants().iter().flat_map(|&writer| readers(writer)).collect()
+    }
+
+    /// A value other than that of `spec`, as it is typed.
+    fn other(axis: &Axis, spec: &Spec) -> String {
+        let now = axis.value(spec).map(|value| axis.format(&value));
+        let candidates = match axis.kind {
+            Kind::Switch => vec!["true".to_owned(), "false".to_owned()],
+            Kind::Size { .. } => vec!["64K".to_owned()],
+            Kind::Count { .. } => vec!["2".to_owned()],
+            Kind::Choice(choices) => choices().iter().map(|choice| choice.get_name().to_owned()).collect(),
+            Kind::File => vec!["/dev/null".to_owned()],
+        };
+        candidates.into_iter().find(|text| Some(text) != now.as_ref()).unwrap()
+    }
+
+    #[test]
+    fn every_axis_is_read_as_it_is_written() {
+        for axis in &AXES {
+            for mut spec in specs() {
+                let before = axis.value(&spec);
+                let text = other(axis, &spec);
+                let value = axis.parse(&text).unwrap();
+                assert_eq!(axis.format(&value), text, "{}", axis.name);
+                axis.set(&mut spec, &value).unwrap();
+                assert_eq!(axis.value(&spec), Some(value), "{}", axis.name);
+                if let Some(before) = before {
+                    assert_eq!(axis.parse(&axis.format(&before)), Ok(before.clone()), "{}", axis.name);
+                    axis.set(&mut spec, &before).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_axis_is_a_field_of_the_document_and_has_a_help_text() {
+        let document = serde_json::to_value(Spec::default()).unwrap();
+        let mut names: Vec<&str> = AXES.iter().map(|axis| axis.name).collect();
+        for axis in &AXES {
+            let field = axis.name.replace('-', "_");
+            let mut spec = Spec::default();
+            let value = axis.parse(&other(axis, &spec)).unwrap();
+            axis.set(&mut spec, &value).unwrap();
+            assert_ne!(serde_json::to_value(&spec).unwrap()[&field], document[&field], "{field}");
+            assert_eq!(Axis::of_field(&field).unwrap().name, axis.name);
+            let plain = matches!(axis.kind, Kind::Switch | Kind::Choice(_));
+            assert!(plain || axis.help().contains("[default: "), "{}", axis.name);
+            assert!(axis.help().len() <= 200 && !axis.help().ends_with('.'), "{}", axis.help());
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), AXES.len());
+    }
+
+    #[test]
+    fn every_override_is_named_and_only_overrides_are() {
+        for mode in &MODES {
+            assert_eq!(name_with_overrides(mode, &mode.spec()), mode.name);
+            for axis in &AXES {
+                let mut overrides = Overrides::default();
+                let text = other(axis, &mode.spec());
+                overrides.put(axis, axis.parse(&text).unwrap());
+                let mut spec = mode.spec();
+                overrides.apply(&mut spec).unwrap();
+                assert_eq!(name_with_overrides(mode, &spec), format!("{} ({}={text})", mode.name, axis.name));
+            }
+        }
+    }
+
+    #[test]
+    fn every_error_names_the_flag() {
+        for axis in &AXES {
+            let flag = format!("--{}", axis.name);
+            if let Kind::Size { least, most } | Kind::Count { least, most } = axis.kind {
+                for wrong in [least.checked_sub(1), most.checked_add(1)].into_iter().flatten() {
+                    let error = axis.set(&mut Spec::default(), &Value::Number(wrong)).unwrap_err().to_string();
+                    assert!(error.starts_with(&format!("{flag} ")) && error.contains(": give "), "{error}");
+                }
+            }
+            // Somewhere it can be set, and where it cannot, the error begins with it.
+            let set = |mut spec: Spec| {
+                let value = axis.parse(&other(axis, &spec)).unwrap();
+                axis.set(&mut spec, &value).unwrap();
+                axis.check(&spec).map_err(|error| error.to_string())
+            };
+            let results: Vec<Result<(), String>> = specs().into_iter().map(set).collect();
+            assert!(results.iter().any(Result::is_ok), "{flag}");
+            assert_eq!(results.iter().any(Result::is_err), axis.needs.is_some(), "{flag}");
+            for error in results.into_iter().filter_map(Result::err) {
+                assert!(error.starts_with(&flag), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_another_kind_and_unknown_axes_are_refused() {
+        for axis in &AXES {
+            let wrong = if matches!(axis.kind, Kind::Switch) { Value::Number(1) } else { Value::Switch(true) };
+            assert!(axis.set(&mut Spec::default(), &wrong).is_err(), "{}", axis.name);
+        }
+        let overrides: Overrides = serde_json::from_str(r#"{"buffer-size": 4096, "poll": true}"#).unwrap();
+        assert_eq!(overrides.get("buffer-size"), Some(&Value::Number(4096)));
+        assert_eq!(serde_json::to_string(&overrides).unwrap(), r#"{"buffer-size":4096,"poll":true}"#);
+        assert!(serde_json::from_str::<Overrides>(r#"{"colour": 1}"#).unwrap_err().to_string().contains("colour"));
+    }
+}

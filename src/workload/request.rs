@@ -1,0 +1,43 @@
+//! A workload as it is asked for: a mode, and what overrides it.
+
+use super::axis::{Overrides, name_with_overrides};
+use super::modes::{Mode, names};
+use super::spec::{Amount, Pin, Spec};
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+
+/// What `pipeprof run` and its kin are asked to run. Absent fields leave the mode's or the command's default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadRequest {
+    pub mode: Option<String>,
+    pub overrides: Overrides,
+    pub amount: Option<Amount>,
+    pub pin: Option<Pin>,
+    pub verify: bool,
+    pub warmup_bytes: Option<u64>,
+    pub unsafe_pipe: bool,
+}
+
+impl WorkloadRequest {
+    /// The mode where none is asked for.
+    pub const DEFAULT_MODE: &'static str = "write";
+
+    /// The mode's name for headings, with the axes that override it (`write (writer=stdio)`), and the workload.
+    ///
+    /// # Errors
+    /// A contradiction among the axes, by flag, with the way out.
+    pub fn spec(&self) -> Result<(String, Spec)> {
+        let name = self.mode.as_deref().unwrap_or(Self::DEFAULT_MODE);
+        let mode = Mode::find(name)
+            .with_context(|| format!("--mode {name}: unknown mode; choose one of {}", names().join(", ")))?;
+        let mut spec = mode.spec();
+        self.overrides.apply(&mut spec)?;
+        spec.amount = self.amount.unwrap_or(spec.amount);
+        spec.pin = self.pin.unwrap_or(spec.pin);
+        spec.verify = self.verify;
+        spec.warmup_bytes = self.warmup_bytes.unwrap_or(spec.warmup_bytes);
+        spec.unsafe_pipe = self.unsafe_pipe;
+        spec.check()?;
+        Ok((name_with_overrides(mode, &spec), spec))
+    }
+}
