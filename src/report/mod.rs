@@ -1,6 +1,7 @@
 //! Outcomes made readable: terminal table, files, flame graphs (the only place that calls inferno).
 
 pub mod annotate;
+pub mod answer;
 pub mod chart;
 pub mod files;
 pub mod flamegraph;

@@ -1,42 +1,49 @@
-//! What to know before the tables are believed: what was lost, missed or skewed, and what watching cost.
+//! What limits the figures of a run: what was lost or is missing, and what profiling cost.
 
-use super::{clean, shortened, value_name};
-use crate::document::{CollectorReport, Document, Status};
+use super::text::{clean, paragraph, shortened};
+use super::{Style, value_name};
+use crate::document::{CollectorReport, Document, ExecutedOn, Status};
+use crate::report::answer;
 use crate::report::flamegraph::grouped;
-use crate::roles;
 use std::fmt::Write as _;
 
 /// Longer reasons, such as the log of a kernel's verifier, are cut; run.json has them whole.
 const LONGEST_REASON: usize = 300;
 
-/// The collectors and what they lost, then what is skewed, then all warnings.
-pub fn caveats(document: &Document, out: &mut String) {
-    if !document.collectors.is_empty() {
-        out.push_str("\nCollectors:\n");
+/// The collectors that ran and what they lost, what is not available, then all warnings that the answer does not hold.
+pub fn caveats(document: &Document, style: Style, out: &mut String) {
+    out.push_str("\nLimits:\n");
+    let (missing, ran): (Vec<_>, Vec<_>) =
+        document.collectors.iter().partition(|report| report.status == Status::Unavailable);
+    for report in ran {
+        let name = value_name(&report.name);
+        out.push_str(&paragraph(&format!("  {name}: "), &collector(report), style));
     }
-    for report in &document.collectors {
-        let _ = writeln!(out, "  {}", collector(report));
+    let counters = document.processes.writer.counters_reason.is_some() && document.executed_on != ExecutedOn::Tcg;
+    let mut names: Vec<String> = missing.iter().map(|report| value_name(&report.name)).collect();
+    if counters {
+        names.push("hardware counters (cycles, instructions)".to_owned());
     }
-    let shares = document.attribution.writer.iter().chain(&document.attribution.reader);
-    if shares.clone().any(|share| share.role == roles::IRQ_OFF) {
-        out.push_str(
-            "skewed: cpu-clock cannot fire while interrupts are off; what it books to \"irq-off\" was spent shortly \
-             before, in the functions of that row\n",
-        );
+    if !names.is_empty() {
+        let text = format!("{}; `pipeprof doctor` tells why and what to do", names.join(", "));
+        out.push_str(&paragraph("  not available on this machine: ", &text, style));
     }
-    for warning in &document.warnings {
-        let _ = write!(out, "warning: {}", clean(&warning.message));
-        let _ = if warning.action.is_empty() { writeln!(out) } else { writeln!(out, ": {}", clean(&warning.action)) };
+    for warning in document.warnings.iter().filter(|warning| !answer::CAUTIONS.contains(&warning.code.as_str())) {
+        let text = match warning.action.as_str() {
+            "" => warning.message.clone(),
+            action => format!("{}: {action}", warning.message),
+        };
+        out.push_str(&paragraph("  warning: ", &text, style));
     }
 }
 
 fn collector(report: &CollectorReport) -> String {
-    let mut text = value_name(&report.name);
+    let mut text = String::new();
     match report.status {
-        Status::Ok => text.push_str(": "),
-        Status::Partial => text.push_str(" (partial): "),
-        Status::Unavailable => text.push_str(": not available here"),
-        Status::Failed => text.push_str(": failed"),
+        Status::Ok => {}
+        Status::Partial => text.push_str("partial: "),
+        Status::Unavailable => text.push_str("not available"),
+        Status::Failed => text.push_str("failed"),
     }
     let taken = matches!(report.status, Status::Ok | Status::Partial);
     if taken {
@@ -53,11 +60,11 @@ fn collector(report: &CollectorReport) -> String {
             grouped(report.unresolved)
         );
         if let Some(cost) = report.cost_percent {
-            let _ = write!(text, ", cost {cost:.1} %");
+            let _ = write!(text, ", cost {cost:+.1} % of the run time");
             if let Some([low, high]) = report.cost_ci95 {
                 let _ = write!(text, " [{low:.1}, {high:.1}]");
                 if high < 0.0 {
-                    text.push_str(" (faster while watched: its interrupts keep idle CPUs awake)");
+                    text.push_str(" (faster while profiled: its interrupts keep idle CPUs awake)");
                 }
             }
         }

@@ -1,0 +1,152 @@
+//! The answer of a run in sentences: what a reader needs before any table. Made from the document alone, so that
+//! terminal, HTML and Markdown say the same.
+
+use crate::document::{Document, ExecutedOn};
+use crate::profile::{RoleShare, Unit};
+use crate::roles;
+use crate::util::size;
+
+/// Roles below this share are not part of a sentence.
+const NAMED_SHARE: f64 = 0.05;
+
+/// At most this many roles are named per process.
+const NAMED_ROLES: usize = 3;
+
+/// Codes of the warnings that concern the findings themselves. They stand with the answer, not below the tables.
+pub const CAUTIONS: [&str; 2] = ["busy", crate::workload::VERIFY_FAILED];
+
+/// What a run says first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Where each process spends its time, then how fast the bytes moved.
+    pub findings: Vec<String>,
+    /// What makes the findings doubtful, each with what to do about it.
+    pub cautions: Vec<String>,
+}
+
+/// The answer of `document`.
+#[must_use]
+pub fn answer(document: &Document) -> Answer {
+    let mut findings: Vec<String> =
+        shares(document).into_iter().filter_map(|(process, shares)| spends(process, shares, document.unit)).collect();
+    if findings.is_empty() {
+        findings.push("No profile was taken, so it is unknown where the time went.".to_owned());
+    }
+    findings.push(speed(document));
+    Answer { findings, cautions: cautions(document) }
+}
+
+/// The processes of the workload with their shares, in the order of the document.
+fn shares(document: &Document) -> [(&'static str, &[RoleShare]); 2] {
+    [("writer", &document.attribution.writer), ("reader", &document.attribution.reader)]
+}
+
+/// `The writer spends 69 % of its time waking the other process and 12 % spinning on a mutex.`
+fn spends(process: &str, shares: &[RoleShare], unit: Unit) -> Option<String> {
+    let mut largest: Vec<&RoleShare> = shares.iter().filter(|share| share.share >= NAMED_SHARE).collect();
+    largest.sort_by(|a, b| b.share.total_cmp(&a.share));
+    largest.truncate(NAMED_ROLES);
+    let what = if unit == Unit::Instructions { "instructions" } else { "time" };
+    let parts: Vec<String> = largest
+        .iter()
+        .enumerate()
+        .map(|(index, share)| {
+            let of = if index == 0 { format!(" of its {what}") } else { String::new() };
+            format!("{:.0} %{of} {}", 100.0 * share.share, doing(&share.role))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| format!("The {process} spends {}.", listed(&parts)))
+}
+
+/// `a, b and c`.
+fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// How fast the bytes moved, on what.
+fn speed(document: &Document) -> String {
+    let workload = format!("{}, {} buffers", workload(document), size::format(document.workload.buffer_size));
+    let kernel = format!("Linux {}", document.kernel.release);
+    let throughput = &document.throughput;
+    match (document.executed_on, throughput.median_gib_s) {
+        (ExecutedOn::Tcg, _) => {
+            format!("Workload: {workload}; {kernel} in an emulated guest (TCG), where throughput is not available.")
+        }
+        (_, None) => format!("Workload: {workload}; {kernel}; throughput was not measured."),
+        (executed_on, Some(median)) => {
+            let interval = throughput
+                .ci95
+                .map_or("too few for an interval".to_owned(), |[low, high]| format!("95 % CI {low:.2} to {high:.2}"));
+            let runs = throughput.runs.len();
+            let plural = if runs == 1 { "" } else { "s" };
+            let on = if executed_on == ExecutedOn::Kvm { " in a KVM guest" } else { "" };
+            format!(
+                "Throughput: {median:.2} GiB/s, median of {runs} run{plural}, {interval} ({workload}; {kernel}{on})."
+            )
+        }
+    }
+}
+
+/// `vmsplice to splice`: the calls that move the bytes.
+fn workload(document: &Document) -> String {
+    use clap::ValueEnum as _;
+    let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
+    let writer = name(document.workload.writer.to_possible_value()).unwrap_or_default();
+    let reader = name(document.workload.reader.to_possible_value()).unwrap_or_default();
+    format!("{writer} to {reader}")
+}
+
+/// The warnings of [`CAUTIONS`], as sentences.
+fn cautions(document: &Document) -> Vec<String> {
+    let first = |code: &str| document.warnings.iter().find(|warning| warning.code == code);
+    CAUTIONS
+        .into_iter()
+        .filter_map(first)
+        .map(|warning| {
+            let mut text = warning.message.clone();
+            if let Some(start) = text.get_mut(..1) {
+                start.make_ascii_uppercase();
+            }
+            if warning.action.is_empty() { format!("{text}.") } else { format!("{text}: {}.", warning.action) }
+        })
+        .collect()
+}
+
+/// What a process does in a role, as a participle phrase; the role's title where there is none.
+fn doing(role: &str) -> String {
+    let phrase = match role {
+        "user" => "in user code",
+        "syscall" => "entering and leaving system calls",
+        "vfs" => "in the VFS",
+        "lsm" => "in security hooks",
+        "pipe-write" => "in pipe_write itself",
+        "pipe-read" => "in pipe_read itself",
+        "vmsplice" => "in vmsplice itself",
+        "splice" => "in splice itself",
+        "pipe-buffers" => "managing pipe buffers",
+        "copy-in" => "copying data into the pipe",
+        "copy-out" => "copying data out of the pipe",
+        "user-pages" => "getting user pages",
+        "page-alloc" => "allocating pages",
+        "page-free" => "freeing pages",
+        "memcg-charge" => "charging memory to its cgroup",
+        "memcg-uncharge" => "uncharging memory from its cgroup",
+        "page-fault" => "handling page faults",
+        "mutex" => "taking a free mutex",
+        "mutex-slow" => "in the mutex's slow path",
+        "mutex-spin" => "spinning on the pipe's mutex",
+        "mutex-sleep" => "sleeping on the pipe's mutex",
+        "wait" => "preparing to wait for room or data",
+        "wake-up" => "waking up the other process",
+        "scheduler" => "in the scheduler",
+        "psi" => "in PSI accounting",
+        "timestamps" => "updating time stamps",
+        "idle" => "idle",
+        _ => return roles::by_id(role).map_or_else(|| format!("in {role}"), |role| format!("in {}", role.title)),
+    };
+    phrase.to_owned()
+}

@@ -1,0 +1,192 @@
+//! The table of roles of one process, fitted to the terminal's width.
+
+use super::text::{clean, shortened};
+use super::{Style, align_right, decimals, empty_table, text_of};
+use crate::document::Document;
+use crate::profile::RoleShare;
+use crate::roles::{self, Role};
+use comfy_table::{Attribute, Cell, Color};
+
+/// Roles with a smaller share are summed in one row.
+const SMALL: f64 = 0.005;
+
+/// Longer names, such as those of generic Rust functions, are cut in tables.
+const LONGEST_FUNCTION: usize = 40;
+
+/// Where the terminal is narrow, columns of figures are left out before functions get less room than this.
+const SHORTEST_FUNCTION: usize = 12;
+
+/// A role's title, cleaned for the terminal; its id where this version does not know it.
+pub fn title(role: &str) -> String {
+    clean(roles::by_id(role).map_or(role, |role| role.title))
+}
+
+/// A column of figures: heading, a role's value, and the sum of several roles where that means something.
+struct Column {
+    heading: &'static str,
+    value: fn(&RoleShare) -> Option<String>,
+    sum: Option<fn(&RoleShare) -> Option<f64>>,
+    /// Narrow terminals lose the columns with the highest number first.
+    dispensable: u8,
+}
+
+const COLUMNS: [Column; 6] = [
+    Column {
+        heading: "share",
+        value: |share| Some(percent(share.share)),
+        sum: Some(|share| Some(share.share)),
+        dispensable: 0,
+    },
+    Column {
+        heading: "95 % CI",
+        value: |share| share.share_ci95.map(|[low, high]| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high)),
+        sum: None,
+        dispensable: 1,
+    },
+    Column {
+        heading: "ns/KiB",
+        value: |share| share.ns_per_kib.map(decimals),
+        sum: Some(|share| share.ns_per_kib),
+        dispensable: 2,
+    },
+    Column {
+        heading: "instr/KiB",
+        value: |share| share.instructions_per_kib.map(decimals),
+        sum: Some(|share| share.instructions_per_kib),
+        dispensable: 0,
+    },
+    Column {
+        heading: "instr/call",
+        value: |share| share.instructions_per_call.map(decimals),
+        sum: Some(|share| share.instructions_per_call),
+        dispensable: 3,
+    },
+    Column { heading: "calls/MiB", value: |share| share.calls_per_mib.map(decimals), sum: None, dispensable: 4 },
+];
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// A role, or several small ones, as text.
+struct Row<'a> {
+    role: Option<&'a Role>,
+    title: String,
+    figures: Vec<String>,
+    function: String,
+}
+
+/// The table of `shares`.
+pub fn table(document: &Document, shares: &[RoleShare], style: Style) -> String {
+    let columns: Vec<&Column> =
+        COLUMNS.iter().filter(|column| shares.iter().any(|share| (column.value)(share).is_some())).collect();
+    let rows = rows(document, shares, &columns);
+    let (kept, room) = fit(&columns, &rows, style.width);
+
+    let mut table = empty_table(Style { width: None, ..style });
+    let swatches = usize::from(style.colour);
+    let headings = std::iter::repeat_n("", swatches)
+        .chain(["role"])
+        .chain(kept.iter().map(|index| columns[*index].heading))
+        .chain(["function"]);
+    table.set_header(
+        headings
+            .map(|name| if style.colour { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) }),
+    );
+    for row in &rows {
+        let mut cells = vec![swatch(row.role); swatches];
+        cells.push(Cell::new(&row.title));
+        cells.extend(kept.iter().map(|index| Cell::new(&row.figures[*index])));
+        cells.push(Cell::new(shortened(&row.function, room)));
+        table.add_row(cells);
+    }
+    align_right(&mut table, 1 + swatches);
+    if let Some(column) = table.column_mut(1 + swatches + kept.len()) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    text_of(&table)
+}
+
+fn rows<'a>(document: &Document, shares: &[RoleShare], columns: &[&Column]) -> Vec<Row<'a>> {
+    let (large, small): (Vec<&RoleShare>, Vec<&RoleShare>) = shares.iter().partition(|share| share.share >= SMALL);
+    // A single small one says more by its name.
+    let (large, small) = if small.len() < 2 { (shares.iter().collect(), Vec::new()) } else { (large, small) };
+    let mut rows: Vec<Row<'_>> = large
+        .into_iter()
+        .map(|share| Row {
+            role: roles::by_id(&share.role),
+            title: title(&share.role),
+            figures: columns.iter().map(|column| (column.value)(share).unwrap_or_default()).collect(),
+            function: functions(document, share),
+        })
+        .collect();
+    if !small.is_empty() {
+        let sum = |column: &&Column| {
+            let values: Vec<f64> = small.iter().filter_map(|share| column.sum.and_then(|value| value(share))).collect();
+            let total = values.iter().sum();
+            match column.heading {
+                _ if values.is_empty() => String::new(),
+                "share" => percent(total),
+                _ => decimals(total),
+            }
+        };
+        rows.push(Row {
+            role: None,
+            title: format!("{} other roles", small.len()),
+            figures: columns.iter().map(sum).collect(),
+            function: String::new(),
+        });
+    }
+    rows
+}
+
+/// The columns that fit into `width`, and the room that is left for functions.
+fn fit(columns: &[&Column], rows: &[Row<'_>], width: Option<u16>) -> (Vec<usize>, usize) {
+    let mut kept: Vec<usize> = (0..columns.len()).collect();
+    let Some(width) = width else { return (kept, LONGEST_FUNCTION) };
+    let widest = |cells: &mut dyn Iterator<Item = usize>| cells.max().unwrap_or(0) + 2;
+    let titles = widest(&mut rows.iter().map(|row| row.title.chars().count()));
+    loop {
+        let figures: usize = kept
+            .iter()
+            .map(|index| {
+                let heading = columns[*index].heading.chars().count();
+                widest(&mut rows.iter().map(|row| row.figures[*index].chars().count()).chain([heading]))
+            })
+            .sum();
+        // The swatch, and the blanks around the functions.
+        let room = usize::from(width).saturating_sub(titles + figures + 3 + 2);
+        let last = kept.iter().copied().max_by_key(|index| columns[*index].dispensable);
+        match last.filter(|index| columns[*index].dispensable > 0) {
+            Some(index) if room < SHORTEST_FUNCTION => kept.retain(|kept| *kept != index),
+            _ => return (kept, room.clamp(SHORTEST_FUNCTION, LONGEST_FUNCTION)),
+        }
+    }
+}
+
+/// The role's colour in the flame graphs.
+fn swatch(role: Option<&Role>) -> Cell {
+    let channel = |colour: &str, at: usize| colour.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+    let rgb = role.and_then(|role| {
+        Some(Color::Rgb { r: channel(role.colour, 1)?, g: channel(role.colour, 3)?, b: channel(role.colour, 5)? })
+    });
+    match rgb {
+        Some(rgb) => Cell::new("■").fg(rgb),
+        None => Cell::new(""),
+    }
+}
+
+/// The function that the role was resolved to, or else the frame that most of its weight came by; and how many more.
+fn functions(document: &Document, share: &RoleShare) -> String {
+    let resolved = document
+        .symbols
+        .iter()
+        .find(|resolution| resolution.role == share.role)
+        .and_then(|resolution| resolution.symbol.as_deref())
+        .filter(|symbol| share.symbols.iter().any(|known| known == symbol));
+    let Some(symbol) = resolved.or(share.symbols.first().map(String::as_str)) else {
+        return String::new();
+    };
+    let more = share.symbols.len() - 1;
+    if more == 0 { clean(symbol) } else { format!("{} +{more}", shortened(symbol, LONGEST_FUNCTION - 4)) }
+}

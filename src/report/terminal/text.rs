@@ -1,0 +1,52 @@
+//! Text for a terminal: wrapped prose, without anything that could drive the terminal.
+
+use super::Style;
+
+/// Width of prose where the output is not a terminal.
+const PLAIN_WIDTH: u16 = 100;
+
+/// Prose is not set wider than this, however wide the terminal.
+const WIDEST_PROSE: u16 = 120;
+
+/// `text` without control characters, which could drive a terminal.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// `text` in at most `most` characters, cleaned.
+pub fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return clean(text);
+    }
+    clean(&text.chars().take(most - 1).collect::<String>()) + "…"
+}
+
+/// `text` as a paragraph: cleaned and wrapped at spaces, so that names and paths stay whole. The first line starts with
+/// `first`; the others are indented by two blanks more than it, or not at all where nothing stands before the text.
+pub fn paragraph(first: &str, text: &str, style: Style) -> String {
+    let width = usize::from(style.width.unwrap_or(PLAIN_WIDTH).clamp(20, WIDEST_PROSE));
+    let indent = first.len() - first.trim_start().len();
+    let rest = if first.is_empty() { String::new() } else { " ".repeat(indent + 2) };
+    let options = textwrap::Options::new(width)
+        .initial_indent(first)
+        .subsequent_indent(&rest)
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+    textwrap::fill(&clean(text), options) + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_never_broken() {
+        let style = Style { width: Some(30), colour: false };
+        let text =
+            paragraph("  ", "see page_cache_pipe_buf_release_and_something_longer and splice-to-pipe here", style);
+        assert_eq!(text, "  see\n    page_cache_pipe_buf_release_and_something_longer\n    and splice-to-pipe here\n");
+        assert_eq!(paragraph("warning: ", "a\u{1b}[2Jb", style), "warning: a?[2Jb\n");
+    }
+}
