@@ -1,13 +1,13 @@
 //! `pipeprof check`: is this kernel worse than a stored run? Answers as `git bisect run` wants.
 
-use super::run::Flags;
+use super::run::{outcome, parse_flags};
 use crate::compare::model::{Step, Word};
 use crate::compare::render::terminal;
 use crate::compare::{Input, Options, compare, text};
-use crate::document::Outcome;
+use crate::document::{Collector, Outcome, Selection};
 use crate::report::files::{self, Folder};
 use crate::util::{cancel, progress};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -96,24 +96,22 @@ impl Args {
 
     fn measure(&self, baseline: &Outcome) -> Result<Outcome> {
         let document = &baseline.document;
-        let base = crate::compare::input::base_mode(&document.mode).to_owned();
-        let mut flags = vec!["--mode".to_owned(), self.mode.clone().unwrap_or(base)];
-        if let Some(kernel) = &self.kernel {
-            flags.extend(["--kernel".to_owned(), kernel.clone()]);
+        let mut options = parse_flags(&self.run_flags).context("--run-flags")?;
+        ensure!(options.workload.mode.is_none(), "--run-flags: give the mode with --mode");
+        let base = crate::compare::input::base_mode(&document.mode);
+        options.workload.mode = Some(self.mode.as_deref().unwrap_or(base).to_owned());
+        if self.kernel.is_some() {
+            ensure!(options.kernel.is_none(), "--kernel is given twice: leave it out of --run-flags");
+            options.kernel.clone_from(&self.kernel);
         }
-        let further = crate::compare::plan::split(&self.run_flags).context("--run-flags")?;
-        if document.unit == crate::profile::Unit::Instructions
-            && !further.iter().any(|flag| flag.starts_with("--collect"))
-        {
-            flags.push("--collect=insn".to_owned());
+        if document.unit == crate::profile::Unit::Instructions && options.collect.is_none() {
+            options.collect = Some(Selection::List(vec![Collector::Insn]));
         }
-        flags.extend(further);
-        let parsed = Flags::parse(&flags)?;
         let folder = match &self.output {
             Some(path) => Some(Folder::prepare(Some(path), &super::now(), &document.mode)?),
             None => None,
         };
-        let mut outcome = parsed.outcome()?;
+        let mut outcome = outcome(&options)?;
         if let Some(folder) = folder {
             folder.write(&mut outcome)?;
         }

@@ -1,14 +1,18 @@
 //! `pipeprof compare`: kernels, settings or stored runs side by side.
 
 use super::matrix_progress::Progress;
-use super::run::Flags;
+use super::run::{outcome, parse_flags};
 use crate::compare::matrix::{self, Cell, Runner, Store};
-use crate::compare::plan::{self, Axes, Plan};
+use crate::compare::plan::{self, Axes, ColumnPlan, Plan, Variant};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, Compared, Input, Options, compare, timed};
-use crate::document::Outcome;
+use crate::document::{Collector, Outcome, Request, Selection};
 use crate::report::files;
-use crate::util::cancel;
+use crate::run::RunOptions;
+use crate::util::{cancel, size};
+use crate::vm::Accel;
+use crate::workload::WorkloadRequest;
+use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -73,14 +77,43 @@ struct AxesArgs {
     #[arg(long, value_name = "on|off", value_parser = on_off)]
     memcg: Vec<bool>,
     /// What one call is asked to move; repeat for more columns
-    #[arg(long, value_name = "SIZE")]
-    buffer_size: Vec<String>,
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
+    buffer_size: Vec<u64>,
     /// Any other flags of `pipeprof run` as a column: --variant '' --variant '--cpus 2'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     variant: Vec<String>,
     /// Flags of `pipeprof run` for all columns
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
+}
+
+impl AxesArgs {
+    /// The flags in a text are understood here, once.
+    fn typed(&self) -> Result<Axes> {
+        let empty = [String::new()];
+        let texts = if self.variant.is_empty() { &empty[..] } else { &self.variant[..] };
+        let variants = texts
+            .iter()
+            .map(|text| {
+                let flag = if text.is_empty() { "--run-flags" } else { "--variant" };
+                let options = parse_flags(&format!("{text} {}", self.run_flags)).context(flag)?;
+                ensure!(
+                    options.workload.mode.is_none(),
+                    "{flag}: a mode is a section of the report; give it with --mode"
+                );
+                Ok(Variant { name: text.trim().to_owned(), options })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let buffer_size = Axis::find("buffer-size").context("the table of axes has a buffer-size")?;
+        Ok(Axes {
+            kernels: self.kernel.clone(),
+            appends: self.append.clone(),
+            cpus: self.cpu.clone(),
+            memcg: self.memcg.clone(),
+            workload: vec![(buffer_size, self.buffer_size.iter().map(|bytes| Value::Number(*bytes)).collect())],
+            variants,
+        })
+    }
 }
 
 fn on_off(text: &str) -> Result<bool, String> {
@@ -96,7 +129,7 @@ struct Here;
 
 impl Runner for Here {
     fn run(&self, cell: &Cell) -> Result<Outcome> {
-        Flags::parse(&cell.flags)?.outcome()
+        outcome(&cell.options)
     }
 }
 
@@ -141,7 +174,7 @@ impl Args {
         let results = matrix::run(&plan, &store, jobs, &Here, &|cell, state| progress.show(cell, state));
         progress.finish();
         let results = results?;
-        let one_kernel = plan.columns.windows(2).all(|pair| pair[0].kernel == pair[1].kernel);
+        let one_kernel = plan.columns.windows(2).all(|pair| pair[0].options.kernel == pair[1].options.kernel);
         let several_settings = one_kernel && plan.columns.len() > 2;
         let against = self.against.unwrap_or(if several_settings { Against::First } else { Against::Previous });
         let missing = results.missing;
@@ -170,39 +203,36 @@ impl Args {
 
     /// The plan, and the largest guest's memory.
     fn plan(&self) -> Result<(Plan, Option<u64>)> {
-        let axes = &self.axes;
-        let mut columns = plan::columns(&Axes {
-            kernels: axes.kernel.clone(),
-            modes: axes.mode.clone(),
-            appends: axes.append.clone(),
-            cpus: axes.cpu.clone(),
-            memcg: axes.memcg.clone(),
-            buffer_sizes: axes.buffer_size.clone(),
-            variants: axes.variant.clone(),
-            run_flags: axes.run_flags.clone(),
-        })?;
-        let modes = if axes.mode.is_empty() { vec!["write".to_owned()] } else { axes.mode.clone() };
+        let modes = if self.axes.mode.is_empty() {
+            vec![WorkloadRequest::DEFAULT_MODE.to_owned()]
+        } else {
+            self.axes.mode.clone()
+        };
         for (index, mode) in modes.iter().enumerate() {
             ensure!(!modes[..index].contains(mode), "--mode {mode} is given twice");
         }
+        let mut columns = plan::columns(&self.axes.typed()?)?;
         let mut exact = true;
         let mut memory = None;
-        for column in &mut columns {
+        for ColumnPlan { options, .. } in &mut columns {
             // Instructions are what differs exactly; time is for whoever asks for it.
-            let chosen = column.flags.iter().any(|flag| flag.starts_with("--collect") || flag.contains("kvm"));
-            if column.kernel.is_some() && !chosen {
-                column.flags.push("--collect=insn".to_owned());
+            if options.kernel.is_some() && options.collect.is_none() && options.machine.accel != Accel::Kvm {
+                options.collect = Some(Selection::List(vec![Collector::Insn]));
             }
-            for mode in &modes {
-                let mut flags = vec!["--mode".to_owned(), mode.clone()];
-                flags.extend(column.flags.iter().cloned());
-                let parsed = Flags::parse(&flags)?;
-                exact &= parsed.counts();
-                memory = memory.max(parsed.guest_memory());
+            // A mode that cannot be has no result; a column that can be in no mode is refused before anything boots.
+            let refused: Vec<anyhow::Error> = modes.iter().filter_map(|mode| request(options, mode).err()).collect();
+            if refused.len() == modes.len() {
+                return Err(refused.into_iter().next().context("no mode")?);
             }
+            exact &= options.exact();
+            memory = memory.max(options.kernel.as_ref().map(|_| options.machine.memory));
         }
+        ensure!(
+            exact || columns.iter().all(|column| column.options.runs.is_none()),
+            "--runs: a timed comparison takes the number of its pairs from --pairs"
+        );
         // Pairs that follow each other are alike. Where no boot has to be paid for, columns alternate pair by pair.
-        let boots = columns.iter().any(|column| column.kernel.is_some());
+        let boots = columns.iter().any(|column| column.options.kernel.is_some());
         let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { self.pairs }) };
         let plan = Plan {
             schema: plan::SCHEMA.to_owned(),
@@ -238,6 +268,13 @@ impl Args {
         }
         Ok(())
     }
+}
+
+/// What `options` ask for in `mode`.
+fn request(options: &RunOptions, mode: &str) -> Result<Request> {
+    let mut options = options.clone();
+    options.workload.mode = Some(mode.to_owned());
+    options.request(super::command_line())
 }
 
 fn default_folder() -> PathBuf {

@@ -1,8 +1,8 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
-use crate::cli::guest_args::MachineArgs;
 use crate::util::{cancel, progress};
 use crate::vm;
+use crate::vm::GuestMachine;
 use crate::vm::fetch::{self, Fetched};
 use crate::vm::image;
 use crate::vm::store::{Entry, Store};
@@ -48,7 +48,7 @@ enum Action {
         /// A bzImage, a .deb, or a series or release in the cache
         kernel: String,
         #[command(flatten)]
-        machine: MachineArgs,
+        machine: GuestMachine,
         /// Print the guest's console as well
         #[arg(long)]
         console: bool,

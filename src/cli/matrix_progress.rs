@@ -38,7 +38,8 @@ impl Progress {
         let lines = Arc::new(Mutex::new(Vec::new()));
         if shown && let Ok(mut lines) = lines.lock() {
             let of = plan.modes.len() * plan.blocks;
-            let names = plan.columns.iter().map(|column| column.label.clone().or_else(|| column.kernel.clone()));
+            let names =
+                plan.columns.iter().map(|column| column.label.clone().or_else(|| column.options.kernel.clone()));
             let names: Vec<String> = names.map(|name| name.unwrap_or_else(|| "this kernel".to_owned())).collect();
             let control = plan.control.then(|| "control".to_owned());
             for name in names.into_iter().chain(control) {

@@ -1,6 +1,5 @@
 //! `pipeprof reproduce`: the articles' experiments, theirs beside ours.
 
-use super::guest_args::MachineArgs;
 use crate::document::ExecutedOn;
 use crate::reproduce::bench::Machine;
 use crate::reproduce::parts::{PARTS, Part};
@@ -8,6 +7,7 @@ use crate::reproduce::verdict::Missing;
 use crate::reproduce::{self, Settings, report};
 use crate::util::{cancel, progress};
 use crate::vm::Accel;
+use crate::vm::GuestMachine;
 use anyhow::{Context as _, Result, bail};
 use clap::builder::PossibleValue;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    machine: MachineArgs,
+    machine: GuestMachine,
 }
 
 fn part_values() -> Vec<PossibleValue> {

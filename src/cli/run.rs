@@ -2,22 +2,15 @@
 
 use super::guest_args::GuestArgs;
 use super::workload_args::WorkloadArgs;
-use crate::document::{Collector, ExecutedOn, Loader, Outcome, Request, Selection};
+use crate::document::{Collector, Loader, Outcome, Selection};
+use crate::report;
 use crate::report::terminal::Style;
+use crate::run::RunOptions;
 use crate::util::{cancel, progress};
-use crate::workload::spec::Amount;
-use crate::{report, run};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// A short window, and many of them: pairs differ more from each other than a window does within itself.
-const AMOUNT: Amount = Amount::DurationNs(300_000_000);
-/// What a guest moves where nothing is asked: emulated time is some twenty times slower than the clock on the wall.
-const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
-/// Calls of the writer in an exact profile: the cost per call settles long before.
-const EXACT_AMOUNT: Amount = Amount::Calls(400);
 
 /// Run a pipe workload and say where its kernel time goes.
 #[derive(Debug, Args)]
@@ -27,8 +20,9 @@ pub struct RunArgs {
     #[command(flatten)]
     guest: GuestArgs,
     /// What watches the pair: `auto` (all that this kernel allows), `none`, or some of sample,kprobe,fgraph,insn
-    #[arg(long, value_name = "auto|none|LIST", default_value = "auto", value_parser = selection)]
-    collect: Selection,
+    /// [default: auto]
+    #[arg(long, value_name = "auto|none|LIST", value_parser = selection)]
+    collect: Option<Selection>,
     /// The library that loads the BPF programs
     #[arg(long, value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
@@ -72,47 +66,64 @@ fn selection(text: &str) -> Result<Selection, String> {
     }
 }
 
-/// `pipeprof run` by its flags alone, for commands that run it many times.
+/// `pipeprof run` by its flags alone, for commands that take them as one text.
 #[derive(Debug, clap::Parser)]
 #[command(name = "run", no_binary_name = true)]
-pub(super) struct Flags {
+struct Flags {
     #[command(flatten)]
     run: RunArgs,
 }
 
-impl Flags {
-    /// Understand `flags` as `pipeprof run` would.
-    ///
-    /// # Errors
-    /// The first line of what is wrong with them.
-    pub(super) fn parse(flags: &[String]) -> Result<Self> {
-        <Self as clap::Parser>::try_parse_from(flags).map_err(|error| {
-            let text = error.to_string();
-            let line = text.lines().next().unwrap_or("cannot be read").trim_start_matches("error: ").to_owned();
-            anyhow::anyhow!("{line} (flags of pipeprof run: {})", flags.join(" "))
-        })
-    }
+/// What `text`, flags of `pipeprof run` as in a shell, asks for.
+///
+/// # Errors
+/// The first line of what is wrong with them.
+pub(super) fn parse_flags(text: &str) -> Result<RunOptions> {
+    let words = split(text)?;
+    let flags = <Flags as clap::Parser>::try_parse_from(&words).map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or("cannot be read").trim_start_matches("error: ").to_owned();
+        anyhow::anyhow!("{line} (flags of pipeprof run: {})", words.join(" "))
+    })?;
+    Ok(flags.run.options())
+}
 
-    /// The outcome; nothing is printed or written.
-    ///
-    /// # Errors
-    /// As [`RunArgs::run`].
-    pub(super) fn outcome(&self) -> Result<Outcome> {
-        let started = super::now();
-        let mut outcome = self.run.measure(&self.run.request()?)?;
-        outcome.document.started = started;
-        Ok(outcome)
-    }
+/// What `options` measure; nothing is printed or written.
+///
+/// # Errors
+/// Why there is no outcome.
+pub(super) fn outcome(options: &RunOptions) -> Result<Outcome> {
+    let started = super::now();
+    let mut outcome = options.measure(&options.request(super::command_line())?)?;
+    outcome.document.started = started;
+    Ok(outcome)
+}
 
-    /// Whether instructions are counted, in a guest.
-    pub(super) fn counts(&self) -> bool {
-        self.run.exact()
+/// Split flags as a shell does, quotes understood, nothing expanded.
+///
+/// # Errors
+/// A quote that is not closed.
+fn split(text: &str) -> Result<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (None, c) => word.get_or_insert_default().push(c),
+        }
     }
-
-    /// The guest's memory in bytes; none on the host.
-    pub(super) fn guest_memory(&self) -> Option<u64> {
-        self.run.guest.kernel.as_ref().map(|_| self.run.guest.machine.memory)
+    if quote.is_some() {
+        bail!("a quote is not closed in '{text}'");
     }
+    words.extend(word);
+    Ok(words)
 }
 
 impl RunArgs {
@@ -121,10 +132,11 @@ impl RunArgs {
     pub fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let started = super::now();
-        let request = self.request()?;
+        let options = self.options();
+        let request = options.request(super::command_line())?;
         // Before anything is measured: a run whose results cannot be kept is not worth making.
         let folder = report::files::Folder::prepare(self.output.as_deref(), &started, &request.mode)?;
-        let outcome = self.measure(&request);
+        let outcome = options.measure(&request);
         progress::clear();
         let mut outcome = outcome?;
         outcome.document.started = started;
@@ -146,71 +158,46 @@ impl RunArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn exact(&self) -> bool {
-        matches!(&self.collect, Selection::List(list) if list.contains(&Collector::Insn))
-    }
-
-    fn request(&self) -> Result<Request> {
-        let guest = self.guest.kernel.is_some();
-        if self.no_memcg && !guest {
-            bail!("--no-memcg is for guests: add --kernel, such as --kernel 6.12");
-        }
-        if self.vmlinux.is_some() && !self.exact() {
-            bail!("--vmlinux gives names to --collect insn, which this is not: leave it out");
-        }
-        if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
-            bail!("--runs: --collect insn counts one pair, as every other one gives the same; leave it out");
-        }
-        let (mode, mut workload) = self.workload.request.spec()?;
-        if let (true, Some(source)) = (guest, &workload.source)
-            && !source.starts_with("/dev")
-        {
-            bail!(
-                "--source {}: a guest has no files of this machine; use /dev/zero, or run without --kernel",
-                source.display()
-            );
-        }
-        let chosen = self.workload.request.amount.is_some();
-        if !chosen {
-            workload.amount = match (guest, self.exact()) {
-                (true, true) => EXACT_AMOUNT,
-                (true, false) => GUEST_AMOUNT,
-                (false, _) => AMOUNT,
-            };
-        }
-        let runs = match (guest, chosen) {
-            // It is known there whether it is emulated.
-            (true, _) => 0,
-            (false, true) => run::schedule::LEAST,
-            (false, false) => 20,
-        };
-        Ok(Request {
-            mode,
-            workload,
+    fn options(&self) -> RunOptions {
+        RunOptions {
+            workload: self.workload.request.clone(),
+            kernel: self.guest.kernel.clone(),
+            machine: self.guest.machine.clone(),
             collect: self.collect.clone(),
             loader: self.loader,
-            runs: self.runs.unwrap_or(runs),
+            runs: self.runs,
             seed: self.seed,
             memcg: !self.no_memcg,
-            command: super::command_line(),
-        })
+            vmlinux: self.vmlinux.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_in_a_text_are_split_as_a_shell_does() {
+        let options = parse_flags("--extra-call-every 100 --append 'psi=0 quiet' --calls 500 --no-memcg").unwrap();
+        assert_eq!(options.machine.append, ["psi=0 quiet"]);
+        assert_eq!(options.workload.amount, Some(crate::workload::spec::Amount::Calls(500)));
+        assert_eq!(options.workload.spec().unwrap().1.extra_call_every, Some(100));
+        assert!(!options.memcg && options.collect.is_none() && options.runs.is_none());
+        assert_eq!(parse_flags("").unwrap(), RunOptions::default(), "no flags, the defaults");
+        assert!(split("--append 'x").is_err());
+        for (text, says) in
+            [("--bufer-size 4K", "--bufer-size"), ("--poll=maybe", "--poll"), ("--pipe-size x", "--pipe-size")]
+        {
+            let error = parse_flags(text).unwrap_err().to_string();
+            assert!(error.contains(says) && error.contains(text) && !error.contains('\n'), "{error}");
+        }
     }
 
-    fn measure(&self, request: &Request) -> Result<Outcome> {
-        match self.guest.options()? {
-            Some(options) if self.exact() => run::exact::execute(request, &options, self.vmlinux.as_deref()),
-            Some(options) => run::in_guest(request, &options),
-            None if self.exact() => {
-                bail!("--collect insn runs in a guest: name a kernel with --kernel, such as --kernel 6.12")
-            }
-            None => {
-                let setting = run::Setting {
-                    executed_on: ExecutedOn::Hardware,
-                    settle: false,
-                    progress: &|number, of, what| progress::step(&format!("measuring {number}/{of} ({what})")),
-                };
-                run::execute(request, &setting)
-            }
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = split(&text);
         }
     }
 }

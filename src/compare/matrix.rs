@@ -5,11 +5,13 @@ use super::model::Missing;
 use super::plan::{ColumnPlan, Plan, SCHEMA};
 use crate::document::Outcome;
 use crate::report::files::{self, Folder};
+use crate::run::RunOptions;
 use crate::util::{atomic_file, cancel};
 use anyhow::{Context as _, Result, bail, ensure};
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,15 +20,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub const PLAN: &str = "matrix.json";
 const RUNS: &str = "runs";
 
+/// What every plan has, of whatever form.
+#[derive(Deserialize)]
+struct Schema {
+    schema: String,
+}
+
 /// One run of a matrix.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
     /// Index of the column; the number of columns for the control.
     pub column: usize,
     pub mode: String,
     pub block: usize,
-    /// Flags of `pipeprof run`.
-    pub flags: Vec<String>,
+    pub options: RunOptions,
 }
 
 /// What runs a cell.
@@ -77,24 +84,21 @@ impl Plan {
     }
 
     fn cell(&self, column: usize, plan: &ColumnPlan, mode: &str, block: usize) -> Cell {
-        let mut flags = vec!["--mode".to_owned(), mode.to_owned()];
-        flags.extend(plan.flags.iter().cloned());
+        let mut options = plan.options.clone();
+        options.workload.mode = Some(mode.to_owned());
         if let Some(pairs) = self.pairs {
-            flags.extend([
-                "--runs".to_owned(),
-                pairs.to_string(),
-                "--seed".to_owned(),
-                (self.seed + block as u64).to_string(),
-            ]);
+            (options.runs, options.seed) = (Some(pairs), self.seed + block as u64);
         }
-        Cell { column, mode: mode.to_owned(), block, flags }
+        Cell { column, mode: mode.to_owned(), block, options }
     }
 
     fn label(&self, column: usize) -> String {
         match self.columns.get(column) {
-            Some(plan) => {
-                plan.label.clone().or_else(|| plan.kernel.clone()).unwrap_or_else(|| format!("column {}", column + 1))
-            }
+            Some(plan) => plan
+                .label
+                .clone()
+                .or_else(|| plan.options.kernel.clone())
+                .unwrap_or_else(|| format!("column {}", column + 1)),
             None => "control".to_owned(),
         }
     }
@@ -117,15 +121,16 @@ impl Store {
             let text = std::fs::read(&file).with_context(|| {
                 format!("--resume: cannot read {}: is -o the folder of an interrupted comparison?", file.display())
             })?;
+            // First, since a plan of another form cannot be read any further.
+            let schema = serde_json::from_slice(&text).map_or_else(|_| String::new(), |stored: Schema| stored.schema);
+            ensure!(
+                schema.is_empty() || schema == SCHEMA,
+                "--resume: {} has schema {schema}, this pipeprof writes {SCHEMA}: start again without --resume",
+                file.display()
+            );
             let stored: Plan = serde_json::from_slice(&text).with_context(|| {
                 format!("--resume: {} is no plan of this pipeprof: start again without --resume", file.display())
             })?;
-            ensure!(
-                stored.schema == SCHEMA,
-                "--resume: {} has schema {}, this pipeprof writes {SCHEMA}: start again without --resume",
-                file.display(),
-                stored.schema
-            );
             if let Some(what) = difference(&stored, plan) {
                 bail!(
                     "--resume: {} was planned otherwise ({what}): give the same flags, or another -o",

@@ -1,43 +1,62 @@
-//! What a matrix runs: every column in every mode, each a command line of `pipeprof run`.
+//! What a matrix runs: every column in every mode.
 
+use crate::run::RunOptions;
 use crate::vm;
-use anyhow::{Result, bail, ensure};
+use crate::workload::axis::{Axis, Value};
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// The `schema` of `matrix.json`.
-pub const SCHEMA: &str = "pipeprof.matrix/1";
+pub const SCHEMA: &str = "pipeprof.matrix/2";
 
-/// The axes, as given on the command line. An empty one does not vary.
+/// What makes columns. An empty list does not vary.
 #[derive(Debug, Clone, Default)]
 pub struct Axes {
     pub kernels: Vec<String>,
-    pub modes: Vec<String>,
+    /// Kernel arguments; empty for none.
     pub appends: Vec<String>,
+    /// QEMU's CPU models; empty for the default.
     pub cpus: Vec<String>,
     pub memcg: Vec<bool>,
-    pub buffer_sizes: Vec<String>,
-    pub variants: Vec<String>,
-    /// Flags of `pipeprof run` for every column.
-    pub run_flags: String,
+    /// Values of axes of the workload.
+    pub workload: Vec<(&'static Axis, Vec<Value>)>,
+    /// Further options, one set of them per column; they include those of all columns.
+    pub variants: Vec<Variant>,
+}
+
+/// Further options of a column.
+#[derive(Debug, Clone, Default)]
+pub struct Variant {
+    /// For labels; empty where there is nothing to say.
+    pub name: String,
+    pub options: RunOptions,
 }
 
 /// One column to be.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ColumnPlan {
     /// What to call it; absent: what its runs say of themselves.
     pub label: Option<String>,
-    /// The kernel as given.
-    pub kernel: Option<String>,
-    /// Flags of `pipeprof run`, without the mode.
-    pub flags: Vec<String>,
+    /// What it runs; the mode is the plan's.
+    pub options: RunOptions,
     /// Size and time of the kernel's image: an image built anew is another kernel.
     pub image: Option<String>,
 }
 
+/// One value of what makes columns.
+enum Change<'a> {
+    Kernel(&'a str),
+    Cpu(&'a str),
+    Append(&'a str),
+    Memcg(bool),
+    Workload(&'static Axis, &'a Value),
+    Variant(&'a Variant),
+}
+
 /// A whole matrix.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub schema: String,
     /// pipeprof's version and build: another build moves the bytes in other code.
@@ -53,56 +72,33 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Multiply the axes out, the first to vary slowest: kernel, CPU, kernel arguments, cgroup, buffer, variant.
+/// Multiply the axes out, the first to vary slowest: kernel, CPU, kernel arguments, cgroup, workload, variant.
 ///
 /// # Errors
-/// Where flags cannot be read, or fewer than two columns come out.
+/// Where an option is given twice, or fewer than two columns come out.
 pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
-    let common = split(&axes.run_flags).map_err(|why| anyhow::anyhow!("--run-flags: {why}"))?;
-    let mut columns = vec![ColumnPlan { label: None, kernel: None, flags: Vec::new(), image: None }];
-    columns = vary(&columns, &axes.kernels, |column, kernel| {
-        column.label = name_of(kernel);
-        column.kernel = Some(kernel.clone());
-        column.image = image(kernel);
-        column.flags.extend(["--kernel".to_owned(), kernel.clone()]);
-        Ok(())
-    })?;
-    columns = vary(&columns, &axes.cpus, |column, cpu| {
-        if !cpu.is_empty() {
-            column.flags.extend(["--cpu".to_owned(), cpu.clone()]);
-        }
-        name(column, &format!("cpu={}", if cpu.is_empty() { "default" } else { cpu }), axes.cpus.len());
-        Ok(())
-    })?;
-    columns = vary(&columns, &axes.appends, |column, append| {
-        if !append.is_empty() {
-            column.flags.push(format!("--append={append}"));
-            name(column, append, axes.appends.len());
-        }
-        Ok(())
-    })?;
-    columns = vary(&columns, &axes.memcg, |column, memcg| {
-        if !memcg {
-            column.flags.push("--no-memcg".to_owned());
-        }
-        name(column, if *memcg { "memcg" } else { "no memcg" }, axes.memcg.len());
-        Ok(())
-    })?;
-    columns = vary(&columns, &axes.buffer_sizes, |column, size| {
-        column.flags.extend(["--buffer-size".to_owned(), size.clone()]);
-        name(column, size, axes.buffer_sizes.len());
-        Ok(())
-    })?;
-    columns = vary(&columns, &axes.variants, |column, variant| {
-        column.flags.extend(split(variant).map_err(|why| anyhow::anyhow!("--variant: {why}"))?);
-        if !variant.trim().is_empty() {
-            name(column, variant.trim(), axes.variants.len());
-        }
-        Ok(())
-    })?;
-    for column in &mut columns {
-        column.flags.extend(common.iter().cloned());
+    let mut lists: Vec<Vec<Change>> = vec![
+        axes.kernels.iter().map(|kernel| Change::Kernel(kernel)).collect(),
+        axes.cpus.iter().map(|cpu| Change::Cpu(cpu)).collect(),
+        axes.appends.iter().map(|append| Change::Append(append)).collect(),
+        axes.memcg.iter().map(|memcg| Change::Memcg(*memcg)).collect(),
+    ];
+    lists.extend(axes.workload.iter().map(|(axis, values)| {
+        let axis: &'static Axis = axis;
+        values.iter().map(|value| Change::Workload(axis, value)).collect()
+    }));
+    lists.push(axes.variants.iter().map(Change::Variant).collect());
+    lists.retain(|list| !list.is_empty());
+
+    let mut combinations: Vec<Vec<(&Change, bool)>> = vec![Vec::new()];
+    for list in &lists {
+        let varies = list.len() > 1;
+        combinations = combinations
+            .iter()
+            .flat_map(|before| list.iter().map(|change| [before.as_slice(), &[(change, varies)]].concat()))
+            .collect();
     }
+    let mut columns = combinations.iter().map(|changes| column(changes)).collect::<Result<Vec<_>>>()?;
     ensure!(
         columns.len() >= 2,
         "one column is nothing to compare: repeat --kernel, --append (--append '' for none), --cpu, --memcg, \
@@ -112,33 +108,55 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     Ok(columns)
 }
 
-fn vary<T>(
-    columns: &[ColumnPlan],
-    values: &[T],
-    apply: impl Fn(&mut ColumnPlan, &T) -> Result<()>,
-) -> Result<Vec<ColumnPlan>> {
-    if values.is_empty() {
-        return Ok(columns.to_vec());
-    }
-    let mut out = Vec::new();
-    for column in columns {
-        for value in values {
-            let mut column = column.clone();
-            apply(&mut column, value)?;
-            out.push(column);
+/// The column of these changes, each with whether it is one of several.
+fn column(changes: &[(&Change, bool)]) -> Result<ColumnPlan> {
+    let mut column = ColumnPlan::default();
+    // The other changes are made to what a variant asks for, whichever comes first.
+    for (change, _) in changes {
+        if let Change::Variant(variant) = change {
+            column.options = variant.options.clone();
         }
     }
-    Ok(out)
-}
-
-/// Add to a column's label, where the axis varies.
-fn name(column: &mut ColumnPlan, what: &str, values: usize) {
-    if values > 1 {
-        column.label = Some(match &column.label {
-            Some(label) => format!("{label} {what}"),
-            None => what.to_owned(),
-        });
+    let twice = |flag: &str| format!("{flag} is given twice: as a column, and in --variant or --run-flags");
+    for (change, varies) in changes {
+        let options = &mut column.options;
+        let name = match change {
+            Change::Kernel(kernel) => {
+                ensure!(options.kernel.is_none(), twice("--kernel"));
+                options.kernel = Some((*kernel).to_owned());
+                column.image = image(kernel);
+                column.label = name_of(kernel);
+                continue;
+            }
+            Change::Cpu("") => "cpu=default".to_owned(),
+            Change::Cpu(cpu) => {
+                ensure!(options.machine.cpu.is_none(), twice("--cpu"));
+                options.machine.cpu = Some((*cpu).to_owned());
+                format!("cpu={cpu}")
+            }
+            Change::Append(append) => {
+                if !append.is_empty() {
+                    options.machine.append.insert(0, (*append).to_owned());
+                }
+                (*append).to_owned()
+            }
+            Change::Memcg(memcg) => {
+                ensure!(options.memcg, "--memcg: --no-memcg is also in --variant or --run-flags; leave it out");
+                options.memcg = *memcg;
+                if *memcg { "memcg".to_owned() } else { "no memcg".to_owned() }
+            }
+            Change::Workload(axis, value) => {
+                let former = options.workload.overrides.put(axis, (*value).clone());
+                ensure!(former.is_none(), twice(&format!("--{}", axis.name)));
+                axis.format(value)
+            }
+            Change::Variant(variant) => variant.name.clone(),
+        };
+        if *varies && !name.is_empty() {
+            column.label = Some(column.label.map_or_else(|| name.clone(), |label| format!("{label} {name}")));
+        }
     }
+    Ok(column)
 }
 
 /// A series or release is its own label; the path of an image is none, its run knows the release.
@@ -164,33 +182,6 @@ fn image(kernel: &str) -> Option<String> {
     Some(format!("{} bytes, changed {}.{:09}", metadata.len(), changed.as_secs(), changed.subsec_nanos()))
 }
 
-/// Split flags as a shell does, quotes understood, nothing expanded.
-///
-/// # Errors
-/// A quote that is not closed.
-pub fn split(text: &str) -> Result<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    for c in text.chars() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some(_), c) => word.get_or_insert_default().push(c),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (None, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    if quote.is_some() {
-        bail!("a quote is not closed in '{text}'");
-    }
-    words.extend(word);
-    Ok(words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,28 +194,75 @@ mod tests {
         values.iter().map(|value| (*value).to_owned()).collect()
     }
 
+    fn buffer_size(values: &[u64]) -> (&'static Axis, Vec<Value>) {
+        (Axis::find("buffer-size").unwrap(), values.iter().map(|bytes| Value::Number(*bytes)).collect())
+    }
+
     #[test]
     fn axes_multiply() {
         let axes =
             Axes { kernels: texts(&["6.1", "6.12"]), appends: texts(&["", "mitigations=off"]), ..Axes::default() };
         assert_eq!(labels(&axes), ["6.1", "6.1 mitigations=off", "6.12", "6.12 mitigations=off"]);
-        assert_eq!(columns(&axes).unwrap()[1].flags, ["--kernel", "6.1", "--append=mitigations=off"]);
+        let second = &columns(&axes).unwrap()[1].options;
+        assert_eq!(
+            (second.kernel.as_deref(), second.machine.append.join(" ")),
+            (Some("6.1"), "mitigations=off".into())
+        );
+        let axes = Axes {
+            kernels: texts(&["6.1"]),
+            cpus: texts(&["", "max"]),
+            memcg: vec![true, false],
+            workload: vec![buffer_size(&[4096])],
+            ..Axes::default()
+        };
+        let expected = ["cpu=default memcg", "cpu=default no memcg", "cpu=max memcg", "cpu=max no memcg"];
+        assert_eq!(labels(&axes), expected.map(|label| format!("6.1 {label}")));
+        let last = &columns(&axes).unwrap()[3].options;
+        assert_eq!((last.machine.cpu.as_deref(), last.memcg), (Some("max"), false));
+        assert_eq!(last.workload.spec().unwrap().1.buffer_size, 4096);
+    }
+
+    fn variant(name: &str, change: impl FnOnce(&mut RunOptions)) -> Variant {
+        let mut options = RunOptions::default();
+        change(&mut options);
+        Variant { name: name.to_owned(), options }
     }
 
     #[test]
-    fn variants_are_flags_of_run() {
+    fn columns_are_changes_to_their_variants() {
         let axes = Axes {
             kernels: texts(&["6.1"]),
-            variants: texts(&["", "--extra-call-every 100 --append 'psi=0 quiet'"]),
-            run_flags: "--calls 500".into(),
+            appends: texts(&["quiet"]),
+            variants: vec![
+                variant("", |_| {}),
+                variant("psi off", |options| options.machine.append = texts(&["psi=0"])),
+            ],
             ..Axes::default()
         };
+        assert_eq!(labels(&axes), ["6.1", "6.1 psi off"]);
         let columns = columns(&axes).unwrap();
-        assert_eq!(columns[0].flags, ["--kernel", "6.1", "--calls", "500"]);
-        assert_eq!(
-            columns[1].flags,
-            ["--kernel", "6.1", "--extra-call-every", "100", "--append", "psi=0 quiet", "--calls", "500"]
-        );
+        assert_eq!(columns[0].options.machine.append, ["quiet"]);
+        assert_eq!(columns[1].options.machine.append, ["quiet", "psi=0"]);
+        assert_eq!(columns[1].options.kernel.as_deref(), Some("6.1"));
+    }
+
+    #[test]
+    fn what_is_given_twice_is_refused_by_flag() {
+        let refused = |axes: Axes, change: fn(&mut RunOptions)| {
+            let axes = Axes { variants: vec![variant("", |_| {}), variant("x", change)], ..axes };
+            columns(&axes).unwrap_err().to_string()
+        };
+        let kernel = |options: &mut RunOptions| options.kernel = Some("6.1".into());
+        assert!(refused(Axes { kernels: texts(&["6.1"]), ..Axes::default() }, kernel).starts_with("--kernel"));
+        let cpu = |options: &mut RunOptions| options.machine.cpu = Some("max".into());
+        assert!(refused(Axes { cpus: texts(&["max"]), ..Axes::default() }, cpu).starts_with("--cpu"));
+        let memcg = |options: &mut RunOptions| options.memcg = false;
+        assert!(refused(Axes { memcg: vec![true], ..Axes::default() }, memcg).starts_with("--memcg"));
+        let size = |options: &mut RunOptions| {
+            options.workload.overrides.put(Axis::find("buffer-size").unwrap(), Value::Number(1));
+        };
+        let axes = Axes { workload: vec![buffer_size(&[4096])], ..Axes::default() };
+        assert!(refused(axes, size).starts_with("--buffer-size"));
     }
 
     #[test]
@@ -237,13 +275,13 @@ mod tests {
     fn one_column_is_refused_with_the_ways_to_more() {
         let error = columns(&Axes { kernels: texts(&["6.1"]), ..Axes::default() }).unwrap_err().to_string();
         assert!(error.contains("--append"), "{error}");
-        assert!(split("--append 'x").is_err());
     }
 
-    proptest::proptest! {
-        #[test]
-        fn no_text_panics(text: String) {
-            let _ = split(&text);
-        }
+    #[test]
+    fn a_stored_column_is_read_back() {
+        let axes = Axes { kernels: texts(&["6.1"]), workload: vec![buffer_size(&[4096, 8192])], ..Axes::default() };
+        let columns = columns(&axes).unwrap();
+        let text = serde_json::to_string(&columns).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<ColumnPlan>>(&text).unwrap(), columns);
     }
 }

@@ -1,13 +1,14 @@
 //! One request in, one outcome out, on whatever kernel this is: the host's, or a guest's when called by `/init`.
 //!
 //! Pairs run in the order that [`schedule`] gives; [`measure`] runs them and gathers raw values; [`assemble`] makes the
-//! document of them; [`cost`] is what each collector did to the pairs it watched.
+//! document of them; [`cost`] is what each collector did to the pairs it watched. [`RunOptions`] are what a request is made of.
 
 pub mod assemble;
 pub mod cost;
 pub mod exact;
 pub mod gather;
 pub mod measure;
+mod options;
 pub mod schedule;
 
 use crate::collect::Context;
@@ -18,6 +19,8 @@ use crate::kernel::environment::CpuTime;
 use crate::kernel::tracefs::Tracefs;
 use crate::vm::{self, GuestOptions, Job};
 use anyhow::Result;
+
+pub use options::RunOptions;
 
 /// Where the run executes, and what its caller wants to hear while it does.
 pub struct Setting<'a> {

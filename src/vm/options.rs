@@ -9,7 +9,8 @@ use std::time::Duration;
 const OWN_BINARY: &str = "/proc/self/exe";
 
 /// What executes the guest's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Accel {
     /// KVM if a guest starts with it within a time limit, else emulation
     Auto,

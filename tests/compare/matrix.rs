@@ -43,7 +43,7 @@ impl Runner for Made {
         }
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         self.ran.lock().unwrap().push(cell.clone());
-        if self.broken.is_some_and(|kernel| cell.flags.iter().any(|flag| flag == kernel)) {
+        if self.broken.is_some_and(|kernel| cell.options.kernel.as_deref() == Some(kernel)) {
             anyhow::bail!("the kernel panicked: VFS: Unable to mount root fs");
         }
         let mut outcome = if cell.column == 0 { older() } else { newer() };
@@ -128,8 +128,11 @@ fn another_plan_is_not_resumed() {
     assert!(refused(&other).contains("build"));
     let file = out.join(matrix::PLAN);
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("pipeprof.matrix/1", "pipeprof.matrix/9")).unwrap();
+    std::fs::write(&file, text.replace("pipeprof.matrix/2", "pipeprof.matrix/9")).unwrap();
     assert!(refused(&plan).contains("pipeprof.matrix/9"));
+    // Of the form before this one, whose columns were flags.
+    std::fs::write(&file, r#"{"schema": "pipeprof.matrix/1", "columns": [{"flags": ["--kernel", "6.1"]}]}"#).unwrap();
+    assert!(refused(&plan).contains("has schema pipeprof.matrix/1"));
     std::fs::write(&file, &text[..20]).unwrap();
     refused(&plan);
 }
@@ -166,10 +169,10 @@ fn timed_matrices_are_interleaved_with_a_control() {
         cells.iter().filter(|cell| cell.block == block).map(|cell| (cell.column, cell.mode.clone())).collect()
     };
     assert!(order(0) != order(1) || order(1) != order(2), "shuffled");
-    assert!(cells.iter().all(|cell| cell.flags.windows(2).any(|pair| pair == ["--runs", "4"])));
+    assert!(cells.iter().all(|cell| cell.options.runs == Some(4)));
     // The control is the first column, measured again.
     let control = cells.iter().find(|cell| cell.column == 3).unwrap();
-    assert!(control.flags.contains(&"6.12".to_owned()));
+    assert!(control.options.kernel.as_deref() == Some("6.12"));
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! What `pipeprof run` is asked for, as typed values: by its own command line, by a column of a comparison, by `check`.
+
+use super::Setting;
+use crate::document::{Collector, ExecutedOn, Loader, Outcome, Request, Selection};
+use crate::util::progress;
+use crate::vm::{GuestMachine, GuestOptions};
+use crate::workload::WorkloadRequest;
+use crate::workload::spec::Amount;
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A short window, and many of them: pairs differ more from each other than a window does within itself.
+const AMOUNT: Amount = Amount::DurationNs(300_000_000);
+/// What a guest moves where nothing is asked: emulated time is some twenty times slower than the clock on the wall.
+const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
+/// Calls of the writer in an exact profile: the cost per call settles long before.
+const EXACT_AMOUNT: Amount = Amount::Calls(400);
+
+/// The flags of `pipeprof run` that decide what it measures. Absent fields leave the default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunOptions {
+    pub workload: WorkloadRequest,
+    /// The guest's kernel as it is named; absent: the kernel of this machine.
+    pub kernel: Option<String>,
+    pub machine: GuestMachine,
+    /// Absent: [`Selection::Auto`].
+    pub collect: Option<Selection>,
+    pub loader: Loader,
+    /// Fresh pairs per measurement.
+    pub runs: Option<u32>,
+    pub seed: u64,
+    /// Whether a guest's pair is charged to a memory cgroup.
+    pub memcg: bool,
+    /// Symbols of a guest's kernel that has no list of its own.
+    pub vmlinux: Option<PathBuf>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            workload: WorkloadRequest::default(),
+            kernel: None,
+            machine: GuestMachine::default(),
+            collect: None,
+            loader: Loader::default(),
+            runs: None,
+            seed: 1,
+            memcg: true,
+            vmlinux: None,
+        }
+    }
+}
+
+impl RunOptions {
+    /// Whether instructions are counted, in a guest.
+    #[must_use]
+    pub fn exact(&self) -> bool {
+        matches!(&self.collect, Some(Selection::List(list)) if list.contains(&Collector::Insn))
+    }
+
+    /// The guest; `None` for this machine.
+    ///
+    /// # Errors
+    /// One line that names the flag.
+    pub fn guest(&self) -> Result<Option<GuestOptions>> {
+        self.machine.guest(self.kernel.as_deref())
+    }
+
+    /// The request; `command` is for titles.
+    ///
+    /// # Errors
+    /// One line that names the flag and the way out.
+    pub fn request(&self, command: String) -> Result<Request> {
+        let guest = self.kernel.is_some();
+        if !self.memcg && !guest {
+            bail!("--no-memcg is for guests: add --kernel, such as --kernel 6.12");
+        }
+        if self.vmlinux.is_some() && !self.exact() {
+            bail!("--vmlinux requires --collect insn");
+        }
+        if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
+            bail!("--runs: --collect insn counts one pair, as every other one gives the same; leave it out");
+        }
+        let (mode, mut workload) = self.workload.spec()?;
+        if let (true, Some(source)) = (guest, &workload.source)
+            && !source.starts_with("/dev")
+        {
+            bail!(
+                "--source {}: a guest has no files of this machine; use /dev/zero, or run without --kernel",
+                source.display()
+            );
+        }
+        let chosen = self.workload.amount.is_some();
+        if !chosen {
+            workload.amount = match (guest, self.exact()) {
+                (true, true) => EXACT_AMOUNT,
+                (true, false) => GUEST_AMOUNT,
+                (false, _) => AMOUNT,
+            };
+        }
+        let runs = match (guest, chosen) {
+            // It is known there whether it is emulated.
+            (true, _) => 0,
+            (false, true) => super::schedule::LEAST,
+            (false, false) => 20,
+        };
+        Ok(Request {
+            mode,
+            workload,
+            collect: self.collect.clone().unwrap_or(Selection::Auto),
+            loader: self.loader,
+            runs: self.runs.unwrap_or(runs),
+            seed: self.seed,
+            memcg: self.memcg,
+            command,
+        })
+    }
+
+    /// Measure `request` where these options say: here, or in their guest.
+    ///
+    /// # Errors
+    /// Why there is no outcome.
+    pub fn measure(&self, request: &Request) -> Result<Outcome> {
+        match self.guest()? {
+            Some(options) if self.exact() => super::exact::execute(request, &options, self.vmlinux.as_deref()),
+            Some(options) => super::in_guest(request, &options),
+            None if self.exact() => {
+                bail!("--collect insn runs in a guest: name a kernel with --kernel, such as --kernel 6.12")
+            }
+            None => {
+                let setting = Setting {
+                    executed_on: ExecutedOn::Hardware,
+                    settle: false,
+                    progress: &|number, of, what| progress::step(&format!("measuring {number}/{of} ({what})")),
+                };
+                super::execute(request, &setting)
+            }
+        }
+    }
+}
