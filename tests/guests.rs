@@ -75,7 +75,7 @@ fn errors_and_panics_of_the_program_are_told_as_such() {
     let (error, _) = failure(&options, &Job::Read("/nonexistent".into()));
     assert!(error.starts_with("in the guest (") && error.contains("cannot read /nonexistent"), "{error}");
     let (error, _) = failure(&options, &Job::Panic);
-    assert!(error.contains("a bug in pipeprof: asked for"), "{error}");
+    assert!(error.contains("please report this bug): asked for"), "{error}");
     let (error, _) = failure(&options, &Job::Mute);
     assert!(error.contains("ended without an answer; its last lines:"), "{error}");
 }
@@ -100,7 +100,7 @@ fn a_guest_that_hangs_is_ended_in_time() {
     assert!(error.contains("did not finish within 1 s") && error.contains("--time-limit"), "{error}");
     let options = GuestOptions { boot_limit: Duration::from_millis(200), ..guest("6.1") };
     let (error, took) = failure(&options, &Job::Facts);
-    assert!(error.contains("did not reach its init within 0.2 s") && error.contains("--boot-limit"), "{error}");
+    assert!(error.contains("did not reach init within 0.2 s") && error.contains("--boot-limit"), "{error}");
     assert!(took < LATE, "{took:?}");
 }
 
@@ -121,13 +121,13 @@ fn what_is_no_kernel_is_refused_or_ended() {
     };
     let whole = std::fs::read(kernel("6.1").image).expect("an image");
     let expectations = [
-        (write("text", b"hello"), "is no x86 Linux kernel image"),
+        (write("text", b"hello"), "not an x86 Linux kernel image"),
         (write("elf", b"\x7fELF"), "give arch/x86/boot/bzImage"),
-        (write("short", &whole[..whole.len() / 2]), "is cut short"),
-        (folder.path().join("nothing").to_str().expect("a path").to_owned(), "there is no such file"),
+        (write("short", &whole[..whole.len() / 2]), "is truncated"),
+        (folder.path().join("nothing").to_str().expect("a path").to_owned(), "file does not exist"),
         ("4.4".to_owned(), "pipeprof kernel fetch 4.4"),
-        ("../x.deb".to_owned(), "there is no such file"),
-        (write("bad.deb", b"!<arch>\nx"), "is not a whole Debian package"),
+        ("../x.deb".to_owned(), "file does not exist"),
+        (write("bad.deb", b"!<arch>\nx"), "not a complete Debian package"),
     ];
     for (name, says) in expectations {
         let error = format!("{:#}", Kernel::find(&name).expect_err("no kernel"));
@@ -207,6 +207,6 @@ fn a_killed_controller_leaves_no_guest_and_the_next_start_cleans_up() {
     assert!(listing(folder.path()).is_empty(), "{:?}", listing(folder.path()));
     let mut said = String::new();
     std::io::Read::read_to_string(&mut controller.stderr.take().expect("stderr"), &mut said).expect("stderr");
-    assert!(said.contains("removed the temporary files of 1 guest(s)"), "{said}");
+    assert!(said.contains("removed temporary files of killed runs (1)"), "{said}");
     assert!(said.contains("interrupted"), "{said}");
 }

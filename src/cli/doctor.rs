@@ -99,8 +99,8 @@ impl DoctorReport {
             };
             let _ = writeln!(text, "{state:<8} {:<title$}  {}", feature.title, feature.found);
             if feature.state != State::Ok {
-                let _ = writeln!(text, "{:>11} {}", "impact:", feature.costs);
-                let _ = writeln!(text, "{:>11} {}", "fix:", feature.mend);
+                let _ = writeln!(text, "{:>11} {}", "impact:", feature.impact);
+                let _ = writeln!(text, "{:>11} {}", "fix:", feature.fix);
             }
         }
         let count = |state| self.features.iter().filter(|feature| feature.state == state).count();
@@ -115,7 +115,7 @@ fn emulator() -> Vec<Feature> {
     let version = match qemu::version() {
         Ok(version) => version,
         Err(error) => {
-            let lack = Feature::ok("qemu", "QEMU", format!("{error:#}")).lacking(
+            let lack = Feature::ok("qemu", "QEMU", format!("{error:#}")).limited(
                 State::Missing,
                 "guests are not available: no --kernel, no exact instruction counts, no comparison of kernels",
                 "sudo apt install qemu-system-x86",
@@ -133,7 +133,7 @@ fn plugins() -> Feature {
     if listed {
         return feature("supported (exact instruction counts work)");
     }
-    feature("this QEMU was built without --enable-plugins").lacking(
+    feature("this QEMU was built without --enable-plugins").limited(
         State::Missing,
         "exact instruction counts (--collect insn) are not available",
         "sudo apt install qemu-system-x86 (Debian builds it with plugins), or name another QEMU in PIPEPROF_QEMU",
@@ -150,7 +150,7 @@ fn kernels() -> Feature {
     if !releases.is_empty() {
         return Feature::ok("guest-kernels", "kernels for guests", releases.join(", "));
     }
-    Feature::ok("guest-kernels", "kernels for guests", "the cache is empty").lacking(
+    Feature::ok("guest-kernels", "kernels for guests", "the cache is empty").limited(
         State::Limited,
         "--kernel accepts paths only, not names such as 6.12",
         "pipeprof kernel fetch 5.10 6.1 6.12 7.2",
@@ -159,20 +159,20 @@ fn kernels() -> Feature {
 
 fn kvm() -> Feature {
     let feature = |found: String| Feature::ok("kvm", "KVM", found);
-    let costs =
+    let impact =
         "guests are emulated: slower, and without throughput; exact instruction and call counts do not need KVM";
-    let lacking = |found: String, mend: &str| feature(found).lacking(State::Limited, costs, mend);
+    let limited = |found: String, fix: &str| feature(found).limited(State::Limited, impact, fix);
     let version = qemu::version().unwrap_or_default();
     if let Err(reason) = vm::kvm::usable(&version) {
-        let mend = if reason.contains("adduser") {
+        let fix = if reason.contains("adduser") {
             "sudo adduser $USER kvm, then log in again"
         } else {
             "enable virtualisation in the firmware; in a virtual machine, enable nested KVM on its host"
         };
-        return lacking(reason, mend);
+        return limited(reason, fix);
     }
     let Some(entry) = cached().into_iter().next() else {
-        return lacking(
+        return limited(
             "/dev/kvm exists but was not tried: no kernel to boot is cached".to_owned(),
             "pipeprof kernel fetch 6.12, then pipeprof doctor",
         );
@@ -188,13 +188,17 @@ fn kvm() -> Feature {
     progress::clear();
     match reply {
         Ok(reply) if reply.executed_on == ExecutedOn::Kvm => feature(format!("boots {}", reply.release)),
-        Ok(reply) => lacking(
-            reply.notes.join("; ").trim_start_matches("--accel auto took tcg: ").to_owned(),
+        Ok(reply) => limited(
+            reply
+                .notes
+                .join("; ")
+                .trim_start_matches("--accel auto: using TCG, because KVM does not work: ")
+                .to_owned(),
             "in a virtual machine, enable nested KVM on its host",
         ),
         Err(error) => {
             let first = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
-            lacking(first, "run `pipeprof kernel boot NAME` to see the guest's messages")
+            limited(first, "run `pipeprof kernel boot NAME` to see the guest's messages")
         }
     }
 }
@@ -211,7 +215,7 @@ mod tests {
             machine: "x".to_owned(),
             features: vec![
                 Feature::ok("btf", "BTF", "there"),
-                Feature::ok("pmu", "PMU", "none").lacking(State::Missing, "no cycles", "buy one"),
+                Feature::ok("pmu", "PMU", "none").limited(State::Missing, "no cycles", "buy one"),
             ],
         };
         let text = report.text();

@@ -63,7 +63,7 @@ mod tests {
             let error = error(&words);
             assert!(error.contains(words[0]), "{words:?}: {error}");
         }
-        assert!(error(&[]).contains("--kernel '/nonexistent/bzImage': there is no such file"));
+        assert!(error(&[]).contains("--kernel '/nonexistent/bzImage': file does not exist"));
     }
 
     #[test]

@@ -440,7 +440,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     let bytes = attempt().map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::NotFound if path.ends_with(DOCUMENT) => ": give a folder that `pipeprof run` wrote",
-            std::io::ErrorKind::NotFound => ": there is no such file",
+            std::io::ErrorKind::NotFound => ": file does not exist",
             _ => "",
         };
         anyhow!("cannot read {} ({error}){hint}", path.display())

@@ -1,35 +1,35 @@
-//! Debian packages: the kernel image and the configuration that one holds.
+//! Debian packages: extract the kernel image and its configuration.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a package held.
+/// What a package contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
     pub image: Option<PathBuf>,
     pub config: Option<PathBuf>,
 }
 
-/// Where packages keep images and configurations: up to 6.12 in /boot, from 6.19 beside the modules.
+/// Where packages keep images and configurations: in /boot up to 6.12, next to the modules from 6.19.
 const WANTED: [&str; 4] =
     ["./boot/vmlinuz-*", "./boot/config-*", "./usr/lib/modules/*/vmlinuz*", "./usr/lib/modules/*/config"];
 
-/// Unpack image and configuration of the package at `path` into the folder `into`.
+/// Unpack the image and the configuration from the package at `path` into the folder `into`.
 ///
 /// # Errors
-/// When the file is no package or a tool to open it is missing.
+/// When the file is not a Debian package, or no tool to open it is installed.
 pub fn unpack(path: &Path, into: &Path) -> Result<Contents> {
     if !path.is_file() {
-        bail!("{}: there is no such file", path.display());
+        bail!("{}: file does not exist", path.display());
     }
     let script = if have("dpkg-deb") {
         r#"dpkg-deb --fsys-tarfile "$1""#
     } else if have("ar") && have("xz") {
-        // Kernel packages of Debian are compressed by xz; other compressors want dpkg.
+        // Debian compresses kernel packages with xz. Other compressors need dpkg.
         r#"ar p "$1" data.tar.xz | xz -dc"#
     } else {
-        bail!("cannot open {}: neither dpkg-deb (package dpkg) nor ar and xz are installed", path.display());
+        bail!("cannot unpack {}: install dpkg-deb (package dpkg), or ar and xz", path.display());
     };
     let mut opener = Command::new("sh")
         .args(["-c", script, "sh"])
@@ -45,14 +45,14 @@ pub fn unpack(path: &Path, into: &Path) -> Result<Contents> {
         .args(WANTED)
         .stdin(opener.stdout.take().map_or_else(Stdio::null, Stdio::from))
         .stdout(Stdio::null())
-        // It complains of patterns that match nothing, and each package matches half of them.
+        // tar complains about patterns without a match, and each package matches only half of them.
         .stderr(Stdio::null())
         .status()
         .context("cannot start tar (package tar)");
     let opened = opener.wait().context("sh")?;
     tar?;
     if !opened.success() {
-        bail!("{}: is not a whole Debian package", path.display());
+        bail!("{}: not a complete Debian package", path.display());
     }
     Ok(Contents { image: find(into, "vmlinuz"), config: find(into, "config") })
 }
@@ -62,7 +62,7 @@ fn have(tool: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
 }
 
-/// The first file below `folder` that is called `stem`, `stem-*` or `stem.unsigned`, in the order of names.
+/// The first file below `folder` named `stem`, `stem-*` or `stem.unsigned`, in alphabetical order.
 fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
     let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
     entries.sort();

@@ -1,5 +1,5 @@
-//! This binary without its debug sections, so that guests start quickly: a build with line tables is ten times the
-//! size of what runs. Symbols stay; stacks of user frames need them.
+//! This binary without its debug sections, so that guests boot faster: line tables make a build ten times larger.
+//! Symbols stay, because stacks of user frames need them.
 
 use object::elf;
 use object::endian::LittleEndian as LE;
@@ -8,8 +8,8 @@ use object::pod;
 type Header = elf::FileHeader64<LE>;
 type Section = elf::SectionHeader64<LE>;
 
-/// `file` without the sections called `.debug_*`; absent where it is no ELF file that this understands, which then
-/// has to do as it is.
+/// `file` without the sections named `.debug_*`. `None` if this code cannot parse the file; the caller then uses it
+/// unchanged.
 #[must_use]
 pub fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
     let (header, _) = pod::from_bytes::<Header>(file).ok()?;
@@ -26,10 +26,10 @@ pub fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
     let names = data(sections.get(usize::from(header.e_shstrndx.get(LE)))?)?;
     let is_debug = |section: &Section| {
         let name = names.get(section.sh_name.get(LE) as usize..).unwrap_or_default();
-        // `.debug_gdb_scripts` is loaded with the program, for all its name.
+        // Despite its name, `.debug_gdb_scripts` is loaded with the program.
         name.starts_with(b".debug_") && section.sh_flags.get(LE) & u64::from(elf::SHF_ALLOC) == 0
     };
-    // What is loaded stays where it is; what follows moves up.
+    // Loaded sections keep their offsets; the sections behind them move up.
     let loaded = |section: &&Section| {
         section.sh_flags.get(LE) & u64::from(elf::SHF_ALLOC) != 0 && section.sh_type.get(LE) != elf::SHT_NOBITS
     };
@@ -39,7 +39,7 @@ pub fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
     let mut moved = sections.to_vec();
     for section in &mut moved {
         if is_debug(section) {
-            // Kept in the table, so that the numbers of the others hold, as sections without content.
+            // Keep an empty entry, so that the indices of the other sections stay valid.
             section.sh_type.set(LE, elf::SHT_NULL);
             section.sh_size.set(LE, 0);
             section.sh_offset.set(LE, 0);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        // Each case reads this very test program, some 30 MiB.
+        // Each case reads this test program, about 30 MiB.
         #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
         #[test]
         fn no_file_panics(noise: Vec<u8>, at: proptest::sample::Index, byte: u8) {

@@ -1,5 +1,5 @@
-//! Kernels from the Debian mirror that this machine already uses, by its own apt and a private apt root: nothing is
-//! installed, no host is written down here, and checksums and signatures are apt's business.
+//! Fetch kernels from the Debian mirror that this machine already uses, with its own apt and a private apt root.
+//! Nothing is installed and no host is hard-coded. apt verifies checksums and signatures.
 
 use crate::util::{atomic_file, cancel};
 use crate::vm::packages::{self, Package, kernel_paragraphs, parse_packages};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Suites that carry, or carried, kernels worth comparing; a mirror need not have all of them.
+/// Suites that have, or had, kernels worth comparing. A mirror may lack some of them.
 const SUITES: [&str; 11] = [
     "bullseye",
     "bullseye-updates",
@@ -26,10 +26,10 @@ const SUITES: [&str; 11] = [
     "experimental",
 ];
 
-/// Their security updates, on the security mirror.
+/// The same suites' security updates, on the security mirror.
 const SECURITY_SUITES: [&str; 3] = ["bullseye-security", "bookworm-security", "trixie-security"];
 
-/// Names of releases by which a Debian mirror is told from others among the machine's sources.
+/// Release names that identify a Debian mirror among the machine's sources.
 const RELEASES: [&str; 12] = [
     "bullseye",
     "bookworm",
@@ -45,26 +45,26 @@ const RELEASES: [&str; 12] = [
     "experimental",
 ];
 
-/// Debian's keys for the suites above.
+/// Debian's signing keys for these suites.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// How long an index is believed before the mirror is asked again.
+/// Refresh the index from the mirror when it is older than this.
 const INDEX_AGE: Duration = Duration::from_secs(6 * 3600);
 
-/// What became of one wish.
+/// The result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetched {
     New(Entry),
-    /// The newest of the series that the mirror hands out was in the cache.
+    /// The cache already has the newest kernel of the series that the mirror offers.
     Kept(Entry),
-    /// None came from the mirror, for the reason given; the cache has one of the series.
+    /// The mirror did not deliver a kernel, for this reason; the cache has one of the series.
     Stale(Entry, String),
 }
 
-/// Get the newest kernel of each series or release in `wishes` into `store`; `say` is told of each step.
+/// Fetch the newest kernel of each series or release in `wishes` into `store`. `say` receives a line for each step.
 ///
 /// # Errors
-/// When apt cannot serve a wish that the cache has not either; what was fetched before stays.
+/// When a request can be met neither by apt nor by the cache. Kernels fetched before the error stay in the cache.
 pub fn fetch(store: &Store, wishes: &[String], flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<(String, Fetched)>> {
     let mut mirror = match Mirror::open(store, say) {
         Ok(mirror) => mirror,
@@ -87,12 +87,12 @@ pub fn fetch(store: &Store, wishes: &[String], flavour: &str, say: &dyn Fn(&str)
     Ok(done)
 }
 
-/// How many kernels of one series are tried: an index can name one that has not reached the mirror's pool, or has left
-/// it, while its neighbours are there.
+/// How many kernels of one series to try. An index can list a kernel that the mirror's pool does not have yet, or no
+/// longer has.
 const TRIES: usize = 4;
 
-/// Download the newest kernel for `wish` that the mirror really hands out. The index is asked anew once, as it may be
-/// older than the mirror.
+/// Download the newest kernel for `wish` that the mirror delivers. Refresh the index once, as it may be older than
+/// the mirror.
 fn newest_that_comes(
     mirror: &mut Mirror,
     store: &Store,
@@ -130,39 +130,39 @@ fn newest_that_comes(
     }
 }
 
-/// What the mirror carries, newest first.
+/// Kernels on the mirror, newest first.
 ///
 /// # Errors
-/// When apt or its mirror cannot be used.
+/// When apt or the mirror cannot be used.
 pub fn available(store: &Store, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
     Mirror::open(store, say)?.packages(flavour)
 }
 
-/// What the cache has for `wish` where none came from the mirror.
+/// The cached kernel for `wish` when the mirror did not deliver one.
 fn from_cache(store: &Store, wish: &str, error: anyhow::Error) -> Result<Fetched> {
     match store.find(wish)? {
         Some(entry) => Ok(Fetched::Stale(entry, format!("{error:#}"))),
-        None => Err(error.context(format!("no kernel {wish} in the cache, and none can be fetched"))),
+        None => Err(error.context(format!("cannot fetch kernel {wish}, and the cache does not have it"))),
     }
 }
 
-/// The machine's mirror, seen through a private apt root.
+/// The machine's mirror, accessed through a private apt root.
 struct Mirror {
     root: PathBuf,
     fresh: bool,
-    /// What apt complained of at its last update.
+    /// Errors and warnings of the last `apt update`.
     troubles: Vec<String>,
     _lock: crate::vm::store::Lock,
 }
 
 impl Mirror {
-    /// Open the private apt root in `store`, updating its index where that is old.
+    /// Open the private apt root in `store`. Refresh its index if it is old.
     fn open(store: &Store, say: &dyn Fn(&str)) -> Result<Self> {
         let root = store.root().join("apt");
         for folder in ["lists/partial", "archives/partial", "download"] {
             let folder = root.join(folder);
             fs::create_dir_all(&folder).with_context(|| {
-                format!("cannot write {}: make room, or set PIPEPROF_CACHE to another folder", folder.display())
+                format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", folder.display())
             })?;
         }
         let lock = lock_file(&root.join("lock"))?;
@@ -187,14 +187,14 @@ impl Mirror {
         fs::metadata(self.stamp()).ok()?.modified().ok()?.elapsed().ok()
     }
 
-    /// Update the index, unless this process has done so: then false.
+    /// Refresh the index. Returns false if this process has already done so.
     fn refresh(&mut self, say: &dyn Fn(&str)) -> Result<bool> {
         if self.fresh {
             return Ok(false);
         }
-        say("asking the Debian mirror which kernels it has");
+        say("updating the list of kernels from the Debian mirror");
         let output = self.apt("apt-get").args(["--quiet", "update"]).output().context(NO_APT)?;
-        // A suite that the mirror no longer has makes apt fail, and the others are there all the same.
+        // apt fails if the mirror no longer has one of the suites, but it still reads the others.
         self.troubles = complaints(&output);
         self.extract()?;
         if self.packages("cloud-amd64")?.is_empty() {
@@ -205,13 +205,13 @@ impl Mirror {
         if said.lines().any(|line| line.starts_with("Get:") || line.starts_with("Hit:")) {
             fs::write(self.stamp(), b"").with_context(|| format!("cannot write {}", self.stamp().display()))?;
         } else {
-            // The lists of an earlier time are still there.
-            say(&format!("the Debian mirror cannot be reached, its index is an old one: {}", self.troubles.join("; ")));
+            // The lists of an earlier update are still there.
+            say(&format!("cannot reach the Debian mirror, using an old list of kernels: {}", self.troubles.join("; ")));
         }
         Ok(true)
     }
 
-    /// Keep what the index says of kernels: reading all of it takes seconds.
+    /// Keep only the kernels of the index: reading all of it takes seconds.
     fn extract(&self) -> Result<()> {
         let mut dump = self.apt("apt-cache").arg("dumpavail").stdout(Stdio::piped()).spawn().context(NO_APT)?;
         let mut kept = Vec::new();
@@ -246,8 +246,8 @@ impl Mirror {
             Ok(newest_deb(&folder, name))
         };
         let deb = get(&package.name)?
-            .with_context(|| format!("apt says that it has downloaded {}, and it is not there", package.name))?;
-        // From 6.19 on the configuration is in a package of its own; a kernel without it is still a kernel.
+            .with_context(|| format!("apt reported the download of {}, but the file does not exist", package.name))?;
+        // Since 6.19 the configuration is in a separate package. A kernel without it can still be booted.
         let base = match package.name.strip_prefix("linux-binary-") {
             Some(_) => get(&format!("linux-base-{}", package.release)).ok().flatten(),
             None => None,
@@ -259,13 +259,13 @@ impl Mirror {
         }
         let entry = store.add(&deb, &package.name, Some(&package.version), config.as_deref())?;
         for file in [Some(deb), base].into_iter().flatten() {
-            // Only room is lost if it stays.
+            // If it cannot be removed, it only takes up space.
             let _ = fs::remove_file(file);
         }
         Ok(entry)
     }
 
-    /// `apt-get` or `apt-cache` in the private root.
+    /// `apt-get` or `apt-cache` with the private root.
     fn apt(&self, tool: &str) -> Command {
         let mut command = Command::new(tool);
         let path = |name: &str| self.root.join(name).display().to_string();
@@ -285,10 +285,10 @@ impl Mirror {
     }
 }
 
-const NO_APT: &str = "cannot start apt: kernels are fetched by it, so that this needs Debian; add one by path with \
-                      `pipeprof kernel add PATH`";
+const NO_APT: &str =
+    "cannot start apt, which fetches kernels on Debian: add a kernel file with `pipeprof kernel add PATH`";
 
-/// Settings of the private root that the command line cannot make.
+/// Settings of the private root that cannot be given on the command line.
 const CONFIGURATION: &str = r#"// Written by pipeprof for its private apt root.
 // Hooks of the machine (container images have some) are about its own cache.
 #clear APT::Update::Post-Invoke;
@@ -304,7 +304,7 @@ Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
 Acquire::Retries "3";
 "#;
 
-/// The private sources.list: the suites above, at the mirrors that the machine's own apt uses.
+/// The private sources.list: the suites above, at the mirrors that the machine's apt uses.
 fn sources() -> Result<String> {
     let output = Command::new("apt-get")
         .args(["indextargets", "--no-release-info", "--format", "$(RELEASE) $(SITE)", "Created-By: Packages"])
@@ -314,7 +314,7 @@ fn sources() -> Result<String> {
     let targets = String::from_utf8_lossy(&output.stdout).into_owned();
     let (main, security) = sites(&targets);
     let Some(main) = main else {
-        bail!("apt on this machine has no Debian source: add one, or give a kernel by path with --kernel PATH")
+        bail!("no Debian mirror in this machine's apt sources: add one, or boot a kernel file with --kernel PATH")
     };
     let signed = if Path::new(KEYRING).is_file() { format!(" signed-by={KEYRING}") } else { String::new() };
     let mut text = String::from("# Written by pipeprof from the machine's own sources.\n");
@@ -326,7 +326,7 @@ fn sources() -> Result<String> {
     Ok(text)
 }
 
-/// Debian's main and security mirrors among lines of `RELEASE SITE`.
+/// Debian's main and security mirrors, from lines of `RELEASE SITE`.
 fn sites(targets: &str) -> (Option<&str>, Option<&str>) {
     let pairs = || targets.lines().filter_map(|line| line.split_once(' '));
     let known = |release: &str| RELEASES.contains(&release);
@@ -337,10 +337,10 @@ fn sites(targets: &str) -> (Option<&str>, Option<&str>) {
     (main.map(|pair| pair.1), security.map(|pair| pair.1))
 }
 
-/// What is kept of the index: the fields below of packages whose name begins with `linux-`.
+/// The part of the index that is kept: these fields of packages whose names begin with `linux-`.
 const KERNELS: &str = "kernels";
 
-/// The lines of apt's output that say what went wrong, at most four.
+/// At most four lines of apt's output that say what failed.
 fn complaints(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stderr);
     let said: Vec<String> = text
@@ -349,7 +349,7 @@ fn complaints(output: &Output) -> Vec<String> {
         .map(|line| line.trim().to_owned())
         .take(4)
         .collect();
-    if said.is_empty() && !output.status.success() { vec![format!("apt ended with {}", output.status)] } else { said }
+    if said.is_empty() && !output.status.success() { vec![format!("apt failed: {}", output.status)] } else { said }
 }
 
 fn newest_deb(folder: &Path, package: &str) -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! The host's side of a guest: start QEMU, follow what the guest says, tell why it said nothing, leave nothing behind.
+//! The host side of a guest: start QEMU, read the guest's messages, explain a missing answer, clean up.
 
 use crate::document::{Emulator, ExecutedOn};
 use crate::util::{cancel, progress};
@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestReply {
     /// The job's answer; see [`Job`].
@@ -24,53 +24,53 @@ pub struct GuestReply {
     pub emulator: Emulator,
     /// `uname -r` in the guest.
     pub release: String,
-    /// What the user should know of how the guest was run: `KVM did not start a guest within 15 s`.
+    /// Notes for the user on how the guest was run: `KVM did not start a guest within 15 s`.
     pub notes: Vec<String>,
-    /// All that the guest printed on its console.
+    /// The complete console output of the guest.
     pub console: String,
 }
 
 impl GuestReply {
-    /// The answer, read as JSON.
+    /// The answer, parsed as JSON.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the answer is not JSON of this type.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_slice(&self.body).context("the guest's answer cannot be understood")
+        serde_json::from_slice(&self.body).context("cannot parse the guest's answer")
     }
 }
 
 /// Why a guest gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum NoAnswer {
-    /// It never reached `/init`.
+    /// The guest never reached `/init`.
     #[error("{0}")]
     NotStarted(String),
-    /// It did not reach it in time.
+    /// The guest did not reach `/init` before the time limit.
     #[error("{0}")]
     TooLate(String),
-    /// It did, and something went wrong later.
+    /// The guest reached `/init`, but failed later.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Boot the kernel of `options`, do `job` in it, and hand back the answer. The guest is gone when this returns.
+/// Boot the kernel in `options`, run `job` in it and return the answer. The guest has ended when this returns.
 ///
 /// # Errors
-/// One line that says what happened, with the last lines of the guest's console below it; the error of the job itself.
+/// One line with the cause, followed by the last lines of the guest's console; or the error of the job itself.
 pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     let version = qemu::version()?;
     static CLEANED: OnceLock<usize> = OnceLock::new();
     CLEANED.get_or_init(|| {
         let removed = scratch::clean_up();
         if removed > 0 {
-            eprintln!("pipeprof: removed the temporary files of {removed} guest(s) whose run was killed");
+            eprintln!("pipeprof: removed temporary files of killed runs ({removed})");
         }
         removed
     });
     let mut given_up = None;
     if options.plugin.is_some() && options.accel == Accel::Kvm {
-        bail!("--accel kvm: instructions are counted by emulation only; use --accel tcg");
+        bail!("--accel kvm cannot count instructions: use --accel tcg");
     } else if options.plugin.is_none() && options.accel != Accel::Tcg {
         let probing = options.accel == Accel::Auto;
         match kvm::usable(&version) {
@@ -80,17 +80,17 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
                 let no_answer = tried.as_ref().err().and_then(|error| error.downcast_ref());
                 match no_answer {
                     Some(NoAnswer::TooLate(_)) if probing => {
-                        let why = format!("under it a guest did not reach its init within {} s", limit.as_secs());
+                        let why = format!("a KVM guest did not reach init within {} s", limit.as_secs());
                         given_up = Some((why, true));
                     }
                     Some(NoAnswer::NotStarted(why)) if probing => {
-                        // Whatever it was, it did not take long: it is tried again next time.
+                        // This failure was quick, so the next run may try KVM again.
                         given_up = Some((why.lines().next().unwrap_or_default().to_owned(), false));
                     }
                     _ => {
                         return tried.map(|mut reply| {
                             if probing {
-                                reply.notes.push("--accel auto took kvm".to_owned());
+                                reply.notes.push("--accel auto: using KVM".to_owned());
                             }
                             reply
                         });
@@ -98,23 +98,23 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
                 }
             }
             Err(why) if probing => given_up = Some((why, false)),
-            Err(why) => bail!("--accel kvm: {why}; --accel tcg emulates"),
+            Err(why) => bail!("--accel kvm: {why}; use --accel tcg for emulation"),
         }
     }
     let mut reply = attempt(options, job, ExecutedOn::Tcg, &version, options.boot_limit)?;
     if let Some((why, slow)) = given_up {
         if slow {
-            // Only now is it clear that the kernel is not to blame.
+            // TCG booted this kernel, so the failure was KVM's and not the kernel's.
             kvm::remember(&version, &why);
         }
-        reply.notes.push(format!("--accel auto took tcg: KVM does not serve here: {why}"));
+        reply.notes.push(format!("--accel auto: using TCG, because KVM does not work: {why}"));
     } else if options.accel == Accel::Auto {
-        reply.notes.push("--accel auto took tcg: instructions are counted by emulation only".to_owned());
+        reply.notes.push("--accel auto: using TCG, which counting instructions requires".to_owned());
     }
     Ok(reply)
 }
 
-/// One guest, from its start to its end.
+/// Run one guest from start to end.
 fn attempt(
     options: &GuestOptions,
     job: &Job,
@@ -130,7 +130,7 @@ fn attempt(
     };
     let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
     let assignment = Assignment { job: job.clone(), executed_on: on, cpus: options.cpus };
-    // Its comparison loses a line where it cannot be read.
+    // If it cannot be read, the comparison of configurations has one line less.
     let config = options.kernel.config.as_ref().and_then(|path| fs::read(path).ok());
     let config = config.as_deref().map(|config| (options.kernel.release.as_str(), config));
     let init = init_binary(&options.init)?;
@@ -168,7 +168,7 @@ fn attempt(
         Ok(status) => (why_ended(status, &console, &read_text(&errors), watch.decoder.damaged()), false),
     };
     let cramped = if watch.release.is_none() && options.memory_mib < LITTLE_MEMORY_MIB {
-        format!(" (--memory {}M may be too little)", options.memory_mib)
+        format!(" (try more than --memory {}M)", options.memory_mib)
     } else {
         String::new()
     };
@@ -181,17 +181,17 @@ fn attempt(
     .into())
 }
 
-/// With less a stock kernel may have no room for itself and its archive.
+/// With less memory, a stock kernel may not be able to unpack its initramfs.
 const LITTLE_MEMORY_MIB: u64 = 256;
 
-/// The guest's init, without what it does not need there.
+/// The guest's init binary without debug sections.
 fn init_binary(path: &Path) -> Result<Arc<Vec<u8>>> {
     static LAST: Mutex<Option<(PathBuf, Arc<Vec<u8>>)>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     match &*last {
         Some((known, binary)) if known == path => Ok(Arc::clone(binary)),
         _ => {
-            let file = fs::read(path).with_context(|| format!("cannot read {}, the guest's init", path.display()))?;
+            let file = fs::read(path).with_context(|| format!("cannot read {} (the guest's init)", path.display()))?;
             let binary = Arc::new(elf::without_debug(&file).unwrap_or(file));
             *last = Some((path.to_owned(), Arc::clone(&binary)));
             Ok(binary)
@@ -199,7 +199,7 @@ fn init_binary(path: &Path) -> Result<Arc<Vec<u8>>> {
     }
 }
 
-/// A running QEMU; it ends with this value, and with this process however that ends.
+/// A running QEMU. It is killed when this value is dropped, and when this process dies.
 struct Qemu {
     child: Child,
 }
@@ -208,7 +208,7 @@ impl Qemu {
     fn start(arguments: &[std::ffi::OsString], errors: File) -> Result<Self> {
         let parent = std::process::id();
         let mut command = Command::new(qemu::program());
-        // A group of its own: Ctrl-C on the terminal is for this process, which then ends QEMU.
+        // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
         // SAFETY: only async-signal-safe calls (prctl, getppid) between fork and exec.
         unsafe {
@@ -216,9 +216,9 @@ impl Qemu {
                 if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                     return Err(std::io::Error::last_os_error());
                 }
-                // Killed before the line above: nobody would tell.
+                // The parent died before prctl took effect, so no signal will come.
                 if std::os::unix::process::parent_id() != parent {
-                    return Err(std::io::Error::other("the controlling process has ended"));
+                    return Err(std::io::Error::other("the parent process has ended"));
                 }
                 Ok(())
             });
@@ -231,7 +231,7 @@ impl Qemu {
     }
 
     fn kill(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -248,37 +248,37 @@ struct Watch<'a> {
     boot_limit: Duration,
     qemu: Qemu,
     reply: File,
-    /// Bytes of it.
+    /// Bytes read from `reply`.
     replied: u64,
     decoder: Decoder,
     release: Option<String>,
     answer: Option<Result<Vec<u8>, String>>,
 }
 
-/// Why a guest was ended from here.
+/// Why this side killed the guest.
 struct Ended {
     why: String,
-    /// It did not reach its init in time.
+    /// The guest did not reach init before the time limit.
     late: bool,
 }
 
-/// How often the guest's files are looked at.
+/// How often to poll the guest's files.
 const PACE: Duration = Duration::from_millis(10);
 
-/// How long a guest may take to reset itself after its answer; a plugin writes its results in that time.
+/// How long a guest may take to reset after its answer. Plugins write their results in that time.
 const FAREWELL: Duration = Duration::from_secs(60);
 
-/// A console that is longer is a kernel repeating itself, until the disk is full.
+/// Longer console output means a kernel that repeats itself until the disk is full.
 const LONGEST_CONSOLE: u64 = 64 << 20;
 
-/// An answer that is longer is none: the largest, of a run with all collectors, are a few MiB.
+/// Larger replies are invalid. The largest, of a run with all collectors, is a few MiB.
 const LONGEST_REPLY: u64 = 256 << 20;
 
-/// How long a panicking kernel may take to finish its report.
+/// How long a panicking kernel may take to print its report.
 const REPORT: Duration = Duration::from_secs(3);
 
 impl Watch<'_> {
-    /// Follow the guest to its end. The error says why it was ended from here.
+    /// Follow the guest to its end. The error says why this side killed it.
     fn follow(&mut self, console: &Path) -> Result<ExitStatus, Ended> {
         let started = Instant::now();
         let mut booted = None;
@@ -313,16 +313,16 @@ impl Watch<'_> {
             } else if self.replied > LONGEST_REPLY {
                 format!("answered more than {} MiB", LONGEST_REPLY >> 20)
             } else if over(answered, FAREWELL) {
-                format!("answered, and did not end within {} s", FAREWELL.as_secs())
+                format!("answered, but did not shut down within {} s", FAREWELL.as_secs())
             } else if over(panicked, REPORT) {
                 panic_line(&read_text(console)).unwrap_or_else(|| "kernel panic".to_owned())
             } else if booted.is_none() && over(Some(started), self.boot_limit) {
                 let limit = self.boot_limit.as_secs_f64();
                 late = true;
-                format!("did not reach its init within {limit} s: see its last lines, or raise --boot-limit")
+                format!("did not reach init within {limit} s: see its last lines below, or raise --boot-limit")
             } else if answered.is_none() && over(booted, self.options.time_limit) {
                 let limit = self.options.time_limit.as_secs_f64();
-                format!("did not finish within {limit} s: it hangs, or needs a higher --time-limit")
+                format!("did not finish within {limit} s: raise --time-limit, unless it hangs")
             } else {
                 std::thread::sleep(PACE);
                 continue;
@@ -334,7 +334,7 @@ impl Watch<'_> {
 
     fn read_reply(&mut self) {
         let mut bytes = Vec::new();
-        // A file on this machine that we made; what cannot be read now is read next time.
+        // This is a local file of ours. If a read fails, the next one gets the data.
         let _ = (&self.reply).take(LONGEST_REPLY).read_to_end(&mut bytes);
         if bytes.is_empty() || self.replied > LONGEST_REPLY {
             return;
@@ -355,44 +355,44 @@ impl Watch<'_> {
 }
 
 fn read_text(path: &Path) -> String {
-    // Shown to people only: better empty than another error above the real one.
+    // Only shown to people. An empty text is better than a second error that hides the first.
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).replace('\r', "")
 }
 
-/// Text of a guest for people: nothing in it may control the terminal.
+/// Text from the guest, made safe to print: no control characters reach the terminal.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
-/// The kernel's own words for its death.
+/// The kernel's panic message.
 fn panic_line(console: &str) -> Option<String> {
     let line = console.lines().find(|line| line.contains("Kernel panic - not syncing"))?;
     let at = line.find("Kernel panic")?;
     line.get(at..).map(printable)
 }
 
-/// Why QEMU ended without an answer.
+/// Why QEMU exited without an answer.
 fn why_ended(status: ExitStatus, console: &str, errors: &str, damaged: u64) -> String {
     if let Some(panic) = panic_line(console) {
         return panic;
     }
-    // GLib puts "**" on a line of its own before what it aborts for.
+    // GLib prints "**" on a line of its own before the reason for an abort.
     let telling = |line: &&str| !line.trim().is_empty() && line.trim() != "**" && !line.contains("warning:");
     let said = errors.lines().find(telling);
     if let Some(signal) = status.signal() {
         let said = said.map(|line| format!(" ({line})")).unwrap_or_default();
-        return format!("QEMU was ended by signal {signal}{said}");
+        return format!("QEMU was killed by signal {signal}{said}");
     }
     if !status.success() {
-        return format!("QEMU failed: {}", printable(said.unwrap_or("it does not say why").trim()));
+        return format!("QEMU failed: {}", printable(said.unwrap_or("no error message").trim()));
     }
     if damaged > 0 {
-        return format!("{damaged} frame(s) of its answer arrived damaged");
+        return format!("its answer was damaged ({damaged} frames with errors)");
     }
     "ended without an answer".to_owned()
 }
 
-/// The end of the console, indented, for the end of a message.
+/// The last lines of the console, indented, to append to a message.
 fn last_lines(console: &str) -> String {
     let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
@@ -417,11 +417,11 @@ mod tests {
         let ok = ExitStatus::from_raw(0);
         assert_eq!(why_ended(ok, console, "", 0), "Kernel panic - not syncing: No working init found.");
         assert_eq!(why_ended(ok, "", "", 0), "ended without an answer");
-        assert_eq!(why_ended(ok, "", "", 2), "2 frame(s) of its answer arrived damaged");
+        assert_eq!(why_ended(ok, "", "", 2), "its answer was damaged (2 frames with errors)");
         let failed = ExitStatus::from_raw(1 << 8);
         let errors = "qemu: warning: x\nqemu-system-x86_64: could not load kernel\n";
         assert_eq!(why_ended(failed, "", errors, 0), "QEMU failed: qemu-system-x86_64: could not load kernel");
-        assert_eq!(why_ended(ExitStatus::from_raw(11), "", "", 0), "QEMU was ended by signal 11");
+        assert_eq!(why_ended(ExitStatus::from_raw(11), "", "", 0), "QEMU was killed by signal 11");
     }
 
     #[test]

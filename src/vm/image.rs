@@ -1,4 +1,4 @@
-//! Kernel images: what `--kernel` may name, and what a bzImage says of itself.
+//! Kernel images: what `--kernel` accepts, and what a bzImage's header says.
 
 use crate::vm::{deb, store};
 use anyhow::{Context, Result, bail};
@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 pub struct Kernel {
     /// The bzImage.
     pub image: PathBuf,
-    /// What `uname -r` will say in the guest, as the image's header has it.
+    /// The release in the image's header, which `uname -r` prints in the guest.
     pub release: String,
-    /// The configuration it was built with, where a file with it is at hand.
+    /// The build configuration, if its file was found.
     pub config: Option<PathBuf>,
 }
 
 impl Kernel {
-    /// The kernel that `name` stands for: a path to a bzImage, a `.deb` with one, or the release or series of one in
-    /// the cache.
+    /// Find the kernel for `name`: a path to a bzImage, a `.deb` that contains one, or the release or series of a
+    /// kernel in the cache.
     ///
     /// # Errors
-    /// Says what `name` is instead, or which command would fetch it.
+    /// When there is no such kernel, with the command that would fetch it.
     pub fn find(name: &str) -> Result<Self> {
         let path = Path::new(name);
         if name.ends_with(".deb") {
@@ -33,21 +33,19 @@ impl Kernel {
             return Ok(Self { image: path.to_owned(), config: config_beside(path, &release), release });
         }
         if path.is_dir() {
-            bail!("--kernel {name} is a directory: name the image in it, such as {name}/arch/x86/boot/bzImage");
+            bail!("--kernel {name} is a directory: give the image in it, such as {name}/arch/x86/boot/bzImage");
         }
         if let Some(found) = store::Store::open()?.find(name)? {
             return Ok(found.kernel());
         }
         if name.contains('/') || name.is_empty() {
-            bail!("--kernel '{name}': there is no such file");
+            bail!("--kernel '{name}': file does not exist");
         }
-        bail!(
-            "--kernel {name}: no such kernel in the cache; get it with `pipeprof kernel fetch {name}`, or give a path"
-        )
+        bail!("--kernel {name}: not in the cache: run `pipeprof kernel fetch {name}`, or give a path")
     }
 }
 
-/// The configuration file that lies beside an image: in the cache, in /boot, or at the top of a kernel tree.
+/// The configuration file near an image: in the cache, in /boot, or at the top of a kernel tree.
 pub(crate) fn config_beside(image: &Path, release: &str) -> Option<PathBuf> {
     let folder = image.parent()?;
     let tree = folder.ancestors().nth(3).map(|top| top.join(".config"));
@@ -60,32 +58,32 @@ pub(crate) fn config_beside(image: &Path, release: &str) -> Option<PathBuf> {
 /// Why a file is not an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoImage {
-    #[error("is an uncompressed ELF kernel: give arch/x86/boot/bzImage of the same build")]
+    #[error("this is an uncompressed kernel (ELF): give arch/x86/boot/bzImage of the same build")]
     Elf,
-    #[error("is a Debian package without the name ending in .deb: rename it")]
+    #[error("this is a Debian package: rename it so that it ends in .deb")]
     Deb,
-    #[error("is no x86 Linux kernel image (bzImage): it lacks the boot header (magic HdrS)")]
+    #[error("not an x86 Linux kernel image (bzImage): the boot header (magic HdrS) is missing")]
     NoHeader,
-    #[error("is cut short: its header promises more than is there")]
+    #[error("the file is truncated: its header gives a larger size")]
     Short,
-    #[error("does not say which release it is")]
+    #[error("the image's header does not contain the kernel release")]
     NoRelease,
 }
 
-/// The release that the bzImage at `path` says it is.
+/// The release in the header of the bzImage at `path`.
 ///
 /// # Errors
-/// When the file cannot be read or is no bzImage.
+/// When the file cannot be read or is not a bzImage.
 pub fn release_of(path: &Path) -> Result<String> {
     let mut file = File::open(path).with_context(|| format!("cannot open kernel {}", path.display()))?;
     let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
-    // The version text lies in the set-up code, which is at most 64 sectors of 512 bytes.
+    // The version string is in the setup code, which has at most 64 sectors of 512 bytes.
     let mut head = Vec::new();
     (&mut file).take(65 * 512).read_to_end(&mut head).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&head, length).with_context(|| format!("--kernel {}", path.display()))
 }
 
-/// The release named in a bzImage whose first bytes are `head` and whose size is `length`; offsets from
+/// Parse the release of a bzImage whose first bytes are `head` and whose size is `length`. The offsets are from
 /// Documentation/arch/x86/boot.rst.
 ///
 /// # Errors
@@ -119,10 +117,12 @@ pub fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
     }
 }
 
-/// Take the kernel out of the package at `path`; see [`deb::unpack`].
+/// Extract the kernel from the package at `path`; see [`deb::unpack`].
 pub(crate) fn from_deb(path: &Path, into: &Path) -> Result<(PathBuf, Option<PathBuf>)> {
     let found = deb::unpack(path, into)?;
-    let image = found.image.with_context(|| format!("{}: holds no kernel image (boot/vmlinuz-*)", path.display()))?;
+    let image = found
+        .image
+        .with_context(|| format!("{}: the package contains no kernel image (boot/vmlinuz-*)", path.display()))?;
     Ok((image, found.config))
 }
 

@@ -1,7 +1,7 @@
-//! The guest's only file system: a cpio archive ("newc") made in memory, with this binary as `/init`, the job, the
-//! kernel's configuration where known, and the console's device node.
+//! The guest's only file system: a cpio archive ("newc") made in memory. It contains this binary as `/init`, the job,
+//! the kernel's configuration if known, and the device node of the console.
 
-/// An archive in the making.
+/// An archive being built.
 #[derive(Debug, Default)]
 pub struct Archive {
     bytes: Vec<u8>,
@@ -29,7 +29,7 @@ impl Archive {
         self.entry(path, REGULAR | permissions, (0, 0), content);
     }
 
-    /// One entry: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
+    /// One entry, in the format of the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
     fn entry(&mut self, path: &str, mode: u32, device: (u32, u32), content: &[u8]) {
         self.inode += 1;
         let fields = [
@@ -38,14 +38,14 @@ impl Archive {
             0, // uid
             0, // gid
             1, // links
-            0, // modification time: nothing of the host's clock gets in
+            0, // modification time: zero, to keep the host's clock out
             content.len() as u32,
             0, // device of the file system
             0,
             device.0,
             device.1,
             path.len() as u32 + 1,
-            0, // checksum: unused by this format
+            0, // checksum: not used by this format
         ];
         self.bytes.extend(b"070701");
         for field in fields {
@@ -62,7 +62,7 @@ impl Archive {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
-    /// The whole archive.
+    /// Finish the archive and return its bytes.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         self.inode = 0;
@@ -71,17 +71,17 @@ impl Archive {
     }
 }
 
-/// Where the job lies in the guest.
+/// Path of the job in the guest.
 pub const JOB: &str = "/job.json";
 
-/// The archive that starts `init` with `job`. `config` is the kernel's configuration with its release; it goes where
-/// a Debian machine has it.
+/// Build the archive that starts `init` with `job`. `config` is the kernel's release and configuration; it goes where
+/// Debian keeps it.
 #[must_use]
 pub fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>) -> Vec<u8> {
     let room = init.len() + job.len() + config.map_or(0, |(_, config)| config.len()) + 4096;
     let mut archive = Archive { bytes: Vec::with_capacity(room), inode: 0 };
     archive.directory("dev");
-    // The kernel opens it for init before anything can be mounted.
+    // The kernel opens it for init before anything is mounted.
     archive.device("dev/console", 5, 1);
     archive.file("init", 0o755, init);
     archive.file(JOB.trim_start_matches('/'), 0o600, job);
@@ -105,7 +105,7 @@ mod tests {
         let Ok(mut child) =
             Command::new("cpio").arg("-tv").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
         else {
-            // Not every machine has cpio; the guests read the archive in any case.
+            // cpio may not be installed. The guest tests read the archive anyway.
             assert!(bytes.starts_with(b"070701"));
             return;
         };

@@ -1,29 +1,29 @@
-//! What a guest is started for. A new kind of job is a variant here and an arm in `guest::job`.
+//! Jobs that a guest is started for. To add one, add a variant here and an arm in `guest::job`.
 
 use crate::document::{ExecutedOn, Outcome, Request};
 use serde::{Deserialize, Serialize};
 
-/// Something to do inside a guest; its answer is JSON unless said otherwise.
+/// A job to run in a guest. Its answer is JSON unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Job {
-    /// `run::execute`; answers with an [`crate::document::Outcome`].
+    /// Call `run::execute`. Answer: an [`crate::document::Outcome`].
     Run(Box<Request>),
-    /// `run::execute` of a request without collectors, for the plugin outside to watch; answers with a [`CountAnswer`].
+    /// Call `run::execute` without collectors while the plugin on the host counts. Answer: a [`CountAnswer`].
     Count { request: Box<Request>, symbols: bool },
-    /// This binary's own command line, `["roles", "--json"]`; answers with its standard output as it is.
+    /// Run this binary with these arguments, such as `["roles", "--json"]`. Answer: its raw standard output.
     Command(Vec<String>),
-    /// Answers with this text, as it is.
+    /// Answer: this text, unchanged.
     Echo(String),
-    /// Answers with [`Facts`].
+    /// Answer: [`Facts`].
     Facts,
-    /// Answers with what a file of the guest holds, as it is.
+    /// Answer: the content of this file of the guest, unchanged.
     Read(String),
-    /// Never answers: for tests of time limits.
+    /// Never answer, to test time limits.
     Hang,
-    /// Fails by a panic of the program.
+    /// Panic, to test the report of a bug.
     Panic,
-    /// Ends at once without an answer: for tests of guests that give none.
+    /// End without an answer, to test how that is reported.
     Mute,
 }
 
@@ -31,30 +31,30 @@ pub enum Job {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CountAnswer {
     pub outcome: Outcome,
-    /// The kernel's own functions, in the form of /proc/kallsyms; absent where not asked for or not there.
+    /// The kernel's functions, in the format of /proc/kallsyms; `None` if not requested or not available.
     pub symbols: Option<String>,
 }
 
-/// What the guest finds: its job, and what executes it, which it cannot see for itself.
+/// What the guest's init reads: the job, and what executes the guest, which the guest cannot find out itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     pub job: Job,
     pub executed_on: ExecutedOn,
-    /// CPUs that the guest has to have when the job begins.
+    /// CPUs that must be online when the job begins.
     pub cpus: u32,
 }
 
-/// What a guest says of itself.
+/// Facts that a guest reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     pub release: String,
     pub cpus: u32,
     pub memory_kib: u64,
     pub command_line: String,
-    /// File systems that init mounted, and those that it could not.
+    /// File systems that init mounted, and those that failed.
     pub mounts: Vec<String>,
     pub mount_errors: Vec<String>,
-    /// `cgroup.controllers` of the root.
+    /// `cgroup.controllers` of the root cgroup.
     pub controllers: String,
     /// `current_clocksource`.
     pub clock_source: String,

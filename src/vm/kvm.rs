@@ -1,5 +1,5 @@
-//! Whether KVM serves here: tried, never assumed from the device node, and a failure remembered until the host is
-//! booted anew, so that `--accel auto` waits for its time limit only once.
+//! Whether KVM can boot a guest on this machine. A device node proves nothing, so KVM is tried. A failure is
+//! remembered until the host reboots, so that `--accel auto` waits for its time limit only once.
 
 use crate::util::atomic_file;
 use crate::vm::store::Store;
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a guest under KVM may take to its init before `auto` gives it up; under KVM that takes a second.
+/// How long a KVM guest may take to reach init before `auto` falls back to TCG. A working one needs about a second.
 pub const LIMIT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,17 +18,17 @@ struct Verdict {
     why: String,
 }
 
-/// Whether KVM is worth trying; otherwise why not.
+/// Check whether KVM is worth trying.
 ///
 /// # Errors
-/// The reason, for people.
+/// Why it is not, as a message for the user.
 pub fn usable(qemu: &str) -> Result<(), String> {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
         return Err(match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                "/dev/kvm is not open to this user (on Debian: adduser $USER kvm, then log in anew)".to_owned()
+                "no permission to open /dev/kvm (on Debian: adduser $USER kvm, then log in again)".to_owned()
             }
-            std::io::ErrorKind::NotFound => "there is no /dev/kvm".to_owned(),
+            std::io::ErrorKind::NotFound => "/dev/kvm does not exist".to_owned(),
             _ => format!("/dev/kvm: {error}"),
         });
     }
@@ -36,7 +36,7 @@ pub fn usable(qemu: &str) -> Result<(), String> {
     match remembered.and_then(|bytes| serde_json::from_slice::<Verdict>(&bytes).ok()) {
         Some(verdict) if verdict.boot_id == boot_id() && verdict.qemu == qemu => {
             let path = path().unwrap_or_default();
-            Err(format!("{} (tried since this machine's boot; remove {} to try again)", verdict.why, path.display()))
+            Err(format!("{} (result since this machine booted; remove {} to try again)", verdict.why, path.display()))
         }
         _ => Ok(()),
     }
@@ -46,7 +46,7 @@ pub fn usable(qemu: &str) -> Result<(), String> {
 pub(crate) fn remember(qemu: &str, why: &str) {
     let verdict = Verdict { boot_id: boot_id(), qemu: qemu.to_owned(), why: why.to_owned() };
     if let (Some(path), Ok(bytes)) = (path(), serde_json::to_vec_pretty(&verdict)) {
-        // Without it the next run tries again, no more.
+        // If this fails, the next run tries KVM again.
         let _ = path.parent().map(fs::create_dir_all);
         let _ = atomic_file::write(&path, &bytes);
     }

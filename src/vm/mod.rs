@@ -1,9 +1,9 @@
-//! Guests: any kernel under QEMU, with this very binary as its `/init`.
+//! Guests: boot any kernel under QEMU, with this binary as its `/init`.
 //!
-//! [`store`] keeps kernels ([`fetch`] gets them from the Debian mirror, whose index [`packages`] reads, [`deb`] unpacks them, [`image`] reads their
-//! headers); [`initramfs`] packs this binary and a [`Job`]; [`qemu`] is the one place where the emulator's command
-//! line is made; [`guest`] starts it and watches it. The other side is [`crate::guest`], process 1 of the guest, which does the
-//! job and answers in the frames of [`protocol`].
+//! [`store`] caches kernels, [`fetch`] downloads them from the Debian mirror, [`packages`] reads its index, [`deb`]
+//! unpacks packages and [`image`] reads image headers. [`initramfs`] packs this binary and a [`Job`], [`qemu`] builds
+//! the emulator's command line, and [`guest`] starts and watches the emulator. Inside the guest, [`crate::guest`] is
+//! process 1: it runs the job and answers in frames of [`protocol`].
 
 pub mod deb;
 pub mod elf;

@@ -1,11 +1,11 @@
-//! How to boot a guest.
+//! Options for booting a guest.
 
 use crate::vm::Kernel;
 use anyhow::Result;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// This program's own file.
+/// This program's executable.
 const OWN_BINARY: &str = "/proc/self/exe";
 
 /// What executes the guest's instructions.
@@ -26,33 +26,33 @@ pub enum Accel {
 pub struct PluginArgs {
     /// The shared object.
     pub so: PathBuf,
-    /// `name=value` pairs, handed over in this order. Commas are understood.
+    /// `name=value` pairs, passed in this order. Values may contain commas.
     pub args: Vec<(String, String)>,
 }
 
-/// How to boot a guest, all settled.
+/// How to boot a guest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestOptions {
     pub kernel: Kernel,
     pub accel: Accel,
     pub cpus: u32,
     pub memory_mib: u64,
-    /// QEMU's CPU model with its flags; absent: `qemu64` emulated, `host` under KVM.
+    /// QEMU's CPU model with its flags; by default `qemu64` under TCG and `host` under KVM.
     pub cpu: Option<String>,
-    /// Kernel arguments, after pipeprof's own.
+    /// Kernel arguments, added after pipeprof's own.
     pub append: Vec<String>,
-    /// How long the guest may take to reach its `/init`.
+    /// Time limit for reaching `/init`.
     pub boot_limit: Duration,
-    /// How long the job may take from then on.
+    /// Time limit for the job, from then on.
     pub time_limit: Duration,
     /// TCG only.
     pub plugin: Option<PluginArgs>,
-    /// The static binary that is the guest's init; this very program unless a test says otherwise.
+    /// The static binary to run as the guest's init; by default this program.
     pub init: PathBuf,
 }
 
 impl GuestOptions {
-    /// Defaults for the kernel that `name` stands for; see [`Kernel::find`].
+    /// Defaults for the kernel `name`; see [`Kernel::find`].
     ///
     /// # Errors
     /// When there is no such kernel.

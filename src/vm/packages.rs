@@ -1,22 +1,22 @@
-//! Which kernels a Debian mirror carries, read from its index.
+//! Read a Debian mirror's index for its kernels.
 
 use crate::vm::version;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
-/// A kernel that the mirror carries.
+/// A kernel on the mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Package {
     pub name: String,
     /// The Debian version.
     pub version: String,
-    /// `uname -r` of it, flavour included.
+    /// Its `uname -r`, flavour included.
     pub release: String,
 }
 
-/// What is kept of an index: name, version and size of the packages whose name begins with `linux-`; from the output of
-/// `apt-cache dumpavail`.
+/// Keep the name, version and size of packages whose names begin with `linux-`, from the output of `apt-cache
+/// dumpavail`.
 pub fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
     let mut kept = Vec::new();
     let mut inside = false;
@@ -35,7 +35,7 @@ pub fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
     Ok(kept)
 }
 
-/// The kernels of `flavour` among the paragraphs of an index, newest first, one per release.
+/// The kernels of `flavour` in an index, newest first, one per release.
 pub fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
     let mut packages: Vec<Package> = Vec::new();
     let (mut name, mut found, mut size) = (None, None, 0_u64);
@@ -70,10 +70,10 @@ pub fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
     packages
 }
 
-/// Packages below this size only depend on others.
+/// Smaller packages are meta-packages without an image.
 const SMALLEST_IMAGE: u64 = 4 << 20;
 
-/// The release in a kernel package's name, if it is one of `flavour`.
+/// The release in a kernel package's name, if it is of this flavour.
 fn release_in(package: &str, flavour: &str) -> Option<String> {
     let rest = package.strip_suffix("-unsigned").unwrap_or(package);
     let prefixes = ["linux-image-", "linux-binary-unsigned-", "linux-binary-"];
@@ -83,7 +83,7 @@ fn release_in(package: &str, flavour: &str) -> Option<String> {
     (bare.starts_with(|c: char| c.is_ascii_digit()) && !other_flavour).then(|| release.to_owned())
 }
 
-/// The packages of a series, newest first, or the one of a release or a package's name.
+/// The packages of a series, newest first; or the one package with this release or name.
 pub fn matching<'a>(packages: &'a [Package], wish: &str) -> Vec<&'a Package> {
     match packages.iter().find(|package| package.release == wish || package.name == wish) {
         Some(exact) => vec![exact],
@@ -91,7 +91,7 @@ pub fn matching<'a>(packages: &'a [Package], wish: &str) -> Vec<&'a Package> {
     }
 }
 
-/// The error for a series that is not carried: what there is instead.
+/// The error for a series that the mirror does not have; it lists those that it has.
 pub fn gone(packages: &[Package], wish: &str, flavour: &str, troubles: &[String]) -> String {
     let mut series: BTreeMap<String, (&Package, usize)> = BTreeMap::new();
     for package in packages {
@@ -101,9 +101,9 @@ pub fn gone(packages: &[Package], wish: &str, flavour: &str, troubles: &[String]
     there.sort_by(|left, right| version::compare(left.0, right.0));
     let there: Vec<String> =
         there.iter().map(|(series, (package, _))| format!("{series} ({})", package.version)).collect();
-    let there = if there.is_empty() { "no kernel at all".to_owned() } else { there.join(", ") };
-    let troubles = if troubles.is_empty() { String::new() } else { format!("; apt said: {}", troubles.join("; ")) };
-    format!("the mirror carries no {flavour} kernel of {wish} today; it has {there}{troubles}")
+    let there = if there.is_empty() { "no kernels".to_owned() } else { there.join(", ") };
+    let troubles = if troubles.is_empty() { String::new() } else { format!("; apt reported: {}", troubles.join("; ")) };
+    format!("the mirror has no {flavour} kernel of series {wish}; it has {there}{troubles}")
 }
 
 #[cfg(test)]
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(best(&packages, "5.10"), None);
         assert_eq!(
             gone(&packages, "5.10", "cloud-amd64", &[]),
-            "the mirror carries no cloud-amd64 kernel of 5.10 today; it has 6.1 (6.1.192-2), 6.12 (6.12.117-1)"
+            "the mirror has no cloud-amd64 kernel of series 5.10; it has 6.1 (6.1.192-2), 6.12 (6.12.117-1)"
         );
     }
 

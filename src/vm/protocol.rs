@@ -1,8 +1,8 @@
-//! What travels over the guest's second serial port: frames with a length and a checksum, deflated.
+//! The protocol on the guest's second serial port: compressed frames with a length and a checksum.
 //!
-//! A frame is the 8 bytes of [`MAGIC`], a kind (1 byte), the lengths of the payload deflated and plain (two 4-byte
-//! little-endian numbers), the CRC-32 of the plain payload (4 bytes), and the deflated payload. Whatever is not a
-//! frame is skipped: firmware and early consoles may talk on the port.
+//! A frame consists of the 8 bytes of [`MAGIC`], a kind (1 byte), the compressed and the plain length of the payload
+//! (two 4-byte little-endian numbers), the CRC-32 of the plain payload (4 bytes), and the payload, compressed with
+//! deflate. Other bytes are skipped, because firmware and early consoles may write to the port.
 
 use flate2::Compression;
 use flate2::read::{DeflateDecoder, DeflateEncoder};
@@ -14,15 +14,15 @@ pub const MAGIC: [u8; 8] = *b"\x01ppFRM\x02\n";
 /// Bytes before the payload.
 const HEADER: usize = MAGIC.len() + 1 + 4 + 4 + 4;
 
-/// Longest payload believed, in bytes: beyond any profile, and small enough to be allocated.
+/// Longest payload accepted, in bytes: larger than any profile, and small enough to allocate.
 pub const LONGEST: usize = 1 << 30;
 
-/// What a frame says.
+/// A message from the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
-    /// `/init` runs; the payload is the release.
+    /// `/init` has started; the payload is the release.
     Hello(String),
-    /// Where the job is: `measuring 3/10`.
+    /// Progress of the job: `measuring 3/10`.
     Progress(String),
     /// The job's answer.
     Answer(Vec<u8>),
@@ -66,10 +66,10 @@ impl Message {
 pub fn encode(message: &Message) -> std::io::Result<Vec<u8>> {
     let payload = message.payload();
     if payload.len() > LONGEST {
-        return Err(std::io::Error::other(format!("an answer of {} bytes is too long", payload.len())));
+        return Err(std::io::Error::other(format!("the answer is too long: {} bytes", payload.len())));
     }
     let mut deflated = Vec::with_capacity(payload.len() / 4 + 64);
-    // The fastest: what counts is instructions in the guest, and one byte on the port costs hundreds of them.
+    // Fast compression costs the fewest instructions in the guest overall: each byte sent costs hundreds of them.
     DeflateEncoder::new(payload, Compression::fast()).read_to_end(&mut deflated)?;
     let mut frame = Vec::with_capacity(HEADER + deflated.len());
     frame.extend(MAGIC);
@@ -88,7 +88,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// Reads frames from a stream that grows.
+/// Reads frames from a growing stream.
 #[derive(Debug, Default)]
 pub struct Decoder {
     pending: Vec<u8>,
@@ -97,16 +97,16 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Take in more of the stream.
+    /// Add more bytes of the stream.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// The next whole message, if one is there.
+    /// The next complete message, if there is one.
     pub fn next_message(&mut self) -> Option<Message> {
         loop {
             let Some(start) = find(&self.pending, &MAGIC) else {
-                // Keep what may be the beginning of a frame.
+                // Keep the bytes that may begin a frame.
                 let keep = self.pending.len().saturating_sub(MAGIC.len() - 1);
                 self.skip(keep);
                 return None;
@@ -137,19 +137,19 @@ impl Decoder {
         }
     }
 
-    /// Frames that did not survive the way.
+    /// Number of frames with an error.
     #[must_use]
     pub fn damaged(&self) -> u64 {
         self.damaged
     }
 
-    /// Bytes that belong to no frame.
+    /// Bytes outside of frames.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Bytes of a frame that is not complete.
+    /// Bytes of an incomplete frame.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
@@ -160,7 +160,7 @@ impl Decoder {
         self.pending.drain(..bytes);
     }
 
-    /// Give up the frame at the front and look for the next.
+    /// Drop the frame at the front and look for the next one.
     fn damage(&mut self) {
         self.damaged += 1;
         self.skip(MAGIC.len());
@@ -213,7 +213,7 @@ mod tests {
             first in message(), second in message(), at: prop::sample::Index, flip in 1_u8..
         ) {
             let mut stream = encode(&first).unwrap();
-            // Not in the lengths: a longer one waits for bytes that never come, which the time limit ends.
+            // Do not flip bits of the lengths: a longer frame waits for bytes that never come, until the time limit.
             let places: Vec<usize> = (0..8).chain(17..stream.len()).collect();
             stream[places[at.index(places.len())]] ^= flip;
             stream.extend(encode(&second).unwrap());
@@ -223,7 +223,7 @@ mod tests {
             while let Some(message) = decoder.next_message() {
                 got.push(message);
             }
-            // A flip in unused bits of the deflated stream may leave the payload as it was.
+            // Flipping an unused bit of the deflate stream may leave the payload unchanged.
             prop_assert!(got == [second.clone()] || got == [first, second]);
         }
 

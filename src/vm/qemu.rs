@@ -1,4 +1,4 @@
-//! The one place where QEMU's command line is made, each flag with its reason beside it.
+//! Builds QEMU's command line, with the reason for each flag.
 
 use crate::document::{Emulator, ExecutedOn};
 use crate::vm::GuestOptions;
@@ -7,29 +7,29 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The emulator: `$PIPEPROF_QEMU`, else `qemu-system-x86_64` on the path.
+/// The emulator: `$PIPEPROF_QEMU`, or `qemu-system-x86_64` in PATH.
 #[must_use]
 pub fn program() -> OsString {
     std::env::var_os("PIPEPROF_QEMU").filter(|name| !name.is_empty()).unwrap_or_else(|| "qemu-system-x86_64".into())
 }
 
-/// What QEMU says of itself: `QEMU emulator version 7.2.22 (Debian ...)`.
+/// QEMU's version line: `QEMU emulator version 7.2.22 (Debian ...)`.
 ///
 /// # Errors
-/// When there is no QEMU: how to get it.
+/// When QEMU cannot be started, with how to install it.
 pub fn version() -> Result<String> {
     let output = Command::new(program()).arg("--version").stdin(Stdio::null()).output().with_context(missing)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match text.lines().next() {
         Some(line) if output.status.success() && line.contains("version") => Ok(line.trim().to_owned()),
-        _ => bail!("{} --version: does not answer as QEMU does", program().display()),
+        _ => bail!("{} --version: this is not QEMU", program().display()),
     }
 }
 
 /// The first two numbers of [`version`]: (7, 2).
 ///
 /// # Errors
-/// As [`version`], and when there are no numbers in it.
+/// As [`version`], and when the line contains no version number.
 pub fn version_numbers() -> Result<(u32, u32)> {
     let text = version()?;
     numbers_in(&text).with_context(|| format!("no version number in '{text}'"))
@@ -48,45 +48,44 @@ pub(crate) fn missing() -> String {
     )
 }
 
-/// Where the files of one guest are.
+/// Paths of the files of one guest.
 #[derive(Debug, Clone)]
 pub struct Files {
     pub initramfs: PathBuf,
-    /// What the guest prints on its first serial port.
+    /// Output of the guest's first serial port: its console.
     pub console: PathBuf,
-    /// What it sends on the second.
+    /// Output of the second: its messages.
     pub reply: PathBuf,
 }
 
-/// QEMU's arguments for a guest, without the program.
+/// QEMU's arguments for a guest, without the program name.
 #[must_use]
 pub fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
-    // Nothing of the host's configuration, no default devices: no network, no disk, no monitor, no display.
+    // Ignore the host's QEMU configuration and leave out default devices: no network, disk, monitor or display.
     add(&["-no-user-config", "-nodefaults", "-display", "none"]);
-    // The plain old PC: its interrupt controllers, timers and serial ports are in every kernel.
+    // The classic PC: every kernel supports its interrupt controllers, timers and serial ports.
     add(&["-machine", "pc"]);
     add(&["-cpu", cpu(options, on)]);
     add(&["-smp", &options.cpus.to_string()]);
     add(&["-m", &format!("{}M", options.memory_mib)]);
-    // A guest that resets itself, after its job or after a panic, ends QEMU.
+    // A guest that resets, after its job or a panic, ends QEMU.
     add(&["-no-reboot"]);
     if on == ExecutedOn::Kvm {
         add(&["-accel", "kvm"]);
     } else {
-        // Emulation in one thread: CPUs take turns, in an order that does not depend on the host.
+        // One thread for all CPUs: their order does not depend on the host.
         add(&["-accel", "tcg,thread=single"]);
-        // The guest's clock counts its instructions, one ns each; while it idles, the clock jumps to the next timer
-        // instead of waiting for the host.
+        // The guest's clock advances 1 ns per instruction. When idle, it jumps to the next timer instead of waiting.
         add(&["-icount", "shift=0,sleep=off"]);
-        // QEMU's random numbers (the seed that it hands the kernel, RDRAND) are the same each time.
+        // QEMU's random numbers (the kernel's seed, RDRAND) are the same each time.
         add(&["-seed", "1"]);
         // The time of day starts at a fixed date and follows the guest's clock.
         add(&["-rtc", "base=2026-01-01,clock=vm"]);
     }
-    // To files, which always take what is written: a pipe that is full makes the guest poll, as long as the host
-    // pleases. The console first, the reply on a port of its own.
+    // Write to files, which never block. A full pipe would make the guest poll for as long as the host takes. The
+    // console comes first; messages have a port of their own.
     for (name, path) in [("console", &files.console), ("reply", &files.reply)] {
         add(&["-chardev", &format!("file,id={name},path={}", escape(path)), "-serial", &format!("chardev:{name}")]);
     }
@@ -107,64 +106,64 @@ fn cpu(options: &GuestOptions, on: ExecutedOn) -> &str {
     match (&options.cpu, on) {
         (Some(cpu), _) => cpu,
         (None, ExecutedOn::Kvm) => "host",
-        // Named, though it is QEMU's default: that may change.
+        // This is QEMU's default; name it, because a default may change.
         (None, _) => "qemu64",
     }
 }
 
-/// Commas separate options; doubled, they are part of a path.
+/// Double the commas of a path, because a single comma separates options.
 fn escape(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// The kernel's arguments: ours, then the user's, of which the kernel takes the last where they disagree.
+/// The kernel's arguments: ours, then the user's. The kernel uses the last one if they conflict.
 #[must_use]
 pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
     let mut words = vec![
-        // Messages to the first port, from the start on, so that an early death is seen.
+        // Early messages go to the first port, so that an early panic is visible.
         "earlycon=uart8250,io,0x3f8,115200",
         "console=ttyS0,115200",
-        // Our archive's init, not one of a disk.
+        // Use the init of our archive, not one on a disk.
         "rdinit=/init",
-        // Death is a reset at once, and a reset ends QEMU; by triple fault, which needs no firmware.
+        // Reset at once on a panic, and thereby end QEMU. A triple fault needs no firmware.
         "panic=-1",
         "oops=panic",
         "reboot=t",
-        // Addresses as in System.map, so that they can be compared from boot to boot.
+        // Addresses as in System.map, the same in each boot.
         "nokaslr",
-        // And user addresses alike.
+        // The same for user addresses.
         "norandmaps",
     ];
     if on == ExecutedOn::Tcg {
         words.extend([
-            // Random numbers from the seed alone.
+            // Random numbers depend on the seed only.
             "random.trust_cpu=off",
-            // The emulated counter is steady, whatever its watchdog suspects: clock_gettime stays out of the kernel
-            // and does not read a slow device.
+            // The emulated TSC is stable, even if the watchdog doubts it. With it, clock_gettime needs no system call
+            // and no slow device.
             "tsc=reliable",
-            // The timer's interrupt does work; no need to wait for it.
+            // The timer interrupt works; do not wait to check it.
             "no_timer_check",
-            // Certificates of modules, and the tests of a random number generator: a seventh of the boot's
-            // instructions, and nothing that a pipe needs.
+            // Skip module certificates and the self-test of a random number generator: a seventh of the boot's
+            // instructions, not needed by pipes.
             "initcall_blacklist=load_system_certificate_list,jent_mod_init",
         ]);
     }
     if on == ExecutedOn::Tcg && options.cpus > 1 {
-        // Further CPUs are brought up by init, see guest::cpus: the kernel's own way to do it can wait for ever.
+        // init brings up the other CPUs (see guest::cpus), because the kernel's own way can hang.
         words.push("maxcpus=1");
     }
     words.extend(options.append.iter().map(String::as_str));
     words.join(" ")
 }
 
-/// What the document says of the emulator: its version, and its arguments with the files that differ from run to run
-/// replaced by their names.
+/// The emulator as recorded in the document: its version, and its arguments with run-specific paths replaced by
+/// names.
 #[must_use]
 pub fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
     let mut replace: Vec<(String, String)> = [&files.initramfs, &files.console, &files.reply]
         .iter()
         .filter_map(|path| Some((path, path.file_name()?.to_str()?.to_owned())))
-        // Behind -initrd a path stands as it is.
+        // The path after -initrd is not escaped.
         .flat_map(|(path, name)| [(escape(path), name.clone()), (path.display().to_string(), name)])
         .collect();
     replace.push((options.kernel.image.display().to_string(), format!("vmlinuz-{}", options.kernel.release)));
@@ -177,7 +176,7 @@ pub fn describe(version: &str, arguments: &[OsString], files: &Files, options: &
         for (path, name) in &replace {
             text = text.replace(path.as_str(), name);
         }
-        // A plugin's own arguments name files of the run.
+        // A plugin's own arguments contain paths of the run.
         match text.strip_prefix("file=").and_then(|plugin| plugin.split_once(',')) {
             Some((so, _)) => format!("file={so}"),
             None => text,

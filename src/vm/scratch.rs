@@ -1,4 +1,5 @@
-//! Folders for the files of a running guest. They go away with the value, and those of a killed run at the next start.
+//! Temporary folders for the files of a running guest. They are removed on drop; those of a killed run are removed at
+//! the next start.
 
 use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -8,10 +9,10 @@ use std::time::Duration;
 
 const PREFIX: &str = "pipeprof-guest-";
 
-/// Held locked as long as the folder's owner lives.
+/// This file is locked while the folder's owner is alive.
 const OWNER: &str = "owner";
 
-/// A folder of one's own.
+/// A temporary folder.
 #[derive(Debug)]
 pub struct Scratch {
     folder: tempfile::TempDir,
@@ -19,15 +20,15 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A new folder among the machine's temporary files.
+    /// Create a folder in the system's temporary folder.
     ///
     /// # Errors
-    /// When there is no room.
+    /// When the folder cannot be written.
     pub fn new() -> Result<Self> {
         let root = std::env::temp_dir();
         let attempt = || -> std::io::Result<Self> {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&root)?;
-            // Locked before it gets its name, so that nobody takes it for abandoned.
+            // Lock it before it gets its name, so that no other process takes it for abandoned.
             let unnamed = folder.path().join("owner.new");
             let owner = File::create(&unnamed)?;
             flock(&owner, FlockOperation::NonBlockingLockExclusive)?;
@@ -45,10 +46,10 @@ impl Scratch {
 }
 
 pub(crate) fn no_room(path: &Path) -> String {
-    format!("cannot write {}: make room, or set TMPDIR to another folder", path.display())
+    format!("cannot write {}: free some space, or set TMPDIR to another folder", path.display())
 }
 
-/// Remove the folders of runs that were killed; the number of them.
+/// Remove the folders of killed runs and return their number.
 #[must_use]
 pub fn clean_up() -> usize {
     clean_up_in(&std::env::temp_dir())
@@ -63,7 +64,7 @@ fn clean_up_in(root: &Path) -> usize {
 fn is_abandoned(folder: &Path) -> bool {
     match File::open(folder.join(OWNER)) {
         Ok(owner) => flock(&owner, FlockOperation::NonBlockingLockExclusive).is_ok(),
-        // Just made, or killed right then.
+        // It was just created, or its owner was killed at that moment.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => fs::metadata(folder)
             .and_then(|metadata| metadata.modified())
             .is_ok_and(|time| time.elapsed().is_ok_and(|age| age > Duration::from_secs(60))),

@@ -1,4 +1,4 @@
-//! The cache of kernels: one folder per release, holding `vmlinuz`, `config` where known, and `kernel.json`.
+//! The cache of kernels. Each release has a folder with `vmlinuz`, `config` if known, and `kernel.json`.
 
 use crate::util::atomic_file;
 use crate::vm::{Kernel, image, version};
@@ -8,12 +8,12 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// Where a kernel in the cache came from.
+/// A kernel in the cache, and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// `uname -r`; also the folder's name.
+    /// `uname -r`; also the name of the folder.
     pub release: String,
-    /// The Debian version, or the release where it came from elsewhere.
+    /// The Debian version, or the release if it is not a Debian package.
     pub version: String,
     /// The package or the path.
     pub origin: String,
@@ -33,7 +33,7 @@ impl Entry {
         }
     }
 
-    /// Whether this is a kernel for virtual machines, which a series means before any other.
+    /// Whether this is a kernel for virtual machines. A series prefers these.
     fn is_cloud(&self) -> bool {
         self.release.contains("-cloud-")
     }
@@ -46,21 +46,21 @@ pub struct Store {
 }
 
 impl Store {
-    /// The user's cache: `$PIPEPROF_CACHE`, else `$XDG_CACHE_HOME/pipeprof`, else `~/.cache/pipeprof`.
+    /// The user's cache: `$PIPEPROF_CACHE`, `$XDG_CACHE_HOME/pipeprof` or `~/.cache/pipeprof`.
     ///
     /// # Errors
-    /// When none of them is set.
+    /// When none of these variables is set.
     pub fn open() -> Result<Self> {
         Ok(Self { root: cache_folder()? })
     }
 
-    /// A cache in a folder of one's own.
+    /// A cache in this folder.
     #[must_use]
     pub fn at(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// The cache's own folder.
+    /// The cache's folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -73,7 +73,7 @@ impl Store {
     /// All kernels, newest first.
     ///
     /// # Errors
-    /// When the folder cannot be read; one that is not there is empty.
+    /// When the folder cannot be read. A missing folder is an empty cache.
     pub fn list(&self) -> Result<Vec<Entry>> {
         let folder = self.kernels();
         let entries = match fs::read_dir(&folder) {
@@ -88,7 +88,7 @@ impl Store {
         Ok(list)
     }
 
-    /// The kernel of this release, else the newest of this series, cloud kernels first.
+    /// The kernel of this release, or the newest of this series; cloud kernels first.
     ///
     /// # Errors
     /// As [`Store::list`].
@@ -104,10 +104,11 @@ impl Store {
         Ok(matching().find(|entry| entry.is_cloud()).or_else(|| matching().next()).cloned())
     }
 
-    /// Add the image at `path` (a bzImage or a `.deb`), which came from `origin`. One of the same release is replaced.
+    /// Add the image at `path` (a bzImage or a `.deb`), recorded with its `origin`. An entry of the same release is
+    /// replaced.
     ///
     /// # Errors
-    /// When it is no kernel or the cache cannot be written.
+    /// When it is not a kernel, or the cache cannot be written.
     pub fn add(&self, path: &Path, origin: &str, version: Option<&str>, config: Option<&Path>) -> Result<Entry> {
         let _lock = self.lock()?;
         let aside = self.aside()?;
@@ -118,7 +119,7 @@ impl Store {
         };
         let release = image::release_of(&image)?;
         if !release.chars().all(|c| c.is_ascii_alphanumeric() || "+-_.~".contains(c)) || release.starts_with('.') {
-            bail!("{}: release '{release}' is no name for a folder", path.display());
+            bail!("{}: release '{release}' cannot be used as a folder name", path.display());
         }
         let config = config.map(Path::to_owned).or(packaged_config);
         let folder = aside.path().join("entry");
@@ -141,10 +142,10 @@ impl Store {
         Ok(entry)
     }
 
-    /// Remove the kernel of this release, or all of this series.
+    /// Remove the kernel of this release, or all kernels of this series.
     ///
     /// # Errors
-    /// When there is none, naming those that there are.
+    /// When there is none; the message lists the cached kernels.
     pub fn remove(&self, name: &str) -> Result<Vec<Entry>> {
         let _lock = self.lock()?;
         let list = self.list()?;
@@ -159,22 +160,23 @@ impl Store {
         if gone.is_empty() {
             let there: Vec<&str> = list.iter().map(|entry| entry.release.as_str()).collect();
             let there =
-                if there.is_empty() { "it is empty".to_owned() } else { format!("it has {}", there.join(", ")) };
-            bail!("no kernel {name} in the cache: {there}");
+                if there.is_empty() { "the cache is empty".to_owned() } else { format!("it has {}", there.join(", ")) };
+            bail!("kernel {name} is not in the cache: {there}");
         }
         for entry in &gone {
-            fs::remove_dir_all(&entry.folder)
-                .with_context(|| format!("cannot remove {}: check who owns it", entry.folder.display()))?;
+            fs::remove_dir_all(&entry.folder).with_context(|| {
+                format!("cannot remove {}: check its owner and permissions", entry.folder.display())
+            })?;
         }
         Ok(gone)
     }
 
-    /// The kernel in the package at `path`, which is added to the cache.
+    /// Add the kernel in the package at `path` to the cache.
     pub(crate) fn unpacked(&self, path: &Path) -> Result<Kernel> {
         Ok(self.add(path, &path.display().to_string(), None, None)?.kernel())
     }
 
-    /// Hold the cache for writing; others wait.
+    /// Lock the cache for writing, waiting for other writers.
     ///
     /// # Errors
     /// When the cache cannot be written.
@@ -184,10 +186,10 @@ impl Store {
         lock_file(&self.root.join("kernels.lock"))
     }
 
-    /// A folder inside the cache that goes away with the value, for making an entry aside.
+    /// A folder inside the cache in which to build an entry; removed on drop.
     fn aside(&self) -> Result<tempfile::TempDir> {
         let aside = self.root.join("aside");
-        // The lock is held, so that whatever lies here was left by a run that was killed.
+        // This process holds the lock, so anything here is from a killed run.
         if aside.exists() {
             fs::remove_dir_all(&aside).with_context(|| no_room(&aside))?;
         }
@@ -196,7 +198,7 @@ impl Store {
     }
 }
 
-/// Holds a cache's lock until it is dropped.
+/// Holds the cache's lock until dropped.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -214,7 +216,7 @@ pub(crate) fn lock_file(path: &Path) -> Result<Lock> {
 }
 
 fn no_room(path: &Path) -> String {
-    format!("cannot write {}: make room, or set PIPEPROF_CACHE to another folder", path.display())
+    format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", path.display())
 }
 
 fn read_entry(folder: &Path) -> Option<Entry> {
@@ -233,12 +235,12 @@ fn cache_folder() -> Result<PathBuf> {
     if let Some(folder) = set("PIPEPROF_CACHE") {
         return Ok(folder);
     }
-    // The XDG base directory specification has relative paths ignored.
+    // The XDG specification says to ignore relative paths.
     if let Some(folder) = set("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()) {
         return Ok(folder.join("pipeprof"));
     }
     match set("HOME") {
         Some(home) => Ok(home.join(".cache/pipeprof")),
-        None => bail!("no place for kernels: set PIPEPROF_CACHE, or HOME, to a folder"),
+        None => bail!("no folder for cached kernels: set PIPEPROF_CACHE or HOME"),
     }
 }

@@ -1,8 +1,8 @@
-//! Debian versions: their order, and which of them a series such as `6.12` means.
+//! Debian versions: their order, and which versions belong to a series such as `6.12`.
 
 use std::cmp::Ordering;
 
-/// Order of two Debian versions (deb-version(7)): runs of digits as numbers, `~` before everything, letters before
+/// Compare two Debian versions as in deb-version(7): runs of digits as numbers, `~` before everything, letters before
 /// other characters.
 #[must_use]
 pub fn compare(left: &str, right: &str) -> Ordering {
@@ -28,7 +28,7 @@ fn part(left: &str, right: &str) -> Ordering {
         let text = |bytes: &[u8]| bytes.iter().position(u8::is_ascii_digit).unwrap_or(bytes.len());
         let (left_text, left_rest) = left.split_at(text(left));
         let (right_text, right_rest) = right.split_at(text(right));
-        // One past the end weighs as the end of the text: above `~`, below all else.
+        // Past the end, the weight is that of the end of the text: above `~`, below everything else.
         for index in 0..left_text.len().max(right_text.len()) {
             let order = weight(left_text.get(index)).cmp(&weight(right_text.get(index)));
             if order != Ordering::Equal {
@@ -55,7 +55,7 @@ fn weight(byte: Option<&u8>) -> i32 {
     }
 }
 
-/// The digits that `bytes` begins with, without leading zeros, and what follows.
+/// The leading digits of `bytes` without leading zeros, and the rest.
 fn number(bytes: &[u8]) -> (&[u8], &[u8]) {
     let end = bytes.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(bytes.len());
     let (digits, rest) = bytes.split_at(end);
@@ -63,8 +63,8 @@ fn number(bytes: &[u8]) -> (&[u8], &[u8]) {
     (digits.get(start..).unwrap_or_default(), rest)
 }
 
-/// Whether `version` (a kernel's release or a Debian version) belongs to `series`: `6.1` has `6.1.192-1` and
-/// `6.1.0-56-cloud-amd64`, not `6.12.1`; `7.3-rc` has `7.3~rc5-1`.
+/// Whether `version` (a kernel release or a Debian version) belongs to `series`. `6.1` includes `6.1.192-1` and
+/// `6.1.0-56-cloud-amd64`, but not `6.12.1`. `7.3-rc` includes `7.3~rc5-1`.
 #[must_use]
 pub fn in_series(version: &str, series: &str) -> bool {
     let series = series.replace("-rc", "~rc");
@@ -79,7 +79,7 @@ pub fn in_series(version: &str, series: &str) -> bool {
     }
 }
 
-/// The series that a version belongs to: `6.12` of `6.12.117+deb13-cloud-amd64`.
+/// The series of a version: `6.12` for `6.12.117+deb13-cloud-amd64`.
 #[must_use]
 pub fn series_of(version: &str) -> String {
     let end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -55,8 +55,9 @@ impl Plugin {
             bail!("--collect insn: no plugin for plugin interface {interface}");
         };
         let so = folder.join(format!("pipeprof-insn-{interface}.so"));
-        std::fs::write(&so, object)
-            .with_context(|| format!("cannot write {}: make room, or set TMPDIR to another folder", so.display()))?;
+        std::fs::write(&so, object).with_context(|| {
+            format!("cannot write {}: free some space, or set TMPDIR to another folder", so.display())
+        })?;
         let out = folder.join("instructions");
         let args = vec![
             ("out".to_owned(), out.display().to_string()),

@@ -1,4 +1,5 @@
-//! What this kernel and this user's rights allow, found out by trying; what each lack costs, and how to mend it.
+//! Detects by trying what this kernel and this user's privileges allow, with the impact and the fix of each
+//! limitation.
 
 mod privilege;
 mod settings;
@@ -9,12 +10,12 @@ use super::symbols::Symbols;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much of a feature there is.
+/// Whether a feature works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     Ok,
-    /// Something works, not all.
+    /// Works in part.
     Limited,
     Missing,
 }
@@ -27,16 +28,18 @@ pub struct Feature {
     /// For people: `hardware breakpoints`.
     pub title: String,
     pub state: State,
-    /// What was found.
+    /// What the check found.
     pub found: String,
-    /// What its lack costs the user; empty where the state is `ok`.
-    pub costs: String,
-    /// The exact way to mend it; empty where the state is `ok`.
-    pub mend: String,
+    /// What the user cannot do because of the limitation; empty if the state is `ok`.
+    #[serde(rename = "costs")]
+    pub impact: String,
+    /// How to fix it; empty if the state is `ok`.
+    #[serde(rename = "mend")]
+    pub fix: String,
 }
 
 impl Feature {
-    /// A feature that is there.
+    /// A feature that works.
     #[must_use]
     pub fn ok(id: &str, title: &str, found: impl Into<String>) -> Self {
         Self {
@@ -44,31 +47,32 @@ impl Feature {
             title: title.to_owned(),
             state: State::Ok,
             found: found.into(),
-            costs: String::new(),
-            mend: String::new(),
+            impact: String::new(),
+            fix: String::new(),
         }
     }
 
-    /// The feature with a lack.
+    /// The same feature with a limitation.
     #[must_use]
-    pub fn lacking(mut self, state: State, costs: impl Into<String>, mend: impl Into<String>) -> Self {
+    pub fn limited(mut self, state: State, impact: impl Into<String>, fix: impl Into<String>) -> Self {
         self.state = state;
-        self.costs = costs.into();
-        self.mend = mend.into();
+        self.impact = impact.into();
+        self.fix = fix.into();
         self
     }
 }
 
-/// The most samples per second that perf events may ask for.
+/// The kernel's limit for the sampling rate of perf events.
 pub const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
-/// The samples per second and CPU that pipeprof asks for. A prime, so that no period of the workload keeps step with it.
+/// The sampling rate that pipeprof requests, per second and CPU. It is prime, so that it does not stay in step with
+/// the workload.
 pub const WANTED_SAMPLES: u64 = 4999;
 
-/// The way out that works wherever QEMU does.
-pub(crate) const IN_A_GUEST: &str = "add --kernel NAME: guests need nothing of this kernel";
+/// The fix that works wherever QEMU does.
+pub(crate) const IN_A_GUEST: &str = "use a guest (--kernel NAME), which does not depend on this kernel";
 
-/// What this kernel allows this user. Nothing stays attached.
+/// What this kernel allows this user. Every probe is removed again.
 #[must_use]
 pub fn detect() -> Vec<Feature> {
     let symbols = Symbols::running();
@@ -91,7 +95,7 @@ mod tests {
         for feature in &features {
             assert!(ids.insert(&feature.id), "{} twice", feature.id);
             assert!(!feature.found.is_empty(), "{}: nothing found", feature.id);
-            let complete = !feature.costs.is_empty() && !feature.mend.is_empty();
+            let complete = !feature.impact.is_empty() && !feature.fix.is_empty();
             assert_eq!(feature.state != State::Ok, complete, "{feature:?}");
         }
         for id in [

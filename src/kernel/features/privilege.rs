@@ -1,4 +1,4 @@
-//! Rights: capabilities, what the kernel hides, lockdown.
+//! Privileges: capabilities, restrictions of sysctls, lockdown.
 
 use super::{Feature, IN_A_GUEST, State};
 use crate::kernel::environment::selected;
@@ -10,7 +10,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
-/// The effective capabilities, as bits, from the form of /proc/self/status; absent where there is no such line.
+/// The effective capabilities as bits, from the format of /proc/self/status; `None` if the line is missing.
 ///
 /// # Errors
 /// When reading fails.
@@ -51,15 +51,15 @@ fn privilege(capabilities: u64) -> Feature {
     if has(capabilities, CAP_SYS_ADMIN) {
         feature("root, or CAP_SYS_ADMIN")
     } else if has(capabilities, CAP_BPF) && has(capabilities, CAP_PERFMON) {
-        feature("CAP_BPF and CAP_PERFMON").lacking(
+        feature("CAP_BPF and CAP_PERFMON").limited(
             State::Limited,
-            "no function_graph trace, and no memory cgroup of its own",
-            "run with sudo for these",
+            "the fgraph collector does not work, and runs cannot have their own memory cgroup",
+            "run with sudo",
         )
     } else {
-        feature("neither root nor CAP_BPF and CAP_PERFMON").lacking(
+        feature("neither root nor CAP_BPF and CAP_PERFMON").limited(
             State::Missing,
-            "no collector works on this kernel; throughput does, and so do guests with every collector",
+            "collectors do not work on this kernel; throughput and guests do",
             format!("run with sudo; or {IN_A_GUEST}"),
         )
     }
@@ -69,17 +69,17 @@ fn perf_event_paranoid(level: Option<i64>, capabilities: u64) -> Feature {
     let privileged = has(capabilities, CAP_SYS_ADMIN) || has(capabilities, CAP_PERFMON);
     let feature = |found: String| Feature::ok("perf-event-paranoid", "perf_event_paranoid", found);
     match level {
-        None => feature("no such setting".to_owned()).lacking(
+        None => feature("this setting does not exist".to_owned()).limited(
             State::Missing,
-            "this kernel has no perf events: no sampling, no counters",
+            "sampling and hardware counters do not work: this kernel has no perf events",
             format!("boot a kernel with CONFIG_PERF_EVENTS; or {IN_A_GUEST}"),
         ),
-        Some(level) if privileged => feature(format!("{level}, which does not bind this user")),
-        Some(level) if level <= 1 => feature(format!("{level}: kernel profiles are open to users")),
-        Some(level) => feature(format!("{level}: kernel profiles are closed to users")).lacking(
+        Some(level) if privileged => feature(format!("{level} (ignored: privileged user)")),
+        Some(level) if level <= 1 => feature(format!("{level}: users may profile the kernel")),
+        Some(level) => feature(format!("{level}: users may not profile the kernel")).limited(
             State::Limited,
-            // The counters of a run count the kernel too, or not at all.
-            "no hardware counters (cycles, instructions) for this user",
+            // A run uses counters that include the kernel, or none.
+            "hardware counters (cycles, instructions) are not available to this user",
             "sudo sysctl kernel.perf_event_paranoid=1",
         ),
     }
@@ -89,29 +89,30 @@ fn sample_rate(most: Option<i64>) -> Feature {
     let wanted = super::WANTED_SAMPLES;
     let feature = |found: String| Feature::ok("sample-rate", "perf_event_max_sample_rate", found);
     match most {
-        Some(most) if most < wanted.cast_signed() => feature(format!("{most} samples per second and CPU")).lacking(
+        Some(most) if most < wanted.cast_signed() => feature(format!("at most {most} samples per second and CPU")).limited(
             State::Limited,
-            format!("sampling at {most} Hz instead of {wanted}: fewer samples, wider intervals"),
-            "sudo sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers it where sampling took long)",
+            format!("sampling runs at {most} Hz instead of {wanted}: fewer samples, wider intervals"),
+            "sudo sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers this limit when samples take too long)",
         ),
-        Some(most) => feature(format!("{most} samples per second and CPU")),
-        None => feature("no such setting".to_owned()),
+        Some(most) => feature(format!("at most {most} samples per second and CPU")),
+        None => feature("this setting does not exist".to_owned()),
     }
 }
 
 fn kptr_restrict(level: Option<i64>, symbols: &Result<Symbols, SymbolsError>) -> Feature {
     let feature = |found: String| Feature::ok("kptr-restrict", "kernel symbols (kptr_restrict)", found);
-    let level = level.map_or_else(|| "no kptr_restrict".to_owned(), |level| format!("kptr_restrict {level}"));
+    let level =
+        level.map_or_else(|| "kptr_restrict does not exist".to_owned(), |level| format!("kptr_restrict {level}"));
     match symbols {
-        Ok(symbols) if symbols.hidden() => feature(format!("{level}: addresses are hidden from this user")).lacking(
+        Ok(symbols) if symbols.hidden() => feature(format!("{level}: addresses are hidden from this user")).limited(
             State::Limited,
-            "kernel stacks cannot be given names, and breakpoints cannot be set",
+            "kernel stacks have no function names, and breakpoints cannot be set",
             "run with sudo; or sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
         ),
         Ok(symbols) => feature(format!("{level}: {} symbols with addresses", symbols.len())),
-        Err(error) => feature(error.to_string()).lacking(
+        Err(error) => feature(error.to_string()).limited(
             State::Missing,
-            "kernel stacks cannot be given names, and roles not be resolved",
+            "kernel stacks have no function names, and roles cannot be resolved",
             format!("mount /proc, or boot a kernel with CONFIG_KALLSYMS; or {IN_A_GUEST}"),
         ),
     }
@@ -121,26 +122,26 @@ fn pid_namespace(own: Option<PidNamespace>) -> Feature {
     let feature = |found: &str| Feature::ok("pid-namespace", "PID namespace", found);
     match own {
         None => feature("the first"),
-        Some(_) => feature("one of its own (a container)").lacking(
+        Some(_) => feature("separate (a container)").limited(
             State::Limited,
-            "no function_graph trace: ftrace knows processes by their numbers outside",
-            format!("run outside the container, or with its host's PIDs (docker run --pid=host); or {IN_A_GUEST}"),
+            "the fgraph collector does not work: ftrace needs the host's PIDs",
+            format!("run outside the container, or with the host's PIDs (docker run --pid=host); or {IN_A_GUEST}"),
         ),
     }
 }
 
-/// `text` is that of /sys/kernel/security/lockdown: `[none] integrity confidentiality`.
+/// `text` is the content of /sys/kernel/security/lockdown: `[none] integrity confidentiality`.
 fn lockdown_of(text: Option<&str>) -> Feature {
     let feature = |found: String| Feature::ok("lockdown", "lockdown", found);
     match text.map(|text| selected(text).unwrap_or("unknown")) {
-        None => feature("not in this kernel".to_owned()),
+        None => feature("not supported by this kernel".to_owned()),
         Some("none") => feature("none".to_owned()),
-        Some(level @ "confidentiality") => feature(level.to_owned()).lacking(
+        Some(level @ "confidentiality") => feature(level.to_owned()).limited(
             State::Missing,
-            "BPF programs may not read the kernel, and kprobes are refused: no collector works on this kernel",
+            "collectors do not work on this kernel: BPF programs may not read its memory, and kprobes are refused",
             format!("boot without lockdown=confidentiality (Secure Boot may set it); or {IN_A_GUEST}"),
         ),
-        Some(level) => feature(format!("{level}: does not touch what pipeprof uses")),
+        Some(level) => feature(format!("{level}: does not affect pipeprof")),
     }
 }
 

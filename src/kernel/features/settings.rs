@@ -1,10 +1,10 @@
-//! Settings of the machine that change what is measured: huge pages, clock speed, CPUs, limits of pipes.
+//! Machine settings that change the results: huge pages, clock frequency, CPUs, pipe limits.
 
 use super::{Feature, State};
 use crate::kernel::environment::selected;
 use crate::kernel::{config, info::KernelInfo};
 
-/// What the presets ask of a pipe, in bytes: vmsplice sets it to half of its 256 KiB buffer.
+/// Pipe size that the modes request, in bytes: half of the 256 KiB buffer of the vmsplice modes.
 const WANTED_PIPE: u64 = 128 << 10;
 
 pub fn detect() -> Vec<Feature> {
@@ -21,16 +21,16 @@ pub fn detect() -> Vec<Feature> {
 
 fn huge_pages(enabled: Option<&str>) -> Feature {
     let feature = |found: String| Feature::ok("huge-pages", "transparent huge pages", found);
-    let costs = "vmsplice-huge and vmsplice-huge-busy get 4 KiB pages (the run says so)";
+    let impact = "vmsplice-huge and vmsplice-huge-busy get 4 KiB pages (a run warns about it)";
     match enabled.and_then(selected) {
-        None => feature("not in this kernel".to_owned()).lacking(
+        None => feature("not supported by this kernel".to_owned()).limited(
             State::Missing,
-            costs,
+            impact,
             "boot a kernel with CONFIG_TRANSPARENT_HUGEPAGE",
         ),
-        Some("never") => feature("never".to_owned()).lacking(
+        Some("never") => feature("never".to_owned()).limited(
             State::Missing,
-            costs,
+            impact,
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         ),
         Some(choice) => feature(choice.to_owned()),
@@ -38,25 +38,25 @@ fn huge_pages(enabled: Option<&str>) -> Feature {
 }
 
 fn cpus_of(cpus: usize) -> Feature {
-    let feature = Feature::ok("cpus", "CPUs", format!("{cpus} for this process"));
+    let feature = Feature::ok("cpus", "CPUs", format!("{cpus} available to this process"));
     if cpus > 1 {
         return feature;
     }
-    feature.lacking(
+    feature.limited(
         State::Limited,
-        "writer and reader share one CPU: they never run at once, nor contend for the lock",
-        "use a machine with two CPUs, or widen the affinity (taskset) or cpuset of this shell; in guests: --cpus 2",
+        "writer and reader share one CPU: they never run at the same time or contend for the lock",
+        "use a machine with two CPUs, or allow this shell more CPUs (taskset, cpuset); in guests: --cpus 2",
     )
 }
 
 fn governor(governor: Option<&str>) -> Feature {
     let feature = |found: String| Feature::ok("governor", "CPU frequency governor", found);
     match governor.map(str::trim) {
-        None => feature("none to be seen: firmware or hypervisor decide".to_owned()),
+        None => feature("not visible: controlled by the firmware or the hypervisor".to_owned()),
         Some(choice @ "performance") => feature(choice.to_owned()),
-        Some(choice) => feature(choice.to_owned()).lacking(
+        Some(choice) => feature(choice.to_owned()).limited(
             State::Limited,
-            "throughput varies with the clock's speed: wider intervals",
+            "throughput varies with the clock frequency: wider intervals",
             "sudo cpupower frequency-set -g performance",
         ),
     }
@@ -65,13 +65,13 @@ fn governor(governor: Option<&str>) -> Feature {
 fn pipe_limits(max: Option<&str>) -> Feature {
     let feature = |found: String| Feature::ok("pipe-limits", "pipe size limit", found);
     match max.and_then(|text| text.trim().parse::<u64>().ok()) {
-        Some(max) if max < WANTED_PIPE => feature(format!("{max} bytes")).lacking(
+        Some(max) if max < WANTED_PIPE => feature(format!("{max} bytes")).limited(
             State::Limited,
-            "users without CAP_SYS_RESOURCE cannot have the pipes that the vmsplice modes want",
+            "users without CAP_SYS_RESOURCE cannot create the pipes of the vmsplice modes",
             "sudo sysctl fs.pipe-max-size=1048576",
         ),
         Some(max) => feature(format!("{} KiB", max >> 10)),
-        None => feature("not to be read".to_owned()),
+        None => feature("not readable".to_owned()),
     }
 }
 
@@ -79,10 +79,10 @@ fn configuration() -> Feature {
     let (options, source) = config::running(&KernelInfo::running().release);
     let feature = Feature::ok("config", "kernel configuration", source);
     if options.is_empty() {
-        return feature.lacking(
+        return feature.limited(
             State::Limited,
-            "comparisons cannot say which options differ",
-            "install the kernel's config file in /boot, or boot a kernel with CONFIG_IKCONFIG_PROC",
+            "comparisons cannot list the options that differ",
+            "put the kernel's config file into /boot, or boot a kernel with CONFIG_IKCONFIG_PROC",
         );
     }
     feature

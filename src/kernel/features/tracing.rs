@@ -1,4 +1,4 @@
-//! Ways into the kernel: BPF, kprobes, fentry, breakpoints, counters, tracefs; each tried.
+//! Facilities for observing the kernel, each tried: BPF, kprobes, fentry, breakpoints, counters, tracefs.
 
 use super::{Feature, IN_A_GUEST, State};
 use crate::kernel::attempt;
@@ -28,25 +28,25 @@ pub fn detect(symbols: Option<&Symbols>, ways: &Live) -> Vec<Feature> {
     ]
 }
 
-/// Stands for a function where symbols cannot be read.
+/// Used when symbols cannot be read.
 const UNKNOWN: Symbol<'_> = Symbol { name: "vfs_write", address: 0, kind: 't', module: None };
 
 fn hidden() -> Result<(), String> {
-    Err("the address is hidden".to_owned())
+    Err("kernel addresses are hidden".to_owned())
 }
 
-/// A feature that is there when `tried` succeeded.
+/// A feature that works if `tried` succeeded.
 fn tried(id: &str, title: &str, found: &str, tried: Result<(), String>, lack: (State, &str, &str)) -> Feature {
     match tried {
         Ok(()) => Feature::ok(id, title, found),
-        Err(reason) => Feature::ok(id, title, reason).lacking(lack.0, lack.1, lack.2),
+        Err(reason) => Feature::ok(id, title, reason).limited(lack.0, lack.1, lack.2),
     }
 }
 
 fn bpf(result: Result<(), String>) -> Feature {
-    let mend = format!("run with sudo, on a kernel with CONFIG_BPF_SYSCALL; or {IN_A_GUEST}");
-    let costs = "the collectors sample and kprobe do not work on this kernel";
-    tried("bpf", "BPF programs", "can be loaded", result, (State::Missing, costs, &mend))
+    let fix = format!("run with sudo, on a kernel with CONFIG_BPF_SYSCALL; or {IN_A_GUEST}");
+    let impact = "the sample and kprobe collectors do not work on this kernel";
+    tried("bpf", "BPF programs", "can be loaded", result, (State::Missing, impact, &fix))
 }
 
 fn btf() -> Feature {
@@ -55,68 +55,72 @@ fn btf() -> Feature {
         Ok(file) => return Feature::ok("btf", "BTF", format!("{} KiB in {}", file.len() >> 10, path.display())),
         Err(error) => Err(format!("{}: {}", path.display(), error.kind())),
     };
-    let mend = format!("boot a kernel with CONFIG_DEBUG_INFO_BTF; or {IN_A_GUEST}");
-    let costs = "the probes' BPF programs cannot be fitted to this kernel: no kprobe (sampling goes on)";
-    tried("btf", "BTF", "", result, (State::Missing, costs, &mend))
+    let fix = format!("boot a kernel with CONFIG_DEBUG_INFO_BTF; or {IN_A_GUEST}");
+    let impact = "the kprobe collector does not work: its BPF programs need the kernel's types (sampling works)";
+    tried("btf", "BTF", "", result, (State::Missing, impact, &fix))
 }
 
 fn sampling(result: Result<(), String>) -> Feature {
-    let mend = format!("sudo sysctl kernel.perf_event_paranoid=1, or run with sudo; or {IN_A_GUEST}");
-    let costs = "no sampled stacks of the kernel";
-    tried("sampling", "sampling by cpu-clock", "works, with kernel stacks", result, (State::Missing, costs, &mend))
+    let fix = format!("sudo sysctl kernel.perf_event_paranoid=1, or run with sudo; or {IN_A_GUEST}");
+    let impact = "kernel stacks cannot be sampled";
+    tried("sampling", "sampling by cpu-clock", "samples kernel stacks", result, (State::Missing, impact, &fix))
 }
 
 fn pmu(result: Result<(), String>) -> Feature {
-    let costs = "cycles and instructions are not counted, and sampling takes cpu-clock, which is blind while \
+    let impact = "cycles and instructions are not counted, and sampling uses cpu-clock, which takes no samples while \
                  interrupts are off";
-    let mend = "use a machine, or a virtual machine type, that has a performance counter; for exact instructions \
-                without one: pipeprof run --kernel NAME --collect insn";
-    tried("pmu", "hardware counters (PMU)", "cycles can be counted", result, (State::Limited, costs, mend))
+    let fix = "use a machine or VM type with performance counters; for exact instruction counts without them: \
+                pipeprof run --kernel NAME --collect insn";
+    tried("pmu", "hardware counters (PMU)", "cycles can be counted", result, (State::Limited, impact, fix))
 }
 
 fn kprobes(on: &str, result: Result<(), String>) -> Feature {
-    let costs = "calls and times of kernel functions are not counted on this kernel";
-    let mend = format!("run with sudo, on a kernel with CONFIG_KPROBE_EVENTS; or {IN_A_GUEST}");
-    tried("kprobes", "kprobes", &format!("one was placed on {on}"), result, (State::Missing, costs, &mend))
+    let impact = "the kprobe collector does not work: no call counts or times of kernel functions";
+    let fix = format!("run with sudo, on a kernel with CONFIG_KPROBE_EVENTS; or {IN_A_GUEST}");
+    tried("kprobes", "kprobes", &format!("placed one on {on}"), result, (State::Missing, impact, &fix))
 }
 
 fn fentry(on: &str, result: Result<(), String>) -> Feature {
-    let costs = "nothing that pipeprof does: it counts by kprobes, which reach more functions";
-    tried("fentry", "fentry", &format!("attached to {on}"), result, (State::Limited, costs, "nothing to do"))
+    let impact = "none: pipeprof uses kprobes, which reach more functions";
+    tried("fentry", "fentry", &format!("attached to {on}"), result, (State::Limited, impact, "nothing to do"))
 }
 
 fn kprobe_multi(on: &str, result: Result<(), String>) -> Feature {
-    let costs = "nothing that pipeprof does: plain kprobes serve on every kernel";
+    let impact = "none: pipeprof uses plain kprobes, which every kernel supports";
     let found = format!("attached to {on}");
-    tried("kprobe-multi", "kprobe.multi", &found, result, (State::Limited, costs, "nothing to do"))
+    tried("kprobe-multi", "kprobe.multi", &found, result, (State::Limited, impact, "nothing to do"))
 }
 
 fn breakpoints(on: &str, result: Result<(), String>) -> Feature {
-    let costs = format!("calls of functions without ftrace hooks, such as {on}, are not counted on this kernel");
-    let mend = format!("run with sudo, on hardware or a hypervisor that passes debug registers on; or {IN_A_GUEST}");
-    let found = format!("one was set at {on}");
-    tried("hardware-breakpoints", "hardware breakpoints", &found, result, (State::Limited, &costs, &mend))
+    let impact = format!("calls of functions without ftrace hooks, such as {on}, are not counted on this kernel");
+    let fix = format!("run with sudo, on hardware or a hypervisor that passes debug registers on; or {IN_A_GUEST}");
+    let found = format!("set one at {on}");
+    tried("hardware-breakpoints", "hardware breakpoints", &found, result, (State::Limited, &impact, &fix))
 }
 
 fn tracefs() -> Feature {
     let feature = |found: String| Feature::ok("tracefs", "tracefs (function_graph)", found);
-    let costs = "the collector fgraph has no call trees on this kernel";
+    let impact = "the fgraph collector (call trees) does not work on this kernel";
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(error) => {
-            let mend = format!("run with sudo, on a kernel with CONFIG_FTRACE; or {IN_A_GUEST}");
-            return feature(format!("{error:#}")).lacking(State::Missing, costs, mend);
+            let fix = format!("run with sudo, on a kernel with CONFIG_FTRACE; or {IN_A_GUEST}");
+            return feature(format!("{error:#}")).limited(State::Missing, impact, fix);
         }
     };
     let tracers = std::fs::read_to_string(tracefs.root().join("available_tracers")).unwrap_or_default();
-    let wherever = if tracefs.is_private() { "not mounted, but can be" } else { "mounted" };
+    let wherever = if tracefs.is_private() { "not mounted, but mountable" } else { "mounted" };
     if tracers.split_whitespace().any(|tracer| tracer == "function_graph") {
-        return feature(format!("{wherever}, and has function_graph"));
+        return feature(format!("{wherever}, with function_graph"));
     }
-    let has = if tracers.trim().is_empty() { "no tracer".to_owned() } else { format!("only: {}", tracers.trim()) };
-    feature(format!("{wherever}, and has {has}")).lacking(
+    let has = if tracers.trim().is_empty() {
+        "no tracers".to_owned()
+    } else {
+        format!("only these tracers: {}", tracers.trim())
+    };
+    feature(format!("{wherever}, with {has}")).limited(
         State::Limited,
-        costs,
+        impact,
         format!("boot a kernel with CONFIG_FUNCTION_GRAPH_TRACER; or {IN_A_GUEST}"),
     )
 }
