@@ -1,4 +1,5 @@
-//! Features tried: each function asks the kernel to attach something harmless, and takes it away at once.
+//! Detects features by trying them: each function asks the kernel to attach something harmless and removes it at
+//! once.
 
 use libbpf_rs::libbpf_sys as sys;
 use std::ffi::CString;
@@ -6,30 +7,30 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Where the running kernel describes its types.
+/// The running kernel's type information.
 pub const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// The kernel's answer in words, with its name: `not permitted (EPERM)`.
+/// The kernel's error in words, with its name: `not permitted (EPERM)`.
 fn plain(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EINVAL) => "refused (EINVAL)".to_owned(),
-        Some(libc::ENOENT) => "not known to this kernel (ENOENT)".to_owned(),
+        Some(libc::ENOENT) => "unknown to this kernel (ENOENT)".to_owned(),
         Some(libc::EPERM) => "not permitted (EPERM)".to_owned(),
         Some(libc::EACCES) => "not permitted (EACCES)".to_owned(),
         Some(libc::EBUSY) => "busy, or not traceable (EBUSY)".to_owned(),
-        Some(libc::ENOSPC) => "all of them are taken (ENOSPC)".to_owned(),
-        Some(libc::ENODEV) => "this machine has none (ENODEV)".to_owned(),
-        Some(libc::EADDRNOTAVAIL) => "the name is not one function's (EADDRNOTAVAIL)".to_owned(),
-        Some(libc::EOPNOTSUPP) => "built without it (EOPNOTSUPP)".to_owned(),
+        Some(libc::ENOSPC) => "all in use (ENOSPC)".to_owned(),
+        Some(libc::ENODEV) => "not supported by this machine (ENODEV)".to_owned(),
+        Some(libc::EADDRNOTAVAIL) => "the name does not identify one function (EADDRNOTAVAIL)".to_owned(),
+        Some(libc::EOPNOTSUPP) => "not supported by this kernel (EOPNOTSUPP)".to_owned(),
         Some(libc::ENOSYS) => "not in this kernel (ENOSYS)".to_owned(),
-        // ENOTSUPP, which has no name outside the kernel.
+        // ENOTSUPP, which user space has no name for.
         Some(524) => "not supported (524)".to_owned(),
         Some(number) => format!("{} ({number})", error.kind()),
         None => error.to_string(),
     }
 }
 
-/// An event description with all fields zero but its size.
+/// A perf event description with only its size set.
 fn attributes() -> sys::perf_event_attr {
     // SAFETY: the struct holds only integers and unions of them, for which all bits zero are valid.
     let mut attributes: sys::perf_event_attr = unsafe { std::mem::zeroed() };
@@ -37,7 +38,7 @@ fn attributes() -> sys::perf_event_attr {
     attributes
 }
 
-/// perf_event_open(2), the descriptor closed on exec.
+/// perf_event_open(2) with close-on-exec.
 fn perf_event_open(attributes: &mut sys::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     attributes.set_disabled(1);
@@ -52,14 +53,15 @@ fn perf_event_open(attributes: &mut sys::perf_event_attr, pid: i32, cpu: i32) ->
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// The event type by which perf places kprobes.
+/// perf's event type for kprobes.
 ///
 /// # Errors
-/// When the kernel has none, with the reason for the user.
+/// When the kernel does not support kprobes, as a message for the user.
 pub fn kprobe_type() -> Result<u32, String> {
     const PATH: &str = "/sys/bus/event_source/devices/kprobe/type";
-    let text = std::fs::read_to_string(PATH).map_err(|_| "this kernel has no kprobes (CONFIG_KPROBE_EVENTS)")?;
-    text.trim().parse().map_err(|_| format!("{PATH} holds no number"))
+    let text = std::fs::read_to_string(PATH)
+        .map_err(|_| "this kernel does not support kprobes (CONFIG_KPROBE_EVENTS is off)")?;
+    text.trim().parse().map_err(|_| format!("{PATH} does not contain a number"))
 }
 
 /// Place a kprobe on `symbol` and remove it.
@@ -67,7 +69,7 @@ pub fn kprobe_type() -> Result<u32, String> {
 /// # Errors
 /// The kernel's reason.
 pub fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
-    let name = CString::new(symbol).map_err(|_| "the name holds a NUL byte".to_owned())?;
+    let name = CString::new(symbol).map_err(|_| "the name contains a NUL byte".to_owned())?;
     let mut attributes = attributes();
     attributes.type_ = kprobe_type;
     attributes.__bindgen_anon_3.kprobe_func = name.as_ptr() as u64;
@@ -75,7 +77,7 @@ pub fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
     perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| plain(&error))
 }
 
-/// Set an execution breakpoint at `address`, for this process alone, and remove it.
+/// Set an execution breakpoint at `address` for this process only, and remove it.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -87,7 +89,7 @@ pub fn breakpoint(address: u64) -> Result<(), String> {
     attributes.__bindgen_anon_3.bp_addr = address;
     attributes.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
     perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => "this machine refuses breakpoints in the kernel (EINVAL)".to_owned(),
+        Some(libc::EINVAL) => "this machine does not allow breakpoints in the kernel (EINVAL)".to_owned(),
         _ => plain(&error),
     })
 }
@@ -99,7 +101,7 @@ pub fn breakpoint(address: u64) -> Result<(), String> {
 pub fn hardware_cycles() -> Result<(), String> {
     // Type 0, config 0: PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES.
     perf_event_open(&mut attributes(), 0, -1).map(drop).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => "none in this machine".to_owned(),
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => "this machine has no hardware counters".to_owned(),
         _ => plain(&error),
     })
 }
@@ -116,25 +118,25 @@ pub fn cpu_clock() -> Result<(), String> {
     perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| plain(&error))
 }
 
-/// The kernel's type information.
+/// The kernel's type information (BTF).
 #[derive(Debug)]
 pub struct Btf(std::ptr::NonNull<sys::btf>);
 
 impl Btf {
-    /// That of the running kernel.
+    /// Load the running kernel's BTF.
     ///
     /// # Errors
-    /// When the kernel carries none.
+    /// When the kernel has no BTF.
     pub fn load() -> Result<Self, String> {
         if !std::path::Path::new(BTF).exists() {
-            return Err("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF)".to_owned());
+            return Err("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF is off)".to_owned());
         }
-        // SAFETY: takes nothing; returns an owned object or null with errno set.
+        // SAFETY: the function has no arguments; it returns an owned object, or null with errno set.
         let btf = unsafe { sys::btf__load_vmlinux_btf() };
         std::ptr::NonNull::new(btf).map(Self).ok_or_else(|| plain(&io::Error::last_os_error()))
     }
 
-    /// The id of the function `name`.
+    /// The BTF id of the function `name`.
     fn function(&self, name: &str) -> Option<u32> {
         const FUNCTION: u32 = 12;
         let name = CString::new(name).ok()?;
@@ -151,7 +153,7 @@ impl Drop for Btf {
     }
 }
 
-/// A BPF program that does nothing: `r0 = 0; exit`.
+/// An empty BPF program: `r0 = 0; exit`.
 fn nothing() -> [sys::bpf_insn; 2] {
     // SAFETY: the struct holds only integers, for which all bits zero are valid.
     let mut program: [sys::bpf_insn; 2] = unsafe { std::mem::zeroed() };
@@ -161,7 +163,7 @@ fn nothing() -> [sys::bpf_insn; 2] {
     program
 }
 
-/// Load a program that does nothing.
+/// Load an empty BPF program of this type.
 fn load(kind: sys::bpf_prog_type, attach: sys::bpf_attach_type, btf_id: u32) -> io::Result<OwnedFd> {
     let program = nothing();
     let mut options = sys::bpf_prog_load_opts {
@@ -188,7 +190,7 @@ fn load(kind: sys::bpf_prog_type, attach: sys::bpf_attach_type, btf_id: u32) -> 
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Load a BPF program that does nothing.
+/// Load an empty BPF program.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -196,14 +198,14 @@ pub fn bpf() -> Result<(), String> {
     load(sys::BPF_PROG_TYPE_KPROBE, 0, 0).map(drop).map_err(|error| plain(&error))
 }
 
-/// Attach a BPF program that does nothing to the entry of `symbol`, and remove it.
+/// Attach an empty BPF program to the entry of `symbol`, and remove it.
 ///
 /// # Errors
 /// The kernel's reason.
 pub fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
-    let id = btf.function(symbol).ok_or("no BTF for a function of this name")?;
+    let id = btf.function(symbol).ok_or("BTF does not describe this function")?;
     let program = load(sys::BPF_PROG_TYPE_TRACING, sys::BPF_TRACE_FENTRY, id).map_err(|error| plain(&error))?;
-    // SAFETY: a null name is what this program type wants; the descriptor is open.
+    // SAFETY: this program type requires a null name; the descriptor is open.
     let link = unsafe { sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
     if link < 0 {
         return Err(plain(&io::Error::from_raw_os_error(-link)));
@@ -213,12 +215,12 @@ pub fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Attach a BPF program that does nothing to `symbol` as kprobe.multi, and remove it.
+/// Attach an empty BPF program to `symbol` with kprobe.multi, and remove it.
 ///
 /// # Errors
 /// The kernel's reason.
 pub fn kprobe_multi(symbol: &str) -> Result<(), String> {
-    let name = CString::new(symbol).map_err(|_| "the name holds a NUL byte".to_owned())?;
+    let name = CString::new(symbol).map_err(|_| "the name contains a NUL byte".to_owned())?;
     let program = load(sys::BPF_PROG_TYPE_KPROBE, sys::BPF_TRACE_KPROBE_MULTI, 0).map_err(|error| plain(&error))?;
     let names = [name.as_ptr()];
     let mut options =

@@ -1,4 +1,4 @@
-//! The kernel's build configuration, as far as it matters to pipes.
+//! The kernel's build configuration: the options that matter to pipes.
 
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Options that change what the pipe's path executes, or what can measure it. One that a kernel does not know is as
-/// good as off.
+/// Options that change what the pipe code executes, or what can measure it. An option unknown to a kernel counts as
+/// off.
 const THAT_MATTER: &[&str] = &[
-    // How a task gives up the CPU, and how often the tick comes.
+    // When a task gives up the CPU, and how often the timer interrupt comes.
     "CONFIG_PREEMPT",
     "CONFIG_PREEMPT_NONE",
     "CONFIG_PREEMPT_VOLUNTARY",
@@ -39,7 +39,7 @@ const THAT_MATTER: &[&str] = &[
     "CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS",
     "CONFIG_TRANSPARENT_HUGEPAGE_MADVISE",
     "CONFIG_PER_VMA_LOCK",
-    // Checks on every copy, list operation and call.
+    // Checks on each copy, list operation and call.
     "CONFIG_HARDENED_USERCOPY",
     "CONFIG_HARDENED_USERCOPY_DEFAULT_ON",
     "CONFIG_FORTIFY_SOURCE",
@@ -62,7 +62,7 @@ const THAT_MATTER: &[&str] = &[
     "CONFIG_BPF_LSM",
     "CONFIG_AUDITSYSCALL",
     "CONFIG_FSNOTIFY",
-    // Speculation mitigations and how code is laid out.
+    // Mitigations of speculative execution, and code layout.
     "CONFIG_RETPOLINE",
     "CONFIG_RETHUNK",
     "CONFIG_SLS",
@@ -79,7 +79,7 @@ const THAT_MATTER: &[&str] = &[
     "CONFIG_CC_OPTIMIZE_FOR_SIZE",
     "CONFIG_LTO_CLANG",
     "CONFIG_PARAVIRT",
-    // What can measure.
+    // Facilities for measuring.
     "CONFIG_FUNCTION_TRACER",
     "CONFIG_FUNCTION_GRAPH_TRACER",
     "CONFIG_DYNAMIC_FTRACE",
@@ -94,16 +94,16 @@ const THAT_MATTER: &[&str] = &[
     "CONFIG_UNWINDER_FRAME_POINTER",
 ];
 
-/// Families of options of which each member matters.
+/// Option prefixes: every option that begins with one of them matters.
 const FAMILIES_THAT_MATTER: &[&str] = &["CONFIG_MITIGATION_"];
 
-/// No configuration is larger than this once unpacked.
+/// No unpacked configuration is larger than this.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The options of a configuration file that matter to pipes, by name; `n` where the file says that one is not set.
+/// The options of a configuration file that matter to pipes, by name; the value is `n` for "is not set".
 ///
 /// # Errors
-/// When reading fails or the text is no configuration.
+/// When reading fails, or the text is not a kernel configuration.
 pub fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
     let mut bytes = Vec::new();
     reader.take(MAX_BYTES).read_to_end(&mut bytes)?;
@@ -126,15 +126,15 @@ pub fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
         }
     }
     if lines == 0 {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no line CONFIG_...=..."));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a kernel configuration: no line CONFIG_...=..."));
     }
     Ok(options)
 }
 
-/// [`parse`] for a file, gzipped or not.
+/// [`parse`] for a file, which may be gzipped.
 ///
 /// # Errors
-/// When it cannot be read or is no configuration.
+/// When the file cannot be read or is not a kernel configuration.
 pub fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut start = Vec::new();
     File::open(path)?.take(2).read_to_end(&mut start)?;
@@ -142,8 +142,8 @@ pub fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
     if start == [0x1f, 0x8b] { parse(GzDecoder::new(file)) } else { parse(file) }
 }
 
-/// The running kernel's options that matter, and the file they are from; no options and the reason where there is no
-/// such file.
+/// The running kernel's options that matter, and the file they were read from. If there is no such file: no options,
+/// and the reason.
 #[must_use]
 pub fn running(release: &str) -> (BTreeMap<String, String>, String) {
     let candidates = [
@@ -156,10 +156,10 @@ pub fn running(release: &str) -> (BTreeMap<String, String>, String) {
         match read_file(Path::new(path)) {
             Ok(options) => return (options, path.clone()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return (BTreeMap::new(), format!("not available here: {path}: {error}")),
+            Err(error) => return (BTreeMap::new(), format!("not available: {path}: {error}")),
         }
     }
-    (BTreeMap::new(), "not available here: neither /proc/config.gz nor a config file of this release".to_owned())
+    (BTreeMap::new(), "not available: found neither /proc/config.gz nor a config file for this release".to_owned())
 }
 
 #[cfg(test)]
@@ -193,7 +193,7 @@ mod tests {
         std::fs::write(&path, [0x1f, 0x8b, 1]).unwrap();
         assert!(read_file(&path).is_err(), "cut short");
         let (options, reason) = running("no-such-release");
-        assert!(options.is_empty() == reason.starts_with("not available here"), "{reason}");
+        assert!(options.is_empty() == reason.starts_with("not available"), "{reason}");
     }
 
     proptest! {

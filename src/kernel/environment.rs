@@ -1,46 +1,46 @@
-//! The machine, as far as it matters to the numbers: read from /proc and /sys.
+//! The properties of this machine that affect the numbers, read from /proc and /sys.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-/// The machine, as far as it matters to the numbers. Values that cannot be read are absent.
+/// The properties of the machine that affect the numbers. Values that cannot be read are absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     pub cpu_model: Option<String>,
     pub cpus: u32,
-    /// Relation of the two pinned CPUs: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`.
+    /// How the two pinned CPUs are related: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`.
     pub topology: Option<String>,
     pub memory_bytes: Option<u64>,
     pub transparent_huge_pages: Option<String>,
     pub governor: Option<String>,
     pub hypervisor: Option<String>,
-    /// `mitigations=` and the state of each vulnerability, by name.
+    /// The value of `mitigations=`, and the state of each vulnerability by name.
     pub mitigations: BTreeMap<String, String>,
-    /// 1-minute load average when the run began.
+    /// 1-minute load average at the start of the run.
     pub load: Option<f64>,
-    /// Part of the run's CPU time that the hypervisor gave to others, 0 to 1.
+    /// Share of the run's CPU time that the hypervisor gave to other guests (steal), 0 to 1.
     pub steal: Option<f64>,
-    /// Part of the CPUs' time that other programs and interrupts took while the run lasted, 0 to 1.
+    /// Share of CPU time that other programs and interrupts used during the run, 0 to 1.
     #[serde(default)]
     pub others: Option<f64>,
-    /// The emulator, for guests.
+    /// The emulator, if this is a guest.
     pub emulator: Option<Emulator>,
-    /// CPU flags that decide which copy loop the kernel takes: `erms`, `fsrm`, `smap`.
+    /// CPU flags that select the kernel's copy loop: `erms`, `fsrm`, `smap`.
     pub cpu_flags: Vec<String>,
 }
 
-/// What ran a guest.
+/// The emulator that ran a guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Emulator {
     /// `QEMU emulator version 7.2.22`.
     pub version: String,
-    /// Its arguments, without files that differ from run to run.
+    /// Its arguments, without files that change from run to run.
     pub arguments: Vec<String>,
 }
 
-/// CPU flags that change what the pipe's path executes: the copy loop, zeroing, guards around user memory.
+/// CPU flags that change what the pipe code executes: copy loop, zeroing, protection of user memory.
 const FLAGS_THAT_MATTER: &[&str] = &[
     "erms",
     "fsrm",
@@ -58,7 +58,7 @@ const FLAGS_THAT_MATTER: &[&str] = &[
 ];
 
 impl Environment {
-    /// This machine, now. What only a run knows (topology of its CPUs, steal, emulator) is absent.
+    /// This machine now. Without what only a run knows: topology of its CPUs, steal, emulator.
     #[must_use]
     pub fn now() -> Self {
         let open = |path: &str| std::fs::File::open(path).ok();
@@ -83,7 +83,7 @@ impl Environment {
     }
 }
 
-/// What /proc/cpuinfo says of the first CPU, and how many there are.
+/// The first CPU in /proc/cpuinfo, and the number of CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cpu {
     pub model: Option<String>,
@@ -92,7 +92,7 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// Read the form of /proc/cpuinfo.
+    /// Parse the format of /proc/cpuinfo.
     ///
     /// # Errors
     /// When reading fails.
@@ -110,7 +110,7 @@ impl Cpu {
     }
 }
 
-/// The memory of this machine, from the form of /proc/meminfo.
+/// The machine's memory, parsed from the format of /proc/meminfo.
 ///
 /// # Errors
 /// When reading fails.
@@ -124,11 +124,11 @@ pub fn memory_bytes(reader: impl Read) -> io::Result<Option<u64>> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTime {
     pub total: u64,
-    /// What the hypervisor gave to others.
+    /// Time that the hypervisor gave to other guests.
     pub steal: u64,
-    /// Neither idle nor waiting for a disk; stolen time included.
+    /// Neither idle nor waiting for I/O; includes stolen time.
     pub busy: u64,
-    /// What this process used, and its children that have ended; not in /proc/stat.
+    /// Time used by this process and its children that have ended; not from /proc/stat.
     pub own: u64,
 }
 
@@ -142,15 +142,15 @@ fn own_ticks() -> u64 {
 }
 
 impl CpuTime {
-    /// Now; absent where /proc/stat cannot be read.
+    /// The CPU time now; `None` if /proc/stat cannot be read.
     #[must_use]
     pub fn now() -> Option<Self> {
         let times = Self::read(std::fs::File::open("/proc/stat").ok()?).ok()??;
         Some(Self { own: own_ticks(), ..times })
     }
 
-    /// Read the form of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`, of which
-    /// the last two are part of the first.
+    /// Parse the format of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The
+    /// last two are included in the first two.
     ///
     /// # Errors
     /// When reading fails.
@@ -165,15 +165,15 @@ impl CpuTime {
         }))
     }
 
-    /// The part of the CPU time between `earlier` and `self` that was stolen, 0 to 1; absent when no time passed.
+    /// The share of CPU time from `earlier` to `self` that was stolen, 0 to 1; `None` if no time passed.
     #[must_use]
     pub fn steal_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         Some(self.steal.saturating_sub(earlier.steal) as f64 / total as f64)
     }
 
-    /// The part of the CPU time between `earlier` and `self` that others than this process and its children used, 0 to
-    /// 1; absent when no time passed.
+    /// The share of CPU time from `earlier` to `self` used by others than this process and its children, 0 to 1;
+    /// `None` if no time passed.
     #[must_use]
     pub fn others_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
@@ -181,7 +181,7 @@ impl CpuTime {
         Some(self.busy.saturating_sub(earlier.busy).saturating_sub(not_theirs) as f64 / total as f64)
     }
 
-    /// The part of the CPU time between `earlier` and `self` in which something ran, 0 to 1; absent when no time passed.
+    /// The share of CPU time from `earlier` to `self` in which a CPU was busy, 0 to 1; `None` if no time passed.
     #[must_use]
     pub fn busy_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
@@ -189,20 +189,20 @@ impl CpuTime {
     }
 }
 
-/// The choice in brackets: `madvise` of `always [madvise] never`.
+/// The value in brackets: `madvise` for `always [madvise] never`.
 #[must_use]
 pub fn selected(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(choice, _)| choice)
 }
 
-/// The 1-minute load of /proc/loadavg.
+/// The 1-minute load average in the format of /proc/loadavg.
 #[must_use]
 pub fn load(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }
 
-/// `mitigations=` of the command line, and the state of each vulnerability.
+/// The value of `mitigations=` on the command line, and the state of each vulnerability.
 fn mitigations() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let command_line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -218,12 +218,12 @@ fn mitigations() -> BTreeMap<String, String> {
     found
 }
 
-/// The hypervisor's name, as CPUID leaf 0x40000000 has it (KVM documentation, "KVM CPUID bits").
+/// The hypervisor's name, from CPUID leaf 0x40000000 (KVM documentation, "KVM CPUID bits").
 #[cfg(target_arch = "x86_64")]
 fn hypervisor() -> Option<String> {
     #[allow(unused_unsafe, reason = "older compilers have it as an unsafe function")]
     fn cpuid(leaf: u32) -> std::arch::x86_64::CpuidResult {
-        // SAFETY: every 64-bit x86 CPU has the instruction; it has no effect but its result.
+        // SAFETY: every 64-bit x86 CPU has this instruction, and it has no side effects.
         unsafe { std::arch::x86_64::__cpuid(leaf) }
     }
     const UNDER_HYPERVISOR: u32 = 1 << 31;

@@ -1,4 +1,4 @@
-//! Which kernel this is.
+//! Release, version, command line and configuration of the kernel.
 
 use super::config;
 use schemars::JsonSchema;
@@ -15,9 +15,9 @@ pub struct KernelInfo {
     pub machine: String,
     /// The kernel's part of /proc/cmdline.
     pub command_line: String,
-    /// The configuration options that matter to pipes, by name (`CONFIG_PREEMPT`); empty where it cannot be read.
+    /// The configuration options that matter to pipes, by name (`CONFIG_PREEMPT`); empty if they cannot be read.
     pub config: BTreeMap<String, String>,
-    /// The file it was read from, or why it was not.
+    /// The file they were read from, or why they could not be read.
     pub config_source: String,
 }
 
@@ -40,7 +40,7 @@ impl KernelInfo {
     }
 }
 
-/// The kernel's own part of its command line: what follows ` -- ` is for init.
+/// The kernel's part of its command line: everything after ` -- ` belongs to init.
 fn kernel_arguments(command_line: &str) -> &str {
     command_line.split_once(" -- ").map_or(command_line, |(kernel, _)| kernel).trim()
 }

@@ -1,4 +1,5 @@
-//! This kernel, read from /proc and /sys: symbols, roles, configuration, features. Parsers take any `R: Read`.
+//! The running kernel, read from /proc and /sys: symbols, roles, configuration, features. Parsers accept any `R:
+//! Read`.
 
 pub mod attempt;
 pub mod config;

@@ -1,11 +1,12 @@
-//! The PID namespace of this process. BPF and ftrace know tasks by their numbers in the first one.
+//! The PID namespace of this process. BPF and ftrace use the PIDs of the initial namespace.
 
 use std::os::unix::fs::MetadataExt as _;
 
-/// The inode of the first PID namespace (include/linux/proc_ns.h, `PROC_PID_INIT_INO`): kernel ABI.
+/// The inode of the initial PID namespace (include/linux/proc_ns.h, `PROC_PID_INIT_INO`): kernel ABI.
 const FIRST: u64 = 0xefff_fffc;
 
-/// A PID namespace that is not the first, by device and inode of its file, as `bpf_get_ns_current_pid_tgid` wants it.
+/// A PID namespace other than the initial one: device and inode of its file, as `bpf_get_ns_current_pid_tgid`
+/// expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PidNamespace {
     pub device: u64,
@@ -13,7 +14,7 @@ pub struct PidNamespace {
 }
 
 impl PidNamespace {
-    /// That of this process; `None` in the first one, and where /proc does not tell.
+    /// This process's namespace; `None` if it is the initial one, or if /proc is not available.
     #[must_use]
     pub fn own() -> Option<Self> {
         let file = std::fs::metadata("/proc/self/ns/pid").ok()?;

@@ -1,20 +1,20 @@
-//! How a function can be reached: what the kernel's own lists say, and what it answers when asked to attach.
+//! How a function can be probed: according to the kernel's lists, and by trying to attach.
 
 use super::attempt;
 use super::symbols::Symbol;
 use std::collections::HashSet;
 use std::io::Read;
 
-/// What can count the calls of a function: yes, or the reason why not.
+/// The ways to count calls of a function. Each method returns `Ok`, or the reason why it does not work.
 pub trait Ways {
     /// # Errors
-    /// Why a kprobe cannot be placed on `symbol`.
+    /// Whether a kprobe can be placed on `symbol`.
     fn kprobe(&self, symbol: &Symbol<'_>) -> Result<(), String>;
     /// # Errors
-    /// Why a BPF program cannot be attached to the entry of `symbol`.
+    /// Whether a BPF program can be attached to the entry of `symbol`.
     fn fentry(&self, symbol: &Symbol<'_>) -> Result<(), String>;
     /// # Errors
-    /// Why no execution breakpoint can be set at `symbol`.
+    /// Whether an execution breakpoint can be set at `symbol`.
     fn breakpoint(&self, symbol: &Symbol<'_>) -> Result<(), String>;
 }
 
@@ -27,7 +27,7 @@ pub fn traceable_functions(reader: impl Read) -> std::io::Result<HashSet<String>
     Ok(text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
-/// The functions that kprobes must not touch, from debugfs' `kprobes/blacklist`: lines of `0xSTART-0xEND name`.
+/// The functions that kprobes may not probe, from debugfs' `kprobes/blacklist`: lines of `0xSTART-0xEND name`.
 ///
 /// # Errors
 /// When reading fails.
@@ -42,7 +42,7 @@ fn lossy(mut reader: impl Read) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The lists of one kernel. Where a list is missing, what it would have said is taken as "yes".
+/// The lists of one kernel. A missing list excludes no function.
 #[derive(Debug, Clone, Default)]
 pub struct Listed {
     pub traceable: Option<HashSet<String>>,
@@ -65,14 +65,14 @@ impl Listed {
         }
     }
 
-    /// Why the lists rule out hooking `symbol`, if they do.
+    /// Why the lists exclude `symbol`, if they do.
     #[must_use]
     pub fn closed(&self, symbol: &Symbol<'_>) -> Option<&'static str> {
         if self.blacklisted.as_ref().is_some_and(|list| list.contains(symbol.name)) {
             return Some("on the kernel's kprobe blacklist");
         }
         if self.traceable.as_ref().is_some_and(|list| !list.contains(symbol.name)) {
-            return Some("notrace function: built without ftrace hooks");
+            return Some("notrace function: compiled without ftrace hooks");
         }
         None
     }
@@ -85,7 +85,7 @@ impl Ways for Listed {
 
     fn fentry(&self, symbol: &Symbol<'_>) -> Result<(), String> {
         if symbol.name.contains('.') {
-            return Err("the compiler changed its signature: no BTF for it".to_owned());
+            return Err("BTF does not describe it: the compiler changed its signature".to_owned());
         }
         self.kprobe(symbol)
     }
@@ -95,7 +95,7 @@ impl Ways for Listed {
     }
 }
 
-/// The running kernel, asked. Each question attaches for a moment, and leaves nothing behind.
+/// The running kernel. Each method attaches a probe briefly and removes it.
 #[derive(Debug)]
 pub struct Live {
     listed: Listed,
@@ -109,7 +109,7 @@ impl Live {
         Self { listed: Listed::running(), kprobe_type: attempt::kprobe_type(), btf: attempt::Btf::load() }
     }
 
-    /// The lists' reason where they have one, as it is plainer than an error number.
+    /// The reason according to the lists, which is clearer than an error number; else `error`.
     fn explain(&self, symbol: &Symbol<'_>, error: String) -> String {
         self.listed.closed(symbol).map_or(error, str::to_owned)
     }

@@ -1,11 +1,11 @@
-//! Roles to symbols: which of a role's candidates this kernel has, and how each can be reached.
+//! Maps roles to symbols: which candidates of a role this kernel has, and how they can be probed.
 
 use super::reach::Ways;
 use super::symbols::{Symbol, Symbols};
 use crate::roles::{Role, all};
 use serde::{Deserialize, Serialize};
 
-/// How a symbol can be reached on this kernel.
+/// A way to observe a symbol on this kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reach {
@@ -15,44 +15,44 @@ pub enum Reach {
     SamplingOnly,
 }
 
-/// What a role's functions are called on the kernel at hand, what was rejected, and why.
+/// The function that stands for a role on this kernel, and the candidates that were rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Resolution {
     pub role: String,
     pub article_name: String,
-    /// The symbol chosen; absent where this kernel has none of the candidates.
+    /// The chosen symbol; absent if this kernel has none of the candidates.
     pub symbol: Option<String>,
     pub reach: Vec<Reach>,
-    /// Ways that are closed and the reason: `fentry: notrace function`.
+    /// Ways that do not work, with the reason: `fentry: notrace function`.
     pub why_not: Vec<String>,
-    /// Candidates that were passed over, each with the reason.
+    /// Candidates that were not chosen, with the reason.
     pub rejected: Vec<String>,
-    /// Calls seen through the chosen symbol in the run; absent where nothing could count them.
+    /// Calls of the chosen symbol during the run; absent if they could not be counted.
     pub hits: Option<u64>,
 }
 
-/// The four functions that pipeprof is named for, by role: pipe_write, __alloc_pages, __mutex_lock and
+/// The four functions that pipeprof was made for, by role: pipe_write, __alloc_pages, __mutex_lock and
 /// iov_iter_get_pages2.
 pub const NAMED_TARGETS: [&str; 4] = ["pipe-write", "page-alloc", "mutex-slow", "user-pages"];
 
-/// The function of this kernel that the candidate `name` stands for, suffixes understood.
+/// Find the candidate `name` in this kernel; the compiler's suffixes are accepted.
 ///
 /// # Errors
-/// Why it cannot be taken: not there, there for a part only, or there more than once, so that it cannot be said which.
+/// When it is missing, inlined except for a part, or ambiguous.
 pub fn pick<'a>(name: &'a str, symbols: &'a Symbols) -> Result<Symbol<'a>, String> {
     let found = symbols.functions(name);
     let whole: Vec<_> = found.iter().filter(|symbol| !symbol.name.contains(".part")).collect();
     match (whole.as_slice(), found.as_slice()) {
         (_, []) => Err("not in this kernel".to_owned()),
-        ([], _) => Err("inlined but for a part of it".to_owned()),
+        ([], _) => Err("inlined, except for a part".to_owned()),
         ([one], _) => Ok(**one),
         ([first, second, ..], _) if first.name != second.name => Ok(**first),
         (several, _) => Err(format!("{} functions have this name", several.len())),
     }
 }
 
-/// How a function can be reached: ways that are open, best first ([`Reach::SamplingOnly`] alone where none is), and ways
-/// that are closed, each with the reason.
+/// How a function can be observed: the ways that work, best first ([`Reach::SamplingOnly`] if none does), and those
+/// that do not, with the reason.
 fn reach(symbol: &Symbol<'_>, hidden: bool, ways: &dyn Ways) -> (Vec<Reach>, Vec<String>) {
     let mut reach = Vec::new();
     let mut why_not = Vec::new();
@@ -62,7 +62,7 @@ fn reach(symbol: &Symbol<'_>, hidden: bool, ways: &dyn Ways) -> (Vec<Reach>, Vec
     };
     book(Reach::Kprobe, "kprobe", ways.kprobe(symbol));
     book(Reach::Fentry, "fentry", ways.fentry(symbol));
-    let breakpoint = if hidden { Err("the address is hidden".to_owned()) } else { ways.breakpoint(symbol) };
+    let breakpoint = if hidden { Err("kernel addresses are hidden".to_owned()) } else { ways.breakpoint(symbol) };
     book(Reach::HardwareBreakpoint, "breakpoint", breakpoint);
     if reach.is_empty() {
         reach.push(Reach::SamplingOnly);
@@ -70,7 +70,7 @@ fn reach(symbol: &Symbol<'_>, hidden: bool, ways: &dyn Ways) -> (Vec<Reach>, Vec
     (reach, why_not)
 }
 
-/// A role on this kernel: the first candidate that something can count, else the first that is there at all.
+/// A role on this kernel: the first candidate whose calls can be counted, or else the first that exists.
 fn resolution(role: &Role, symbols: &Symbols, ways: &dyn Ways) -> Resolution {
     let mut resolution = Resolution {
         role: role.id.to_owned(),
@@ -83,7 +83,7 @@ fn resolution(role: &Role, symbols: &Symbols, ways: &dyn Ways) -> Resolution {
     };
     if role.candidates.is_empty() {
         resolution.reach = vec![Reach::SamplingOnly];
-        resolution.why_not = vec!["known by its frames in stacks; it has no function to probe".to_owned()];
+        resolution.why_not = vec!["recognised by stack frames only: it has no function to probe".to_owned()];
     }
     let mut here = Vec::new();
     for name in role.candidates {
@@ -106,7 +106,7 @@ fn resolution(role: &Role, symbols: &Symbols, ways: &dyn Ways) -> Resolution {
     resolution
 }
 
-/// All roles with what they are called on this kernel and how that can be reached, before any run.
+/// Resolve all roles on this kernel, before any run.
 #[must_use]
 pub fn resolve(symbols: &Symbols, ways: &dyn Ways) -> Vec<Resolution> {
     all().iter().map(|role| resolution(role, symbols, ways)).collect()

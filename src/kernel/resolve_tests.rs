@@ -77,7 +77,7 @@ fn ambiguous_cold_and_partial_functions_are_refused() {
     let write = resolution(&kernel, "pipe-write");
     assert_eq!(write.symbol, None);
     assert_eq!(write.rejected, ["anon_pipe_write: not in this kernel", "pipe_write: 2 functions have this name"]);
-    assert_eq!(resolution(&kernel, "pipe-read").rejected[1], "pipe_read: inlined but for a part of it");
+    assert_eq!(resolution(&kernel, "pipe-read").rejected[1], "pipe_read: inlined, except for a part");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Kernel symbols, read from /proc/kallsyms: which function an address belongs to, and where a function is.
+//! Kernel symbols from /proc/kallsyms: find the function at an address, and the address of a function.
 
 use crate::roles;
 use std::collections::HashMap;
@@ -6,18 +6,18 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Where the running kernel lists its symbols.
+/// The running kernel's list of symbols.
 pub const KALLSYMS: &str = "/proc/kallsyms";
 
-/// More than this many bytes are no symbol list of a kernel.
+/// Larger files are not lists of kernel symbols.
 const MAX_BYTES: u64 = 256 << 20;
-/// No function is longer: the kernel's largest have some ten thousand bytes.
+/// No function is longer: the kernel's largest have about ten thousand bytes.
 const LARGEST_FUNCTION: u64 = 1 << 20;
 
-/// The functions and data of one kernel, by address and by name.
+/// The symbols of one kernel, by address and by name.
 #[derive(Debug, Clone, Default)]
 pub struct Symbols {
-    /// The list as read; names are slices of it.
+    /// The list as read. Names are slices of it.
     text: String,
     /// In the order of the list.
     entries: Vec<Entry>,
@@ -30,10 +30,10 @@ pub struct Symbols {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     address: u64,
-    /// Where the name starts in `text`.
+    /// Offset of the name in `text`.
     name: u32,
     name_len: u16,
-    /// Length of the module's name, which stands in brackets behind the name; 0 for the kernel itself.
+    /// Length of the module's name, which follows the name in brackets; 0 for the kernel itself.
     module_len: u16,
     kind: u8,
 }
@@ -43,9 +43,9 @@ struct Entry {
 pub struct Symbol<'a> {
     pub name: &'a str,
     pub address: u64,
-    /// nm's letter: `T` and `t` are functions, upper case is global.
+    /// nm's letter: `T` and `t` are functions; upper case is global.
     pub kind: char,
-    /// The module that it belongs to; absent for the kernel itself.
+    /// The symbol's module; absent for the kernel itself.
     pub module: Option<&'a str>,
 }
 
@@ -65,9 +65,9 @@ impl Symbol<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located<'a> {
     pub symbol: Symbol<'a>,
-    /// Bytes from the function's start.
+    /// Offset from the function's start, in bytes.
     pub offset: u64,
-    /// The function's length in bytes, up to the next one; absent for the last.
+    /// The function's length in bytes, up to the next function; absent for the last one.
     pub size: Option<u64>,
 }
 
@@ -76,11 +76,11 @@ pub struct Located<'a> {
 pub enum SymbolsError {
     #[error("cannot read kernel symbols from {path}: {source}")]
     Io { path: String, source: std::io::Error },
-    #[error("kernel symbols, line {line}: {what}")]
+    #[error("cannot parse kernel symbols, line {line}: {what}")]
     Line { line: usize, what: &'static str },
-    #[error("the list of kernel symbols is empty: is CONFIG_KALLSYMS off, or /proc not mounted?")]
+    #[error("the list of kernel symbols is empty: mount /proc, or use a kernel with CONFIG_KALLSYMS")]
     Empty,
-    #[error("more than {} MiB of kernel symbols: this is no /proc/kallsyms", MAX_BYTES >> 20)]
+    #[error("not a list of kernel symbols: larger than {} MiB", MAX_BYTES >> 20)]
     TooLong,
     #[error(
         "kernel addresses are hidden (all zero in /proc/kallsyms): run as root, or have root run \
@@ -97,26 +97,26 @@ impl Symbols {
     /// The running kernel's symbols. They may be [hidden](Self::hidden).
     ///
     /// # Errors
-    /// When /proc/kallsyms cannot be read or makes no sense.
+    /// When /proc/kallsyms cannot be read or parsed.
     pub fn running() -> Result<Self, SymbolsError> {
         Self::open(Path::new(KALLSYMS))
     }
 
-    /// The symbols of a file in the form of /proc/kallsyms.
+    /// The symbols of a file in the format of /proc/kallsyms.
     ///
     /// # Errors
-    /// When the file cannot be read or makes no sense.
+    /// When the file cannot be read or parsed.
     pub fn open(path: &Path) -> Result<Self, SymbolsError> {
         let file = std::fs::File::open(path)
             .map_err(|source| SymbolsError::Io { path: path.display().to_string(), source })?;
         Self::read(file)
     }
 
-    /// Read lines of `address kind name [module]`, the form of /proc/kallsyms. Empty lines and lines that start with
-    /// `#` are passed over.
+    /// Read lines of `address kind name [module]`, the format of /proc/kallsyms. Skip empty lines and lines that
+    /// start with `#`.
     ///
     /// # Errors
-    /// When reading fails, at the first line that is not of that form, or when there are no symbols at all.
+    /// When reading fails, at the first line that cannot be parsed, or when there are no symbols.
     pub fn read(reader: impl Read) -> Result<Self, SymbolsError> {
         let mut text = String::new();
         let read = reader
@@ -146,7 +146,7 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// Functions by address; of several names of one address the most telling.
+    /// Functions by address. If several names have the same address, choose the clearest.
     fn order(&self) -> Vec<u32> {
         let functions =
             self.entries.iter().enumerate().filter(|(_, entry)| is_function(entry.kind) && entry.address != 0);
@@ -165,21 +165,21 @@ impl Symbols {
         order
     }
 
-    /// Whether the kernel gave only zeros for addresses, as it does to users without privilege.
+    /// Whether all addresses are zero, which the kernel shows to unprivileged users.
     #[must_use]
     pub fn hidden(&self) -> bool {
         self.hidden
     }
 
-    /// These symbols, if their addresses are known.
+    /// Return the symbols if their addresses are known.
     ///
     /// # Errors
-    /// [`SymbolsError::Hidden`] with the way out.
+    /// [`SymbolsError::Hidden`], with the fix.
     pub fn with_addresses(self) -> Result<Self, SymbolsError> {
         if self.hidden { Err(SymbolsError::Hidden) } else { Ok(self) }
     }
 
-    /// The number of symbols, data and modules included.
+    /// The number of symbols, including data and modules.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -194,7 +194,7 @@ impl Symbols {
         let entry = self.entries[index as usize];
         let start = entry.name as usize;
         let end = start + usize::from(entry.name_len);
-        // Between name and module stand a tab and a bracket.
+        // A tab and a bracket separate the name from the module.
         let module = (entry.module_len > 0).then(|| &self.text[end + 2..end + 2 + usize::from(entry.module_len)]);
         Symbol { name: &self.text[start..end], address: entry.address, kind: entry.kind as char, module }
     }
@@ -204,29 +204,30 @@ impl Symbols {
         (0..self.entries.len()).map(|index| self.symbol(index as u32))
     }
 
-    /// The function that `address` is in; absent before the first, far behind the last, and when addresses are hidden.
+    /// The function that contains `address`. `None` before the first, far behind the last, and if addresses are
+    /// hidden.
     #[must_use]
     pub fn at(&self, address: u64) -> Option<Located<'_>> {
         let after = self.by_address.partition_point(|index| self.entries[*index as usize].address <= address);
         let symbol = self.symbol(*self.by_address.get(after.checked_sub(1)?)?);
         let next = self.by_address.get(after).map(|index| self.entries[*index as usize].address);
         let size = next.map(|next| next - symbol.address);
-        // What lies behind the last symbol of the kernel, or of a module, is none of its code: BPF programs that were
-        // compiled, trampolines without a name.
+        // Addresses far behind the last symbol of the kernel or of a module belong to other code: compiled BPF
+        // programs, trampolines without a name.
         if address - symbol.address > LARGEST_FUNCTION {
             return None;
         }
         Some(Located { symbol, offset: address - symbol.address, size })
     }
 
-    /// All symbols of this very name; several where files have static functions of one name.
+    /// All symbols with exactly this name. There are several if files have static functions of the same name.
     pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Symbol<'a>> {
         let index = self.name_index().get(&hash(name)).map(Vec::as_slice).unwrap_or(&[]);
         index.iter().map(|index| self.symbol(*index)).filter(move |symbol| symbol.name == name)
     }
 
-    /// The kernel's functions that are `function` for the user: of that name, or of that name with a compiler's
-    /// suffix (`.constprop.0`, `.isra.0`, `.part.0`, never `.cold`). Whole functions come before parts.
+    /// The functions that a user means by `function`: with that name, or with that name and a compiler's suffix
+    /// (`.constprop.0`, `.isra.0`, `.part.0`, never `.cold`). Whole functions come before parts.
     #[must_use]
     pub fn functions(&self, function: &str) -> Vec<Symbol<'_>> {
         let index = self.name_index().get(&hash(function)).map(Vec::as_slice).unwrap_or(&[]);
@@ -240,7 +241,7 @@ impl Symbols {
         found
     }
 
-    /// Symbols by the hash of their name, functions with suffixes also by that of their base name.
+    /// Symbols by the hash of their name; functions with suffixes also by the hash of their base name.
     fn name_index(&self) -> &HashMap<u64, Vec<u32>> {
         self.by_name.get_or_init(|| {
             let mut index: HashMap<u64, Vec<u32>> = HashMap::with_capacity(self.entries.len());
@@ -262,7 +263,7 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Lower is the better name for an address that has several: no marker of a section, no generated alias, short.
+/// Sort key for the names of one address; lower is better: not a section marker, not a generated alias, short.
 fn plainness(name: &str) -> (bool, usize, usize, &str) {
     let marker = matches!(name, "_text" | "_stext" | "_etext" | "_sinittext" | "_einittext")
         || name.ends_with("_start")
@@ -285,25 +286,25 @@ fn parse_line(line: &[u8], start: usize) -> Result<Entry, &'static str> {
         at += 1;
     }
     if at == 0 || line.get(at) != Some(&b' ') {
-        return Err("no hexadecimal address at its start");
+        return Err("it does not start with a hexadecimal address");
     }
-    let kind = *line.get(at + 1).ok_or("it ends behind the address")?;
+    let kind = *line.get(at + 1).ok_or("it ends after the address")?;
     if !kind.is_ascii_alphabetic() && kind != b'?' && kind != b'-' || line.get(at + 2) != Some(&b' ') {
-        return Err("no letter for the kind behind the address");
+        return Err("the address is not followed by a letter for the kind");
     }
     let rest = &line[at + 3..];
     let name_len = rest.iter().position(|byte| *byte == b'\t').unwrap_or(rest.len());
     let module_len = match &rest[name_len..] {
         [] => 0,
         [b'\t', b'[', module @ .., b']'] => module.len(),
-        _ => return Err("something other than a [module] behind the name"),
+        _ => return Err("the name is followed by something other than a [module]"),
     };
     if name_len == 0 {
         return Err("no name");
     }
     Ok(Entry {
         address,
-        name: u32::try_from(start + at + 3).map_err(|_| "it is more than 4 GiB from the start")?,
+        name: u32::try_from(start + at + 3).map_err(|_| "it is more than 4 GiB behind the start of the list")?,
         name_len: u16::try_from(name_len).map_err(|_| "the name is longer than 65535 bytes")?,
         module_len: u16::try_from(module_len).map_err(|_| "the module's name is longer than 65535 bytes")?,
         kind,

@@ -1,14 +1,14 @@
-//! tracefs: where it is, or a mount of it for this process alone.
+//! tracefs: find its mount, or mount it for this process only.
 
 use anyhow::{Result, anyhow};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Where tracefs is mounted, if it is.
+/// The usual mount points.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// tracefs, mounted by someone or privately by this process.
+/// tracefs, mounted by the system or privately by this process.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,
@@ -16,10 +16,10 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Find it, or mount it where only this process sees it.
+    /// Find tracefs, or mount it so that only this process sees it.
     ///
     /// # Errors
-    /// When neither is possible: why, and what would help.
+    /// When neither works, with the reason and the fix.
     pub fn open() -> Result<Self> {
         for root in MOUNTED {
             if Path::new(root).join("current_tracer").exists() {
@@ -32,19 +32,19 @@ impl Tracefs {
             fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
         };
         let mount = mount().map_err(|error: rustix::io::Errno| {
-            anyhow!("tracefs is not mounted and cannot be ({error}): run as root, or inside a guest with --kernel")
+            anyhow!("tracefs is not mounted, and mounting it failed ({error}): run as root, or in a guest (--kernel)")
         })?;
         let root = format!("/proc/self/fd/{}", mount.as_raw_fd()).into();
         Ok(Self { root, mount: Some(mount) })
     }
 
-    /// Whether it is mounted for this process alone.
+    /// Whether it is mounted for this process only.
     #[must_use]
     pub fn is_private(&self) -> bool {
         self.mount.is_some()
     }
 
-    /// Its top folder.
+    /// Its root folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
