@@ -1,26 +1,26 @@
-//! The CPUs beyond the first.
+//! Brings up the guest's CPUs other than the first.
 //!
-//! Under icount, QEMU before 8.1 runs its CPUs by turns, each up to the next timer's deadline: a CPU that spins takes
-//! all of it, and the next one gets nothing unless the spinning one executes PAUSE, HLT or an IPI (accel/tcg,
-//! `rr_cpu_thread_fn`; 8.1 gives each CPU its share). Kernels before 6.5 wait for a new CPU in a loop around
-//! `schedule()` that has no PAUSE in it: 5.10 hangs there. So the kernel starts with one CPU, and while init brings up
-//! the others, a child of it spins on PAUSE; `schedule()` takes turns with that child, and so do the CPUs.
+//! Under icount, QEMU before 8.1 runs its CPUs alternately, each until the next timer deadline. A CPU that spins uses
+//! all of this time; the next CPU runs only when it executes PAUSE, HLT or an IPI (accel/tcg, `rr_cpu_thread_fn`;
+//! since 8.1 each CPU gets a share). Kernels before 6.5 wait for a new CPU in a loop around `schedule()` without
+//! PAUSE, in which 5.10 hangs. So the guest boots with one CPU. While init brings up the others, a child process
+//! spins on PAUSE: `schedule()` switches to it, and so the other CPUs get to run.
 
 use anyhow::{Context, Result, bail};
 use std::fs;
 
 const FOLDER: &str = "/sys/devices/system/cpu";
 
-/// Bring up CPUs until there are `wanted`.
+/// Bring up CPUs until `wanted` are online.
 ///
 /// # Errors
-/// When the kernel does not give so many.
+/// When the kernel brings up fewer.
 pub fn bring_up(wanted: u32) -> Result<()> {
     if online() < wanted {
         let spinner = Spinner::start()?;
         for cpu in 1..wanted {
             let path = format!("{FOLDER}/cpu{cpu}/online");
-            // Those that are up refuse, or take it as it is.
+            // CPUs that are already online return an error or ignore it.
             if let Err(error) = fs::write(&path, "1") {
                 eprintln!("pipeprof: {path}: {error}");
             }
@@ -36,11 +36,11 @@ pub fn bring_up(wanted: u32) -> Result<()> {
 
 fn online() -> u32 {
     let text = fs::read_to_string(format!("{FOLDER}/online"));
-    // A kernel without SMP may not have the file.
+    // A kernel without SMP may lack this file.
     text.map_or(1, |text| count(text.trim()))
 }
 
-/// The CPUs in a list such as `0-2,5`.
+/// Number of CPUs in a list such as `0-2,5`.
 fn count(list: &str) -> u32 {
     let range = |part: &str| -> Option<u32> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -49,7 +49,7 @@ fn count(list: &str) -> u32 {
     list.split(',').filter_map(range).fold(0, u32::saturating_add)
 }
 
-/// A process that does nothing but yield its CPU's turn now and then.
+/// A process that only gives other CPUs a chance to run.
 struct Spinner {
     pid: libc::pid_t,
 }
@@ -61,8 +61,8 @@ impl Spinner {
         match pid {
             -1 => Err(std::io::Error::last_os_error()).context("cannot fork"),
             0 => loop {
-                // Each PAUSE leaves emulation for the scheduler of CPUs, which takes long: one in some thousand
-                // instructions is enough.
+                // Each PAUSE switches to another CPU, which is slow in QEMU: one in some thousand instructions is
+                // enough.
                 for turn in 0..1000 {
                     std::hint::black_box(turn);
                 }
@@ -75,7 +75,7 @@ impl Spinner {
 
 impl Drop for Spinner {
     fn drop(&mut self) {
-        // SAFETY: our own child, not waited for yet.
+        // SAFETY: this is our own child, not waited for yet.
         unsafe {
             libc::kill(self.pid, libc::SIGKILL);
             libc::waitpid(self.pid, std::ptr::null_mut(), 0);

@@ -1,4 +1,4 @@
-//! Process 1 of a guest: mount what is needed, do the job, send the answer, reset.
+//! Process 1 of a guest: mount file systems, run the job, send the answer, reset.
 
 use crate::guest::job::{self, Muted};
 use crate::guest::{cgroup, cpus};
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whether this process is the init of one of our guests, rather than, say, a container's first process.
+/// Whether this process is the init of a pipeprof guest, and not, for example, the first process of a container.
 #[must_use]
 pub fn is_init() -> bool {
     std::process::id() == 1
@@ -21,10 +21,10 @@ pub fn is_init() -> bool {
         && Path::new(initramfs::JOB).exists()
 }
 
-/// Where the answer goes.
+/// The serial port for messages.
 const PORT: &str = "/dev/ttyS1";
 
-/// File systems: type, place, options.
+/// File systems: type, mount point, options.
 const MOUNTS: [(&str, &str, &str); 9] = [
     ("proc", "/proc", ""),
     ("sysfs", "/sys", ""),
@@ -37,22 +37,22 @@ const MOUNTS: [(&str, &str, &str); 9] = [
     ("bpf", "/sys/fs/bpf", ""),
 ];
 
-/// Devices that a kernel without devtmpfs does not make: name, major, minor.
+/// Devices that a kernel without devtmpfs does not create: name, major, minor.
 const DEVICES: [(&str, u32, u32); 6] =
     [("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("urandom", 1, 9), ("ttyS0", 4, 64), ("ttyS1", 4, 65)];
 
-/// Settings of the guest: file, value. What a kernel does not have is passed over.
+/// Settings of the guest: file, value. Files that the kernel does not have are skipped.
 const SETTINGS: [(&str, &str); 5] = [
     ("/proc/sys/kernel/kptr_restrict", "0"),
     ("/proc/sys/kernel/perf_event_paranoid", "-1"),
-    // Under emulation every sample takes long; the kernel would slow its own sampling down.
+    // Samples are slow under emulation; do not let the kernel lower its sampling rate because of that.
     ("/proc/sys/kernel/perf_cpu_time_max_percent", "0"),
     ("/proc/sys/kernel/unprivileged_bpf_disabled", "0"),
-    // From here on only death is worth the time that the console takes.
+    // From now on print only panics: the console is slow.
     ("/proc/sys/kernel/printk", "1"),
 ];
 
-/// Be init. Returns never: the guest ends.
+/// Run as init. Never returns: the guest ends.
 pub fn main() -> ! {
     let mounts = prepare();
     match open_port() {
@@ -60,13 +60,13 @@ pub fn main() -> ! {
         Err(error) => eprintln!("pipeprof: {error:#}: the guest's kernel needs 8250 serial ports"),
     }
     rustix::fs::sync();
-    // SAFETY: reboot(2) takes no memory of ours; init has nothing left to lose.
+    // SAFETY: reboot(2) accesses no memory of this process, and init has nothing left to lose.
     unsafe { libc::reboot(libc::LINUX_REBOOT_CMD_RESTART) };
-    // A kernel that cannot reset itself is ended by the panic that init's end causes.
+    // If the kernel cannot reset, the exit of init makes it panic, which ends the guest.
     std::process::exit(0);
 }
 
-/// Mounted file systems, and what could not be mounted.
+/// Mounted file systems, and those that failed.
 #[derive(Debug, Default)]
 struct Mounts {
     done: Vec<String>,
@@ -76,7 +76,7 @@ struct Mounts {
 fn prepare() -> Mounts {
     let mut mounts = Mounts::default();
     for (kind, place, options) in MOUNTS {
-        // In /sys nothing can be made, and there the kernel has made what it supports.
+        // This fails in /sys, where the kernel has already created the folders that it supports.
         let _ = fs::create_dir_all(place);
         let options = std::ffi::CString::new(options).unwrap_or_default();
         match mount("none", place, kind, MountFlags::empty(), Some(options.as_c_str())) {
@@ -89,7 +89,7 @@ fn prepare() -> Mounts {
         if !Path::new(&path).exists() {
             let mode = rustix::fs::Mode::from_raw_mode(0o666);
             let device = rustix::fs::makedev(major, minor);
-            // If it fails, whoever opens it says so.
+            // If it fails, opening the device will report it.
             let _ = rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::CharacterDevice, mode, device);
         }
     }
@@ -97,18 +97,18 @@ fn prepare() -> Mounts {
         let _ = fs::write(path, value);
     }
     let unlimited = rustix::process::Rlimit { current: None, maximum: None };
-    // Before 5.11 BPF maps count as locked memory.
+    // Before 5.11, BPF maps count as locked memory.
     let _ = rustix::process::setrlimit(rustix::process::Resource::Memlock, unlimited);
     mounts
 }
 
-/// The port, raw: no byte is changed or echoed on the way.
+/// Open the serial port in raw mode: bytes are neither changed nor echoed.
 fn open_port() -> Result<File> {
     let port = File::options().read(true).write(true).open(PORT).with_context(|| format!("cannot open {PORT}"))?;
-    let mut settings = rustix::termios::tcgetattr(&port).with_context(|| format!("{PORT} is no terminal"))?;
+    let mut settings = rustix::termios::tcgetattr(&port).with_context(|| format!("{PORT} is not a terminal"))?;
     settings.make_raw();
     rustix::termios::tcsetattr(&port, rustix::termios::OptionalActions::Now, &settings)
-        .with_context(|| format!("cannot set {PORT}"))?;
+        .with_context(|| format!("cannot configure {PORT}"))?;
     Ok(port)
 }
 
@@ -127,10 +127,10 @@ fn serve(port: &File, mounts: &Mounts) {
     tell(&Message::Hello(release()));
     if let Ok(port) = port.try_clone() {
         let port = Arc::new(port);
-        // Progress may be lost without harm.
+        // Lost progress messages do no harm.
         progress::redirect(move |text| drop(send(&port, &Message::Progress(text.to_owned()))));
     }
-    // A panic of the program is not to be one of the kernel.
+    // A panic of this program must not become a panic of the kernel.
     let done = std::panic::catch_unwind(|| perform(mounts));
     match done {
         Ok(Ok(answer)) => tell(&Message::Answer(answer)),
@@ -139,7 +139,10 @@ fn serve(port: &File, mounts: &Mounts) {
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            tell(&Message::Failure(format!("a bug in pipeprof: {}", text.unwrap_or_default())));
+            tell(&Message::Failure(format!(
+                "pipeprof panicked (please report this bug): {}",
+                text.unwrap_or_default()
+            )));
         }
     }
 }
@@ -147,7 +150,7 @@ fn serve(port: &File, mounts: &Mounts) {
 fn perform(mounts: &Mounts) -> Result<Vec<u8>> {
     let bytes = fs::read(initramfs::JOB).with_context(|| format!("cannot read {}", initramfs::JOB))?;
     let assignment: Assignment =
-        serde_json::from_slice(&bytes).with_context(|| format!("{} cannot be understood", initramfs::JOB))?;
+        serde_json::from_slice(&bytes).with_context(|| format!("cannot parse {}", initramfs::JOB))?;
     cpus::bring_up(assignment.cpus)?;
     job::perform(&assignment, || facts(mounts))
 }

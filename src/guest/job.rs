@@ -1,4 +1,4 @@
-//! Doing a job in the guest.
+//! Runs a job inside the guest.
 
 use crate::document::{ExecutedOn, Outcome, Request};
 use crate::guest::cgroup::GuestCgroup;
@@ -9,10 +9,10 @@ use crate::vm::job::{Assignment, CountAnswer, Facts, Job};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
-/// Do the job; the answer is what [`Job`] says of it.
+/// Run the job and return its answer; see [`Job`].
 ///
 /// # Errors
-/// Travel to the host as text.
+/// Errors are sent to the host as text.
 pub fn perform(assignment: &Assignment, facts: impl Fn() -> Facts) -> Result<Vec<u8>> {
     match &assignment.job {
         Job::Run(request) => Ok(serde_json::to_vec(&measure(request, assignment.executed_on)?)?),
@@ -33,14 +33,14 @@ pub fn perform(assignment: &Assignment, facts: impl Fn() -> Facts) -> Result<Vec
     }
 }
 
-/// The job wants no answer to be given.
+/// The job must not be answered.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("no answer wanted")]
+#[error("the job must not be answered")]
 pub struct Muted;
 
 fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Outcome> {
     if request.memcg {
-        // Children are born where their parent is: the workload's processes are charged like a user's.
+        // Children inherit the cgroup, so the workload's processes are charged like a user's.
         GuestCgroup::create()?.add(std::process::id())?;
     }
     let setting = Setting {
@@ -51,7 +51,7 @@ fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Outcome> {
     run::execute(request, &setting)
 }
 
-/// The kernel's functions, without its data and modules: the port is slow.
+/// The kernel's functions, without data and modules, because the serial port is slow.
 fn functions() -> Option<String> {
     let list = std::fs::read_to_string(KALLSYMS).ok()?;
     let is_function =
@@ -61,7 +61,7 @@ fn functions() -> Option<String> {
 }
 
 fn own_command(arguments: &[String]) -> Result<Vec<u8>> {
-    // Under another name than /init, so that it is the command line that starts and not init.
+    // Not under the name /init, so that it starts as the command-line program.
     let output = Command::new("/proc/self/exe").args(arguments).output().context("cannot start /proc/self/exe")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);

@@ -1,6 +1,6 @@
-//! The inside of a guest, where this binary is process 1: [`init`] mounts what is needed and sends the answer, [`job`]
-//! does what the guest was started for, [`cpus`] brings up the CPUs beyond the first, [`cgroup`] is where the workload
-//! is charged for its memory. The host's side is [`crate::vm`].
+//! The inside of a guest, where this binary is process 1. [`init`] mounts file systems and sends the answer, [`job`]
+//! runs the job, [`cpus`] brings up further CPUs, and [`cgroup`] creates the cgroup that is charged for the
+//! workload's memory. The host side is [`crate::vm`].
 
 pub mod cgroup;
 pub mod cpus;

@@ -1,13 +1,14 @@
-//! Files that are whole or not there: written aside, then renamed.
+//! Write files atomically: to a temporary file that is then renamed.
 
 use anyhow::{Context, Result};
 use std::io::Write;
 use std::path::Path;
 
-/// Write `bytes` to `path` so that a reader, a full disk or a signal never leaves half a file there.
+/// Write `bytes` to `path`. Neither a concurrent reader nor a full disk nor a signal ever sees or leaves an
+/// incomplete file.
 ///
 /// # Errors
-/// Names `path` and what to do.
+/// When writing fails; the message names `path` and a fix.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -22,5 +23,6 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
     };
-    attempt().with_context(|| format!("cannot write {}: choose another place with -o, or make room", path.display()))
+    attempt()
+        .with_context(|| format!("cannot write {}: choose another path with -o, or free some space", path.display()))
 }

@@ -1,10 +1,10 @@
-//! Which pipeprof this is: the same version built twice can move bytes by other code, and exact counts show it.
+//! Identifies this build. Two builds of the same version may contain different code, which exact counts reveal.
 
 use object::{File, Object, ReadCache};
 use std::sync::OnceLock;
 
-/// Version and build: `0.1.0 (build 1a2b3c4d)`, the latter the first digits of the build ID that the linker wrote; the
-/// version alone where it wrote none or `/proc/self/exe` cannot be read.
+/// Version and build: `0.1.0 (build 1a2b3c4d)`, with the first digits of the linker's build ID. The version alone if
+/// there is no build ID or `/proc/self/exe` cannot be read.
 #[must_use]
 pub fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();

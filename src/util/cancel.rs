@@ -1,4 +1,4 @@
-//! Interruption: SIGINT, SIGTERM and SIGHUP set one flag that every wait looks at.
+//! Interruption: SIGINT, SIGTERM and SIGHUP set one flag that every wait checks.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Route SIGINT, SIGTERM and SIGHUP to the flag that [`happened`] reads; a second signal ends the process
-/// at once. SIGXFSZ is ignored, so that a file-size limit is an error that names the file. Idempotent.
+/// Let SIGINT, SIGTERM and SIGHUP set the flag that [`happened`] reads. A second signal ends the process at once.
+/// SIGXFSZ is ignored, so that exceeding a file-size limit becomes an error that names the file. Idempotent.
 ///
 /// # Errors
 /// When a handler cannot be installed.
@@ -20,7 +20,7 @@ pub fn install() -> std::io::Result<()> {
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(flag))?;
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
-    // SAFETY: SIG_IGN is a valid disposition and no handler of ours is replaced.
+    // SAFETY: SIG_IGN is a valid disposition, and it replaces no handler of ours.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     Ok(())
 }
@@ -39,7 +39,7 @@ pub fn check() -> Result<(), Cancelled> {
     if happened() { Err(Cancelled) } else { Ok(()) }
 }
 
-/// The error of work that an interrupting signal ended.
+/// The error after an interrupting signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Cancelled;

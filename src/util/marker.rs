@@ -1,18 +1,18 @@
-//! Marker instructions: how a worker tells the instruction collector where its window begins and ends.
+//! Marker instructions, with which a worker signals the begin and the end of its window to the instruction collector.
 //!
-//! A marker is the 8-byte form of the long nop (`0f 1f 84 00` and a 32-bit displacement, which nothing reads), followed
-//! by a jump to the next instruction. Hardware executes both as nothing; the plugin of [`crate::collect`]'s instruction
-//! collector finds the displacement in the code bytes. The jump ends the emulator's translation block, so that the
-//! window begins and ends exactly there: the first instruction counted is the one behind the begin marker's jump, the
-//! last one the end marker's jump.
+//! A marker is the 8-byte form of the long nop (`0f 1f 84 00` and an unused 32-bit displacement), followed by a jump
+//! to the next instruction. On hardware both have no effect. The plugin of [`crate::collect`]'s instruction collector
+//! finds the displacement in the code bytes. The jump ends the emulator's translation block, which makes the window's
+//! ends exact: the first instruction counted is the one after the begin marker's jump, and the last is the end
+//! marker's jump.
 
 use std::arch::asm;
 
-/// The upper half of every marker's displacement: `PP`. The lower half is the [`Marker`]'s number.
-/// The plugin (`src/collect/insn/plugin/`) is compiled with the same value, passed on by build.rs.
+/// The upper half of every marker's displacement: `PP`. The lower half is the number of the [`Marker`]. build.rs
+/// passes the same value to the plugin (`src/collect/insn/plugin/`).
 pub const MAGIC: u32 = 0x5050_0000;
 
-/// Who executes the marker, and which end of its window it is.
+/// Which process executes the marker, and whether its window begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Marker {
@@ -22,8 +22,7 @@ pub enum Marker {
     ReaderEnd = 4,
 }
 
-/// Execute `marker`. With a constant argument, as it is meant to be called, this is two instructions and no branch to
-/// choose between them.
+/// Execute `marker`. With a constant argument, as intended, this compiles to two instructions without a branch.
 #[inline(always)]
 pub fn emit(marker: Marker) {
     macro_rules! emit {
@@ -62,7 +61,7 @@ mod tests {
     fn a_marker_is_found_in_the_code_of_whoever_emits_it() {
         writer_begins();
         let start = writer_begins as fn() as usize as *const u8;
-        // SAFETY: the function's code is mapped, and the test program goes on for more than these bytes.
+        // SAFETY: the function's code is mapped, and the test program extends beyond these bytes.
         let code = unsafe { std::slice::from_raw_parts(start, 128) };
         let marker = [0x0f, 0x1f, 0x84, 0x00, 1, 0, 0x50, 0x50];
         assert!(code.windows(marker.len()).any(|window| window == marker), "{code:02x?}");

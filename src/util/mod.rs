@@ -1,4 +1,4 @@
-//! Small things that every layer needs: units, files written whole or not at all, signals.
+//! Small tools for every layer: units, statistics, atomic files, signals.
 
 pub mod atomic_file;
 pub mod build;

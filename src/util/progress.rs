@@ -1,4 +1,4 @@
-//! What is being done right now: one line on a terminal's stderr, nothing elsewhere; in a guest, a message to the host.
+//! Shows progress: one line on stderr if it is a terminal; in a guest, a message to the host.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -9,20 +9,20 @@ enum Sink {
     /// Nothing shown yet.
     Idle,
     Bar(ProgressBar),
-    /// Somebody else takes the messages.
+    /// A callback receives the messages.
     Other(Box<dyn Fn(&str) + Send>),
 }
 
 static SINK: Mutex<Sink> = Mutex::new(Sink::Idle);
 
-/// Hand all further steps to `sink`.
+/// Send all further messages to `sink`.
 pub fn redirect(sink: impl Fn(&str) + Send + 'static) {
     if let Ok(mut guard) = SINK.lock() {
         *guard = Sink::Other(Box::new(sink));
     }
 }
 
-/// Say what is being done now: `measuring 3/10`.
+/// Show the current step: `measuring 3/10`.
 pub fn step(text: &str) {
     let Ok(mut guard) = SINK.lock() else { return };
     match &*guard {
@@ -41,7 +41,7 @@ pub fn step(text: &str) {
     }
 }
 
-/// Take the line away, before something is printed.
+/// Remove the line, before something is printed.
 pub fn clear() {
     let Ok(mut guard) = SINK.lock() else { return };
     if let Sink::Bar(bar) = &*guard {

@@ -1,15 +1,15 @@
-//! Sizes in bytes as people write them: `4K`, `256K`, `2M`, `10G`; powers of 1024.
+//! Sizes in bytes, such as `4K`, `256K`, `2M` and `10G`, in powers of 1024.
 
 /// Parse a size in bytes. Suffixes K, M, G, T (and `KiB`, `KB` and so on) are powers of 1024.
 ///
 /// # Errors
-/// A sentence that says what is wrong with `text`; the caller names the flag.
+/// What is wrong with `text`; the caller adds the flag.
 pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     if number.is_empty() {
-        return Err(format!("'{text}' is not a size: write a whole number with K, M, G or T, such as 256K"));
+        return Err(format!("'{text}' is not a size: use a whole number with K, M, G or T, such as 256K"));
     }
     let shift = match suffix.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 0,
@@ -17,10 +17,10 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "m" | "mb" | "mib" => 20,
         "g" | "gb" | "gib" => 30,
         "t" | "tb" | "tib" => 40,
-        _ => return Err(format!("'{suffix}' in '{text}' is no unit of size: use K, M, G or T (powers of 1024)")),
+        _ => return Err(format!("unknown unit '{suffix}' in '{text}': use K, M, G or T (powers of 1024)")),
     };
-    let number: u64 = number.parse().map_err(|_| format!("'{text}' is larger than 16 EiB"))?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is larger than 16 EiB"))
+    let number: u64 = number.parse().map_err(|_| format!("'{text}' is too large (limit: 16 EiB)"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large (limit: 16 EiB)"))
 }
 
 /// `bytes` as the shortest exact size: 4096 is `4K`, 4097 is `4097`.

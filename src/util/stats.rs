@@ -1,17 +1,18 @@
-//! Statistics of few, skewed measurements: medians with intervals, ratios, rank tests. Distributions are `statrs`'s.
+//! Statistics for small, skewed samples: medians with intervals, ratios, rank tests. Distributions come from
+//! `statrs`.
 
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal, StudentsT};
 
-/// Quantile of the normal distribution that leaves 2.5 % on each side.
+/// Quantile of the normal distribution with 2.5 % in each tail.
 const Z95: f64 = 1.959_963_984_540_054;
 
 /// Factor that makes a median absolute deviation estimate the standard deviation of a normal distribution,
 /// 1 / quantile(3/4).
 pub const MAD_SCALE: f64 = 1.482_602_218_505_602;
 
-/// The values in ascending order; those that are no numbers (NaN) are dropped.
+/// The values in ascending order, without NaNs.
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut values: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     values.sort_by(f64::total_cmp);
@@ -24,7 +25,7 @@ fn median_of_sorted(values: &[f64]) -> Option<f64> {
     if values.len() % 2 == 1 { Some(upper) } else { Some((values.get(middle - 1)? + upper) / 2.0) }
 }
 
-/// The median; `None` of nothing.
+/// The median; `None` if there are no values.
 #[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
@@ -37,7 +38,7 @@ pub fn mad(values: &[f64]) -> Option<f64> {
     median(&values.iter().map(|value| (value - centre).abs()).collect::<Vec<_>>())
 }
 
-/// How many values are further from the median than 3 scaled MADs (the Hampel identifier).
+/// Number of values further than 3 scaled MADs from the median (the Hampel identifier).
 #[must_use]
 pub fn outliers(values: &[f64]) -> usize {
     match (median(values), mad(values)) {
@@ -60,7 +61,7 @@ pub fn median_ci95(values: &[f64]) -> Option<[f64; 2]> {
     Some([values[k - 1], values[n - k]])
 }
 
-/// The 95 % interval of a proportion of `part` in `whole` (Wilson 1927, J. Am. Stat. Assoc. 22, 209).
+/// The 95 % interval of the proportion `part` / `whole` (Wilson 1927, J. Am. Stat. Assoc. 22, 209).
 #[must_use]
 pub fn wilson(part: u64, whole: u64) -> [f64; 2] {
     if whole == 0 {
@@ -75,7 +76,7 @@ pub fn wilson(part: u64, whole: u64) -> [f64; 2] {
     [((centre - half) / scale).max(0.0), ((centre + half) / scale).min(1.0)]
 }
 
-/// Quantile of Student's t that leaves 2.5 % on each side; `None` without a degree of freedom.
+/// Quantile of Student's t with 2.5 % in each tail; `None` without a degree of freedom.
 #[must_use]
 pub fn student_t95(degrees: usize) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, degrees as f64).ok()?.inverse_cdf(0.975))
@@ -88,19 +89,19 @@ pub struct Ratio {
     pub ci95: [f64; 2],
 }
 
-/// Resamples of a bootstrap: enough for the ends of an interval to be steady in the third digit.
+/// Number of bootstrap resamples: enough to make the ends of an interval stable in the third digit.
 const RESAMPLES: usize = 10_000;
 
 /// median(`a`) / median(`b`) with its 95 % percentile bootstrap interval (Efron and Tibshirani, An Introduction to
-/// the Bootstrap, ch. 13). Equal input and `seed` give equal output. `None` where a side is empty or a median of `b`
+/// the Bootstrap, ch. 13). Equal input and `seed` give equal output. `None` if a sample is empty or a median of `b`
 /// is 0.
 #[must_use]
 pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
     bootstrap(a, b, seed, |a, b| (b != 0.0).then(|| a / b))
 }
 
-/// median(`a`) - median(`b`) with its 95 % percentile bootstrap interval, as [`ratio_of_medians`]; the field `ratio`
-/// is the difference.
+/// median(`a`) - median(`b`) with its 95 % percentile bootstrap interval, as in [`ratio_of_medians`]; the field
+/// `ratio` contains the difference.
 #[must_use]
 pub fn difference_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
     bootstrap(a, b, seed, |a, b| Some(a - b))
@@ -128,13 +129,12 @@ fn bootstrap(a: &[f64], b: &[f64], seed: u64, relate: impl Fn(f64, f64) -> Optio
     Some(Ratio { ratio, ci95: [at(0.025)?, at(0.975)?] })
 }
 
-/// Up to this many pairs of values, and without ties, the rank test is exact.
+/// The rank test is exact up to this many pairs of values, if there are no ties.
 const EXACT_PAIRS: usize = 2_500;
 
 /// Two-sided p of the Mann-Whitney U test that `a` and `b` come from one distribution (Mann and Whitney 1947). Exact
-/// for small samples without ties, else by the normal approximation with the corrections for ties and for
-/// continuity (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed., 4.1). `None` where a side is
-/// empty.
+/// for small samples without ties; otherwise the normal approximation, corrected for ties and continuity (Hollander,
+/// Wolfe and Chicken, Nonparametric Statistical Methods, 3rd ed., 4.1). `None` if a sample is empty.
 #[must_use]
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     let (a, b) = (sorted(a), sorted(b));
@@ -172,8 +172,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> Option<f64> {
     Some((2.0 * Normal::standard().sf(z)).min(1.0))
 }
 
-/// In how many of the arrangements of `n` and `m` values without ties U is 0, 1, 2, ...: the coefficients of the
-/// Gaussian binomial, the product over i of (1 - q^(m+i)) / (1 - q^i).
+/// For U = 0, 1, 2, ...: the number of arrangements of `n` and `m` values without ties that have this U. These are
+/// the coefficients of the Gaussian binomial, the product over i of (1 - q^(m+i)) / (1 - q^i).
 fn u_counts(n: usize, m: usize) -> Vec<f64> {
     let mut counts = vec![0.0; n * m + 1];
     counts[0] = 1.0;
@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn intervals_of_medians_are_order_statistics() {
-        // The classic table: n = 5 has none, 6 to 8 use the extremes, 9 the second from each end, 20 the sixth.
+        // The standard table: n = 5 has no interval, 6 to 8 use the extremes, 9 the second from each end, 20 the
+        // sixth.
         let up_to = |n: u32| (1..=n).map(f64::from).collect::<Vec<_>>();
         assert_eq!(median_ci95(&up_to(5)), None);
         assert_eq!(median_ci95(&up_to(6)), Some([1.0, 6.0]));

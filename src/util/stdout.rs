@@ -1,10 +1,10 @@
-//! Standard output that may be closed or full: `print!` panics there.
+//! Standard output that may be closed or full, where `print!` would panic.
 
 use std::fmt;
 use std::io::{self, Write as _};
 
-/// Write to standard output. Where nobody reads it any more (`| head`) the rest is dropped, and the exit code stays that
-/// of the command; where it cannot take the text, the program ends with a line that says so.
+/// Write to standard output. If the reader has closed it (`| head`), drop the text and keep the command's exit code.
+/// If writing fails otherwise, print an error and exit.
 pub fn write(text: fmt::Arguments<'_>) {
     let mut stdout = io::stdout().lock();
     if let Err(error) = stdout.write_fmt(text).and_then(|()| stdout.flush())

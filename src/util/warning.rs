@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that the reader of a number has to know.
+/// A warning about a result.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
-    /// Stable, in kebab case: `samples-lost`.
+    /// Stable identifier in kebab case: `samples-lost`.
     pub code: String,
     pub message: String,
-    /// What to do about it; empty where there is nothing to do.
+    /// What the user can do; empty if nothing helps.
     pub action: String,
 }
