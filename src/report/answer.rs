@@ -41,21 +41,28 @@ fn shares(document: &Document) -> [(&'static str, &[RoleShare]); 2] {
     [("writer", &document.attribution.writer), ("reader", &document.attribution.reader)]
 }
 
-/// `The writer spends 69 % of its time waking the other process and 12 % spinning on a mutex.`
+/// `The writer spends 69 % of its time waking up the other process and 12 % spinning on the pipe's mutex.` For counted
+/// runs: `The writer executes 319 instructions per KiB: 45 % of them allocating pages.`
 fn spends(process: &str, shares: &[RoleShare], unit: Unit) -> Option<String> {
     let mut largest: Vec<&RoleShare> = shares.iter().filter(|share| share.share >= NAMED_SHARE).collect();
     largest.sort_by(|a, b| b.share.total_cmp(&a.share));
     largest.truncate(NAMED_ROLES);
-    let what = if unit == Unit::Instructions { "instructions" } else { "time" };
+    let (start, of) = match unit {
+        Unit::Instructions => {
+            let per_kib: f64 = shares.iter().filter_map(|share| share.instructions_per_kib).sum();
+            (format!("executes {per_kib:.0} instructions per KiB:"), " of them")
+        }
+        Unit::Samples | Unit::Nanoseconds => ("spends".to_owned(), " of its time"),
+    };
     let parts: Vec<String> = largest
         .iter()
         .enumerate()
         .map(|(index, share)| {
-            let of = if index == 0 { format!(" of its {what}") } else { String::new() };
+            let of = if index == 0 { of } else { "" };
             format!("{:.0} %{of} {}", 100.0 * share.share, doing(&share.role))
         })
         .collect();
-    (!parts.is_empty()).then(|| format!("The {process} spends {}.", listed(&parts)))
+    (!parts.is_empty()).then(|| format!("The {process} {start} {}.", listed(&parts)))
 }
 
 /// `a, b and c`.
