@@ -3,6 +3,7 @@
 //! A tour, lowest layer first. A module depends on earlier ones only; tests/architecture.rs checks it.
 //!
 //! - [`util`]: units, statistics, files that are written whole or not at all, signals;
+//! - [`experiment`]: cells measured alternately, stored, resumed, ended by a rule;
 //! - [`roles`]: tables that map kernel functions to what their time is spent on;
 //! - [`kernel`]: the running kernel's symbols, configuration and features;
 //! - [`profile`]: stacks, folding, attribution to roles; no input or output;
@@ -22,6 +23,7 @@ pub mod cli;
 pub mod collect;
 pub mod compare;
 pub mod document;
+pub mod experiment;
 pub mod guest;
 pub mod kernel;
 pub mod profile;

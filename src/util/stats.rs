@@ -31,6 +31,14 @@ pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
 }
 
+/// The item whose `key` is the median of all keys, the lower one of an even number: the run that stands for all of a
+/// cell. `None` of nothing.
+pub fn median_by<'a, T>(items: impl IntoIterator<Item = &'a T>, key: impl Fn(&T) -> f64) -> Option<&'a T> {
+    let mut items: Vec<&T> = items.into_iter().collect();
+    items.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    items.get(items.len().saturating_sub(1) / 2).copied()
+}
+
 /// The median absolute deviation from the median, unscaled.
 #[must_use]
 pub fn mad(values: &[f64]) -> Option<f64> {
@@ -217,6 +225,8 @@ mod tests {
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
         assert_eq!(mad(&[1.0, 1.0, 2.0, 2.0, 4.0, 6.0, 9.0]), Some(1.0));
         assert_eq!(outliers(&[1.0, 1.1, 0.9, 1.0, 1.05, 9.0]), 1);
+        assert_eq!(median_by(&[('a', 3.0), ('b', 1.0), ('c', 2.0), ('d', 4.0)], |item| item.1), Some(&('c', 2.0)));
+        assert_eq!(median_by(&[] as &[f64], |value| *value), None);
     }
 
     #[test]

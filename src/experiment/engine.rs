@@ -1,0 +1,436 @@
+//! Running a plan, one task after the other or several at a time.
+
+use super::plan::{OnFailure, Plan, Task};
+use super::progress::{Progress, Times};
+use super::stop::{EndedBy, Ending, MOST_BLOCKS, relative_half_width};
+use super::store::Store;
+use crate::util::cancel::{self, Cancelled};
+use anyhow::Result;
+use rand::SeedableRng as _;
+use rand::rngs::SmallRng;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Measures one cell.
+pub trait Executor<C> {
+    type Output;
+
+    /// # Errors
+    /// Why it has no result, in one line.
+    fn run(&self, cell: &C, task: Task) -> Result<Self::Output>;
+
+    /// Whether a further result is wanted of a cell that has `done`.
+    fn wants(&self, _cell: &C, _done: usize) -> bool {
+        true
+    }
+
+    /// What the stop rule judges: the values that `output` adds to the cell's main value. None leaves the cell out.
+    fn values(&self, _cell: &C, _output: &Self::Output) -> Vec<f64> {
+        Vec::new()
+    }
+}
+
+/// Where a task stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// The result of an earlier call is taken over.
+    Kept,
+    Running,
+    Done,
+    Failed(String),
+}
+
+/// What a watcher hears, on the thread that runs the task.
+#[derive(Debug)]
+pub struct Event<'a, C> {
+    pub cell: &'a C,
+    pub task: Task,
+    pub state: State,
+    pub progress: Progress,
+}
+
+/// One task that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry<R> {
+    pub lane: usize,
+    pub block: usize,
+    /// The result, or why there is none.
+    pub result: Result<R, String>,
+}
+
+/// What an experiment gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished<R> {
+    /// In the order in which they ended.
+    pub entries: Vec<Entry<R>>,
+    pub ending: Ending,
+}
+
+impl<R> Finished<R> {
+    /// Results by lane, those of a lane in the order of blocks, and why the lane failed where it did.
+    #[must_use]
+    pub fn lanes(mut self, lanes: usize) -> Vec<(Vec<R>, Option<String>)> {
+        let mut out: Vec<(Vec<R>, Option<String>)> = (0..lanes).map(|_| (Vec::new(), None)).collect();
+        self.entries.sort_by_key(|entry| entry.block);
+        for entry in self.entries {
+            let Some((results, failed)) = out.get_mut(entry.lane) else { continue };
+            match entry.result {
+                Ok(result) => results.push(result),
+                Err(why) => *failed = Some(why),
+            }
+        }
+        out
+    }
+}
+
+/// The error of an experiment that a signal ended. What a store keeps is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted with {done} of {of} results")]
+pub struct Interrupted {
+    pub done: usize,
+    pub of: usize,
+}
+
+/// Run `plan`, one task after the other, on this thread.
+///
+/// # Errors
+/// [`Interrupted`]; the error of a cell under [`OnFailure::Abort`].
+pub fn run<C, E: Executor<C>>(
+    plan: &Plan<C>,
+    executor: &E,
+    store: &dyn Store<C, E::Output>,
+    watch: &dyn Fn(&Event<'_, C>),
+) -> Result<Finished<E::Output>> {
+    let mut course = Course::new(plan, 1);
+    loop {
+        match course.next() {
+            Next::Run(task) => {
+                let Some(lane) = plan.lanes.get(task.lane) else { continue };
+                let done = course.done(task.lane);
+                let ended = attempt(&lane.cell, task, done, executor, store, &|state| {
+                    watch(&Event { cell: &lane.cell, task, state, progress: course.progress() });
+                });
+                let state = course.finish(task, ended);
+                if let Some(state) = state {
+                    watch(&Event { cell: &lane.cell, task, state, progress: course.progress() });
+                }
+            }
+            Next::Wait | Next::End => return course.finished(),
+        }
+    }
+}
+
+/// Run `plan`, `jobs` tasks at a time.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_jobs<C, E>(
+    plan: &Plan<C>,
+    jobs: usize,
+    executor: &E,
+    store: &(dyn Store<C, E::Output> + Sync),
+    watch: &(dyn Fn(&Event<'_, C>) + Sync),
+) -> Result<Finished<E::Output>>
+where
+    C: Sync,
+    E: Executor<C> + Sync,
+    E::Output: Send,
+{
+    let jobs = jobs.clamp(1, plan.lanes.len().saturating_mul(plan.blocks).max(1));
+    let course = Mutex::new(Course::new(plan, jobs));
+    let changed = Condvar::new();
+    let lock = || -> MutexGuard<'_, Course<'_, C, E::Output>> { course.lock().unwrap_or_else(PoisonError::into_inner) };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                let mut guard = lock();
+                loop {
+                    match guard.next() {
+                        Next::End => return,
+                        Next::Wait => guard = changed.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                        Next::Run(task) => {
+                            let (done, progress) = (guard.done(task.lane), guard.progress());
+                            drop(guard);
+                            let Some(lane) = plan.lanes.get(task.lane) else { return };
+                            let ended = attempt(&lane.cell, task, done, executor, store, &|state| {
+                                watch(&Event { cell: &lane.cell, task, state, progress });
+                            });
+                            guard = lock();
+                            let state = guard.finish(task, ended);
+                            let progress = guard.progress();
+                            drop(guard);
+                            changed.notify_all();
+                            if let Some(state) = state {
+                                watch(&Event { cell: &lane.cell, task, state, progress });
+                            }
+                            guard = lock();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    course.into_inner().unwrap_or_else(PoisonError::into_inner).finished()
+}
+
+/// How a task ended.
+enum Ended<R> {
+    /// Nothing further is wanted of its cell.
+    Unwanted,
+    /// A warm-up of a cell whose first result is there already.
+    Skipped,
+    Kept(R, Vec<f64>),
+    Measured(Result<(R, Vec<f64>)>, Duration),
+}
+
+fn attempt<C, E: Executor<C>>(
+    cell: &C,
+    task: Task,
+    done: usize,
+    executor: &E,
+    store: &(impl Store<C, E::Output> + ?Sized),
+    watch: &dyn Fn(State),
+) -> Ended<E::Output> {
+    if !executor.wants(cell, done) {
+        return Ended::Unwanted;
+    }
+    if let Some(result) = store.kept(cell, task) {
+        if task.warm_up {
+            return Ended::Skipped;
+        }
+        let values = executor.values(cell, &result);
+        return Ended::Kept(result, values);
+    }
+    watch(State::Running);
+    let begin = Instant::now();
+    let result = executor.run(cell, task).and_then(|result| {
+        let result = if task.warm_up { result } else { store.keep(cell, task, result)? };
+        let values = executor.values(cell, &result);
+        Ok((result, values))
+    });
+    Ended::Measured(result, begin.elapsed())
+}
+
+enum Next {
+    Run(Task),
+    /// Until a task under way has ended.
+    Wait,
+    End,
+}
+
+/// Where an experiment stands.
+struct Course<'a, C, R> {
+    plan: &'a Plan<C>,
+    jobs: usize,
+    random: SmallRng,
+    queue: VecDeque<Task>,
+    /// Blocks that have begun.
+    begun: usize,
+    under_way: usize,
+    entries: Vec<Entry<R>>,
+    /// The main value's, by lane.
+    values: Vec<Vec<f64>>,
+    /// Results by lane.
+    counts: Vec<usize>,
+    given_up: Vec<bool>,
+    times: Times,
+    started: Instant,
+    block_started: Instant,
+    longest_block: Duration,
+    interrupted: bool,
+    /// Tasks that the interruption ended.
+    broken_off: usize,
+    error: Option<anyhow::Error>,
+    ended_by: Option<EndedBy>,
+}
+
+impl<'a, C, R> Course<'a, C, R> {
+    fn new(plan: &'a Plan<C>, jobs: usize) -> Self {
+        let lanes = plan.lanes.len();
+        let now = Instant::now();
+        let warm_up = (0..lanes).map(|lane| Task { lane, block: 0, warm_up: true });
+        Self {
+            plan,
+            jobs,
+            random: SmallRng::seed_from_u64(plan.seed),
+            queue: if plan.warm_up { warm_up.collect() } else { VecDeque::new() },
+            begun: 0,
+            under_way: 0,
+            entries: Vec::new(),
+            values: vec![Vec::new(); lanes],
+            counts: vec![0; lanes],
+            given_up: vec![false; lanes],
+            times: Times::new(lanes),
+            started: now,
+            block_started: now,
+            longest_block: Duration::ZERO,
+            interrupted: false,
+            broken_off: 0,
+            error: None,
+            ended_by: None,
+        }
+    }
+
+    fn next(&mut self) -> Next {
+        loop {
+            self.interrupted |= cancel::happened();
+            if self.interrupted || self.error.is_some() || self.ended_by.is_some() {
+                return Next::End;
+            }
+            if let Some(task) = self.queue.pop_front() {
+                if self.given_up.get(task.lane).copied().unwrap_or(true) {
+                    continue;
+                }
+                self.under_way += 1;
+                return Next::Run(task);
+            }
+            // A stop rule judges whole blocks; a warm-up ends before anything counts.
+            let barrier = !self.plan.stop.is_none() || (self.begun == 0 && self.plan.warm_up);
+            if barrier && self.under_way > 0 {
+                return Next::Wait;
+            }
+            if self.begun > 0 {
+                self.longest_block = self.longest_block.max(self.block_started.elapsed());
+            }
+            if let Some(by) = self.decide() {
+                self.ended_by = Some(by);
+                return Next::End;
+            }
+            self.block_started = Instant::now();
+            self.queue.extend(self.plan.block(self.begun, &mut self.random));
+            self.begun += 1;
+        }
+    }
+
+    /// What ends the experiment before the next block; `None` where nothing does.
+    fn decide(&self) -> Option<EndedBy> {
+        let stop = &self.plan.stop;
+        if self.begun >= self.plan.blocks {
+            let judged = self.values.iter().any(|values| !values.is_empty());
+            match stop.until {
+                Some(until) if judged && self.begun < MOST_BLOCKS => {
+                    if self.width().is_some_and(|width| width <= until) {
+                        return Some(EndedBy::Until);
+                    }
+                }
+                _ => return Some(EndedBy::Runs),
+            }
+        }
+        if self.given_up.iter().all(|given_up| *given_up) {
+            return Some(EndedBy::Runs);
+        }
+        let late = stop.limit().is_some_and(|limit| self.started.elapsed() + self.longest_block > limit);
+        (late && self.begun > 0).then_some(EndedBy::Time)
+    }
+
+    /// The widest lane's; `None` while a lane has too few values.
+    fn width(&self) -> Option<f64> {
+        let mut widest: Option<f64> = None;
+        for (values, given_up) in self.values.iter().zip(&self.given_up) {
+            if values.is_empty() || *given_up {
+                continue;
+            }
+            let width = relative_half_width(values)?;
+            widest = Some(widest.map_or(width, |widest| widest.max(width)));
+        }
+        widest
+    }
+
+    fn done(&self, lane: usize) -> usize {
+        self.counts.get(lane).copied().unwrap_or(0)
+    }
+
+    /// Note how `task` ended; what to tell a watcher.
+    fn finish(&mut self, task: Task, ended: Ended<R>) -> Option<State> {
+        self.under_way -= 1;
+        let Task { lane, block, .. } = task;
+        let (result, state) = match ended {
+            Ended::Unwanted => {
+                self.give_up(lane);
+                return None;
+            }
+            Ended::Skipped => return None,
+            Ended::Kept(result, values) => (Ok((result, values)), State::Kept),
+            Ended::Measured(Ok(result), took) => {
+                self.times.add(lane, took);
+                (Ok(result), State::Done)
+            }
+            Ended::Measured(Err(error), _) => {
+                // A program that the signal ended as well has not failed.
+                if cancel::happened() || error.is::<Cancelled>() || error.is::<Interrupted>() {
+                    self.interrupted = true;
+                    self.broken_off += 1;
+                    return None;
+                }
+                let why = format!("{error:#}");
+                match self.plan.on_failure {
+                    OnFailure::TryAgain => {}
+                    OnFailure::GiveUp => self.give_up(lane),
+                    OnFailure::Abort => self.error = self.error.take().or(Some(error)),
+                }
+                (Err(why.clone()), State::Failed(why))
+            }
+        };
+        if task.warm_up && result.is_ok() {
+            return Some(state);
+        }
+        let result = result.map(|(result, values)| {
+            self.counts[lane] += 1;
+            self.values[lane].extend(values);
+            result
+        });
+        self.entries.push(Entry { lane, block, result });
+        Some(state)
+    }
+
+    fn give_up(&mut self, lane: usize) {
+        if let Some(given_up) = self.given_up.get_mut(lane) {
+            *given_up = true;
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let lanes = self.given_up.iter().filter(|given_up| !**given_up).count();
+        let blocks = self.begun.max(self.plan.blocks);
+        let queued = |lane: usize| self.queue.iter().filter(|task| task.lane == lane).count();
+        let later = blocks - self.begun;
+        let of = self.entries.len()
+            + self.under_way
+            + self.broken_off
+            + self.queue.iter().filter(|task| !self.given_up[task.lane]).count()
+            + later * lanes;
+        let wanted = self.given_up.iter().enumerate().map(|(lane, given_up)| {
+            if *given_up { 0 } else { queued(lane) + later }
+        });
+        // Until when a stop rule goes on is not known, but for its time limit.
+        let limit = self.plan.stop.limit().map(|limit| limit.saturating_sub(self.started.elapsed()));
+        let planned = self.times.left(wanted, self.jobs);
+        let left = match (planned, limit) {
+            (Some(_), Some(limit)) if self.plan.stop.until.is_some() && self.plan.stop.max_time_ns.is_some() => {
+                Some(limit)
+            }
+            (Some(_), _) if self.plan.stop.until.is_some() => None,
+            (Some(planned), Some(limit)) => Some(planned.min(limit)),
+            (planned, _) => planned,
+        };
+        Progress { done: self.entries.len(), of, left }
+    }
+
+    fn finished(self) -> Result<Finished<R>> {
+        let ending = Ending {
+            by: self.ended_by.unwrap_or(EndedBy::Runs),
+            blocks: self.begun,
+            width: self.width(),
+            until: self.plan.stop.until,
+        };
+        if self.interrupted || cancel::happened() {
+            let done = self.entries.iter().filter(|entry| entry.result.is_ok()).count();
+            return Err(Interrupted { done, of: self.progress().of }.into());
+        }
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(Finished { entries: self.entries, ending }),
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Experiments: any set of cells, measured alternately, stored as each result ends, resumed, and ended by a rule.
+//!
+//! A [`Plan`] has lanes, one per cell, and runs them in blocks: every lane once per block, shuffled by a seed, so that
+//! drift of the machine affects all lanes alike. An [`Executor`] measures one cell. A [`Store`] keeps results; a resumed
+//! experiment takes them over and gives the same as one that was never interrupted. This module knows nothing of pipes,
+//! kernels or reports.
+
+mod engine;
+mod plan;
+mod progress;
+mod stop;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub use engine::{Entry, Event, Executor, Finished, Interrupted, State, run, run_jobs};
+pub use plan::{Lane, OnFailure, Plan, Task};
+pub use progress::Progress;
+pub use stop::{EndedBy, Ending, StopRule, relative_half_width};
+pub use store::{Json, JsonFolder, NoStore, Store, StoredPlan, open};

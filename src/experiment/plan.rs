@@ -1,0 +1,76 @@
+//! What an experiment measures, and in which order.
+
+use super::stop::StopRule;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom as _;
+
+/// One cell, measured once per block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lane<C> {
+    pub cell: C,
+    /// An A/A control: the same as another lane, to see how far equal lanes differ.
+    pub control: bool,
+}
+
+/// What becomes of a cell that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// It is measured in later blocks all the same.
+    #[default]
+    TryAgain,
+    /// It is left out of later blocks.
+    GiveUp,
+    /// The experiment ends with its error.
+    Abort,
+}
+
+/// An experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan<C> {
+    pub lanes: Vec<Lane<C>>,
+    /// Blocks to run; with [`StopRule::until`], the fewest.
+    pub blocks: usize,
+    pub seed: u64,
+    /// Whether the lanes of a block are shuffled. Unshuffled, they run as listed.
+    pub shuffled: bool,
+    /// Whether each lane runs once before the first block; its result is discarded.
+    pub warm_up: bool,
+    pub on_failure: OnFailure,
+    pub stop: StopRule,
+}
+
+/// One measurement of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Index of the lane.
+    pub lane: usize,
+    /// Counted from 0.
+    pub block: usize,
+    pub warm_up: bool,
+}
+
+impl<C> Plan<C> {
+    /// Shuffled blocks of `cells`; a cell that fails is tried again in the next block.
+    pub fn new(cells: impl IntoIterator<Item = C>, blocks: usize, seed: u64) -> Self {
+        let lanes = cells.into_iter().map(|cell| Lane { cell, control: false }).collect();
+        Self {
+            lanes,
+            blocks,
+            seed,
+            shuffled: true,
+            warm_up: false,
+            on_failure: OnFailure::default(),
+            stop: StopRule::default(),
+        }
+    }
+
+    /// The tasks of block `block`; `random` comes from the plan's seed and has been through the blocks before.
+    pub(super) fn block(&self, block: usize, random: &mut SmallRng) -> Vec<Task> {
+        let mut order: Vec<Task> =
+            (0..self.lanes.len()).map(|lane| Task { lane, block, warm_up: false }).collect();
+        if self.shuffled {
+            order.shuffle(random);
+        }
+        order
+    }
+}
