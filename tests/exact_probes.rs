@@ -8,9 +8,10 @@ mod common;
 use common::{request, spec};
 use pipeprof::collect::insn::{Counted, Names, Plugin, Raw, count};
 use pipeprof::document::{Collector, FunctionCalls, Outcome, Request};
+use pipeprof::experiment::Plan;
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{ProcessName, Profile};
-use pipeprof::run::{exact, schedule};
+use pipeprof::run::exact;
 use pipeprof::vm::job::CountAnswer;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
 use pipeprof::workload::spec::{Amount, Spec};
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 /// One pair, watched by kprobes within the guest and counted from outside at the same time.
 fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<FunctionCalls>) {
     // The plugin counts the first pair: a seed by which that is the probed one.
-    let seed = (0..).find(|seed| schedule::blocks(1, &[Collector::Kprobe], *seed)[0].collector.is_some()).unwrap();
+    let seed = (0..).find(|seed| Plan::new([None, Some(Collector::Kprobe)], 1, *seed).order()[0].lane == 1).unwrap();
     let folder = tempfile::tempdir().expect("a folder");
     let version = qemu::version_numbers().expect("QEMU");
     let plugin = Plugin::write(folder.path(), version, 1, 1).expect("the plugin");

@@ -2,7 +2,8 @@
 
 use super::matrix_progress::Progress;
 use super::run::{outcome, parse_flags};
-use crate::compare::matrix::{self, Cell, Runner, Store};
+use super::stop_args::StopArgs;
+use crate::compare::matrix::{self, MatrixRun, Runner, Store};
 use crate::compare::plan::{self, Axes, ColumnPlan, Plan, Variant};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, Compared, Input, Options, compare, timed};
@@ -42,6 +43,8 @@ pub struct Args {
     /// Timed runs: fresh pairs of each column and mode, over all boots
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pairs: u32,
+    #[command(flatten)]
+    stop: StopArgs,
     /// Seed of shuffles and bootstraps
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -128,8 +131,8 @@ fn on_off(text: &str) -> Result<bool, String> {
 struct Here;
 
 impl Runner for Here {
-    fn run(&self, cell: &Cell) -> Result<Outcome> {
-        outcome(&cell.options)
+    fn run(&self, run: &MatrixRun) -> Result<Outcome> {
+        outcome(&run.options)
     }
 }
 
@@ -171,7 +174,7 @@ impl Args {
             }
         };
         let progress = Progress::start(&plan);
-        let results = matrix::run(&plan, &store, jobs, &Here, &|cell, state| progress.show(cell, state));
+        let results = matrix::run(&plan, &store, jobs, &Here, &|event| progress.show(event));
         progress.finish();
         let results = results?;
         let one_kernel = plan.columns.windows(2).all(|pair| pair[0].options.kernel == pair[1].options.kernel);
@@ -191,7 +194,7 @@ impl Args {
             );
         }
         let failed = !missing.is_empty();
-        let options = Options { control: results.control, missing, ..self.options(against) };
+        let options = Options { control: results.control, missing, ending: results.ending, ..self.options(against) };
         let compared = compare(&inputs, &options)?;
         self.report(&compared, Some(&folder))?;
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -231,6 +234,10 @@ impl Args {
             exact || columns.iter().all(|column| column.options.runs.is_none()),
             "--runs: a timed comparison takes the number of its pairs from --pairs"
         );
+        ensure!(
+            columns.iter().all(|column| column.options.stop.is_none()),
+            "--until and --max-time: give them to compare itself, which applies them to all columns"
+        );
         // Pairs that follow each other are alike. Where no boot has to be paid for, columns alternate pair by pair.
         let boots = columns.iter().any(|column| column.options.kernel.is_some());
         let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { self.pairs }) };
@@ -243,7 +250,12 @@ impl Args {
             pairs: (!exact).then(|| self.pairs.div_ceil(blocks)),
             control: !exact,
             seed: self.seed,
+            stop: self.stop.rule(),
         };
+        ensure!(
+            !exact || plan.stop.is_none(),
+            "--until and --max-time end repeated runs: exact counts are measured once; leave them out"
+        );
         if !exact && (self.pairs as usize) < timed::MINIMUM_PAIRS {
             eprintln!(
                 "pipeprof: --pairs {}: a timed verdict needs {} fresh pairs; the report will say inconclusive",

@@ -1,7 +1,8 @@
 //! What each column of a matrix is doing: a line per column on a terminal's stderr, nothing elsewhere.
 
-use crate::compare::matrix::{Cell, State};
+use crate::compare::matrix::MatrixRun;
 use crate::compare::plan::Plan;
+use crate::experiment::{Event, State};
 use crate::util::progress;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::cell::Cell as ThreadCell;
@@ -26,8 +27,21 @@ struct Line {
 /// All lines.
 pub struct Progress {
     lines: Arc<Mutex<Vec<Line>>>,
+    /// All runs, and the time left.
+    total: Option<ProgressBar>,
     all: MultiProgress,
     shown: bool,
+}
+
+fn bar(all: &MultiProgress, name: String) -> ProgressBar {
+    let bar = all.add(ProgressBar::new_spinner());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix:24} {wide_msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(name);
+    bar.set_message("waiting");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }
 
 impl Progress {
@@ -43,16 +57,10 @@ impl Progress {
             let names: Vec<String> = names.map(|name| name.unwrap_or_else(|| "this kernel".to_owned())).collect();
             let control = plan.control.then(|| "control".to_owned());
             for name in names.into_iter().chain(control) {
-                let bar = all.add(ProgressBar::new_spinner());
-                if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix:24} {wide_msg} {elapsed}") {
-                    bar.set_style(style);
-                }
-                bar.set_prefix(name);
-                bar.set_message("waiting");
-                bar.enable_steady_tick(Duration::from_millis(200));
-                lines.push(Line { bar, done: 0, failed: 0, of });
+                lines.push(Line { bar: bar(&all, name), done: 0, failed: 0, of });
             }
         }
+        let total = shown.then(|| bar(&all, "all".to_owned()));
         let theirs = Arc::clone(&lines);
         // Always, shown or not: a single line of one guest would mislead about the others.
         progress::redirect(move |text| {
@@ -62,18 +70,24 @@ impl Progress {
                 line.bar.set_message(format!("{}/{} done, {text}", line.done, line.of));
             }
         });
-        Self { lines, all, shown }
+        Self { lines, total, all, shown }
     }
 
-    /// A cell's state changed; called on the thread that runs it.
-    pub fn show(&self, cell: &Cell, state: &State) {
+    /// A run's state changed; called on the thread that it runs on.
+    pub fn show(&self, event: &Event<'_, MatrixRun>) {
+        let (cell, state) = (event.cell, &event.state);
         COLUMN.set(Some(cell.column));
+        if let Some(total) = &self.total {
+            total.set_message(event.progress.text());
+        }
         let Ok(mut lines) = self.lines.lock() else { return };
         let Some(line) = lines.get_mut(cell.column) else { return };
         let message = match state {
             State::Running => format!("{}/{} done, {} begins", line.done, line.of, cell.mode),
             State::Kept | State::Done => {
                 line.done += 1;
+                // A stop rule may ask for more than was planned.
+                line.of = line.of.max(line.done + line.failed);
                 format!("{}/{} done", line.done, line.of)
             }
             State::Failed(why) => {

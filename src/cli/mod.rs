@@ -16,6 +16,7 @@ mod reproduce;
 mod roles;
 mod run;
 mod schema;
+mod stop_args;
 mod sweep;
 pub mod workload_args;
 

@@ -1,6 +1,7 @@
 //! `pipeprof run`: launch a pipe workload, say where its kernel time goes, draw it; here, or inside another kernel.
 
 use super::guest_args::GuestArgs;
+use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
 use crate::document::{Collector, Loader, Outcome, Selection};
 use crate::report;
@@ -26,10 +27,12 @@ pub struct RunArgs {
     /// The library that loads the BPF programs
     #[arg(long, value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
-    /// Fresh pairs alone, and as many under each collector [default: 20 of 300 ms; 6 where --bytes, --duration or --calls
-    /// is given, and in KVM guests; in emulated guests 3]
+    /// Fresh pairs alone, and as many under each collector; with --until, the fewest [default: 20 of 300 ms; 6 with --bytes,
+    /// --duration, --calls or --until, and in KVM guests; 3 in emulated guests]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
+    #[command(flatten)]
+    stop: StopArgs,
     /// Seed of the order in which pairs alone and watched alternate
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -166,6 +169,7 @@ impl RunArgs {
             collect: self.collect.clone(),
             loader: self.loader,
             runs: self.runs,
+            stop: self.stop.rule(),
             seed: self.seed,
             memcg: !self.no_memcg,
             vmlinux: self.vmlinux.clone(),

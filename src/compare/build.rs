@@ -62,6 +62,10 @@ pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
     }
     fill_steps(&mut sections, &measures, inputs, method, options);
     let mut caveats = caveats(inputs, &columns.iter().map(|c| c.label.as_str()).collect::<Vec<_>>(), method);
+    if let Some(ending) = &options.ending {
+        let text = format!("Measurement {}.", ending.sentence("block"));
+        caveats.insert(0, Caveat { text, columns: Vec::new() });
+    }
     for difference in differences.iter().filter(|difference| difference.what == "version") {
         caveats.push(Caveat {
             text: format!("the runs are of different builds of pipeprof: {}", difference.matters),

@@ -3,6 +3,7 @@
 use super::model::Missing;
 use super::timed::Boots;
 use crate::document::Outcome;
+use crate::experiment::Ending;
 
 /// One column's runs: one per mode and boot.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +35,8 @@ pub struct Options {
     pub control: Option<Input>,
     /// What was asked for and could not be measured.
     pub missing: Vec<Missing>,
+    /// What ended the measurement, where a stop rule was given.
+    pub ending: Option<Ending>,
 }
 
 /// The runs of a column in `mode`.
@@ -52,9 +55,12 @@ pub fn base_mode(mode: &str) -> &str {
 /// Nanoseconds per KiB of every pair, by boot.
 #[must_use]
 pub fn boots(runs: &[&Outcome]) -> Boots {
-    let ns_per_kib = |gib_s: f64| 1e9 / gib_s / f64::from(1 << 20);
-    runs.iter()
-        .map(|outcome| outcome.document.throughput.runs.iter().filter(|v| **v > 0.0).map(|v| ns_per_kib(*v)).collect())
-        .filter(|boot: &Vec<f64>| !boot.is_empty())
-        .collect()
+    runs.iter().map(|outcome| pair_times(outcome)).filter(|boot| !boot.is_empty()).collect()
+}
+
+/// Nanoseconds per KiB of every pair of a run that no collector watched.
+#[must_use]
+pub fn pair_times(outcome: &Outcome) -> Vec<f64> {
+    let speeds = outcome.document.throughput.runs.iter().filter(|gib_s| **gib_s > 0.0);
+    speeds.map(|gib_s| 1e9 / gib_s / f64::from(1 << 20)).collect()
 }

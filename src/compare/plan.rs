@@ -1,5 +1,6 @@
 //! What a matrix runs: every column in every mode.
 
+use crate::experiment::StopRule;
 use crate::run::RunOptions;
 use crate::vm;
 use crate::workload::axis::{Axis, Value};
@@ -70,6 +71,9 @@ pub struct Plan {
     /// Whether the first column is measured a second time, as a control.
     pub control: bool,
     pub seed: u64,
+    /// What ends it by its precision or its time.
+    #[serde(default, skip_serializing_if = "StopRule::is_none")]
+    pub stop: StopRule,
 }
 
 /// Multiply the axes out, the first to vary slowest: kernel, CPU, kernel arguments, cgroup, workload, variant.

@@ -9,6 +9,7 @@ pub use crate::target::{GotAsked, PairTotals, ProcessTotals, Processes, Throughp
 pub use crate::util::warning::Warning;
 pub use request::{Collector, Loader, Request, Selection};
 
+use crate::experiment::Ending;
 use crate::kernel::resolve::Resolution;
 use crate::profile::{ProcessName, Profile, RoleShare, Unit};
 use crate::roles::Skew;
@@ -55,6 +56,9 @@ pub struct Document {
     /// Raw values of every pair, in the order in which they ran.
     pub runs: Vec<PairRecord>,
     pub warnings: Vec<Warning>,
+    /// What ended the run; absent where its number of runs was fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
     /// Files beside this one, by content: `writer.folded`.
     pub files: Vec<String>,
 }

@@ -1,5 +1,6 @@
 //! What to run, once the command line is understood. Sent into guests as it is.
 
+use crate::experiment::StopRule;
 use crate::workload::Spec;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,9 @@ pub struct Request {
     pub loader: Loader,
     /// Fresh pairs per measurement.
     pub runs: u32,
+    /// What ends the run by its precision or its time.
+    #[serde(default, skip_serializing_if = "StopRule::is_none")]
+    pub stop: StopRule,
     /// Seed of the order in which pairs with and without collectors alternate.
     pub seed: u64,
     /// Whether the pair runs in a child cgroup with memory accounting (guests only; hosts have their own).

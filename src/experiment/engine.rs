@@ -400,9 +400,8 @@ impl<'a, C, R> Course<'a, C, R> {
             + self.broken_off
             + self.queue.iter().filter(|task| !self.given_up[task.lane]).count()
             + later * lanes;
-        let wanted = self.given_up.iter().enumerate().map(|(lane, given_up)| {
-            if *given_up { 0 } else { queued(lane) + later }
-        });
+        let wanted =
+            self.given_up.iter().enumerate().map(|(lane, given_up)| if *given_up { 0 } else { queued(lane) + later });
         // Until when a stop rule goes on is not known, but for its time limit.
         let limit = self.plan.stop.limit().map(|limit| limit.saturating_sub(self.started.elapsed()));
         let planned = self.times.left(wanted, self.jobs);

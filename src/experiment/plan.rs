@@ -1,6 +1,7 @@
 //! What an experiment measures, and in which order.
 
 use super::stop::StopRule;
+use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 
@@ -64,10 +65,16 @@ impl<C> Plan<C> {
         }
     }
 
+    /// The tasks of all planned blocks, in the order in which they begin.
+    #[must_use]
+    pub fn order(&self) -> Vec<Task> {
+        let mut random = SmallRng::seed_from_u64(self.seed);
+        (0..self.blocks).flat_map(|block| self.block(block, &mut random)).collect()
+    }
+
     /// The tasks of block `block`; `random` comes from the plan's seed and has been through the blocks before.
     pub(super) fn block(&self, block: usize, random: &mut SmallRng) -> Vec<Task> {
-        let mut order: Vec<Task> =
-            (0..self.lanes.len()).map(|lane| Task { lane, block, warm_up: false }).collect();
+        let mut order: Vec<Task> = (0..self.lanes.len()).map(|lane| Task { lane, block, warm_up: false }).collect();
         if self.shuffled {
             order.shuffle(random);
         }

@@ -17,7 +17,17 @@ impl Progress {
     /// `3/60, 40 s left`.
     #[must_use]
     pub fn text(&self) -> String {
-        let place = format!("{}/{}", self.done, self.of);
+        self.words(self.done)
+    }
+
+    /// As [`Self::text`], with the number of the result that is measured now.
+    #[must_use]
+    pub fn next_text(&self) -> String {
+        self.words((self.done + 1).min(self.of))
+    }
+
+    fn words(&self, number: usize) -> String {
+        let place = format!("{number}/{}", self.of);
         // Less than this is over before it is read.
         match self.left.filter(|left| *left >= Duration::from_secs(2)) {
             None => place,

@@ -39,16 +39,19 @@ pub trait StoredPlan: Serialize + DeserializeOwned {
     const FILE: &'static str;
     /// The folder of results inside the experiment's.
     const RESULTS: &'static str;
-    /// The current schema.
+    /// The `schema` of the file.
     const SCHEMA: &'static str;
     /// What the command makes: `comparison`.
     const WHAT: &'static str;
 
-    /// The schema in the file.
-    fn schema(&self) -> &str;
-
     /// How `now` differs from this plan, in words; `None` where it does not.
     fn difference(&self, now: &Self) -> Option<&'static str>;
+}
+
+/// What every plan has, of whatever form.
+#[derive(Deserialize)]
+struct Schema {
+    schema: String,
 }
 
 /// Make the folder for `plan`, or go on with one that holds the same plan.
@@ -61,21 +64,19 @@ pub fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> 
         let text = std::fs::read(&file).with_context(|| {
             format!("--resume: cannot read {}: is -o the folder of an interrupted {}?", file.display(), P::WHAT)
         })?;
-        let stored: P = serde_json::from_slice(&text).with_context(|| {
-            format!("--resume: {} is no plan of this pipeprof: start again without --resume", file.display())
-        })?;
+        // First, since a plan of another form cannot be read any further.
+        let schema = serde_json::from_slice(&text).map_or_else(|_| String::new(), |stored: Schema| stored.schema);
         ensure!(
-            stored.schema() == P::SCHEMA,
-            "--resume: {} has schema {}, this pipeprof writes {}: start again without --resume",
+            schema.is_empty() || schema == P::SCHEMA,
+            "--resume: {} has schema {schema}, this pipeprof writes {}: start again without --resume",
             file.display(),
-            stored.schema(),
             P::SCHEMA
         );
+        let stored: P = serde_json::from_slice(&text).with_context(|| {
+            format!("--resume: {} is not a plan of this pipeprof: start again without --resume", file.display())
+        })?;
         if let Some(what) = stored.difference(plan) {
-            bail!(
-                "--resume: {} has another plan ({what}): give the same flags, or another -o",
-                folder.display()
-            );
+            bail!("--resume: {} has another plan ({what}): give the same flags, or another -o", folder.display());
         }
     } else {
         if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {

@@ -148,7 +148,8 @@ fn a_resumed_experiment_gives_what_an_uninterrupted_one_does() {
     // With a stop rule as well: what is kept decides as what is measured does.
     let stop = StopRule { until: Some(0.02), max_time_ns: None };
     let narrow = |mock: Mock| run(&Plan { stop, ..plan(6) }, &mock, &store, &|_| {}).unwrap();
-    let (kept, fresh) = (narrow(Mock { spread: 1.0, ..Mock::default() }), narrow(Mock { spread: 1.0, ..Mock::default() }));
+    let (kept, fresh) =
+        (narrow(Mock { spread: 1.0, ..Mock::default() }), narrow(Mock { spread: 1.0, ..Mock::default() }));
     assert_eq!(kept, fresh);
 }
 
@@ -206,7 +207,10 @@ fn blocks_go_on_until_the_interval_is_narrow() {
     let loose = with(0.05, 1.0);
     assert_eq!((loose.by, loose.blocks), (EndedBy::Until, 6));
     let tight = with(0.011, 1.0);
-    assert!(tight.by == EndedBy::Until && tight.blocks > 6 && tight.width.is_some_and(|width| width <= 0.011), "{tight:?}");
+    assert!(
+        tight.by == EndedBy::Until && tight.blocks > 6 && tight.width.is_some_and(|width| width <= 0.011),
+        "{tight:?}"
+    );
     assert!(tight.sentence("run").contains("--until"), "{}", tight.sentence("run"));
     // Without a value to judge, the planned number of blocks is the end.
     let none = with(0.05, 0.0);

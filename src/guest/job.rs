@@ -46,7 +46,7 @@ fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Outcome> {
     let setting = Setting {
         executed_on,
         settle: executed_on == ExecutedOn::Tcg,
-        progress: &|number, of, watched| progress::step(&format!("measuring {number}/{of} ({watched})")),
+        progress: &|at, watched| progress::step(&format!("measuring {} ({watched})", at.next_text())),
     };
     run::execute(request, &setting)
 }

@@ -38,8 +38,7 @@ impl Bench for Machine {
         match &self.guest {
             Some(options) => run::in_guest(request, options),
             None => {
-                let setting =
-                    run::Setting { executed_on: ExecutedOn::Hardware, settle: false, progress: &|_, _, _| {} };
+                let setting = run::Setting { executed_on: ExecutedOn::Hardware, settle: false, progress: &|_, _| {} };
                 run::execute(request, &setting)
             }
         }

@@ -1,8 +1,7 @@
 //! Raw values into the document: medians, intervals, shares, costs, warnings.
 
 use super::gather::Gathered;
-use super::measure::Measured;
-use super::schedule::Slot;
+use super::measure::{Measured, Slot};
 use super::{Setting, cost};
 use crate::collect::{Context, targets};
 use crate::document::{
@@ -32,7 +31,7 @@ pub fn outcome(
     let emulated = setting.executed_on == ExecutedOn::Tcg;
     let alone: Vec<&PairRecord> = pairs_under(&measured, None).collect();
     let throughput = throughput(&alone, emulated);
-    let processes = median_pair(&alone).processes.clone();
+    let processes = median_pair(&alone).map(|pair| pair.processes.clone()).unwrap_or_default();
     if let (Some(writer), Some(reader)) = (processes.writer.cpu, processes.reader.cpu) {
         environment.topology = workload::cpus::relation(writer, reader).map(str::to_owned);
     }
@@ -74,6 +73,7 @@ pub fn outcome(
         collectors,
         runs: measured.pairs.into_iter().map(|(_, record)| record).collect(),
         warnings,
+        ending: (!request.stop.is_none()).then_some(measured.ending),
         files: Vec::new(),
     };
     Ok(Outcome { document, profiles, code: None })
@@ -105,13 +105,9 @@ fn settle(symbol: &mut Resolution, seen: &[Resolution]) {
     }
 }
 
-/// The pair whose time per byte is the median's (the lower one of an even number).
-fn median_pair<'a>(alone: &[&'a PairRecord]) -> &'a PairRecord {
-    static NOTHING: std::sync::LazyLock<PairRecord> = std::sync::LazyLock::new(PairRecord::default);
-    let mut sorted = alone.to_vec();
-    let key = |pair: &PairRecord| cost::ns_per_byte(pair).unwrap_or(f64::INFINITY);
-    sorted.sort_by(|a, b| key(a).total_cmp(&key(b)));
-    sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(&NOTHING)
+/// The pair whose time per byte is the median's.
+fn median_pair<'a>(alone: &[&'a PairRecord]) -> Option<&'a PairRecord> {
+    stats::median_by(alone.iter().copied(), |pair| cost::ns_per_byte(pair).unwrap_or(f64::INFINITY))
 }
 
 fn attributed(measured: &Measured) -> Option<(Collector, &Gathered)> {

@@ -2,14 +2,35 @@
 
 use super::Setting;
 use super::gather::Gathered;
-use super::schedule::{self, Slot};
 use crate::collect::{self, Collect, Context};
-use crate::document::{Collector, PairRecord, Request, Selection, Status};
+use crate::document::{Collector, ExecutedOn, PairRecord, Request, Selection, Status};
+use crate::experiment::{self, Ending, Executor, NoStore, OnFailure, Plan, Task};
 use crate::kernel::resolve::Resolution;
-use crate::util::cancel;
 use crate::workload::{self, Launched};
 use anyhow::{Result, bail};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+
+/// The fewest blocks that give an interval.
+pub const LEAST: u32 = 6;
+/// Blocks in an emulated guest, whose times say nothing.
+const EMULATED: u32 = 3;
+
+/// The number of blocks of a request: 0 runs leave it to where it executes.
+fn blocks(request: &Request, executed_on: ExecutedOn) -> u32 {
+    match (request.runs, executed_on) {
+        (0, ExecutedOn::Tcg) if request.stop.until.is_none() => EMULATED,
+        (0, _) => LEAST,
+        (runs, _) => runs,
+    }
+}
+
+/// Where a pair ran: its block, counted from 0, and its collector, or alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    pub block: usize,
+    pub collector: Option<Collector>,
+}
 
 /// Raw values of all pairs.
 pub struct Measured {
@@ -18,6 +39,7 @@ pub struct Measured {
     pub gathered: BTreeMap<Collector, Gathered>,
     /// What the collectors that choose functions found to be called.
     pub resolutions: Vec<Resolution>,
+    pub ending: Ending,
 }
 
 /// The collectors of a request: all that this kernel may allow for `auto`, the named ones else.
@@ -47,39 +69,70 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
             }
         }
     }
-    let available: Vec<Collector> = made.keys().copied().collect();
-    let runs = schedule::settled(request.runs, setting.executed_on);
-    let slots = schedule::blocks(runs, &available, request.seed);
-    let mut measured = Measured { pairs: Vec::new(), gathered, resolutions: Vec::new() };
-    for (index, slot) in slots.iter().enumerate() {
-        cancel::check()?;
-        if slot.collector.is_some_and(|kind| measured.gathered.get(&kind).is_some_and(Gathered::given_up)) {
-            continue;
+    let lanes = std::iter::once(None).chain(made.keys().copied().map(Some));
+    let plan = Plan {
+        on_failure: OnFailure::Abort,
+        stop: request.stop,
+        ..Plan::new(lanes, blocks(request, setting.executed_on) as usize, request.seed)
+    };
+    let pairs = Pairs { request, setting, made: RefCell::new(made), gathered: RefCell::new(gathered) };
+    let finished = experiment::run(&plan, &pairs, &NoStore, &|event| {
+        if event.state == experiment::State::Running {
+            (setting.progress)(&event.progress, event.cell.map_or("alone", Collector::name));
         }
-        if request.collect == Selection::Auto
-            && once(slot.collector)
-            && measured.pairs.iter().any(|(done, _)| done.collector == slot.collector)
-        {
-            continue;
-        }
-        let name = slot.collector.map_or("alone", Collector::name);
-        (setting.progress)(index + 1, slots.len(), name);
-        let collector = slot.collector.and_then(|kind| made.get_mut(&kind).map(|collector| (kind, collector)));
-        if let Some(record) = one_pair(request, setting, collector, &mut measured.gathered)? {
-            measured.pairs.push((*slot, record));
-        }
-    }
-    measured.resolutions = made.values().flat_map(|collector| collector.resolutions()).collect();
+    })?;
+    let slot = |lane: usize, block| Slot { block, collector: plan.lanes.get(lane).and_then(|lane| lane.cell) };
+    let measured = Measured {
+        pairs: finished
+            .entries
+            .into_iter()
+            .filter_map(|entry| Some((slot(entry.lane, entry.block), entry.result.ok()??)))
+            .collect(),
+        gathered: pairs.gathered.into_inner(),
+        resolutions: pairs.made.borrow().values().flat_map(|collector| collector.resolutions()).collect(),
+        ending: finished.ending,
+    };
     if measured.pairs.iter().all(|(slot, _)| slot.collector.is_some()) {
         bail!("no pair ran alone: --runs has to be at least 1");
     }
     Ok(measured)
 }
 
+/// Runs pairs: those of the lane `None` alone, the others under their collector.
+struct Pairs<'a> {
+    request: &'a Request,
+    setting: &'a Setting<'a>,
+    made: RefCell<BTreeMap<Collector, Box<dyn Collect>>>,
+    gathered: RefCell<BTreeMap<Collector, Gathered>>,
+}
+
+impl Executor<Option<Collector>> for Pairs<'_> {
+    /// Nothing where the collector could not be armed.
+    type Output = Option<PairRecord>;
+
+    fn run(&self, cell: &Option<Collector>, _: Task) -> Result<Option<PairRecord>> {
+        let (mut made, mut gathered) = (self.made.borrow_mut(), self.gathered.borrow_mut());
+        let collector = cell.and_then(|kind| made.get_mut(&kind).map(|collector| (kind, collector)));
+        one_pair(self.request, self.setting, collector, &mut gathered)
+    }
+
+    fn wants(&self, cell: &Option<Collector>, done: usize) -> bool {
+        let Some(kind) = cell else { return true };
+        let enough = self.request.collect == Selection::Auto && once(*kind) && done > 0;
+        !enough && !self.gathered.borrow().get(kind).is_some_and(Gathered::given_up)
+    }
+
+    /// Throughput of pairs alone. Under emulation it is that of emulated time, whose spread is all that is asked.
+    fn values(&self, cell: &Option<Collector>, record: &Option<PairRecord>) -> Vec<f64> {
+        let alone = record.as_ref().filter(|_| cell.is_none());
+        alone.map(|record| record.processes.gib_s()).into_iter().collect()
+    }
+}
+
 /// Collectors that watch one pair only unless asked for by name: the first call tree tells what the next would, and
 /// costs twenty times an unwatched pair.
-fn once(collector: Option<Collector>) -> bool {
-    collector == Some(Collector::Fgraph)
+fn once(collector: Collector) -> bool {
+    collector == Collector::Fgraph
 }
 
 /// Run one pair; `None` where its collector could not be armed, which is then said in `gathered`.

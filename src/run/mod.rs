@@ -1,7 +1,7 @@
 //! One request in, one outcome out, on whatever kernel this is: the host's, or a guest's when called by `/init`.
 //!
-//! Pairs run in the order that [`schedule`] gives; [`measure`] runs them and gathers raw values; [`assemble`] makes the
-//! document of them; [`cost`] is what each collector did to the pairs it watched. [`RunOptions`] are what a request is made of.
+//! [`measure`] runs the pairs, alternately, and gathers raw values; [`assemble`] makes the document of them; [`cost`] is
+//! what each collector did to the pairs it watched. [`RunOptions`] are what a request is made of.
 
 pub mod assemble;
 pub mod cost;
@@ -9,11 +9,11 @@ pub mod exact;
 pub mod gather;
 pub mod measure;
 mod options;
-pub mod schedule;
 
 use crate::collect::Context;
 use crate::collect::tracefs;
 use crate::document::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
+use crate::experiment::Progress;
 use crate::kernel::config;
 use crate::kernel::environment::CpuTime;
 use crate::kernel::tracefs::Tracefs;
@@ -29,8 +29,8 @@ pub struct Setting<'a> {
     /// Release pairs at a round time of the clock and when the kernel has come to rest, so that timers fall at the same
     /// places of every window: what deterministic guests want.
     pub settle: bool,
-    /// Called before each pair with its number, counted from 1, the number of pairs, and what watches it.
-    pub progress: &'a dyn Fn(usize, usize, &str),
+    /// Called before each pair with how far the run is, and what watches the pair.
+    pub progress: &'a dyn Fn(&Progress, &str),
 }
 
 /// Share of the CPUs' time that others use from which a machine is called busy.

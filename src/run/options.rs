@@ -2,6 +2,7 @@
 
 use super::Setting;
 use crate::document::{Collector, ExecutedOn, Loader, Outcome, Request, Selection};
+use crate::experiment::StopRule;
 use crate::util::progress;
 use crate::vm::{GuestMachine, GuestOptions};
 use crate::workload::WorkloadRequest;
@@ -29,6 +30,9 @@ pub struct RunOptions {
     pub loader: Loader,
     /// Fresh pairs per measurement.
     pub runs: Option<u32>,
+    /// What ends the run by its precision or its time.
+    #[serde(default, skip_serializing_if = "StopRule::is_none")]
+    pub stop: StopRule,
     pub seed: u64,
     /// Whether a guest's pair is charged to a memory cgroup.
     pub memcg: bool,
@@ -45,6 +49,7 @@ impl Default for RunOptions {
             collect: None,
             loader: Loader::default(),
             runs: None,
+            stop: StopRule::default(),
             seed: 1,
             memcg: true,
             vmlinux: None,
@@ -82,6 +87,9 @@ impl RunOptions {
         if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
             bail!("--runs: --collect insn counts one pair, as every other one gives the same; leave it out");
         }
+        if !self.stop.is_none() && self.exact() {
+            bail!("--until and --max-time end repeated runs: --collect insn counts one run; leave them out");
+        }
         let (mode, mut workload) = self.workload.spec()?;
         if let (true, Some(source)) = (guest, &workload.source)
             && !source.starts_with("/dev")
@@ -99,10 +107,10 @@ impl RunOptions {
                 (false, _) => AMOUNT,
             };
         }
-        let runs = match (guest, chosen) {
+        let runs = match (guest, chosen || self.stop.until.is_some()) {
             // It is known there whether it is emulated.
             (true, _) => 0,
-            (false, true) => super::schedule::LEAST,
+            (false, true) => super::measure::LEAST,
             (false, false) => 20,
         };
         Ok(Request {
@@ -111,6 +119,7 @@ impl RunOptions {
             collect: self.collect.clone().unwrap_or(Selection::Auto),
             loader: self.loader,
             runs: self.runs.unwrap_or(runs),
+            stop: self.stop,
             seed: self.seed,
             memcg: self.memcg,
             command,
@@ -132,7 +141,7 @@ impl RunOptions {
                 let setting = Setting {
                     executed_on: ExecutedOn::Hardware,
                     settle: false,
-                    progress: &|number, of, what| progress::step(&format!("measuring {number}/{of} ({what})")),
+                    progress: &|at, what| progress::step(&format!("measuring {} ({what})", at.next_text())),
                 };
                 super::execute(request, &setting)
             }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use pipeprof::document::{Collector, Loader, Request, Selection};
+use pipeprof::experiment::StopRule;
 use pipeprof::vm::{GuestOptions, Kernel, store::Store};
 use pipeprof::workload::Spec;
 use pipeprof::workload::modes::Mode;
@@ -57,6 +58,7 @@ pub fn request(workload: Spec, collect: Vec<Collector>) -> Request {
         collect: Selection::List(collect),
         loader: Loader::Libbpf,
         runs: 1,
+        stop: StopRule::default(),
         seed: 1,
         memcg: true,
         command: "test".to_owned(),

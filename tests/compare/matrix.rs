@@ -1,10 +1,11 @@
 //! Matrices with a made-up runner: what runs, what is kept, what goes on.
 
-use crate::synthetic::{newer, older};
-use pipeprof::compare::matrix::{self, Cell, Runner, State, Store, default_jobs};
+use crate::synthetic::{newer, older, timed};
+use pipeprof::compare::matrix::{self, MatrixRun, Runner, Store, default_jobs};
 use pipeprof::compare::plan::{self, Axes, Plan};
 use pipeprof::compare::{Input, Options, compare, render};
 use pipeprof::document::Outcome;
+use pipeprof::experiment::{EndedBy, Event, State, StopRule};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,21 +20,24 @@ fn plan(blocks: usize, pairs: Option<u32>) -> Plan {
         pairs,
         control: pairs.is_some(),
         seed: 7,
+        stop: StopRule::default(),
     }
 }
 
 /// Gives made-up outcomes, notes what it ran, and fails for one kernel if told so.
 #[derive(Default)]
 struct Made {
-    ran: Mutex<Vec<Cell>>,
+    ran: Mutex<Vec<MatrixRun>>,
     at_once: AtomicUsize,
     most: AtomicUsize,
     wait_for: usize,
     broken: Option<&'static str>,
+    /// Speeds of the pairs of each run, for timed ones.
+    gib_s: &'static [f64],
 }
 
 impl Runner for Made {
-    fn run(&self, cell: &Cell) -> anyhow::Result<Outcome> {
+    fn run(&self, cell: &MatrixRun) -> anyhow::Result<Outcome> {
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
         // Until as many were at work at once as the test wants to see, however slow the machine.
@@ -46,13 +50,16 @@ impl Runner for Made {
         if self.broken.is_some_and(|kernel| cell.options.kernel.as_deref() == Some(kernel)) {
             anyhow::bail!("the kernel panicked: VFS: Unable to mount root fs");
         }
+        if !self.gib_s.is_empty() {
+            return Ok(timed(if cell.column == 0 { "6.12" } else { "7.2" }, &cell.mode, self.gib_s));
+        }
         let mut outcome = if cell.column == 0 { older() } else { newer() };
         outcome.document.mode.clone_from(&cell.mode);
         Ok(outcome)
     }
 }
 
-fn ignore(_: &Cell, _: &State) {}
+fn ignore(_: &Event<'_, MatrixRun>) {}
 
 #[test]
 fn every_column_runs_in_every_mode_and_jobs_bound_how_many_at_once() {
@@ -81,7 +88,7 @@ fn what_is_done_is_not_repeated() {
     let store = Store::open(&out, &plan, true).unwrap();
     let mended = Made::default();
     let states = Mutex::new(Vec::new());
-    let watch = |cell: &Cell, state: &State| states.lock().unwrap().push((cell.column, state.clone()));
+    let watch = |event: &Event<'_, MatrixRun>| states.lock().unwrap().push((event.cell.column, event.state.clone()));
     let second = matrix::run(&plan, &store, 1, &mended, &watch).unwrap();
     let ran = mended.ran.lock().unwrap();
     assert_eq!(ran.len(), 2, "only what had failed");
@@ -151,13 +158,38 @@ fn a_kernel_that_does_not_boot_is_said_and_the_rest_is_compared() {
     }
 }
 
+/// What runs, in order.
+fn ran(plan: &Plan) -> Vec<MatrixRun> {
+    let (folder, runner) = (tempfile::tempdir().unwrap(), Made::default());
+    matrix::run(plan, &Store::open(&folder.path().join("out"), plan, false).unwrap(), 1, &runner, &ignore).unwrap();
+    runner.ran.into_inner().unwrap()
+}
+
+#[test]
+fn a_timed_matrix_ends_when_its_intervals_are_narrow_and_resumes_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let stop = StopRule { until: Some(0.05), max_time_ns: None };
+    let plan = Plan { stop, ..plan(2, Some(2)) };
+    let open = |resume| Store::open(&folder.path().join("out"), &plan, resume).unwrap();
+    let runner = Made { gib_s: &[4.0, 4.02], ..Made::default() };
+    let ending = matrix::run(&plan, &open(false), 1, &runner, &ignore).unwrap().ending.unwrap();
+    // Two pairs a block; six values are the fewest that give an interval.
+    assert_eq!((ending.by, ending.blocks), (EndedBy::Until, 3));
+    assert!(ending.width.is_some_and(|width| width < 0.05));
+    let again = Made::default();
+    let resumed = matrix::run(&plan, &open(true), 1, &again, &ignore).unwrap();
+    assert_eq!((resumed.ending, again.ran.into_inner().unwrap().len()), (Some(ending), 0));
+    let options = Options { control: resumed.control, ending: resumed.ending, ..Options::default() };
+    let compared = compare(&resumed.inputs, &options).unwrap();
+    assert!(compared.comparison.caveats[0].text.contains("--until"), "{:?}", compared.comparison.caveats);
+}
+
 #[test]
 fn timed_matrices_are_interleaved_with_a_control() {
-    let plan = plan(3, Some(4));
-    let cells = plan.cells();
+    let cells = ran(&plan(3, Some(4)));
     // Three kernels and the control, two modes, three boots.
     assert_eq!(cells.len(), 4 * 2 * 3);
-    assert_eq!(cells, plan.cells(), "the same seed gives the same order");
+    assert_eq!(cells, ran(&plan(3, Some(4))), "the same seed gives the same order");
     for block in cells.chunks(8) {
         assert!(block.iter().all(|cell| cell.block == block[0].block), "a block is finished before the next begins");
         let mut kinds: Vec<(usize, &str)> = block.iter().map(|cell| (cell.column, cell.mode.as_str())).collect();

@@ -67,6 +67,7 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
         }],
         runs: Vec::new(),
         warnings: Vec::new(),
+        ending: None,
         files: Vec::new(),
     };
     Outcome { document, profiles, code: None }

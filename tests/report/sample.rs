@@ -113,6 +113,7 @@ pub fn sampled_run() -> Outcome {
             message: "the machine was busy (load 3.2 on 2 CPUs)".to_owned(),
             action: "run again when it is idle".to_owned(),
         }],
+        ending: None,
         files: Vec::new(),
     };
     let profile = |process, stacks| Profile {

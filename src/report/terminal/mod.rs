@@ -115,6 +115,9 @@ fn processes(document: &Document, style: Style, out: &mut String) {
     if let Some(spread) = spread(document).filter(|_| !emulated) {
         out.push_str(&paragraph("  throughput of all runs: ", &spread, style));
     }
+    if let Some(ending) = &document.ending {
+        out.push_str(&paragraph("  measurement: ", &ending.sentence("run"), style));
+    }
     let alone = document.runs.iter().filter(|pair| pair.collectors.is_empty()).count();
     let which = if alone > 1 { " (median run)" } else { "" };
     for (name, side) in [("writer", &document.processes.writer), ("reader", &document.processes.reader)] {

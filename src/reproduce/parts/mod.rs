@@ -13,6 +13,7 @@ use super::result::Yield;
 use super::stacks;
 use super::verdict::{Missing, Reading, Readings, number};
 use crate::document::{Collector, ExecutedOn, Loader, Request, Selection};
+use crate::experiment::StopRule;
 use crate::profile::{Folded, Profile};
 use crate::roles::Skew;
 use crate::util::stats;
@@ -56,6 +57,7 @@ pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> R
         collect: Selection::List(collect),
         loader: Loader::default(),
         runs,
+        stop: StopRule::default(),
         seed: 1,
         memcg: true,
         command: super::commands::run(spec, &format!("--runs {runs} --collect {list}")),

@@ -1,0 +1,45 @@
+//! Flags that end a measurement by its precision or its time: shared by `run`, `compare` and `sweep`.
+
+use super::workload_args::parse_duration;
+use crate::experiment::StopRule;
+
+/// When to stop measuring.
+#[derive(Debug, Clone, clap::Args)]
+pub struct StopArgs {
+    /// Measure until the 95 % interval of each median is this narrow: half its width over the median, such as 2%
+    /// [ends after 10 min at the latest, or after --max-time]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    until: Option<f64>,
+    /// Begin no further round of runs that would end later than this, such as 60s; the first always runs
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    max_time: Option<u64>,
+}
+
+impl StopArgs {
+    pub fn rule(&self) -> StopRule {
+        StopRule { until: self.until, max_time_ns: self.max_time }
+    }
+}
+
+/// `2%` as 0.02.
+fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').ok_or_else(|| format!("'{text}' is not a percentage: write 2%"))?;
+    match number.trim().parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err(format!("'{text}' is not a percentage above 0% and up to 100%, such as 2%")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages() {
+        assert_eq!(parse_percent("2%"), Ok(0.02));
+        assert_eq!(parse_percent("0.5 %"), Ok(0.005));
+        for wrong in ["2", "0%", "-1%", "101%", "x%", "%", "NaN%"] {
+            assert!(parse_percent(wrong).is_err(), "{wrong}");
+        }
+    }
+}
