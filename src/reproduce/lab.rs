@@ -4,18 +4,15 @@
 use super::Settings;
 use super::verdict::Missing;
 use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
-use crate::util::{atomic_file, cancel};
+use crate::experiment::{self, JsonFolder, NoStore, OnFailure, Plan, State, Task};
+use crate::util::cancel;
 use crate::workload::Spec;
-use anyhow::{Context as _, Result};
-use rand::SeedableRng as _;
-use rand::rngs::SmallRng;
-use rand::seq::SliceRandom as _;
+use anyhow::Result;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
-use std::path::PathBuf;
 
-pub use super::race::{Contestant, Lane, Raced};
+pub use super::race::{Contestant, LaneRuns, Raced};
 
 /// A result, or why there is none here and how to get it elsewhere.
 pub type Taken<T> = Result<T, Missing>;
@@ -69,9 +66,7 @@ pub struct Lab<'a> {
     bench: &'a dyn Bench,
     progress: &'a dyn Fn(&str),
     /// Where results of this part are kept.
-    folder: PathBuf,
-    /// What kept results have to agree with: see [`key`].
-    key: String,
+    store: JsonFolder,
     /// Whether something failed that may work another time.
     failed: Cell<bool>,
     /// What was not as asked for, and of which contestants.
@@ -85,21 +80,12 @@ pub fn key(settings: &Settings, bench: &dyn Bench) -> String {
     if setting.is_empty() { settings.key() } else { format!("{}, {setting}", settings.key()) }
 }
 
-#[derive(Serialize, Deserialize)]
-struct Kept<Q, A> {
-    /// pipeprof's: another build may measure otherwise.
-    version: String,
-    key: String,
-    question: Q,
-    answer: A,
-}
-
 impl<'a> Lab<'a> {
     #[must_use]
     pub fn new(settings: &'a Settings, bench: &'a dyn Bench, part: &str, progress: &'a dyn Fn(&str)) -> Self {
         let folder = settings.output.join("raw").join(part);
-        let (key, failed, remarks) = (key(settings, bench), Cell::new(false), RefCell::default());
-        Self { settings, bench, progress, folder, key, failed, remarks }
+        let store = JsonFolder { folder, key: key(settings, bench), resume: settings.resume };
+        Self { settings, bench, progress, store, failed: Cell::new(false), remarks: RefCell::default() }
     }
 
     /// Whether something failed that may work another time: a program that was not there, a right that was missing.
@@ -178,36 +164,21 @@ impl<'a> Lab<'a> {
         ids: &[&str],
         rounds: usize,
         measure: &dyn Fn(usize) -> Result<Processes>,
-    ) -> Result<Vec<Lane>>
+    ) -> Result<Vec<LaneRuns>>
     where
-        Q: Serialize + DeserializeOwned + PartialEq,
+        Q: Serialize,
     {
         // A failed lane is run again by a resumed reproduction, and the others with it: side by side is the point.
-        let whole = |lanes: &Vec<Lane>| lanes.iter().all(|lane| lane.failed.is_none());
+        let whole = |lanes: &Vec<LaneRuns>| lanes.iter().all(|lane| lane.failed.is_none());
         self.kept_if(name, (question, rounds), whole, || {
-            let mut lanes = vec![Lane::default(); ids.len()];
-            let mut random = SmallRng::seed_from_u64(self.settings.seed);
-            for round in 0..rounds {
-                let mut order: Vec<usize> = (0..lanes.len()).collect();
-                order.shuffle(&mut random);
-                for (done, index) in order.into_iter().enumerate() {
-                    cancel::check()?;
-                    let lane = &mut lanes[index];
-                    if lane.failed.is_some() {
-                        continue;
-                    }
-                    let step = round * ids.len() + done + 1;
-                    self.say(&format!("{name}: pair {step} of {}: {}", rounds * ids.len(), ids[index]));
-                    match measure(index) {
-                        Ok(processes) => lane.pairs.push(processes),
-                        Err(error) => {
-                            cancel::check()?;
-                            lane.failed = Some(format!("{error:#}"));
-                        }
-                    }
+            let plan = Plan { on_failure: OnFailure::GiveUp, ..Plan::new(0..ids.len(), rounds, self.settings.seed) };
+            let finished = experiment::run(&plan, &|index: &usize, _: Task| measure(*index), &NoStore, &|event| {
+                if event.state == State::Running {
+                    self.say(&format!("{name}: pair {}: {}", event.progress.next_text(), ids[*event.cell]));
                 }
-            }
-            Ok(lanes)
+            })?;
+            let lanes = finished.lanes(ids.len()).into_iter();
+            Ok(lanes.map(|(pairs, failed)| LaneRuns { pairs, failed }).collect())
         })
     }
 
@@ -248,7 +219,7 @@ impl<'a> Lab<'a> {
     /// Those of `work`, or when the result cannot be kept.
     pub fn kept<Q, A>(&self, name: &str, question: Q, work: impl FnOnce() -> Result<Taken<A>>) -> Result<Taken<A>>
     where
-        Q: Serialize + DeserializeOwned + PartialEq,
+        Q: Serialize,
         A: Serialize + DeserializeOwned,
     {
         self.kept_if(name, question, Result::is_ok, work)
@@ -262,18 +233,11 @@ impl<'a> Lab<'a> {
         work: impl FnOnce() -> Result<A>,
     ) -> Result<A>
     where
-        Q: Serialize + DeserializeOwned + PartialEq,
+        Q: Serialize,
         A: Serialize + DeserializeOwned,
     {
-        let path = self.file(name);
-        let version = crate::util::build::version();
-        // A file that cannot be read is made anew: it is only there to save time.
-        if self.settings.resume
-            && let Ok(text) = std::fs::read(&path)
-            && let Ok(kept) = serde_json::from_slice::<Kept<Q, A>>(&text)
-            && (kept.version == version && kept.key == self.key && kept.question == question && worth(&kept.answer))
-        {
-            return Ok(kept.answer);
+        if let Some(answer) = self.store.load(name, &question).filter(|answer| worth(answer)) {
+            return Ok(answer);
         }
         cancel::check()?;
         let answer = work()?;
@@ -283,16 +247,8 @@ impl<'a> Lab<'a> {
             self.failed.set(true);
             return Ok(answer);
         }
-        std::fs::create_dir_all(&self.folder)
-            .with_context(|| format!("cannot make the folder {}: choose another with -o", self.folder.display()))?;
-        let kept = Kept { version: version.to_owned(), key: self.key.clone(), question, answer };
-        atomic_file::write(&path, serde_json::to_string(&kept)?.as_bytes())?;
-        Ok(kept.answer)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        self.folder.join(format!("{name}.json"))
+        self.store.save(name, &question, &answer)?;
+        Ok(answer)
     }
 
     fn taken<T>(&self, result: Result<T>, command: &str) -> Result<Taken<T>> {
@@ -401,7 +357,7 @@ mod tests {
         pair.writer.pipe_size = 8192;
         let contestant = |id: &str| Contestant { id: id.into(), spec: Spec::default() };
         let of = |id, pair: &Processes| {
-            Raced::of(&contestant(id), Lane { pairs: vec![pair.clone(); 3], failed: None }, ExecutedOn::Hardware)
+            Raced::of(&contestant(id), LaneRuns { pairs: vec![pair.clone(); 3], failed: None }, ExecutedOn::Hardware)
         };
         let small = of("a", &pair);
         assert!(small.speed().unwrap().how.ends_with("3 fresh pairs, but the pipe held 8K instead of 64K"));

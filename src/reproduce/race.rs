@@ -3,6 +3,7 @@
 use super::lab::Taken;
 use super::verdict::{Missing, Reading};
 use crate::document::{ExecutedOn, Processes, Warning};
+use crate::util::stats;
 use crate::workload::spec::Pin;
 use crate::workload::{self, HUGE_PAGES_MISSING, Spec};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ pub struct Raced {
 
 /// What one lane of [`super::lab::Lab::interleaved`] did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Lane {
+pub struct LaneRuns {
     pub pairs: Vec<Processes>,
     /// Why it could not run.
     pub failed: Option<String>,
@@ -43,7 +44,7 @@ pub fn without_huge_pages(warnings: &[Warning], command: &str) -> Option<Missing
 impl Raced {
     /// What `contestant` did in its lane.
     #[must_use]
-    pub fn of(contestant: &Contestant, lane: Lane, executed_on: ExecutedOn) -> Self {
+    pub fn of(contestant: &Contestant, lane: LaneRuns, executed_on: ExecutedOn) -> Self {
         let Contestant { id, spec } = contestant.clone();
         Self { id, spec, pairs: lane.pairs, executed_on, failed: lane.failed }
     }
@@ -99,8 +100,6 @@ impl Raced {
     /// The pair of the median speed.
     #[must_use]
     pub fn typical(&self) -> Option<&Processes> {
-        let mut pairs: Vec<&Processes> = self.pairs.iter().collect();
-        pairs.sort_by(|a, b| a.gib_s().total_cmp(&b.gib_s()));
-        pairs.get(pairs.len().saturating_sub(1) / 2).copied()
+        stats::median_by(&self.pairs, Processes::gib_s)
     }
 }

@@ -1,7 +1,7 @@
 //! Sweeps: any axes of a workload, all combinations, one table and one chart. Pure but for the measuring, which is a
 //! [`Bench`]'s.
 
-use super::lab::{Bench, Contestant, GuestSetup, Lane, Raced};
+use super::lab::{Bench, Contestant, GuestSetup, LaneRuns, Raced};
 use super::parts::request;
 use crate::document::{Collector, ExecutedOn, Processes};
 use crate::profile::ProcessName;
@@ -178,7 +178,7 @@ pub fn exact(bench: &dyn Bench, plans: &[Plan], progress: &dyn Fn(usize, usize))
 fn caveats(cell: &mut Cell, plan: &Plan, pairs: &mut Vec<Processes>) {
     let Ok(spec) = &plan.spec else { return };
     let contestant = Contestant { id: String::new(), spec: spec.clone() };
-    let raced = Raced::of(&contestant, Lane { pairs: pairs.clone(), failed: None }, ExecutedOn::Hardware);
+    let raced = Raced::of(&contestant, LaneRuns { pairs: pairs.clone(), failed: None }, ExecutedOn::Hardware);
     for caveat in raced.caveats() {
         if caveat.code == HUGE_PAGES_MISSING {
             cell.reason = Some(format!("not testable here: {}: {}", caveat.message, caveat.action));

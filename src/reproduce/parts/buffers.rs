@@ -10,7 +10,7 @@ use crate::reproduce::race::without_huge_pages;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::roles;
-use crate::util::size;
+use crate::util::{size, stats};
 use crate::workload::spec::{Amount, Reader, Writer};
 use crate::workload::{self, Spec};
 use anyhow::Result;
@@ -146,9 +146,9 @@ fn calls(raced: &Raced) -> Taken<Reading> {
     let of =
         |pair: &Processes| (pair.writer.bytes > 0).then(|| pair.writer.calls as f64 / pair.writer.bytes as f64 * PIPED);
     // Of the pair whose calls are the median, not of that whose speed is: EAGAIN differs much from pair to pair.
-    let mut by_calls: Vec<&Processes> = raced.pairs.iter().filter(|pair| pair.writer.bytes > 0).collect();
-    by_calls.sort_by(|a, b| of(a).unwrap_or_default().total_cmp(&of(b).unwrap_or_default()));
-    let what = by_calls.get(by_calls.len().saturating_sub(1) / 2).map_or_else(String::new, |pair| {
+    let moving = raced.pairs.iter().filter(|pair| pair.writer.bytes > 0);
+    let typical = stats::median_by(moving, |pair| of(pair).unwrap_or_default());
+    let what = typical.map_or_else(String::new, |pair| {
         format!(
             "all calls: EAGAIN answered {:.1} % of them, {} moved bytes",
             again_percent(pair),
