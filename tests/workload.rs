@@ -191,7 +191,7 @@ fn what_this_machine_cannot_do_is_refused_by_flag() {
     assert!(refused("--pin 0,4095 --bytes 1M").contains("--pin 0,4095: CPU 4095"));
     assert!(refused("--pairs 200 --bytes 1M").contains("--pin none"));
     assert!(refused("--source /nowhere --writer splice --bytes 1M").contains("--source /nowhere"));
-    assert!(refused("--source / --writer read-write --bytes 1M").contains("--source /: a folder"));
+    assert!(refused("--source / --writer read-write --bytes 1M").contains("--source /: this is a directory"));
     assert!(refused("--writer splice --source /proc/self/stat --bytes 1M").contains("--source /proc/self/stat"));
     let empty = tempfile::NamedTempFile::new().unwrap();
     let line = format!("--writer stdio --source {} --bytes 1M", empty.path().display());

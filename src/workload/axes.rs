@@ -116,8 +116,8 @@ fn not_stdio(spec: &Spec) -> bool {
     spec.writer != Writer::Stdio
 }
 
-const NO_BUFFER: &str = "splice to splice has no buffer; drop it";
-const INSIDE_LIBC: &str = "--writer stdio makes its calls inside libc; drop one of the two";
+const NO_BUFFER: &str = "splice to splice has no buffer; remove this flag";
+const INSIDE_LIBC: &str = "--writer stdio makes its calls inside libc; use only one of the two";
 
 /// All axes, in the order of help texts and of names.
 pub static AXES: [Axis; 17] = [
@@ -134,10 +134,8 @@ pub static AXES: [Axis; 17] = [
         .needs(not_stdio, INSIDE_LIBC),
     Axis::new("poll", Kind::Switch, field!(poll), "Call poll(2) on the pipe before each call")
         .needs(not_stdio, INSIDE_LIBC),
-    Axis::new("gift", Kind::Switch, field!(gift), "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice").needs(
-        |spec| vmsplice(spec) || spec.reader == Reader::Splice,
-        "only vmsplice and splice take this flag; choose --writer vmsplice or --reader splice, or drop it",
-    ),
+    Axis::new("gift", Kind::Switch, field!(gift), "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice")
+        .needs(|spec| vmsplice(spec) || spec.reader == Reader::Splice, "requires --writer vmsplice or --reader splice"),
     Axis::new("mlock", Kind::Switch, field!(mlock), "Lock the buffers into memory").needs(buffered, NO_BUFFER),
     Axis::new(
         "no-touch",
@@ -152,7 +150,7 @@ pub static AXES: [Axis; 17] = [
         field!(contiguous),
         "Put both halves of vmsplice into one buffer, instead of two that share no page table",
     )
-    .needs(vmsplice, "this is about the two halves of --writer vmsplice; drop it, or choose that writer"),
+    .needs(vmsplice, "requires --writer vmsplice"),
     Axis::new(
         "buffer-size",
         Kind::Size { least: 1, most: LARGEST_BUFFER },
@@ -183,7 +181,7 @@ pub static AXES: [Axis; 17] = [
         "File that --writer splice, read-write and stdio read from, again from its beginning at its end",
     )
     .unset("/dev/zero")
-    .needs(|spec| spec.writer.has_source(), "this writer reads no file; choose --writer splice, read-write or stdio")
+    .needs(|spec| spec.writer.has_source(), "requires --writer splice, read-write or stdio")
     .not_swept(),
     Axis::new(
         "pairs",

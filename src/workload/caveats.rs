@@ -1,4 +1,4 @@
-//! What a reader of a workload's numbers has to know about it.
+//! Warnings about a workload's results.
 
 use super::Spec;
 use super::spec::Writer;
@@ -9,12 +9,12 @@ use crate::util::warning::Warning;
 /// Capacity that the kernel gives a new pipe: 16 slots of a page.
 const DEFAULT_PIPE: u64 = 64 << 10;
 
-/// The code of the warning that the reader got other bytes than were sent.
+/// Code of the warning that the reader received bytes other than those sent.
 pub const VERIFY_FAILED: &str = "verify-failed";
-/// The code of a warning that buffers are not in huge pages, though they were to be.
+/// Code of the warning that buffers are not in huge pages although requested.
 pub const HUGE_PAGES_MISSING: &str = "huge-pages-missing";
 
-/// Where what happened in `processes` is not what `spec` asked for.
+/// Warnings for differences between what `spec` requested and what happened in `processes`.
 #[must_use]
 pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -26,7 +26,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
             warn(
                 HUGE_PAGES_MISSING,
                 format!("the {name} got {} of {} in huge pages", size::format(pages.got), size::format(pages.asked)),
-                "see /sys/kernel/mm/transparent_hugepage/enabled: it has to say madvise or always; or free memory",
+                "set /sys/kernel/mm/transparent_hugepage/enabled to madvise or always, or free memory",
             );
         }
         for note in &process.notes {
@@ -38,7 +38,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
         warn(
             VERIFY_FAILED,
             format!("--verify: {first}{}", if processes.reader.verify_errors.len() > 1 { ", and more" } else { "" }),
-            "the reader got other bytes than the writer sent: do not believe this run's figures",
+            "the reader received other bytes than the writer sent: discard this run's results",
         );
     }
     if let (Some(writer), Some(reader)) = (processes.writer.cpu, processes.reader.cpu)
@@ -47,8 +47,8 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     {
         warn(
             "one-cpu",
-            format!("writer and reader shared CPU {writer} and ran by turns"),
-            "for both at once give the machine (or the guest, --cpus) two CPUs, or choose two with --pin",
+            format!("writer and reader shared CPU {writer}, so they never ran at the same time"),
+            "use a machine (or a guest, --cpus 2) with two CPUs, or choose two with --pin",
         );
     }
     warnings
@@ -64,7 +64,7 @@ fn pipe(spec: &Spec, writer: &ProcessTotals, warn: &mut impl FnMut(&str, String,
         warn(
             "pipe-small",
             format!("the pipe held {} instead of {}", size::format(writer.pipe_size), size::format(wanted)),
-            "this user's pipes are over /proc/sys/fs/pipe-user-pages-soft: close some, or raise it as root",
+            "this user's pipes exceed /proc/sys/fs/pipe-user-pages-soft: close some, or raise the limit as root",
         );
     }
 }

@@ -1,6 +1,6 @@
-//! Whether a [`Spec`] makes sense, before anything is started: what any machine can tell. What depends on this machine
-//! (its CPUs, its limits on pipes) is found at [`super::launch`]; both name the flag and the way out. The bounds of one
-//! axis, and what it needs of the others, are in its row of [`AXES`].
+//! Checks a [`Spec`] for contradictions before anything is started, independent of the machine. [`super::launch`] checks
+//! what depends on the machine (CPUs, pipe limits). Both name the flag and the fix. The bounds of one axis, and the
+//! other axes that it requires, are in its row of [`AXES`].
 
 use super::axes::AXES;
 use super::spec::{Amount, PAGE, Pin, Reader, Spec, Writer};
@@ -9,7 +9,7 @@ use anyhow::{Result, bail, ensure};
 
 impl Spec {
     /// # Errors
-    /// The first contradiction among the axes, by flag, with the way out.
+    /// The first contradiction among the axes: the flag and the fix.
     pub fn check(&self) -> Result<()> {
         AXES.iter().try_for_each(|axis| axis.check(self))?;
         self.check_halves()?;
@@ -17,7 +17,7 @@ impl Spec {
         ensure!(self.warmup_bytes <= 1 << 50, "--warmup {}: give at most 1024T", size::format(self.warmup_bytes));
         ensure!(
             self.pairs == 1 || !matches!(self.pin, Pin::Cpus { .. }),
-            "--pairs {}: two CPUs cannot hold several pairs apart; drop --pin, or say --pin none",
+            "--pairs {}: --pin W,R supports one pair only; remove --pin, or use --pin none",
             self.pairs
         );
         match self.amount {
@@ -28,15 +28,15 @@ impl Spec {
         }
     }
 
-    /// The halves that vmsplice alternates, and the pipe that must not hold more than one of them.
+    /// Check the two halves that vmsplice uses alternately: the pipe must not hold more than one of them.
     fn check_halves(&self) -> Result<()> {
         if self.writer != Writer::Vmsplice {
-            ensure!(!self.unsafe_pipe, "--unsafe-pipe is about the pipe of --writer vmsplice; drop it");
+            ensure!(!self.unsafe_pipe, "--unsafe-pipe requires --writer vmsplice");
             return Ok(());
         }
         ensure!(
             self.buffer_size.is_multiple_of(2 * PAGE),
-            "--buffer-size {}: vmsplice alternates two halves of whole 4K pages, which this does not divide into; give a multiple of 8K",
+            "--buffer-size {}: vmsplice needs two halves of whole 4K pages; give a multiple of 8K",
             size::format(self.buffer_size)
         );
         let half = self.block();
@@ -46,7 +46,7 @@ impl Spec {
             let real = bytes.max(PAGE).next_power_of_two();
             ensure!(
                 real <= half,
-                "--pipe-size {}: the pipe would hold {}, more than one half of the buffer ({}), and vmsplice would overwrite pages that are still in it; give at most {}, or a larger --buffer-size",
+                "--pipe-size {}: the pipe would hold {}, more than half of the buffer ({}), so vmsplice would overwrite pages still in the pipe; give at most {}, or a larger --buffer-size",
                 size::format(bytes),
                 size::format(real),
                 size::format(half),
@@ -57,14 +57,14 @@ impl Spec {
     }
 
     fn check_options(&self) -> Result<()> {
-        ensure!(!(self.no_touch && self.mlock), "--no-touch and --mlock: locking touches every page; drop one");
+        ensure!(
+            !(self.no_touch && self.mlock),
+            "--no-touch conflicts with --mlock, which touches every page; remove one of them"
+        );
         if self.verify {
-            ensure!(self.reader == Reader::Read, "--verify looks at the bytes that arrive: choose --reader read");
-            ensure!(
-                self.writers == 1 && self.readers == 1,
-                "--verify needs bytes to arrive in one order: choose one writer and one reader per pipe"
-            );
-            ensure!(!self.no_touch, "--verify stamps every page: drop --no-touch");
+            ensure!(self.reader == Reader::Read, "--verify requires --reader read, which sees the bytes");
+            ensure!(self.writers == 1 && self.readers == 1, "--verify requires one writer and one reader per pipe");
+            ensure!(!self.no_touch, "--verify writes to every page: remove --no-touch");
         }
         Ok(())
     }

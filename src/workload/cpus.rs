@@ -1,4 +1,4 @@
-//! CPUs: which this process may use, how they relate, which to pin to.
+//! CPUs: which ones this process may use, how they are related, and which ones to pin to.
 
 use super::spec::{Pin, Spec};
 use anyhow::{Context, Result, bail};
@@ -7,36 +7,36 @@ use std::path::Path;
 /// The CPUs that this process may run on, ascending.
 ///
 /// # Errors
-/// When the kernel does not say.
+/// When the kernel does not report them.
 pub fn allowed() -> Result<Vec<u32>> {
-    let set = rustix::thread::sched_getaffinity(None).context("cannot read which CPUs this process may use")?;
+    let set = rustix::thread::sched_getaffinity(None).context("cannot read this process's CPU affinity")?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
 /// Bind the calling thread to `cpu`.
 ///
 /// # Errors
-/// When the CPU is not there or not allowed.
+/// When the CPU does not exist or is not allowed.
 pub fn bind(cpu: u32) -> Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu as usize);
     rustix::thread::sched_setaffinity(None, &set).with_context(|| format!("--pin: cannot run on CPU {cpu}"))
 }
 
-/// The CPU of one process; `None` where it is not bound.
+/// The CPU of one process; `None` if it is not pinned.
 pub type Place = Option<u32>;
 
-/// Places of one pair's processes.
+/// The CPUs of one pair's processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     pub writers: Vec<Place>,
     pub readers: Vec<Place>,
 }
 
-/// Places for all pairs of `spec` on this machine.
+/// Choose the CPUs for all pairs of `spec` on this machine.
 ///
 /// # Errors
-/// Names `--pin` or `--pairs` where this machine has not the CPUs for it.
+/// When this machine lacks the CPUs; the message names `--pin` or `--pairs`.
 pub fn places(spec: &Spec) -> Result<Vec<Places>> {
     place(spec, &allowed()?, Path::new("/sys/devices/system/cpu"))
 }
@@ -53,7 +53,7 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
                 if !allowed.contains(&cpu) {
                     let list = allowed.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
                     bail!(
-                        "--pin {writer},{reader}: CPU {cpu} is not there, or not allowed to this process; it may use {list}"
+                        "--pin {writer},{reader}: CPU {cpu} does not exist, or this process may not use it; available: {list}"
                     );
                 }
             }
@@ -66,14 +66,14 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
             let processes = pairs * (writers + readers);
             if pairs > 1 && order.len() < processes {
                 bail!(
-                    "--pairs {pairs}: {processes} processes on CPUs of their own need {processes} CPUs, this machine has {}: use fewer pairs, or --pin none",
+                    "--pairs {pairs}: pinning {processes} processes needs {processes} CPUs, but this machine has {}: use fewer pairs, or --pin none",
                     order.len()
                 );
             }
             let mut next = order.iter().cycle().copied();
             Ok((0..pairs)
                 .map(|_| {
-                    // Writer and reader by turns, so that neighbours in the order are the two ends of one pipe.
+                    // Alternate writers and readers, so that neighbouring CPUs are the two ends of one pipe.
                     let (mut pair, mut left) =
                         (Places { writers: Vec::new(), readers: Vec::new() }, (writers, readers));
                     while left != (0, 0) {
@@ -93,14 +93,14 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
     }
 }
 
-/// The CPU of `allowed` to use for one thread.
+/// The CPU of `allowed` to use for a single thread.
 #[must_use]
 pub fn first(allowed: &[u32]) -> u32 {
     order(allowed, Path::new("/sys/devices/system/cpu")).first().copied().unwrap_or(0)
 }
 
-/// `allowed` in the order in which to use them: one thread of each core first, cores that share a package and a
-/// last-level cache together, and CPU 0, which takes most interrupts, last among them where there are four cores or more.
+/// `allowed` in order of preference: first one thread of each core, keeping together cores that share a package and a
+/// last-level cache. With four or more cores, CPU 0 comes last among these, because it handles most interrupts.
 fn order(allowed: &[u32], sys: &Path) -> Vec<u32> {
     let mut cpus: Vec<(u32, Topology)> = allowed.iter().map(|&cpu| (cpu, Topology::read(cpu, sys))).collect();
     cpus.sort_by_key(|(cpu, topology)| (topology.package, topology.cache.clone(), *cpu));
@@ -139,8 +139,8 @@ impl Topology {
     }
 }
 
-/// How two CPUs relate: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`; absent where
-/// /sys does not say.
+/// How two CPUs are related: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`; `None` if /sys
+/// does not say.
 #[must_use]
 pub fn relation(a: u32, b: u32) -> Option<&'static str> {
     relation_in(a, b, Path::new("/sys/devices/system/cpu"))

@@ -1,4 +1,4 @@
-//! The controller: starts the workers, opens their gate, gathers what they counted, and leaves none behind.
+//! The controller: starts the workers, releases them, collects their counts, and leaves none running.
 
 use super::cpus::{self, Places};
 use super::pipe::Pipe;
@@ -14,18 +14,19 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a wait looks at [`cancel`].
+/// How often a wait checks [`cancel`].
 const GLANCE_MS: i64 = 50;
-/// Time for the workers to get to the gate, and to make their report: ample for an emulated guest.
+/// Time limit for workers to become ready and to report; enough for an emulated guest.
 const START: Duration = Duration::from_secs(300);
-/// Bytes per second that a warm-up reaches on any machine that is not stalled, emulated ones included.
+/// Lower limit of the warm-up's speed in bytes per second, on any machine that is not stalled, including emulated
+/// ones.
 const SLOWEST: u64 = 4 << 20;
-/// What a timed window may take beyond its duration.
+/// Time that a timed window may take beyond its duration.
 const GRACE: Duration = Duration::from_secs(120);
-/// After one process found the other end gone, time for the other to say why.
+/// When one process finds the other end closed: time for the other process to report why.
 const CAUSE: Duration = Duration::from_secs(2);
 
-/// Workers at their gate, or beyond. Dropping it kills and reaps them.
+/// Workers that are ready or running. Dropping this kills and reaps them.
 #[derive(Debug)]
 pub struct Launched {
     spec: Spec,
@@ -44,12 +45,12 @@ struct Worker {
     reply: Option<Reply>,
 }
 
-/// Start the processes of `spec`, bring them to their gate (bound, buffers made, warmed up, the pipe empty) and return.
+/// Start the processes of `spec` and return when all are ready: pinned, buffers allocated, warmed up, the pipe empty.
 ///
-/// The workers die with the thread that calls this: keep it until they have ended.
+/// The workers die with the thread that calls this: keep it alive until they have ended.
 ///
 /// # Errors
-/// What `spec` contradicts, what this machine refuses (by flag), what a worker reports, or an interruption.
+/// A contradiction in `spec`, a refusal of this machine (naming the flag), an error of a worker, or an interruption.
 pub fn launch(spec: &Spec) -> Result<Launched> {
     spec.check()?;
     cancel::check()?;
@@ -66,7 +67,7 @@ pub fn launch(spec: &Spec) -> Result<Launched> {
 }
 
 impl Launched {
-    /// The processes, for collectors.
+    /// The processes, for the collectors.
     #[must_use]
     pub fn watched(&self) -> Watched {
         let of = |part: Part| {
@@ -76,10 +77,10 @@ impl Launched {
         Watched { processes: vec![of(Part::Writer), of(Part::Reader)] }
     }
 
-    /// Open the gate: the window begins.
+    /// Release the workers: the window begins.
     ///
     /// # Errors
-    /// When a worker has gone, or on interruption.
+    /// When a worker has exited, or on interruption.
     pub fn release(&mut self) -> Result<()> {
         cancel::check()?;
         self.go_on()?;
@@ -87,9 +88,9 @@ impl Launched {
         Ok(())
     }
 
-    /// Let every worker go on.
+    /// Let all workers continue.
     fn go_on(&mut self) -> Result<()> {
-        // Readers first, so that they wait at the pipe when the first byte comes.
+        // Readers first, so that they wait at the pipe when the first byte arrives.
         for part in [Part::Reader, Part::Writer] {
             for worker in self.workers.iter_mut().filter(|w| w.part == part) {
                 worker.reply = None;
@@ -101,11 +102,11 @@ impl Launched {
         Ok(())
     }
 
-    /// As [`Self::release`], when the clock that counts from boot next reaches a multiple of 16 s, two seconds from now or
-    /// more. In a deterministic guest the kernel's timers then fall into the window at the same places whatever took
-    /// how long before it, and what the kernel puts off for a second is done: switching off the static branches of
-    /// a closed perf event (kernel/events/core.c, `perf_sched_delayed`), which changes its code. Waiting costs an idle
-    /// emulator next to nothing.
+    /// Like [`Self::release`], but at the next multiple of 16 s of the clock that counts from boot, at least two
+    /// seconds from now. In a deterministic guest, the kernel's timers then fall at the same places of the window,
+    /// however long the time before took. Work that the kernel delays by a second is done by then: switching off the
+    /// static branches of a closed perf event (kernel/events/core.c, `perf_sched_delayed`), which changes its code.
+    /// Waiting costs almost nothing in an idle emulator.
     ///
     /// # Errors
     /// As [`Self::release`].
@@ -130,13 +131,13 @@ impl Launched {
         }
     }
 
-    /// Wait for the end of the window: all writers done, all readers at end of file. The processes stay, asleep, so that
-    /// what watches them can leave before they do anything that is no part of the workload.
+    /// Wait for the end of the window: all writers done, all readers at end of file. The processes then sleep, so
+    /// that collectors can stop before they do anything that is not part of the workload.
     ///
     /// # Errors
-    /// What a worker reports, a window that does not end, or an interruption. The workers are gone once this is dropped.
+    /// An error of a worker, a window that does not end, or an interruption. The workers end when this is dropped.
     pub fn wait_for_end(&mut self) -> Result<()> {
-        let Some(released) = self.released else { bail!("the workload was waited for before it was released") };
+        let Some(released) = self.released else { bail!("internal error: wait before release") };
         if self.ended {
             return Ok(());
         }
@@ -144,19 +145,20 @@ impl Launched {
             Amount::DurationNs(ns) => released.checked_add(Duration::from_nanos(ns).saturating_add(GRACE)),
             Amount::Bytes(_) | Amount::Calls(_) => None,
         };
-        self.gather(deadline, "did not end its window")?;
+        self.gather(deadline, "did not finish")?;
         self.ended = true;
         Ok(())
     }
 
-    /// As [`Self::wait_for_end`] where that was not called before; then what each process counted. They end.
+    /// Call [`Self::wait_for_end`] if that has not been done, and return what each process counted. The processes
+    /// end.
     ///
     /// # Errors
     /// As [`Self::wait_for_end`].
     pub fn wait(&mut self) -> Result<Processes> {
         self.wait_for_end()?;
         self.go_on()?;
-        self.gather(Some(Instant::now() + START), "made no report")?;
+        self.gather(Some(Instant::now() + START), "did not report")?;
         let mut pairs: Vec<Pair> = Vec::new();
         pairs.resize_with(self.spec.pairs as usize, Pair::default);
         for worker in &mut self.workers {
@@ -190,10 +192,10 @@ impl Launched {
         Job { controller: std::process::id(), part, cpu, warmup, amount, spec: self.spec.clone() }
     }
 
-    /// One worker: this very program again, the pipe where a shell would put it (a writer's standard output, a
-    /// reader's standard input), the control socket at the other of the two.
+    /// Start one worker: this program, with the pipe where a shell would put it (a writer's standard output, a
+    /// reader's standard input), and the control socket as the other of the two.
     fn start(&mut self, pair: usize, job: &Job, end: OwnedFd) -> Result<()> {
-        let (control, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
+        let (control, theirs) = UnixStream::pair().context("cannot create a socket pair")?;
         let theirs = OwnedFd::from(theirs);
         let (stdin, stdout) = match job.part {
             Part::Writer => (theirs, end),
@@ -203,8 +205,9 @@ impl Launched {
         command.arg(super::worker::SUBCOMMAND).arg(job.part.name());
         command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout));
         std::os::unix::process::CommandExt::arg0(&mut command, "pipeprof");
-        let child = command.spawn().context("cannot start a worker from /proc/self/exe: is /proc mounted?")?;
-        // Owned by `self` from here on, so that an error below still reaps it.
+        let child =
+            command.spawn().context("cannot start a worker from /proc/self/exe: check that /proc is mounted")?;
+        // `self` owns the child from now on, so that it is reaped after an error below.
         self.workers.push(Worker { pair, part: job.part, child, control, received: Vec::new(), reply: None });
         let Some(worker) = self.workers.last_mut() else { bail!("no worker") };
         wire::send(&worker.control, job).map_err(|_| anyhow!("{}", worker.end()))?;
@@ -244,7 +247,10 @@ impl Launched {
                 (None, false) if late_by_now => {
                     let names: Vec<&str> =
                         self.workers.iter().filter(|w| w.reply.is_none()).map(|w| w.part.name()).collect();
-                    bail!("the workload {late} in time ({}); is the machine stalled?", names.join(", "));
+                    bail!(
+                        "the workload {late} in time ({}): check whether the machine is overloaded",
+                        names.join(", ")
+                    );
                 }
                 _ => {}
             }
@@ -260,7 +266,7 @@ impl Launched {
 impl Drop for Launched {
     fn drop(&mut self) {
         for worker in &mut self.workers {
-            // An error means that it has ended already.
+            // An error means that it has already exited.
             let _ = worker.child.kill();
         }
         for worker in &mut self.workers {
@@ -270,7 +276,7 @@ impl Drop for Launched {
 }
 
 impl Worker {
-    /// Take what has arrived; sets `reply` once a whole message is there.
+    /// Receive what has arrived, and set `reply` when a message is complete.
     fn receive(&mut self) -> Result<()> {
         let mut chunk = [0; 4096];
         loop {
@@ -282,7 +288,7 @@ impl Worker {
                 Err(_) => bail!("{}", self.end()),
             }
             if self.received.last() == Some(&b'\n') {
-                let reply = serde_json::from_slice(&self.received).context("cannot understand a worker's reply")?;
+                let reply = serde_json::from_slice(&self.received).context("cannot parse a worker's reply")?;
                 self.received.clear();
                 self.reply = Some(reply);
                 return Ok(());
@@ -290,17 +296,17 @@ impl Worker {
         }
     }
 
-    /// Why it has gone without a reply.
+    /// Why the worker exited without a reply.
     fn end(&mut self) -> String {
         let how = match self.child.wait() {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         };
-        format!("the {} process {} ended early: {how}", self.part.name(), self.child.id())
+        format!("the {} process {} exited early: {how}", self.part.name(), self.child.id())
     }
 }
 
-/// How the warm-up and the amount are divided over the processes of one pipe.
+/// How the warm-up and the amount are divided among the processes of one pipe.
 #[derive(Debug)]
 struct Shares {
     amount: Amount,
@@ -328,12 +334,12 @@ impl Shares {
     }
 }
 
-/// The second at which a pair is released that is ready in second `now`: see [`Launched::release_settled`].
+/// The second at which to release workers that are ready in second `now`; see [`Launched::release_settled`].
 fn settled(now: i64) -> i64 {
     (now + 3 + 15) / 16 * 16
 }
 
-/// Part `index` of `total` divided by `parts`; the first parts take what is left over.
+/// Share `index` of `total` divided by `parts`; the first shares include the remainder.
 fn share(total: u64, parts: u64, index: u64) -> u64 {
     total / parts + u64::from(index < total % parts)
 }
@@ -361,7 +367,7 @@ fn processes(pairs: Vec<Pair>) -> Processes {
         .collect();
     let writer = ProcessTotals::sum(totals.iter().flat_map(|pair| &pair.writers));
     let reader = ProcessTotals::sum(totals.iter().flat_map(|pair| &pair.readers));
-    // One pair of one writer and one reader is told in full by the sums.
+    // For one writer and one reader, the sums contain everything.
     let single = totals.len() == 1 && totals[0].writers.len() == 1 && totals[0].readers.len() == 1;
     Processes { writer, reader, window_ns, pairs: if single { Vec::new() } else { totals } }
 }

@@ -1,4 +1,4 @@
-//! The pipe: made, and set to its size.
+//! Creates the pipe and sets its size.
 
 use super::Spec;
 use super::spec::PAGE;
@@ -6,7 +6,7 @@ use crate::util::size;
 use anyhow::{Context, Result, bail};
 use std::os::fd::OwnedFd;
 
-/// One pipe. Its real capacity is what its users ask the kernel for when they are done.
+/// One pipe. Its users read the real capacity from the kernel at their end.
 #[derive(Debug)]
 pub struct Pipe {
     pub read: OwnedFd,
@@ -17,14 +17,14 @@ const MAX_SIZE: &str = "/proc/sys/fs/pipe-max-size";
 const SOFT_PAGES: &str = "/proc/sys/fs/pipe-user-pages-soft";
 
 impl Pipe {
-    /// A pipe as `spec` wants it. Both ends are closed on exec.
+    /// Create a pipe as `spec` requests it. Both ends are closed on exec.
     ///
     /// # Errors
-    /// Names `--pipe-size` and the limit that refuses it.
+    /// When the size is refused; the message names `--pipe-size` and the limit.
     pub fn new(spec: &Spec) -> Result<Self> {
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).context("cannot make a pipe")?;
         if let Some(bytes) = spec.pipe_target() {
-            // The kernel rounds up to a power of two of pages; `check` has bounded `bytes` to 2 GiB.
+            // The kernel rounds up to a power of two of pages; `check` has limited `bytes` to 2 GiB.
             let wanted = usize::try_from(bytes.max(PAGE))?;
             if let Err(error) = rustix::pipe::fcntl_setpipe_size(&write, wanted) {
                 bail!("{}", refusal(spec, bytes, error));
@@ -34,7 +34,7 @@ impl Pipe {
     }
 }
 
-/// The largest pipe of `wanted` bytes or less that this user may have, by trying; a power of two of pages.
+/// The largest pipe of at most `wanted` bytes that this user may create, found by trying; a power of two of pages.
 #[must_use]
 pub fn largest(wanted: u64) -> u64 {
     let mut bytes = 1 << wanted.clamp(PAGE, 1 << 31).ilog2();
@@ -52,7 +52,7 @@ fn refusal(spec: &Spec, bytes: u64, error: rustix::io::Errno) -> String {
     let flag = match spec.pipe_size {
         Some(_) => format!("--pipe-size {}", size::format(bytes)),
         None => format!(
-            "--buffer-size {}: half of it, {}, is the size that the pipe needs",
+            "--buffer-size {}: the pipe has to hold half of it, {}",
             size::format(spec.buffer_size),
             size::format(bytes)
         ),
@@ -60,14 +60,17 @@ fn refusal(spec: &Spec, bytes: u64, error: rustix::io::Errno) -> String {
     let limit = |path: &str| std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
     match (limit(MAX_SIZE), error) {
         (Some(most), rustix::io::Errno::PERM) if bytes > most => {
-            format!("{flag}: {MAX_SIZE} allows this user {}: ask for less, or raise it as root", size::format(most))
+            format!(
+                "{flag}: {MAX_SIZE} limits this user to {}: use less, or raise the limit as root",
+                size::format(most)
+            )
         }
         (_, rustix::io::Errno::PERM) => {
             format!(
-                "{flag}: this user's pipes hold all that {SOFT_PAGES} allows: close some, ask for less, or raise it as root"
+                "{flag}: this user's pipes reach the limit {SOFT_PAGES}: close some, use less, or raise the limit as root"
             )
         }
-        _ => format!("{flag}: the kernel refuses a pipe of that size ({error}): ask for less"),
+        _ => format!("{flag}: the kernel refuses a pipe of this size ({error}): use less"),
     }
 }
 

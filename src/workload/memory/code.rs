@@ -1,24 +1,23 @@
-//! A loop's code as it is in memory, disassembled, and checked to be what the loop is called.
+//! Disassembles a loop in memory and checks that it does what its name says.
 
 use super::loops::{Body, Entry};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind, Register};
 
-/// Code bytes that a loop of ours may have at most.
+/// Maximum number of code bytes of a loop.
 const LONGEST: usize = 512;
 
 /// The instructions of a function, from its entry to its `ret`.
 ///
 /// # Errors
-/// Where there is no `ret` near.
+/// When no `ret` is found.
 pub fn read(entry: Entry) -> Result<Vec<Instruction>, String> {
     let start = entry as *const u8;
-    // SAFETY: the program's own code, which is mapped readable; the functions lie in the middle of it, followed by far
-    // more code than this.
+    // SAFETY: this is the program's own code, mapped readable; more code than this follows the functions.
     let bytes = unsafe { std::slice::from_raw_parts(start, LONGEST) };
     decode(bytes)
 }
 
-/// Addresses count from the first byte.
+/// Addresses are relative to the first byte.
 fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, String> {
     let mut found = Vec::new();
     for instruction in Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE) {
@@ -32,7 +31,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, String> {
     Err("the code does not end in a return".into())
 }
 
-/// Whether `code` is what `body` says.
+/// Check that `code` matches `body`.
 ///
 /// # Errors
 /// The difference.
@@ -79,7 +78,7 @@ pub fn check(code: &[Instruction], body: Body) -> Result<(), String> {
     }
 }
 
-/// Size of a register of the kinds that the loops use.
+/// Size of a register of the types that the loops use.
 fn bytes(register: Register) -> u64 {
     let within = |first: Register, last: Register| (first as usize..=last as usize).contains(&(register as usize));
     match () {
@@ -92,7 +91,7 @@ fn bytes(register: Register) -> u64 {
 }
 
 fn touches_memory(instruction: &Instruction) -> bool {
-    // A padding nop has a memory operand that nothing reads.
+    // Padding nops have a memory operand but access nothing.
     instruction.mnemonic() != Mnemonic::Nop
         && (0..instruction.op_count()).any(|operand| instruction.op_kind(operand) == OpKind::Memory)
 }
@@ -102,18 +101,21 @@ fn innermost(code: &[Instruction]) -> Result<&[Instruction], String> {
     let branch = code
         .iter()
         .position(|i| matches!(i.mnemonic(), Mnemonic::Jb | Mnemonic::Jne) && i.near_branch_target() <= i.ip());
-    let end = branch.ok_or("there is no loop")?;
-    let start = code.iter().position(|i| i.ip() == code[end].near_branch_target()).ok_or("the loop begins nowhere")?;
+    let end = branch.ok_or("no loop found")?;
+    let start = code
+        .iter()
+        .position(|i| i.ip() == code[end].near_branch_target())
+        .ok_or("the start of the loop was not found")?;
     code.get(start..=end).ok_or_else(|| "the loop ends before it begins".into())
 }
 
-/// As text, in the AT&T syntax of the kernel's own sources, with addresses.
+/// As text with addresses, in AT&T syntax like the kernel's sources.
 #[must_use]
 pub fn text(code: &[Instruction]) -> Vec<String> {
     lines(code).map(|(ip, line)| format!("{ip:>4x}  {line}")).collect()
 }
 
-/// The innermost loop of `code`, without addresses; empty where there is none.
+/// The innermost loop of `code` without addresses; empty if there is none.
 #[must_use]
 pub fn inner_text(code: &[Instruction]) -> Vec<String> {
     lines(innermost(code).unwrap_or_default()).map(|(_, line)| line).collect()
@@ -145,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Each loop taken for each other: only loops of one body pass.
+    /// Check each loop under each other's name: only loops with the same body pass.
     #[test]
     fn no_loop_passes_for_another() {
         for a_loop in LOOPS.iter().filter(|l| l.body != Body::Library) {

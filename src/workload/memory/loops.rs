@@ -1,5 +1,5 @@
-//! The loops, in assembly: what is measured is what is written here, not what a compiler makes of it. Each is
-//! `extern "C" fn(to: rdi, from: rsi, len: rdx, rounds: rcx)`; `len` is a multiple of 256.
+//! The loops, in assembly, so that no compiler changes what is measured. Each is `extern "C" fn(to: rdi, from: rsi,
+//! len: rdx, rounds: rcx)`; `len` is a multiple of 256.
 
 use std::arch::naked_asm;
 
@@ -18,7 +18,7 @@ pub enum Kind {
     Read,
 }
 
-/// What the CPU has to have.
+/// CPU features that a loop needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     Nothing,
@@ -28,7 +28,7 @@ pub enum Needs {
 
 impl Needs {
     /// # Errors
-    /// What is missing.
+    /// Check that the CPU has the feature.
     pub fn check(self) -> Result<(), String> {
         let there = match self {
             Self::Nothing => true,
@@ -36,18 +36,18 @@ impl Needs {
             Self::Avx512 => std::arch::is_x86_feature_detected!("avx512f"),
         };
         let name = if self == Self::Avx2 { "AVX2" } else { "AVX-512" };
-        if there { Ok(()) } else { Err(format!("not testable here: this CPU has no {name}")) }
+        if there { Ok(()) } else { Err(format!("not available: this CPU does not support {name}")) }
     }
 }
 
-/// The instruction that moves the bytes: what the disassembly has to show.
+/// The instruction that moves the bytes, which the disassembly must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     /// One string instruction per round.
     Rep(iced_x86::Mnemonic),
-    /// An unrolled loop of moves of so many bytes each, `loads` and `stores` of them.
+    /// An unrolled loop of moves of this many bytes, with `loads` loads and `stores` stores.
     Moves { mnemonic: iced_x86::Mnemonic, width: u64, loads: usize, stores: usize },
-    /// The C library's function, whatever it chose for this CPU.
+    /// The C library's function, as it chose for this CPU.
     Library,
 }
 
@@ -84,7 +84,7 @@ macro_rules! rep {
     };
 }
 
-/// An inner loop over the buffer, by offset rax, and an outer one over the rounds.
+/// An inner loop over the buffer with offset rax, and an outer loop over the rounds.
 macro_rules! moves {
     ($name:ident, $step:literal, $last:literal, $($instruction:literal),+) => {
         #[unsafe(naked)]
@@ -216,13 +216,12 @@ moves!(
     "vmovdqa64 zmm3, [rsi + rax + 192]"
 );
 
-/// The C library's memcpy. Not inlined and not recognised: the function is reached through a pointer that the
-/// compiler cannot see through.
+/// The C library's memcpy, called through a pointer so that the compiler can neither inline nor recognise it.
 unsafe extern "C" fn library(to: *mut u8, from: *const u8, len: usize, rounds: u64) {
     let copy: unsafe extern "C" fn(*mut libc::c_void, *const libc::c_void, usize) -> *mut libc::c_void =
         std::hint::black_box(libc::memcpy);
     for _ in 0..rounds {
-        // SAFETY: the caller gives two ranges of `len` bytes that do not overlap.
+        // SAFETY: the caller passes two ranges of `len` bytes that do not overlap.
         unsafe { copy(to.cast(), from.cast(), len) };
     }
 }
@@ -268,11 +267,11 @@ mod tests {
             }
             let from = Aligned(std::array::from_fn(|index| index as u8));
             let mut to = Aligned([7; 1024]);
-            // SAFETY: both buffers are aligned and larger than the 512 bytes that the loop may touch.
+            // SAFETY: both buffers are aligned and larger than the 512 bytes that the loop may access.
             unsafe { (a_loop.entry)(to.0.as_mut_ptr(), from.0.as_ptr(), 512, 3) };
             match a_loop.kind {
                 Kind::Copy => assert_eq!(to.0[..512], from.0[..512], "{}", a_loop.name),
-                // Whatever was in the register, the same everywhere.
+                // The register's old value, the same everywhere.
                 Kind::Store => assert!(to.0[..512].chunks(64).all(|part| part == &to.0[..64]), "{}", a_loop.name),
                 Kind::Read => assert!(to.0.iter().all(|&byte| byte == 7), "{}", a_loop.name),
             }

@@ -1,5 +1,5 @@
-//! What memory allows: the upper bounds beside which a pipe's throughput can be read. Copying, storing and reading in user
-//! space, each loop but the C library's memcpy in assembly and checked, in memory, to be what it is called.
+//! Memory bandwidth: upper bounds for a pipe's throughput. Measures copying, storing and reading in user space. All
+//! loops but the C library's memcpy are in assembly, and their code in memory is checked.
 
 pub mod code;
 pub mod loops;
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 
 /// The `schema` of [`Report`].
 pub const SCHEMA: &str = "pipeprof.memory/1";
-/// Buffers of copies and stores: article B's, and its errata's.
+/// Buffers for copies and stores: those of article B and its errata.
 pub const BUFFERS: [u64; 2] = [16 << 10, 32 << 10];
-/// Buffer of reads: article A's.
+/// Buffer for reads: that of article A.
 pub const READ_BUFFER: u64 = 1 << 30;
-/// Time that one value takes at least; far above what the clock and a timer tick cost.
+/// Minimum time per value, far above the cost of the clock and of a timer tick.
 const BATCH_NS: u64 = 10_000_000;
 
 /// What to measure.
@@ -28,11 +28,11 @@ const BATCH_NS: u64 = 10_000_000;
 pub struct Options {
     /// Values per loop.
     pub runs: u32,
-    /// The CPU to stay on; absent: one chosen by topology.
+    /// The CPU to run on; by default chosen by topology.
     pub cpu: Option<u32>,
-    /// Buffers in 2 MiB pages.
+    /// Use 2 MiB pages.
     pub huge_pages: bool,
-    /// Buffer of the sequential reads.
+    /// Buffer size of the sequential reads.
     pub read_bytes: u64,
 }
 
@@ -42,7 +42,7 @@ impl Default for Options {
     }
 }
 
-/// What all loops reached.
+/// The results of all loops.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub schema: String,
@@ -51,12 +51,12 @@ pub struct Report {
     pub cpu_model: Option<String>,
     /// The CPU that ran the loops.
     pub cpu: u32,
-    /// Those of `erms`, `fsrm`, `avx2`, `avx512f` that the CPU has.
+    /// Those of `erms`, `fsrm`, `avx2` and `avx512f` that the CPU supports.
     pub cpu_flags: Vec<String>,
     pub loops: Vec<Measured>,
 }
 
-/// What one loop reached with one buffer size.
+/// The result of one loop with one buffer size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     pub name: String,
@@ -66,9 +66,9 @@ pub struct Measured {
     pub buffer_bytes: u64,
     /// Why it was not measured.
     pub reason: Option<String>,
-    /// The loop's code as it was in memory, AT&T syntax; empty for the C library's.
+    /// The loop's code in memory in AT&T syntax; empty for the C library's.
     pub code: Vec<String>,
-    /// Its innermost loop, without addresses.
+    /// The innermost loop, without addresses.
     #[serde(default)]
     pub inner: Vec<String>,
     pub throughput: Throughput,
@@ -81,20 +81,21 @@ struct Job {
     measured: Measured,
 }
 
-/// Run every loop that this CPU can.
+/// Run every loop that this CPU supports.
 ///
 /// # Errors
-/// An emulated machine, a CPU or memory that is not there, an interruption, or a loop that is not what it is called.
+/// When this machine is emulated, the CPU or the memory is not available, a loop's code does not match its name, or
+/// on interruption.
 pub fn measure(options: &Options, progress: &dyn Fn(usize, usize)) -> Result<Report> {
     ensure!(options.runs > 0, "--runs 0: give at least 1");
     ensure!(
         options.read_bytes >= 1 << 20 && options.read_bytes.is_multiple_of(256),
         "--read-size: give 1M or more, a multiple of 256"
     );
-    ensure!(!emulated(), "this machine is emulated (QEMU TCG): its clock says nothing about memory; run on hardware");
+    ensure!(!emulated(), "memory bandwidth is not available on an emulated machine (QEMU TCG): run on hardware");
     let allowed = cpus::allowed()?;
     let cpu = options.cpu.unwrap_or_else(|| cpus::first(&allowed));
-    ensure!(allowed.contains(&cpu), "--cpu {cpu}: not there, or not allowed to this process");
+    ensure!(allowed.contains(&cpu), "--cpu {cpu}: the CPU does not exist, or this process may not use it");
     cpus::bind(cpu)?;
 
     let mut jobs = Vec::new();
@@ -108,7 +109,7 @@ pub fn measure(options: &Options, progress: &dyn Fn(usize, usize)) -> Result<Rep
     let mut to = Mapping::new(usize::try_from(BUFFERS[1])?, &spec)?;
     let from = Mapping::new(usize::try_from(options.read_bytes)?, &spec)?;
     let total = jobs.len() * (options.runs as usize + 1);
-    // Loops by turns, so that what the machine does beside them falls on all alike. The first turn warms up.
+    // Run the loops alternately, so that disturbances affect all of them alike. The first round is the warm-up.
     for run in 0..=options.runs as usize {
         for index in 0..jobs.len() {
             cancel::check()?;
@@ -139,8 +140,9 @@ impl Job {
             body => {
                 let code = code::read(a_loop.entry);
                 let checked = code.and_then(|code| code::check(&code, body).map(|()| code));
-                let code =
-                    checked.map_err(|why| anyhow::anyhow!("the loop {} is not what it says: {why}", a_loop.name))?;
+                let code = checked.map_err(|why| {
+                    anyhow::anyhow!("the code of loop {} does not match its name: {why}", a_loop.name)
+                })?;
                 (code::text(&code), code::inner_text(&code))
             }
         };
@@ -157,12 +159,12 @@ impl Job {
         Ok(Self { a_loop, len: usize::try_from(size)?, rounds: 1, measured })
     }
 
-    /// One value; `warm_up` finds how many rounds make one instead.
+    /// Measure one value; with `warm_up`, find out how many rounds one value needs.
     fn run(&mut self, to: &mut Mapping, from: &Mapping, warm_up: bool) {
         loop {
             let begin = now_ns();
-            // SAFETY: `len` bytes are there on both sides where the loop uses both, a multiple of 256 and aligned to
-            // 2 MiB; the CPU has what the loop needs.
+            // SAFETY: `len` bytes, a multiple of 256 aligned to 2 MiB, are mapped in each buffer that the loop uses,
+            // and the CPU supports the loop's instructions.
             unsafe { (self.a_loop.entry)(to.as_ptr(), from.as_ptr(), self.len, self.rounds) };
             let ns = (now_ns() - begin).max(1);
             if !warm_up {
@@ -187,7 +189,7 @@ impl Job {
     }
 }
 
-/// Whether QEMU's TCG executes this, by the hypervisor's signature in CPUID leaf 4000_0000H.
+/// Whether QEMU's TCG executes this, by the hypervisor signature in CPUID leaf 4000_0000H.
 #[must_use]
 pub fn emulated() -> bool {
     let present = std::arch::x86_64::__cpuid(1).ecx >> 31 == 1;
@@ -216,7 +218,7 @@ mod tests {
             assert_eq!(values.len(), if measured.reason.is_none() { 2 } else { 0 }, "{}", measured.name);
             assert!(values.iter().all(|&value| value > 0.0), "{}", measured.name);
             assert_eq!(measured.code.is_empty(), measured.name == "memcpy");
-            // What it moves by stands in its innermost loop, and the way back to its beginning ends it.
+            // The move instruction is in the innermost loop, and the branch back to its start ends it.
             let moves = measured.inner.iter().any(|line| line.contains('(') || line.contains("rep "));
             let back = measured.inner.last().is_some_and(|line| line.starts_with('j'));
             assert_eq!(moves && back, measured.name != "memcpy", "{}: {:?}", measured.name, measured.inner);

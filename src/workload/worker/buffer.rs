@@ -1,4 +1,4 @@
-//! Buffers: page-aligned, touched, locked or huge as asked, and what was really got.
+//! Buffers: page-aligned, and touched, locked or huge as requested; with what the kernel actually provided.
 
 use crate::target::GotAsked;
 use crate::workload::spec::{HUGE_PAGE, PAGE, Spec};
@@ -6,21 +6,21 @@ use anyhow::{Context, Result, ensure};
 use std::io::BufRead;
 use std::ptr::NonNull;
 
-/// An anonymous mapping of its own. It begins at a multiple of 2 MiB, so that two of them share no page table.
+/// A separate anonymous mapping. It is aligned to 2 MiB, so that two mappings share no page table.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
-    /// Whole pages (huge pages where asked).
+    /// Length in whole pages (in huge pages if requested).
     mapped: usize,
     len: usize,
     huge: bool,
 }
 
 impl Mapping {
-    /// A buffer of `len` bytes with the options of `spec`.
+    /// Allocate a buffer of `len` bytes with the options of `spec`.
     ///
     /// # Errors
-    /// Names the flag that cannot be met.
+    /// When an option cannot be met; the message names its flag.
     pub fn new(len: usize, spec: &Spec) -> Result<Self> {
         let page = if spec.huge_pages { HUGE_PAGE } else { PAGE } as usize;
         let mapped = len.max(1).next_multiple_of(page);
@@ -28,18 +28,18 @@ impl Mapping {
             .with_context(|| format!("--buffer-size: cannot get {mapped} bytes of memory"))?;
         let mapping = Self { start, mapped, len, huge: spec.huge_pages };
         if spec.huge_pages {
-            // SAFETY: the range is ours; advice changes no contents.
+            // SAFETY: the range is ours, and the advice changes no contents.
             let failed = unsafe { libc::madvise(start.as_ptr().cast(), mapped, libc::MADV_HUGEPAGE) } != 0;
             ensure!(
                 !failed,
-                "--huge-pages: this kernel has none to give ({}): it needs CONFIG_TRANSPARENT_HUGEPAGE",
+                "--huge-pages: not supported by this kernel ({}): it needs CONFIG_TRANSPARENT_HUGEPAGE",
                 std::io::Error::last_os_error()
             );
         }
         if !spec.no_touch {
             for offset in (0..mapped).step_by(PAGE as usize) {
-                // SAFETY: within the mapping. A value other than zero, written so that it cannot be left out: a page
-                // only read would be the shared zero page.
+                // SAFETY: within the mapping. Write a value other than zero: a page that was only read would be the
+                // shared zero page.
                 unsafe { start.as_ptr().add(offset).write_volatile(b'p') };
             }
         }
@@ -63,14 +63,14 @@ impl Mapping {
         self.len
     }
 
-    /// Its bytes. The kernel writes into them only during this process's own calls.
+    /// The buffer's bytes. The kernel changes them only during this process's own system calls.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: mapped readable for `len` bytes; the borrow of `self` keeps `bytes_mut` away.
+        // SAFETY: `len` bytes are mapped readable, and the borrow of `self` excludes `bytes_mut`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: mapped writable for `len` bytes, and borrowed exclusively.
+        // SAFETY: `len` bytes are mapped writable and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
@@ -82,14 +82,14 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours and nothing borrows it any more.
+        // SAFETY: the range is ours, and nothing borrows it any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }
 
 fn map_aligned(len: usize, align: usize) -> Result<NonNull<u8>> {
     let room = len.checked_add(align).context("too large")?;
-    // SAFETY: a new anonymous mapping at a place of the kernel's choice.
+    // SAFETY: a new anonymous mapping at an address that the kernel chooses.
     let base = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
@@ -107,14 +107,14 @@ fn map_aligned(len: usize, align: usize) -> Result<NonNull<u8>> {
     let start = base.next_multiple_of(align);
     for (from, to) in [(base, start), (start + len, base + room)] {
         if from < to {
-            // SAFETY: the parts before and after the aligned range, within the mapping just made.
+            // SAFETY: the parts before and after the aligned range, within the new mapping.
             unsafe { libc::munmap(from as *mut libc::c_void, to - from) };
         }
     }
     NonNull::new(start as *mut u8).context("mapped at address zero")
 }
 
-/// Bytes in huge pages of all `mappings` that asked for them, by /proc/self/smaps; `None` where none asked.
+/// Bytes in huge pages over all `mappings` that requested them, from /proc/self/smaps; `None` if none did.
 ///
 /// # Errors
 /// When smaps cannot be read.
@@ -124,13 +124,14 @@ pub fn huge_pages(mappings: &[&Mapping]) -> Result<Option<GotAsked>> {
         return Ok(None);
     }
     let asked = ranges.iter().map(|range| range.end - range.start).sum();
-    let smaps = std::fs::File::open("/proc/self/smaps").context("--huge-pages: cannot check them")?;
-    let got = anonymous_huge(std::io::BufReader::new(smaps), &ranges).context("--huge-pages: cannot check them")?;
+    let smaps = std::fs::File::open("/proc/self/smaps").context("--huge-pages: cannot check the pages")?;
+    let got =
+        anonymous_huge(std::io::BufReader::new(smaps), &ranges).context("--huge-pages: cannot check the pages")?;
     Ok(Some(GotAsked { got, asked }))
 }
 
-/// `AnonHugePages` of the areas that hold `ranges`. Neighbouring mappings of one kind are one area to the kernel, so
-/// areas are counted once each, and an area never for more than it holds of `ranges`.
+/// Sum `AnonHugePages` over the areas that contain `ranges`. The kernel merges neighbouring mappings of one kind into
+/// one area, so each area counts once, and for no more than its overlap with `ranges`.
 fn anonymous_huge(smaps: impl BufRead, ranges: &[std::ops::Range<u64>]) -> std::io::Result<u64> {
     let mut got = 0;
     let mut held = 0;

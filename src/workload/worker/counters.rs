@@ -1,10 +1,10 @@
-//! What the kernel and the hardware counted for this process within its window.
+//! What the kernel and the hardware counted for this process during its window.
 
 use crate::target::ProcessTotals;
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter, Group};
 
-/// Counters of one window.
+/// Counters for one window.
 pub struct Counters {
     hardware: Result<HardwareCounters, String>,
     begin: Option<libc::rusage>,
@@ -41,7 +41,7 @@ impl Counters {
         self.end = Some(usage());
     }
 
-    /// The part of a process's totals that is known here.
+    /// The part of the process's totals that this module provides.
     pub fn totals(&mut self) -> ProcessTotals {
         let mut totals = ProcessTotals::default();
         if let (Some(begin), Some(end)) = (&self.begin, &self.end) {
@@ -70,7 +70,7 @@ impl HardwareCounters {
             let mut group = Group::new()?;
             let mut members = Vec::new();
             for (name, event) in [("cycles", Hardware::CPU_CYCLES), ("instructions", Hardware::INSTRUCTIONS)] {
-                // Kernel included: that is where a pipe's cycles go.
+                // Include the kernel, where a pipe's cycles are spent.
                 let mut builder = Builder::new().group(&mut group).kind(event);
                 builder.include_kernel();
                 let counter = builder.build()?;
@@ -85,7 +85,7 @@ impl HardwareCounters {
         let counts = self.group.read().map_err(|error| unavailable(&error))?;
         if counts.time_running() < counts.time_enabled() {
             return Err(
-                "not available here: the counters were shared with others and ran for part of the window".into()
+                "not available: other programs used the counters too, and they ran for only part of the window".into(),
             );
         }
         Ok(self.members.iter().map(|(name, counter)| ((*name).to_owned(), counts[counter])).collect())
@@ -95,19 +95,19 @@ impl HardwareCounters {
 fn unavailable(error: &std::io::Error) -> String {
     let reason = match error.raw_os_error() {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-            "this machine has no performance counters (a virtual machine without a PMU, as a rule)".to_owned()
+            "this machine has no hardware counters (usually a virtual machine without a PMU)".to_owned()
         }
         Some(libc::EACCES | libc::EPERM) => {
-            "this user may not count kernel events; `sysctl kernel.perf_event_paranoid=1` as root allows it".to_owned()
+            "this user may not count kernel events; allow it with `sudo sysctl kernel.perf_event_paranoid=1`".to_owned()
         }
         Some(libc::ENOSYS) => "this kernel is built without perf events".to_owned(),
         _ => error.to_string(),
     };
-    format!("not available here: {reason}")
+    format!("not available: {reason}")
 }
 
 fn usage() -> libc::rusage {
-    // SAFETY: all-zero is a valid rusage, and the kernel fills it; RUSAGE_SELF cannot fail.
+    // SAFETY: an all-zero rusage is valid, the kernel fills it, and RUSAGE_SELF cannot fail.
     unsafe {
         let mut usage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);

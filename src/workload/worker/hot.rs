@@ -1,4 +1,4 @@
-//! The hot loop: nothing in it but the system call and the count of what it moved.
+//! The hot loop: only the system call, and the counting of what it transferred.
 
 use crate::util::marker::{self, Marker};
 use crate::workload::spec::Amount;
@@ -12,12 +12,12 @@ pub enum Kind {
     Reader,
 }
 
-/// Options that get a loop of their own, so that they cost nothing where they are off.
+/// Options that have their own instance of the loop, so that they cost nothing when off.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// The descriptor and event to poll for before each transfer.
+    /// The descriptor and the event to poll for before each transfer.
     pub poll: Option<(RawFd, libc::c_short)>,
-    /// One system call more per so many transfers.
+    /// Make one additional system call after this many transfers.
     pub extra_every: Option<u64>,
     pub extra_fd: RawFd,
 }
@@ -29,35 +29,35 @@ pub struct Tally {
     pub calls: u64,
     pub short: u64,
     pub eagain: u64,
-    /// Monotonic raw clock, ns, directly outside the loop.
+    /// Monotonic raw clock in ns, read just before and after the loop.
     pub begin_ns: u64,
     pub end_ns: u64,
 }
 
-/// What moves bytes: one call at a time.
+/// A way to move bytes, one call at a time.
 pub trait Port {
-    /// One call that moves at most `limit` (1 or more) bytes: how much was asked for, and the call's answer, -1 with
-    /// `errno` set.
+    /// Make one call that moves at most `limit` (1 or more) bytes. Returns the bytes requested and the call's result:
+    /// -1 with `errno` set on failure.
     fn call(&mut self, limit: u64) -> (u64, isize);
 
     /// `count` bytes were moved.
     fn moved(&mut self, count: u64);
 
-    /// Calls made beside those that [`Self::call`] stands for, since this was last asked.
+    /// Calls made in addition to [`Self::call`] since this was last read.
     fn other_calls(&mut self) -> u64 {
         0
     }
 
-    /// The call, for error messages: `write`. Asked after a failure.
+    /// The name of the call for error messages, such as `write`. Used after a failure.
     fn name(&self) -> String;
 }
 
-/// The pipe's other end has gone: whoever held it knows why.
+/// The other end of the pipe was closed. The process that held it reports why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("nobody reads the pipe any more")]
+#[error("the reader closed the pipe")]
 pub struct OtherEndGone;
 
-/// When a loop ends of itself; end of file ends every loop.
+/// When a loop ends by itself. End of file ends every loop.
 trait Stop {
     /// Bytes that the next call may move; 0 ends the loop.
     fn limit(&self) -> u64;
@@ -110,7 +110,7 @@ pub fn timer_rang() -> bool {
     RANG.load(Ordering::Relaxed)
 }
 
-/// Route SIGALRM to the flag. Calls that it interrupts go on: the other end is still there and lets them end.
+/// Handle SIGALRM by setting the flag. Interrupted calls are restarted, and end because the other process still runs.
 ///
 /// # Errors
 /// When the handler cannot be installed.
@@ -125,14 +125,14 @@ pub fn install_timer() -> Result<()> {
     if failed { Err(std::io::Error::last_os_error()).context("--duration: cannot install its timer") } else { Ok(()) }
 }
 
-/// Let the flag rise after `ns`.
+/// Set the flag after `ns`.
 ///
 /// # Errors
-/// When the timer is refused.
+/// When the timer cannot be set.
 pub fn start_timer(ns: u64) -> Result<()> {
     let value = libc::timeval {
         tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
-        // Rounded up: a timer of zero would never ring.
+        // Round up: a timer of zero would never fire.
         tv_usec: i64::try_from((ns % 1_000_000_000).div_ceil(1000).min(999_999)).unwrap_or(0),
     };
     let timer = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: value };
@@ -145,15 +145,15 @@ pub fn start_timer(ns: u64) -> Result<()> {
 #[must_use]
 pub fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure outlives the call; this clock is there since Linux 2.6.28.
+    // SAFETY: the structure outlives the call; this clock exists since Linux 2.6.28.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Move `amount` through `port`; `window` marks the measured one.
+/// Move `amount` through `port`. `window` is set for the measured window and absent for the warm-up.
 ///
 /// # Errors
-/// The call that failed and why; [`OtherEndGone`] where the pipe has no reader.
+/// The call that failed and why; [`OtherEndGone`] if the pipe has no reader.
 pub fn run(port: &mut impl Port, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally> {
     match amount {
         Amount::Bytes(bytes) => choose(port, Bytes(bytes), window, options),
@@ -174,7 +174,7 @@ fn choose(port: &mut impl Port, stop: impl Stop, window: Option<Kind>, options: 
     }
 }
 
-/// The clock and the markers around the loop.
+/// Read the clock and execute the markers around the loop.
 fn around<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
     port: &mut P,
     stop: S,
@@ -192,7 +192,7 @@ fn around<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
     Ok(Tally { begin_ns, end_ns, ..tally })
 }
 
-/// Mark the window for the instruction collector.
+/// Mark the window's begin or end for the instruction collector.
 #[inline(always)]
 pub fn emit(window: Option<Kind>, writer: Marker, reader: Marker) {
     match window {
@@ -219,7 +219,7 @@ fn hot<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
         }
         if POLL {
             let mut wanted = libc::pollfd { fd: poll_fd, events, revents: 0 };
-            // SAFETY: the structure outlives the call. A failure shows in the transfer that follows.
+            // SAFETY: the structure outlives the call. If poll fails, the next transfer fails too.
             unsafe { libc::poll(&raw mut wanted, 1, -1) };
             tally.calls += 1;
         }
@@ -235,7 +235,7 @@ fn hot<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
                 until_extra -= 1;
                 if until_extra == 0 {
                     until_extra = every;
-                    // SAFETY: nothing is read from the pointer.
+                    // SAFETY: the kernel reads nothing from the pointer.
                     unsafe { libc::write(options.extra_fd, std::ptr::null(), 0) };
                     tally.calls += 1;
                 }
@@ -248,7 +248,7 @@ fn hot<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
     }
 }
 
-/// After a call that moved nothing: whether to try again.
+/// Decide after a call that moved nothing whether to retry.
 #[cold]
 #[inline(never)]
 fn without_bytes(port: &impl Port, tally: &mut Tally) -> Result<bool> {

@@ -1,7 +1,7 @@
-//! One process of a workload: this program again, started by [`super::launch`] as a hidden subcommand.
+//! One process of a workload: this program, started by [`super::launch`] with a hidden subcommand.
 //!
-//! A writer has the pipe as its standard output and the controller's socket as its standard input, a reader the other
-//! way round.
+//! A writer has the pipe as standard output and the controller's socket as standard input; a reader has them the
+//! other way round.
 
 pub(super) mod buffer;
 mod counters;
@@ -39,9 +39,9 @@ pub fn main(part: &str) -> ExitCode {
         eprintln!("pipeprof: cannot tie the {} to its controller: {error}", part.name());
         return ExitCode::FAILURE;
     }
-    // SAFETY: the controller passed its socket at this descriptor, and nothing else here owns it.
+    // SAFETY: the controller passed its socket as this descriptor, and nothing else in this process owns it.
     let control = unsafe { UnixStream::from_raw_fd(control) };
-    // Interruptions are the controller's business; it ends its workers.
+    // Signals are handled by the controller, which ends its workers.
     for signal in [libc::SIGINT, libc::SIGHUP] {
         // SAFETY: SIG_IGN is a valid disposition.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -53,18 +53,18 @@ pub fn main(part: &str) -> ExitCode {
             consequence: error.downcast_ref::<hot::OtherEndGone>().is_some(),
         }),
     };
-    // Where the controller has gone, nobody is left to tell.
+    // If the controller has exited, nobody receives the error.
     let _ = wire::send(&control, &reply);
     ExitCode::SUCCESS
 }
 
 fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
-    let job: Job = wire::receive(control).context("no job from the controller")?;
-    ensure!(job.part == part, "the controller's job is for another");
+    let job: Job = wire::receive(control).context("no job received from the controller")?;
+    ensure!(job.part == part, "the controller sent a job for another process");
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
-    // The death signal does not come for a parent that had died before it was asked for. In a controller that is
-    // process 1 of its namespace the two agree all the same.
-    ensure!(parent.map(i32::cast_unsigned) == Some(job.controller), "the controller has gone");
+    // The kernel sends no death signal if the parent died before it was requested. If the controller is process 1 of
+    // its PID namespace, the two PIDs agree anyway.
+    ensure!(parent.map(i32::cast_unsigned) == Some(job.controller), "the controller has exited");
     set_name(part);
     if let Some(cpu) = job.cpu {
         cpus::bind(cpu)?;
@@ -85,9 +85,10 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
     let tally = engine.run(job.amount, Some(kind))?;
     counters.end();
 
-    // As little as possible until the next wait, since collectors still watch; but the reader waits for the end of file.
+    // Do as little as possible before the next wait, because collectors are still active. But close the pipe: the
+    // reader waits for the end of file.
     if part == Part::Writer {
-        // SAFETY: the pipe's end was passed at this descriptor; nothing uses it from here on.
+        // SAFETY: the pipe's end was passed as this descriptor, and nothing uses it after this.
         unsafe { libc::close(end) };
     }
     wire::send(control, &Reply::Ended)?;
@@ -110,13 +111,13 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
     Ok(Finished { begin_ns: tally.begin_ns, end_ns: tally.end_ns, totals })
 }
 
-/// For `ps` and for profiles: `pipeprof-writer`, `pipeprof-reader` (15 bytes, all that a name can have).
+/// The name shown by `ps` and profiles: `pipeprof-writer`, `pipeprof-reader` (15 bytes, the longest name possible).
 fn set_name(part: Part) {
     let name = match part {
         Part::Writer => c"pipeprof-writer",
         Part::Reader => c"pipeprof-reader",
     };
-    // SAFETY: the pointer is to a terminated string that lives for ever.
+    // SAFETY: the pointer is to a static, terminated string.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
@@ -124,17 +125,17 @@ fn wait_for_go(mut control: &UnixStream) -> Result<()> {
     let mut byte = [0];
     match control.read_exact(&mut byte) {
         Ok(()) if byte[0] == GO => Ok(()),
-        _ => bail!("the controller has gone"),
+        _ => bail!("the controller has exited"),
     }
 }
 
 fn pipe_size(end: RawFd) -> Result<u64> {
-    // SAFETY: plain system call on a descriptor that is open.
+    // SAFETY: a plain system call on an open descriptor.
     let size = unsafe { libc::fcntl(end, libc::F_GETPIPE_SZ) };
-    u64::try_from(size).map_err(|_| std::io::Error::last_os_error()).context("cannot ask the pipe for its size")
+    u64::try_from(size).map_err(|_| std::io::Error::last_os_error()).context("cannot read the pipe's size")
 }
 
-/// What this process does to the pipe, set up from the axes.
+/// What this process does to the pipe, as configured by the axes.
 struct Engine {
     port: Box<dyn ports::Run>,
     options: hot::Options,
@@ -168,7 +169,7 @@ impl Engine {
 }
 
 fn non_blocking(end: RawFd) -> Result<()> {
-    // SAFETY: plain system calls on a descriptor that is open.
+    // SAFETY: plain system calls on an open descriptor.
     let failed = unsafe {
         let flags = libc::fcntl(end, libc::F_GETFL);
         flags < 0 || libc::fcntl(end, libc::F_SETFL, flags | libc::O_NONBLOCK) < 0

@@ -1,13 +1,13 @@
-//! `--verify`: bytes that tell their own place in the stream, so that a reader sees a page that is torn (parts of it from
-//! different times) or reused (all of it from another place).
+//! `--verify`: bytes that encode their position in the stream. A reader can detect a torn page (its parts are from
+//! different times) and a reused page (all of it is from another position).
 
 use super::ports;
 use crate::workload::spec::{DEFAULT_SOURCE, PAGE, Spec};
 use anyhow::{Context, Result, ensure};
 
-/// Makes stamps differ from what memory tends to hold.
+/// Makes stamps differ from typical memory contents.
 const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Errors that are told one by one.
+/// Maximum number of errors to list.
 const TOLD: usize = 8;
 
 fn word(position: u64) -> u64 {
@@ -18,7 +18,7 @@ fn byte(position: u64) -> u8 {
     word(position).to_le_bytes()[(position % 8) as usize]
 }
 
-/// Stamp `bytes`, the stream from `position` on.
+/// Stamp `bytes`, which are the stream from `position` on.
 pub fn fill(bytes: &mut [u8], position: u64) {
     let mut at = position;
     let head = bytes.len().min((8 - position % 8) as usize % 8);
@@ -38,16 +38,16 @@ pub fn fill(bytes: &mut [u8], position: u64) {
     }
 }
 
-/// What the stream is to be.
+/// The expected stream.
 pub enum Expected {
     Stamps,
-    /// A file's bytes, again and again.
+    /// A file's bytes, repeated.
     Repeated(Vec<u8>),
 }
 
 impl Expected {
     /// # Errors
-    /// Where the source's bytes cannot be known.
+    /// When the source's bytes cannot be known in advance.
     pub fn of(spec: &Spec) -> Result<Self> {
         if ports::stamped(spec) {
             return Ok(Self::Stamps);
@@ -58,13 +58,16 @@ impl Expected {
         }
         let name = path.display();
         let kind = std::fs::metadata(path).with_context(|| format!("--source {name}"))?;
-        ensure!(kind.is_file(), "--verify: the bytes of {name} cannot be known; choose a regular file or /dev/zero");
-        ensure!(kind.len() <= 1 << 30, "--verify keeps {name} in memory: choose a file of at most 1G");
+        ensure!(
+            kind.is_file(),
+            "--verify: the bytes of {name} are not known in advance; use a regular file or /dev/zero"
+        );
+        ensure!(kind.len() <= 1 << 30, "--verify keeps {name} in memory: use a file of at most 1G");
         Ok(Self::Repeated(std::fs::read(path).with_context(|| format!("--source {name}"))?))
     }
 }
 
-/// Compares a stream with what it is to be.
+/// Compares a stream with the expected one.
 pub struct Checker {
     expected: Expected,
     position: u64,
@@ -78,7 +81,7 @@ impl Checker {
         Self { expected, position: 0, wrong: 0, told: Vec::new(), scratch: Vec::new() }
     }
 
-    /// The next `bytes` of the stream.
+    /// Check the next `bytes` of the stream.
     pub fn check(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let in_page = (PAGE - self.position % PAGE).min(bytes.len() as u64) as usize;
@@ -105,21 +108,21 @@ impl Checker {
         self.wrong += 1;
         if self.told.len() < TOLD {
             let first = page.iter().zip(&self.scratch).position(|(got, wanted)| got != wanted).unwrap_or(0);
-            // A stamp is 8 bytes; two stamps may agree in the first of them.
+            // A stamp has 8 bytes, and two stamps may agree in the first ones.
             let differs = self.position + first as u64;
             let torn = differs & !7;
             let (at, what) = match (&self.expected, origin(page, self.position)) {
                 (Expected::Repeated(_), _) => (differs, "differs from the source".to_owned()),
                 (Expected::Stamps, Some(from)) => {
-                    (self.position, format!("reused page: holds what belongs at byte {from}"))
+                    (self.position, format!("reused page: contains the data of byte {from}"))
                 }
-                (Expected::Stamps, None) => (torn, "torn page: holds bytes of different times".to_owned()),
+                (Expected::Stamps, None) => (torn, "torn page: contains data from different times".to_owned()),
             };
             self.told.push(format!("byte {at} of the stream: {what}"));
         }
     }
 
-    /// Bytes checked, warm-up included, and what was wrong.
+    /// The number of bytes checked, including the warm-up, and the errors.
     pub fn verdict(&self) -> (u64, Vec<String>) {
         let mut errors = self.told.clone();
         let more = self.wrong - self.told.len() as u64;
@@ -130,7 +133,7 @@ impl Checker {
     }
 }
 
-/// Where the stamps of `page`, found at `position`, belong, if all belong to one place.
+/// The position to which all stamps of `page`, found at `position`, belong; `None` if they differ.
 fn origin(page: &[u8], position: u64) -> Option<u64> {
     let head = (8 - position % 8) as usize % 8;
     let words = page.get(head..)?.chunks_exact(8);
@@ -180,8 +183,8 @@ mod tests {
         assert_eq!(
             errors,
             [
-                "byte 4096 of the stream: reused page: holds what belongs at byte 65536",
-                "byte 14336 of the stream: torn page: holds bytes of different times"
+                "byte 4096 of the stream: reused page: contains the data of byte 65536",
+                "byte 14336 of the stream: torn page: contains data from different times"
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! fgetc and fputc through libc's own buffers: cat as article C writes it first.
+//! fgetc and fputc through libc's buffers, like the first cat of article C.
 
 use super::buffer::Mapping;
 use super::hot::{self, Kind, Options, Tally};
@@ -9,31 +9,31 @@ use anyhow::{Context, Result, bail, ensure};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::ptr::NonNull;
 
-/// Characters between two looks at the timer.
+/// Characters between two checks of the timer.
 const STRIDE: u64 = 4096;
 
 /// Both streams, each with a buffer of `--buffer-size` bytes.
 pub struct Stdio {
     from: NonNull<libc::FILE>,
     to: NonNull<libc::FILE>,
-    /// libc's buffers; they outlive the streams, which are never closed.
+    /// libc's buffers. They outlive the streams, which are never closed.
     buffers: [Mapping; 2],
 }
 
 impl Stdio {
     /// # Errors
-    /// When libc refuses the streams or their buffers.
+    /// When libc does not accept the streams or their buffers.
     pub fn new(end: RawFd, source: Source, spec: &Spec) -> Result<Self> {
         let size = usize::try_from(spec.buffer_size)?;
         let buffers = [Mapping::new(size, spec)?, Mapping::new(size, spec)?];
         let open = |fd, mode: &std::ffi::CStr, buffer: &Mapping| -> Result<NonNull<libc::FILE>> {
-            // SAFETY: the descriptor is open in this mode, and libc owns it from here on.
+            // SAFETY: the descriptor is open in this mode, and libc owns it from now on.
             let stream = NonNull::new(unsafe { libc::fdopen(fd, mode.as_ptr()) });
             let stream = stream.ok_or_else(std::io::Error::last_os_error).context("--writer stdio: fdopen")?;
-            // SAFETY: nothing was read or written yet, and the buffer lives as long as the stream.
+            // SAFETY: nothing was read or written yet, and the buffer outlives the stream.
             let refused =
                 unsafe { libc::setvbuf(stream.as_ptr(), buffer.as_ptr().cast(), libc::_IOFBF, buffer.len()) } != 0;
-            ensure!(!refused, "--writer stdio: libc refuses a buffer of {size} bytes");
+            ensure!(!refused, "--writer stdio: libc does not accept a buffer of {size} bytes");
             Ok(stream)
         };
         let from = open(source.file.into_raw_fd(), c"r", &buffers[0])?;
@@ -59,7 +59,7 @@ impl Stdio {
         Ok(())
     }
 
-    /// After the end of the file: its first character.
+    /// Read the file's first character again, after its end.
     #[cold]
     fn again(&mut self) -> Result<libc::c_int> {
         // SAFETY: the stream is open.
@@ -69,7 +69,7 @@ impl Stdio {
             }
             libc::rewind(self.from.as_ptr());
             match libc::fgetc(self.from.as_ptr()) {
-                libc::EOF => bail!("--source: the file became empty"),
+                libc::EOF => bail!("--source: the file became empty during the run"),
                 character => Ok(character),
             }
         }
@@ -84,7 +84,7 @@ impl Stdio {
     fn hot(&mut self, amount: Amount) -> Result<u64> {
         let bytes = match amount {
             Amount::Bytes(bytes) => bytes,
-            // A transfer is one buffer's write.
+            // A transfer is the write of one buffer.
             Amount::Calls(calls) => calls.saturating_mul(self.buffers[1].len() as u64),
             Amount::DurationNs(_) => u64::MAX,
         };
@@ -122,9 +122,9 @@ impl Run for Stdio {
         let bytes = bytes?;
         let buffer = self.buffers[1].len() as u64;
         let calls = match (before, after) {
-            // The first look's own read is in the second's count.
+            // The second count includes the read of the first count itself.
             (Some(before), Some(after)) => (after - before).saturating_sub(1),
-            // A kernel that does not account I/O per task: what the buffers' sizes imply.
+            // If the kernel does not account I/O per task, derive the calls from the buffer sizes.
             _ => 2 * bytes.div_ceil(buffer),
         };
         Ok(Tally { bytes, calls, short: 0, eagain: 0, begin_ns, end_ns })
@@ -135,11 +135,11 @@ impl Run for Stdio {
     }
 }
 
-/// Calls of read and write (and their kin) that the kernel counted for this process.
+/// Read and write calls that the kernel counted for this process.
 fn calls_so_far() -> Option<u64> {
     use std::io::Read;
     let mut text = [0; 512];
-    // One read, so that it is known how many calls the look itself adds.
+    // A single read, so that the number of calls added by this function is known.
     let count = std::fs::File::open("/proc/self/io").ok()?.read(&mut text).ok()?;
     calls_in(std::str::from_utf8(&text[..count]).ok()?)
 }

@@ -11,18 +11,18 @@ use super::hot::{Kind, Options, Tally};
 use crate::workload::spec::{Amount, Spec, Writer};
 use anyhow::Result;
 
-/// A port set up for a process: what [`super`] runs, whichever port it is.
+/// A port prepared for a process, which [`super`] can run whatever its type.
 pub trait Run {
     /// # Errors
     /// As [`hot::run`].
     fn run(&mut self, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally>;
-    /// Its buffers.
+    /// The port's buffers.
     fn mappings(&self) -> Vec<&Mapping>;
-    /// What is done otherwise than asked.
+    /// A deviation from what was requested, if any.
     fn note(&self) -> Option<&str> {
         None
     }
-    /// Bytes checked and what was wrong with them, by a reader that verifies.
+    /// The number of bytes checked and the errors found, if the reader verifies.
     fn verified(&self) -> Option<(u64, Vec<String>)> {
         None
     }
@@ -36,13 +36,13 @@ macro_rules! run_hot {
     };
 }
 
-/// The smaller of a buffer's rest and what the loop may still move.
+/// The smaller of the buffer's rest and the loop's limit.
 #[inline(always)]
 fn within(len: usize, limit: u64) -> usize {
     if limit < len as u64 { limit as usize } else { len }
 }
 
-/// Whether `spec`'s stream is its writer's stamps rather than a file's bytes.
+/// Whether `spec`'s stream consists of the writer's stamps rather than a file's bytes.
 #[must_use]
 pub fn stamped(spec: &Spec) -> bool {
     matches!(spec.writer, Writer::Write | Writer::Vmsplice)

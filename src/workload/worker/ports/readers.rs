@@ -1,4 +1,4 @@
-//! What takes bytes out of the pipe.
+//! Ports that take bytes out of the pipe.
 
 use super::{Run, run_hot, within};
 use crate::workload::spec::Amount;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 
-/// What a reader does with the bytes it has read.
+/// What a reader does with the bytes read.
 pub trait Sink {
     fn take(&mut self, bytes: &[u8]);
     fn other_calls(&mut self) -> u64 {
@@ -20,14 +20,14 @@ pub trait Sink {
     }
 }
 
-/// Nothing: the loop counts them.
+/// Does nothing: the loop counts the bytes.
 pub struct Count;
 impl Sink for Count {
     #[inline(always)]
     fn take(&mut self, _: &[u8]) {}
 }
 
-/// Compare them with what was to come.
+/// Compares the bytes with the expected stream.
 pub struct Check(pub Checker);
 impl Sink for Check {
     fn take(&mut self, bytes: &[u8]) {
@@ -38,7 +38,7 @@ impl Sink for Check {
     }
 }
 
-/// write(2) them to /dev/null, which takes all it is given.
+/// Writes the bytes to /dev/null, which accepts all of them.
 pub struct Copy {
     _null: File,
     fd: RawFd,
@@ -63,7 +63,7 @@ impl Sink for Copy {
     }
 }
 
-/// /dev/null, for writing.
+/// Open /dev/null for writing.
 ///
 /// # Errors
 /// When it cannot be opened.

@@ -1,4 +1,4 @@
-//! What puts bytes into the pipe.
+//! Ports that put bytes into the pipe.
 
 use super::{Run, run_hot, within};
 use crate::workload::spec::{Amount, DEFAULT_SOURCE, PAGE, Spec};
@@ -9,11 +9,11 @@ use anyhow::{Context, Result, ensure};
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 
-/// write(2) of one buffer, over and over.
+/// Writes one buffer repeatedly with write(2).
 pub struct Write<const VERIFY: bool> {
     end: RawFd,
     buffer: Mapping,
-    /// Bytes of the stream written; counted where they are stamped.
+    /// Bytes of the stream written; counted only if they are stamped.
     position: u64,
     /// Bytes of the buffer written since it was stamped.
     offset: usize,
@@ -57,7 +57,7 @@ impl<const VERIFY: bool> Run for Write<VERIFY> {
     }
 }
 
-/// The two halves that vmsplice alternates.
+/// The two halves that vmsplice uses alternately.
 pub struct Halves {
     mappings: Vec<Mapping>,
     starts: [*mut u8; 2],
@@ -80,11 +80,11 @@ impl Halves {
     }
 }
 
-/// vmsplice(2) of two halves in turn.
+/// vmsplice(2) of two halves alternately.
 ///
-/// The pipe keeps references to the pages, not copies. A half is used again only after the other has gone into the pipe
-/// whole, and the pipe holds no more than one half: by then every page of the first has left it. A call that took
-/// less than a half is followed by calls for its rest.
+/// The pipe keeps references to the pages, not copies. A half is reused only after the other one is completely in the
+/// pipe, and the pipe holds no more than one half: by then, no page of the first is left in it. A call that took less
+/// than a half is followed by calls for its rest.
 pub struct Vmsplice<const VERIFY: bool> {
     end: RawFd,
     halves: Halves,
@@ -112,7 +112,7 @@ impl<const VERIFY: bool> Port for Vmsplice<VERIFY> {
         let len = within(self.halves.len - self.offset, limit);
         // SAFETY: `len` bytes from `offset` are within the half.
         let from = libc::iovec { iov_base: unsafe { start.add(self.offset) }.cast(), iov_len: len };
-        // SAFETY: the vector outlives the call; the pages stay mapped as long as this process lives.
+        // SAFETY: the vector outlives the call, and the pages stay mapped while this process lives.
         (len as u64, unsafe { libc::vmsplice(self.end, &raw const from, 1, self.flags) })
     }
 
@@ -140,7 +140,7 @@ impl<const VERIFY: bool> Run for Vmsplice<VERIFY> {
     }
 }
 
-/// A file that a writer reads from its beginning to its end, again and again.
+/// A file that a writer reads from beginning to end, repeatedly.
 pub struct Source {
     pub file: File,
     name: String,
@@ -148,14 +148,14 @@ pub struct Source {
 
 impl Source {
     /// # Errors
-    /// Names `--source`.
+    /// When the source cannot be used; the message names `--source`.
     pub fn open(spec: &Spec) -> Result<Self> {
         let path = spec.source.as_deref().unwrap_or(DEFAULT_SOURCE.as_ref());
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| format!("--source {name}"))?;
         let kind = file.metadata().with_context(|| format!("--source {name}"))?;
-        ensure!(!kind.is_dir(), "--source {name}: a folder; give a file or /dev/zero");
-        ensure!(!kind.is_file() || kind.len() > 0, "--source {name}: the file is empty; give one with bytes in it");
+        ensure!(!kind.is_dir(), "--source {name}: this is a directory; give a file or /dev/zero");
+        ensure!(!kind.is_file() || kind.len() > 0, "--source {name}: the file is empty; give one that is not");
         Ok(Self { file, name })
     }
 
@@ -164,7 +164,7 @@ impl Source {
     }
 
     fn rewind(&self) -> bool {
-        // SAFETY: plain system call on a descriptor that this owns.
+        // SAFETY: a plain system call on a descriptor that this owns.
         unsafe { libc::lseek(self.fd(), 0, libc::SEEK_SET) == 0 }
     }
 }
@@ -175,7 +175,7 @@ pub struct SpliceIn {
     source: Source,
     block: usize,
     flags: libc::c_uint,
-    /// Size of a file that ends, spliced from `offset` and from its beginning again; 0 for a device.
+    /// Size of a file that ends, spliced from `offset` to its end and again from its beginning; 0 for a device.
     size: u64,
     offset: libc::loff_t,
     note: Option<String>,
@@ -183,19 +183,18 @@ pub struct SpliceIn {
 
 impl SpliceIn {
     /// # Errors
-    /// Where the kernel cannot splice from the source.
+    /// When the kernel cannot splice from the source.
     pub fn new(end: RawFd, mut source: Source, block: usize, flags: libc::c_uint) -> Result<Self> {
         let mut note = None;
         if let Err(error) = try_splice(&source.file) {
-            // As 5.10 does, whose /dev/zero has no splice_read.
+            // 5.10 is such a kernel: its /dev/zero has no splice_read.
             ensure!(
                 source.name == DEFAULT_SOURCE && error.raw_os_error() == Some(libc::EINVAL),
                 "--source {}: this kernel cannot splice from it ({error}); choose a regular file",
                 source.name
             );
             source = Source { file: zeros(block)?, name: "a memory file of zeros".into() };
-            note =
-                Some(format!("this kernel cannot splice from {DEFAULT_SOURCE}: spliced from a memory file of zeros"));
+            note = Some(format!("this kernel cannot splice from {DEFAULT_SOURCE}: using a memory file of zeros"));
         }
         let kind = source.file.metadata().with_context(|| format!("--source {}", source.name))?;
         let size = if kind.is_file() { kind.len() } else { 0 };
@@ -203,7 +202,7 @@ impl SpliceIn {
     }
 }
 
-/// Splice a byte of `file` into a pipe made for it; the file's position stays.
+/// Splice one byte of `file` into a temporary pipe, without moving the file's position.
 fn try_splice(file: &File) -> std::io::Result<()> {
     let (_read, write) = rustix::pipe::pipe()?;
     let mut offset: libc::loff_t = 0;
@@ -221,13 +220,13 @@ fn try_splice(file: &File) -> std::io::Result<()> {
     if count < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A file in memory of `len` zeros, whole pages of them.
+/// Create a file in memory with at least `len` zeros, in whole pages.
 fn zeros(len: usize) -> Result<File> {
     use std::io::Write as _;
     let file = rustix::fs::memfd_create(c"pipeprof-zeros", rustix::fs::MemfdFlags::CLOEXEC)
-        .context("cannot make a memory file of zeros; give a regular file with --source")?;
+        .context("cannot create a memory file of zeros; give a regular file with --source")?;
     let mut file = File::from(file);
-    // Written, not only sized, so that its pages are there.
+    // Write the zeros instead of only setting the size, so that the pages exist.
     file.write_all(&vec![0; len.next_multiple_of(PAGE as usize)]).context("cannot fill a memory file of zeros")?;
     Ok(file)
 }
