@@ -1,15 +1,15 @@
-# What a fresh Debian machine with Rust from rustup needs:
-#   make demo    installs missing packages, builds, profiles one pipe on this machine
-#   make test    installs missing packages, fetches the kernels the tests boot, runs all tests
+# For a Debian machine with Rust from rustup:
+#   make demo    installs missing packages, builds, and profiles one pipe on this machine
+#   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
 # Others: make bench, make gallery, make lint.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .ONESHELL:
 
-# clang compiles bpf/, libelf and zlib are linked into the static binary.
+# clang compiles bpf/; libelf and zlib are linked into the static binary.
 BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
-# QEMU runs the guests, Chromium opens the reports, strace counts system calls.
+# QEMU runs the guests, Chromium opens the reports, and strace counts system calls.
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd strace chromium librsvg2-bin
 BENCH_PACKAGES := bpftrace cpio
 TEST_KERNELS := 5.10 6.1 6.12 7.2
@@ -34,7 +34,8 @@ lint: packages-build
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 
-# Criterion for the pure parts; what collectors cost; what bpftrace costs for the same (needs bpftrace and cpio).
+# Runs criterion for the pure parts, then measures the cost of the collectors and of bpftrace (needs bpftrace and
+# cpio).
 bench: packages-build packages-test packages-bench build kernels
 	cargo bench
 	benches/overhead/run
@@ -42,8 +43,8 @@ bench: packages-build packages-test packages-bench build kernels
 		benches/bpftrace/run "$$($(BIN) kernel list | awk -v series="$$kernel" '/cloud/ && index($$2, series ".") == 1 { print $$3; exit }')"
 	done
 
-# flamegraphs/KERNEL-MODE: sampled, and in exact instructions (...-exact); folded stacks and run.json beside the
-# pictures, cut to what a repository can hold.
+# flamegraphs/KERNEL-MODE: sampled, and exact (...-exact), with folded stacks and run.json, reduced in size for the
+# repository.
 gallery: packages-build packages-test build kernels
 	rm -rf target/gallery
 	for kernel in $(GALLERY_KERNELS); do for mode in $(GALLERY_MODES); do
@@ -57,7 +58,7 @@ gallery: packages-build packages-test build kernels
 
 packages-build:
 	@missing=""
-	command -v cargo >/dev/null || { echo "cargo is not installed: install Rust with rustup (https://rustup.rs), then call make again"; exit 1; }
+	command -v cargo >/dev/null || { echo "cargo is not installed: install Rust with rustup (https://rustup.rs), then run make again"; exit 1; }
 	for package in $(BUILD_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
 	$(install-missing)
 

@@ -1,4 +1,4 @@
-//! Builds the halves that do not run in this process: BPF programs (bpf/) and the QEMU plugin.
+//! Builds the parts that run outside of this process: the BPF programs (bpf/) and the QEMU plugin.
 
 #[path = "build/bpf.rs"]
 mod bpf;

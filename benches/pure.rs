@@ -1,5 +1,5 @@
-//! The pure parts at the sizes that real runs have at most: `cargo bench --bench pure`. Input is made up from a seed;
-//! figures are in docs/performance.md.
+//! Benchmarks of the pure parts, at the largest sizes of real runs: `cargo bench --bench pure`. The input is
+//! generated from a seed. docs/performance.md has the results.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -19,11 +19,11 @@ use std::time::Duration;
 
 const SYMBOLS: usize = 200_000;
 const STACKS: usize = 1_000_000;
-/// Frames per stack: what write(2) of a pipe has, from the entry to the page allocator.
+/// Frames per stack, as in write(2) to a pipe from the system call entry to the page allocator.
 const DEPTH: usize = 12;
 const BASE: u64 = 0xffff_ffff_8100_0000;
 
-/// The text of a /proc/kallsyms: functions of 16 to 2,000 bytes, some data, some modules.
+/// A generated /proc/kallsyms: functions of 16 to 2,000 bytes, some data, some modules.
 fn kallsyms() -> String {
     let mut random = SmallRng::seed_from_u64(1);
     let mut text = String::new();
@@ -37,7 +37,7 @@ fn kallsyms() -> String {
     text
 }
 
-/// Addresses of stacks that share their roots, as real ones do.
+/// Addresses of stacks with common roots, like real ones.
 fn addresses(symbols: &Symbols) -> Vec<[u64; DEPTH]> {
     let mut random = SmallRng::seed_from_u64(2);
     let all: Vec<u64> = symbols.iter().filter(|symbol| symbol.is_function()).map(|symbol| symbol.address).collect();
@@ -53,7 +53,7 @@ fn addresses(symbols: &Symbols) -> Vec<[u64; DEPTH]> {
         .collect()
 }
 
-/// `count` distinct stacks of a pipe's functions.
+/// `count` distinct stacks of pipe functions.
 fn profile(count: usize, seed: u64) -> Folded {
     let names = [
         "__alloc_pages",
@@ -131,7 +131,7 @@ fn rendering(c: &mut Criterion) {
     group.finish();
 }
 
-/// A whole comparison: two runs' documents as the gallery has them, with profiles of 10,000 stacks a side.
+/// A complete comparison: two documents of the gallery, with profiles of 10,000 stacks per process.
 fn comparing(c: &mut Criterion) {
     let run = |name: &str, seed: u64| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name);

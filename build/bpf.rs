@@ -1,4 +1,4 @@
-//! The BPF half: bpf/pipeprof.bpf.c to one object, bpf/pipeprof.h to Rust.
+//! The BPF part: compiles bpf/pipeprof.bpf.c to one object and translates bpf/pipeprof.h to Rust.
 
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
@@ -22,9 +22,10 @@ pub fn build(out: &Path) -> Result<()> {
 fn compile(object: &Path) -> Result<()> {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let output = Command::new(&clang)
-        // -g for BTF; v2 is the newest instruction set that every kernel from 5.3 on and aya's relocator take.
+        // -g produces BTF; v2 is the newest instruction set supported by all kernels since 5.3 and by aya's
+        // relocator.
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v2", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector"])
-        // No path of the building machine in the object.
+        // Keep the path of the build machine out of the object.
         .args(["-fdebug-compilation-dir=.", "-Ibpf", "-c", SOURCES[0], "-o"])
         .arg(object)
         .output()
@@ -37,13 +38,13 @@ fn compile(object: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The constants and structs of a header that keeps to the form that its first lines promise.
+/// Translate the constants and structs of a header in the format described in its first lines.
 fn to_rust(header: &str) -> Result<String> {
     let mut rust = String::from("// Made by build.rs from bpf/pipeprof.h.\n");
     let mut open = false;
     for (number, line) in without_comments(header).lines().enumerate() {
         let line = line.trim();
-        let unknown = || format!("bpf/pipeprof.h:{}: not in the form that build/bpf.rs reads: {line}", number + 1);
+        let unknown = || format!("bpf/pipeprof.h:{}: build/bpf.rs cannot parse this line: {line}", number + 1);
         if let Some(define) = line.strip_prefix("#define ") {
             if let Some((name, value)) = define.split_once(' ') {
                 let value: u64 = value.trim().parse().with_context(unknown)?;
@@ -71,7 +72,7 @@ fn to_rust(header: &str) -> Result<String> {
     Ok(rust)
 }
 
-/// Comments blanked, lines kept.
+/// Remove comments and keep line numbers.
 fn without_comments(text: &str) -> String {
     let mut rest = text;
     let mut plain = String::new();

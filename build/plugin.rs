@@ -1,5 +1,5 @@
-//! Compiles the QEMU plugin (src/collect/insn/plugin) once per plugin interface, as shared objects that the program
-//! embeds and writes out for QEMU.
+//! Compiles the QEMU plugin (src/collect/insn/plugin) once per version of the plugin interface, as shared objects.
+//! The program embeds them and writes them out for QEMU.
 
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
@@ -10,8 +10,8 @@ mod marker;
 
 const SOURCES: &str = "src/collect/insn/plugin";
 
-/// The interfaces whose declarations differ; see qemu_api.h. A later one than the last serves every QEMU that still
-/// accepts it.
+/// The interface versions whose declarations differ; see qemu_api.h. A QEMU that is newer than the last one can use
+/// the last one while QEMU accepts it.
 const INTERFACES: [u32; 5] = [1, 2, 3, 6, 7];
 
 pub fn build(out: &Path) -> Result<()> {

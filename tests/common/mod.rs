@@ -1,4 +1,4 @@
-//! What the tests share: this build's binary, kernels by series, guests, and what became of processes.
+//! Shared by the tests: this build's binary, kernels by series, guests, and the state of processes.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// The series that every guest test is about.
+/// The kernel series that every guest test covers.
 pub const SERIES: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
 
 /// The binary under test.
@@ -21,15 +21,15 @@ pub fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_pipeprof"))
 }
 
-/// A command line of it.
+/// A command that runs the binary with these arguments.
 pub fn pipeprof(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments);
     command
 }
 
-/// The kernel of a series in the user's cache. One that is missing is fetched; with CI=true, where the machine is
-/// prepared beforehand, that is a failure. Never skipped.
+/// The kernel of a series from the user's cache. A missing one is fetched; with CI=true, where the machine is
+/// prepared beforehand, it is a failure. Never skipped.
 pub fn kernel(series: &str) -> Kernel {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -44,13 +44,13 @@ pub fn kernel(series: &str) -> Kernel {
     store.find(series).expect("the cache").expect("fetched").kernel()
 }
 
-/// A guest of that series with this build's binary as its init. QEMU that is missing fails the test when it boots.
+/// A guest of this series with this build's binary as init. If QEMU is missing, the test fails when it boots.
 pub fn guest(series: &str) -> GuestOptions {
-    // Patient: other tests may be using the machine.
+    // Long limits, because other tests may be using the machine.
     GuestOptions { init: binary(), boot_limit: Duration::from_secs(600), ..GuestOptions::of(kernel(series)) }
 }
 
-/// One pair of `workload`, watched by `collect`.
+/// One pair of `workload`, profiled by `collect`.
 pub fn request(workload: Spec, collect: Vec<Collector>) -> Request {
     Request {
         mode: "write".to_owned(),
@@ -65,32 +65,32 @@ pub fn request(workload: Spec, collect: Vec<Collector>) -> Request {
     }
 }
 
-/// That many calls of the writer in `mode`, after a short warm-up.
+/// This number of writer calls in `mode`, after a short warm-up.
 pub fn spec(mode: &str, calls: u64) -> Spec {
     let spec = Mode::find(mode).expect("a mode").spec();
     Spec { amount: Amount::Calls(calls), warmup_bytes: 4 << 20, ..spec }
 }
 
-/// Processes whose parent is `parent`.
+/// The child processes of `parent`.
 pub fn children(parent: u32) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &u32| stat_field(*pid, 1) == Some(parent.to_string())).collect()
 }
 
-/// Whether `pid` is there and not a zombie.
+/// Whether `pid` exists and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     stat_field(pid, 0).is_some_and(|state| state != "Z" && state != "X")
 }
 
-/// A field of /proc/PID/stat, counted from the one after the name.
+/// A field of /proc/PID/stat; 0 is the one after the name.
 fn stat_field(pid: u32, index: usize) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(index).map(str::to_owned)
 }
 
-/// Wait until `done` holds; false if it does not within `limit`.
+/// Wait until `done` returns true; return false if it does not within `limit`.
 pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !done() {
@@ -102,7 +102,7 @@ pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// The names in a folder.
+/// The file names in a folder.
 pub fn listing(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let mut names: Vec<String> =
