@@ -84,3 +84,23 @@ fn the_architecture_document_has_the_same_order() {
     documented.reverse();
     assert_eq!(documented, tour());
 }
+
+#[test]
+fn the_program_includes_no_file_of_the_tests() {
+    let mut files = Vec::new();
+    sources(&root().join("src"), &mut files);
+    let mut wrong = Vec::new();
+    for file in
+        files.iter().filter(|file| !file.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests")))
+    {
+        let text = read(file);
+        // Unit tests stand at the end of a file.
+        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for include in product.split("include_").skip(1) {
+            if include.split(')').next().is_some_and(|path| path.contains("tests/")) {
+                wrong.push(file.display().to_string());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

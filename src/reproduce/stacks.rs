@@ -16,17 +16,14 @@ pub struct Printed {
 }
 
 /// Article B: `zeroes`, write(2) of 32 KiB into pv, which splices. The writer.
-pub const ZEROES: Printed = Printed {
-    id: "zeroes",
-    title: "write(2) into pv",
-    text: include_str!("../../tests/data/articles/santos_zeroes_pv.folded"),
-};
+pub const ZEROES: Printed =
+    Printed { id: "zeroes", title: "write(2) into pv", text: include_str!("articles/santos_zeroes_pv.folded") };
 
 /// Article B: vmsplice from huge pages in a busy loop into a splicing reader. The writer.
 pub const VMSPLICE: Printed = Printed {
     id: "vmsplice",
     title: "vmsplice, huge pages, busy loop",
-    text: include_str!("../../tests/data/articles/santos_vmsplice.folded"),
+    text: include_str!("articles/santos_vmsplice.folded"),
 };
 
 impl Printed {

@@ -1,8 +1,8 @@
 use super::*;
 use std::collections::{BTreeMap, HashSet};
 
-const WRITE: &str = include_str!("../../tests/data/articles/santos_zeroes_pv.folded");
-const VMSPLICE: &str = include_str!("../../tests/data/articles/santos_vmsplice.folded");
+const WRITE: &str = include_str!("../reproduce/articles/santos_zeroes_pv.folded");
+const VMSPLICE: &str = include_str!("../reproduce/articles/santos_vmsplice.folded");
 
 fn role_of(stack: &str) -> &'static str {
     of_stack(stack).0.id

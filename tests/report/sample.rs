@@ -6,7 +6,8 @@ use pipeprof::roles::Skew;
 use pipeprof::workload::Spec;
 
 pub fn stacks(name: &str) -> Folded {
-    let text = std::fs::read_to_string(super::data("articles").join(name)).unwrap();
+    let text =
+        std::fs::read_to_string(format!("{}/src/reproduce/articles/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     Folded::parse(&text).unwrap()
 }
 

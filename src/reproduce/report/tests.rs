@@ -171,7 +171,7 @@ fn figures(file: &str) -> Vec<(String, String)> {
 
 #[test]
 fn every_figure_of_the_facts_file_is_a_fact() {
-    let file = include_str!("../../../tests/data/articles/facts.md");
+    let file = include_str!("../articles/facts.md");
     let facts = Facts::load().unwrap();
     let rows: Vec<_> = facts.tables.iter().flat_map(|table| &table.rows).collect();
     let found = figures(file);
