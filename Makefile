@@ -1,6 +1,7 @@
 # For a Debian machine with Rust from rustup:
 #   make demo    installs missing packages, builds, and profiles one pipe on this machine
 #   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
+# `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
 # Others: make bench, make gallery, make lint.
 
 SHELL := /bin/bash
@@ -25,7 +26,7 @@ demo: packages-build build
 	$(BIN) run --mode vmsplice
 
 test: packages-build packages-test kernels
-	cargo test --no-fail-fast
+	cargo test --no-fail-fast -- --include-ignored
 
 build: packages-build
 	cargo build --release

@@ -48,6 +48,7 @@ const PAGE_ALLOC: [&str; 4] =
 const USER_PAGES: [&str; 2] = ["iov_iter_get_pages", "iov_iter_get_pages2"];
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn the_named_targets_are_hit_on_every_kernel() {
     for series in common::SERIES {
         let write = run(series, "write", &["--collect", "kprobe", "--runs", "1", "--calls", "100"]);
@@ -92,6 +93,7 @@ fn every_role_is_hit(series: &str, documents: &[&Document]) {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn the_mutex_is_contended_with_two_cpus() {
     for series in ["6.1", "7.2"] {
         // Short calls take the lock more often.
@@ -104,6 +106,7 @@ fn the_mutex_is_contended_with_two_cpus() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn both_loaders_count_the_same() {
     let arguments = ["--collect", "kprobe", "--runs", "1", "--calls", "150", "--loader"];
     for series in ["5.10", "6.12"] {
@@ -127,6 +130,7 @@ fn both_loaders_count_the_same() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn samples_add_up_and_none_is_lost() {
     for (series, loader) in [("5.10", "aya"), ("6.1", "libbpf"), ("7.2", "libbpf")] {
         let arguments = ["--collect", "sample", "--runs", "1", "--calls", "800", "--loader", loader];
@@ -144,6 +148,7 @@ fn samples_add_up_and_none_is_lost() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn the_call_tree_is_whole_and_agrees_with_the_probes() {
     for series in ["5.10", "7.2"] {
         let arguments = ["--collect", "fgraph,kprobe", "--runs", "1", "--calls", "100"];
@@ -157,6 +162,7 @@ fn the_call_tree_is_whole_and_agrees_with_the_probes() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn a_terminated_run_leaves_nothing() {
     for (series, collector) in [("5.10", "fgraph"), ("6.1", "kprobe")] {
         let words = ["__leftovers", "--kill", collector, "--signal", "15"];
@@ -168,6 +174,7 @@ fn a_terminated_run_leaves_nothing() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn a_killed_run_leaves_nothing_that_the_next_does_not_remove() {
     for (series, collector) in [("6.12", "sample"), ("5.10", "kprobe"), ("5.10", "fgraph"), ("7.2", "fgraph")] {
         let job = Job::Command(["__leftovers", "--kill", collector].map(str::to_owned).to_vec());

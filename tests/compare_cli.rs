@@ -130,6 +130,7 @@ fn here(folder: &Path, duration: &str, variants: [&str; 2]) -> Command {
 }
 
 #[test]
+#[ignore = "takes over 5 seconds: make test"]
 fn an_interrupted_matrix_keeps_what_it_has_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
@@ -170,6 +171,7 @@ fn an_interrupted_matrix_keeps_what_it_has_and_goes_on() {
 }
 
 #[test]
+#[ignore = "takes over 5 seconds: make test"]
 fn the_same_setting_twice_is_not_called_different_on_this_machine() {
     // One in three may be called different by chance: a level of 5 % is kept over many trials, not over three.
     let mut different = Vec::new();

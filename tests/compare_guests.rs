@@ -12,6 +12,7 @@ use serde_json::Value;
 const FLAGS: &str = "--calls 100 --buffer-size 16K --warmup 1M --boot-limit 900 --time-limit 3000";
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn the_same_kernel_is_the_same_and_another_is_not() {
     for series in ["6.1", "6.12"] {
         kernel(series);

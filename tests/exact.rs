@@ -49,6 +49,7 @@ fn inclusive(profile: &Profile, frame: &str) -> u64 {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn the_same_run_twice_is_the_same_to_the_byte() {
     let options = guest("6.12");
     let (mut first, second) = (count(spec("write", 100), &options), count(spec("write", 100), &options));
@@ -60,6 +61,7 @@ fn the_same_run_twice_is_the_same_to_the_byte() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn one_more_call_costs_what_that_call_costs() {
     // A write of nothing beside every 50th, 25th transfer: two and four more of 100.
     let options = guest("5.10");
@@ -85,6 +87,7 @@ fn one_more_call_costs_what_that_call_costs() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn every_kernel_and_mode_adds_up() {
     let cases = [
         ("5.10", "splice", 1, &["__x64_sys_splice"][..]),
@@ -108,6 +111,7 @@ fn every_kernel_and_mode_adds_up() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn calls_are_what_probes_count() {
     let options = guest("6.1");
     let workload = spec("write", 100);
@@ -129,6 +133,7 @@ fn calls_are_what_probes_count() {
 const ARTICLE_64K: f64 = 19_379.0;
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn a_write_costs_what_hardware_counted() {
     let options = GuestOptions { append: vec!["mitigations=off".into()], ..guest("6.1") };
     let workload = Spec { buffer_size: 64 << 10, reader: Reader::Splice, ..spec("write", 200) };
@@ -139,6 +144,7 @@ fn a_write_costs_what_hardware_counted() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn a_guest_without_a_window_and_a_window_too_large_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let version = qemu::version_numbers().expect("QEMU");

@@ -29,6 +29,7 @@ fn facts(options: &GuestOptions) -> (Facts, String) {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn every_kernel_boots_with_what_collectors_need() {
     for series in common::SERIES {
         // Two CPUs: QEMU 7.2 needs help to bring up the second.
@@ -42,6 +43,7 @@ fn every_kernel_boots_with_what_collectors_need() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn an_emulated_guest_repeats_itself_with_two_cpus_too() {
     let options = GuestOptions { cpus: 2, memory_mib: 512, append: vec!["psi=0".into()], ..guest("6.1") };
     let (first, first_console) = facts(&options);
@@ -54,6 +56,7 @@ fn an_emulated_guest_repeats_itself_with_two_cpus_too() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn long_answers_arrive_whole() {
     // Hard to compress: what a profile is not, and the port's worst case.
     let mut state = 1_u32;
@@ -70,6 +73,7 @@ fn long_answers_arrive_whole() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn errors_and_panics_of_the_program_are_told_as_such() {
     let options = guest("6.1");
     let (error, _) = failure(&options, &Job::Read("/nonexistent".into()));
@@ -81,6 +85,7 @@ fn errors_and_panics_of_the_program_are_told_as_such() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn a_kernel_panic_is_told_with_the_last_lines() {
     let options = GuestOptions { append: vec!["rdinit=/nonexistent".into()], ..guest("6.1") };
     let (error, _) = failure(&options, &Job::Facts);
@@ -94,6 +99,7 @@ fn a_kernel_panic_is_told_with_the_last_lines() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn a_guest_that_hangs_is_ended_in_time() {
     let options = GuestOptions { time_limit: Duration::from_secs(1), ..guest("6.1") };
     let (error, _) = failure(&options, &Job::Hang);
@@ -105,6 +111,7 @@ fn a_guest_that_hangs_is_ended_in_time() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn too_little_memory_is_an_error_in_time() {
     let options = GuestOptions { memory_mib: 40, boot_limit: Duration::from_secs(30), ..guest("6.1") };
     let (error, _) = failure(&options, &Job::Facts);
@@ -112,6 +119,7 @@ fn too_little_memory_is_an_error_in_time() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn what_is_no_kernel_is_refused_or_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, bytes: &[u8]| {
@@ -144,6 +152,7 @@ fn what_is_no_kernel_is_refused_or_ended() {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn bad_flags_of_qemu_and_no_qemu_are_one_line() {
     let options = GuestOptions { cpu: Some("nonsense".into()), ..guest("6.1") };
     let (error, _) = failure(&options, &Job::Facts);
@@ -186,6 +195,7 @@ fn qemus(parent: u32) -> Vec<u32> {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn a_killed_controller_leaves_no_guest_and_the_next_start_cleans_up() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut controller, qemu) = endless(folder.path());

@@ -67,6 +67,11 @@ impl Place {
     }
 }
 
+fn is_root() -> bool {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// A short run without collectors, as quick as a run can be.
 const QUICK: &str = "run --mode write --collect none --runs 1 --bytes 4M --warmup 1M";
 
@@ -158,23 +163,19 @@ fn a_run_without_collectors_gives_throughput_and_a_document() {
 
 #[test]
 fn without_root_throughput_still_works() {
-    // SAFETY: geteuid has no preconditions.
-    if unsafe { libc::geteuid() } != 0 {
-        // Then every other test here has shown it.
-        return;
-    }
     let place = Place::new();
     // Where nobody can reach it: a checkout below /root is closed.
     let program = place.path("pipeprof");
     std::fs::copy(assert_cmd::cargo::cargo_bin("pipeprof"), &program).unwrap();
-    std::os::unix::fs::chown(place.folder.path(), Some(65534), Some(65534)).unwrap();
-    let output = std::process::Command::new(&program)
+    let mut command = std::process::Command::new(&program);
+    command
         .current_dir(place.folder.path())
-        .args(["run", "--mode", "write", "--runs", "1", "--bytes", "4M", "--warmup", "1M", "-o", "out"])
-        .uid(65534)
-        .gid(65534)
-        .output()
-        .unwrap();
+        .args(["run", "--mode", "write", "--runs", "1", "--bytes", "4M", "--warmup", "1M", "-o", "out"]);
+    if is_root() {
+        std::os::unix::fs::chown(place.folder.path(), Some(65534), Some(65534)).unwrap();
+        command.uid(65534).gid(65534);
+    }
+    let output = command.output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
@@ -182,7 +183,18 @@ fn without_root_throughput_still_works() {
     assert!(place.path("out/run.json").exists());
 }
 
+/// Namespaces of one's own; without root also one of users. A machine that refuses that fails the test.
+fn unshare(arguments: &[&str]) -> std::process::Command {
+    let mut command = std::process::Command::new("unshare");
+    if !is_root() {
+        command.args(["--user", "--map-root-user"]);
+    }
+    command.args(arguments);
+    command
+}
+
 #[test]
+#[ignore = "needs root or user namespaces: make test"]
 fn in_a_pid_namespace_the_same_is_sampled_as_outside() {
     let place = Place::new();
     let line = "run --mode write --collect sample,fgraph --runs 1 --bytes 256M --json";
@@ -196,34 +208,23 @@ fn in_a_pid_namespace_the_same_is_sampled_as_outside() {
         (of("sample"), of("fgraph"))
     };
     let (outside, _) = report(place.command(line).output().unwrap());
-    // SAFETY: geteuid has no preconditions.
-    let user: &[&str] = if unsafe { libc::geteuid() } == 0 { &[] } else { &["--user", "--map-root-user"] };
-    let mut unshare = std::process::Command::new("unshare");
-    unshare.args(user).args(["--pid", "--fork", "--mount-proc"]).arg(assert_cmd::cargo::cargo_bin("pipeprof"));
-    let output = unshare.args(line.split_whitespace()).current_dir(place.folder.path()).output().unwrap();
-    if !user.is_empty() && !output.status.success() {
-        // A machine that gives plain users no namespaces.
-        assert!(String::from_utf8_lossy(&output.stderr).contains("unshare"));
-        return;
-    }
-    let (inside, fgraph) = report(output);
+    let mut unshare = unshare(&["--pid", "--fork", "--mount-proc"]);
+    unshare.arg(assert_cmd::cargo::cargo_bin("pipeprof"));
+    let (inside, fgraph) =
+        report(unshare.args(line.split_whitespace()).current_dir(place.folder.path()).output().unwrap());
     assert_eq!(inside["status"], outside["status"], "{inside} {outside}");
     assert_eq!(inside["samples"].as_u64() > Some(0), outside["samples"].as_u64() > Some(0), "{inside} {outside}");
     assert_ne!(fgraph["status"], "ok", "{fgraph}");
 }
 
 #[test]
+#[ignore = "needs root or user namespaces: make test"]
 fn without_btf_sampling_goes_on() {
-    // SAFETY: geteuid has no preconditions.
-    if unsafe { libc::geteuid() } != 0 || !Path::new("/sys/kernel/btf").exists() {
-        // Mounting something over it takes root.
-        return;
-    }
+    assert!(Path::new("/sys/kernel/btf").exists(), "this kernel has no BTF that could be hidden: use one that has");
     let place = Place::new();
     let run = "run --mode write --collect sample,kprobe --runs 1 --bytes 256M --json";
     let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$@\"";
-    let output = std::process::Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh"])
+    let output = unshare(&["--mount", "sh", "-c", script, "sh"])
         .arg(assert_cmd::cargo::cargo_bin("pipeprof"))
         .args(run.split_whitespace())
         .current_dir(place.folder.path())

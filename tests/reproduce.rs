@@ -16,6 +16,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
+#[ignore = "takes over 5 seconds: make test"]
 fn one_part_on_this_machine_gives_a_report_and_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let output = pipeprof(folder.path(), "reproduce memory --quick --kernel none -o out");
@@ -47,6 +48,7 @@ fn one_part_on_this_machine_gives_a_report_and_resumes() {
 }
 
 #[test]
+#[ignore = "takes over 5 seconds: make test"]
 fn a_sweep_measures_every_combination_and_says_which_cannot_be() {
     let folder = tempfile::tempdir().unwrap();
     let line = "sweep --mode write,vmsplice --buffer-size 16K..64K --duration 20ms --runs 2 -o out --csv";
