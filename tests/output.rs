@@ -146,7 +146,7 @@ fn a_run_without_collectors_gives_throughput_and_a_document() {
         .command(&format!("{QUICK} -o out"))
         .assert()
         .success()
-        .stdout(predicate::str::contains("GiB/s, median of 1 pair"));
+        .stdout(predicate::str::contains("GiB/s, median of 1 run"));
     assert_eq!(place.contents(), ["out", "out/run.json"]);
     let output = place.command(&format!("{QUICK} --json")).output().unwrap();
     assert!(output.status.success());

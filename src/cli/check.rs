@@ -1,5 +1,6 @@
 //! `pipeprof check`: is this kernel worse than a stored run? Answers as `git bisect run` wants.
 
+use super::global::UNTESTABLE;
 use super::run::{outcome, parse_flags};
 use crate::compare::model::{Step, Word};
 use crate::compare::render::terminal;
@@ -10,9 +11,6 @@ use crate::util::{cancel, progress};
 use anyhow::{Context as _, Result, ensure};
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// `git bisect run`: this revision cannot be tested.
-const UNTESTABLE: u8 = 125;
 
 /// Fail if a kernel takes more than a stored run did: 0 no, 1 yes (naming role and functions), 125 could not be tested.
 ///

@@ -10,7 +10,7 @@ use crate::compare::{Against, Compared, Input, Options, compare, timed};
 use crate::document::{Collector, Outcome, Request, Selection};
 use crate::report::files;
 use crate::run::RunOptions;
-use crate::util::{cancel, size};
+use crate::util::{cancel, progress, size};
 use crate::vm::Accel;
 use crate::workload::WorkloadRequest;
 use crate::workload::axis::{Axis, Value};
@@ -257,11 +257,11 @@ impl Args {
             "--until and --max-time end repeated runs: exact counts are measured once; leave them out"
         );
         if !exact && (self.pairs as usize) < timed::MINIMUM_PAIRS {
-            eprintln!(
-                "pipeprof: --pairs {}: a timed verdict needs {} fresh pairs; the report will say inconclusive",
+            progress::note(&format!(
+                "--pairs {}: a timed verdict needs {} fresh pairs; the report will say inconclusive",
                 self.pairs,
                 timed::MINIMUM_PAIRS
-            );
+            ));
         }
         Ok((plan, memory))
     }
@@ -276,7 +276,7 @@ impl Args {
         }
         if let Some(written) = written {
             let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
-            eprintln!("written: {}", names.join(", "));
+            progress::note(&format!("written: {}", names.join(", ")));
         }
         Ok(())
     }

@@ -67,18 +67,20 @@ impl KernelCommand {
     pub fn run(self) -> Result<ExitCode> {
         cancel::install()?;
         let store = Store::open()?;
-        let say = |step: &str| eprintln!("pipeprof: {step}");
+        let say = |step: &str| progress::note(step);
         match self.action {
             Action::Fetch { series, flavour } => {
                 for (wish, fetched) in fetch::fetch(&store, &series, &flavour, &say)? {
                     let entry = match fetched {
                         Fetched::New(entry) => entry,
                         Fetched::Kept(entry) => {
-                            eprintln!("pipeprof: {wish}: the newest kernel is already cached");
+                            progress::note(&format!("{wish}: the newest kernel is already cached"));
                             entry
                         }
                         Fetched::Stale(entry, why) => {
-                            eprintln!("pipeprof: {wish}: keeping the cached kernel; cannot fetch a newer one: {why}");
+                            progress::note(&format!(
+                                "{wish}: keeping the cached kernel; cannot fetch a newer one: {why}"
+                            ));
                             entry
                         }
                     };
@@ -101,7 +103,10 @@ impl KernelCommand {
             Action::List { .. } => {
                 let list = store.list()?;
                 if list.is_empty() {
-                    eprintln!("pipeprof: no kernel in {}: try `pipeprof kernel fetch 6.12`", store.root().display());
+                    progress::note(&format!(
+                        "no kernel in {}: try `pipeprof kernel fetch 6.12`",
+                        store.root().display()
+                    ));
                 }
                 list.iter().for_each(print);
             }
@@ -115,8 +120,8 @@ impl KernelCommand {
                 }
                 let facts: vm::job::Facts = reply.parse()?;
                 crate::outln!("{}", serde_json::to_string_pretty(&facts)?);
-                reply.notes.iter().for_each(|note| eprintln!("pipeprof: {note}"));
-                eprintln!("pipeprof: booted and answered in {:.1} s", begun.elapsed().as_secs_f64());
+                reply.notes.iter().for_each(|note| progress::note(note));
+                progress::note(&format!("booted and answered in {:.1} s", begun.elapsed().as_secs_f64()));
             }
             Action::Remove { releases } => {
                 for release in releases {

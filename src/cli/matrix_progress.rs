@@ -48,7 +48,7 @@ impl Progress {
     /// Begin, with a line per column of `plan`.
     pub fn start(plan: &Plan) -> Self {
         let all = MultiProgress::new();
-        let shown = std::io::stderr().is_terminal();
+        let shown = std::io::stderr().is_terminal() && !progress::is_quiet();
         let lines = Arc::new(Mutex::new(Vec::new()));
         if shown && let Ok(mut lines) = lines.lock() {
             let of = plan.modes.len() * plan.blocks;

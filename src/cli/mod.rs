@@ -7,6 +7,7 @@ mod doctor;
 mod engine;
 mod flamegraph;
 mod gallery;
+mod global;
 pub mod guest_args;
 mod kernel;
 pub mod leftovers;
@@ -20,13 +21,16 @@ mod stop_args;
 mod sweep;
 pub mod workload_args;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Kernel profiles of pipe system calls.
 #[derive(Debug, Parser)]
 #[command(name = "pipeprof", version, about, long_about = None, propagate_version = true)]
+#[command(disable_version_flag = true, disable_help_flag = true)]
 struct Cli {
+    #[command(flatten)]
+    global: global::Global,
     #[command(subcommand)]
     command: Command,
 }
@@ -86,7 +90,14 @@ pub fn main() -> ExitCode {
     if crate::guest::init::is_init() {
         crate::guest::init::main();
     }
-    match Cli::parse().command.run() {
+    let arguments: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let matches = global::prepared(Cli::command(), &arguments).try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return global::refuse(&error, &arguments),
+    };
+    cli.global.apply();
+    match cli.command.run() {
         Ok(code) => code,
         Err(error) => {
             eprintln!("pipeprof: {error:#}");

@@ -48,7 +48,7 @@ impl Args {
                 let job = vm::Job::Command(vec!["roles".to_owned(), "--json".to_owned()]);
                 let reply = vm::run_job(&options, &job)?;
                 for note in &reply.notes {
-                    eprintln!("pipeprof: {note}");
+                    crate::util::progress::note(note);
                 }
                 reply.parse()?
             }

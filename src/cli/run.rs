@@ -147,7 +147,9 @@ impl RunArgs {
         let document = &outcome.document;
         if self.json {
             crate::out!("{}", report::files::to_json(document)?);
-            eprint!("{}", report::terminal::render(document, Some(&written), Style::PLAIN));
+            if !progress::is_quiet() {
+                eprint!("{}", report::terminal::render(document, Some(&written), Style::PLAIN));
+            }
         } else {
             crate::out!("{}", report::terminal::render(document, Some(&written), Style::of_stdout()));
         }

@@ -6,6 +6,7 @@ use crate::collect::{self, Collect, Context};
 use crate::document::{Collector, ExecutedOn, PairRecord, Request, Selection, Status};
 use crate::experiment::{self, Ending, Executor, NoStore, OnFailure, Plan, Task};
 use crate::kernel::resolve::Resolution;
+use crate::util::progress;
 use crate::workload::{self, Launched};
 use anyhow::{Result, bail};
 use std::cell::RefCell;
@@ -65,10 +66,16 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
                 made.insert(kind, collector);
             }
             Err(error) => {
+                progress::detail(|| format!("collector {}: not available: {error:#}", kind.name()));
                 gathered.insert(kind, Gathered::nothing(Status::Unavailable, format!("{error:#}")));
             }
         }
     }
+    progress::detail(|| {
+        let names = |kinds: Vec<Collector>| kinds.into_iter().map(Collector::name).collect::<Vec<_>>().join(", ");
+        let asked = if request.collect == Selection::Auto { "auto" } else { "named" };
+        format!("collectors: {} ({asked}: {})", names(made.keys().copied().collect()), names(wanted.clone()))
+    });
     let lanes = std::iter::once(None).chain(made.keys().copied().map(Some));
     let plan = Plan {
         on_failure: OnFailure::Abort,
@@ -153,6 +160,7 @@ fn one_pair(
     record.collectors.push(kind.name().to_owned());
     let mut give_up = |status: Status, error: anyhow::Error| {
         let reason = format!("{error:#}");
+        progress::detail(|| format!("collector {}: {reason}", kind.name()));
         // What it gave of earlier pairs is kept.
         gathered.entry(kind).and_modify(|sum| sum.break_off(&reason)).or_insert(Gathered::nothing(status, reason));
     };

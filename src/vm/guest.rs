@@ -64,7 +64,7 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     CLEANED.get_or_init(|| {
         let removed = scratch::clean_up();
         if removed > 0 {
-            eprintln!("pipeprof: removed temporary files of killed runs ({removed})");
+            progress::note(&format!("removed temporary files of killed runs ({removed})"));
         }
         removed
     });
@@ -140,6 +140,7 @@ fn attempt(
     let errors = scratch.path("errors");
     let arguments = qemu::arguments(options, on, &files);
     progress::step(&format!("booting {}", options.kernel.release));
+    progress::detail(|| format!("the guest's console, while it runs: {}", files.console.display()));
     let qemu = Qemu::start(&arguments, File::create(&errors).with_context(|| scratch::no_room(&errors))?)?;
     let mut watch = Watch {
         options,
@@ -223,6 +224,7 @@ impl Qemu {
                 Ok(())
             });
         }
+        progress::detail(|| format!("starting {command:?}"));
         Ok(Self { child: command.spawn().with_context(qemu::missing)? })
     }
 

@@ -1,6 +1,7 @@
 //! A run on the terminal: the answer first, then where each process spent its time, then what limits these figures.
 
 mod caveats;
+pub mod colour;
 mod roles;
 mod text;
 
@@ -27,16 +28,14 @@ impl Style {
     /// Plain text of any width.
     pub const PLAIN: Self = Self { width: None, colour: false };
 
-    /// What suits standard output: colours only on a terminal, and not where `NO_COLOR` is set (no-color.org).
+    /// What suits standard output: its width, and colours as [`colour`] decides.
     #[must_use]
     pub fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         Self {
             width: size.map(|size| size.ws_col).filter(|columns| terminal && *columns > 0),
-            colour: terminal && !unwanted,
+            colour: colour::on_stdout(),
         }
     }
 }

@@ -1,0 +1,71 @@
+//! Flags that every subcommand takes, and what is done before any of them.
+
+use crate::report::terminal::colour;
+use crate::util::{build, progress};
+use clap::{ArgAction, Args, ColorChoice, Command};
+use std::process::ExitCode;
+
+/// `git bisect run`: this revision cannot be tested.
+pub(super) const UNTESTABLE: u8 = 125;
+
+/// Flags of all subcommands.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "General")]
+pub(super) struct Global {
+    /// Print only the result and errors: no progress, no notes
+    #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
+    quiet: bool,
+    /// Print what is done: commands, files, what is chosen and why
+    #[arg(short, long, global = true, hide_short_help = true, display_order = 901)]
+    verbose: bool,
+    /// Colour the output: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never [default: auto]
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t, display_order = 902)]
+    #[arg(hide_short_help = true, hide_default_value = true, hide_possible_values = true)]
+    color: colour::When,
+    /// Print help: -h the common flags, --help all
+    #[arg(short, long, global = true, action = ArgAction::Help, display_order = 998)]
+    help: Option<bool>,
+    /// Print version and build
+    #[arg(short = 'V', long, global = true, action = ArgAction::Version, hide_short_help = true, display_order = 999)]
+    version: Option<bool>,
+}
+
+impl Global {
+    pub(super) fn apply(&self) {
+        progress::set_level(match (self.quiet, self.verbose) {
+            (true, _) => progress::Level::Quiet,
+            (_, true) => progress::Level::Verbose,
+            _ => progress::Level::Normal,
+        });
+        colour::choose(self.color);
+    }
+}
+
+/// `command` with what the arguments say about how to print its help, version and errors.
+pub(super) fn prepared(command: Command, arguments: &[String]) -> Command {
+    // Only then: the build is read from the executable, which the processes of a workload need not do.
+    let asked = |argument: &String| argument == "--version" || argument.starts_with("-V");
+    let command = if arguments.iter().any(asked) { command.version(build::version()) } else { command };
+    let choice =
+        arguments.iter().zip(arguments.iter().skip(1).map(String::as_str).chain([""])).find_map(|(one, next)| {
+            let value = if one == "--color" { Some(next) } else { one.strip_prefix("--color=") };
+            match value? {
+                "always" => Some(ColorChoice::Always),
+                "never" => Some(ColorChoice::Never),
+                _ => None,
+            }
+        });
+    command.color(choice.unwrap_or(ColorChoice::Auto))
+}
+
+/// Print why the command line is refused, or the help or version that it asks for.
+pub(super) fn refuse(error: &clap::Error, arguments: &[String]) -> ExitCode {
+    let _ = error.print();
+    let check = arguments.iter().find(|argument| !argument.starts_with('-')).is_some_and(|command| command == "check");
+    match error.exit_code() {
+        0 => ExitCode::SUCCESS,
+        // A slip in its flags is not a regression: `git bisect run` takes every code up to 124 for one.
+        _ if check => ExitCode::from(UNTESTABLE),
+        code => ExitCode::from(u8::try_from(code).unwrap_or(2)),
+    }
+}

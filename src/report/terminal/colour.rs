@@ -1,0 +1,36 @@
+//! Whether output has colours: what `--color` says, else what the terminal and the environment do.
+
+use clap::ValueEnum;
+use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+#[repr(u8)]
+pub enum When {
+    /// On a terminal, unless the environment has NO_COLOR (no-color.org) or TERM=dumb.
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+static WHEN: AtomicU8 = AtomicU8::new(When::Auto as u8);
+
+/// Choose for all output that follows.
+pub fn choose(when: When) {
+    WHEN.store(when as u8, Ordering::Relaxed);
+}
+
+/// Whether standard output is to have colours.
+pub(super) fn on_stdout() -> bool {
+    match WHEN.load(Ordering::Relaxed) {
+        when if when == When::Always as u8 => true,
+        when if when == When::Never as u8 => false,
+        _ => {
+            let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+                || std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+            std::io::stdout().is_terminal() && !unwanted
+        }
+    }
+}
