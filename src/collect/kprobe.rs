@@ -8,7 +8,7 @@ use super::calibrate::{self, Cost};
 use super::stacks::{self, UserNames};
 use super::targets::{self, Target, Way};
 use super::tracefs::ReturnProbes;
-use super::{Collect, Collected, Watched, loss_warning};
+use super::{Collect, Collected, Watched, loss_warning, restore_warning};
 use crate::document::{FunctionCalls, Loader, Status, Warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
@@ -246,7 +246,9 @@ impl Collect for Kprobe {
         let (entries, returns) = (armed.entries.len(), armed.returns.len());
         armed.entries.clear();
         armed.returns.clear();
-        let traced = armed.return_probes.take().is_some();
+        let return_probes = armed.return_probes.take();
+        let traced = return_probes.is_some();
+        let kept = return_probes.map(ReturnProbes::close).unwrap_or_default();
         let functions = self.rows(&armed)?;
         let losses: Losses = armed.object.element("losses", 0)?;
         let counted: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
@@ -271,7 +273,7 @@ impl Collect for Kprobe {
         if !by_breakpoint.is_empty() {
             notes.push(format!("by hardware breakpoints, as no kprobe is allowed: {}", by_breakpoint.join(", ")));
         }
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<Warning> = kept.into_iter().map(restore_warning).collect();
         if missed > 0 {
             let message = format!("{missed} of {calls} probed calls: the kernel did not report the return");
             let action = "let fewer tasks sleep in these functions: stop other programs".to_owned();

@@ -57,6 +57,11 @@ fn loss_warning(code: &str, message: String) -> Warning {
     Warning { code: code.to_owned(), message, action }
 }
 
+/// Something in the kernel that a collector could not put back.
+fn restore_warning(message: String) -> Warning {
+    Warning { code: "not-restored".to_owned(), message, action: "run again, which tries once more".to_owned() }
+}
+
 /// A collector. `arm` is called once both processes wait at the gate, `finish` once both have ended their window.
 /// Dropping it at any time leaves nothing behind in the kernel.
 pub trait Collect {

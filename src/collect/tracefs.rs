@@ -2,7 +2,7 @@
 
 use super::owner;
 use crate::kernel::tracefs::Tracefs;
-use crate::util::atomic_file;
+use crate::util::{atomic_file, progress};
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
@@ -15,53 +15,90 @@ const GROUP: &str = "pipeprof_";
 /// Remembers, for the next start, what the top-level tracer was before; gone after an orderly end.
 const STATE: &str = "/run/pipeprof-tracer.json";
 
-/// Remove what runs that were killed left behind. Says what was removed.
+/// Remove what runs that were killed left behind. Reports what was removed, and what could not be.
 pub fn clean_up(tracefs: &Tracefs) -> Vec<String> {
-    let mut removed = Vec::new();
-    for entry in std::fs::read_dir(tracefs.root().join("instances")).into_iter().flatten().flatten() {
+    clean_up_in(tracefs.root(), Path::new(STATE), &owner::is_dead)
+}
+
+fn clean_up_in(root: &Path, state: &Path, is_dead: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut report = remove_dead_instances(root, is_dead);
+    report.extend(remove_dead_probes(root, is_dead));
+    report.extend(restore_after_kill(root, state, is_dead));
+    report
+}
+
+fn remove_dead_instances(root: &Path, is_dead: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut report = Vec::new();
+    for entry in std::fs::read_dir(root.join("instances")).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name.strip_prefix(PREFIX).is_some_and(owner::is_dead) {
-            // Its tracer has to end before it can go.
-            let _ = write(&entry.path().join("current_tracer"), "nop");
-            if std::fs::remove_dir(entry.path()).is_ok() {
-                removed.push(format!("removed the tracefs instance {name} of a run that was killed"));
-            }
+        if name.strip_prefix(PREFIX).is_some_and(is_dead) {
+            report.push(match remove_instance(&entry.path()) {
+                Ok(()) => format!("removed the tracefs instance {name} of a run that was killed"),
+                Err(error) => format!("cannot remove what a killed run left: {error:#}; the next run tries again"),
+            });
         }
     }
-    removed.extend(remove_dead_probes(tracefs));
-    removed.extend(put_back_after_kill(tracefs));
-    removed
+    report
 }
 
-fn remove_dead_probes(tracefs: &Tracefs) -> Option<String> {
-    let path = tracefs.root().join("kprobe_events");
-    let text = std::fs::read_to_string(&path).ok()?;
-    let dead = dead_probes(&text, owner::is_dead);
-    for probe in &dead {
-        let _ = append(&path, &format!("-:{probe}"));
+/// Remove a tracefs instance; its tracer has to end before.
+fn remove_instance(folder: &Path) -> Result<()> {
+    let ended = write(&folder.join("current_tracer"), "nop");
+    std::fs::remove_dir(folder).with_context(|| match ended {
+        Ok(()) => format!("remove {}", name(folder)),
+        Err(error) => format!("{error:#}; remove {}", name(folder)),
+    })
+}
+
+fn remove_dead_probes(root: &Path, is_dead: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let path = root.join("kprobe_events");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let dead = dead_probes(&text, is_dead);
+    let (total, failures) = (dead.len(), remove_probes(root, &dead));
+    let removed = total - failures.len();
+    let mut report = Vec::new();
+    if removed > 0 {
+        report.push(format!(
+            "removed {removed} {} of a run that was killed",
+            if removed == 1 { "probe" } else { "probes" }
+        ));
     }
-    (!dead.is_empty()).then(|| format!("removed {} probes of a run that was killed", dead.len()))
+    if let Some(first) = failures.first() {
+        report.push(format!(
+            "cannot remove {} of {total} probes of a run that was killed ({first}); the next run tries again",
+            failures.len()
+        ));
+    }
+    report
 }
 
-fn put_back_after_kill(tracefs: &Tracefs) -> Option<String> {
-    let text = std::fs::read_to_string(STATE).ok()?;
+/// Remove probes from `kprobe_events`. Returns the failures.
+fn remove_probes(root: &Path, probes: &[String]) -> Vec<String> {
+    let remove = |probe: &String| append(&root.join("kprobe_events"), &format!("-:{probe}")).err();
+    probes.iter().filter_map(remove).map(|error| format!("{error:#}")).collect()
+}
+
+fn restore_after_kill(root: &Path, state: &Path, is_dead: &dyn Fn(&str) -> bool) -> Option<String> {
+    let text = std::fs::read_to_string(state).ok()?;
     let Ok(saved) = serde_json::from_str::<Saved>(&text) else {
-        let _ = std::fs::remove_file(STATE);
-        let current = read(&tracefs.root().join("current_tracer")).unwrap_or_default();
+        let _ = std::fs::remove_file(state);
+        let current = read(&root.join("current_tracer")).unwrap_or_default();
         return Some(format!(
-            "removed {STATE}, which cannot be read: if nothing else traces, current_tracer ({current}) is to be nop"
+            "removed {}, which cannot be read: if nothing else traces, set current_tracer ({current}) to nop",
+            state.display()
         ));
     };
-    if !owner::is_dead(&saved.owner) {
+    if !is_dead(&saved.owner) {
         return None;
     }
-    saved.put_back(tracefs.root());
-    let _ = std::fs::remove_file(STATE);
-    Some(format!("put the tracer back to {} after a run that was killed", saved.value("current_tracer")))
+    Some(match saved.restore(root, state) {
+        Ok(()) => format!("restored the tracer to {} after a run that was killed", saved.value("current_tracer")),
+        Err(error) => format!("{error:#}"),
+    })
 }
 
 /// The probes in a `kprobe_events` (`r256:GROUP/NAME function`) whose process is gone.
-fn dead_probes(text: &str, is_dead: impl Fn(&str) -> bool) -> Vec<String> {
+fn dead_probes(text: &str, is_dead: &dyn Fn(&str) -> bool) -> Vec<String> {
     let dead = |line: &str| {
         let probe = line.split_once(':')?.1.split(' ').next()?;
         let owner = probe.strip_prefix(GROUP)?.split('/').next()?;
@@ -102,10 +139,22 @@ impl ReturnProbes {
     }
 }
 
+impl ReturnProbes {
+    /// Remove them. Returns the failures; the next run tries those again.
+    #[must_use]
+    pub fn close(mut self) -> Vec<String> {
+        self.remove()
+    }
+
+    fn remove(&mut self) -> Vec<String> {
+        remove_probes(self.tracefs.root(), &std::mem::take(&mut self.made))
+    }
+}
+
 impl Drop for ReturnProbes {
     fn drop(&mut self) {
-        for probe in &self.made {
-            let _ = append(&self.tracefs.root().join("kprobe_events"), &format!("-:{probe}"));
+        for failure in self.remove() {
+            progress::problem(&format!("cannot remove a probe: {failure}; the next run tries again"));
         }
     }
 }
@@ -159,11 +208,28 @@ impl Saved {
         self.values.iter().find(|(name, _)| name == file).map_or("", |(_, value)| value)
     }
 
-    fn put_back(&self, root: &Path) {
-        let _ = write(&root.join("tracing_on"), "0");
+    /// Write the values back, then remove the record of them. The record stays where a value cannot be written, for the
+    /// next run to try again.
+    fn restore(&self, root: &Path, state: &Path) -> Result<()> {
+        let mut failures = Vec::new();
+        failures.extend(write(&root.join("tracing_on"), "0").err());
         for (file, value) in &self.values {
-            let _ = write(&root.join(file), &to_write(file, value));
+            failures.extend(write(&root.join(file), &to_write(file, value)).err());
         }
+        if failures.is_empty() {
+            return match std::fs::remove_file(state) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(error).with_context(|| format!("remove {}", state.display()))
+                }
+                _ => Ok(()),
+            };
+        }
+        let failures: Vec<String> = failures.iter().map(|error| format!("{error:#}")).collect();
+        anyhow::bail!(
+            "cannot restore the tracer: {}; {} keeps what to restore, and the next run tries again",
+            failures.join("; "),
+            state.display()
+        )
     }
 }
 
@@ -186,6 +252,9 @@ pub struct Session {
     folder: PathBuf,
     /// What the top-level tracer was before; absent for an instance, which just goes.
     saved: Option<Saved>,
+    /// The record of `saved`.
+    state: PathBuf,
+    open: bool,
 }
 
 /// The files that a session changes. `tracing_on` comes last, and what the tracer needs goes before it.
@@ -198,14 +267,18 @@ impl Session {
     /// # Errors
     /// When the kernel has no such tracer, or someone else uses the only place for it.
     pub fn open(tracefs: &Tracefs, tracer: &str) -> Result<Self> {
-        let tracers = read(&tracefs.root().join("available_tracers"))?;
+        Self::open_in(tracefs.root(), tracer, Path::new(STATE))
+    }
+
+    fn open_in(root: &Path, tracer: &str, state: &Path) -> Result<Self> {
+        let tracers = read(&root.join("available_tracers"))?;
         anyhow::ensure!(
             tracers.split_whitespace().any(|name| name == tracer),
             "this kernel has no {tracer} tracer (available: {tracers}): run inside one that has, with --kernel"
         );
-        let folder = tracefs.root().join("instances").join(format!("{PREFIX}{}", owner::own()));
+        let folder = root.join("instances").join(format!("{PREFIX}{}", owner::own()));
         if std::fs::create_dir(&folder).is_ok() {
-            let instance = Self { folder, saved: None };
+            let instance = Self { folder, saved: None, state: state.to_owned(), open: true };
             write(&instance.folder.join("tracing_on"), "0")?;
             // Tried and taken back: most kernels allow it at the top only.
             if write(&instance.folder.join("current_tracer"), tracer).is_ok() {
@@ -213,7 +286,13 @@ impl Session {
                 return Ok(instance);
             }
         }
-        let root = tracefs.root().to_owned();
+        // Values that an earlier session of this process could not write back are the ones to remember.
+        if let Some(kept) =
+            std::fs::read_to_string(state).ok().and_then(|text| serde_json::from_str::<Saved>(&text).ok())
+            && kept.owner == owner::own()
+        {
+            kept.restore(root, state)?;
+        }
         let current = read(&root.join("current_tracer"))?;
         anyhow::ensure!(
             current == "nop",
@@ -221,14 +300,14 @@ impl Session {
              end the other tracing, or `echo nop > {}`",
             name(&root.join("current_tracer"))
         );
-        let saved = Saved::of(&root, &CHANGED);
+        let saved = Saved::of(root, &CHANGED);
         let text = serde_json::to_string(&saved)?;
-        if let Some(folder) = Path::new(STATE).parent() {
+        if let Some(folder) = state.parent() {
             let _ = std::fs::create_dir_all(folder);
         }
-        atomic_file::write(Path::new(STATE), text.as_bytes())
-            .with_context(|| format!("remember the tracer's state in {STATE}"))?;
-        let session = Self { folder: root, saved: Some(saved) };
+        atomic_file::write(state, text.as_bytes())
+            .with_context(|| format!("remember the tracer's state in {}", state.display()))?;
+        let session = Self { folder: root.to_owned(), saved: Some(saved), state: state.to_owned(), open: true };
         session.set("tracing_on", "0")?;
         Ok(session)
     }
@@ -253,18 +332,33 @@ impl Session {
     }
 }
 
-impl Drop for Session {
-    fn drop(&mut self) {
+impl Session {
+    /// End it and put everything back.
+    ///
+    /// # Errors
+    /// What could not be put back. What to restore stays recorded for the next run.
+    pub fn close(mut self) -> Result<()> {
+        self.restore()
+    }
+
+    fn restore(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.open) {
+            return Ok(());
+        }
         match &self.saved {
-            Some(saved) => {
-                saved.put_back(&self.folder);
-                let _ = std::fs::remove_file(STATE);
-            }
+            Some(saved) => saved.restore(&self.folder, &self.state),
             None => {
                 let _ = self.set("tracing_on", "0");
-                let _ = self.set("current_tracer", "nop");
-                let _ = std::fs::remove_dir(&self.folder);
+                remove_instance(&self.folder).context("the next run tries again")
             }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Err(error) = self.restore() {
+            progress::problem(&format!("{error:#}"));
         }
     }
 }
@@ -291,7 +385,10 @@ mod tests {
         let saved = Saved::of(folder.path(), &CHANGED);
         assert_eq!(saved.values.len(), 3, "files that are not there are left out");
         put("current_tracer", "function_graph\n");
-        saved.put_back(folder.path());
+        let state = folder.path().join("state");
+        std::fs::write(&state, "x").unwrap();
+        saved.restore(folder.path(), &state).unwrap();
+        assert!(!state.exists(), "the record goes once everything is back");
         let value = |file: &str| std::fs::read_to_string(folder.path().join(file)).unwrap();
         assert_eq!(value("current_tracer"), "nop\n");
         assert_eq!(value("tracing_on"), "1\n");
@@ -301,6 +398,87 @@ mod tests {
     #[test]
     fn probes_of_the_dead_are_found() {
         let text = "r256:pipeprof_77_1/f3 schedule\np:kprobes/other do_exit\nr256:pipeprof_5_9/f1 vfs_write\nr:pipeprof_x/f1 a\n";
-        assert_eq!(dead_probes(text, |owner| owner == "77_1"), ["pipeprof_77_1/f3"]);
+        assert_eq!(dead_probes(text, &|owner| owner == "77_1"), ["pipeprof_77_1/f3"]);
+    }
+
+    /// A folder with the control files that a session at the top changes, in which no instance has a tracer.
+    fn fake() -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, value) in [
+            ("available_tracers", "function_graph nop"),
+            ("current_tracer", "nop"),
+            ("tracing_on", "1"),
+            ("set_ftrace_pid", "no pid"),
+            ("buffer_size_kb", "7"),
+        ] {
+            std::fs::write(folder.path().join(file), format!("{value}\n")).unwrap();
+        }
+        let state = folder.path().join("record");
+        (folder, state)
+    }
+
+    /// Make a control file refuse what is written, for root too.
+    fn break_file(path: &Path) {
+        std::fs::remove_file(path).unwrap();
+        std::fs::create_dir(path).unwrap();
+    }
+
+    fn mend_file(path: &Path, value: &str) {
+        std::fs::remove_dir(path).unwrap();
+        std::fs::write(path, value).unwrap();
+    }
+
+    #[test]
+    fn values_that_cannot_be_restored_are_reported_and_stay_recorded() {
+        let (folder, state) = fake();
+        let read = |file: &str| std::fs::read_to_string(folder.path().join(file)).unwrap();
+        let session = Session::open_in(folder.path(), "function_graph", &state).unwrap();
+        assert!(!session.is_instance());
+        assert!(state.exists());
+        session.set("current_tracer", "function_graph").unwrap();
+        session.set("set_ftrace_pid", "12").unwrap();
+        let broken = folder.path().join("set_ftrace_pid");
+        break_file(&broken);
+        let error = session.close().unwrap_err().to_string();
+        assert!(error.contains("set_ftrace_pid") && error.contains("record"), "{error}");
+        assert_eq!(read("current_tracer"), "nop\n", "what can be restored is");
+        assert!(state.exists(), "{error}");
+
+        // The next run says so too, as long as it fails; then it restores, and the record goes.
+        let report = clean_up_in(folder.path(), &state, &|_| true);
+        assert!(report.len() == 1 && report[0].contains("cannot restore the tracer"), "{report:?}");
+        assert!(state.exists());
+        mend_file(&broken, "12\n");
+        let report = clean_up_in(folder.path(), &state, &|_| true);
+        assert!(report.len() == 1 && report[0].contains("restored the tracer to nop"), "{report:?}");
+        assert_eq!(read("set_ftrace_pid"), "\n");
+        assert!(!state.exists());
+    }
+
+    #[test]
+    fn the_same_run_restores_what_it_kept_before_it_traces_again() {
+        let (folder, state) = fake();
+        let session = Session::open_in(folder.path(), "function_graph", &state).unwrap();
+        session.set("buffer_size_kb", "4096").unwrap();
+        let broken = folder.path().join("buffer_size_kb");
+        break_file(&broken);
+        drop(session);
+        assert!(Session::open_in(folder.path(), "function_graph", &state).is_err());
+        mend_file(&broken, "4096\n");
+        let session = Session::open_in(folder.path(), "function_graph", &state).unwrap();
+        session.close().unwrap();
+        assert_eq!(std::fs::read_to_string(&broken).unwrap(), "7\n", "not the value that the first session set");
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_removed_is_reported() {
+        let (folder, state) = fake();
+        let instance = folder.path().join("instances").join(format!("{PREFIX}77_1"));
+        std::fs::create_dir_all(instance.join("busy")).unwrap();
+        let report = clean_up_in(folder.path(), &state, &|owner| owner == "77_1");
+        assert!(report.len() == 1 && report[0].contains("cannot remove"), "{report:?}");
+        std::fs::remove_dir(instance.join("busy")).unwrap();
+        let report = clean_up_in(folder.path(), &state, &|owner| owner == "77_1");
+        assert!(report.len() == 1 && report[0].contains("removed the tracefs instance"), "{report:?}");
     }
 }

@@ -8,7 +8,7 @@ mod tree;
 use self::format::Formats;
 use self::tree::Tree;
 use super::tracefs::{self, Session};
-use super::{Collect, Collected, Watched, loss_warning};
+use super::{Collect, Collected, Watched, loss_warning, restore_warning};
 use crate::document::{FunctionCalls, Status};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::Symbols;
@@ -142,7 +142,8 @@ impl Collect for Fgraph {
         let (by_task, lost) = read_all(&armed, &formats)?;
         let instance = armed.session.is_instance();
         let (watched, sleeps_counted) = (armed.watched.clone(), armed.sleeps_counted);
-        drop(armed);
+        // The session goes before the mount that it lies in.
+        let restored = armed.session.close();
 
         let mut trees: ByProcess<Vec<Tree>> = watched.by_process();
         for (pid, process) in watched.all() {
@@ -153,7 +154,9 @@ impl Collect for Fgraph {
             events.iter().for_each(|(_, event)| tree.add(*event));
             trees.get_or_default(process).push(tree);
         }
-        Ok(self.collected(&trees, &lost, instance, sleeps_counted))
+        let mut collected = self.collected(&trees, &lost, instance, sleeps_counted);
+        collected.warnings.extend(restored.err().map(|error| restore_warning(format!("{error:#}"))));
+        Ok(collected)
     }
 }
 
