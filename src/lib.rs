@@ -16,6 +16,7 @@
 //! - [`guest`]: process 1 of a guest, which calls [`run`];
 //! - [`report`]: terminal, files, flame graphs;
 //! - [`compare`]: what differs between outcomes;
+//! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and their figures compared with ours;
 //! - [`cli`]: one file per subcommand.
 
@@ -31,6 +32,7 @@ pub mod report;
 pub mod reproduce;
 pub mod roles;
 pub mod run;
+pub mod sweep;
 pub mod target;
 pub mod util;
 pub mod vm;

@@ -60,6 +60,13 @@ fn a_sweep_measures_every_combination_and_says_which_cannot_be() {
     for file in ["sweep.json", "sweep.csv", "sweep.svg"] {
         assert!(folder.path().join("out").join(file).exists(), "{file}");
     }
+    // A finished sweep has nothing left to measure; another one is not resumed, nor is its folder overwritten.
+    let resumed = pipeprof(folder.path(), &format!("{line} --resume"));
+    assert_eq!(String::from_utf8_lossy(&resumed.stdout), csv, "{}", stderr(&resumed));
+    for (line, says) in [(line.to_owned(), "--resume"), (format!("{line} --seed 2 --resume"), "another seed")] {
+        let refused = pipeprof(folder.path(), &line);
+        assert!(!refused.status.success() && stderr(&refused).contains(says), "{}", stderr(&refused));
+    }
     // vmsplice into two writers contradicts itself or not, but a pipe of one byte is refused by no kernel; a buffer of
     // one byte cannot be halved.
     let output = pipeprof(folder.path(), "sweep --mode write,vmsplice --buffer-size 1 --duration 20ms --runs 1 --json");
@@ -67,6 +74,17 @@ fn a_sweep_measures_every_combination_and_says_which_cannot_be() {
     let sweep: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(sweep["cells"][0]["median"].is_number(), "{sweep}");
     assert!(sweep["cells"][1]["reason"].is_string(), "{sweep}");
+}
+
+#[test]
+fn a_sweep_ends_when_its_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = "sweep --buffer-size 16K,64K --duration 20ms --runs 1 --until 0.001% --max-time 1s --json";
+    let output = pipeprof(folder.path(), line);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let sweep: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(sweep["ending"]["by"], "time", "{sweep}");
+    assert!(stderr(&output).contains("time limit"), "{}", stderr(&output));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! `pipeprof reproduce`: the articles' experiments, theirs beside ours.
 
 use crate::document::ExecutedOn;
-use crate::reproduce::bench::Machine;
 use crate::reproduce::parts::{PARTS, Part};
 use crate::reproduce::verdict::Missing;
 use crate::reproduce::{self, Settings, report};
+use crate::run::bench::Machine;
 use crate::util::{cancel, progress};
 use crate::vm::Accel;
 use crate::vm::GuestMachine;

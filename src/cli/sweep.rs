@@ -1,12 +1,13 @@
 //! `pipeprof sweep`: any axes of a workload, all combinations.
 
 use super::guest_args::GuestArgs;
+use super::stop_args::StopArgs;
+use crate::compare::plan::image;
 use crate::document::{Environment, ExecutedOn, KernelInfo};
+use crate::experiment::{Interrupted, StoredPlan as _};
 use crate::report::chart::Theme;
-use crate::reproduce::bench::Machine;
-use crate::reproduce::lab::Bench as _;
-use crate::reproduce::sweep::{self, Plan, SCHEMA, Sweep};
-use crate::reproduce::verdict::Missing;
+use crate::run::bench::{Bench as _, Machine, Missing};
+use crate::sweep::{self, SCHEMA, Sweep, SweepAxis, SweepCombination, SweepPlan};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm::Accel;
 use crate::workload::WorkloadRequest;
@@ -42,9 +43,11 @@ pub struct Args {
     /// CPUs of writer and reader: 0,1; `none` leaves them to the scheduler [default: chosen by topology]
     #[arg(long, value_name = "W,R|none", value_parser = super::workload_args::parse_pin)]
     pin: Option<Pin>,
-    /// Fresh pairs of each combination
+    /// Fresh pairs of each combination; with --until, the fewest
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
+    #[command(flatten)]
+    stop: StopArgs,
     /// Seed of the order in which combinations alternate
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -53,9 +56,12 @@ pub struct Args {
     collect: Option<String>,
     #[command(flatten)]
     guest: GuestArgs,
-    /// The folder for sweep.json, sweep.csv and sweep.svg [default: none are written]
+    /// The folder to make for sweep.json, sweep.csv, sweep.svg and the results as they end [default: none are written]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Go on with the interrupted sweep in -o DIR; what is done is not repeated
+    #[arg(long, requires = "output")]
+    resume: bool,
     /// Print sweep.json on stdout, all else on stderr
     #[arg(long, conflicts_with = "csv")]
     json: bool,
@@ -127,30 +133,53 @@ impl Args {
             ..WorkloadRequest::default()
         };
         let grid = Grid::new(&self.mode, self.axes.0.clone());
-        let plans: Vec<Plan> = grid
+        let combinations: Vec<SweepCombination> = grid
             .combinations(&common)?
             .into_iter()
-            .map(|combination| Plan {
+            .map(|combination| SweepCombination {
                 // A combination that contradicts itself has no value; the others do.
                 spec: combination.request.spec().map(|(_, spec)| spec).map_err(|error| format!("{error:#}")),
                 labels: combination.labels,
             })
             .collect();
-        if let Some(reason) = plans.iter().find_map(|plan| plan.spec.as_ref().err())
-            && plans.iter().all(|plan| plan.spec.is_err())
+        if let Some(reason) = combinations.iter().find_map(|combination| combination.spec.as_ref().err())
+            && combinations.iter().all(|combination| combination.spec.is_err())
         {
             bail!("no combination can be measured: {reason}");
         }
         let bench = self.bench(exact)?;
-        let say = |done: usize, all: usize| progress::step(&format!("sweep {done}/{all}"));
-        self.prepare()?;
-        let cells = if exact {
-            sweep::exact(&bench, &plans, &say)
-        } else {
-            sweep::timed(&bench, &plans, self.runs as usize, self.seed, &say)
-        };
-        progress::clear();
+        let stop = self.stop.rule();
+        if exact && !stop.is_none() {
+            bail!("--until and --max-time end repeated runs: --collect insn counts one run; leave them out");
+        }
         let in_guest = self.guest.kernel.clone();
+        let place = [
+            in_guest.clone().unwrap_or_else(|| KernelInfo::running().release),
+            in_guest.as_deref().and_then(image).unwrap_or_default(),
+            bench.setting(),
+        ];
+        let plan = SweepPlan {
+            schema: SweepPlan::SCHEMA.to_owned(),
+            build: crate::util::build::version().to_owned(),
+            place: place.join("; "),
+            axes: SweepAxis::all(&grid),
+            common,
+            exact,
+            runs: self.runs as usize,
+            seed: self.seed,
+            stop,
+        };
+        let folder = self.output.as_deref().map(|folder| (folder, self.resume));
+        let measured = sweep::measure(&bench, &plan, &combinations, folder, &|at| {
+            progress::step(&format!("sweep {}", at.next_text()));
+        });
+        progress::clear();
+        let (cells, ending) = measured.map_err(|error| match &self.output {
+            Some(folder) if error.is::<Interrupted>() => {
+                anyhow::anyhow!("{error}, kept in {}: go on with the same command and --resume", folder.display())
+            }
+            _ => error,
+        })?;
         let sweep = Sweep {
             schema: SCHEMA.into(),
             version: crate::util::build::version().to_owned(),
@@ -159,8 +188,9 @@ impl Args {
             unit: if exact { "instructions per KiB" } else { "GiB/s" }.into(),
             kernel: in_guest.unwrap_or_else(|| KernelInfo::running().release),
             cpu: if exact { "emulated".into() } else { Environment::now().cpu_model.unwrap_or_default() },
-            axes: sweep::Axis::all(&grid),
-            cells: cells?,
+            axes: plan.axes,
+            cells,
+            ending,
         };
         self.write(&sweep)?;
         let json = || serde_json::to_string_pretty(&sweep).context("cannot write the sweep as JSON");
@@ -168,6 +198,9 @@ impl Args {
             (true, _) => crate::outln!("{}", json()?),
             (_, true) => crate::out!("{}", sweep.csv()),
             _ => crate::out!("{}", sweep.table()),
+        }
+        if let Some(ending) = &sweep.ending {
+            eprintln!("measurement {}", ending.sentence("run"));
         }
         if sweep.cells.iter().all(|cell| cell.median.is_none()) {
             let reason = sweep.cells.iter().find_map(|cell| cell.reason.as_deref()).unwrap_or("no pair ran");
@@ -188,16 +221,6 @@ impl Args {
             guest_executed_on: if self.guest.machine.accel == Accel::Kvm { ExecutedOn::Kvm } else { ExecutedOn::Tcg },
             kernel: options.map(|options| (name, options)).ok_or_else(missing),
         })
-    }
-
-    /// Make the folder before anything is measured.
-    fn prepare(&self) -> Result<()> {
-        let Some(folder) = &self.output else { return Ok(()) };
-        if folder.join("sweep.json").exists() {
-            bail!("{} holds a sweep already: choose another with -o, or remove it", folder.display());
-        }
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}: choose another with -o", folder.display()))
     }
 
     fn write(&self, sweep: &Sweep) -> Result<()> {

@@ -180,7 +180,8 @@ fn number_copies(columns: &mut [ColumnPlan]) {
     }
 }
 
-fn image(kernel: &str) -> Option<String> {
+/// Size and time of a kernel's image, where it is on this machine.
+pub(crate) fn image(kernel: &str) -> Option<String> {
     let metadata = std::fs::metadata(vm::Kernel::find(kernel).ok()?.image).ok()?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
     Some(format!("{} bytes, changed {}.{:09}", metadata.len(), changed.as_secs(), changed.subsec_nanos()))

@@ -6,4 +6,5 @@ pub mod chart;
 pub mod files;
 pub mod flamegraph;
 pub mod html;
+pub mod number;
 pub mod terminal;

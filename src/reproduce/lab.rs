@@ -2,63 +2,18 @@
 //! ends, so that an interrupted part starts where it was.
 
 use super::Settings;
-use super::verdict::Missing;
 use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
 use crate::experiment::{self, JsonFolder, NoStore, OnFailure, Plan, State, Task};
 use crate::util::cancel;
 use crate::workload::Spec;
 use anyhow::Result;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 
+pub use crate::run::bench::{Bench, GuestSetup, Missing, Taken};
+
 pub use super::race::{Contestant, LaneRuns, Raced};
-
-/// A result, or why there is none here and how to get it elsewhere.
-pub type Taken<T> = Result<T, Missing>;
-
-/// How guests of exact profiles differ from the default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestSetup {
-    pub cpus: Option<u32>,
-    pub cpu: Option<String>,
-    pub append: Vec<String>,
-}
-
-/// What measures. Tests put something else in its place.
-pub trait Bench {
-    /// One pair, nothing attached.
-    ///
-    /// # Errors
-    /// When it cannot run.
-    fn pair(&self, spec: &Spec) -> Result<Processes>;
-
-    /// A whole run with collectors.
-    ///
-    /// # Errors
-    /// When it cannot run.
-    fn run(&self, request: &Request) -> Result<Outcome>;
-
-    /// An exact profile in a guest.
-    ///
-    /// # Errors
-    /// When it cannot run.
-    fn exact(&self, request: &Request, setup: &GuestSetup) -> Result<Outcome>;
-
-    /// What executes pairs and runs.
-    fn executed_on(&self) -> ExecutedOn;
-
-    /// How its guests differ from the default, in words; empty where they do not. Results depend on it.
-    fn setting(&self) -> String {
-        String::new()
-    }
-
-    /// The guest kernel of exact profiles, as it was named; `None` where there is none, with the reason.
-    ///
-    /// # Errors
-    /// Why there is none.
-    fn exact_kernel(&self) -> Taken<String>;
-}
 
 /// A part's access to the bench.
 pub struct Lab<'a> {
@@ -373,7 +328,7 @@ mod tests {
     fn a_run_that_failed_is_tried_again() {
         let folder = tempfile::tempdir().unwrap();
         let (settings, bench) = (settings(folder.path()), Mock::default());
-        let request = crate::reproduce::parts::request("r", &Spec::default(), Vec::new(), 1);
+        let request = crate::run::bench::request("r", &Spec::default(), Vec::new(), 1);
         for runs in [1, 2] {
             let lab = Lab::new(&settings, &bench, "part", &|_| {});
             assert!(lab.run("profile", &request).unwrap().is_err());

@@ -1,11 +1,8 @@
 //! The articles' experiments run again, and what they printed beside what this machine says.
 //!
 //! [`facts`] holds what the articles printed, and nothing of ours; [`parts`] has one file per part, each measuring
-//! through a [`lab`] and handing over a [`result`]; [`verdict`] judges every fact; [`report`] writes the page. [`sweep`]
-//! is the general form of the articles' tables over buffer sizes.
+//! through a [`lab`] and handing over a [`result`]; [`verdict`] judges every fact; [`report`] writes the page.
 
-pub mod bench;
-pub mod commands;
 pub mod facts;
 pub mod lab;
 pub mod parts;
@@ -15,7 +12,6 @@ pub mod reasons;
 pub mod report;
 pub mod result;
 pub mod stacks;
-pub mod sweep;
 pub mod verdict;
 
 use crate::document::{Environment, KernelInfo};

@@ -4,7 +4,6 @@ use super::lab::Taken;
 use super::verdict::{Missing, Reading};
 use crate::document::{ExecutedOn, Processes, Warning};
 use crate::util::stats;
-use crate::workload::spec::Pin;
 use crate::workload::{self, HUGE_PAGES_MISSING, Spec};
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +61,7 @@ impl Raced {
     /// # Errors
     /// Why there is none here, and how to get one.
     pub fn reading(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
-        let command = super::commands::run(&self.spec, "--runs 9 --collect none");
+        let command = workload::command::run(&self.spec, "--runs 9 --collect none");
         if let Some(why) = &self.failed {
             return Err(Missing::new(why.clone(), command));
         }
@@ -86,15 +85,7 @@ impl Raced {
     /// Where what ran was not what was asked for, each kind once.
     #[must_use]
     pub fn caveats(&self) -> Vec<Warning> {
-        let mut all: Vec<Warning> = Vec::new();
-        for warning in self.pairs.iter().flat_map(|pair| workload::caveats(&self.spec, pair)) {
-            // Both ends on one CPU is what some are asked for.
-            let asked = warning.code == "one-cpu" && matches!(self.spec.pin, Pin::Cpus { .. });
-            if !asked && all.iter().all(|other| other.code != warning.code) {
-                all.push(warning);
-            }
-        }
-        all
+        workload::caveats_of_all(&self.spec, &self.pairs)
     }
 
     /// The pair of the median speed.

@@ -2,6 +2,9 @@
 
 pub mod rules;
 
+pub use crate::report::number::number;
+pub use crate::run::bench::Missing;
+
 use super::facts::{Fact, Facts, Judge, Table};
 use crate::document::ExecutedOn;
 use crate::util::stats;
@@ -74,21 +77,6 @@ impl Reading {
             base: self.base.as_deref().map(all),
             ..self.clone()
         })
-    }
-}
-
-/// Why there is no figure of ours, and how to get one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missing {
-    pub why: String,
-    /// For a machine that can.
-    pub command: String,
-}
-
-impl Missing {
-    #[must_use]
-    pub fn new(why: impl Into<String>, command: impl Into<String>) -> Self {
-        Self { why: why.into(), command: command.into() }
     }
 }
 
@@ -219,36 +207,6 @@ fn reading(facts: &Facts, id: &str, readings: &Readings) -> Result<Reading, Miss
 /// The name of a row before its first remark in parentheses.
 fn short(what: &str) -> &str {
     what.split(" (").next().unwrap_or(what)
-}
-
-/// A number in three or four digits.
-#[must_use]
-pub fn number(value: f64) -> String {
-    let size = value.abs();
-    match () {
-        () if !value.is_finite() => "-".to_owned(),
-        // Minus nothing is nothing.
-        () if value == 0.0 => "0".to_owned(),
-        () if size >= 10_000.0 => grouped(value),
-        () if size >= 100.0 => format!("{value:.0}"),
-        () if size >= 10.0 => format!("{value:.1}"),
-        () if size >= 0.1 => format!("{value:.2}"),
-        () if size >= 0.001 => format!("{value:.4}"),
-        () => format!("{value:.1e}"),
-    }
-}
-
-/// A whole number with its thousands apart.
-fn grouped(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if value < 0.0 { format!("-{out}") } else { out }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! what each collector did to the pairs it watched. [`RunOptions`] are what a request is made of.
 
 pub mod assemble;
+pub mod bench;
 pub mod cost;
 pub mod exact;
 pub mod gather;

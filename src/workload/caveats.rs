@@ -1,7 +1,7 @@
 //! Warnings about a workload's results.
 
 use super::Spec;
-use super::spec::Writer;
+use super::spec::{Pin, Writer};
 use crate::target::{ProcessTotals, Processes};
 use crate::util::size;
 use crate::util::warning::Warning;
@@ -13,6 +13,19 @@ const DEFAULT_PIPE: u64 = 64 << 10;
 pub const VERIFY_FAILED: &str = "verify-failed";
 /// Code of the warning that buffers are not in huge pages although requested.
 pub const HUGE_PAGES_MISSING: &str = "huge-pages-missing";
+
+/// Warnings for differences between what `spec` requested and what happened in any of `pairs`, each kind once.
+pub fn caveats_of_all<'a>(spec: &Spec, pairs: impl IntoIterator<Item = &'a Processes>) -> Vec<Warning> {
+    let mut all: Vec<Warning> = Vec::new();
+    for warning in pairs.into_iter().flat_map(|pair| caveats(spec, pair)) {
+        // One CPU for both may be what was requested.
+        let asked = warning.code == "one-cpu" && matches!(spec.pin, Pin::Cpus { .. });
+        if !asked && all.iter().all(|other| other.code != warning.code) {
+            all.push(warning);
+        }
+    }
+    all
+}
 
 /// Warnings for differences between what `spec` requested and what happened in `processes`.
 #[must_use]

@@ -8,6 +8,7 @@ pub mod axes;
 pub mod axis;
 mod caveats;
 pub mod check;
+pub mod command;
 pub mod cpus;
 pub mod grid;
 pub mod launch;
@@ -19,7 +20,7 @@ pub mod spec;
 mod wire;
 pub mod worker;
 
-pub use caveats::{HUGE_PAGES_MISSING, VERIFY_FAILED, caveats};
+pub use caveats::{HUGE_PAGES_MISSING, VERIFY_FAILED, caveats, caveats_of_all};
 pub use launch::{Launched, launch};
 pub use pipe::largest as largest_pipe;
 pub use request::WorkloadRequest;

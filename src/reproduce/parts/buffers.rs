@@ -1,6 +1,6 @@
 //! Article B: the table over buffer sizes, with instructions.
 
-use super::{Part, request};
+use super::Part;
 use crate::document::{Collector, ExecutedOn, Outcome, Processes};
 use crate::profile::ProcessName;
 use crate::report::chart::{Chart, Kind, Point, Series};
@@ -10,6 +10,7 @@ use crate::reproduce::race::without_huge_pages;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::roles;
+use crate::run::bench::request;
 use crate::util::{size, stats};
 use crate::workload::spec::{Amount, Reader, Writer};
 use crate::workload::{self, Spec};

@@ -3,7 +3,6 @@
 use super::Part;
 use crate::document::{ExecutedOn, KernelInfo, ProcessTotals, Processes};
 use crate::report::chart::{Chart, Kind, Point, Series};
-use crate::reproduce::commands;
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced, Taken};
 use crate::reproduce::pipeline::{self, End, Pipeline};
@@ -81,7 +80,7 @@ impl Part for Cat {
             };
             insert("real", entry.reading("s", "scaled to 10 GiB", |pair| scaled(pair, pair.window_ns)));
             let minute = Spec { amount: Amount::DurationNs(60_000_000_000), ..entry.spec.clone() };
-            let longer = || commands::run(&minute, "--runs 3 --collect none");
+            let longer = || workload::command::run(&minute, "--runs 3 --collect none");
             let times = |of| entry.speed().and_then(|_| ticked(&entry.pairs, of, tick_ns, entry.executed_on, longer));
             insert("user", times(USER));
             insert("sys", times(SYSTEM));

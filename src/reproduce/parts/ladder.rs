@@ -3,7 +3,7 @@
 mod steps;
 mod user_pages;
 
-use super::{Part, request};
+use super::Part;
 use crate::document::{Collector, Outcome};
 use crate::profile::{ProcessName, Profile};
 use crate::report::chart::{Chart, Kind, Point, Series};
@@ -11,6 +11,7 @@ use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced, Taken, speeds};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::run::bench::request;
 use crate::util::stats;
 use crate::workload::Spec;
 use crate::workload::spec::{Amount, Reader, Writer};

@@ -12,12 +12,10 @@ use super::lab::{Lab, Taken};
 use super::result::Yield;
 use super::stacks;
 use super::verdict::{Missing, Reading, Readings, number};
-use crate::document::{Collector, ExecutedOn, Loader, Request, Selection};
-use crate::experiment::StopRule;
+use crate::document::ExecutedOn;
 use crate::profile::{Folded, Profile};
 use crate::roles::Skew;
 use crate::util::stats;
-use crate::workload::Spec;
 use anyhow::Result;
 use std::collections::BTreeMap;
 
@@ -44,24 +42,6 @@ pub const PARTS: &[&dyn Part] =
 #[must_use]
 pub fn find(id: &str) -> Option<&'static dyn Part> {
     PARTS.iter().find(|part| part.id() == id).copied()
-}
-
-/// A request for `spec`.
-#[must_use]
-pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> Request {
-    let collectors: Vec<&str> = collect.iter().map(|collector| collector.name()).collect();
-    let list = if collectors.is_empty() { "none".to_owned() } else { collectors.join(",") };
-    Request {
-        mode: name.to_owned(),
-        workload: spec.clone(),
-        collect: Selection::List(collect),
-        loader: Loader::default(),
-        runs,
-        stop: StopRule::default(),
-        seed: 1,
-        memcg: true,
-        command: super::commands::run(spec, &format!("--runs {runs} --collect {list}")),
-    }
 }
 
 /// Every fact of the tables `ids` is missing for the same reason.

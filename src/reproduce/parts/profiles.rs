@@ -3,7 +3,7 @@
 mod by_role;
 mod listed;
 
-use super::{Part, all_missing, request};
+use super::{Part, all_missing};
 use crate::document::{Collector, ExecutedOn, Outcome, Request};
 use crate::profile::{Folded, ProcessName, Profile};
 use crate::report::flamegraph::{Difference, Options, Shown, render_diff};
@@ -13,6 +13,7 @@ use crate::reproduce::result::{ExtraTable, Graph, Yield};
 use crate::reproduce::stacks::{self, Printed, VMSPLICE, ZEROES};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::roles;
+use crate::run::bench::request;
 use crate::workload::Spec;
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::Result;

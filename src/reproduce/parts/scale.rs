@@ -1,6 +1,6 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
-use super::{Part, request};
+use super::Part;
 use crate::document::{Attribution, Collector, Processes};
 use crate::profile::{ProcessName, RoleShare};
 use crate::report::chart::{Chart, Kind, Point, Series};
@@ -8,6 +8,7 @@ use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Reading, number};
+use crate::run::bench::request;
 use crate::util::stats::{self, Ratio};
 use crate::workload::modes::Mode;
 use crate::workload::spec::{Amount, Pin};

@@ -1,8 +1,8 @@
 //! Command lines that do again what was measured: for people, in reports.
 
+use super::Spec;
+use super::spec::{Amount, Pin};
 use crate::util::size;
-use crate::workload::Spec;
-use crate::workload::spec::{Amount, Pin};
 use clap::ValueEnum;
 
 /// `pipeprof run` with the axes of `spec` that differ from the default, and `more`.

@@ -1,0 +1,169 @@
+//! What measures single pairs, whole runs and exact profiles: this machine, or a guest. Tests put something else in its
+//! place.
+
+use super::{Setting, exact, execute, in_guest};
+use crate::document::{Collector, ExecutedOn, Loader, Outcome, Processes, Request, Selection};
+use crate::experiment::StopRule;
+use crate::vm::{Accel, GuestOptions};
+use crate::workload::{self, Spec};
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
+
+/// Why there is no result, and how to get one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    pub why: String,
+    /// For a machine that can.
+    pub command: String,
+}
+
+impl Missing {
+    #[must_use]
+    pub fn new(why: impl Into<String>, command: impl Into<String>) -> Self {
+        Self { why: why.into(), command: command.into() }
+    }
+}
+
+/// A result, or why there is none here and how to get it elsewhere.
+pub type Taken<T> = Result<T, Missing>;
+
+/// How guests of exact profiles differ from the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestSetup {
+    pub cpus: Option<u32>,
+    pub cpu: Option<String>,
+    pub append: Vec<String>,
+}
+
+/// What measures. Tests put something else in its place.
+pub trait Bench {
+    /// One pair, nothing attached.
+    ///
+    /// # Errors
+    /// When it cannot run.
+    fn pair(&self, spec: &Spec) -> Result<Processes>;
+
+    /// A whole run with collectors.
+    ///
+    /// # Errors
+    /// When it cannot run.
+    fn run(&self, request: &Request) -> Result<Outcome>;
+
+    /// An exact profile in a guest.
+    ///
+    /// # Errors
+    /// When it cannot run.
+    fn exact(&self, request: &Request, setup: &GuestSetup) -> Result<Outcome>;
+
+    /// What executes pairs and runs.
+    fn executed_on(&self) -> ExecutedOn;
+
+    /// How its guests differ from the default, in words; empty where they do not. Results depend on it.
+    fn setting(&self) -> String {
+        String::new()
+    }
+
+    /// The guest kernel of exact profiles, as it was named; `None` where there is none, with the reason.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn exact_kernel(&self) -> Taken<String>;
+}
+
+/// A request for `spec`.
+#[must_use]
+pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> Request {
+    let collectors: Vec<&str> = collect.iter().map(|collector| collector.name()).collect();
+    let list = if collectors.is_empty() { "none".to_owned() } else { collectors.join(",") };
+    Request {
+        mode: name.to_owned(),
+        workload: spec.clone(),
+        collect: Selection::List(collect),
+        loader: Loader::default(),
+        runs,
+        stop: StopRule::default(),
+        seed: 1,
+        memcg: true,
+        command: workload::command::run(spec, &format!("--runs {runs} --collect {list}")),
+    }
+}
+
+/// Timed experiments on this machine, or in `guest`; exact ones in a guest of `kernel`.
+pub struct Machine {
+    /// Run timed experiments in here.
+    pub guest: Option<GuestOptions>,
+    /// What executes the guest.
+    pub guest_executed_on: ExecutedOn,
+    /// For exact profiles; else the reason why there is none.
+    pub kernel: Taken<(String, GuestOptions)>,
+}
+
+impl Bench for Machine {
+    fn pair(&self, spec: &Spec) -> Result<Processes> {
+        match &self.guest {
+            None => {
+                let mut launched = workload::launch(spec)?;
+                launched.release()?;
+                launched.wait()
+            }
+            Some(_) => {
+                let request = request("pair", spec, Vec::new(), 1);
+                let outcome = self.run(&request)?;
+                outcome.document.runs.into_iter().next().map(|run| run.processes).context("the guest ran no pair")
+            }
+        }
+    }
+
+    fn run(&self, request: &Request) -> Result<Outcome> {
+        match &self.guest {
+            Some(options) => in_guest(request, options),
+            None => {
+                let setting = Setting { executed_on: ExecutedOn::Hardware, settle: false, progress: &|_, _| {} };
+                execute(request, &setting)
+            }
+        }
+    }
+
+    fn exact(&self, request: &Request, setup: &GuestSetup) -> Result<Outcome> {
+        let Ok((_, options)) = &self.kernel else { bail!("there is no kernel for exact profiles") };
+        let mut options = options.clone();
+        options.accel = Accel::Tcg;
+        if let Some(cpus) = setup.cpus {
+            options.cpus = cpus;
+        }
+        if setup.cpu.is_some() {
+            options.cpu.clone_from(&setup.cpu);
+        }
+        options.append.extend(setup.append.iter().cloned());
+        exact::execute(request, &options, None)
+    }
+
+    fn executed_on(&self) -> ExecutedOn {
+        if self.guest.is_some() { self.guest_executed_on } else { ExecutedOn::Hardware }
+    }
+
+    fn setting(&self) -> String {
+        let guest = self.kernel.as_ref().ok().map(|(_, options)| options).or(self.guest.as_ref());
+        guest.map_or_else(String::new, differences)
+    }
+
+    fn exact_kernel(&self) -> Taken<String> {
+        match &self.kernel {
+            Ok((name, _)) => Ok(name.clone()),
+            Err(missing) => Err(Missing::clone(missing)),
+        }
+    }
+}
+
+/// What of a guest is not as [`GuestOptions::of`] makes it, and may change results.
+fn differences(options: &GuestOptions) -> String {
+    let plain = GuestOptions::of(options.kernel.clone());
+    let mut words = Vec::new();
+    let mut note = |differs: bool, text: String| words.extend(differs.then_some(text));
+    note(options.accel != plain.accel, format!("accel {:?}", options.accel).to_lowercase());
+    note(options.cpus != plain.cpus, format!("{} CPUs", options.cpus));
+    note(options.memory_mib != plain.memory_mib, format!("{} MiB", options.memory_mib));
+    note(options.cpu != plain.cpu, format!("CPU {}", options.cpu.as_deref().unwrap_or_default()));
+    note(options.append != plain.append, format!("kernel arguments {}", options.append.join(" ")));
+    if words.is_empty() { String::new() } else { format!("guests with {}", words.join(", ")) }
+}

@@ -1,0 +1,75 @@
+//! Sweeps: any axes of a workload, all combinations, one table and one chart.
+//!
+//! [`measure`] runs them through [`crate::experiment`]; this file has what comes of it, [`show`] how it looks.
+
+mod measure;
+mod show;
+
+pub use measure::{SweepCombination, SweepPlan, measure};
+
+use crate::document::ExecutedOn;
+use crate::experiment::Ending;
+use crate::workload::grid::Grid;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The `schema` of `sweep.json`.
+pub const SCHEMA: &str = "pipeprof.sweep/1";
+
+/// One thing that is varied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepAxis {
+    /// As its flag: `buffer-size`.
+    pub name: String,
+    /// As they are typed.
+    pub values: Vec<String>,
+}
+
+impl SweepAxis {
+    /// What `grid` varies.
+    #[must_use]
+    pub fn all(grid: &Grid) -> Vec<Self> {
+        grid.axes().into_iter().map(|(name, values)| Self { name, values }).collect()
+    }
+}
+
+/// `sweep.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    pub schema: String,
+    /// pipeprof's version.
+    pub version: String,
+    pub command: String,
+    pub executed_on: ExecutedOn,
+    /// `GiB/s`, or `instructions per KiB` (writer and reader).
+    pub unit: String,
+    pub kernel: String,
+    pub cpu: String,
+    pub axes: Vec<SweepAxis>,
+    pub cells: Vec<SweepCell>,
+    /// What ended it, where a stop rule was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+}
+
+/// One combination, measured. Counts are those of the median run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SweepCell {
+    pub labels: BTreeMap<String, String>,
+    /// In the sweep's unit, one per fresh pair.
+    pub runs: Vec<f64>,
+    pub median: Option<f64>,
+    pub mad: Option<f64>,
+    pub ci95: Option<[f64; 2]>,
+    pub writer_calls_per_mib: Option<f64>,
+    pub reader_calls_per_mib: Option<f64>,
+    /// User and system time of the writer; absent under emulation.
+    pub writer_ns_per_kib: Option<f64>,
+    pub reader_ns_per_kib: Option<f64>,
+    pub instructions_per_writer_call: Option<f64>,
+    /// Where what ran was not what was asked for.
+    #[serde(default)]
+    pub caveats: Vec<String>,
+    /// Why it was not measured.
+    pub reason: Option<String>,
+}

@@ -1,0 +1,210 @@
+//! How a sweep looks: a table, a chart, lines for a spreadsheet.
+
+use super::{Sweep, SweepAxis, SweepCell};
+use crate::report::chart::{Chart, Kind, Point, Series};
+use crate::report::number::number;
+
+/// Most lines that a chart can tell apart.
+const MOST_LINES: usize = 6;
+
+impl Sweep {
+    /// Lines for a spreadsheet: one per combination, a header first (RFC 4180).
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let quoted = |text: &str| {
+            if text.contains([',', '"', '\n', '\r']) {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            } else {
+                text.to_owned()
+            }
+        };
+        let unit = self.unit.replace(['/', ' '], "_").to_lowercase();
+        let mut header: Vec<String> = self.axes.iter().map(|axis| axis.name.replace('-', "_")).collect();
+        header.extend(["n", &format!("median_{unit}"), "mad", "least", "greatest"].map(str::to_owned));
+        header.extend(
+            [
+                "writer_calls_per_mib",
+                "reader_calls_per_mib",
+                "writer_ns_per_kib",
+                "reader_ns_per_kib",
+                "instructions_per_writer_call",
+                "caveats",
+                "reason",
+            ]
+            .map(str::to_owned),
+        );
+        let mut text = header.join(",") + "\n";
+        for cell in &self.cells {
+            let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+            let mut row: Vec<String> =
+                self.axes.iter().map(|axis| quoted(cell.labels.get(&axis.name).map_or("", String::as_str))).collect();
+            row.push(cell.runs.len().to_string());
+            row.extend([cell.median, cell.mad, cell.least(), cell.greatest()].map(number));
+            row.extend(cell.per_amount().map(number));
+            row.push(quoted(&cell.caveats.join("; ")));
+            row.push(quoted(cell.reason.as_deref().unwrap_or_default()));
+            text.push_str(&row.join(","));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The chart: along the axis with the most values, a line per combination of the others. `None` where nothing was
+    /// measured or more lines than can be told apart would be needed.
+    #[must_use]
+    pub fn chart(&self) -> Option<Chart> {
+        let along = self.axes.iter().max_by_key(|axis| axis.values.len())?;
+        let varied: Vec<&SweepAxis> = self.axes.iter().filter(|axis| *axis != along && axis.values.len() > 1).collect();
+        let mut series: Vec<Series> = Vec::new();
+        for value in &along.values {
+            for cell in self.cells.iter().filter(|cell| cell.labels.get(&along.name) == Some(value)) {
+                let Some(y) = cell.median else { continue };
+                let mut name: Vec<String> = Vec::new();
+                for axis in &varied {
+                    let value = cell.labels.get(&axis.name).map_or("", String::as_str);
+                    name.push(if axis.name == "mode" { value.to_owned() } else { format!("{}={value}", axis.name) });
+                }
+                let name = if name.is_empty() { self.unit.clone() } else { name.join(" ") };
+                let span = cell.least().zip(cell.greatest()).filter(|_| cell.runs.len() > 1);
+                let point = Point { label: value.clone(), y, span: span.map(|(low, high)| [low, high]) };
+                match series.iter_mut().find(|series| series.name == name) {
+                    Some(series) => series.points.push(point),
+                    None => series.push(Series { name, points: vec![point] }),
+                }
+            }
+        }
+        let n = self.cells.iter().map(|cell| cell.runs.len()).max().unwrap_or(0);
+        (!series.is_empty() && series.len() <= MOST_LINES).then(|| Chart {
+            id: "sweep".into(),
+            title: format!("{} over {}", self.unit, along.name),
+            kind: Kind::Lines,
+            y: format!("{} · {}, Linux {}", self.unit, self.cpu, self.kernel),
+            x: format!("{} · n {n}, median, bars from least to greatest", along.name),
+            series,
+            caption: String::new(),
+        })
+    }
+
+    /// The table on the terminal.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_preset(comfy_table::presets::NOTHING);
+        let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
+        let mut header: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
+        let columns =
+            [self.unit.as_str(), "MAD", "n", "calls/MiB W", "calls/MiB R", "ns/KiB W", "ns/KiB R", "instr/call W"];
+        header.extend(columns.map(str::to_owned));
+        let caveats = self.cells.iter().any(|cell| !cell.caveats.is_empty());
+        header.extend(caveats.then(|| "but".to_owned()));
+        table.set_header(header);
+        for cell in &self.cells {
+            let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+            let mut row: Vec<String> =
+                axes.iter().map(|axis| cell.labels.get(&axis.name).cloned().unwrap_or_default()).collect();
+            match (&cell.reason, cell.median) {
+                (Some(reason), None) => row.push(reason.clone()),
+                _ => {
+                    row.extend([cell.median, cell.mad].map(shown));
+                    row.push(cell.runs.len().to_string());
+                    row.extend(cell.per_amount().map(shown));
+                    row.extend(caveats.then(|| cell.caveats.join("; ")));
+                }
+            }
+            table.add_row(row);
+        }
+        for column in table.column_iter_mut().skip(axes.len()) {
+            column.set_cell_alignment(comfy_table::CellAlignment::Right);
+        }
+        format!("{table}\n")
+    }
+}
+
+impl SweepCell {
+    /// What was counted and timed per amount moved, in the order of the columns.
+    fn per_amount(&self) -> [Option<f64>; 5] {
+        [
+            self.writer_calls_per_mib,
+            self.reader_calls_per_mib,
+            self.writer_ns_per_kib,
+            self.reader_ns_per_kib,
+            self.instructions_per_writer_call,
+        ]
+    }
+
+    fn least(&self) -> Option<f64> {
+        self.runs.iter().copied().min_by(f64::total_cmp)
+    }
+
+    fn greatest(&self) -> Option<f64> {
+        self.runs.iter().copied().max_by(f64::total_cmp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measure::summarise;
+    use super::*;
+    use crate::document::ExecutedOn;
+    use crate::sweep::SCHEMA;
+    use crate::workload::WorkloadRequest;
+    use crate::workload::grid::{self, Grid};
+
+    fn sweep() -> Sweep {
+        let buffer_size = crate::workload::axis::Axis::find("buffer-size").unwrap();
+        let sizes = grid::values(buffer_size, "4K..16K").unwrap();
+        let grid = Grid::new(&["write".to_owned(), "vmsplice".to_owned()], vec![(buffer_size, sizes)]);
+        let axes = SweepAxis::all(&grid);
+        let combinations = grid.combinations(&WorkloadRequest::default()).unwrap();
+        let cells = combinations.into_iter().enumerate().map(|(index, combination)| {
+            let mut cell = SweepCell {
+                labels: combination.labels,
+                runs: vec![index as f64 + 1.0, index as f64 + 2.0],
+                ..SweepCell::default()
+            };
+            if index == 4 {
+                cell.caveats = vec!["the pipe held 8K instead of 64K".into()];
+            }
+            if index == 5 {
+                (cell.runs, cell.reason) = (Vec::new(), Some("the pipe said \"no\", twice".into()));
+            }
+            summarise(&mut cell);
+            cell
+        });
+        let cells = cells.collect();
+        Sweep {
+            schema: SCHEMA.into(),
+            version: "0".into(),
+            command: "pipeprof sweep".into(),
+            executed_on: ExecutedOn::Hardware,
+            unit: "GiB/s".into(),
+            kernel: "6.1".into(),
+            cpu: "a CPU".into(),
+            axes,
+            cells,
+            ending: None,
+        }
+    }
+
+    #[test]
+    fn csv_quotes_and_has_a_line_per_combination() {
+        let csv = sweep().csv();
+        let lines: Vec<&str> = csv.lines().collect();
+        assert_eq!(lines.len(), 7);
+        assert!(lines[0].starts_with("mode,buffer_size,n,median_gib_s,mad,least,greatest,"), "{}", lines[0]);
+        assert!(lines[1].starts_with("write,4K,2,1.5,0.5,1,2,"), "{}", lines[1]);
+        assert!(lines[6].ends_with("\"the pipe said \"\"no\"\", twice\""), "{}", lines[6]);
+        let width = lines[0].split(',').count();
+        assert!(lines[1..6].iter().all(|line| line.split(',').count() == width));
+    }
+
+    #[test]
+    fn the_chart_runs_along_the_longest_axis() {
+        let chart = sweep().chart().unwrap();
+        assert_eq!(chart.labels(), ["4K", "8K", "16K"]);
+        assert_eq!(chart.series.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["write", "vmsplice"]);
+        assert_eq!(chart.series[1].points.len(), 2, "what failed has no point");
+        let table = sweep().table();
+        assert!(table.contains("twice") && table.contains("held 8K instead of 64K"), "{table}");
+    }
+}
