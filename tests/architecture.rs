@@ -1,4 +1,5 @@
-//! The order of modules in src/lib.rs and docs/architecture.md is the true one: every module depends on earlier ones only.
+//! Checks that src/lib.rs and docs/architecture.md list the modules in their true order: each depends on earlier ones
+//! only.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -31,7 +32,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The modules that `text` names after `crate::`, comments left out.
+/// The modules that `text` names after `crate::`, outside of comments.
 fn used(text: &str) -> BTreeSet<String> {
     let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     let mut names = BTreeSet::new();
@@ -94,7 +95,7 @@ fn the_program_includes_no_file_of_the_tests() {
         files.iter().filter(|file| !file.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests")))
     {
         let text = read(file);
-        // Unit tests stand at the end of a file.
+        // Unit tests are at the end of a file.
         let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for include in product.split("include_").skip(1) {
             if include.split(')').next().is_some_and(|path| path.contains("tests/")) {

@@ -1,4 +1,5 @@
-//! The report in a real browser: it renders, says nothing on the console, and its flame graphs search and zoom.
+//! The report in a real browser: it renders without console messages, and its flame graphs can be searched and
+//! zoomed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -40,14 +41,14 @@ fn the_report_works_in_chromium() {
     let url = format!("file://{}", folder.path().join("report.html").display());
     page.open(&url, Look { width: 1280, dark: false });
 
-    // The answer stands first, above everything else.
+    // The answer comes first.
     let first = page.evaluate("document.querySelector('main h2').textContent");
     assert!(first.as_str().unwrap().contains("faster or slower"), "{first}");
     let answers = page.evaluate("document.querySelector('#answers').innerText");
     assert!(answers.as_str().unwrap().contains("page allocation"), "{answers}");
     until(&mut page, "!!document.querySelector('svg.chart rect')");
 
-    // Each graph becomes a document of its own once it is scrolled to.
+    // Each graph becomes a separate document when it is scrolled into view.
     let graphs = page.evaluate("document.querySelectorAll('iframe[data-graph]').length");
     assert_eq!(graphs, Value::from(4), "two directions and two plain ones");
     page.evaluate("document.querySelectorAll('iframe[data-graph]').forEach(frame => show(frame)); true");
@@ -57,7 +58,7 @@ fn the_report_works_in_chromium() {
          f.contentDocument.querySelectorAll('#frames > *').length > 5)",
     );
 
-    // Search, in the third one: frames light up and the share is told; the others stay as they were.
+    // Search in the third graph: frames are highlighted and their share is shown; the other graphs do not change.
     page.evaluate(
         "{ const w = document.querySelectorAll('iframe[data-graph]')[2].contentWindow; w.search('get_page_from'); true }",
     );
@@ -76,7 +77,7 @@ fn the_report_works_in_chromium() {
     assert!(lit(&mut page, 2) >= 1);
     assert_eq!(lit(&mut page, 1), 0, "a search in one graph is a search in one graph");
 
-    // Zoom, in the first one: the clicked frame fills the width.
+    // Zoom in the first graph: the clicked frame fills the width.
     page.evaluate(
         "{ const d = document.querySelectorAll('iframe[data-graph]')[0].contentDocument; \
            const frame = [...d.querySelectorAll('#frames g')].find(g => g.querySelector('title').textContent.includes('get_page_from')); \
@@ -176,10 +177,10 @@ fn the_report_is_readable_dark_and_narrow() {
     let url = format!("file://{}", folder.path().join("report.html").display());
     for look in [Look { width: 1280, dark: true }, Look { width: 420, dark: false }] {
         page.open(&url, look);
-        // Nothing is wider than the window but what scrolls by itself.
+        // Only elements that scroll by themselves are wider than the window.
         let overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert_eq!(overflow, Value::from(0), "at {} pixels", look.width);
-        // Contrast of text on page, WCAG 2.1 relative luminance: at least 7 to 1.
+        // Contrast of text and background (WCAG 2.1 relative luminance) is at least 7 to 1.
         let contrast = page.evaluate(
             "(() => { const lum = c => { const v = c.match(/[0-9.]+/g).slice(0, 3).map(x => x / 255) \
              .map(x => x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4); \

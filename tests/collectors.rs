@@ -1,4 +1,4 @@
-//! Collectors in real guests: every probe is hit, both loaders agree, shares add up, nothing is left behind.
+//! Collectors in real guests: every probe is hit, both loaders agree, shares add up, and nothing remains afterwards.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -31,13 +31,13 @@ fn report<'a>(document: &'a Document, name: &str) -> &'a CollectorReport {
     document.collectors.iter().find(|report| report.name.name() == name).expect("the collector's report")
 }
 
-/// Calls by side, symbol and way.
+/// Calls by process, symbol and kind of probe.
 fn calls(document: &Document) -> Vec<(ProcessName, String, String, u64)> {
     let row = |f: &pipeprof::document::FunctionCalls| (f.process, f.symbol.clone(), f.how.clone(), f.calls);
     document.functions.iter().map(row).collect()
 }
 
-/// Calls of a function, by both sides, under any of its names and however it was reached.
+/// Calls of a function in both processes, under any of its names and with any kind of probe.
 fn calls_of(document: &Document, names: &[&str], how: &str) -> u64 {
     let base = |symbol: &str| names.contains(&pipeprof::roles::base_name(symbol));
     document.functions.iter().filter(|f| f.how == how && base(&f.symbol)).map(|f| f.calls).sum()
@@ -55,7 +55,7 @@ fn the_named_targets_are_hit_on_every_kernel() {
         let kprobe = report(&write, "kprobe");
         assert!(kprobe.samples > 0 && kprobe.lost == 0, "{series}: {kprobe:?}");
         assert_eq!(calls_of(&write, &["pipe_write", "anon_pipe_write"], "kprobe"), 100, "{series}");
-        // 64 pages a call, some of them kept by the pipe from before.
+        // 64 pages per call; the pipe had kept some of them from before.
         assert!(calls_of(&write, &PAGE_ALLOC, "kprobe") > 100 * 32, "{series}: {:?}", calls(&write));
         for row in write.functions.iter().filter(|row| row.how == "kprobe") {
             let histogram: u64 = row.log2_ns.iter().sum();
@@ -73,8 +73,8 @@ fn the_named_targets_are_hit_on_every_kernel() {
     }
 }
 
-/// Each role's chosen function is called by one of the two modes, but for roles that these need not come by: the lock is
-/// contended with two CPUs only, pages are there before, and 7.2 has no timestamps on pipes.
+/// One of the two modes calls each role's chosen function, except for roles that these modes need not use: the lock
+/// is contended with two CPUs only, pages were allocated before, and 7.2 has no timestamps on pipes.
 fn every_role_is_hit(series: &str, documents: &[&Document]) {
     let mut spared = vec!["mutex-slow", "mutex-spin", "mutex-sleep", "page-fault"];
     if series == "7.2" {
@@ -114,7 +114,7 @@ fn both_loaders_count_the_same() {
         let aya = run(series, "write", &[&arguments[..], &["aya"]].concat());
         assert!(report(&aya, "kprobe").notes.iter().any(|note| note == "loaded by aya"));
         assert!(report(&libbpf, "kprobe").notes.iter().any(|note| note == "loaded by libbpf"));
-        // What the workload itself decides; switches and wake-ups also depend on when the timer ticks.
+        // Counts that the workload decides; switches and wake-ups also depend on timer ticks.
         let decided = |document: &Document| {
             let mut rows = calls(document);
             let roles = ["vfs", "pipe-write", "pipe-read", "copy-in", "copy-out", "page-alloc", "user-pages"];
@@ -182,7 +182,7 @@ fn a_killed_run_leaves_nothing_that_the_next_does_not_remove() {
         let story: Story = reply.parse().expect("a story");
         assert!(story.before.is_empty(), "{series} {collector}: {story:?}");
         assert!(!story.armed.is_empty(), "{series} {collector}: {story:?}");
-        // What file descriptors hold is gone at once.
+        // Probes held by file descriptors are removed at once.
         assert!(story.after_kill.programs.is_empty(), "{series} {collector}: {story:?}");
         assert!(story.after_next.is_empty(), "{series} {collector}: {story:?}");
         if !story.after_kill.is_empty() {

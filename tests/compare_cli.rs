@@ -1,4 +1,5 @@
-//! `pipeprof compare` and `check` as a user meets them: stored runs, matrices on this machine, bad input, interruption.
+//! `pipeprof compare` and `check` as users run them: stored runs, matrices on this machine, invalid input,
+//! interruption.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -31,7 +32,7 @@ fn run(command: &mut Command) -> (Output, String, String) {
     (output, out, err)
 }
 
-/// Fails, with one line that contains all of `parts`.
+/// The command fails with one line that contains all of `parts`.
 fn refused(command: &mut Command, parts: &[&str]) {
     let (output, _, err) = run(command);
     assert!(!output.status.success(), "{err}");
@@ -46,7 +47,7 @@ fn stored_runs_give_tables_and_three_files() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (store(folder.path(), "a", synthetic::older()), store(folder.path(), "b", synthetic::newer()));
     let report = folder.path().join("report");
-    // One by its folder, one by its file.
+    // Give one run as a folder, the other as a file.
     let (output, out, err) = run(pipeprof().arg("compare").arg(&a).arg(b.join("run.json")).arg("-o").arg(&report));
     assert!(output.status.success(), "{err}");
     assert!(out.starts_with("write, 6.12.9 -> 7.2.1: +"), "the answer comes first: {out}");
@@ -73,7 +74,7 @@ fn bad_input_is_one_clear_line() {
     refused(&mut compare(&[]), &["--kernel", "--append"]);
     refused(&mut compare(&[&a]), &["two"]);
     refused(&mut compare(&[&a, &folder.path().join("nowhere")]), &["nowhere"]);
-    // Another schema, a torn file, a folded file that is gone.
+    // Another schema, a truncated file, a missing folded file.
     let newer = store(folder.path(), "newer", synthetic::newer());
     let file = newer.join("run.json");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -89,7 +90,7 @@ fn bad_input_is_one_clear_line() {
     other.document.mode = "vmsplice".into();
     let other = store(folder.path(), "other", other);
     refused(&mut compare(&[&a, &other]), &["write", "vmsplice"]);
-    // A report folder that holds something is left as it is.
+    // A report folder that is not empty stays unchanged.
     let used = folder.path().join("used");
     std::fs::create_dir(&used).unwrap();
     std::fs::write(used.join("mine"), "mine").unwrap();
@@ -121,7 +122,7 @@ fn check_says_125_where_it_cannot_say() {
     }
 }
 
-/// A small timed matrix on this machine, two columns and the control.
+/// A small timed matrix on this machine: two columns and the control.
 fn here(folder: &Path, duration: &str, variants: [&str; 2]) -> Command {
     let mut command = pipeprof();
     command.args(["compare", "--mode", "write", "--variant", variants[0], "--variant", variants[1]]);
@@ -173,7 +174,7 @@ fn an_interrupted_matrix_keeps_what_it_has_and_goes_on() {
 #[test]
 #[ignore = "takes over 5 seconds: make test"]
 fn the_same_setting_twice_is_not_called_different_on_this_machine() {
-    // One in three may be called different by chance: a level of 5 % is kept over many trials, not over three.
+    // One of three may differ by chance: a level of 5 % holds over many trials, not over three.
     let mut different = Vec::new();
     for _ in 0..3 {
         let folder = tempfile::tempdir().unwrap();

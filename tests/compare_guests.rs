@@ -1,5 +1,5 @@
-//! Comparisons of real kernels in guests: the same kernel twice is zero to the instruction, another is not, and `check`
-//! answers with the exit codes that `git bisect run` wants.
+//! Comparisons of real kernels in guests: the same kernel twice shows no difference to the instruction, another
+//! kernel does, and `check` returns the exit codes that `git bisect run` expects.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -8,7 +8,7 @@ mod common;
 use common::{kernel, pipeprof};
 use serde_json::Value;
 
-/// Small and patient: other tests may be using the machine.
+/// Small, with long limits: other tests may be using the machine.
 const FLAGS: &str = "--calls 100 --buffer-size 16K --warmup 1M --boot-limit 900 --time-limit 3000";
 
 #[test]
@@ -59,7 +59,7 @@ fn the_same_kernel_is_the_same_and_another_is_not() {
     };
     let (code, said) = check("02-6.12--1--write", "5%");
     assert_eq!(code, Some(0), "{said}");
-    // The limit decides. Near zero nothing is said here: this test is about exit codes, not about kernels.
+    // The threshold decides. Values near zero are not tested, because this test checks exit codes, not kernels.
     let worse = steps[0]["verdict"]["ratio"].as_f64().unwrap() - 1.0;
     let (code, said) = check("01-6.1-write", "0%");
     if worse.abs() > 0.03 {

@@ -1,5 +1,5 @@
-//! Exact instruction profiles, checked against things outside the collector: themselves a second time, a call more,
-//! probes in the same kernel, and the counts that an article measured on hardware.
+//! Exact instruction profiles, compared with independent results: a second run, additional calls, probes in the same
+//! kernel, and hardware counts of an article.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -14,7 +14,7 @@ use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
 use pipeprof::workload::spec::{Reader, Spec};
 use std::time::Duration;
 
-/// A guest that may take its time on a busy machine: nothing here is about time.
+/// A guest with long limits for a busy machine: these tests do not measure time.
 fn guest(series: &str) -> GuestOptions {
     GuestOptions { boot_limit: Duration::from_secs(600), ..common::guest(series) }
 }
@@ -22,7 +22,7 @@ fn guest(series: &str) -> GuestOptions {
 fn count(workload: Spec, options: &GuestOptions) -> Outcome {
     let outcome = exact::execute(&request(workload, vec![Collector::Insn]), options, None).expect("an exact profile");
     let report = &outcome.document.collectors[0];
-    // What all contexts hold is what was executed, and every context of writer and reader is known.
+    // The sum over all contexts equals the instructions executed, and each context of writer and reader is known.
     let total: u64 = outcome.profiles.iter().map(|profile| profile.stacks.total()).sum();
     assert_eq!(total, report.samples);
     assert_eq!(report.lost, 0, "{:?}", report.reason);
@@ -56,14 +56,14 @@ fn the_same_run_twice_is_the_same_to_the_byte() {
     assert_eq!(first.profiles, second.profiles);
     assert_eq!(first.code.take().unwrap().to_bytes().unwrap(), second.code.as_ref().unwrap().to_bytes().unwrap());
     assert_eq!(first.document, second.document);
-    // Fewer calls of the same kind are fewer instructions: the equality above is no accident.
+    // Fewer calls execute fewer instructions, so the equality above is not trivial.
     assert_ne!(stacks(&count(spec("write", 99), &options), ProcessName::WRITER), stacks(&second, ProcessName::WRITER));
 }
 
 #[test]
 #[ignore = "boots guests: make test"]
 fn one_more_call_costs_what_that_call_costs() {
-    // A write of nothing beside every 50th, 25th transfer: two and four more of 100.
+    // One additional empty write for each 50th or 25th transfer: two and four more per 100.
     let options = guest("5.10");
     let [two, four] = [50, 25].map(|every| {
         let workload = Spec { extra_call_every: Some(every), ..spec("write", 100) };
@@ -71,8 +71,8 @@ fn one_more_call_costs_what_that_call_costs() {
     });
     assert_eq!(calls(&two, "writer", "ksys_write"), 102);
     assert_eq!(calls(&four, "writer", "ksys_write"), 104);
-    // The code of the entry and of ksys_write takes the same way in every call, whatever timer ticks and the reader do
-    // meanwhile: so two calls more are two calls' worth more of it, to the instruction.
+    // The code of the entry and of ksys_write follows the same path in each call, independent of timer ticks and of
+    // the reader. So two more calls execute exactly twice one call's instructions more.
     let own = |outcome: &Outcome, leaves: &[&str]| {
         let stacks = stacks(outcome, ProcessName::WRITER).stacks.iter();
         let of_leaves = stacks.filter(|(stack, _)| stack.rsplit(';').next().is_some_and(|leaf| leaves.contains(&leaf)));
@@ -102,7 +102,7 @@ fn every_kernel_and_mode_adds_up() {
         for frame in expected {
             assert!(inclusive(writer, frame) > 0, "{series} {mode}: no {frame}");
         }
-        // Nobody calls the system call's entry: what is above it is user code.
+        // Nothing in the kernel calls the system call's entry: the frames above it are user code.
         for (stack, _) in writer.stacks.iter() {
             let entries = stack.split(';').filter(|frame| *frame == "do_syscall_64").count();
             assert!(entries <= 1, "{series} {mode}: {stack}");
@@ -129,7 +129,8 @@ fn calls_are_what_probes_count() {
     assert!(compared >= 2, "{:?}", probed.document.collectors);
 }
 
-/// Article B, instructions of the writer per write(2) of 64 KiB on Debian 6.1 with mitigations=off, by hardware counters.
+/// Article B: instructions of the writer per write(2) of 64 KiB on Debian 6.1 with mitigations=off, by hardware
+/// counters.
 const ARTICLE_64K: f64 = 19_379.0;
 
 #[test]
@@ -154,7 +155,7 @@ fn a_guest_without_a_window_and_a_window_too_large_are_errors() {
     run_job(&options, &Job::Echo("nothing to count".into())).expect("an echo");
     let error = format!("{:#}", Raw::read(&plugin.out).unwrap_err());
     assert!(error.contains("never reached its measured window"), "{error}");
-    // 1 MiB holds no window.
+    // 1 MiB is too little for a window.
     let mut small = args;
     small.args.iter_mut().filter(|(name, _)| name == "memory").for_each(|(_, value)| *value = (1 << 20).to_string());
     let options = GuestOptions { plugin: Some(small), ..options };

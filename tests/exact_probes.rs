@@ -1,5 +1,5 @@
-//! Exact profiles beside the collectors that work from within the guest: probes that count the same pair, and samples of
-//! the same workload.
+//! Exact profiles compared with collectors inside the guest: probes that count the same pair, and samples of the same
+//! workload.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -17,9 +17,9 @@ use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
 use pipeprof::workload::spec::{Amount, Spec};
 use std::collections::BTreeMap;
 
-/// One pair, watched by kprobes within the guest and counted from outside at the same time.
+/// One pair, counted by kprobes inside the guest and by the plugin from outside at the same time.
 fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<FunctionCalls>) {
-    // The plugin counts the first pair: a seed by which that is the probed one.
+    // The plugin counts the first pair; with this seed, that is the probed one.
     let seed = (0..).find(|seed| Plan::new([None, Some(Collector::Kprobe)], 1, *seed).order()[0].lane == 1).unwrap();
     let folder = tempfile::tempdir().expect("a folder");
     let version = qemu::version_numbers().expect("QEMU");
@@ -35,7 +35,7 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
     (counted, answer.outcome.document.functions)
 }
 
-/// Calls of the probed functions of `role`, as the probe and as the plugin counted them, by side and function.
+/// Calls of the probed functions of `role`, counted by the probe and by the plugin, by process and function.
 fn both_counts(counted: &Counted, probed: &[FunctionCalls], role: &str, how: &str) -> BTreeMap<String, [u64; 2]> {
     let mut rows = BTreeMap::new();
     for row in probed.iter().filter(|row| row.role == role && row.how == how && row.calls > 0) {
@@ -59,7 +59,7 @@ fn probes_in_the_counted_window_count_the_same_calls() {
     for role in ["pipe-write", "page-alloc", "memcg-charge"] {
         assert_equal("6.12", &both_counts(&counted, &probed, role, "kprobe"));
     }
-    // A kernel function that may not be probed: counted by an execution breakpoint of the (emulated) CPU.
+    // A kernel function that kprobes cannot probe: counted by an execution breakpoint of the (emulated) CPU.
     let (counted, probed) = watched_twice("6.1", 1, spec("vmsplice", 100));
     let pages = both_counts(&counted, &probed, "user-pages", "hardware-breakpoint");
     assert!(pages.keys().any(|function| function.contains("iov_iter_get_pages2")), "{pages:?}");
@@ -69,13 +69,13 @@ fn probes_in_the_counted_window_count_the_same_calls() {
 #[test]
 #[ignore = "boots guests: make test"]
 fn probes_count_the_same_contended_locks() {
-    // Two CPUs and many short calls, so that a turn of the emulator ends within the mutex now and then.
+    // Two CPUs and many short calls, so that the emulator sometimes switches CPUs while the mutex is held.
     let workload = Spec { buffer_size: 4 << 10, ..spec("write", 20_000) };
     let (counted, probed) = watched_twice("7.2", 2, workload);
     assert_equal("7.2", &both_counts(&counted, &probed, "mutex-slow", "kprobe"));
 }
 
-/// Frames whose instructions all run with interrupts on: a sample that is due with them off is taken elsewhere.
+/// Frames whose instructions all run with interrupts on. Samples due while they are off are taken elsewhere.
 const FRAMES: [(ProcessName, &str); 7] = [
     (ProcessName::WRITER, "pipe_write"),
     (ProcessName::WRITER, "__alloc_pages"),
@@ -108,8 +108,8 @@ fn samples_agree_with_exact_shares() {
     let more = Spec { amount: Amount::Calls(4_000), ..workload };
     let job = Job::Run(Box::new(request(more, vec![Collector::Sample])));
     let sampled: Outcome = run_job(&options, &job).expect("a guest").parse().expect("an outcome");
-    // A sample is taken after a time, and in such a guest each iteration of a `rep` instruction takes as long as an
-    // instruction: iterations count with the function that they are of.
+    // Samples are taken at fixed times, and in such a guest each iteration of a `rep` instruction takes as long as an
+    // instruction: count iterations with their function.
     let code = counted.code.as_ref().expect("the code");
     let longer = |side: ProcessName| -> BTreeMap<&str, f64> {
         let of_side = usize::from(side == ProcessName::READER);
@@ -134,7 +134,7 @@ fn samples_agree_with_exact_shares() {
         let exact =
             share(&of(&counted, side), frame, |leaf, count| count as f64 * longer.get(leaf).copied().unwrap_or(1.0));
         let error = (exact * (1.0 - exact) / n).sqrt();
-        // Four standard errors, and a point for interrupts that are off below these frames after all.
+        // Four standard errors, plus one point for code below these frames that runs with interrupts off.
         assert!(
             (seen - exact).abs() < 4.0 * error + 0.01,
             "{} {frame}: {exact:.4} exact, {seen:.4} of {n} samples",

@@ -1,5 +1,4 @@
-//! Real guests: every kernel boots, answers and repeats itself; whatever goes wrong is said in time, and nothing is
-//! left behind.
+//! Real guests: each kernel boots, answers, and repeats itself; failures are reported in time, and nothing remains.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -12,10 +11,10 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-/// Later than this is too late even on a busy machine; in every test it is less than what would go on without us.
+/// An upper limit for busy machines; without the limit under test, each test would take longer.
 const LATE: Duration = Duration::from_secs(100);
 
-/// The error of a guest that has to fail, and the time that took.
+/// The error of a guest that must fail, and the time until then.
 fn failure(options: &GuestOptions, job: &Job) -> (String, Duration) {
     let begun = Instant::now();
     let error = run_job(options, job).expect_err("a guest that fails");
@@ -58,7 +57,7 @@ fn an_emulated_guest_repeats_itself_with_two_cpus_too() {
 #[test]
 #[ignore = "boots guests: make test"]
 fn long_answers_arrive_whole() {
-    // Hard to compress: what a profile is not, and the port's worst case.
+    // Hard to compress: unlike a profile, and the worst case for the port.
     let mut state = 1_u32;
     let text: String = std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -92,7 +91,7 @@ fn a_kernel_panic_is_told_with_the_last_lines() {
     let first = error.lines().next().unwrap_or_default();
     assert!(first.contains("Kernel panic - not syncing"), "{error}");
     assert!((5..20).contains(&error.lines().count()), "{error}");
-    // One that would wait for ever after its panic.
+    // This kernel would wait forever after its panic.
     let options = GuestOptions { append: vec!["rdinit=/nonexistent panic=0".into()], ..guest("6.1") };
     let (again, _) = failure(&options, &Job::Facts);
     assert!(again.contains("Kernel panic - not syncing"), "{again}");
@@ -141,7 +140,7 @@ fn what_is_no_kernel_is_refused_or_ended() {
         let error = format!("{:#}", Kernel::find(&name).expect_err("no kernel"));
         assert!(error.contains(says) && error.lines().count() == 1, "{name}: {error}");
     }
-    // It looks like one, and does nothing.
+    // It has the header of an image, but no code.
     let mut hollow = whole;
     hollow[0x1_0000..].fill(0);
     let kernel = Kernel::find(&write("hollow", &hollow)).expect("a header");
@@ -170,7 +169,7 @@ fn bad_flags_of_qemu_and_no_qemu_are_one_line() {
 /// A controller whose guest never ends, with its temporary files in `folder`, and the guest's process.
 fn endless(folder: &Path) -> (Child, u32) {
     let release = kernel("6.1").release;
-    // No init, and a kernel that stays after its panic.
+    // No init, and a kernel that does not reset after its panic.
     let mut controller = pipeprof(&["kernel", "boot", &release, "--append", "rdinit=/nonexistent panic=0"])
         .env("TMPDIR", folder)
         .stderr(Stdio::piped())
@@ -189,7 +188,7 @@ fn qemus(parent: u32) -> Vec<u32> {
     let is_qemu = |pid: &u32| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu-system"))
     };
-    // The guest's own arguments are there: `qemu --version` of the start has ended.
+    // Wait for the guest's own arguments: the `qemu --version` of the start has ended.
     let boots = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.len() > 200);
     children(parent).into_iter().filter(|pid| is_qemu(pid) && boots(pid)).collect()
 }

@@ -1,4 +1,4 @@
-//! `pipeprof memory` as a user calls it.
+//! `pipeprof memory` as users run it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

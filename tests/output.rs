@@ -1,5 +1,5 @@
-//! Bad input and bad places, against the program itself: each is one clear line that names the flag or file and what
-//! to do, a non-zero exit, and nothing half written. Guests have tests of their own.
+//! Invalid input and unwritable places: each causes one clear line that names the flag or file and the fix, a
+//! non-zero exit code, and no partial output. Guests have their own tests.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
@@ -8,7 +8,7 @@ use predicates::prelude::*;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
-/// The program in a folder of its own.
+/// The program in a temporary folder.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -31,7 +31,7 @@ impl Place {
         command
     }
 
-    /// All files and folders, deep.
+    /// All files and folders, recursively.
     fn contents(&self) -> Vec<String> {
         fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
             for entry in std::fs::read_dir(folder).unwrap() {
@@ -48,7 +48,8 @@ impl Place {
         found
     }
 
-    /// `line` fails, with one line on stderr that holds all of `says`, nothing on stdout, and nothing left behind.
+    /// `line` fails with one line on stderr that contains all of `says`, prints nothing on stdout, and leaves nothing
+    /// behind.
     fn refuses(&self, line: &str, says: &[&str]) {
         let before = self.contents();
         let output = self.command(line).output().unwrap();
@@ -56,7 +57,7 @@ impl Place {
         assert!(!output.status.success(), "`{line}` succeeded: {stderr}");
         assert!(output.status.code().is_some(), "`{line}` died of a signal: {stderr}");
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "`{line}` wrote to stdout");
-        // clap adds possible values and its usage behind its one line.
+        // clap prints possible values and usage below its first line.
         let message = stderr.split("\n\n").next().unwrap().split("\n  [possible values").next().unwrap().trim_end();
         assert_eq!(message.lines().count(), 1, "`{line}` says more than one line: {stderr}");
         for part in says {
@@ -72,7 +73,7 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A short run without collectors, as quick as a run can be.
+/// A short run without collectors, as fast as possible.
 const QUICK: &str = "run --mode write --collect none --runs 1 --bytes 4M --warmup 1M";
 
 #[test]
@@ -122,7 +123,7 @@ fn a_full_disk_leaves_nothing() {
     let program = assert_cmd::cargo::cargo_bin("pipeprof");
     let mut command = std::process::Command::new(program);
     command.current_dir(place.folder.path()).args(QUICK.split_whitespace()).args(["-o", "out"]);
-    // A limit on the size of files fails as a full disk does, and needs no root.
+    // A file-size limit fails like a full disk, and needs no root.
     let limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
     // SAFETY: setrlimit is async-signal-safe, and `limit` is the closure's own copy.
     unsafe {
@@ -164,7 +165,7 @@ fn a_run_without_collectors_gives_throughput_and_a_document() {
 #[test]
 fn without_root_throughput_still_works() {
     let place = Place::new();
-    // Where nobody can reach it: a checkout below /root is closed.
+    // Where every user can reach it: a checkout below /root cannot be entered.
     let program = place.path("pipeprof");
     std::fs::copy(assert_cmd::cargo::cargo_bin("pipeprof"), &program).unwrap();
     let mut command = std::process::Command::new(&program);
@@ -183,7 +184,7 @@ fn without_root_throughput_still_works() {
     assert!(place.path("out/run.json").exists());
 }
 
-/// Namespaces of one's own; without root also one of users. A machine that refuses that fails the test.
+/// Separate namespaces; without root, also a user namespace. A machine that does not allow this fails the test.
 fn unshare(arguments: &[&str]) -> std::process::Command {
     let mut command = std::process::Command::new("unshare");
     if !is_root() {
@@ -241,7 +242,7 @@ fn without_btf_sampling_goes_on() {
         assert!(sample["notes"].to_string().contains("loaded by aya"), "{sample}");
         assert!(sample["samples"].as_u64() > Some(100), "{sample}");
     } else {
-        // A machine whose kernel lets nobody sample says why.
+        // A machine on which nobody may sample reports the reason.
         assert!(!sample["reason"].to_string().contains("BTF"), "{sample}");
     }
     let kprobe = report("kprobe");

@@ -29,7 +29,7 @@ fn one_part_on_this_machine_gives_a_report_and_resumes() {
     for fact in ["A.memory.read", "B.memory.stos", "B.memory.movsb16"] {
         assert!(page.contains(&format!("id=\"{fact}\"")), "{fact}");
     }
-    // Names of namespaces are addresses that nobody opens.
+    // Names of XML namespaces are URLs that nothing opens.
     let addresses = page.replace("http://www.w3.org/", "");
     for outside in ["http://", "https://", "<link", "src=\"//", "@import"] {
         assert!(!addresses.contains(outside), "the page needs nothing but itself, and has {outside}");
@@ -67,8 +67,8 @@ fn a_sweep_measures_every_combination_and_says_which_cannot_be() {
         let refused = pipeprof(folder.path(), &line);
         assert!(!refused.status.success() && stderr(&refused).contains(says), "{}", stderr(&refused));
     }
-    // vmsplice into two writers contradicts itself or not, but a pipe of one byte is refused by no kernel; a buffer of
-    // one byte cannot be halved.
+    // vmsplice with two writers is a valid combination, and every kernel accepts a pipe of one byte; but a buffer of
+    // one byte has no halves.
     let output = pipeprof(folder.path(), "sweep --mode write,vmsplice --buffer-size 1 --duration 20ms --runs 1 --json");
     assert!(output.status.success(), "{}", stderr(&output));
     let sweep: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

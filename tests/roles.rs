@@ -1,4 +1,4 @@
-//! Roles and features on real kernels: what the tables name is there, and can be reached in the way they say.
+//! Roles and features on real kernels: functions in the tables exist and can be probed as the tables say.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -17,7 +17,7 @@ fn words(value: &Value) -> Vec<&str> {
     value.as_array().expect("a list").iter().filter_map(Value::as_str).collect()
 }
 
-/// Symbols are in no document of ours but in the kernel's: what is expected here was read off its list by hand.
+/// The expected symbols were read manually from the kernel's own list.
 #[test]
 #[ignore = "boots guests: make test"]
 fn the_four_named_targets_resolve_and_can_be_reached_on_every_kernel() {
@@ -38,7 +38,7 @@ fn the_four_named_targets_resolve_and_can_be_reached_on_every_kernel() {
             assert!(reach.contains(&"hardware-breakpoint"), "{role} on {series}: {row}");
             assert_eq!(reach.contains(&"kprobe"), *role != "user-pages", "{role} on {series}: {row}");
         }
-        // A role with candidates that none of Debian's kernels has would be a mistake of the tables.
+        // A role whose candidates exist in none of Debian's kernels would be a mistake in the tables.
         for row in roles {
             let lost =
                 row["symbol"].is_null() && words(&row["rejected"]).iter().any(|text| text.contains("not in this"));

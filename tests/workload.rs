@@ -1,5 +1,5 @@
-//! The workload engine on this machine: what moves, what is refused, and that nothing stays behind.
-//! No test looks at a clock: they wait for states.
+//! The workload on this machine: what it moves, what it refuses, and that nothing remains. No test reads a clock:
+//! they wait for states.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -25,14 +25,14 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the processes of `line` did.
+/// The totals of the processes of `line`.
 fn moved(line: &str) -> Processes {
     let output = output(&format!("--json --warmup 1M {line}"));
     assert!(output.status.success(), "{line}: {}", stderr(&output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The one line that refuses `line`.
+/// The one-line error for `line`.
 fn refused(line: &str) -> String {
     let output = output(line);
     assert!(!output.status.success(), "{line} was accepted");
@@ -54,7 +54,7 @@ fn every_mode_moves_exactly_the_bytes_it_says() {
     }
 }
 
-/// Buffers that are locked, or never touched: the bytes are the same, and what the kernel says of the process differs.
+/// Locked and untouched buffers: the same bytes are moved, but the kernel's report on the process differs.
 #[test]
 fn locked_buffers_are_locked_and_untouched_ones_are_no_memory() {
     for mode in ["write", "vmsplice", "vmsplice-huge"] {
@@ -107,7 +107,7 @@ fn a_duration_ends_and_loses_nothing() {
 fn every_variant_whose_bytes_can_be_checked_delivers_them() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("source");
-    // Of a length that no buffer divides, so that its end falls into blocks.
+    // Not a multiple of any buffer size, so that the file ends within a block.
     let content: Vec<u8> = (0..300_007u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     std::fs::write(&source, content).unwrap();
     let source = format!("--source {}", source.display());
@@ -122,7 +122,7 @@ fn every_variant_whose_bytes_can_be_checked_delivers_them() {
         "--writer vmsplice --contiguous",
         "--writer vmsplice --huge-pages --busy-loop",
         "--writer vmsplice --gift --poll",
-        // Room for a page at a time, so that most calls are short.
+        // A pipe of one page, so that most calls are short.
         "--writer vmsplice --busy-loop --reader-buffer-size 4K",
         "--writer vmsplice --buffer-size 8K",
         "--writer vmsplice --buffer-size 24K",
@@ -147,7 +147,7 @@ fn every_variant_whose_bytes_can_be_checked_delivers_them() {
 
 #[test]
 fn verify_reports_pages_that_are_overwritten_in_the_pipe() {
-    // Writer and reader share a CPU: the writer fills the pipe, four times a half, before the reader runs.
+    // Writer and reader share a CPU: the writer fills the pipe, with four times a half, before the reader runs.
     let line = "--writer vmsplice --verify --buffer-size 128K --pipe-size 256K --unsafe-pipe --pin 0,0 --warmup 0";
     let output = output(&format!("--json --bytes 8M {line}"));
     assert!(!output.status.success());
@@ -200,7 +200,7 @@ fn what_this_machine_cannot_do_is_refused_by_flag() {
     assert!(refused("--mode vmsplice --pipe-size 256K").contains("--pipe-size 256K"));
 }
 
-/// The binary where another user can run it, as a user without privileges; `None` when this is one already.
+/// A copy of the binary that another user can run, as an unprivileged user; `None` if this user is unprivileged.
 fn as_a_plain_user(before: impl Fn() -> std::io::Result<()> + Send + Sync + 'static, line: &str) -> Output {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
@@ -215,7 +215,7 @@ fn as_a_plain_user(before: impl Fn() -> std::io::Result<()> + Send + Sync + 'sta
     // SAFETY: only system calls between fork and exec.
     unsafe {
         command.pre_exec(move || {
-            // A user of this test's own, so that nobody else's pipes count.
+            // A user that only this test uses, so that no other pipes count.
             if root && (libc::setgroups(0, std::ptr::null()) | libc::setgid(54_321) | libc::setuid(54_321)) != 0 {
                 return Err(std::io::Error::last_os_error());
             }
@@ -248,7 +248,7 @@ fn a_user_over_the_soft_limit_is_told_what_the_pipe_really_holds() {
     );
     let fill = move || {
         let room = libc::rlimit { rlim_cur: 8192, rlim_max: 8192 };
-        // SAFETY: plain system calls; the pipes are meant to stay open in the program that follows.
+        // SAFETY: plain system calls; the pipes must stay open in the program that is executed next.
         unsafe {
             if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const room) != 0 {
                 return Err(std::io::Error::last_os_error());
@@ -273,7 +273,7 @@ fn a_user_over_the_soft_limit_is_told_what_the_pipe_really_holds() {
     assert!(stderr(&output).contains("pipe-user-pages-soft"), "{}", stderr(&output));
 }
 
-/// An engine whose processes wait at their gate.
+/// A workload whose processes wait before the window.
 struct Held {
     engine: Child,
     gate: ChildStdin,
@@ -292,7 +292,7 @@ fn held(line: &str) -> Held {
     Held { gate: engine.stdin.take().unwrap(), engine, workers }
 }
 
-/// Whether the process has ended; one that only waits to be reaped has.
+/// Whether the process has ended; a zombie has.
 fn ended(pid: u32) -> bool {
     match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => matches!(stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]), Some("Z" | "X")),
@@ -375,7 +375,7 @@ fn workers_die_with_a_controller_that_is_killed() {
             until("the window", || has_moved(writer));
         }
         signal(held.engine.id(), libc::SIGKILL);
-        // Not its output, which a worker that lives on would keep open; the gate stays as it is.
+        // Do not read its output, which a surviving worker would keep open; the socket stays as it is.
         held.engine.wait().unwrap();
         until("the end of the workers", || held.workers.iter().all(|&pid| ended(pid)));
     }

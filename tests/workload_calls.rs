@@ -1,4 +1,4 @@
-//! Each variant makes the calls that it says, counted by strace: nothing of this project's own.
+//! Each variant makes the calls that it claims, counted by strace and not by this project's code.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_pipeprof");
 
-/// What strace saw of one process: answers of 1 and more by call, and all calls.
+/// What strace recorded of one process: positive results by call, and all calls.
 #[derive(Debug, Default)]
 struct Seen {
     bytes: BTreeMap<String, u64>,
@@ -24,8 +24,8 @@ impl Seen {
     }
 }
 
-/// Run `line` under strace: what the engine says, and what strace saw of its writer and reader between their gate and
-/// their end.
+/// Run `line` under strace. Returns the workload's report, and what strace recorded of writer and reader within the
+/// window.
 fn traced(line: &str) -> (Processes, Seen, Seen) {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -49,8 +49,8 @@ fn traced(line: &str) -> (Processes, Seen, Seen) {
     (processes, parts.remove("writer").unwrap(), parts.remove("reader").unwrap())
 }
 
-/// Count the lines after the one that received the gate's byte, up to the message to the controller; without those on
-/// files of /proc, which the worker reads for its report.
+/// Count the lines after the start message, up to the message to the controller, without calls on files of /proc,
+/// which the worker reads for its report.
 fn seen(text: &str) -> Seen {
     let mut seen = Seen::default();
     let mut report = BTreeSet::new();
@@ -93,7 +93,7 @@ fn vmsplice_to_splice() {
     }
 }
 
-/// Rung 2 of the ladder.
+/// Step 2 of the ladder.
 #[test]
 #[ignore = "needs strace: make test"]
 fn vmsplice_to_read() {
@@ -104,7 +104,7 @@ fn vmsplice_to_read() {
     assert_eq!(reader.calls("splice"), 0);
 }
 
-/// The table over buffer sizes.
+/// The table of buffer sizes.
 #[test]
 #[ignore = "needs strace: make test"]
 fn write_to_splice() {
@@ -117,7 +117,7 @@ fn write_to_splice() {
     }
 }
 
-/// Locking and not touching are about pages: the calls stay.
+/// Locking and not touching concern pages only: the calls are the same.
 #[test]
 #[ignore = "needs strace: make test"]
 fn locked_and_untouched_buffers_move_by_the_same_calls() {
@@ -160,7 +160,7 @@ fn polls_and_extra_calls_are_counted() {
     assert_eq!(reader.calls("poll") + reader.calls("read"), said.reader.calls);
 }
 
-/// Article C: cat by stdio, by read and write, by splice.
+/// Article C: cat with stdio, with read and write, and with splice.
 #[test]
 #[ignore = "needs strace: make test"]
 fn cat_five_ways() {
@@ -176,7 +176,7 @@ fn cat_five_ways() {
     assert_eq!((writer.calls("splice"), writer.bytes("splice")), (said.writer.calls, 1 << 20));
 }
 
-/// As `reproduce cat` counts write calls, as half of all: with its reader and its buffers, each write has its read.
+/// `reproduce cat` takes half of all calls as writes: with its reader and its buffers, each write has one read.
 #[test]
 #[ignore = "needs strace: make test"]
 fn half_of_a_cats_calls_are_writes() {
@@ -197,7 +197,8 @@ fn a_source_that_ends_begins_again() {
     std::fs::write(source.path(), vec![1; 100_000]).unwrap();
     let path = source.path().display();
     let (said, writer, _) = traced(&format!("--writer read-write --buffer-size 64K --bytes 300000 --source {path}"));
-    // Three times through the file, two reads each; twice its end was found, and gone back from.
+    // Three times through the file, two reads each; the end of file was reached twice, followed by a seek to the
+    // start.
     assert_eq!((writer.calls("read"), writer.calls("write"), writer.calls("lseek")), (8, 6, 2));
     assert_eq!((said.writer.calls, said.writer.bytes), (16, 300_000));
     let (said, writer, _) = traced(&format!("--writer splice --buffer-size 64K --bytes 300000 --source {path}"));
@@ -207,7 +208,7 @@ fn a_source_that_ends_begins_again() {
     );
 }
 
-/// `dd bs=1M`: each read is written on.
+/// `dd bs=1M`: each read is followed by a write.
 #[test]
 #[ignore = "needs strace: make test"]
 fn a_reader_like_dd() {

@@ -29,7 +29,7 @@ impl Kernel {
             return store::Store::open()?.unpacked(path);
         }
         if path.is_file() {
-            let release = release_of(path)?;
+            let release = release_of(path).with_context(|| format!("--kernel {name}"))?;
             return Ok(Self { image: path.to_owned(), config: config_beside(path, &release), release });
         }
         if path.is_dir() {
@@ -80,7 +80,7 @@ pub fn release_of(path: &Path) -> Result<String> {
     // The version string is in the setup code, which has at most 64 sectors of 512 bytes.
     let mut head = Vec::new();
     (&mut file).take(65 * 512).read_to_end(&mut head).with_context(|| format!("cannot read {}", path.display()))?;
-    parse(&head, length).with_context(|| format!("--kernel {}", path.display()))
+    Ok(parse(&head, length)?)
 }
 
 /// Parse the release of a bzImage whose first bytes are `head` and whose size is `length`. The offsets are from

@@ -117,7 +117,7 @@ impl Store {
         } else {
             (path.to_owned(), None)
         };
-        let release = image::release_of(&image)?;
+        let release = image::release_of(&image).with_context(|| path.display().to_string())?;
         if !release.chars().all(|c| c.is_ascii_alphanumeric() || "+-_.~".contains(c)) || release.starts_with('.') {
             bail!("{}: release '{release}' cannot be used as a folder name", path.display());
         }

@@ -1,5 +1,5 @@
-//! Headless Chromium by the DevTools protocol over a pair of pipes (`--remote-debugging-pipe`): commands go to its file
-//! descriptor 3, answers and events come from 4, each JSON and a zero byte.
+//! Headless Chromium, controlled by the DevTools protocol over a pair of pipes (`--remote-debugging-pipe`): commands
+//! go to its file descriptor 3, answers and events come from 4, each as JSON and a zero byte.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a page is looked at.
+/// How to view a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub width: u32,
@@ -28,7 +28,7 @@ pub struct Chromium {
 }
 
 impl Chromium {
-    /// Start it. A machine without a browser fails the test.
+    /// Start the browser. If it is not installed, the test fails.
     pub fn start() -> Self {
         let binary = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
             Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
@@ -47,7 +47,7 @@ impl Chromium {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         place(&mut command, &their_input, &their_output);
-        // Neither may leak into the browser, or it would never see the end of its input.
+        // Neither may be inherited by the browser, or it would never see the end of its input.
         for ours in [&to, &from] {
             rustix::io::fcntl_setfd(ours, rustix::io::FdFlags::CLOEXEC).unwrap();
         }
@@ -81,7 +81,7 @@ impl Chromium {
         browser
     }
 
-    /// Load `url` and wait until it is loaded.
+    /// Load `url` and wait for it.
     pub fn open(&mut self, url: &str, look: Look) {
         let scheme = if look.dark { "dark" } else { "light" };
         self.call(
@@ -109,13 +109,13 @@ impl Chromium {
         answer["result"]["value"].clone()
     }
 
-    /// The whole page as PNG, base64.
+    /// The whole page as base64 PNG.
     pub fn screenshot(&mut self) -> String {
         let answer = self.call("Page.captureScreenshot", &json!({"format": "png", "captureBeyondViewport": true}));
         answer["data"].as_str().unwrap().to_owned()
     }
 
-    /// What the console, the log and the network said: errors, warnings, and requests beyond the file.
+    /// Messages of console, log and network: errors, warnings, and requests for anything but the file.
     pub fn complaints(&mut self) -> Vec<String> {
         self.evaluate("true");
         self.complaints.clone()
@@ -168,11 +168,11 @@ impl Drop for Chromium {
     }
 }
 
-/// Put the two pipes' ends where the protocol wants them: 3 for commands, 4 for answers.
+/// Move the ends of the two pipes to the descriptors of the protocol: 3 for commands, 4 for answers.
 fn place(command: &mut Command, input: &OwnedFd, output: &OwnedFd) {
     let (input, output) = (input.as_raw_fd(), output.as_raw_fd());
-    // SAFETY: only dup2 and fcntl, which are async-signal-safe, run between fork and exec. The high numbers in between
-    // keep one from overwriting the other.
+    // SAFETY: only dup2 and fcntl, which are async-signal-safe, run between fork and exec. Duplicating to high
+    // numbers first keeps one from overwriting the other.
     unsafe {
         command.pre_exec(move || {
             let (high_in, high_out) = (libc::fcntl(input, libc::F_DUPFD, 100), libc::fcntl(output, libc::F_DUPFD, 100));

@@ -1,4 +1,4 @@
-//! Comparisons of made-up runs: what is matched, what is said, what is refused, and that no text of others gets through.
+//! Comparisons of synthetic runs: matching, verdicts, refusals, and escaping of foreign text.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -69,7 +69,7 @@ fn the_answer_comes_with_role_and_functions() {
     // Roles add up to the total.
     let sum: f64 = step.roles.iter().map(|row| row.delta).sum();
     assert!((sum - step.verdict.delta).abs() < 1e-9);
-    // And so do all functions' own weights.
+    // The self values of all functions do so too.
     let sum: f64 = step.functions.iter().map(|row| row.self_delta).sum();
     assert!((sum - step.verdict.delta).abs() < 1e-9);
 }
@@ -248,7 +248,7 @@ fn timed_runs_of_one_boot_do_not_judge_kernels() {
     let verdict = &compared.comparison.sections[0].steps[0].verdict;
     assert_eq!(verdict.word, Word::Inconclusive);
     assert!(verdict.text.contains("2 more boots"), "{}", verdict.text);
-    // The same kernel under two settings, in one boot, can be judged.
+    // Two settings of the same kernel in one boot can be judged.
     let compared = of(vec![timed("6.1", "write", &values), timed("6.1", "write", &slow)]).unwrap();
     assert_eq!(compared.comparison.sections[0].steps[0].verdict.word, Word::Slower);
     let boots = |values: &[f64]| Input {

@@ -1,4 +1,4 @@
-//! Matrices with a made-up runner: what runs, what is kept, what goes on.
+//! Matrices with a mock runner: what runs, what is kept, what is resumed.
 
 use crate::synthetic::{newer, older, timed};
 use pipeprof::compare::matrix::{self, MatrixRun, Runner, Store, default_jobs};
@@ -24,7 +24,7 @@ fn plan(blocks: usize, pairs: Option<u32>) -> Plan {
     }
 }
 
-/// Gives made-up outcomes, notes what it ran, and fails for one kernel if told so.
+/// Returns synthetic outcomes, records what it ran, and fails for one kernel if requested.
 #[derive(Default)]
 struct Made {
     ran: Mutex<Vec<MatrixRun>>,
@@ -32,7 +32,7 @@ struct Made {
     most: AtomicUsize,
     wait_for: usize,
     broken: Option<&'static str>,
-    /// Speeds of the pairs of each run, for timed ones.
+    /// Throughput of each run's pairs, for timed ones.
     gib_s: &'static [f64],
 }
 
@@ -40,7 +40,7 @@ impl Runner for Made {
     fn run(&self, cell: &MatrixRun) -> anyhow::Result<Outcome> {
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        // Until as many were at work at once as the test wants to see, however slow the machine.
+        // Wait until as many run in parallel as the test expects, however slow the machine is.
         let start = std::time::Instant::now();
         while self.most.load(Ordering::SeqCst) < self.wait_for && start.elapsed().as_secs() < 120 {
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -82,7 +82,7 @@ fn what_is_done_is_not_repeated() {
     let store = Store::open(&out, &plan, false).unwrap();
     let first = matrix::run(&plan, &store, 2, &broken, &ignore).unwrap();
     assert_eq!(first.missing.len(), 2);
-    // Without --resume the folder is refused, and says how to go on.
+    // Without --resume the folder is refused, and the error tells how to continue.
     let error = Store::open(&out, &plan, false).unwrap_err().to_string();
     assert!(error.contains("--resume") && !error.contains('\n'), "{error}");
     let store = Store::open(&out, &plan, true).unwrap();
@@ -94,7 +94,7 @@ fn what_is_done_is_not_repeated() {
     assert_eq!(ran.len(), 2, "only what had failed");
     assert!(ran.iter().all(|cell| cell.column == 1));
     assert_eq!(states.lock().unwrap().iter().filter(|(_, state)| *state == State::Kept).count(), 4);
-    // What was read back is what was measured.
+    // Results read back equal those measured.
     let fresh = Made::default();
     let whole = matrix::run(&plan, &Store::open(&folder.path().join("b"), &plan, false).unwrap(), 1, &fresh, &ignore);
     assert_eq!(second.inputs[0].runs[0].1.profiles, whole.unwrap().inputs[0].runs[0].1.profiles);
@@ -173,7 +173,7 @@ fn a_timed_matrix_ends_when_its_intervals_are_narrow_and_resumes_alike() {
     let open = |resume| Store::open(&folder.path().join("out"), &plan, resume).unwrap();
     let runner = Made { gib_s: &[4.0, 4.02], ..Made::default() };
     let ending = matrix::run(&plan, &open(false), 1, &runner, &ignore).unwrap().ending.unwrap();
-    // Two pairs a block; six values are the fewest that give an interval.
+    // Two pairs per block; an interval needs at least six values.
     assert_eq!((ending.by, ending.blocks), (EndedBy::Until, 3));
     assert!(ending.width.is_some_and(|width| width < 0.05));
     let again = Made::default();

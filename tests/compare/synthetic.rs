@@ -1,4 +1,4 @@
-//! Runs made up for tests: stacks in, an outcome out, without any kernel.
+//! Synthetic runs for tests: an outcome from given stacks, without a kernel.
 
 use pipeprof::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, ProcessTotals,
@@ -87,7 +87,7 @@ pub fn timed(release: &str, mode: &str, gib_s: &[f64]) -> Outcome {
 const ENTRY: &str = "pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_write;vfs_write";
 const READ: &str = "pipeprof;read;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_read;vfs_read";
 
-/// The shape of write(2) on an older and on a newer kernel: what renames, grows, shrinks, goes and comes.
+/// The shape of write(2) on an older and a newer kernel: functions that are renamed, grow, shrink, vanish and appear.
 pub fn older() -> Outcome {
     let e = |rest: &str| format!("{ENTRY};{rest}");
     let r = |rest: &str| format!("{READ};{rest}");

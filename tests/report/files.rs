@@ -50,7 +50,7 @@ fn what_sampled_a_run_is_remembered() {
     assert!(skew == Skew::CpuClock && picture.contains("irq-off"));
     let (skew, picture) = drawn(Some(Skew::None), "cycles");
     assert!(skew == Skew::None && picture.contains("wake-up") && !picture.contains("irq-off"));
-    // A document of a build that did not say it.
+    // A document of a build that did not record its version.
     assert_eq!(drawn(None, "old").0, Skew::CpuClock);
 }
 
@@ -88,7 +88,7 @@ fn a_used_folder_is_refused_and_an_empty_one_taken() {
     Folder::prepare(Some(&empty), "", "").unwrap().write(&mut sample::sampled_run()).unwrap();
     assert!(empty.join("run.json").exists());
 
-    // What comes in between is not overwritten.
+    // A file that appears in the meantime is not overwritten.
     let taken = place.path().join("taken");
     let folder = Folder::prepare(Some(&taken), "", "").unwrap();
     std::fs::create_dir(&taken).unwrap();

@@ -8,7 +8,7 @@ fn options() -> Options {
     Options::new("zeroes | pv >/dev/null", "writer · article B", Unit::Samples, Skew::CpuClock)
 }
 
-/// The frames of a picture: name, what stands in brackets behind it, colour.
+/// The frames of a picture: name, text in brackets after it, colour.
 fn frames(svg: &str) -> Vec<(String, String, String)> {
     svg.split("<g><title>")
         .skip(1)
@@ -21,7 +21,7 @@ fn frames(svg: &str) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// Well-formed as far as can be told without a parser: tags pair up, no raw `&` or `<` in text.
+/// Check well-formedness without a parser: tags are paired, and text contains no raw `&` or `<`.
 fn assert_well_formed(svg: &str) {
     let (head, rest) = svg.split_once("<script").unwrap();
     let (_, body) = rest.split_once("</script>").unwrap();
@@ -61,7 +61,7 @@ fn shares_and_roles_are_the_article_s() {
     let about = |name: &str| &frames.iter().find(|(frame, ..)| frame == name).unwrap().1;
     let percent =
         |name: &str| -> f64 { about(name).split(", ").nth(1).unwrap().split('%').next().unwrap().parse().unwrap() };
-    // The article's headline.
+    // The article's main result.
     for (name, theirs) in [
         ("pipe_write", 95.5),
         ("__alloc_pages", 36.3),
@@ -90,7 +90,7 @@ fn icicle_and_reverse() {
     assert!(y(&down) < y(&up));
     let reversed = render(&stacks, &Options { reverse: true, ..options() }).unwrap();
     assert_well_formed(&reversed);
-    // mutex_spin_on_owner is a leaf: reversed, it carries all of its weight at the bottom.
+    // mutex_spin_on_owner is a leaf: in a reversed graph its whole weight is at the bottom.
     let spinning = frames(&reversed).into_iter().find(|(name, ..)| name == "mutex_spin_on_owner").unwrap();
     let weight: u64 = stacks.iter().filter(|(s, _)| s.ends_with(";mutex_spin_on_owner")).map(|(_, w)| w).sum();
     assert_eq!(spinning.1.split(' ').next().unwrap().replace(',', ""), weight.to_string());

@@ -1,4 +1,4 @@
-//! What comes out of a run: flame graphs, files, the terminal's tables, the schema.
+//! The output of a run: flame graphs, files, terminal tables, schema.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
@@ -10,12 +10,12 @@ mod terminal;
 
 use std::path::{Path, PathBuf};
 
-/// A file below tests/data.
+/// Path of a file below tests/data.
 fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// Compare `actual` with the golden file `path`; with PIPEPROF_BLESS=1 in the environment, write it instead.
+/// Compare `actual` with the golden file `path`, or write it if PIPEPROF_BLESS=1.
 fn golden(path: &Path, actual: &str) {
     if std::env::var_os("PIPEPROF_BLESS").is_some_and(|value| value == "1") {
         std::fs::write(path, actual).unwrap();

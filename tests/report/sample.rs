@@ -1,4 +1,4 @@
-//! Outcomes made from the articles' stacks.
+//! Outcomes built from the articles' stacks.
 
 use pipeprof::document::*;
 use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
@@ -11,7 +11,7 @@ pub fn stacks(name: &str) -> Folded {
     Folded::parse(&text).unwrap()
 }
 
-/// `folded` with weights as of some thousand samples.
+/// `folded` with weights like those of a few thousand samples.
 fn sampled(folded: &Folded) -> Folded {
     let mut samples = Folded::new();
     for (stack, weight) in folded.iter() {
@@ -20,7 +20,7 @@ fn sampled(folded: &Folded) -> Folded {
     samples
 }
 
-/// A run on hardware, sampled.
+/// A sampled run on hardware.
 pub fn sampled_run() -> Outcome {
     let moved = Moved { bytes: 10 << 30, calls: 40_960, cpu_ns: Some(2_700_000_000) };
     let writer = sampled(&stacks("santos_zeroes_pv.folded"));
