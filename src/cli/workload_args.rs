@@ -66,7 +66,7 @@ impl clap::FromArgMatches for WorkloadArgs {
         let ModeArgs { mode } = ModeArgs::from_arg_matches(matches)?;
         let amount = AmountArgs::from_arg_matches(matches)?;
         let mut overrides = Overrides::default();
-        for axis in &AXES {
+        for axis in AXES {
             if let Some(value) = matches.get_one::<Value>(axis.name) {
                 overrides.put(axis, value.clone());
             }

@@ -2,6 +2,7 @@
 
 use super::model::{Column, Difference, Shared};
 use crate::document::Document;
+use crate::workload::axis::Axis;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,8 +47,6 @@ const MATTERS: &[(&str, &str)] = &[
     ("CONFIG_CC_VERSION", "another compiler makes other code of the same source"),
     ("CONFIG_RANDOMIZE_KSTACK", "a random stack offset at each system call"),
     ("kernel.command_line", "what the kernel was told at boot"),
-    ("workload.buffer_size", "bytes per call"),
-    ("workload.pipe_size", "bytes that fit into the pipe"),
     ("environment.cpu_flags", "which copy loop the kernel takes"),
     ("environment.mitigations", "costs at kernel entry, exit and indirect calls"),
     ("memcg", "every pipe page is charged to a memory cgroup"),
@@ -86,12 +85,20 @@ pub fn matters(what: &str) -> &'static str {
 
 /// The beginning of names by which it is known why `what` matters.
 #[must_use]
-pub fn family(what: &str) -> Option<&'static str> {
+pub fn family(what: &str) -> Option<&str> {
     known(what).map(|(prefix, _)| prefix)
 }
 
-fn known(what: &str) -> Option<(&'static str, &'static str)> {
+fn known(what: &str) -> Option<(&str, &'static str)> {
+    if let Some(axis) = axis(what) {
+        return Some((what, axis.matters)).filter(|(_, why)| !why.is_empty());
+    }
     MATTERS.iter().filter(|(prefix, _)| what.starts_with(prefix)).max_by_key(|(prefix, _)| prefix.len()).copied()
+}
+
+/// The axis of the workload that the setting `what` is.
+fn axis(what: &str) -> Option<&'static Axis> {
+    what.strip_prefix("workload.").and_then(Axis::of_field)
 }
 
 /// The set-up of a run as flat names and values.
@@ -261,16 +268,17 @@ fn distinguishing(documents: &[&Document]) -> Vec<String> {
                 .map(|word| (*word).to_owned())
                 .collect();
             for difference in &differences {
-                let axis = difference.what.strip_prefix("workload.").or(difference.what.strip_prefix("environment."));
-                if let Some(axis) =
-                    axis.filter(|axis| !axis.starts_with("emulator") && !axis.starts_with("mitigations"))
+                let value = &difference.values[index];
+                if let Some(axis) = axis(&difference.what) {
+                    let value = axis.parse(value).map_or_else(|_| value.clone(), |value| axis.format(&value));
+                    parts.push(format!("{}={value}", axis.name));
+                    continue;
+                }
+                let other = difference.what.strip_prefix("workload.").or(difference.what.strip_prefix("environment."));
+                if let Some(name) =
+                    other.filter(|name| !name.starts_with("emulator") && !name.starts_with("mitigations"))
                 {
-                    let value = &difference.values[index];
-                    let value = match value.parse::<u64>() {
-                        Ok(bytes) if axis.ends_with("size") => crate::util::size::format(bytes),
-                        _ => value.clone(),
-                    };
-                    parts.push(format!("{}={value}", axis.replace('_', "-")));
+                    parts.push(format!("{}={value}", name.replace('_', "-")));
                 }
             }
             parts.truncate(3);

@@ -120,9 +120,11 @@ const NO_BUFFER: &str = "splice to splice has no buffer; remove this flag";
 const INSIDE_LIBC: &str = "--writer stdio makes its calls inside libc; use only one of the two";
 
 /// All axes, in the order of help texts and of names.
-pub static AXES: [Axis; 17] = [
-    Axis::new("writer", Kind::Choice(choices::<Writer>), field!(writer), "The call that puts bytes into the pipe"),
-    Axis::new("reader", Kind::Choice(choices::<Reader>), field!(reader), "The call that takes bytes out of the pipe"),
+pub static AXES: &[Axis] = &[
+    Axis::new("writer", Kind::Choice(choices::<Writer>), field!(writer), "The call that puts bytes into the pipe")
+        .matters("the path through the kernel"),
+    Axis::new("reader", Kind::Choice(choices::<Reader>), field!(reader), "The call that takes bytes out of the pipe")
+        .matters("the path through the kernel"),
     Axis::new(
         "huge-pages",
         Kind::Switch,

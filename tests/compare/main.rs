@@ -10,6 +10,8 @@ use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{Compared, Input, Options, compare};
 use pipeprof::document::{ExecutedOn, Outcome, Warning};
 use pipeprof::profile::Unit;
+use pipeprof::workload::axes::AXES;
+use pipeprof::workload::axis::Value;
 use synthetic::{counted, newer, older, timed};
 
 fn input(outcome: Outcome) -> Input {
@@ -120,6 +122,26 @@ fn buffers_of_different_size_are_compared_per_kib() {
     assert!(compared.comparison.no_difference(), "{:?}", compared.comparison.sections[0].steps[0].verdict);
     assert!(compared.comparison.differences.iter().any(|d| d.what == "workload.buffer_size"));
     assert!(compared.comparison.columns[0].label.contains("buffer-size"), "{:?}", compared.comparison.columns);
+}
+
+#[test]
+fn every_axis_that_differs_is_named_as_it_is_typed() {
+    for axis in AXES {
+        let mut other = older();
+        let spec = &mut other.document.workload;
+        let (text, value) = ["true", "1", "64K", "splice", "/dev/null"]
+            .into_iter()
+            .filter_map(|text| Some((text, axis.parse(text).ok()?)))
+            .find(|(_, value)| axis.value(spec).as_ref() != Some(value) && axis.set(&mut spec.clone(), value).is_ok())
+            .unwrap_or(("2", Value::Number(2)));
+        axis.set(spec, &value).unwrap();
+        let compared = of(vec![older(), other]).unwrap();
+        let what = format!("workload.{}", axis.name.replace('-', "_"));
+        let difference = compared.comparison.differences.iter().find(|difference| difference.what == what);
+        assert_eq!(difference.unwrap_or_else(|| panic!("{what}")).matters, axis.matters);
+        let label = &compared.comparison.columns[1].label;
+        assert!(label.contains(&format!("{}={text}", axis.name)), "{label}");
+    }
 }
 
 #[test]
