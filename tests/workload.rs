@@ -115,6 +115,7 @@ fn every_variant_whose_bytes_can_be_checked_delivers_them() {
         "--writer write",
         "--writer write --buffer-size 1000",
         "--writer write --buffer-size 12345 --reader-buffer-size 777",
+        "--writer write --buffer-offset 3 --buffer-size 1000",
         "--writer write --busy-loop",
         "--writer write --poll",
         "--writer write --poll --busy-loop",
@@ -134,6 +135,8 @@ fn every_variant_whose_bytes_can_be_checked_delivers_them() {
         &format!("--writer splice --busy-loop --buffer-size 10000 {source}"),
         &format!("--writer read-write --buffer-size 128K {source}"),
         &format!("--writer read-write --busy-loop {source}"),
+        &format!("--writer read-write --buffer-offset 4095 {source}"),
+        &format!("--writer stdio --buffer-offset 1 {source}"),
         &format!("--writer stdio --buffer-size 4K {source}"),
     ];
     for variant in variants {

@@ -5,7 +5,7 @@
 //! and what comparisons say of it.
 
 use super::axis::{Axis, Kind, choices};
-use super::spec::{Amount, Pin, Reader, Writer};
+use super::spec::{Amount, PAGE, Pin, Reader, Writer};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -54,6 +54,9 @@ pub struct Spec {
     /// Readers on each pipe.
     #[serde(default = "one")]
     pub readers: u32,
+    /// Bytes from the beginning of a page at which buffers begin.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub buffer_offset: u64,
     /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsafe_pipe: bool,
@@ -61,6 +64,12 @@ pub struct Spec {
 
 fn one() -> u32 {
     1
+}
+
+/// Documents from before an axis existed are equal to those that do not use it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// `--mode write` for one second.
@@ -88,6 +97,7 @@ impl Default for Spec {
             pairs: 1,
             writers: 1,
             readers: 1,
+            buffer_offset: 0,
             unsafe_pipe: false,
         }
     }
@@ -168,6 +178,17 @@ pub static AXES: &[Axis] = &[
     )
     .unset("the same as --buffer-size")
     .matters("bytes per call of the reader"),
+    Axis::new(
+        "buffer-offset",
+        Kind::Size { least: 0, most: PAGE - 1 },
+        field!(buffer_offset),
+        "Bytes from the beginning of a page at which buffers begin: to see what copies cost that are not aligned",
+    )
+    .needs(
+        |spec| !vmsplice(spec) && buffered(spec),
+        "vmsplice moves whole pages, and splice to splice has no buffer; choose another --writer, or drop it",
+    )
+    .matters("how buffers are aligned for copying"),
     Axis::new(
         "pipe-size",
         Kind::Size { least: 1, most: LARGEST_PIPE },

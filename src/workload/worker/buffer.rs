@@ -6,12 +6,15 @@ use anyhow::{Context, Result, ensure};
 use std::io::BufRead;
 use std::ptr::NonNull;
 
-/// A separate anonymous mapping. It is aligned to 2 MiB, so that two mappings share no page table.
+/// A separate anonymous mapping. It is aligned to 2 MiB, so that two mappings share no page table. The buffer begins
+/// `--buffer-offset` bytes later.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
     /// Length in whole pages (in huge pages if requested).
     mapped: usize,
+    /// Start of the buffer. Stored, so that no call has to add the offset.
+    bytes: NonNull<u8>,
     len: usize,
     huge: bool,
 }
@@ -23,10 +26,13 @@ impl Mapping {
     /// When an option cannot be met; the message names its flag.
     pub fn new(len: usize, spec: &Spec) -> Result<Self> {
         let page = if spec.huge_pages { HUGE_PAGE } else { PAGE } as usize;
-        let mapped = len.max(1).next_multiple_of(page);
+        let offset = usize::try_from(spec.buffer_offset)?;
+        let mapped = (offset + len.max(1)).next_multiple_of(page);
         let start = map_aligned(mapped, HUGE_PAGE as usize)
             .with_context(|| format!("--buffer-size: cannot get {mapped} bytes of memory"))?;
-        let mapping = Self { start, mapped, len, huge: spec.huge_pages };
+        // SAFETY: the offset and `len` bytes more are within the mapping.
+        let bytes = unsafe { start.add(offset) };
+        let mapping = Self { start, mapped, bytes, len, huge: spec.huge_pages };
         if spec.huge_pages {
             // SAFETY: the range is ours, and the advice changes no contents.
             let failed = unsafe { libc::madvise(start.as_ptr().cast(), mapped, libc::MADV_HUGEPAGE) } != 0;
@@ -56,7 +62,7 @@ impl Mapping {
     }
 
     pub fn as_ptr(&self) -> *mut u8 {
-        self.start.as_ptr()
+        self.bytes.as_ptr()
     }
 
     pub fn len(&self) -> usize {
@@ -66,12 +72,12 @@ impl Mapping {
     /// The buffer's bytes. The kernel changes them only during this process's own system calls.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes are mapped readable, and the borrow of `self` excludes `bytes_mut`.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
     }
 
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `len` bytes are mapped writable and borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len) }
     }
 
     fn range(&self) -> std::ops::Range<u64> {
@@ -198,6 +204,10 @@ AnonHugePages:         0 kB
         assert_eq!(mapping.as_ptr() as u64 % HUGE_PAGE, 0);
         assert_eq!((mapping.mapped, mapping.bytes().len()), (8192, 5000));
         assert_eq!(mapping.bytes()[4096], b'p');
+        let mut shifted = Mapping::new(8190, &Spec { buffer_offset: 3, ..spec.clone() }).unwrap();
+        assert_eq!((shifted.as_ptr() as u64 % HUGE_PAGE, shifted.mapped, shifted.bytes().len()), (3, 12288, 8190));
+        shifted.bytes_mut()[8189] = 1;
+        assert_eq!(shifted.bytes()[8189], 1);
         let untouched = Mapping::new(5000, &Spec { no_touch: true, ..spec }).unwrap();
         assert_eq!(untouched.bytes()[4096], 0);
     }
