@@ -12,9 +12,9 @@ use anyhow::{Context as _, Result, ensure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Fail if a kernel takes more than a stored run did: 0 no, 1 yes (naming role and functions), 125 could not be tested.
+/// Fail if a kernel takes more instructions or time than a stored run did.
 ///
-/// Made for `git bisect run` and for CI. The kernel is run as the baseline was unless --run-flags says otherwise.
+/// Exit codes, as `git bisect run` wants them: 0 no regression, 1 regression (naming role and functions), 125 not tested. The kernel is run as the baseline was unless --run-flags says otherwise.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; absent: the one that runs
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     without_scheduling: bool,
     /// Keep the run in this folder
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
 }
 

@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What changed in the pipe path between kernels or settings, and how far to believe it.
+/// Show what changed in the pipe path between kernels, settings or stored runs.
 ///
 /// Give kernels and modes, and each kernel is booted and profiled in each mode, in instructions unless --collect says
 /// otherwise; or give stored runs. Repeated flags multiply: every combination is a column.
@@ -32,31 +32,31 @@ pub struct Args {
     axes: AxesArgs,
     /// Set each column against the one before it (and the last against the first), or each against the first
     /// [default: previous for kernels and stored runs, first for settings of one kernel]
-    #[arg(long, value_enum)]
+    #[arg(long, help_heading = "Measurement", value_enum)]
     against: Option<Against>,
     /// Guests at a time [default: as many as there are CPUs and memory for; 1 where time is measured]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: Option<u32>,
     /// Timed runs: boots of each kernel, or blocks of pairs [default: 3; as many as --pairs where nothing boots]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     boots: Option<u32>,
     /// Timed runs: fresh pairs of each column and mode, over all boots
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pairs: u32,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Measurement")]
     stop: StopArgs,
     /// Seed of shuffles and bootstraps
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
     /// The folder to make for the runs and for report.html, report.md and report.json [default for kernels: one named
     /// after the time]
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Go on with the interrupted comparison in -o DIR; what is done is not repeated
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", help_heading = "Output")]
     resume: bool,
     /// Print report.json on stdout instead of the tables
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

@@ -10,7 +10,7 @@ pub(super) const UNTESTABLE: u8 = 125;
 
 /// Flags of all subcommands.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "General")]
+#[command(next_help_heading = "Output")]
 pub(super) struct Global {
     /// Print only the result and errors: no progress, no notes
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]

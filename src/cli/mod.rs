@@ -17,6 +17,7 @@ mod reproduce;
 mod roles;
 mod run;
 mod schema;
+mod short_help;
 mod stop_args;
 mod sweep;
 pub mod workload_args;
@@ -91,7 +92,7 @@ pub fn main() -> ExitCode {
         crate::guest::init::main();
     }
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let matches = global::prepared(Cli::command(), &arguments).try_get_matches();
+    let matches = global::prepared(short_help::shorten(Cli::command()), &arguments).try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return global::refuse(&error, &arguments),

@@ -18,35 +18,35 @@ use std::process::ExitCode;
 pub struct RunArgs {
     #[command(flatten)]
     workload: WorkloadArgs,
-    #[command(flatten)]
-    guest: GuestArgs,
     /// What watches the pair: `auto` (all that this kernel allows), `none`, or some of sample,kprobe,fgraph,insn
     /// [default: auto]
-    #[arg(long, value_name = "auto|none|LIST", value_parser = selection)]
+    #[arg(long, help_heading = "Collectors", value_name = "auto|none|LIST", value_parser = selection)]
     collect: Option<Selection>,
     /// The library that loads the BPF programs
-    #[arg(long, value_enum, default_value_t = Loader::Libbpf)]
+    #[arg(long, help_heading = "Collectors", value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
     /// Fresh pairs alone, and as many under each collector; with --until, the fewest [default: 20 of 300 ms; 6 with --bytes,
     /// --duration, --calls or --until, and in KVM guests; 3 in emulated guests]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, help_heading = "Collectors", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Collectors")]
     stop: StopArgs,
     /// Seed of the order in which pairs alone and watched alternate
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = "Collectors", value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Leave a guest's pair in the root cgroup, where memory is not charged to anyone
-    #[arg(long)]
-    no_memcg: bool,
     /// Symbols for --collect insn, of a kernel that was built without its own list: its uncompressed image
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, help_heading = "Collectors", value_name = "FILE")]
     vmlinux: Option<PathBuf>,
+    #[command(flatten)]
+    guest: GuestArgs,
+    /// Leave a guest's pair in the root cgroup, where memory is not charged to anyone
+    #[arg(long, help_heading = "Guest")]
+    no_memcg: bool,
     /// The folder to make for the results [default: one named after time and mode]
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Print run.json on stdout, all else on stderr
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

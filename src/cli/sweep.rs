@@ -33,40 +33,40 @@ const EXACT_WARMUP: u64 = 8 << 20;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Presets of the other axes
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',', default_value = "write", value_parser = clap::builder::PossibleValuesParser::new(names()))]
+    #[arg(long, help_heading = "Workload", value_name = "MODE,...", value_delimiter = ',', default_value = "write", value_parser = clap::builder::PossibleValuesParser::new(names()))]
     mode: Vec<String>,
     #[command(flatten)]
     axes: AxisArgs,
     /// Length of each pair's window
-    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = super::workload_args::parse_duration)]
+    #[arg(long, help_heading = "Workload", value_name = "TIME", default_value = "250ms", value_parser = super::workload_args::parse_duration)]
     duration: u64,
     /// CPUs of writer and reader: 0,1; `none` leaves them to the scheduler [default: chosen by topology]
-    #[arg(long, value_name = "W,R|none", value_parser = super::workload_args::parse_pin)]
+    #[arg(long, help_heading = "Workload", value_name = "W,R|none", value_parser = super::workload_args::parse_pin)]
     pin: Option<Pin>,
     /// Fresh pairs of each combination; with --until, the fewest
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Measurement")]
     stop: StopArgs,
     /// Seed of the order in which combinations alternate
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
     /// `insn` counts instructions exactly in the guest of --kernel instead of measuring time
-    #[arg(long, value_name = "insn", value_parser = ["insn"])]
+    #[arg(long, help_heading = "Measurement", value_name = "insn", value_parser = ["insn"])]
     collect: Option<String>,
     #[command(flatten)]
     guest: GuestArgs,
     /// The folder to make for sweep.json, sweep.csv, sweep.svg and the results as they end [default: none are written]
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Go on with the interrupted sweep in -o DIR; what is done is not repeated
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = "output", help_heading = "Output")]
     resume: bool,
     /// Print sweep.json on stdout, all else on stderr
-    #[arg(long, conflicts_with = "csv")]
+    #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     json: bool,
     /// Print sweep.csv on stdout, all else on stderr
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     csv: bool,
 }
 
@@ -76,7 +76,7 @@ struct AxisArgs(Vec<(&'static Axis, Vec<Value>)>);
 
 impl clap::Args for AxisArgs {
     fn augment_args(command: Command) -> Command {
-        let command = command.next_help_heading("Axes");
+        let command = command.next_help_heading("Workload");
         AXES.iter().filter(|axis| axis.swept).fold(command, |command, axis| command.arg(flag(axis)))
     }
     fn augment_args_for_update(command: Command) -> Command {
@@ -200,7 +200,7 @@ impl Args {
             _ => crate::out!("{}", sweep.table()),
         }
         if let Some(ending) = &sweep.ending {
-            eprintln!("measurement {}", ending.sentence("run"));
+            progress::note(&format!("measurement {}", ending.sentence("run")));
         }
         if sweep.cells.iter().all(|cell| cell.median.is_none()) {
             let reason = sweep.cells.iter().find_map(|cell| cell.reason.as_deref()).unwrap_or("no pair ran");
@@ -228,10 +228,12 @@ impl Args {
         atomic_file::write(&folder.join("sweep.csv"), sweep.csv().as_bytes())?;
         match sweep.chart() {
             Some(chart) => atomic_file::write(&folder.join("sweep.svg"), chart.svg(Theme::File)?.as_bytes())?,
-            None => eprintln!("no chart: nothing was measured, or more lines would be needed than can be told apart"),
+            None => {
+                progress::note("no chart: nothing was measured, or more lines would be needed than can be told apart")
+            }
         }
         atomic_file::write(&folder.join("sweep.json"), serde_json::to_string_pretty(sweep)?.as_bytes())?;
-        eprintln!("written to {}", folder.display());
+        progress::note(&format!("written to {}", folder.display()));
         Ok(())
     }
 }
