@@ -270,7 +270,7 @@ fn stored_files_that_are_broken_are_named() {
         ("flamegraph newer", ["newer/run.json", "update pipeprof"]),
         ("flamegraph other/run.json", ["other/run.json", "no document"]),
         ("flamegraph empty", ["empty/run.json", "pipeprof run"]),
-        ("flamegraph nothing.folded", ["nothing.folded", "no such file"]),
+        ("flamegraph nothing.folded", ["nothing.folded", "file does not exist"]),
         ("flamegraph cut.folded", ["cut.folded, line 2", "whole"]),
         ("flamegraph fraction.folded", ["fraction.folded, line 1", "fraction"]),
         ("flamegraph empty.folded", ["empty.folded", "no stacks"]),
