@@ -138,11 +138,12 @@ fn samples_add_up_and_none_is_lost() {
         let sample = report(&document, "sample");
         assert_eq!(sample.status, Status::Ok, "{series}: {sample:?}");
         assert!(sample.samples > 100 && sample.lost == 0 && sample.unresolved == 0, "{series}: {sample:?}");
-        for shares in [&document.attribution.writer, &document.attribution.reader] {
+        for (_, shares) in document.attribution.processes.of_target() {
             let sum: f64 = shares.iter().map(|share| share.share).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{series}: {sum}");
         }
-        let roles: Vec<&str> = document.attribution.writer.iter().map(|share| share.role.as_str()).collect();
+        let roles: Vec<&str> =
+            document.attribution.of(ProcessName::WRITER).iter().map(|share| share.role.as_str()).collect();
         assert!(roles.contains(&"copy-in") && roles.contains(&"page-alloc"), "{series}: {roles:?}");
     }
 }

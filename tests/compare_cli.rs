@@ -55,7 +55,7 @@ fn stored_runs_give_tables_and_three_files() {
         assert!(report.join(name).is_file(), "{name}");
     }
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(report.join("report.json")).unwrap()).unwrap();
-    assert_eq!(json["schema"], "pipeprof.compare/1");
+    assert_eq!(json["schema"], "pipeprof.compare/2");
     let (_, out, _) = run(pipeprof().arg("compare").arg("--json").args([&a, &b]));
     let printed: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(printed["sections"], json["sections"], "stdout holds the same document and nothing else");

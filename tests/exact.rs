@@ -26,7 +26,7 @@ fn count(workload: Spec, options: &GuestOptions) -> Outcome {
     let total: u64 = outcome.profiles.iter().map(|profile| profile.stacks.total()).sum();
     assert_eq!(total, report.samples);
     assert_eq!(report.lost, 0, "{:?}", report.reason);
-    for shares in [&outcome.document.attribution.writer, &outcome.document.attribution.reader] {
+    for (_, shares) in outcome.document.attribution.processes.of_target() {
         let sum: f64 = shares.iter().map(|share| share.share).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
     }

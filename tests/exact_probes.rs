@@ -112,12 +112,11 @@ fn samples_agree_with_exact_shares() {
     // instruction: count iterations with their function.
     let code = counted.code.as_ref().expect("the code");
     let longer = |side: ProcessName| -> BTreeMap<&str, f64> {
-        let of_side = usize::from(side == ProcessName::READER);
         let function = |function: &'_ pipeprof::document::code::ExecutedFunction| {
-            let sum = |pick: fn(&pipeprof::document::code::ExecutedInstruction) -> [u64; 3]| -> f64 {
-                function.instructions.iter().map(|instruction| pick(instruction)[of_side] as f64).sum()
+            let sum = |pick: fn(&pipeprof::document::code::ExecutedInstruction) -> &[u64]| -> f64 {
+                function.instructions.iter().map(|instruction| code.of(pick(instruction), Some(side)) as f64).sum()
             };
-            let (counts, iterations) = (sum(|i| i.counts), sum(|i| i.iterations));
+            let (counts, iterations) = (sum(|i| &i.counts), sum(|i| &i.iterations));
             if counts > 0.0 { (counts + iterations) / counts } else { 1.0 }
         };
         code.functions.iter().map(|f| (f.name.as_str(), function(f))).collect()

@@ -46,11 +46,11 @@ fn every_mode_moves_exactly_the_bytes_it_says() {
     let bytes = (20 << 20) + 12_345;
     for mode in MODES {
         let processes = moved(&format!("--mode {mode} --bytes {bytes}"));
-        assert_eq!((processes.writer.bytes, processes.reader.bytes), (bytes, bytes), "{mode}");
-        assert!(processes.window_ns > 0 && processes.writer.calls > 0 && processes.reader.calls > 0, "{mode}");
+        assert_eq!((processes.writer().bytes, processes.reader().bytes), (bytes, bytes), "{mode}");
+        assert!(processes.window_ns > 0 && processes.writer().calls > 0 && processes.reader().calls > 0, "{mode}");
         let expected = if mode.starts_with("vmsplice") { 128 << 10 } else { 64 << 10 };
-        assert_eq!(processes.writer.pipe_size, expected, "{mode}");
-        assert_eq!(processes.writer.huge_pages.is_some(), mode.contains("huge"), "{mode}");
+        assert_eq!(processes.writer().pipe_size, expected, "{mode}");
+        assert_eq!(processes.writer().huge_pages.is_some(), mode.contains("huge"), "{mode}");
     }
 }
 
@@ -60,7 +60,7 @@ fn locked_buffers_are_locked_and_untouched_ones_are_no_memory() {
     for mode in ["write", "vmsplice", "vmsplice-huge"] {
         for axis in ["--mlock", "--no-touch"] {
             let processes = moved(&format!("--mode {mode} {axis} --bytes 5000001"));
-            assert_eq!((processes.writer.bytes, processes.reader.bytes), (5_000_001, 5_000_001), "{mode} {axis}");
+            assert_eq!((processes.writer().bytes, processes.reader().bytes), (5_000_001, 5_000_001), "{mode} {axis}");
         }
     }
     let kib = |pid: u32, field: &str| -> u64 {
@@ -86,11 +86,11 @@ fn locked_buffers_are_locked_and_untouched_ones_are_no_memory() {
 fn calls_are_exactly_those_asked_for() {
     for (mode, block) in [("write", 256 << 10), ("vmsplice", 128 << 10), ("vmsplice-huge", 128 << 10)] {
         let processes = moved(&format!("--mode {mode} --calls 100"));
-        assert_eq!(processes.writer.calls, 100, "{mode}");
-        assert_eq!((processes.writer.bytes, processes.reader.bytes), (100 * block, 100 * block), "{mode}");
+        assert_eq!(processes.writer().calls, 100, "{mode}");
+        assert_eq!((processes.writer().bytes, processes.reader().bytes), (100 * block, 100 * block), "{mode}");
         let processes = moved(&format!("--mode {mode} --calls 100 --extra-call-every 10 --poll"));
-        assert_eq!(processes.writer.calls, 100 + 10 + 100, "{mode}");
-        assert_eq!(processes.reader.bytes, 100 * block, "{mode}");
+        assert_eq!(processes.writer().calls, 100 + 10 + 100, "{mode}");
+        assert_eq!(processes.reader().bytes, 100 * block, "{mode}");
     }
 }
 
@@ -98,8 +98,8 @@ fn calls_are_exactly_those_asked_for() {
 fn a_duration_ends_and_loses_nothing() {
     for mode in MODES {
         let processes = moved(&format!("--mode {mode} --duration 50ms"));
-        assert_eq!(processes.writer.bytes, processes.reader.bytes, "{mode}");
-        assert!(processes.writer.bytes > 0 && processes.writer.elapsed_ns >= 50_000_000, "{mode}: {processes:?}");
+        assert_eq!(processes.writer().bytes, processes.reader().bytes, "{mode}");
+        assert!(processes.writer().bytes > 0 && processes.writer().elapsed_ns >= 50_000_000, "{mode}: {processes:?}");
     }
 }
 
@@ -141,10 +141,10 @@ fn every_variant_whose_bytes_can_be_checked_delivers_them() {
     ];
     for variant in variants {
         let processes = moved(&format!("--verify --bytes 5000001 {variant}"));
-        assert_eq!(processes.reader.bytes, 5_000_001, "{variant}");
-        let verified = processes.reader.verified_bytes.unwrap();
+        assert_eq!(processes.reader().bytes, 5_000_001, "{variant}");
+        let verified = processes.reader().verified_bytes.unwrap();
         assert!(verified > 5_000_001, "{variant}: {verified}, the warm-up is checked too");
-        assert_eq!(processes.reader.verify_errors, Vec::<String>::new(), "{variant}");
+        assert_eq!(processes.reader().verify_errors, Vec::<String>::new(), "{variant}");
     }
 }
 
@@ -156,7 +156,7 @@ fn verify_reports_pages_that_are_overwritten_in_the_pipe() {
     assert!(!output.status.success());
     assert!(stderr(&output).contains("--verify"), "{}", stderr(&output));
     let processes: Processes = serde_json::from_slice(&output.stdout).unwrap();
-    let errors = &processes.reader.verify_errors;
+    let errors = &processes.reader().verify_errors;
     assert!(errors.iter().any(|error| error.contains("page") && error.starts_with("byte ")), "{errors:?}");
 }
 
@@ -164,18 +164,18 @@ fn verify_reports_pages_that_are_overwritten_in_the_pipe() {
 fn several_processes_share_the_work() {
     let bytes = 9_000_001;
     let processes = moved(&format!("--bytes {bytes} --writers 3 --readers 2 --pin none"));
-    let pair = &processes.pairs[0];
-    assert_eq!((pair.writers.len(), pair.readers.len()), (3, 2));
-    assert_eq!(pair.writers.iter().map(|w| w.bytes).sum::<u64>(), bytes);
-    assert_eq!((processes.writer.bytes, processes.reader.bytes), (bytes, bytes));
+    let pair = &processes.pipes[0];
+    assert_eq!((pair.from.totals.len(), pair.to.totals.len()), (3, 2));
+    assert_eq!(pair.from.totals.iter().map(|w| w.bytes).sum::<u64>(), bytes);
+    assert_eq!((processes.writer().bytes, processes.reader().bytes), (bytes, bytes));
     for mode in ["write", "vmsplice", "splice"] {
         let processes = moved(&format!("--mode {mode} --bytes {bytes} --pairs 2 --pin none"));
-        assert_eq!(processes.pairs.len(), 2, "{mode}");
-        for pair in &processes.pairs {
-            assert_eq!((pair.writers[0].bytes, pair.readers[0].bytes), (bytes, bytes), "{mode}");
+        assert_eq!(processes.pipes.len(), 2, "{mode}");
+        for pair in &processes.pipes {
+            assert_eq!((pair.from.totals[0].bytes, pair.to.totals[0].bytes), (bytes, bytes), "{mode}");
             assert!(pair.window_ns <= processes.window_ns, "{mode}");
         }
-        assert_eq!(processes.reader.bytes, 2 * bytes, "{mode}");
+        assert_eq!(processes.reader().bytes, 2 * bytes, "{mode}");
     }
 }
 
@@ -186,7 +186,7 @@ fn one_cpu_is_enough() {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let processes: Processes = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((processes.writer.cpu, processes.reader.cpu), (Some(0), Some(0)));
+    assert_eq!((processes.writer().cpu, processes.reader().cpu), (Some(0), Some(0)));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn a_user_over_the_soft_limit_is_told_what_the_pipe_really_holds() {
     let output = as_a_plain_user(fill, "--bytes 1M --json");
     assert!(output.status.success(), "{}", stderr(&output));
     let processes: Processes = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(processes.writer.pipe_size < 64 << 10, "{}", processes.writer.pipe_size);
+    assert!(processes.writer().pipe_size < 64 << 10, "{}", processes.writer().pipe_size);
     let spec = pipeprof::workload::Spec::default();
     let codes: Vec<_> = pipeprof::workload::caveats(&spec, &processes).into_iter().map(|w| w.code).collect();
     assert!(codes.contains(&"pipe-small".to_owned()), "{codes:?}");

@@ -1,6 +1,6 @@
 //! `pipeprof annotate`: the executed instructions of a function, with the count of each.
 
-use crate::profile::ProcessName;
+use crate::profile::{ProcessName, listed};
 use crate::report::{annotate, files};
 use crate::roles;
 use anyhow::{Result, bail};
@@ -16,16 +16,9 @@ pub struct Args {
     /// A kernel function such as pipe_write, or one of pipeprof; compiler suffixes may be left out
     #[arg(value_name = "FUNCTION")]
     function: String,
-    /// Count this side's executions only
-    #[arg(long, value_enum)]
-    side: Option<Whose>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Whose {
-    Writer,
-    Reader,
-    Other,
+    /// Count the executions of one process only: writer, reader or other
+    #[arg(long, alias = "side", value_name = "NAME")]
+    process: Option<String>,
 }
 
 impl Args {
@@ -34,11 +27,10 @@ impl Args {
     pub fn run(self) -> Result<ExitCode> {
         let document = files::load_document(&self.run)?;
         let code = files::load_code(&self.run)?;
-        let side = self.side.map(|side| match side {
-            Whose::Writer => ProcessName::WRITER,
-            Whose::Reader => ProcessName::READER,
-            Whose::Other => ProcessName::OTHER,
-        });
+        let process = self.process.as_deref().map(ProcessName::new);
+        if let Some(process) = process.filter(|process| !code.processes.contains(process)) {
+            bail!("unknown process '{process}'; known: {}", listed(code.processes.iter().copied()));
+        }
         let wanted = self.function.as_str();
         let is = |name: &str| name == wanted || roles::base_name(name) == wanted;
         let mut found: Vec<_> = code.functions.iter().filter(|function| is(&function.name)).collect();
@@ -57,7 +49,7 @@ impl Args {
         }
         let mut text = String::new();
         for function in found {
-            text.push_str(&annotate::render(function, &code, &document.kernel.release, side));
+            text.push_str(&annotate::render(function, &code, &document.kernel.release, process));
         }
         crate::out!("{text}");
         Ok(ExitCode::SUCCESS)

@@ -42,7 +42,7 @@ impl Args {
             }
             launched.release()?;
             let processes: Processes = launched.wait()?;
-            wrong += processes.reader.verify_errors.len();
+            wrong += processes.reader().verify_errors.len();
             if self.json {
                 crate::outln!("{}", serde_json::to_string(&processes)?);
             } else {

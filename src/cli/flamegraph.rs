@@ -1,6 +1,6 @@
 //! `pipeprof flamegraph`: draw a stored run or any file of folded stacks.
 
-use crate::profile::{Folded, ProcessName, Unit};
+use crate::profile::{Folded, ProcessName, Unit, listed};
 use crate::report::files;
 use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::roles::Skew;
@@ -15,9 +15,9 @@ pub struct Args {
     /// A folder written by `pipeprof run`, or a file of folded stacks
     #[arg(value_name = "DIR|FOLDED")]
     input: PathBuf,
-    /// Whose stacks of a run to draw
-    #[arg(long, value_enum, default_value = "both")]
-    side: Whose,
+    /// Process of the run to draw: writer, reader or other; both for all of the target
+    #[arg(long, alias = "side", value_name = "NAME", default_value = ALL)]
+    process: String,
     /// Merge stacks from the leaves, to show who calls the hot functions
     #[arg(long)]
     reverse: bool,
@@ -41,24 +41,8 @@ pub struct Args {
     cpu_clock: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Whose {
-    Writer,
-    Reader,
-    Other,
-    Both,
-}
-
-impl Whose {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Writer => "writer",
-            Self::Reader => "reader",
-            Self::Other => "other",
-            Self::Both => "both",
-        }
-    }
-}
+/// All processes of the target in one picture.
+const ALL: &str = "both";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum UnitName {
@@ -82,6 +66,8 @@ struct Source {
     subtitle: String,
     /// What one weight is per KiB moved, where the run says it.
     per_kib: Option<(f64, &'static str)>,
+    /// The roots of its stacks; `None` where they are not known.
+    processes: Option<Vec<ProcessName>>,
 }
 
 impl Args {
@@ -99,6 +85,7 @@ impl Args {
         );
         options.weights = source.weights.to_owned();
         options.per_kib = source.per_kib;
+        options.processes = source.processes.unwrap_or(options.processes);
         options.reverse = self.reverse;
         options.icicle = self.icicle;
         let Some(other) = &self.diff else {
@@ -149,46 +136,45 @@ impl Args {
             let weights = if self.unit == UnitName::Weights { "weights" } else { flamegraph::unit_name(unit) };
             let subtitle = format!("{} {weights}", flamegraph::grouped(stacks.total()));
             let skew = if self.cpu_clock { Skew::CpuClock } else { Skew::None };
-            return Ok(Source { stacks, unit, weights, skew, name: title.clone(), title, subtitle, per_kib: None });
+            return Ok(Source {
+                stacks,
+                unit,
+                weights,
+                skew,
+                name: title.clone(),
+                title,
+                subtitle,
+                per_kib: None,
+                processes: None,
+            });
         }
         let outcome = files::load(path)?;
         let document = &outcome.document;
-        let of = |side: ProcessName| {
-            outcome
-                .profiles
-                .iter()
-                .find(|profile| profile.collector == document.attribution.collector && profile.process == side)
-        };
-        let sides: &[ProcessName] = match self.side {
-            Whose::Writer => &[ProcessName::WRITER],
-            Whose::Reader => &[ProcessName::READER],
-            Whose::Other => &[ProcessName::OTHER],
-            Whose::Both => &[ProcessName::WRITER, ProcessName::READER],
-        };
-        let found: Vec<_> = sides.iter().filter_map(|side| of(*side)).collect();
+        let all = self.process == ALL;
+        let wanted = |process: ProcessName| if all { process.is_of_target() } else { process.as_str() == self.process };
+        let of_collector = outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector);
+        let (found, others): (Vec<_>, Vec<_>) = of_collector.partition(|profile| wanted(profile.process));
         let Some(first) = found.first() else {
-            bail!(
-                "{} holds no stacks of the {}: choose another --side, or run with a collector",
-                path.display(),
-                self.side.name()
-            );
+            let known = listed(others.iter().map(|profile| profile.process));
+            if known.is_empty() {
+                bail!("{} holds no stacks: run with a collector", path.display());
+            }
+            bail!("{} holds no stacks of '{}'; --process can be: {known}", path.display(), self.process);
         };
         let stacks = match &found[..] {
             [one] => one.stacks.clone(),
-            all => flamegraph::both(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks))),
+            all => flamegraph::together(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks))),
         };
-        let whose = if self.side == Whose::Both { "writer and reader" } else { self.side.name() };
+        let names: Vec<ProcessName> = found.iter().map(|profile| profile.process).collect();
         Ok(Source {
             unit: first.unit,
             weights: flamegraph::unit_name(first.unit),
             skew: first.skew,
             title: files::title(document),
             name: format!("{} · {}", document.mode, document.kernel.release),
-            subtitle: files::subtitle(document, whose, first.unit, stacks.total()),
-            per_kib: match self.side {
-                Whose::Both => files::per_kib_of_both(document),
-                Whose::Writer | Whose::Reader | Whose::Other => files::per_kib(document, first.process),
-            },
+            subtitle: files::subtitle(document, &listed(names.iter().copied()), first.unit, stacks.total()),
+            per_kib: files::per_kib_of_all(document, &names),
+            processes: Some(names),
             stacks,
         })
     }
@@ -208,7 +194,7 @@ impl Args {
         }
         let folder = if self.input.is_dir() { self.input.clone() } else { self.input.with_file_name("") };
         let stem = if self.input.is_dir() || self.input.extension().is_some_and(|extension| extension == "json") {
-            self.side.name().to_owned()
+            ProcessName::new(&self.process).to_string()
         } else {
             self.input.file_stem().unwrap_or_default().to_string_lossy().into_owned()
         };

@@ -153,7 +153,7 @@ impl RunArgs {
         } else {
             crate::out!("{}", report::terminal::render(document, Some(&written), Style::of_stdout()));
         }
-        let broken = document.runs.iter().filter(|pair| !pair.processes.reader.verify_errors.is_empty()).count();
+        let broken = document.runs.iter().filter(|pair| !pair.processes.reader().verify_errors.is_empty()).count();
         if broken > 0 {
             bail!(
                 "--verify: the reader got other bytes than the writer sent, in {broken} of {} pairs",

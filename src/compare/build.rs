@@ -4,7 +4,7 @@ use super::caveats::caveats;
 use super::columns;
 use super::input::{Input, Options, base_mode, boots, of_mode};
 use super::measure::{self, Measure};
-use super::model::{Caveat, Cell, Comparison, Method, RoleValue, SCHEMA, Section};
+use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
 use super::steps::fill_steps;
 use super::timed::Boots;
 use crate::document::{self, Document, ExecutedOn, Outcome};
@@ -117,7 +117,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
             unit_name(document.unit)
         );
         ensure!(
-            document.processes.writer.bytes > 0,
+            document.processes.first().bytes > 0,
             "{source} moved nothing in its window: nothing to compare per KiB"
         );
     }
@@ -165,35 +165,26 @@ fn unit_name(unit: Unit) -> &'static str {
 
 fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<Cell> {
     let document = &runs.first()?.document;
-    let side = |side| measure.map_or(0.0, |measure| measure.side(side));
-    let (writer, reader, other) = (side(ProcessName::WRITER), side(ProcessName::READER), side(ProcessName::OTHER));
+    let of = |process| measure.map_or(0.0, |measure| measure.side(process));
     let pairs = if method == Method::Timed { boots(runs) } else { Boots::new() };
     let total = match method {
-        Method::Exact => writer + reader,
+        Method::Exact => measure.map_or(0.0, Measure::total),
         Method::Timed => crate::util::stats::median(&pairs.concat()).unwrap_or(0.0),
     };
     let processes = &document.processes;
-    let kib = measure::as_f64(processes.writer.bytes) / 1024.0;
+    let first = processes.first();
+    let kib = measure::as_f64(first.bytes) / 1024.0;
     Some(Cell {
-        bytes: processes.writer.bytes,
-        writer_calls: processes.writer.calls,
-        reader_calls: processes.reader.calls,
+        bytes: first.bytes,
         total,
-        writer,
-        reader,
+        processes: processes.totals.map(|name, totals| CellProcess { value: of(name), calls: totals.calls }),
         without_scheduling: measure.filter(|_| method == Method::Exact).map(Measure::without_scheduling),
-        other,
-        per_call: total * kib / measure::as_f64(processes.writer.calls.max(1)),
-        weight: measure.map_or(0, |measure| {
-            [ProcessName::WRITER, ProcessName::READER]
-                .iter()
-                .filter_map(|side| measure.sides.get(*side))
-                .map(|side| side.weight)
-                .sum()
-        }),
+        other: of(ProcessName::OTHER),
+        per_call: total * kib / measure::as_f64(first.calls.max(1)),
+        weight: measure.map_or(0, Measure::weight),
         roles: measure.map(role_values).unwrap_or_default(),
-        voluntary_switches: processes.writer.voluntary_switches + processes.reader.voluntary_switches,
-        involuntary_switches: processes.writer.involuntary_switches + processes.reader.involuntary_switches,
+        voluntary_switches: processes.totals.values().map(|totals| totals.voluntary_switches).sum(),
+        involuntary_switches: processes.totals.values().map(|totals| totals.involuntary_switches).sum(),
         gib_s: (method == Method::Timed && total > 0.0).then(|| 1e9 / total / f64::from(1 << 20)),
         pairs,
     })
@@ -201,9 +192,9 @@ fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<
 
 fn role_values(measure: &Measure) -> Vec<RoleValue> {
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
-    for side in [ProcessName::WRITER, ProcessName::READER] {
-        for role in measure.sides.get(side).into_iter().flat_map(|side| side.roles.keys()) {
-            *sums.entry(role).or_default() += measure.role(side, role);
+    for (process, side) in measure.sides.of_target() {
+        for role in side.roles.keys() {
+            *sums.entry(role).or_default() += measure.role(process, role);
         }
     }
     let mut values: Vec<RoleValue> = sums

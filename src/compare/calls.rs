@@ -15,7 +15,7 @@ const BODIES: [&str; 4] = ["pipe-write", "pipe-read", "vmsplice", "splice"];
 #[derive(Debug, Clone, PartialEq)]
 struct Call {
     target: String,
-    /// Per call of the writer.
+    /// Per call of the first process.
     count: f64,
 }
 
@@ -25,12 +25,12 @@ pub fn lists(before: &Outcome, after: &Outcome) -> Vec<CallList> {
     let (Some(old), Some(new)) = (&before.code, &after.code) else {
         return Vec::new();
     };
-    let writer_calls = |outcome: &Outcome| outcome.document.processes.writer.calls.max(1);
+    let first_calls = |outcome: &Outcome| outcome.document.processes.first().calls.max(1);
     let (old_bodies, new_bodies) = (bodies(old), bodies(new));
     let mut lists = Vec::new();
     for (name, function) in &old_bodies {
         let Some(other) = new_bodies.get(name) else { continue };
-        let rows = align(&calls(function, old, writer_calls(before)), &calls(other, new, writer_calls(after)));
+        let rows = align(&calls(function, old, first_calls(before)), &calls(other, new, first_calls(after)));
         let same = rows.iter().all(|row| row.before.is_some() && row.before == row.after);
         if !same && rows.len() > 1 {
             lists.push(CallList { before: function.name.clone(), after: other.name.clone(), rows });
@@ -54,10 +54,10 @@ fn bodies(code: &ExecutedCode) -> BTreeMap<&str, &ExecutedFunction> {
 }
 
 /// Its direct calls, in the order of the code, neighbours to one target added up.
-fn calls(function: &ExecutedFunction, code: &ExecutedCode, writer_calls: u64) -> Vec<Call> {
+fn calls(function: &ExecutedFunction, code: &ExecutedCode, first_calls: u64) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for instruction in &function.instructions {
-        let count = instruction.counts[0] + instruction.counts[1];
+        let count = code.of_target(&instruction.counts);
         let bytes: Vec<u8> = (0..instruction.code.len() / 2)
             .filter_map(|at| u8::from_str_radix(instruction.code.get(at * 2..at * 2 + 2)?, 16).ok())
             .collect();
@@ -68,7 +68,7 @@ fn calls(function: &ExecutedFunction, code: &ExecutedCode, writer_calls: u64) ->
         }
         let target = decoded.near_branch_target();
         let Some(callee) = code.functions.iter().find(|callee| callee.address == target) else { continue };
-        let count = super::measure::as_f64(count) / super::measure::as_f64(writer_calls);
+        let count = super::measure::as_f64(count) / super::measure::as_f64(first_calls);
         let target = roles::base_name(&callee.name).to_owned();
         match calls.last_mut() {
             Some(last) if last.target == target => last.count += count,

@@ -3,24 +3,11 @@
 use super::measure::Measure;
 use super::model::{Verdict, Word};
 use super::text;
-use crate::profile::ProcessName;
-
-/// Writer and reader together, per KiB.
-#[must_use]
-pub fn total(measure: &Measure) -> f64 {
-    measure.side(ProcessName::WRITER) + measure.side(ProcessName::READER)
-}
 
 /// Compare two counted runs.
 #[must_use]
 pub fn verdict(before: &Measure, after: &Measure) -> Verdict {
-    let weight = |measure: &Measure| -> u128 {
-        [ProcessName::WRITER, ProcessName::READER]
-            .iter()
-            .filter_map(|side| measure.sides.get(*side))
-            .map(|side| u128::from(side.weight))
-            .sum()
-    };
+    let weight = |measure: &Measure| u128::from(measure.weight());
     // Cross-multiplied, so that no rounding can turn equal into different.
     let (old, new) = (weight(before) * u128::from(after.bytes), weight(after) * u128::from(before.bytes));
     let word = match new.cmp(&old) {
@@ -28,7 +15,7 @@ pub fn verdict(before: &Measure, after: &Measure) -> Verdict {
         std::cmp::Ordering::Equal => Word::Same,
         std::cmp::Ordering::Greater => Word::More,
     };
-    let (a, b) = (total(before), total(after));
+    let (a, b) = (before.total(), after.total());
     let (delta, ratio) = if word == Word::Same { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
     let text = match word {
         Word::Same => format!("no difference: {} instructions per KiB on both sides, to the last one", text::value(a)),

@@ -2,7 +2,7 @@
 
 use super::measure::{Entry, Key, Measure};
 use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
-use crate::profile::ProcessName;
+use crate::profile::{ByProcess, ProcessName};
 use crate::roles;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
     let mut rows: Vec<FunctionRow> = Vec::new();
     let absorbed: BTreeSet<&Key> = partners.values().copied().collect();
     for key in keys {
-        if key.side == ProcessName::OTHER || (absorbed.contains(key) && !before.functions.contains_key(key)) {
+        if !key.side.is_of_target() || (absorbed.contains(key) && !before.functions.contains_key(key)) {
             continue;
         }
         let partner = partners.get(key).copied();
@@ -51,20 +51,23 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
     (rows, left.len(), sum)
 }
 
-/// Roles of both sides, largest change first; those without any weight are left out.
+/// Roles of all processes, largest change first; those without any weight are left out.
 #[must_use]
 pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(&str) -> bool) -> Vec<RoleRow> {
     let mut ids: BTreeSet<&'static str> = BTreeSet::new();
     for measure in [before, after] {
-        for side in [ProcessName::WRITER, ProcessName::READER] {
-            ids.extend(measure.sides.get(side).into_iter().flat_map(|side| side.roles.keys()));
-        }
+        ids.extend(measure.sides.of_target().flat_map(|(_, side)| side.roles.keys()));
     }
     let mut rows: Vec<RoleRow> = ids
         .into_iter()
         .map(|id| {
             let delta = |side| after.role(side, id) - before.role(side, id);
-            let sum = |measure: &Measure| measure.role(ProcessName::WRITER, id) + measure.role(ProcessName::READER, id);
+            let sum = |measure: &Measure| -> f64 {
+                measure.sides.of_target().map(|(process, _)| measure.role(process, id)).sum()
+            };
+            let mut deltas: ByProcess<f64> =
+                before.sides.of_target().map(|(process, _)| (process, delta(process))).collect();
+            deltas.extend(after.sides.of_target().map(|(process, _)| (process, delta(process))));
             let (title, colour) = roles::by_id(id).map_or((id, "#999999"), |role| (role.title, role.colour));
             RoleRow {
                 role: id.to_owned(),
@@ -73,8 +76,7 @@ pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(&str) -> bo
                 before: sum(before),
                 after: sum(after),
                 delta: sum(after) - sum(before),
-                writer_delta: delta(ProcessName::WRITER),
-                reader_delta: delta(ProcessName::READER),
+                deltas,
                 certain: certain(id),
             }
         })

@@ -73,14 +73,26 @@ impl Measure {
         self.per_kib(side, weight)
     }
 
-    /// Writer and reader together, per KiB, without [`roles::SCHEDULING`].
+    /// The target's processes together, per KiB, without [`roles::SCHEDULING`].
     #[must_use]
     pub fn without_scheduling(&self) -> f64 {
-        let of_side = |side| {
+        let of_process = |side| {
             let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(side, role)).sum();
             self.side(side) - scheduling
         };
-        of_side(ProcessName::WRITER) + of_side(ProcessName::READER)
+        self.sides.of_target().map(|(process, _)| of_process(process)).sum()
+    }
+
+    /// The target's processes together, per KiB.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.sides.of_target().map(|(process, _)| self.side(process)).sum()
+    }
+
+    /// The weight of the target's processes together.
+    #[must_use]
+    pub fn weight(&self) -> u64 {
+        self.sides.of_target().map(|(_, side)| side.weight).sum()
     }
 
     /// A side's whole value per KiB.
@@ -107,7 +119,7 @@ fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str
 }
 
 /// Read the profiles that the attributions of `runs` were made from (boots of one column in one mode, added up).
-/// `None` where there are no stacks of writer or reader.
+/// `None` where there are no stacks of any process of the target.
 #[must_use]
 pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
     let mut measure = Measure::default();
@@ -117,13 +129,12 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
     let mut exact = true;
     for outcome in runs {
         let document = &outcome.document;
-        measure.bytes += document.processes.writer.bytes;
+        measure.bytes += document.processes.first().bytes;
         for profile in outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector) {
-            let (shares, calls) = match profile.process {
-                ProcessName::WRITER => (&document.attribution.writer, document.processes.writer.calls),
-                ProcessName::READER => (&document.attribution.reader, document.processes.reader.calls),
-                _ => (&document.attribution.other, document.processes.writer.calls),
-            };
+            let shares = document.attribution.of(profile.process);
+            // What others did is told per call of the first process.
+            let process = document.processes.totals.get(profile.process);
+            let calls = process.unwrap_or(document.processes.first()).calls;
             exact &= profile.unit == Unit::Instructions;
             measure.skew = profile.skew;
             *time.get_or_default(profile.process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
@@ -146,7 +157,8 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
         };
         side.call_scale = side.scale * as_f64(measure.bytes) / 1024.0 / as_f64(side.calls.max(1));
     }
-    (measure.sides.contains(ProcessName::WRITER) || measure.sides.contains(ProcessName::READER)).then_some(measure)
+    let any = measure.sides.of_target().next().is_some();
+    any.then_some(measure)
 }
 
 fn add_stack(

@@ -1,12 +1,12 @@
 //! What a comparison says: `report.json` is this, and every other output is rendered from it.
 
 use crate::document::ExecutedOn;
-use crate::profile::ProcessName;
+use crate::profile::{ByProcess, ProcessName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of comparisons that this version writes.
-pub const SCHEMA: &str = "pipeprof.compare/1";
+pub const SCHEMA: &str = "pipeprof.compare/2";
 
 /// How differences were told from chance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -107,35 +107,63 @@ pub struct Section {
     pub steps: Vec<Step>,
 }
 
+impl Section {
+    /// The processes of all columns, in the order in which bytes flow.
+    #[must_use]
+    pub fn processes(&self) -> Vec<ProcessName> {
+        let mut names: Vec<ProcessName> = Vec::new();
+        for name in self.cells.iter().flatten().flat_map(|cell| cell.processes.names()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
 /// One column's figures in one mode. All values per KiB moved unless they say otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// Bytes that the writer moved in the window.
+    /// Bytes that the first process moved in the window.
     pub bytes: u64,
-    pub writer_calls: u64,
-    pub reader_calls: u64,
-    /// Writer and reader together.
+    /// The target's processes together.
     pub total: f64,
-    pub writer: f64,
-    pub reader: f64,
+    /// Each process apart, in the order in which bytes flow.
+    pub processes: ByProcess<CellProcess>,
     /// The total without the roles that hang on who runs when; counted runs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_scheduling: Option<f64>,
     /// What neither executed: idle, kernel threads. Not part of the total.
     pub other: f64,
-    /// Per call of the writer.
+    /// Per call of the first process.
     pub per_call: f64,
-    /// Writer and reader together, in the profile's own unit.
+    /// The target's processes together, in the profile's own unit.
     pub weight: u64,
-    /// By role, heaviest first, writer and reader together.
+    /// By role, heaviest first, the target's processes together.
     pub roles: Vec<RoleValue>,
-    /// Times a process gave up its CPU, both together.
+    /// Times a process gave up its CPU, all together.
     pub voluntary_switches: u64,
     pub involuntary_switches: u64,
     /// Timed runs only: ns per KiB of every pair, by boot.
     pub pairs: Vec<Vec<f64>>,
     /// Timed runs only: GiB/s, median.
     pub gib_s: Option<f64>,
+}
+
+/// One process's part of a [`Cell`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CellProcess {
+    pub value: f64,
+    /// System calls.
+    pub calls: u64,
+}
+
+impl Cell {
+    /// System calls of the first process.
+    #[must_use]
+    pub fn first_calls(&self) -> u64 {
+        self.processes.values().next().map_or(0, |process| process.calls)
+    }
 }
 
 /// What one role took.
@@ -157,7 +185,7 @@ pub struct Step {
     /// The role to blame: the largest change that goes the way of the total; absent where nothing differs.
     pub blame: Option<Blame>,
     /// Counted runs that differ: before and after without the roles that hang on who runs when (scheduler, wake-up, PSI,
-    /// waiting, idle, ticks, interrupts, softirqs), writer and reader together.
+    /// waiting, idle, ticks, interrupts, softirqs), the target's processes together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_scheduling: Option<[f64; 2]>,
     /// What explains the change beyond roles: how often the processes slept and were preempted.
@@ -182,7 +210,7 @@ pub struct CallList {
     pub rows: Vec<CallRow>,
 }
 
-/// One call in a function's code: what is called, and how often per call of the writer; absent where a side lacks it.
+/// One call in a function's code: what is called, and how often per call of the first process; absent where a side lacks it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRow {
     pub before_name: String,
@@ -260,7 +288,7 @@ pub struct Blame {
     pub whole: Option<(String, f64)>,
 }
 
-/// One role on both sides of a step, writer and reader together.
+/// One role on both sides of a step, the target's processes together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleRow {
     pub role: String,
@@ -269,8 +297,8 @@ pub struct RoleRow {
     pub before: f64,
     pub after: f64,
     pub delta: f64,
-    pub writer_delta: f64,
-    pub reader_delta: f64,
+    /// Of it each process's.
+    pub deltas: ByProcess<f64>,
     /// Timed profiles: whether the change is larger than the two shares' intervals. Always true where exact.
     pub certain: bool,
 }

@@ -6,8 +6,10 @@ use super::functions;
 use super::input::{Against, Input, Options, boots, of_mode};
 use super::measure::Measure;
 use super::model::{Blame, Cell, Method, Section, Step, Verdict, Word};
+use super::text;
 use super::timed::{self, Boots, Evidence};
 use crate::document::Outcome;
+use crate::profile::{ProcessName, listed};
 
 /// The pairs of columns to compare, of `present` ones.
 fn step_pairs(present: &[usize], against: Against) -> Vec<(usize, usize)> {
@@ -161,45 +163,55 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
         return Vec::new();
     }
     // A tenth of a call's worth of switches apart: below that nothing hangs on it.
-    let differs = |a: u64, b: u64| a.abs_diff(b) * 20 > a.max(b) && a.abs_diff(b) * 10 > before.writer_calls;
+    let differs = |a: u64, b: u64| a.abs_diff(b) * 20 > a.max(b) && a.abs_diff(b) * 10 > before.first_calls();
+    let Some(first) = before.processes.names().next() else { return Vec::new() };
     let sleeps = (before.voluntary_switches, after.voluntary_switches);
     let preempted = (before.involuntary_switches, after.involuntary_switches);
     let mut remarks = Vec::new();
     if differs(sleeps.0, sleeps.1) || differs(preempted.0, preempted.1) {
         remarks.push(format!(
-            "Writer and reader slept {} times, then {}; they were preempted {} times, then {} ({} calls of the writer). \
+            "{} slept {} times, then {}; they were preempted {} times, then {} ({} calls of the {first}). \
              What that costs is in waiting, wake-up, scheduler and PSI accounting.",
-            sleeps.0, sleeps.1, preempted.0, preempted.1, before.writer_calls
+            text::capitalized(&listed(before.processes.names())),
+            sleeps.0,
+            sleeps.1,
+            preempted.0,
+            preempted.1,
+            before.first_calls()
         ));
     }
-    if before.writer_calls != after.writer_calls {
+    if before.first_calls() != after.first_calls() {
         remarks.push(format!(
-            "The writer made {} calls, then {}, for the same bytes: what the further ones cost is in syscall entry/exit \
+            "The {first} made {} calls, then {}, for the same bytes: what the further ones cost is in syscall entry/exit \
              and VFS, and in whatever they set off.",
-            before.writer_calls, after.writer_calls
+            before.first_calls(),
+            after.first_calls()
         ));
     }
-    let calls = (before.reader_calls, after.reader_calls);
-    if differs(calls.0, calls.1) {
-        remarks.push(format!("The reader made {} calls, then {}, for the same bytes.", calls.0, calls.1));
+    for (name, process) in before.processes.iter().skip(1) {
+        let calls = (process.calls, after.processes.get(name).map_or(0, |process| process.calls));
+        if differs(calls.0, calls.1) {
+            remarks.push(format!("The {name} made {} calls, then {}, for the same bytes.", calls.0, calls.1));
+        }
     }
     remarks
 }
 
-/// Whether the intervals of a role's shares do not touch, on writer or reader.
+/// Whether the intervals of a role's shares do not touch, of any process.
 fn apart(before: &[&Outcome], after: &[&Outcome], role: &str) -> bool {
-    let interval = |runs: &[&Outcome], writer: bool| -> Option<[f64; 2]> {
+    let interval = |runs: &[&Outcome], process: ProcessName| -> Option<[f64; 2]> {
         let mut whole: Option<[f64; 2]> = None;
         for outcome in runs {
-            let attribution = &outcome.document.attribution;
-            let shares = if writer { &attribution.writer } else { &attribution.reader };
+            let shares = outcome.document.attribution.of(process);
             let ci =
                 shares.iter().find(|share| share.role == role).map_or(Some([0.0, 0.0]), |share| share.share_ci95)?;
             whole = Some(whole.map_or(ci, |w| [w[0].min(ci[0]), w[1].max(ci[1])]));
         }
         whole
     };
-    [true, false].into_iter().any(|writer| match (interval(before, writer), interval(after, writer)) {
+    let processes = before.iter().flat_map(|outcome| outcome.document.attribution.processes.of_target());
+    let mut names = processes.map(|(name, _)| name);
+    names.any(|name| match (interval(before, name), interval(after, name)) {
         (Some(a), Some(b)) => a[1] < b[0] || b[1] < a[0],
         _ => false,
     })
@@ -218,7 +230,7 @@ fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
         .filter(|row| row.delta * direction > 0.0)
         .max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))?;
     let within = || step.functions.iter().filter(|function| function.role == row.role);
-    // Writer and reader together.
+    // All processes together.
     let mut sums: Vec<(String, f64)> = Vec::new();
     for function in within() {
         match sums.iter_mut().find(|(name, _)| *name == function.shown()) {

@@ -78,3 +78,10 @@ pub fn cut(text: &str, width: usize) -> String {
     let kept: String = text.chars().take(width.saturating_sub(2)).collect();
     format!("{kept}..")
 }
+
+/// `text` with a capital first letter.
+#[must_use]
+pub fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}

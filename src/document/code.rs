@@ -1,6 +1,7 @@
 //! The code that a counted window executed, with the count of each instruction: `code.json.gz` beside `run.json`, for
 //! `pipeprof annotate`.
 
+use crate::profile::ProcessName;
 use anyhow::{Context, Result, ensure};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -15,6 +16,9 @@ pub const CODE_SCHEMA: &str = "pipeprof.code/1";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutedCode {
     pub schema: String,
+    /// Whose the counts of an instruction are, in their order.
+    #[serde(default = "pair")]
+    pub processes: Vec<ProcessName>,
     pub functions: Vec<ExecutedFunction>,
 }
 
@@ -26,7 +30,7 @@ pub struct ExecutedFunction {
     pub instructions: Vec<ExecutedInstruction>,
 }
 
-/// One instruction. Counts are those of writer, reader and others.
+/// One instruction. It has one count for each of [`ExecutedCode::processes`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutedInstruction {
     /// Bytes from the function's address.
@@ -34,20 +38,34 @@ pub struct ExecutedInstruction {
     /// Its code, two hexadecimal digits for each byte.
     pub code: String,
     /// How often it was completed; a `rep` instruction counts once, however often it repeats.
-    pub counts: [u64; 3],
+    pub counts: Vec<u64>,
     /// Iterations of a `rep` instruction.
-    #[serde(default, skip_serializing_if = "no_iterations")]
-    pub iterations: [u64; 3],
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iterations: Vec<u64>,
 }
 
-fn no_iterations(iterations: &[u64; 3]) -> bool {
-    *iterations == [0; 3]
+/// Those of files that do not name them.
+fn pair() -> Vec<ProcessName> {
+    vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER]
 }
 
 /// More than this many bytes are no code of a window.
 const LONGEST: u64 = 1 << 30;
 
 impl ExecutedCode {
+    /// One process's count of `counts`, or that of all.
+    #[must_use]
+    pub fn of(&self, counts: &[u64], process: Option<ProcessName>) -> u64 {
+        let wanted = |name: &ProcessName| process.is_none_or(|process| process == *name);
+        counts.iter().zip(&self.processes).filter(|(_, name)| wanted(name)).map(|(count, _)| count).sum()
+    }
+
+    /// The count of all processes of the target.
+    #[must_use]
+    pub fn of_target(&self, counts: &[u64]) -> u64 {
+        counts.iter().zip(&self.processes).filter(|(_, name)| name.is_of_target()).map(|(count, _)| count).sum()
+    }
+
     /// The file: JSON, compressed. Equal code gives equal bytes.
     ///
     /// # Errors
@@ -74,13 +92,13 @@ impl ExecutedCode {
 impl ExecutedFunction {
     /// How often it was entered: what a probe on its first instruction counts.
     #[must_use]
-    pub fn calls(&self) -> [u64; 3] {
-        self.instructions.first().filter(|first| first.offset == 0).map_or([0; 3], |first| first.counts)
+    pub fn calls(&self) -> &[u64] {
+        self.instructions.first().filter(|first| first.offset == 0).map_or(&[], |first| &first.counts)
     }
 
     /// Instructions executed in it.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.instructions.iter().flat_map(|instruction| instruction.counts).sum()
+        self.instructions.iter().flat_map(|instruction| &instruction.counts).sum()
     }
 }

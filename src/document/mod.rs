@@ -1,17 +1,18 @@
 //! `run.json`: what a run measured, on what, and how far to believe it. docs/run.schema.json is made from here.
 
 pub mod code;
+mod pair;
 pub mod request;
 
 pub use crate::kernel::environment::{Emulator, Environment};
 pub use crate::kernel::info::KernelInfo;
-pub use crate::target::{GotAsked, PairTotals, ProcessTotals, Processes, Throughput};
+pub use crate::target::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub use crate::util::warning::Warning;
 pub use request::{Collector, Loader, Request, Selection};
 
 use crate::experiment::Ending;
 use crate::kernel::resolve::Resolution;
-use crate::profile::{ProcessName, Profile, RoleShare, Unit};
+use crate::profile::{ByProcess, ProcessName, Profile, RoleShare, Unit};
 use crate::roles::Skew;
 use crate::workload::Spec;
 use schemars::JsonSchema;
@@ -47,7 +48,11 @@ pub struct Document {
     pub unit: Unit,
     pub environment: Environment,
     pub throughput: Throughput,
+    #[serde(with = "pair::processes")]
+    #[schemars(with = "pair::processes::Schema")]
     pub processes: Processes,
+    #[serde(with = "pair::attribution")]
+    #[schemars(with = "pair::attribution::Schema")]
     pub attribution: Attribution,
     /// Calls and times of probed functions.
     pub functions: Vec<FunctionCalls>,
@@ -67,10 +72,21 @@ pub struct Document {
 pub struct Attribution {
     /// Which collector's profile was attributed.
     pub collector: String,
-    pub writer: Vec<RoleShare>,
-    pub reader: Vec<RoleShare>,
-    /// Instruction profiles only: what neither executed.
-    pub other: Vec<RoleShare>,
+    /// Processes that have any share; [`ProcessName::OTHER`] in instruction profiles only.
+    pub processes: ByProcess<Vec<RoleShare>>,
+}
+
+impl Attribution {
+    /// The shares of one process; empty where there are none.
+    #[must_use]
+    pub fn of(&self, name: ProcessName) -> &[RoleShare] {
+        self.processes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// All shares of the target's processes.
+    pub fn of_target(&self) -> impl Iterator<Item = &RoleShare> {
+        self.processes.of_target().flat_map(|(_, shares)| shares)
+    }
 }
 
 /// Calls of one probed function by one process, inside the window.
@@ -132,6 +148,8 @@ pub enum Status {
 pub struct PairRecord {
     /// The collectors that watched it; empty for a pair alone.
     pub collectors: Vec<String>,
+    #[serde(with = "pair::processes")]
+    #[schemars(with = "pair::processes::Schema")]
     pub processes: Processes,
 }
 

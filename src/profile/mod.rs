@@ -6,7 +6,7 @@ pub mod process;
 
 pub use attribution::{Moved, RoleShare, attribute};
 pub use folded::Folded;
-pub use process::{ByProcess, ProcessName};
+pub use process::{ByProcess, ProcessName, listed};
 
 use crate::roles::Skew;
 use serde::{Deserialize, Serialize};

@@ -287,6 +287,17 @@ impl<T: JsonSchema> JsonSchema for ByProcess<T> {
     }
 }
 
+/// Names in a sentence: `writer and reader`.
+#[must_use]
+pub fn listed<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
+    match &names[..] {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,6 +309,8 @@ mod tests {
         assert!(std::ptr::eq(ProcessName::new("tr-2").as_str(), ProcessName::new("tr-2").as_str()));
         assert_eq!(ProcessName::new("../a b;c 12").as_str(), "_.._a_b_c_12");
         assert_eq!(ProcessName::new("").as_str(), "_");
+        assert_eq!(listed([ProcessName::WRITER]), "writer");
+        assert_eq!(listed(["sort", "uniq", "head"].map(ProcessName::new)), "sort, uniq and head");
         assert_eq!(format!("{:>7}|{:?}", ProcessName::WRITER, ProcessName::OTHER), " writer|\"other\"");
     }
 

@@ -1,7 +1,7 @@
 //! A function's executed instructions as text: disassembled, each with its count, the hottest marked.
 
 use crate::document::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
-use crate::profile::ProcessName;
+use crate::profile::{ProcessName, listed};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, SymbolResolver, SymbolResult};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -30,17 +30,13 @@ impl SymbolResolver for Targets {
     }
 }
 
-fn counts(instruction: &ExecutedInstruction, side: Option<ProcessName>) -> u64 {
-    of_side(instruction.counts, side)
-}
-
-fn of_side(counts: [u64; 3], side: Option<ProcessName>) -> u64 {
-    match side {
-        Some(ProcessName::WRITER) => counts[0],
-        Some(ProcessName::READER) => counts[1],
-        Some(_) => counts[2],
-        None => counts.iter().sum(),
+/// Whose counts are added up: `writer, reader and others`.
+fn all_of(code: &ExecutedCode) -> String {
+    let names: Vec<&str> = code.processes.iter().filter(|name| name.is_of_target()).map(|name| name.as_str()).collect();
+    if names.len() == code.processes.len() {
+        return listed(code.processes.iter().copied());
     }
+    format!("{} and others", names.join(", "))
 }
 
 /// Thousands apart.
@@ -56,13 +52,14 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// The text. `side` limits the counts to one side's.
+/// The text. `process` limits the counts to one process's.
 #[must_use]
-pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, side: Option<ProcessName>) -> String {
+pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, process: Option<ProcessName>) -> String {
     let mut text = String::new();
-    let whose = side.map_or("writer, reader and others", ProcessName::as_str);
-    let total: u64 = function.instructions.iter().map(|instruction| counts(instruction, side)).sum();
-    let calls = of_side(function.calls(), side);
+    let whose = process.map_or_else(|| all_of(code), |process| process.to_string());
+    let counts = |instruction: &ExecutedInstruction| code.of(&instruction.counts, process);
+    let total: u64 = function.instructions.iter().map(counts).sum();
+    let calls = code.of(function.calls(), process);
     let _ = writeln!(text, "{} at {:#x}, {release}", function.name, function.address);
     let _ = write!(text, "{} instructions in {} calls, {whose}", grouped(total), grouped(calls));
     if calls > 0 {
@@ -79,21 +76,21 @@ pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, s
     };
     let mut formatter = GasFormatter::with_options(Some(Box::new(targets)), None);
     formatter.options_mut().set_rip_relative_addresses(false);
-    let hottest = function.instructions.iter().map(|instruction| counts(instruction, side)).max().unwrap_or(0);
+    let hottest = function.instructions.iter().map(counts).max().unwrap_or(0);
     let mut next = 0;
     for instruction in &function.instructions {
         if instruction.offset > next && next > 0 {
             let _ =
                 writeln!(text, "  {:>12}            {:>6}  {} bytes not executed", "", "", instruction.offset - next);
         }
-        let count = counts(instruction, side);
+        let count = counts(instruction);
         next = instruction.offset + (instruction.code.len() / 2) as u64;
         let mark = if count == hottest && count > 0 { '>' } else { ' ' };
         let per_call = if calls > 0 { format!("{:.2}", count as f64 / calls as f64) } else { String::new() };
         let _ =
             write!(text, "{mark} {:>12} {per_call:>9}  {:>6}  ", grouped(count), format!("+{:x}", instruction.offset));
         text.push_str(&disassemble(instruction, function.address, &mut formatter));
-        let iterations = of_side(instruction.iterations, side);
+        let iterations = code.of(&instruction.iterations, process);
         if iterations > 0 {
             let _ = write!(text, "    ; {} iterations", grouped(iterations));
             if count > 0 {
@@ -130,8 +127,8 @@ mod tests {
         let instruction = |offset, code: &str, count, iterations| ExecutedInstruction {
             offset,
             code: code.to_owned(),
-            counts: [count, 1, 0],
-            iterations: [iterations, 0, 0],
+            counts: vec![count, 1, 0],
+            iterations: if iterations == 0 { Vec::new() } else { vec![iterations, 0, 0] },
         };
         let copy = ExecutedFunction {
             name: "copy_user_enhanced_fast_string".to_owned(),
@@ -149,7 +146,11 @@ mod tests {
             address: 0xffff_ffff_8150_0000,
             instructions: Vec::new(),
         };
-        let code = ExecutedCode { schema: CODE_SCHEMA.to_owned(), functions: vec![copy, thunk] };
+        let code = ExecutedCode {
+            schema: CODE_SCHEMA.to_owned(),
+            processes: vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER],
+            functions: vec![copy, thunk],
+        };
         insta::assert_snapshot!(render(&code.functions[0], &code, "6.1.0", Some(ProcessName::WRITER)), @r"
         copy_user_enhanced_fast_string at 0xffffffff81400000, 6.1.0
         1,580 instructions in 320 calls, writer; 4.9 per call

@@ -2,7 +2,7 @@
 //! terminal, HTML and Markdown say the same.
 
 use crate::document::{Document, ExecutedOn};
-use crate::profile::{RoleShare, Unit};
+use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::roles;
 use crate::util::size;
 
@@ -27,8 +27,9 @@ pub struct Answer {
 /// The answer of `document`.
 #[must_use]
 pub fn answer(document: &Document) -> Answer {
+    let shares = document.attribution.processes.of_target();
     let mut findings: Vec<String> =
-        shares(document).into_iter().filter_map(|(process, shares)| spends(process, shares, document.unit)).collect();
+        shares.filter_map(|(process, shares)| spends(process, shares, document.unit)).collect();
     if findings.is_empty() {
         findings.push("No profile was taken, so it is unknown where the time went.".to_owned());
     }
@@ -36,14 +37,9 @@ pub fn answer(document: &Document) -> Answer {
     Answer { findings, cautions: cautions(document) }
 }
 
-/// The processes of the workload with their shares, in the order of the document.
-fn shares(document: &Document) -> [(&'static str, &[RoleShare]); 2] {
-    [("writer", &document.attribution.writer), ("reader", &document.attribution.reader)]
-}
-
 /// `The writer spends 69 % of its time waking up the other process and 12 % spinning on the pipe's mutex.` For counted
 /// runs: `The writer executes 319 instructions per KiB: 45 % of them allocating pages.`
-fn spends(process: &str, shares: &[RoleShare], unit: Unit) -> Option<String> {
+fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<String> {
     let mut largest: Vec<&RoleShare> = shares.iter().filter(|share| share.share >= NAMED_SHARE).collect();
     largest.sort_by(|a, b| b.share.total_cmp(&a.share));
     largest.truncate(NAMED_ROLES);
@@ -63,15 +59,6 @@ fn spends(process: &str, shares: &[RoleShare], unit: Unit) -> Option<String> {
         })
         .collect();
     (!parts.is_empty()).then(|| format!("The {process} {start} {}.", listed(&parts)))
-}
-
-/// `a, b and c`.
-fn listed(parts: &[String]) -> String {
-    match parts {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
 }
 
 /// How fast the bytes moved, on what.

@@ -3,7 +3,7 @@
 use super::flamegraph::{self, Options};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
-use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit};
+use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::Skew;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
@@ -21,8 +21,6 @@ const LARGEST: u64 = 1 << 30;
 
 /// The executed code's name in the folder.
 const CODE: &str = "code.json.gz";
-
-const SIDES: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
 
 /// A folder to be: made aside before anything is measured, so that a place that cannot be written is known early, and
 /// put where it was asked for in one step once all files are in it. Dropped before, it leaves nothing.
@@ -207,23 +205,28 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             let stem = stem(&outcome.document, collector, profile.process);
             let subtitle = subtitle(&outcome.document, profile.process.as_str(), profile.unit, profile.stacks.total());
             let mut options = Options::new(title(&outcome.document), subtitle, profile.unit, profile.skew);
+            options.processes = vec![profile.process];
             if collector == outcome.document.attribution.collector {
                 options.per_kib = per_kib(&outcome.document, profile.process);
             }
             files.push((format!("{stem}.folded"), profile.stacks.to_text().into_bytes()));
             files.push((format!("{stem}.svg"), flamegraph::render(&profile.stacks, &options)?.into_bytes()));
         }
-        let sides = |profile: &&&Profile| profile.process != ProcessName::OTHER;
-        let both: Vec<&Profile> = of_collector.iter().filter(sides).copied().collect();
-        if let [one, _] = both[..] {
-            let stacks = flamegraph::both(both.iter().map(|profile| (profile.process.as_str(), &profile.stacks)));
-            let subtitle = subtitle(&outcome.document, "writer and reader", one.unit, stacks.total());
+        let all: Vec<&Profile> = of_collector.iter().filter(|p| p.process.is_of_target()).copied().collect();
+        if let [one, _, ..] = all[..] {
+            let stacks = flamegraph::together(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks)));
+            let names: Vec<ProcessName> = all.iter().map(|profile| profile.process).collect();
+            let subtitle = subtitle(&outcome.document, &listed(names.iter().copied()), one.unit, stacks.total());
             let mut options = Options::new(title(&outcome.document), subtitle, one.unit, one.skew);
             if collector == outcome.document.attribution.collector {
-                options.per_kib = per_kib_of_both(&outcome.document);
+                options.per_kib = per_kib_of_all(&outcome.document, &names);
             }
+            options.processes.clone_from(&names);
             let prefix = prefix(&outcome.document, collector);
-            files.push((format!("{prefix}both.svg"), flamegraph::render(&stacks, &options)?.into_bytes()));
+            files.push((
+                format!("{prefix}{}.svg", together_stem(&names)),
+                flamegraph::render(&stacks, &options)?.into_bytes(),
+            ));
         }
     }
     if let Some(code) = &outcome.code {
@@ -246,8 +249,17 @@ pub fn load_code(path: &Path) -> Result<ExecutedCode> {
 }
 
 /// A profile's file name without ending: the attributed collector's are plain `writer`, `reader`, `other`.
-fn stem(document: &Document, collector: &str, side: ProcessName) -> String {
-    format!("{}{}", prefix(document, collector), side.as_str())
+fn stem(document: &Document, collector: &str, process: ProcessName) -> String {
+    format!("{}{process}", prefix(document, collector))
+}
+
+/// The name of the picture of several processes: `both`, `all`; never that of one of them.
+fn together_stem(names: &[ProcessName]) -> String {
+    let mut stem = if names.len() == 2 { "both" } else { "all" }.to_owned();
+    while names.iter().any(|name| name.as_str() == stem) {
+        stem.push('_');
+    }
+    stem
 }
 
 fn prefix(document: &Document, collector: &str) -> String {
@@ -272,27 +284,23 @@ pub fn title(document: &Document) -> String {
 /// What one weight of the attributed profile is per KiB moved, where the run says it: instructions themselves, samples
 /// as nanoseconds.
 #[must_use]
-pub fn per_kib(document: &Document, side: ProcessName) -> Option<(f64, &'static str)> {
-    let shares = match side {
-        ProcessName::WRITER => &document.attribution.writer,
-        ProcessName::READER => &document.attribution.reader,
-        _ => &document.attribution.other,
-    };
+pub fn per_kib(document: &Document, process: ProcessName) -> Option<(f64, &'static str)> {
     let scale = |share: &RoleShare| {
         let instructions = share.instructions_per_kib.map(|amount| (amount, "instructions per KiB"));
         let (amount, unit) = instructions.or(share.ns_per_kib.map(|amount| (amount, "ns per KiB")))?;
         (share.weight > 0).then(|| (amount / share.weight as f64, unit))
     };
-    shares.iter().find_map(scale)
+    document.attribution.of(process).iter().find_map(scale)
 }
 
-/// [`per_kib`] for writer and reader in one picture; `None` where it is not the same for both, as for samples, of which
-/// each side's stand for a time of its own.
+/// [`per_kib`] for several processes in one picture; `None` where it is not the same for all, as for samples, of which
+/// each process's stand for a time of its own.
 #[must_use]
-pub fn per_kib_of_both(document: &Document) -> Option<(f64, &'static str)> {
-    let (writer, unit) = per_kib(document, ProcessName::WRITER)?;
-    let (reader, of_reader) = per_kib(document, ProcessName::READER)?;
-    (unit == of_reader && (writer - reader).abs() <= 1e-9 * writer.abs()).then_some((writer, unit))
+pub fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> Option<(f64, &'static str)> {
+    let mut scales = processes.iter().map(|process| per_kib(document, *process));
+    let (first, unit) = scales.next()??;
+    let same = |(scale, of): (f64, &str)| unit == of && (first - scale).abs() <= 1e-9 * first.abs();
+    scales.all(|scale| scale.is_some_and(same)).then_some((first, unit))
 }
 
 /// The line below a flame graph's title: whose profile, which kernel, how much of what, what executed it.
@@ -331,7 +339,7 @@ pub fn load(path: &Path) -> Result<Outcome> {
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut profiles = Vec::new();
     for name in document.files.iter().filter(|name| name.ends_with(".folded")) {
-        let Some((collector, side)) = meaning(&document, name) else {
+        let Some((collector, process)) = meaning(&document, name) else {
             bail!(
                 "{} lists the file {name:?}, which is no name of a profile: it was not written by pipeprof",
                 file.display()
@@ -344,7 +352,7 @@ pub fn load(path: &Path) -> Result<Outcome> {
             _ => document.unit,
         };
         let skew = skew(&document, &collector, unit);
-        profiles.push(Profile { process: side, collector, unit, skew, stacks: load_folded(&folder.join(name))? });
+        profiles.push(Profile { process, collector, unit, skew, stacks: load_folded(&folder.join(name))? });
     }
     Ok(Outcome { document, profiles, code: None })
 }
@@ -419,12 +427,16 @@ fn document_path(path: &Path) -> PathBuf {
 /// other files read.
 fn meaning(document: &Document, name: &str) -> Option<(String, ProcessName)> {
     let stem_of = name.strip_suffix(".folded")?;
-    let side = |name: &str| SIDES.into_iter().find(|side| side.as_str() == name);
-    if let Some(side) = side(stem_of) {
-        return Some((document.attribution.collector.clone(), side));
+    let known = |name: &str| {
+        let of_pair = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER].into_iter();
+        let mut all = of_pair.chain(document.processes.totals.names()).chain(document.attribution.processes.names());
+        all.find(|process| process.as_str() == name)
+    };
+    if let Some(process) = known(stem_of) {
+        return Some((document.attribution.collector.clone(), process));
     }
-    let (collector, of) = stem_of.rsplit_once('-')?;
-    side(of).filter(|_| is_plain(collector)).map(|side| (collector.to_owned(), side))
+    let (collector, of) = stem_of.split_once('-')?;
+    known(of).filter(|_| is_plain(collector)).map(|process| (collector.to_owned(), process))
 }
 
 fn is_plain(collector: &str) -> bool {

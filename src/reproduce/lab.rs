@@ -236,6 +236,7 @@ pub fn speeds(runs: &[PairRecord], watched: bool) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ProcessName;
     use anyhow::bail;
 
     /// Pairs fail while `broken`; its guests are as `setting` says.
@@ -309,7 +310,7 @@ mod tests {
         let (settings, bench) = (settings(folder.path()), Mock::default());
         let lab = Lab::new(&settings, &bench, "part", &|_| {});
         let mut pair = Processes { window_ns: 1, ..Processes::default() };
-        pair.writer.pipe_size = 8192;
+        pair.of_mut(ProcessName::WRITER).pipe_size = 8192;
         let contestant = |id: &str| Contestant { id: id.into(), spec: Spec::default() };
         let of = |id, pair: &Processes| {
             Raced::of(&contestant(id), LaneRuns { pairs: vec![pair.clone(); 3], failed: None }, ExecutedOn::Hardware)
@@ -319,7 +320,7 @@ mod tests {
         lab.remark(&[small.clone(), of("b", &pair)]);
         let remarks = lab.remarks();
         assert!(remarks.len() == 1 && remarks[0].contains("(a, b): the pipe held 8K"), "{remarks:?}");
-        pair.writer.huge_pages = Some(GotAsked { got: 0, asked: 2 << 20 });
+        pair.of_mut(ProcessName::WRITER).huge_pages = Some(GotAsked { got: 0, asked: 2 << 20 });
         let missing = of("c", &pair).speed().unwrap_err();
         assert!(missing.why.contains("0 of 2M in huge pages"), "{}", missing.why);
     }

@@ -224,6 +224,7 @@ fn now() -> String {
 mod tests {
     use super::*;
     use crate::document::{ExecutedOn, Outcome, Processes, Request};
+    use crate::profile::ProcessName;
     use crate::workload::Spec;
     use lab::{GuestSetup, Taken};
     use result::Yield;
@@ -241,7 +242,7 @@ mod tests {
             let number = self.pairs.fetch_add(1, Ordering::Relaxed);
             anyhow::ensure!(number < self.fails_at, "the pipe burst");
             let mut pair = Processes { window_ns: 1_000_000_000, ..Processes::default() };
-            pair.reader.bytes = (number as u64 + 1) << 30;
+            pair.of_mut(ProcessName::READER).bytes = (number as u64 + 1) << 30;
             Ok(pair)
         }
         fn run(&self, _: &Request) -> Result<Outcome> {

@@ -109,7 +109,7 @@ impl Pipeline {
             ..ProcessTotals::default()
         };
         let (reader, writer) = (totals(before, between, self.cpus[1]), totals(between, after, self.cpus[0]));
-        Ok(Processes { writer, reader, window_ns, pairs: Vec::new() })
+        Ok(Processes::of_pair(writer, reader, window_ns))
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     fn a_pipeline_is_timed_and_a_missing_program_named() {
         const BYTES: u64 = 10_000_000;
         let pair = pipeline("cat /dev/zero", &format!("head -c {BYTES}"), End::Bytes(BYTES)).unwrap();
-        assert!(pair.window_ns > 0 && pair.reader.bytes == BYTES && pair.reader.cpu.is_some(), "{pair:?}");
+        assert!(pair.window_ns > 0 && pair.reader().bytes == BYTES && pair.reader().cpu.is_some(), "{pair:?}");
         let failure = |writer, reader| pipeline(writer, reader, End::Bytes(1)).unwrap_err().to_string();
         let error = failure("no-such-program", "head -c 1");
         assert!(error.contains("no-such-program"), "{error}");
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_pipeline_that_never_ends_is_ended_and_its_bytes_are_told() {
         let pair = pipeline("cat /dev/zero", "dd bs=1M", End::After(50_000_000)).unwrap();
-        assert!(pair.window_ns >= 50_000_000 && pair.reader.bytes > 0, "{pair:?}");
+        assert!(pair.window_ns >= 50_000_000 && pair.reader().bytes > 0, "{pair:?}");
         assert!(pipeline("cat /dev/zero", "wc -c", End::After(1)).unwrap_err().to_string().contains("how many bytes"));
         assert_eq!(
             copied("0+9 records in\n0+9 records out\n589824 bytes (590 kB, 576 KiB) copied, 1 s, 1 B/s\n"),

@@ -22,7 +22,7 @@ impl<'a> Ours<'a> {
     /// The writer's side of a run.
     #[must_use]
     pub fn of(document: &'a Document, stacks: &'a Folded) -> Self {
-        let (config, writer) = (&document.kernel.config, &document.processes.writer);
+        let (config, writer) = (&document.kernel.config, document.processes.writer());
         Self { config, environment: &document.environment, writer, stacks }
     }
 

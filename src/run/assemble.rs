@@ -6,10 +6,10 @@ use super::{Setting, cost};
 use crate::collect::{Context, targets};
 use crate::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, PairRecord,
-    ProcessTotals, Processes, Request, SCHEMA, Throughput, Warning,
+    ProcessTotals, Request, SCHEMA, Throughput, Warning,
 };
 use crate::kernel::resolve::Resolution;
-use crate::profile::{Moved, ProcessName, Profile, Unit, attribute, attribution};
+use crate::profile::{Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
 use crate::util::stats;
 use crate::workload;
 use anyhow::Result;
@@ -32,7 +32,7 @@ pub fn outcome(
     let alone: Vec<&PairRecord> = pairs_under(&measured, None).collect();
     let throughput = throughput(&alone, emulated);
     let processes = median_pair(&alone).map(|pair| pair.processes.clone()).unwrap_or_default();
-    if let (Some(writer), Some(reader)) = (processes.writer.cpu, processes.reader.cpu) {
+    if let (Some(writer), Some(reader)) = (processes.first().cpu, processes.last().cpu) {
         environment.topology = workload::cpus::relation(writer, reader).map(str::to_owned);
     }
     let attribution = attribution(&measured, emulated);
@@ -125,8 +125,9 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
     let Some((kind, gathered)) = attributed(measured) else {
         return Attribution::default();
     };
-    let side = |side: ProcessName, of: fn(&Processes) -> &ProcessTotals| {
-        let pairs: Vec<&ProcessTotals> = pairs_under(measured, Some(kind)).map(|pair| of(&pair.processes)).collect();
+    let shares = |process: ProcessName, stacks: &Folded| {
+        let pairs: Vec<&ProcessTotals> =
+            pairs_under(measured, Some(kind)).map(|pair| pair.processes.of(process)).collect();
         let moved = Moved {
             bytes: pairs.iter().map(|p| p.bytes).sum(),
             calls: pairs.iter().map(|p| p.calls).sum(),
@@ -134,33 +135,26 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
             cpu_ns: (!emulated && (gathered.unit == Unit::Samples || gathered.lost == 0))
                 .then(|| pairs.iter().map(|p| p.user_ns + p.system_ns).sum()),
         };
-        let empty = crate::profile::Folded::new();
-        let mut shares = attribute(gathered.stacks.get(side).unwrap_or(&empty), gathered.unit, gathered.skew, &moved);
-        if let Some(pairs) = gathered.by_pair.get(side) {
+        let mut shares = attribute(stacks, gathered.unit, gathered.skew, &moved);
+        if let Some(pairs) = gathered.by_pair.get(process) {
             attribution::between_pairs(&mut shares, pairs);
         }
-        count_calls(&mut shares, measured, side, of);
+        count_calls(&mut shares, measured, process);
         shares
     };
+    let attributed = gathered.stacks.of_target().filter(|(_, stacks)| !stacks.is_empty());
     Attribution {
         collector: kind.name().to_owned(),
-        writer: side(ProcessName::WRITER, |p| &p.writer),
-        reader: side(ProcessName::READER, |p| &p.reader),
-        other: Vec::new(),
+        processes: attributed.map(|(process, stacks)| (process, shares(process, stacks))).collect(),
     }
 }
 
 /// Put the calls of probed functions beside the roles that they stand for.
-fn count_calls(
-    shares: &mut [crate::profile::RoleShare],
-    measured: &Measured,
-    side: ProcessName,
-    of: fn(&Processes) -> &ProcessTotals,
-) {
+fn count_calls(shares: &mut [RoleShare], measured: &Measured, process: ProcessName) {
     let Some(gathered) = measured.gathered.get(&Collector::Kprobe) else { return };
-    let bytes: u64 = pairs_under(measured, Some(Collector::Kprobe)).map(|pair| of(&pair.processes).bytes).sum();
+    let bytes: u64 = pairs_under(measured, Some(Collector::Kprobe)).map(|pair| pair.processes.of(process).bytes).sum();
     for share in shares {
-        share.calls_per_mib = targets::calls_per_mib(&share.role, gathered.functions.iter(), side, bytes);
+        share.calls_per_mib = targets::calls_per_mib(&share.role, gathered.functions.iter(), process, bytes);
     }
 }
 

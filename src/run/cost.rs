@@ -6,7 +6,7 @@ use crate::util::stats;
 /// Nanoseconds of the window per byte that reached the reader; absent when nothing did.
 #[must_use]
 pub fn ns_per_byte(pair: &PairRecord) -> Option<f64> {
-    let (bytes, window) = (pair.processes.reader.bytes, pair.processes.window_ns);
+    let (bytes, window) = (pair.processes.last().bytes, pair.processes.window_ns);
     (bytes > 0 && window > 0).then(|| window as f64 / bytes as f64)
 }
 

@@ -3,9 +3,9 @@
 
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
-use crate::document::{Attribution, Document, Outcome, ProcessTotals, Request, Selection};
+use crate::document::{Attribution, Document, Outcome, Request, Selection};
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Folded, Moved, ProcessName, RoleShare, Unit, attribute};
+use crate::profile::{Moved, Profile, RoleShare, Unit, attribute};
 use crate::roles::Skew;
 use crate::util::progress;
 use crate::vm::job::CountAnswer;
@@ -98,21 +98,20 @@ fn enter(outcome: &mut Outcome, counted: Counted) {
 }
 
 fn attribution(document: &Document, counted: &Counted) -> Attribution {
-    let shares = |side: ProcessName, process: &ProcessTotals| -> Vec<RoleShare> {
-        let empty = Folded::new();
-        let stacks = counted.profiles.iter().find(|profile| profile.process == side).map_or(&empty, |p| &p.stacks);
-        let moved = Moved { bytes: process.bytes, calls: process.calls, cpu_ns: None };
-        let mut shares = attribute(stacks, Unit::Instructions, Skew::None, &moved);
+    let shares = |profile: &Profile| -> Vec<RoleShare> {
+        // What no process of the target executed moved nothing.
+        let totals = document.processes.of(profile.process);
+        let moved = Moved { bytes: totals.bytes, calls: totals.calls, cpu_ns: None };
+        let mut shares = attribute(&profile.stacks, Unit::Instructions, Skew::None, &moved);
         for share in &mut shares {
-            share.calls_per_mib = targets::calls_per_mib(&share.role, counted.functions.iter(), side, process.bytes);
+            let functions = counted.functions.iter();
+            share.calls_per_mib = targets::calls_per_mib(&share.role, functions, profile.process, totals.bytes);
         }
         shares
     };
-    let processes = &document.processes;
+    let executed = counted.profiles.iter().filter(|profile| !profile.stacks.is_empty());
     Attribution {
         collector: profile::NAME.to_owned(),
-        writer: shares(ProcessName::WRITER, &processes.writer),
-        reader: shares(ProcessName::READER, &processes.reader),
-        other: shares(ProcessName::OTHER, &ProcessTotals::default()),
+        processes: executed.map(|profile| (profile.process, shares(profile))).collect(),
     }
 }

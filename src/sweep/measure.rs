@@ -163,7 +163,7 @@ fn cell(
         count(&mut cell, typical, hardware);
     }
     let value = |result: &SweepResult| match result.instructions {
-        Some([writer, reader]) => (writer + reader) as f64 / (result.processes.reader.bytes.max(1) as f64 / 1024.0),
+        Some([writer, reader]) => (writer + reader) as f64 / (result.processes.reader().bytes.max(1) as f64 / 1024.0),
         None => result.processes.gib_s(),
     };
     if exact || hardware {
@@ -190,16 +190,16 @@ fn caveats(cell: &mut SweepCell, combination: &SweepCombination, results: &mut V
 
 fn count(cell: &mut SweepCell, result: &SweepResult, hardware: bool) {
     let SweepResult { processes: pair, instructions } = result;
-    let mib = pair.reader.bytes.max(1) as f64 / f64::from(1 << 20);
-    cell.writer_calls_per_mib = Some(pair.writer.calls as f64 / mib);
-    cell.reader_calls_per_mib = Some(pair.reader.calls as f64 / mib);
+    let mib = pair.reader().bytes.max(1) as f64 / f64::from(1 << 20);
+    cell.writer_calls_per_mib = Some(pair.writer().calls as f64 / mib);
+    cell.reader_calls_per_mib = Some(pair.reader().calls as f64 / mib);
     if hardware {
-        cell.writer_ns_per_kib = Some((pair.writer.user_ns + pair.writer.system_ns) as f64 / mib / 1024.0);
-        cell.reader_ns_per_kib = Some((pair.reader.user_ns + pair.reader.system_ns) as f64 / mib / 1024.0);
+        cell.writer_ns_per_kib = Some((pair.writer().user_ns + pair.writer().system_ns) as f64 / mib / 1024.0);
+        cell.reader_ns_per_kib = Some((pair.reader().user_ns + pair.reader().system_ns) as f64 / mib / 1024.0);
     }
-    let counter = pair.writer.counters.get("instructions").filter(|_| pair.writer.calls > 0).copied();
+    let counter = pair.writer().counters.get("instructions").filter(|_| pair.writer().calls > 0).copied();
     let counted = instructions.map(|[writer, _]| writer).or(counter);
-    cell.instructions_per_writer_call = counted.map(|count| count as f64 / pair.writer.calls.max(1) as f64);
+    cell.instructions_per_writer_call = counted.map(|count| count as f64 / pair.writer().calls.max(1) as f64);
 }
 
 pub(super) fn summarise(cell: &mut SweepCell) {
@@ -221,8 +221,8 @@ mod tests {
         let spec = Ok(Spec { huge_pages: true, ..Spec::default() });
         let combination = SweepCombination { labels: BTreeMap::new(), spec };
         let mut pair = Processes::default();
-        pair.writer.pipe_size = 8192;
-        pair.writer.huge_pages = Some(crate::document::GotAsked { got: 0, asked: 2 << 20 });
+        pair.of_mut(ProcessName::WRITER).pipe_size = 8192;
+        pair.of_mut(ProcessName::WRITER).huge_pages = Some(crate::document::GotAsked { got: 0, asked: 2 << 20 });
         let mut results = vec![SweepResult { processes: pair, instructions: None }];
         let mut cell = SweepCell::default();
         caveats(&mut cell, &combination, &mut results);
@@ -246,7 +246,7 @@ mod tests {
                 bail!("the pipe burst");
             }
             let mut pair = Processes { window_ns: 1_000_000_000, ..Processes::default() };
-            pair.reader.bytes = spec.buffer_size;
+            pair.of_mut(ProcessName::READER).bytes = spec.buffer_size;
             Ok(pair)
         }
         fn run(&self, _: &Request) -> Result<Outcome> {

@@ -2,7 +2,7 @@
 
 mod totals;
 
-pub use totals::{GotAsked, PairTotals, ProcessTotals, Processes, Throughput};
+pub use totals::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 
 use crate::profile::{ByProcess, ProcessName};
 

@@ -1,8 +1,10 @@
 //! What the processes of a target did inside their window: bytes, calls, times, counters.
 
+use crate::profile::{ByProcess, ProcessName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
@@ -17,41 +19,74 @@ pub struct Throughput {
     pub outliers: u32,
 }
 
+/// What all processes of a target did, and the pipes between them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Processes {
-    /// Sums over all writers where there are several.
-    pub writer: ProcessTotals,
-    pub reader: ProcessTotals,
-    /// From the first writer's first call to the last process's end, monotonic raw clock.
-    #[serde(default)]
+    /// In the order in which bytes flow. Sums, where several processes go by one name.
+    pub totals: ByProcess<ProcessTotals>,
+    /// From the first call to the end of the last process, monotonic raw clock.
     pub window_ns: u64,
-    /// Each process apart, by pipe; empty where one writer and one reader share one pipe.
+    /// Each pipe apart; empty where one pipe joins two processes, which the totals say in full.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pairs: Vec<PairTotals>,
+    pub pipes: Vec<PipeTotals>,
 }
 
+static NOTHING: LazyLock<ProcessTotals> = LazyLock::new(ProcessTotals::default);
+
 impl Processes {
-    /// GiB/s that arrived at the readers within the window.
+    /// What `name` did: nothing, where there is no such process.
+    #[must_use]
+    pub fn of(&self, name: ProcessName) -> &ProcessTotals {
+        self.totals.get(name).unwrap_or(&NOTHING)
+    }
+
+    /// The process of this name, made where there is none.
+    pub fn of_mut(&mut self, name: ProcessName) -> &mut ProcessTotals {
+        self.totals.get_or_default(name)
+    }
+
+    /// The first process, which has no pipe before it.
+    #[must_use]
+    pub fn first(&self) -> &ProcessTotals {
+        self.totals.values().next().unwrap_or(&NOTHING)
+    }
+
+    /// The last process, which has no pipe behind it.
+    #[must_use]
+    pub fn last(&self) -> &ProcessTotals {
+        self.totals.values().next_back().unwrap_or(&NOTHING)
+    }
+
+    /// GiB/s that arrived at the last process within the window.
     #[must_use]
     pub fn gib_s(&self) -> f64 {
-        gib_s(self.reader.bytes, self.window_ns)
+        gib_s(self.last().bytes, self.window_ns)
     }
 }
 
-/// The processes around one pipe.
+/// One pipe and the processes at its two ends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PairTotals {
-    /// From its first writer's first call to its last process's end.
+pub struct PipeTotals {
+    /// From the first call at its writing end to the end of its last process.
     pub window_ns: u64,
-    pub writers: Vec<ProcessTotals>,
-    pub readers: Vec<ProcessTotals>,
+    pub from: PipeEnd,
+    pub to: PipeEnd,
 }
 
-impl PairTotals {
+/// The processes at one end of a pipe.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PipeEnd {
+    /// The name that they go by.
+    pub process: ProcessName,
+    /// Each process apart.
+    pub totals: Vec<ProcessTotals>,
+}
+
+impl PipeTotals {
     /// GiB/s through this pipe.
     #[must_use]
     pub fn gib_s(&self) -> f64 {
-        gib_s(self.readers.iter().map(|reader| reader.bytes).sum(), self.window_ns)
+        gib_s(self.to.totals.iter().map(|reader| reader.bytes).sum(), self.window_ns)
     }
 }
 

@@ -34,7 +34,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     let mut warn = |code: &str, message: String, action: &str| {
         warnings.push(Warning { code: code.into(), message, action: action.into() });
     };
-    for (name, process) in [("writer", &processes.writer), ("reader", &processes.reader)] {
+    for (name, process) in processes.totals.iter() {
         if let Some(pages) = process.huge_pages.filter(|pages| pages.got < pages.asked) {
             warn(
                 HUGE_PAGES_MISSING,
@@ -46,17 +46,17 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
             warn("workload-changed", format!("{name}: {note}"), "");
         }
     }
-    pipe(spec, &processes.writer, &mut warn);
-    if let Some(first) = processes.reader.verify_errors.first() {
+    pipe(spec, processes.writer(), &mut warn);
+    if let Some(first) = processes.reader().verify_errors.first() {
         warn(
             VERIFY_FAILED,
-            format!("--verify: {first}{}", if processes.reader.verify_errors.len() > 1 { ", and more" } else { "" }),
+            format!("--verify: {first}{}", if processes.reader().verify_errors.len() > 1 { ", and more" } else { "" }),
             "the reader received other bytes than the writer sent: discard this run's results",
         );
     }
-    if let (Some(writer), Some(reader)) = (processes.writer.cpu, processes.reader.cpu)
+    if let (Some(writer), Some(reader)) = (processes.writer().cpu, processes.reader().cpu)
         && writer == reader
-        && processes.pairs.is_empty()
+        && processes.pipes.is_empty()
     {
         warn(
             "one-cpu",
@@ -85,19 +85,22 @@ fn pipe(spec: &Spec, writer: &ProcessTotals, warn: &mut impl FnMut(&str, String,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ProcessName;
     use crate::target::GotAsked;
 
     #[test]
     fn what_was_not_got_is_said() {
         let mut processes = Processes::default();
-        processes.writer.pipe_size = 8192;
-        processes.writer.huge_pages = Some(GotAsked { got: 0, asked: 2 << 20 });
-        processes.reader.verify_errors = vec!["byte 7 of the stream: torn page".into()];
-        (processes.writer.cpu, processes.reader.cpu) = (Some(0), Some(0));
+        processes.of_mut(ProcessName::WRITER).pipe_size = 8192;
+        processes.of_mut(ProcessName::WRITER).huge_pages = Some(GotAsked { got: 0, asked: 2 << 20 });
+        processes.of_mut(ProcessName::READER).verify_errors = vec!["byte 7 of the stream: torn page".into()];
+        for name in [ProcessName::WRITER, ProcessName::READER] {
+            processes.of_mut(name).cpu = Some(0);
+        }
         let codes: Vec<String> = caveats(&Spec::default(), &processes).into_iter().map(|w| w.code).collect();
         assert_eq!(codes, ["huge-pages-missing", "pipe-small", "verify-failed", "one-cpu"]);
         processes = Processes::default();
-        processes.writer.pipe_size = DEFAULT_PIPE;
+        processes.of_mut(ProcessName::WRITER).pipe_size = DEFAULT_PIPE;
         assert_eq!(caveats(&Spec::default(), &processes), []);
     }
 }

@@ -4,7 +4,8 @@ use super::cpus::{self, Places};
 use super::pipe::Pipe;
 use super::spec::{Amount, Spec};
 use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
-use crate::target::{PairTotals, ProcessTotals, Processes};
+use crate::profile::ProcessName;
+use crate::target::{PipeEnd, PipeTotals, ProcessTotals, Processes};
 use crate::target::{Watched, WatchedProcess};
 use crate::util::cancel;
 use anyhow::{Context, Result, anyhow, bail};
@@ -357,19 +358,24 @@ fn processes(pairs: Vec<Pair>) -> Processes {
         all.map(|f| f.end_ns).max().unwrap_or(0).saturating_sub(begin)
     };
     let window_ns = window(&pairs.iter().collect::<Vec<_>>());
-    let totals: Vec<PairTotals> = pairs
+    let end = |process, ended: &[Finished]| PipeEnd {
+        process,
+        totals: ended.iter().map(|finished| finished.totals.clone()).collect(),
+    };
+    let pipes: Vec<PipeTotals> = pairs
         .iter()
-        .map(|pair| PairTotals {
+        .map(|pair| PipeTotals {
             window_ns: window(&[pair]),
-            writers: pair.writers.iter().map(|f| f.totals.clone()).collect(),
-            readers: pair.readers.iter().map(|f| f.totals.clone()).collect(),
+            from: end(ProcessName::WRITER, &pair.writers),
+            to: end(ProcessName::READER, &pair.readers),
         })
         .collect();
-    let writer = ProcessTotals::sum(totals.iter().flat_map(|pair| &pair.writers));
-    let reader = ProcessTotals::sum(totals.iter().flat_map(|pair| &pair.readers));
+    let writer = ProcessTotals::sum(pipes.iter().flat_map(|pipe| &pipe.from.totals));
+    let reader = ProcessTotals::sum(pipes.iter().flat_map(|pipe| &pipe.to.totals));
     // For one writer and one reader, the sums contain everything.
-    let single = totals.len() == 1 && totals[0].writers.len() == 1 && totals[0].readers.len() == 1;
-    Processes { writer, reader, window_ns, pairs: if single { Vec::new() } else { totals } }
+    let single = pipes.len() == 1 && pipes[0].from.totals.len() == 1 && pipes[0].to.totals.len() == 1;
+    let pipes = if single { Vec::new() } else { pipes };
+    Processes { pipes, ..Processes::of_pair(writer, reader, window_ns) }
 }
 
 #[cfg(test)]
@@ -399,13 +405,13 @@ mod tests {
         };
         let pair = Pair { writers: vec![finished(100, 200, 7)], readers: vec![finished(50, 260, 7)] };
         let one = processes(vec![pair]);
-        assert_eq!((one.window_ns, one.writer.bytes, one.pairs.len()), (160, 7, 0));
+        assert_eq!((one.window_ns, one.writer().bytes, one.pipes.len()), (160, 7, 0));
         let pairs = vec![
             Pair { writers: vec![finished(0, 10, 1), finished(5, 30, 2)], readers: vec![finished(0, 40, 3)] },
             Pair { writers: vec![finished(10, 50, 4)], readers: vec![finished(0, 55, 4)] },
         ];
         let two = processes(pairs);
-        assert_eq!((two.window_ns, two.writer.bytes, two.reader.bytes), (55, 7, 7));
-        assert_eq!(two.pairs.iter().map(|pair| pair.window_ns).collect::<Vec<_>>(), [40, 45]);
+        assert_eq!((two.window_ns, two.writer().bytes, two.reader().bytes), (55, 7, 7));
+        assert_eq!(two.pipes.iter().map(|pair| pair.window_ns).collect::<Vec<_>>(), [40, 45]);
     }
 }

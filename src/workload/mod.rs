@@ -14,6 +14,7 @@ pub mod grid;
 pub mod launch;
 pub mod memory;
 pub mod modes;
+mod pair;
 mod pipe;
 mod request;
 pub mod spec;

@@ -9,6 +9,7 @@ use pipeprof::compare::model::{Matched, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{Compared, Input, Options, compare};
 use pipeprof::document::{ExecutedOn, Outcome, Warning};
+use pipeprof::profile::ProcessName;
 use pipeprof::profile::Unit;
 use pipeprof::workload::axes::AXES;
 use pipeprof::workload::axis::Value;
@@ -108,7 +109,7 @@ fn one_instruction_more_is_seen() {
 #[test]
 fn buffers_of_different_size_are_compared_per_kib() {
     let mut larger = older();
-    larger.document.processes.writer.bytes *= 2;
+    larger.document.processes.of_mut(ProcessName::WRITER).bytes *= 2;
     larger.document.workload.buffer_size *= 2;
     let double = |folded: &pipeprof::profile::Folded| {
         let mut twice = folded.clone();
@@ -181,7 +182,7 @@ fn runs_that_cannot_be_compared_are_refused_in_one_line() {
     assert!(text.contains("instructions") && text.contains("samples"), "{text}");
 
     let mut nothing = newer();
-    nothing.document.processes.writer.bytes = 0;
+    nothing.document.processes.of_mut(ProcessName::WRITER).bytes = 0;
     assert!(refusal(vec![older(), nothing]).contains("moved nothing"));
 
     let emulated_time = || {

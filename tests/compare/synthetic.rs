@@ -32,9 +32,10 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
     let moved = Moved { bytes: BYTES, calls: 16, cpu_ns: None };
     let attribution = Attribution {
         collector: "insn".to_owned(),
-        writer: attribute(&profiles[0].stacks, Unit::Instructions, Skew::None, &moved),
-        reader: attribute(&profiles[1].stacks, Unit::Instructions, Skew::None, &moved),
-        other: Vec::new(),
+        processes: profiles
+            .iter()
+            .map(|profile| (profile.process, attribute(&profile.stacks, Unit::Instructions, Skew::None, &moved)))
+            .collect(),
     };
     let totals = || ProcessTotals { bytes: BYTES, calls: 16, ..ProcessTotals::default() };
     let document = Document {
@@ -49,7 +50,7 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
         unit: Unit::Instructions,
         environment: Environment::default(),
         throughput: Throughput::default(),
-        processes: Processes { writer: totals(), reader: totals(), ..Processes::default() },
+        processes: Processes::of_pair(totals(), totals(), 0),
         attribution,
         functions: Vec::new(),
         symbols: Vec::new(),

@@ -1,6 +1,6 @@
 use super::{data, golden, sample};
 use pipeprof::profile::{Folded, Unit};
-use pipeprof::report::flamegraph::{Difference, Options, Shown, both, render, render_diff};
+use pipeprof::report::flamegraph::{Difference, Options, Shown, render, render_diff, together};
 use pipeprof::roles::Skew;
 use proptest::prelude::*;
 
@@ -102,7 +102,7 @@ fn both_sides_in_one_picture() {
     writer.add("a;b", 3);
     let mut reader = Folded::new();
     reader.add("a;c", 1);
-    let svg = render(&both([("writer", &writer), ("reader", &reader)]), &options()).unwrap();
+    let svg = render(&together([("writer", &writer), ("reader", &reader)]), &options()).unwrap();
     let frames = frames(&svg);
     let about = |name: &str| frames.iter().find(|(frame, ..)| frame == name).unwrap().1.clone();
     assert!(about("writer").starts_with("3 samples, 75.00%"));

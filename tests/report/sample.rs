@@ -44,7 +44,7 @@ pub fn sampled_run() -> Outcome {
         counters_reason: Some("not available here: no PMU".to_owned()),
         ..ProcessTotals::default()
     };
-    let processes = Processes { writer: side(0), reader: side(1), ..Processes::default() };
+    let processes = Processes::of_pair(side(0), side(1), 0);
     let document = Document {
         schema: SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),
@@ -66,9 +66,12 @@ pub fn sampled_run() -> Outcome {
         processes: processes.clone(),
         attribution: Attribution {
             collector: "sample".to_owned(),
-            writer: writer_shares,
-            reader: attribute(&reader, Unit::Samples, Skew::CpuClock, &moved),
-            other: Vec::new(),
+            processes: [
+                (ProcessName::WRITER, writer_shares),
+                (ProcessName::READER, attribute(&reader, Unit::Samples, Skew::CpuClock, &moved)),
+            ]
+            .into_iter()
+            .collect(),
         },
         functions: vec![FunctionCalls {
             process: ProcessName::WRITER,
@@ -146,10 +149,7 @@ pub fn counted_run() -> Outcome {
         profile.unit = Unit::Instructions;
         profile.skew = Skew::None;
         let shares = attribute(&profile.stacks, Unit::Instructions, Skew::None, &moved);
-        match profile.process {
-            ProcessName::WRITER => document.attribution.writer = shares,
-            _ => document.attribution.reader = shares,
-        }
+        document.attribution.processes.insert(profile.process, shares);
     }
     document.collectors.truncate(1);
     document.collectors[0].name = Collector::Insn;

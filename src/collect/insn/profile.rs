@@ -19,6 +19,9 @@ pub const UNFOLLOWED: &str = "[since before the window]";
 /// Frame of instructions of writer and reader whose context could not be followed.
 pub const UNATTRIBUTED: &str = "[unattributed]";
 
+/// Whose instructions are told apart, in the order of the counts.
+const PROCESSES: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
+
 /// What one window executed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
@@ -74,9 +77,8 @@ pub fn count(raw: &Raw, names: &Names) -> Counted {
         report.status = Status::Partial;
         report.reason = Some(format!("{unattributed} instructions of writer and reader are in no known context"));
     }
-    let sides = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
-    let profiles = sides.into_iter().zip(stacks).map(|(side, stacks)| Profile {
-        process: side,
+    let profiles = PROCESSES.into_iter().zip(stacks).map(|(process, stacks)| Profile {
+        process,
         collector: NAME.to_owned(),
         unit: Unit::Instructions,
         skew: Skew::None,
@@ -97,12 +99,8 @@ fn shortened(stacks: &Folded) -> Folded {
     short
 }
 
-fn index_of(side: ProcessName) -> usize {
-    match side {
-        ProcessName::WRITER => 0,
-        ProcessName::READER => 1,
-        _ => 2,
-    }
+fn index_of(process: ProcessName) -> usize {
+    PROCESSES.iter().position(|name| *name == process).unwrap_or(PROCESSES.len() - 1)
 }
 
 fn frame(name: &str) -> String {
@@ -175,25 +173,25 @@ fn executed(raw: &Raw, names: &Names) -> ExecutedCode {
         functions.entry((frame(&function.name), start)).or_default().push(ExecutedInstruction {
             offset: address - start,
             code,
-            counts: seen.counts,
-            iterations: seen.iterations,
+            counts: seen.counts.to_vec(),
+            iterations: if seen.iterations == [0; 3] { Vec::new() } else { seen.iterations.to_vec() },
         });
     }
     let functions =
         functions.into_iter().map(|((name, address), instructions)| ExecutedFunction { name, address, instructions });
-    ExecutedCode { schema: CODE_SCHEMA.to_owned(), functions: functions.collect() }
+    ExecutedCode { schema: CODE_SCHEMA.to_owned(), processes: PROCESSES.to_vec(), functions: functions.collect() }
 }
 
 /// How often functions that stand for a role were entered.
 fn calls(code: &ExecutedCode) -> Vec<FunctionCalls> {
     let mut calls = Vec::new();
-    for (index, side) in [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER].into_iter().enumerate() {
+    for (index, process) in PROCESSES.into_iter().enumerate() {
         for function in code.functions.iter().filter(|function| function.address >> 63 == 1) {
             let Some(role) = roles::of_frame(&function.name) else { continue };
-            let entered = function.calls()[index];
+            let entered = function.calls().get(index).copied().unwrap_or(0);
             if entered > 0 {
                 calls.push(FunctionCalls {
-                    process: side,
+                    process,
                     role: role.id.to_owned(),
                     symbol: function.name.clone(),
                     how: NAME.to_owned(),
@@ -211,7 +209,7 @@ fn report(raw: &Raw, code: &ExecutedCode, [writer, reader, other]: [u64; 3], unf
     let total = raw.totals.completed();
     let mut iterations = [0; 3];
     for instruction in code.functions.iter().flat_map(|function| &function.instructions) {
-        for (sum, n) in iterations.iter_mut().zip(instruction.iterations) {
+        for (sum, n) in iterations.iter_mut().zip(&instruction.iterations) {
             *sum += n;
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::compare::model::{Comparison, Section};
 use crate::compare::text;
+use crate::profile::listed;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -52,7 +53,7 @@ pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
         .light_line_style(TRANSPARENT)
         .bold_line_style(FAINT)
         .axis_style(FAINT)
-        .x_desc(format!("{} of writer and reader, by role", comparison.per_kib()))
+        .x_desc(format!("{} of {}, by role", comparison.per_kib(), listed(section.processes())))
         .x_label_style(label.clone())
         .axis_desc_style(label.clone())
         .x_label_formatter(&|value| {

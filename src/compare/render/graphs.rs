@@ -3,7 +3,7 @@
 use crate::compare::measure::{Measure, as_f64};
 use crate::compare::model::{Comparison, Method, Section, Step};
 use crate::profile::folded::is_kernel_entry;
-use crate::profile::{Folded, ProcessName, Unit};
+use crate::profile::{Folded, Unit, listed};
 use crate::report::flamegraph::{self, Difference, Options, Shown};
 use crate::report::html::pack;
 use crate::roles;
@@ -22,10 +22,9 @@ pub struct Graph {
     pub packed: String,
 }
 
-/// Writer and reader of one column in one graph.
-fn both(measure: &Measure) -> Folded {
-    let side = |side: ProcessName| measure.sides.get(side).map(|found| (side.as_str(), &found.stacks));
-    flamegraph::both([side(ProcessName::WRITER), side(ProcessName::READER)].into_iter().flatten())
+/// The target's processes of one column in one graph.
+fn together(measure: &Measure) -> Folded {
+    flamegraph::together(measure.sides.of_target().map(|(process, side)| (process.as_str(), &side.stacks)))
 }
 
 fn unit(comparison: &Comparison) -> Unit {
@@ -35,11 +34,9 @@ fn unit(comparison: &Comparison) -> Unit {
     }
 }
 
-/// Unit per KiB for one of weight, over both sides.
+/// Unit per KiB for one of weight, over all processes.
 fn scale(measure: &Measure) -> f64 {
-    let weight: u64 =
-        [ProcessName::WRITER, ProcessName::READER].iter().filter_map(|s| measure.sides.get(*s)).map(|s| s.weight).sum();
-    (measure.side(ProcessName::WRITER) + measure.side(ProcessName::READER)) / as_f64(weight.max(1))
+    measure.total() / as_f64(measure.weight().max(1))
 }
 
 /// The plain graph of each column.
@@ -50,13 +47,14 @@ pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Meas
     let mut graphs = Vec::new();
     for (column, measure) in measures.iter().enumerate() {
         let Some(measure) = measure else { continue };
-        let stacks = both(measure);
+        let stacks = together(measure);
         if stacks.is_empty() {
             continue;
         }
         let label = &comparison.columns[column].label;
         let title = format!("{}: {label}", section.mode);
-        let options = Options::new(title, "writer and reader, by role", unit(comparison), measure.skew);
+        let options =
+            Options::new(title, format!("{}, by role", listed(section.processes())), unit(comparison), measure.skew);
         let svg = flamegraph::render(&stacks, &options)?;
         graphs.push(Graph {
             id: format!("plain-{}-{column}", slug(&section.mode)),
@@ -81,7 +79,7 @@ pub fn differential(
     let (Some(before), Some(after)) = (&measures[step.from], &measures[step.to]) else {
         return Ok(Vec::new());
     };
-    let (old, new) = aligned(&both(before), &both(after));
+    let (old, new) = aligned(&together(before), &together(after));
     if old.is_empty() || new.is_empty() {
         return Ok(Vec::new());
     }

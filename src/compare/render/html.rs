@@ -4,6 +4,7 @@ use super::{chart, graphs, terminal};
 use crate::compare::build::Compared;
 use crate::compare::model::{Comparison, FunctionRow, Section, Step};
 use crate::compare::text;
+use crate::profile::ProcessName;
 use anyhow::{Context as _, Result};
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -15,6 +16,7 @@ const LISTED: usize = 15;
 #[derive(Serialize)]
 struct View<'a> {
     section: &'a Section,
+    processes: Vec<ProcessName>,
     chart: Value,
     roles: Vec<RoleLine>,
     steps: Vec<StepView<'a>>,
@@ -65,7 +67,7 @@ pub fn render(compared: &Compared) -> Result<String> {
             steps.push(step_view(comparison, step, graphs));
         }
         let plain = graphs::plain(comparison, section, measures)?;
-        views.push(View { section, chart, roles: role_lines(section), steps, plain });
+        views.push(View { section, processes: section.processes(), chart, roles: role_lines(section), steps, plain });
     }
     let mut environment = crate::report::html::environment()?;
     environment.add_filter("value", |number: f64| text::value(number));

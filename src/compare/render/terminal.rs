@@ -2,7 +2,7 @@
 
 use super::layout::{Table, wrap};
 use crate::compare::columns;
-use crate::compare::model::{Cell, Comparison, Difference, FunctionRow, Matched, Section, Step, Word};
+use crate::compare::model::{Cell, CellProcess, Comparison, Difference, FunctionRow, Matched, Section, Step, Word};
 use crate::compare::text;
 use crate::profile::ProcessName;
 use crate::roles::SCHEDULING;
@@ -111,11 +111,21 @@ pub fn cells(comparison: &Comparison, section: &Section, width: usize) -> String
     if section.cells.iter().flatten().any(|cell| cell.without_scheduling.is_some()) {
         row("without scheduling", &|cell| cell.without_scheduling.map_or_else(|| "-".to_owned(), text::value));
     }
-    row(if timed { "writer, CPU" } else { "writer" }, &|cell| text::value(cell.writer));
-    row(if timed { "reader, CPU" } else { "reader" }, &|cell| text::value(cell.reader));
-    row(if timed { "per writer call, ns" } else { "per writer call" }, &|cell| text::value(cell.per_call));
-    row("calls of writer", &|cell| cell.writer_calls.to_string());
-    row("calls of reader", &|cell| cell.reader_calls.to_string());
+    let names = section.processes();
+    let of = |cell: &Cell, name: ProcessName, value: fn(&CellProcess) -> String| {
+        cell.processes.get(name).map_or_else(|| "-".to_owned(), value)
+    };
+    for &name in &names {
+        let heading = if timed { format!("{name}, CPU") } else { name.to_string() };
+        row(&heading, &|cell| of(cell, name, |process| text::value(process.value)));
+    }
+    if let Some(first) = names.first() {
+        let unit = if timed { ", ns" } else { "" };
+        row(&format!("per {first} call{unit}"), &|cell| text::value(cell.per_call));
+    }
+    for &name in &names {
+        row(&format!("calls of {name}"), &|cell| of(cell, name, |process| process.calls.to_string()));
+    }
     row("sleeps", &|cell| cell.voluntary_switches.to_string());
     row("preemptions", &|cell| cell.involuntary_switches.to_string());
     table.render(width, 2)
@@ -189,10 +199,11 @@ pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String
 /// `W` or `R` for whose it is, the name on both sides, and what is odd about it.
 #[must_use]
 pub fn function_name(row: &FunctionRow) -> String {
+    // A letter is enough for the pair.
     let side = match row.side {
         ProcessName::WRITER => "W",
         ProcessName::READER => "R",
-        _ => "-",
+        other => other.as_str(),
     };
     let mark = match row.matched {
         Matched::Path => " (by path)",

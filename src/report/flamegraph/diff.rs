@@ -65,7 +65,7 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
     if here.is_empty() {
         bail!("there is nothing to draw: the profile holds no stacks");
     }
-    let mut tree = Tree::default();
+    let mut tree = Tree::of(&options.processes);
     for (stack, weight) in here.iter() {
         tree.add(stack, weight, options.reverse, roles::canonical);
     }
@@ -73,7 +73,7 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
     for (stack, weight) in there.iter() {
         let path = tree.add(stack, 0, options.reverse, roles::canonical);
         others.resize(tree.len(), Other::default());
-        let mut names = drawn(stack);
+        let mut names = drawn(stack, &options.processes);
         if options.reverse {
             names.reverse();
         }

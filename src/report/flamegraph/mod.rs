@@ -8,7 +8,7 @@ mod tree;
 
 pub use diff::{Difference, Shown, render_diff};
 
-use crate::profile::{Folded, Unit};
+use crate::profile::{Folded, ProcessName, Unit};
 use crate::roles::{self, Skew};
 use anyhow::{Context as _, Result, bail};
 use dress::{Dress, Frame, Swatch};
@@ -35,6 +35,8 @@ pub struct Options {
     pub reverse: bool,
     /// Grow downwards.
     pub icicle: bool,
+    /// Processes whose names are the roots of stacks, in the order in which they stand.
+    pub processes: Vec<ProcessName>,
 }
 
 impl Options {
@@ -49,6 +51,7 @@ impl Options {
             skew,
             reverse: false,
             icicle: false,
+            processes: vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER],
         }
     }
 }
@@ -63,17 +66,17 @@ pub fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-/// One profile of writer and reader together, each below a frame of its name; collectors put it there already.
+/// One profile of several processes together, each below a frame of its name; collectors put it there already.
 #[must_use]
-pub fn both<'a>(sides: impl IntoIterator<Item = (&'a str, &'a Folded)>) -> Folded {
-    let mut both = Folded::new();
-    for (name, stacks) in sides {
+pub fn together<'a>(processes: impl IntoIterator<Item = (&'a str, &'a Folded)>) -> Folded {
+    let mut all = Folded::new();
+    for (name, stacks) in processes {
         for (stack, weight) in stacks.iter() {
             let named = stack.split(';').next() == Some(name);
-            both.add(if named { stack.to_owned() } else { format!("{name};{stack}") }, weight);
+            all.add(if named { stack.to_owned() } else { format!("{name};{stack}") }, weight);
         }
     }
-    both
+    all
 }
 
 /// The SVG of `stacks`. Equal input gives equal bytes.
@@ -85,7 +88,7 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
         bail!("there is nothing to draw: the profile holds no stacks");
     }
     let classify = |stack| roles::of_stack_with(stack, options.skew).0;
-    let mut tree = Tree::default();
+    let mut tree = Tree::of(&options.processes);
     let mut by_role: Vec<(&'static roles::Role, u64)> = roles::all().iter().map(|role| (role, 0)).collect();
     let mut heaviest: Vec<Vec<u64>> = Vec::new();
     for (stack, weight) in stacks.iter() {

@@ -9,8 +9,6 @@ use std::fmt::Write as _;
 /// not ask for one.
 const DEEPEST: usize = 400;
 
-const SIDES: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
-
 /// The frame that stands for all that is deeper than [`DEEPEST`].
 const DEEPER: &str = "[deeper]";
 
@@ -19,11 +17,11 @@ const HOT_LOOP: &str = "::workload::worker::hot::";
 
 /// The frames of `stack` that are drawn, root first: all, but of our own worker not how it came from `main` to its hot
 /// loop. That is the same for every stack, and higher than what is to be seen. Folded files have it.
-pub(super) fn drawn(stack: &str) -> Vec<&str> {
+pub(super) fn drawn<'a>(stack: &'a str, processes: &[ProcessName]) -> Vec<&'a str> {
     let mut frames: Vec<&str> = stack.split(';').collect();
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
     if let Some(hot) = frames[..kernel].iter().rposition(|frame| frame.contains(HOT_LOOP)) {
-        let root = usize::from(SIDES.iter().any(|side| Some(&side.as_str()) == frames.first()));
+        let root = usize::from(processes.iter().any(|process| Some(&process.as_str()) == frames.first()));
         if root < hot {
             frames.drain(root..hot);
         }
@@ -48,9 +46,15 @@ pub(super) struct Node {
 pub(super) struct Tree {
     nodes: Vec<Node>,
     roots: BTreeMap<String, usize>,
+    processes: Vec<ProcessName>,
 }
 
 impl Tree {
+    /// An empty tree; roots named like `processes` stand in their order.
+    pub fn of(processes: &[ProcessName]) -> Self {
+        Self { processes: processes.to_vec(), ..Self::default() }
+    }
+
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -68,7 +72,7 @@ impl Tree {
         reverse: bool,
         key: impl Fn(&'a str) -> &'a str,
     ) -> Vec<usize> {
-        let frames = drawn(stack);
+        let frames = drawn(stack, &self.processes);
         if reverse {
             self.add_frames(frames.into_iter().rev(), weight, key)
         } else {
@@ -124,13 +128,13 @@ impl Tree {
         names.join(";")
     }
 
-    /// All nodes, parents before children and siblings in the order of their names; but of the sides of a pair the
-    /// writer comes first, as bytes flow.
+    /// All nodes, parents before children and siblings in the order of their names; but processes come
+    /// in the order of the target, as bytes flow.
     pub fn ordered(&self) -> Vec<usize> {
         let mut ordered = Vec::with_capacity(self.nodes.len());
         let mut todo: Vec<usize> = self.roots.values().rev().copied().collect();
-        let place = |node: &usize| SIDES.iter().position(|side| side.as_str() == self.nodes[*node].name);
-        // The last is taken first. The sort is stable: roots that are no sides keep their order, before the sides.
+        let place = |node: &usize| self.processes.iter().position(|process| process.as_str() == self.nodes[*node].name);
+        // The last is taken first. The sort is stable: roots that are no processes keep their order, before them.
         todo.sort_by_key(|node| std::cmp::Reverse(place(node)));
         while let Some(node) = todo.pop() {
             ordered.push(node);
@@ -165,20 +169,22 @@ impl Tree {
 mod tests {
     use super::*;
 
+    const PAIR: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
+
     #[test]
     fn the_worker_s_way_to_its_hot_loop_is_not_drawn() {
         let stack = "writer;core::ops::call_once;pipeprof::main;pipeprof::workload::worker::hot::run;\
                      pipeprof::workload::worker::hot::around;write;entry_SYSCALL_64;pipe_write";
         let frames = ["writer", "pipeprof::workload::worker::hot::around", "write", "entry_SYSCALL_64", "pipe_write"];
-        assert_eq!(drawn(stack), frames);
+        assert_eq!(drawn(stack, &PAIR), frames);
         for whole in ["writer;main;write;entry_SYSCALL_64", "main", "reader", ""] {
-            assert_eq!(drawn(whole).join(";"), whole);
+            assert_eq!(drawn(whole, &PAIR).join(";"), whole);
         }
     }
 
     #[test]
-    fn sides_stand_as_bytes_flow_and_others_by_name() {
-        let mut tree = Tree::default();
+    fn processes_stand_as_bytes_flow_and_others_by_name() {
+        let mut tree = Tree::of(&PAIR);
         for stack in ["reader;b", "other;c", "writer;z", "writer;a", "zsh", "bash"] {
             tree.add(stack, 1, false, |name| name);
         }

@@ -19,7 +19,8 @@ pub fn caveats(document: &Document, style: Style, out: &mut String) {
         let name = value_name(&report.name);
         out.push_str(&paragraph(&format!("  {name}: "), &collector(report), style));
     }
-    let counters = document.processes.writer.counters_reason.is_some() && document.executed_on != ExecutedOn::Tcg;
+    let no_counters = document.processes.totals.values().any(|totals| totals.counters_reason.is_some());
+    let counters = no_counters && document.executed_on != ExecutedOn::Tcg;
     let mut names: Vec<String> = missing.iter().map(|report| value_name(&report.name)).collect();
     if counters {
         names.push("hardware counters (cycles, instructions)".to_owned());

@@ -7,7 +7,7 @@ mod text;
 
 use self::text::{clean, paragraph};
 use crate::document::{Document, ExecutedOn, FunctionCalls, ProcessTotals};
-use crate::profile::{RoleShare, Unit};
+use crate::profile::{ByProcess, ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};
 use crate::report::files::Written;
 use crate::report::flamegraph::{grouped, unit_name};
@@ -54,11 +54,9 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     for caution in &cautions {
         out.push_str(&paragraph("Caution: ", caution, style));
     }
-    for (whose, shares) in [("writer", &document.attribution.writer), ("reader", &document.attribution.reader)] {
-        if !shares.is_empty() {
-            let _ = writeln!(out, "\n{}", table_heading(document, whose, shares));
-            let _ = writeln!(out, "{}", roles::table(document, shares, style));
-        }
+    for (process, shares) in document.attribution.processes.of_target().filter(|(_, shares)| !shares.is_empty()) {
+        let _ = writeln!(out, "\n{}", table_heading(document, process, shares));
+        let _ = writeln!(out, "{}", roles::table(document, shares, style));
     }
     others(document, style, &mut out);
     functions(document, style, &mut out);
@@ -119,11 +117,11 @@ fn processes(document: &Document, style: Style, out: &mut String) {
     }
     let alone = document.runs.iter().filter(|pair| pair.collectors.is_empty()).count();
     let which = if alone > 1 { " (median run)" } else { "" };
-    for (name, side) in [("writer", &document.processes.writer), ("reader", &document.processes.reader)] {
-        if side.calls > 0 {
-            out.push_str(&paragraph(&format!("  {name}{which}: "), &process(side, emulated), style));
+    for (name, totals) in document.processes.totals.iter() {
+        if totals.calls > 0 {
+            out.push_str(&paragraph(&format!("  {name}{which}: "), &process(totals, emulated), style));
         }
-        for error in &side.verify_errors {
+        for error in &totals.verify_errors {
             out.push_str(&paragraph(&format!("  {name}: --verify: "), error, style));
         }
     }
@@ -132,7 +130,7 @@ fn processes(document: &Document, style: Style, out: &mut String) {
 
 /// Where there are several pipes, or several processes on one: what each moved.
 fn pipes(document: &Document, style: Style, out: &mut String) {
-    for (index, pipe) in document.processes.pairs.iter().enumerate() {
+    for (index, pipe) in document.processes.pipes.iter().enumerate() {
         let each = |processes: &[ProcessTotals]| {
             let parts: Vec<String> = processes.iter().map(|process| amount(process.bytes)).collect();
             parts.join(" + ")
@@ -141,7 +139,7 @@ fn pipes(document: &Document, style: Style, out: &mut String) {
             ExecutedOn::Tcg => String::new(),
             _ => format!("{:.2} GiB/s, ", pipe.gib_s()),
         };
-        let (writers, readers) = (each(&pipe.writers), each(&pipe.readers));
+        let (writers, readers) = (each(&pipe.from.totals), each(&pipe.to.totals));
         out.push_str(&paragraph(
             &format!("  pipe {}: ", index + 1),
             &format!("{speed}written {writers}, read {readers}"),
@@ -193,7 +191,7 @@ fn amount(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-fn table_heading(document: &Document, whose: &str, shares: &[RoleShare]) -> String {
+fn table_heading(document: &Document, whose: ProcessName, shares: &[RoleShare]) -> String {
     let total: u64 = shares.iter().map(|share| share.weight).sum();
     let what = if document.unit == Unit::Instructions { "Instructions" } else { "Time" };
     let from = match document.unit {
@@ -207,13 +205,13 @@ fn table_heading(document: &Document, whose: &str, shares: &[RoleShare]) -> Stri
 fn others(document: &Document, style: Style, out: &mut String) {
     let weight = |shares: &[RoleShare]| shares.iter().map(|share| share.weight).sum::<u64>();
     let attribution = &document.attribution;
-    let other = weight(&attribution.other);
-    let all = other + weight(&attribution.writer) + weight(&attribution.reader);
+    let shares = attribution.of(ProcessName::OTHER);
+    let other = weight(shares);
+    let all: u64 = attribution.processes.values().map(|shares| weight(shares)).sum();
     if other == 0 {
         return;
     }
-    let largest: Vec<String> = attribution
-        .other
+    let largest: Vec<String> = shares
         .iter()
         .take(3)
         .map(|share| format!("{} {:.0} %", roles::title(&share.role), 100.0 * share.share))
@@ -226,7 +224,8 @@ fn others(document: &Document, style: Style, out: &mut String) {
         largest.join(", ")
     );
     out.push('\n');
-    out.push_str(&paragraph("Outside writer and reader (idle, kernel threads, pipeprof): ", &text, style));
+    let processes = listed(document.processes.totals.names());
+    out.push_str(&paragraph(&format!("Outside {processes} (idle, kernel threads, pipeprof): "), &text, style));
 }
 
 fn decimals(value: f64) -> String {
@@ -266,50 +265,49 @@ fn align_right(table: &mut Table, first: usize) {
     }
 }
 
-/// One row per probed function: its calls by each side. What function_graph counted as well is in run.json.
+/// One row per probed function: its calls by each process. What function_graph counted as well is in run.json.
 fn functions(document: &Document, style: Style, out: &mut String) {
     if document.unit == Unit::Instructions {
         return;
     }
     let probed = document.functions.iter().any(|f| f.how != FUNCTION_GRAPH);
-    let mut rows: Vec<(&str, &str, &str, [Vec<&FunctionCalls>; 2])> = Vec::new();
-    for function in &document.functions {
-        if (function.calls == 0 && function.missed == 0) || (probed && function.how == FUNCTION_GRAPH) {
-            continue;
+    let shown = |f: &&FunctionCalls| {
+        f.process.is_of_target() && (f.calls > 0 || f.missed > 0) && !(probed && f.how == FUNCTION_GRAPH)
+    };
+    let mut names: Vec<ProcessName> = document.processes.totals.names().collect();
+    let mut rows: Vec<(&str, &str, &str, ByProcess<Vec<&FunctionCalls>>)> = Vec::new();
+    for function in document.functions.iter().filter(shown) {
+        if !names.contains(&function.process) {
+            names.push(function.process);
         }
-        let side = match function.process.as_str() {
-            "writer" => 0,
-            "reader" => 1,
-            _ => continue,
-        };
-        let same =
-            |row: &&mut (&str, &str, &str, [Vec<&FunctionCalls>; 2])| row.1 == function.symbol && row.2 == function.how;
-        if let Some(row) = rows.iter_mut().find(same) {
-            row.3[side].push(function);
-        } else {
-            let mut sides = [Vec::new(), Vec::new()];
-            sides[side].push(function);
-            rows.push((&function.role, &function.symbol, &function.how, sides));
-        }
+        let place = rows.iter().position(|row| row.1 == function.symbol && row.2 == function.how);
+        let place = place.unwrap_or_else(|| {
+            rows.push((&function.role, &function.symbol, &function.how, ByProcess::new()));
+            rows.len() - 1
+        });
+        rows[place].3.get_or_default(function.process).push(function);
     }
     if rows.is_empty() {
         return;
     }
     let timed = document.executed_on != ExecutedOn::Tcg && document.functions.iter().any(|f| f.total_ns.is_some());
     let mut table = empty_table(style);
-    let mut headings = vec!["role", "function", "by", "writer's calls", "reader's calls", "missed"];
+    let mut headings: Vec<String> = ["role", "function", "by"].map(str::to_owned).to_vec();
+    headings.extend(names.iter().map(|name| format!("{name}'s calls")));
+    headings.push("missed".to_owned());
     if timed {
-        headings.extend(["mean ns", "of it itself", "less probes"]);
+        headings.extend(["mean ns", "of it itself", "less probes"].map(str::to_owned));
     }
     table.set_header(headings);
-    for (role, symbol, how, sides) in rows {
+    for (role, symbol, how, functions) in rows {
         let mut row = vec![roles::title(role), clean(symbol), clean(how)];
-        row.extend(sides.iter().map(|side| grouped(side.iter().map(|f| f.calls).sum())));
-        row.push(grouped(sides.iter().flatten().map(|f| f.missed).sum()));
+        row.extend(names.iter().map(|name| grouped(functions.get(*name).into_iter().flatten().map(|f| f.calls).sum())));
+        row.push(grouped(functions.values().flatten().map(|f| f.missed).sum()));
         if timed {
             let mean = |ns: fn(&FunctionCalls) -> Option<u64>| {
                 // Calls whose return was not reported have no time.
-                let timed = sides.iter().flatten().filter_map(|f| Some((ns(f)?, f.calls.saturating_sub(f.missed))));
+                let timed =
+                    functions.values().flatten().filter_map(|f| Some((ns(f)?, f.calls.saturating_sub(f.missed))));
                 let timed: Vec<(u64, u64)> = timed.collect();
                 let calls: u64 = timed.iter().map(|(_, calls)| calls).sum();
                 let total: u64 = timed.iter().map(|(ns, _)| ns).sum();
@@ -317,8 +315,8 @@ fn functions(document: &Document, style: Style, out: &mut String) {
             };
             row.push(mean(|f| f.total_ns));
             row.push(mean(|f| f.self_ns));
-            // Of both sides, or not at all: a mean of corrected and raw times would be neither.
-            let corrected = sides.iter().flatten().all(|f| f.corrected_self_ns.is_some() == f.self_ns.is_some());
+            // Of all processes, or not at all: a mean of corrected and raw times would be neither.
+            let corrected = functions.values().flatten().all(|f| f.corrected_self_ns.is_some() == f.self_ns.is_some());
             row.push(if corrected { mean(|f| f.corrected_self_ns) } else { "-".to_owned() });
         }
         table.add_row(row);

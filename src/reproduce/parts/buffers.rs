@@ -144,10 +144,11 @@ fn insert(out: &mut Yield, facts: &Facts, id: String, reading: Taken<Reading>) {
 
 /// All of the writer's calls for 100 GiB, as a tracer counts them.
 fn calls(raced: &Raced) -> Taken<Reading> {
-    let of =
-        |pair: &Processes| (pair.writer.bytes > 0).then(|| pair.writer.calls as f64 / pair.writer.bytes as f64 * PIPED);
+    let of = |pair: &Processes| {
+        (pair.writer().bytes > 0).then(|| pair.writer().calls as f64 / pair.writer().bytes as f64 * PIPED)
+    };
     // Of the pair whose calls are the median, not of that whose speed is: EAGAIN differs much from pair to pair.
-    let moving = raced.pairs.iter().filter(|pair| pair.writer.bytes > 0);
+    let moving = raced.pairs.iter().filter(|pair| pair.writer().bytes > 0);
     let typical = stats::median_by(moving, |pair| of(pair).unwrap_or_default());
     let what = typical.map_or_else(String::new, |pair| {
         format!(
@@ -168,12 +169,12 @@ fn calls(raced: &Raced) -> Taken<Reading> {
 
 /// Bytes of each call that moved any.
 fn moved(pair: &Processes) -> f64 {
-    let moving = pair.writer.calls.saturating_sub(pair.writer.eagain).max(1);
-    pair.writer.bytes as f64 / moving as f64
+    let moving = pair.writer().calls.saturating_sub(pair.writer().eagain).max(1);
+    pair.writer().bytes as f64 / moving as f64
 }
 
 fn again_percent(pair: &Processes) -> f64 {
-    pair.writer.eagain as f64 / pair.writer.calls.max(1) as f64 * 100.0
+    pair.writer().eagain as f64 / pair.writer().calls.max(1) as f64 * 100.0
 }
 
 /// Instructions of the writer per call.
@@ -213,13 +214,13 @@ fn instructions(lab: &Lab<'_>, raced: &[Raced]) -> Result<Counts> {
         for writer in WRITERS {
             let id = key(writer, block);
             let pair = raced.iter().find(|raced| raced.id == id).and_then(Raced::typical);
-            let counted = pair.and_then(|pair| Some((pair, *pair.writer.counters.get("instructions")?)));
-            if let Some((pair, count)) = counted.filter(|(pair, _)| pair.writer.calls > 0) {
-                let per_call = count as f64 / pair.writer.calls as f64;
+            let counted = pair.and_then(|pair| Some((pair, *pair.writer().counters.get("instructions")?)));
+            if let Some((pair, count)) = counted.filter(|(pair, _)| pair.writer().calls > 0) {
+                let per_call = count as f64 / pair.writer().calls as f64;
                 let count = Count {
                     per_call,
                     awake_per_call: per_call,
-                    per_byte: count as f64 / pair.writer.bytes.max(1) as f64,
+                    per_byte: count as f64 / pair.writer().bytes.max(1) as f64,
                     judged_awake: false,
                     executed_on: lab.executed_on(),
                     how: "hardware counter of the median pair".into(),
@@ -253,7 +254,7 @@ fn count(outcome: &Outcome, writer: &str) -> Taken<Count> {
     if let Some(missing) = without_huge_pages(&outcome.document.warnings, &outcome.document.command) {
         return Err(missing);
     }
-    let process = &outcome.document.processes.writer;
+    let process = outcome.document.processes.writer();
     let profile = outcome.profiles.iter().find(|p| p.process == ProcessName::WRITER && p.collector == "insn");
     let Some(profile) = profile.filter(|_| process.calls > 0 && process.bytes > 0) else {
         return Err(Missing::new("the guest counted nothing", outcome.document.command.clone()));
@@ -310,7 +311,7 @@ fn table(raced: &[Raced], counts: &Counts) -> ExtraTable {
             let mut row = vec![writer.to_owned(), size::format(block)];
             match (entry.speed(), entry.typical()) {
                 (Ok(speed), Some(pair)) => {
-                    let process = &pair.writer;
+                    let process = pair.writer();
                     let mib = process.bytes.max(1) as f64 / f64::from(1 << 20);
                     row.extend([
                         number(moved(pair) / 1024.0),
@@ -400,8 +401,9 @@ mod tests {
     fn all_calls_count_and_those_that_moved_nothing_stand_beside_them() {
         let pair = |eagain: u64, ns: u64| {
             let mut pair = Processes { window_ns: ns, ..Processes::default() };
-            (pair.writer.bytes, pair.reader.bytes) = (1 << 30, 1 << 30);
-            (pair.writer.calls, pair.writer.eagain) = ((1 << 13) + eagain, eagain);
+            (pair.of_mut(ProcessName::WRITER).bytes, pair.of_mut(ProcessName::READER).bytes) = (1 << 30, 1 << 30);
+            (pair.of_mut(ProcessName::WRITER).calls, pair.of_mut(ProcessName::WRITER).eagain) =
+                ((1 << 13) + eagain, eagain);
             pair
         };
         let mut raced = Raced {
@@ -418,7 +420,7 @@ mod tests {
         // A count holds under emulation, but not of other pages.
         raced.executed_on = ExecutedOn::Tcg;
         assert!(calls(&raced).is_ok());
-        raced.pairs[0].writer.huge_pages = Some(crate::document::GotAsked { got: 0, asked: 1 });
+        raced.pairs[0].of_mut(ProcessName::WRITER).huge_pages = Some(crate::document::GotAsked { got: 0, asked: 1 });
         assert!(calls(&raced).is_err());
     }
 }

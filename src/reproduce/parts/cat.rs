@@ -194,7 +194,7 @@ fn own(lab: &Lab<'_>) -> Result<Vec<(&'static str, &'static str, Pipeline)>> {
 
 /// Seconds for the article's 10 GiB.
 fn scaled(pair: &Processes, ns: u64) -> Option<f64> {
-    (pair.reader.bytes > 0).then(|| ns as f64 / 1e9 / pair.reader.bytes as f64 * PIPED)
+    (pair.reader().bytes > 0).then(|| ns as f64 / 1e9 / pair.reader().bytes as f64 * PIPED)
 }
 
 /// A process's time of one kind.
@@ -221,8 +221,8 @@ fn ticked(
     executed_on: ExecutedOn,
     longer: impl FnOnce() -> String,
 ) -> Taken<Reading> {
-    let ns: u64 = pairs.iter().map(|pair| of(&pair.writer) + of(&pair.reader)).sum();
-    let bytes: u64 = pairs.iter().map(|pair| pair.reader.bytes).sum();
+    let ns: u64 = pairs.iter().map(|pair| of(pair.writer()) + of(pair.reader())).sum();
+    let bytes: u64 = pairs.iter().map(|pair| pair.reader().bytes).sum();
     let (ticks, milliseconds) = (ns as f64 / tick_ns as f64, tick_ns as f64 / 1e6);
     if ticks < FEW_TICKS || bytes == 0 {
         let why = format!("too few clock ticks: {ticks:.0} of {milliseconds} ms in {} pairs", pairs.len());
@@ -241,11 +241,11 @@ fn writes(entry: &Raced, writer: Writer) -> Taken<Reading> {
     if writer == Writer::Splice {
         return Err(Missing::new("splice makes no write calls", ""));
     }
-    if entry.pairs.iter().any(|pair| pair.writer.short > 0) {
+    if entry.pairs.iter().any(|pair| pair.writer().short > 0) {
         return Err(Missing::new("a write was short: its calls are not half reads and half writes", COMMAND));
     }
     let of = |pair: &Processes| {
-        let process = &pair.writer;
+        let process = pair.writer();
         (process.bytes > 0 && process.calls > 0).then(|| process.calls as f64 / 2.0 / process.bytes as f64 * GIB as f64)
     };
     let how = "half of all calls: each write has its read";
@@ -310,8 +310,8 @@ fn table(raced: &[Raced], own: &[Own], tick_ns: u64) -> ExtraTable {
                 match (entry.speed(), entry.typical()) {
                     (Ok(speed), Some(pair)) => {
                         row.extend(cells(&entry.pairs, &speed, tick_ns, entry.executed_on));
-                        let mib = pair.reader.bytes.max(1) as f64 / f64::from(1 << 20);
-                        let calls = [pair.writer.calls, pair.reader.calls].map(|calls| number(calls as f64 / mib));
+                        let mib = pair.reader().bytes.max(1) as f64 / f64::from(1 << 20);
+                        let calls = [pair.writer().calls, pair.reader().calls].map(|calls| number(calls as f64 / mib));
                         row.push(calls.join(" / "));
                     }
                     (Err(missing), _) => row.extend(["-".to_owned(), missing.why]),
@@ -385,12 +385,13 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ProcessName;
 
     fn pairs(user_ms: &[u64]) -> Vec<Processes> {
         let pair = |ms: &u64| {
             let mut pair = Processes::default();
-            pair.writer.user_ns = ms * 1_000_000;
-            pair.reader.bytes = GIB;
+            pair.of_mut(ProcessName::WRITER).user_ns = ms * 1_000_000;
+            pair.of_mut(ProcessName::READER).bytes = GIB;
             pair
         };
         user_ms.iter().map(pair).collect()
@@ -410,11 +411,11 @@ mod tests {
     #[test]
     fn a_short_write_is_not_half_of_anything() {
         let mut pairs = pairs(&[0]);
-        (pairs[0].writer.calls, pairs[0].writer.bytes) = (2 * 8192, GIB);
+        (pairs[0].of_mut(ProcessName::WRITER).calls, pairs[0].of_mut(ProcessName::WRITER).bytes) = (2 * 8192, GIB);
         let mut entry =
             Raced { id: "x".into(), spec: Spec::default(), pairs, executed_on: ExecutedOn::Hardware, failed: None };
         assert_eq!(writes(&entry, Writer::ReadWrite).unwrap().value, 8192.0);
-        entry.pairs[0].writer.short = 1;
+        entry.pairs[0].of_mut(ProcessName::WRITER).short = 1;
         assert!(writes(&entry, Writer::ReadWrite).unwrap_err().why.contains("short"));
     }
 }

@@ -153,7 +153,7 @@ fn sampled(lab: &Lab<'_>, rung: &Rung) -> Result<Taken<Outcome>> {
     Ok(lab.run(&format!("profile of rung {}", rung.id), &request)?.and_then(|outcome| {
         // A collector that gave nothing says why.
         let why = outcome.document.collectors.iter().find_map(|collector| collector.reason.clone());
-        if outcome.document.attribution.writer.is_empty() {
+        if outcome.document.attribution.of(ProcessName::WRITER).is_empty() {
             let why = why.unwrap_or_else(|| "no samples were taken".to_owned());
             return Err(Missing::new(why, format!("sudo {}", request.command)));
         }
@@ -245,14 +245,18 @@ fn speeds_table(raced: &[Raced]) -> ExtraTable {
                 let [least, most] = reading.range();
                 let base = beside(rung.id);
                 let ratio = base.and_then(speed).map(|base| reading.value / base.value);
-                let mib = pair.reader.bytes.max(1) as f64 / f64::from(1 << 20);
+                let mib = pair.reader().bytes.max(1) as f64 / f64::from(1 << 20);
                 row.extend([
                     number(reading.value),
                     format!("{} to {}", number(least), number(most)),
                     base.map_or_else(|| "-".to_owned(), |base| format!("rung {base}")),
                     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{} ×", number(ratio))),
                     number(cpu_per_kib(pair, ProcessName::WRITER) + cpu_per_kib(pair, ProcessName::READER)),
-                    format!("{} / {}", number(pair.writer.calls as f64 / mib), number(pair.reader.calls as f64 / mib)),
+                    format!(
+                        "{} / {}",
+                        number(pair.writer().calls as f64 / mib),
+                        number(pair.reader().calls as f64 / mib)
+                    ),
                 ]);
             }
             (Err(missing), _) => row.extend(["-".to_owned(), missing.why]),

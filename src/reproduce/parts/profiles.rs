@@ -141,7 +141,7 @@ fn readings(out: &mut Yield, facts: &Facts, case: &Case, sampled: &Taken<Outcome
 /// Instructions per KiB of the kernel's copy loop itself.
 fn copy_loop(exact: &Taken<Outcome>) -> Taken<Reading> {
     let outcome = exact.as_ref().map_err(Clone::clone)?;
-    let bytes = outcome.document.processes.writer.bytes;
+    let bytes = outcome.document.processes.writer().bytes;
     let Some(profile) = writer(outcome).filter(|_| bytes > 0) else {
         return Err(Missing::new("nothing was counted", outcome.document.command.clone()));
     };

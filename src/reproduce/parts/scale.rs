@@ -1,8 +1,8 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
 use super::Part;
-use crate::document::{Attribution, Collector, Processes};
-use crate::profile::{ProcessName, RoleShare};
+use crate::document::{Collector, Processes};
+use crate::profile::ProcessName;
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced};
@@ -179,10 +179,10 @@ fn table(raced: &[Raced], counts: &[u32], locks: &[Lock]) -> ExtraTable {
 }
 
 fn per_pipe(pair: &Processes) -> String {
-    if pair.pairs.len() < 2 {
+    if pair.pipes.len() < 2 {
         return "-".to_owned();
     }
-    let speeds: Vec<f64> = pair.pairs.iter().map(crate::document::PairTotals::gib_s).collect();
+    let speeds: Vec<f64> = pair.pipes.iter().map(crate::document::PipeTotals::gib_s).collect();
     let least = speeds.iter().copied().fold(f64::INFINITY, f64::min);
     format!("{} to {}", number(least), number(speeds.iter().copied().fold(0.0, f64::max)))
 }
@@ -208,16 +208,16 @@ fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<Lock>> {
         let request = request(&contestant.id, &contestant.spec, vec![Collector::Sample], runs);
         let taken = lab.run(&format!("lock with {}", contestant.id), &request)?;
         let attribution = taken.as_ref().map(|outcome| &outcome.document.attribution).ok();
-        let share = |of: fn(&Attribution) -> &[RoleShare]| {
-            let shares = attribution.map(of).filter(|shares| !shares.is_empty())?;
+        let share = |process: ProcessName| {
+            let shares = attribution.map(|attribution| attribution.of(process)).filter(|shares| !shares.is_empty())?;
             // From zero: the sum of no numbers is minus zero.
             let locked = shares.iter().filter(|share| LOCK.contains(&share.role.as_str())).map(|share| share.share);
             Some(locked.fold(0.0, |sum, share| sum + share))
         };
         locks.push(Lock {
             id: contestant.id.clone(),
-            writers: share(|attribution| &attribution.writer),
-            readers: share(|attribution| &attribution.reader),
+            writers: share(ProcessName::WRITER),
+            readers: share(ProcessName::READER),
         });
     }
     Ok(locks)
@@ -364,7 +364,7 @@ mod tests {
     fn raced(id: &str, ns: u64) -> Raced {
         let pair = |ns| {
             let mut pair = Processes { window_ns: ns, ..Processes::default() };
-            pair.reader.bytes = 1 << 30;
+            pair.of_mut(ProcessName::READER).bytes = 1 << 30;
             pair
         };
         let pairs = (0..3).map(|more| pair(ns + more)).collect();

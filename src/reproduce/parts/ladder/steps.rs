@@ -43,12 +43,12 @@ const FITS_POINTS: f64 = 15.0;
 
 /// CPU time of both processes per KiB, in ns.
 pub(super) fn cpu_per_kib(pair: &Processes, side: ProcessName) -> f64 {
-    let process = if side == ProcessName::WRITER { &pair.writer } else { &pair.reader };
-    (process.user_ns + process.system_ns) as f64 / (pair.reader.bytes.max(1) as f64 / 1024.0)
+    let process = if side == ProcessName::WRITER { pair.writer() } else { pair.reader() };
+    (process.user_ns + process.system_ns) as f64 / (pair.reader().bytes.max(1) as f64 / 1024.0)
 }
 
 fn wall_per_kib(pair: &Processes) -> f64 {
-    pair.window_ns as f64 / (pair.reader.bytes.max(1) as f64 / 1024.0)
+    pair.window_ns as f64 / (pair.reader().bytes.max(1) as f64 / 1024.0)
 }
 
 /// A rung's median pair, and in which roles its processes spent their time.

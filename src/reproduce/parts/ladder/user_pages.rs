@@ -32,7 +32,7 @@ pub(super) fn user_pages(lab: &Lab<'_>, out: &mut Yield) -> Result<()> {
         let request = request(&format!("user pages of {name}"), &spec, vec![Collector::Insn], 1);
         match lab.exact(&format!("user pages of {name}"), &request, &GuestSetup::default())? {
             Ok(outcome) => {
-                let writer = &outcome.document.processes.writer;
+                let writer = outcome.document.processes.writer();
                 let profile =
                     outcome.profiles.iter().find(|p| p.process == ProcessName::WRITER && p.collector == "insn");
                 let pages = writer.bytes as f64 / 4096.0;

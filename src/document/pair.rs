@@ -1,0 +1,179 @@
+//! The form of a pair's `run.json`: its processes stand beside the other fields by their names, `writer`, `reader` and
+//! `other`. In memory, and in documents of other targets, they are a map of their own.
+
+use super::Attribution;
+use crate::profile::{ByProcess, ProcessName, RoleShare};
+use crate::target::{PipeEnd, PipeTotals, ProcessTotals, Processes};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const PAIR: [ProcessName; 2] = [ProcessName::WRITER, ProcessName::READER];
+
+/// [`Attribution`].
+pub mod attribution {
+    use super::*;
+
+    const RESERVED: [&str; 1] = ["collector"];
+
+    #[derive(Serialize, Deserialize)]
+    struct Form {
+        collector: String,
+        #[serde(flatten)]
+        processes: ByProcess<Vec<RoleShare>>,
+    }
+
+    /// What a pair's attribution looks like.
+    #[derive(JsonSchema)]
+    #[schemars(rename = "Attribution")]
+    #[expect(dead_code, reason = "only its schema is used")]
+    pub struct Schema {
+        /// Which collector's profile was attributed.
+        collector: String,
+        writer: Vec<RoleShare>,
+        reader: Vec<RoleShare>,
+        /// Instruction profiles only: what neither executed.
+        other: Vec<RoleShare>,
+    }
+
+    /// # Errors
+    /// When a process has the name of a field.
+    pub fn serialize<S: Serializer>(attribution: &Attribution, serializer: S) -> Result<S::Ok, S::Error> {
+        let all = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
+        let processes = padded::<_, S>(&attribution.processes, &all, &RESERVED)?;
+        Form { collector: attribution.collector.clone(), processes }.serialize(serializer)
+    }
+
+    /// # Errors
+    /// When it is of another form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attribution, D::Error> {
+        let form = Form::deserialize(deserializer)?;
+        let processes = form.processes.into_iter().filter(|(_, shares)| !shares.is_empty());
+        Ok(Attribution { collector: form.collector, processes: processes.collect() })
+    }
+}
+
+/// [`Processes`].
+pub mod processes {
+    use super::*;
+
+    const RESERVED: [&str; 2] = ["window_ns", "pairs"];
+
+    #[derive(Serialize, Deserialize)]
+    struct Form {
+        #[serde(flatten)]
+        totals: ByProcess<ProcessTotals>,
+        #[serde(default)]
+        window_ns: u64,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pairs: Vec<Pipe>,
+    }
+
+    /// The processes around one pipe.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[schemars(rename = "PairTotals")]
+    struct Pipe {
+        /// From its first writer's first call to its last process's end.
+        window_ns: u64,
+        writers: Vec<ProcessTotals>,
+        readers: Vec<ProcessTotals>,
+    }
+
+    /// What the processes of a pair look like.
+    #[derive(JsonSchema)]
+    #[schemars(rename = "Processes")]
+    #[expect(dead_code, reason = "only its schema is used")]
+    pub struct Schema {
+        /// Sums over all writers where there are several.
+        writer: ProcessTotals,
+        reader: ProcessTotals,
+        /// From the first writer's first call to the last process's end, monotonic raw clock.
+        #[serde(default)]
+        window_ns: u64,
+        /// Each process apart, by pipe; empty where one writer and one reader share one pipe.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pairs: Vec<Pipe>,
+    }
+
+    /// # Errors
+    /// When a process has the name of a field.
+    pub fn serialize<S: Serializer>(processes: &Processes, serializer: S) -> Result<S::Ok, S::Error> {
+        let pairs = processes.pipes.iter().map(|pipe| Pipe {
+            window_ns: pipe.window_ns,
+            writers: pipe.from.totals.clone(),
+            readers: pipe.to.totals.clone(),
+        });
+        let totals = padded::<_, S>(&processes.totals, &PAIR, &RESERVED)?;
+        Form { totals, window_ns: processes.window_ns, pairs: pairs.collect() }.serialize(serializer)
+    }
+
+    /// # Errors
+    /// When it is of another form.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Processes, D::Error> {
+        let form = Form::deserialize(deserializer)?;
+        let pipes = form.pairs.into_iter().map(|pipe| PipeTotals {
+            window_ns: pipe.window_ns,
+            from: PipeEnd { process: ProcessName::WRITER, totals: pipe.writers },
+            to: PipeEnd { process: ProcessName::READER, totals: pipe.readers },
+        });
+        Ok(Processes { totals: form.totals, window_ns: form.window_ns, pipes: pipes.collect() })
+    }
+}
+
+/// `values` with all of `names` where they are a pair's, so that its form is always whole.
+fn padded<T, S>(values: &ByProcess<T>, names: &[ProcessName], reserved: &[&str]) -> Result<ByProcess<T>, S::Error>
+where
+    T: Clone + Default + Serialize + DeserializeOwned,
+    S: Serializer,
+{
+    if let Some(name) = values.names().find(|name| reserved.contains(&name.as_str())) {
+        let message = format!("a process cannot be called '{name}', which is a field of run.json");
+        return Err(serde::ser::Error::custom(message));
+    }
+    let of_pair = values.names().all(|name| PAIR.contains(&name) || !name.is_of_target());
+    if !of_pair {
+        return Ok(values.clone());
+    }
+    let mut all: ByProcess<T> =
+        names.iter().map(|name| (*name, values.get(*name).cloned().unwrap_or_default())).collect();
+    all.extend(values.iter().map(|(name, value)| (name, value.clone())));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Document(#[serde(with = "processes")] Processes);
+
+    fn totals(bytes: u64) -> ProcessTotals {
+        ProcessTotals { bytes, ..ProcessTotals::default() }
+    }
+
+    #[test]
+    fn a_pair_stands_beside_the_other_fields_and_so_do_others() {
+        for names in [&["writer", "reader"][..], &["sort", "head", "writer"]] {
+            let totals = names.iter().zip(1..).map(|(name, bytes)| (ProcessName::new(name), totals(bytes))).collect();
+            let document = Document(Processes { totals, window_ns: 9, pipes: Vec::new() });
+            let text = serde_json::to_string(&document).unwrap();
+            assert!(text.starts_with(&format!("{{\"{}\":{{\"bytes\":1,", names[0])), "{text}");
+            assert!(text.ends_with("},\"window_ns\":9}"), "{text}");
+            assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
+        }
+    }
+
+    #[test]
+    fn an_ambiguous_name_is_refused() {
+        let totals = [(ProcessName::new("pairs"), totals(1))].into_iter().collect();
+        let document = Document(Processes { totals, ..Processes::default() });
+        assert!(serde_json::to_string(&document).unwrap_err().to_string().contains("cannot be called 'pairs'"));
+    }
+
+    #[test]
+    fn an_empty_attribution_has_all_fields() {
+        let mut text = Vec::new();
+        attribution::serialize(&Attribution::default(), &mut serde_json::Serializer::new(&mut text)).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), r#"{"collector":"","writer":[],"reader":[],"other":[]}"#);
+    }
+}

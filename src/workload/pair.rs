@@ -1,0 +1,25 @@
+//! The built-in workload's two processes among those of a target.
+
+use crate::profile::ProcessName;
+use crate::target::{ProcessTotals, Processes};
+
+impl Processes {
+    /// The two processes of the built-in workload around one pipe.
+    #[must_use]
+    pub fn of_pair(writer: ProcessTotals, reader: ProcessTotals, window_ns: u64) -> Self {
+        let totals = [(ProcessName::WRITER, writer), (ProcessName::READER, reader)];
+        Self { totals: totals.into_iter().collect(), window_ns, pipes: Vec::new() }
+    }
+
+    /// What all writers did.
+    #[must_use]
+    pub fn writer(&self) -> &ProcessTotals {
+        self.of(ProcessName::WRITER)
+    }
+
+    /// What all readers did.
+    #[must_use]
+    pub fn reader(&self) -> &ProcessTotals {
+        self.of(ProcessName::READER)
+    }
+}
