@@ -9,7 +9,7 @@ use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{Folded, Moved, Unit, attribute};
 use pipeprof::report::files;
 use pipeprof::report::flamegraph::{Difference, Options, Shown, render, render_diff};
-use pipeprof::roles::Skew;
+use pipeprof::roles::Skid;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
 use std::fmt::Write as _;
@@ -113,13 +113,13 @@ fn rendering(c: &mut Criterion) {
     let (before, after) = (profile(10_000, 3), profile(10_000, 4));
     let text = before.to_text();
     let moved = Moved { bytes: 1 << 30, calls: 1 << 14, cpu_ns: Some(1_000_000_000) };
-    let options = Options::new("bench", "10,000 stacks", Unit::Samples, Skew::CpuClock);
+    let options = Options::new("bench", "10,000 stacks", Unit::Samples, Skid::CpuClock);
     let difference = Difference::of_shares(&before, &after);
     let mut group = c.benchmark_group("profile of 10,000 stacks");
     group.throughput(Throughput::Elements(10_000)).sample_size(20);
     group.bench_function("parse", |b| b.iter(|| Folded::parse(black_box(&text)).map(|folded| folded.len())));
     group.bench_function("attribute", |b| {
-        b.iter(|| attribute(black_box(&before), Unit::Samples, Skew::CpuClock, &moved))
+        b.iter(|| attribute(black_box(&before), Unit::Samples, Skid::CpuClock, &moved))
     });
     group.bench_function("flame graph", |b| b.iter(|| render(black_box(&before), &options).map(|svg| svg.len())));
     group.bench_function("differential flame graph", |b| {

@@ -3,7 +3,7 @@
 use crate::profile::{Folded, ProcessName, Unit, listed};
 use crate::report::files;
 use crate::report::flamegraph::{self, Difference, Options, Shown};
-use crate::roles::Skew;
+use crate::roles::Skid;
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ struct Source {
     stacks: Folded,
     unit: Unit,
     weights: &'static str,
-    skew: Skew,
+    skid: Skid,
     title: String,
     /// Short, for the title of a comparison.
     name: String,
@@ -81,7 +81,7 @@ impl Args {
             self.title.clone().unwrap_or_else(|| source.title.clone()),
             source.subtitle.clone(),
             source.unit,
-            source.skew,
+            source.skid,
         );
         options.weights = source.weights.to_owned();
         options.per_kib = source.per_kib;
@@ -135,12 +135,12 @@ impl Args {
             let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let weights = if self.unit == UnitName::Weights { "weights" } else { flamegraph::unit_name(unit) };
             let subtitle = format!("{} {weights}", flamegraph::grouped(stacks.total()));
-            let skew = if self.cpu_clock { Skew::CpuClock } else { Skew::None };
+            let skid = if self.cpu_clock { Skid::CpuClock } else { Skid::None };
             return Ok(Source {
                 stacks,
                 unit,
                 weights,
-                skew,
+                skid,
                 name: title.clone(),
                 title,
                 subtitle,
@@ -169,7 +169,7 @@ impl Args {
         Ok(Source {
             unit: first.unit,
             weights: flamegraph::unit_name(first.unit),
-            skew: first.skew,
+            skid: first.skid,
             title: files::title(document),
             name: format!("{} · {}", document.mode, document.kernel.release),
             subtitle: files::subtitle(document, &listed(names.iter().copied()), first.unit, stacks.total()),

@@ -1,7 +1,7 @@
 //! Attaching BPF programs: each to a perf event of its own, whose file descriptor holds program and probe. When the
 //! descriptor closes, on whatever end of the process, both are gone.
 
-use crate::roles::Skew;
+use crate::roles::Skid;
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::libbpf_sys;
 use perf_event_open_sys as sys;
@@ -39,10 +39,10 @@ impl Clock {
 
     /// Where its samples pile up.
     #[must_use]
-    pub fn skew(self) -> Skew {
+    pub fn skid(self) -> Skid {
         match self {
-            Self::Cycles => Skew::None,
-            Self::CpuClock => Skew::CpuClock,
+            Self::Cycles => Skid::None,
+            Self::CpuClock => Skid::CpuClock,
         }
     }
 }

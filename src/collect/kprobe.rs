@@ -13,7 +13,7 @@ use crate::document::{FunctionCalls, Loader, Status, Warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::roles::Skew;
+use crate::roles::Skid;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -292,7 +292,7 @@ impl Collect for Kprobe {
                 .then(|| given_up.join("; "))
                 .or_else(|| (missed > 0).then(|| format!("{missed} returns were not reported"))),
             unit: Unit::Samples,
-            skew: Skew::None,
+            skid: Skid::None,
             stacks: readable.stacks,
             functions,
             samples: calls,

@@ -20,7 +20,7 @@ use crate::document::{FunctionCalls, Status, Warning};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::resolve::Resolution;
 use crate::profile::{ByProcess, Folded, Unit};
-use crate::roles::Skew;
+use crate::roles::Skid;
 use anyhow::Result;
 
 pub use self::registry::{Context, auto, make};
@@ -90,8 +90,8 @@ pub struct Collected {
     pub status: Status,
     pub reason: Option<String>,
     pub unit: Unit,
-    /// Where its stacks pile up.
-    pub skew: Skew,
+    /// Where samples land that are due while interrupts are off.
+    pub skid: Skid,
     /// Of every process of the target, empty where it gave none.
     pub stacks: ByProcess<Folded>,
     pub functions: Vec<FunctionCalls>,

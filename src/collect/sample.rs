@@ -96,7 +96,7 @@ impl Collect for Sample {
                 _ => Some(format!("{lost} samples lost")),
             },
             unit: Unit::Samples,
-            skew: armed.clock.skew(),
+            skid: armed.clock.skid(),
             stacks: readable.stacks,
             functions: Vec::new(),
             samples: readable.total,

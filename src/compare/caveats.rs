@@ -4,7 +4,7 @@ use super::input::Input;
 use super::model::{Caveat, Method};
 use super::text;
 use crate::document::Status;
-use crate::roles::Skew;
+use crate::roles::{self, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What every reader of the comparison must know: of the method, and what the runs themselves warn of.
@@ -27,15 +27,15 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
              time of writer and reader added up, from sampled pairs: they can exceed the elapsed time.",
         )),
     }
-    let skews: HashSet<Skew> = inputs
+    let skids: HashSet<Skid> = inputs
         .iter()
         .flat_map(|input| &input.runs)
         .flat_map(|(_, outcome)| {
             outcome.profiles.iter().filter(|p| p.collector == outcome.document.attribution.collector)
         })
-        .map(|profile| profile.skew)
+        .map(|profile| profile.skid)
         .collect();
-    if skews.len() > 1 {
+    if skids.len() > 1 {
         caveats.push(for_all(
             "Some runs were sampled by cpu-clock, which cannot look where interrupts are off, and some by a hardware \
              counter, which can: part of what differs by role is the clocks'.",
@@ -43,6 +43,9 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
     }
     let mut by_text: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     for (column, input) in inputs.iter().enumerate() {
+        for line in interrupts_off(input) {
+            by_text.entry(line).or_default().insert(column);
+        }
         for (_, outcome) in &input.runs {
             let document = &outcome.document;
             for warning in &document.warnings {
@@ -72,4 +75,33 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
         caveats.push(Caveat { text: text::plain(&text), columns });
     }
     caveats
+}
+
+/// Smaller parts of all samples, 0 to 1, are left out of [`interrupts_off`].
+const SMALL: f64 = 0.005;
+
+/// For each mode of a sampled column: how much of which roles was sampled where interrupts came back on.
+fn interrupts_off(input: &Input) -> Vec<String> {
+    let mut by_mode: BTreeMap<&str, (u64, BTreeMap<&str, u64>)> = BTreeMap::new();
+    for (_, outcome) in &input.runs {
+        let attribution = &outcome.document.attribution;
+        let (total, roles) = by_mode.entry(&outcome.document.mode).or_default();
+        for share in attribution.processes.of_target().flat_map(|(_, shares)| shares) {
+            *total += share.weight;
+            *roles.entry(&share.role).or_default() += share.interrupts_off;
+        }
+    }
+    let line = |(mode, (total, roles)): (&str, (u64, BTreeMap<&str, u64>))| {
+        let part = |weight: u64| weight as f64 / total.max(1) as f64;
+        let mut large: Vec<_> = roles.into_iter().filter(|(_, weight)| part(*weight) >= SMALL).collect();
+        large.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+        let named = large.iter().map(|(role, weight)| {
+            let title = roles::by_id(role).map_or(*role, |role| role.title);
+            format!("{title} {:.1} %", 100.0 * part(*weight))
+        });
+        let named: Vec<String> = named.collect();
+        let text = "of all samples, attributed to the caller that had interrupts off";
+        (!named.is_empty()).then(|| format!("{mode}: {text}: {}", named.join(", ")))
+    };
+    by_mode.into_iter().filter_map(line).collect()
 }

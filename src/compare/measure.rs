@@ -2,8 +2,8 @@
 
 use crate::document::Outcome;
 use crate::profile::folded::is_kernel_entry;
-use crate::profile::{ByProcess, Folded, ProcessName, Unit};
-use crate::roles::{self, Role, Skew};
+use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Unit};
+use crate::roles::{self, Role, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A row's identity: function `name` (canonical) of `role` on `side`.
@@ -47,8 +47,8 @@ pub struct SideMeasure {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measure {
     pub bytes: u64,
-    /// Where the stacks pile up.
-    pub skew: Skew,
+    /// Where samples land that are due while interrupts are off.
+    pub skid: Skid,
     pub sides: ByProcess<SideMeasure>,
     pub functions: BTreeMap<Key, Entry>,
 }
@@ -136,13 +136,14 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
             let process = document.processes.totals.get(profile.process);
             let calls = process.unwrap_or(document.processes.first()).calls;
             exact &= profile.unit == Unit::Instructions;
-            measure.skew = profile.skew;
+            measure.skid = profile.skid;
             *time.get_or_default(profile.process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
             let side = measure.sides.get_or_default(profile.process);
             side.weight += profile.stacks.total();
             side.calls += calls;
+            let attributor = Attributor::new(&profile.stacks, profile.skid);
             for (stack, weight) in profile.stacks.iter() {
-                add_stack(&mut measure.functions, side, profile.process, (stack, weight), profile.skew, &mut known);
+                add_stack(&mut measure.functions, side, profile.process, (stack, weight), attributor, &mut known);
             }
         }
     }
@@ -166,14 +167,14 @@ fn add_stack(
     side: &mut SideMeasure,
     whose: ProcessName,
     (stack, weight): (&str, u64),
-    skew: Skew,
+    attributor: Attributor,
     known: &mut HashMap<String, Option<&'static Role>>,
 ) {
     let frames: Vec<&str> = stack.split(';').collect();
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
     let canonical = canonical_stack(&frames, kernel);
     side.stacks.add(stack, weight);
-    let (own_role, _) = roles::of_stack_with(stack, skew);
+    let own_role = attributor.place(stack).role;
     *side.roles.entry(own_role.id).or_insert(0) += weight;
 
     let path_from = kernel.unwrap_or(0);

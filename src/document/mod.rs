@@ -13,7 +13,7 @@ pub use request::{Collector, Loader, Request, Selection};
 use crate::experiment::Ending;
 use crate::kernel::resolve::Resolution;
 use crate::profile::{ByProcess, ProcessName, Profile, RoleShare, Unit};
-use crate::roles::Skew;
+use crate::roles::Skid;
 use crate::workload::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -123,9 +123,9 @@ pub struct CollectorReport {
     pub lost: u64,
     /// Samples whose leaf has no symbol or role.
     pub unresolved: u64,
-    /// Whether its samples pile up where interrupts come back on; absent where it took no stacks.
-    #[serde(default)]
-    pub skew: Option<Skew>,
+    /// Whether samples that are due while interrupts are off are taken later; absent where it took no stacks.
+    #[serde(default, alias = "skew")]
+    pub skid: Option<Skid>,
     /// Slow-down that it causes, per cent of elapsed time; absent where not measured.
     pub cost_percent: Option<f64>,
     pub cost_ci95: Option<[f64; 2]>,

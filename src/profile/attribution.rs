@@ -1,9 +1,10 @@
 //! Attribution: every stack goes to exactly one role, that of its deepest frame that has one.
 
 use super::{Folded, Unit};
-use crate::roles::{self, Skew};
+use crate::roles::{self, Placed, Skid, TailCall};
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What one role took of one side's profile. The shares of one side sum to 1.
@@ -20,6 +21,10 @@ pub struct RoleShare {
     pub share_ci95: Option<[f64; 2]>,
     /// The weight itself, in the profile's unit.
     pub weight: u64,
+    /// The part of the weight that was sampled where interrupts came back on and attributed to the caller that had them
+    /// off; absent where it is 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub interrupts_off: u64,
     /// Nanoseconds of CPU time per KiB moved; absent in instruction profiles and under emulation. Sampled profiles:
     /// the share times the process's CPU time (user and system) per KiB in the sampled pairs.
     pub ns_per_kib: Option<f64>,
@@ -29,6 +34,55 @@ pub struct RoleShare {
     pub instructions_per_call: Option<f64>,
     /// Calls of the role's probed functions per MiB moved; absent where nothing counted them.
     pub calls_per_mib: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(weight: &u64) -> bool {
+    *weight == 0
+}
+
+impl RoleShare {
+    /// Part of the side's total weight, 0 to 1, that was attributed to the caller that had interrupts off.
+    #[must_use]
+    pub fn interrupts_off_share(&self) -> f64 {
+        if self.weight == 0 { 0.0 } else { self.share * self.interrupts_off as f64 / self.weight as f64 }
+    }
+}
+
+/// Attributes the stacks of one profile: every share, table, legend and colour comes from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributor {
+    skid: Skid,
+    tail_call: TailCall,
+}
+
+impl Attributor {
+    /// For the stacks of `profile`, whose samples have this `skid`.
+    #[must_use]
+    pub fn new(profile: &Folded, skid: Skid) -> Self {
+        Self { skid, tail_call: TailCall::of(profile.iter().map(|(stack, _)| stack)) }
+    }
+
+    /// What the weight of `stack` goes to.
+    #[must_use]
+    pub fn place<'a>(&self, stack: &'a str) -> Placed<'a> {
+        match self.skid {
+            Skid::CpuClock => roles::of_sample(stack, self.tail_call),
+            Skid::None => {
+                let (role, frame) = roles::of_stack(stack);
+                Placed { role, frame, interrupts_off: false }
+            }
+        }
+    }
+
+    /// `stack` with the frame that a tail call took away put back, in samples of cpu-clock.
+    #[must_use]
+    pub fn restored<'a>(&self, stack: &'a str) -> Cow<'a, str> {
+        match self.skid {
+            Skid::CpuClock => self.tail_call.restored(stack),
+            Skid::None => Cow::Borrowed(stack),
+        }
+    }
 }
 
 /// What one side moved in the windows that its profile is of: what weights are related to.
@@ -41,7 +95,7 @@ pub struct Moved {
     pub cpu_ns: Option<u64>,
 }
 
-/// Attribute all stacks of `folded`, which pile up by `skew`. Roles come heaviest first; those with no weight are left
+/// Attribute all stacks of `folded`, a profile with this `skid`. Roles come heaviest first; those with no weight are left
 /// out.
 ///
 /// Time per KiB of a sampled profile is the share times the CPU time that the kernel accounted to the process, not
@@ -49,34 +103,37 @@ pub struct Moved {
 /// make it shorter. It is the time of sampled pairs: what sampling costs is in it, and stands beside it in the
 /// collector's report.
 #[must_use]
-pub fn attribute(folded: &Folded, unit: Unit, skew: Skew, moved: &Moved) -> Vec<RoleShare> {
+pub fn attribute(folded: &Folded, unit: Unit, skid: Skid, moved: &Moved) -> Vec<RoleShare> {
+    let attributor = Attributor::new(folded, skid);
     attribute_with(folded, unit, moved, |stack| {
-        let (role, frame) = roles::of_stack_with(stack, skew);
-        (role.id, frame)
+        let placed = attributor.place(stack);
+        (placed.role.id, placed.frame, placed.interrupts_off)
     })
 }
 
-/// [`attribute`] with another `classify`, which gives a stack's role and the frame that decided it.
+/// [`attribute`] with another `classify`, which gives a stack's role, the frame that decided it, and whether it stood for
+/// time with interrupts off.
 #[must_use]
 pub fn attribute_with<'r>(
     folded: &Folded,
     unit: Unit,
     moved: &Moved,
-    classify: impl for<'s> Fn(&'s str) -> (&'r str, &'s str),
+    classify: impl for<'s> Fn(&'s str) -> (&'r str, &'s str, bool),
 ) -> Vec<RoleShare> {
-    let mut roles: BTreeMap<&str, (u64, BTreeMap<&str, u64>)> = BTreeMap::new();
+    let mut roles: BTreeMap<&str, (u64, u64, BTreeMap<&str, u64>)> = BTreeMap::new();
     for (stack, weight) in folded.iter() {
-        let (role, frame) = classify(stack);
-        let (total, frames) = roles.entry(role).or_default();
+        let (role, frame, interrupts_off) = classify(stack);
+        let (total, off, frames) = roles.entry(role).or_default();
         *total = total.saturating_add(weight);
+        *off = off.saturating_add(if interrupts_off { weight } else { 0 });
         *frames.entry(frame).or_default() += weight;
     }
     let total = folded.total();
     let per = |amount: f64, of: u64, scale: f64| (of > 0).then(|| amount / (of as f64 / scale));
     let mut shares: Vec<RoleShare> = roles
         .into_iter()
-        .filter(|(_, (weight, _))| *weight > 0)
-        .map(|(role, (weight, frames))| {
+        .filter(|(_, (weight, ..))| *weight > 0)
+        .map(|(role, (weight, interrupts_off, frames))| {
             let share = weight as f64 / total as f64;
             let counted = unit == Unit::Instructions;
             RoleShare {
@@ -85,6 +142,7 @@ pub fn attribute_with<'r>(
                 share,
                 share_ci95: (unit == Unit::Samples).then(|| stats::wilson(weight, total)),
                 weight,
+                interrupts_off,
                 ns_per_kib: match unit {
                     Unit::Samples => moved.cpu_ns.and_then(|cpu| per(share * cpu as f64, moved.bytes, 1024.0)),
                     Unit::Nanoseconds => moved.cpu_ns.and_then(|_| per(weight as f64, moved.bytes, 1024.0)),
@@ -105,10 +163,11 @@ pub type RoleWeights = BTreeMap<&'static str, u64>;
 
 /// The weights of `folded` by role.
 #[must_use]
-pub fn by_role(folded: &Folded, skew: Skew) -> RoleWeights {
+pub fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
+    let attributor = Attributor::new(folded, skid);
     let mut weights = RoleWeights::new();
     for (stack, weight) in folded.iter() {
-        *weights.entry(roles::of_stack_with(stack, skew).0.id).or_default() += weight;
+        *weights.entry(attributor.place(stack).role.id).or_default() += weight;
     }
     weights
 }
@@ -149,9 +208,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn leaf(stack: &str) -> (&'static str, &str) {
+    fn leaf(stack: &str) -> (&'static str, &str, bool) {
         let frame = stack.rsplit(';').next().unwrap_or(stack);
-        (if frame.starts_with("copy") { "copy-in" } else { "other-kernel" }, frame)
+        (if frame.starts_with("copy") { "copy-in" } else { "other-kernel" }, frame, false)
     }
 
     fn folded(stacks: &[(&str, u64)]) -> Folded {
@@ -178,11 +237,29 @@ mod tests {
     }
 
     #[test]
-    fn only_cpu_clock_piles_up_where_interrupts_come_back_on() {
-        let folded = folded(&[("w;entry_SYSCALL_64;pipe_write;__wake_up;_raw_spin_unlock_irqrestore", 5)]);
-        let moved = Moved::default();
-        assert_eq!(attribute(&folded, Unit::Samples, Skew::CpuClock, &moved)[0].role, roles::IRQ_OFF);
-        assert_eq!(attribute(&folded, Unit::Samples, Skew::None, &moved)[0].role, "wake-up");
+    fn time_with_interrupts_off_goes_to_the_caller_and_is_counted_apart() {
+        let entry = "w;entry_SYSCALL_64_after_hwframe";
+        let stacks = [
+            (format!("{entry};__do_sys_vmsplice;__wake_up;_raw_spin_unlock_irqrestore"), 60),
+            (format!("{entry};anon_pipe_write;_raw_spin_unlock_irqrestore"), 10),
+            (format!("{entry};anon_pipe_write;__wake_up_sync_key"), 5),
+            (format!("{entry};anon_pipe_write;schedule;__schedule;finish_task_switch.isra.0"), 20),
+            (format!("{entry};do_syscall_64;_raw_spin_unlock_irq"), 5),
+        ];
+        let folded = folded(&stacks.each_ref().map(|(stack, weight)| (stack.as_str(), *weight)));
+        let rows = |skid| -> Vec<(String, u64, u64)> {
+            let shares = attribute(&folded, Unit::Samples, skid, &Moved::default());
+            shares.into_iter().map(|share| (share.role, share.weight, share.interrupts_off)).collect()
+        };
+        let row = |role: &str, weight, off| (role.to_owned(), weight, off);
+        assert_eq!(rows(Skid::CpuClock), [row("wake-up", 75, 70), row("scheduler", 20, 20), row(roles::IRQ_OFF, 5, 5)]);
+        assert_eq!(
+            rows(Skid::None),
+            [row("wake-up", 65, 0), row("scheduler", 20, 0), row("pipe-write", 10, 0), row("syscall", 5, 0)]
+        );
+        let shares = attribute(&folded, Unit::Samples, Skid::CpuClock, &Moved::default());
+        assert!((shares[0].interrupts_off_share() - 0.7).abs() < 1e-9);
+        assert_eq!(shares[0].symbols, ["__wake_up", "__wake_up_sync_key"]);
     }
 
     #[test]

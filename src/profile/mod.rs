@@ -4,11 +4,11 @@ pub mod attribution;
 pub mod folded;
 pub mod process;
 
-pub use attribution::{Moved, RoleShare, attribute};
+pub use attribution::{Attributor, Moved, RoleShare, attribute};
 pub use folded::Folded;
 pub use process::{ByProcess, ProcessName, listed};
 
-use crate::roles::Skew;
+use crate::roles::Skid;
 use serde::{Deserialize, Serialize};
 
 /// What the weights of a profile count.
@@ -27,7 +27,8 @@ pub struct Profile {
     /// The collector's name: `sample`, `insn`, `fgraph`.
     pub collector: String,
     pub unit: Unit,
-    /// Where its stacks pile up.
-    pub skew: Skew,
+    /// Where samples land that are due while interrupts are off.
+    #[serde(alias = "skew")]
+    pub skid: Skid,
     pub stacks: Folded,
 }

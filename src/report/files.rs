@@ -4,7 +4,7 @@ use super::flamegraph::{self, Options};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
-use crate::roles::Skew;
+use crate::roles::Skid;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -204,7 +204,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         for profile in &of_collector {
             let stem = stem(&outcome.document, collector, profile.process);
             let subtitle = subtitle(&outcome.document, profile.process.as_str(), profile.unit, profile.stacks.total());
-            let mut options = Options::new(title(&outcome.document), subtitle, profile.unit, profile.skew);
+            let mut options = Options::new(title(&outcome.document), subtitle, profile.unit, profile.skid);
             options.processes = vec![profile.process];
             if collector == outcome.document.attribution.collector {
                 options.per_kib = per_kib(&outcome.document, profile.process);
@@ -217,7 +217,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             let stacks = flamegraph::together(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks)));
             let names: Vec<ProcessName> = all.iter().map(|profile| profile.process).collect();
             let subtitle = subtitle(&outcome.document, &listed(names.iter().copied()), one.unit, stacks.total());
-            let mut options = Options::new(title(&outcome.document), subtitle, one.unit, one.skew);
+            let mut options = Options::new(title(&outcome.document), subtitle, one.unit, one.skid);
             if collector == outcome.document.attribution.collector {
                 options.per_kib = per_kib_of_all(&outcome.document, &names);
             }
@@ -351,19 +351,19 @@ pub fn load(path: &Path) -> Result<Outcome> {
             "fgraph" => Unit::Nanoseconds,
             _ => document.unit,
         };
-        let skew = skew(&document, &collector, unit);
-        profiles.push(Profile { process, collector, unit, skew, stacks: load_folded(&folder.join(name))? });
+        let skid = skid(&document, &collector, unit);
+        profiles.push(Profile { process, collector, unit, skid, stacks: load_folded(&folder.join(name))? });
     }
     Ok(Outcome { document, profiles, code: None })
 }
 
 /// Where the stacks of `collector` pile up, by its report.
-fn skew(document: &Document, collector: &str, unit: Unit) -> Skew {
+fn skid(document: &Document, collector: &str, unit: Unit) -> Skid {
     let report = document.collectors.iter().find(|report| report.name.name() == collector);
     // Documents of builds that did not say it: those that were published were sampled by cpu-clock.
-    report.and_then(|report| report.skew).unwrap_or(match unit {
-        Unit::Samples => Skew::CpuClock,
-        Unit::Instructions | Unit::Nanoseconds => Skew::None,
+    report.and_then(|report| report.skid).unwrap_or(match unit {
+        Unit::Samples => Skid::CpuClock,
+        Unit::Instructions | Unit::Nanoseconds => Skid::None,
     })
 }
 

@@ -3,8 +3,8 @@
 
 use super::stacks;
 use crate::document::{Document, Environment, ProcessTotals};
-use crate::profile::Folded;
-use crate::roles;
+use crate::profile::{Attributor, Folded};
+use crate::roles::{self, Skid};
 use std::collections::BTreeMap;
 
 /// Our side of the comparison.
@@ -16,6 +16,8 @@ pub struct Ours<'a> {
     pub writer: &'a ProcessTotals,
     /// What is compared: the writer's, or a whole that it is part of.
     pub stacks: &'a Folded,
+    /// The skid of its samples.
+    pub skid: Skid,
 }
 
 impl<'a> Ours<'a> {
@@ -23,7 +25,7 @@ impl<'a> Ours<'a> {
     #[must_use]
     pub fn of(document: &'a Document, stacks: &'a Folded) -> Self {
         let (config, writer) = (&document.kernel.config, document.processes.writer());
-        Self { config, environment: &document.environment, writer, stacks }
+        Self { config, environment: &document.environment, writer, stacks, skid: stacks::skid(document) }
     }
 
     fn has(&self, wanted: impl Fn(&str) -> bool) -> bool {
@@ -62,7 +64,7 @@ const NAMED: usize = 2;
 /// The reason for the difference in `role` between the article's writer and ours.
 #[must_use]
 pub fn reason(role: &str, theirs: &Folded, ours: &Ours<'_>) -> String {
-    let (their, our) = (functions(theirs, role), functions(ours.stacks, role));
+    let (their, our) = (functions(theirs, Skid::None, role), functions(ours.stacks, ours.skid, role));
     let mut changes: Vec<(&str, f64, f64)> = Vec::new();
     for name in their.keys().chain(our.keys().filter(|name| !their.contains_key(*name))) {
         let of = |shares: &BTreeMap<String, f64>| shares.get(name).copied().unwrap_or_default();
@@ -83,7 +85,7 @@ pub fn reason(role: &str, theirs: &Folded, ours: &Ours<'_>) -> String {
     }
     let shown = parts.len();
     parts.extend(known(role, &their, &our, ours));
-    parts.extend(displaced(role, theirs, ours.stacks));
+    parts.extend(displaced(role, theirs, ours));
     if parts.len() == shown {
         parts.push("nothing that this run shows says why".to_owned());
     }
@@ -92,11 +94,12 @@ pub fn reason(role: &str, theirs: &Folded, ours: &Ours<'_>) -> String {
 }
 
 /// Self shares, in per cent of the whole profile, of the functions whose stacks go to `role`.
-fn functions(stacks: &Folded, role: &str) -> BTreeMap<String, f64> {
+fn functions(stacks: &Folded, skid: Skid, role: &str) -> BTreeMap<String, f64> {
     let total = stacks.total().max(1) as f64;
+    let attributor = Attributor::new(stacks, skid);
     let mut shares = BTreeMap::new();
     for (stack, weight) in stacks.iter() {
-        if stacks::role(stack).id == role {
+        if attributor.place(stack).role.id == role {
             let leaf = roles::canonical(stack.rsplit(';').next().unwrap_or(stack));
             *shares.entry(leaf.to_owned()).or_insert(0.0) += weight as f64 / total * 100.0;
         }
@@ -136,8 +139,8 @@ fn absorbed(name: &str, theirs: &Folded, ours: &Ours<'_>) -> Option<String> {
 const DISPLACES: f64 = 10.0;
 
 /// Shares of a whole shrink when something else grows: what is left of the difference without that.
-fn displaced(role: &str, theirs: &Folded, ours: &Folded) -> Option<String> {
-    let (their, our) = (stacks::by_role(theirs), stacks::by_role(ours));
+fn displaced(role: &str, theirs: &Folded, ours: &Ours<'_>) -> Option<String> {
+    let (their, our) = (stacks::by_role(theirs, Skid::None), stacks::by_role(ours.stacks, ours.skid));
     let of = |shares: &BTreeMap<&str, f64>, role: &str| shares.get(role).copied().unwrap_or_default();
     // What is only there to fill a whole up is no role.
     let grown =
@@ -276,7 +279,8 @@ mod tests {
             let config = value.map(|value| ("CONFIG_INIT_ON_ALLOC_DEFAULT_ON".to_owned(), value.to_owned()));
             let config = config.into_iter().collect();
             let (environment, writer) = (Environment::default(), ProcessTotals::default());
-            let ours = Ours { config: &config, environment: &environment, writer: &writer, stacks: &ours };
+            let ours =
+                Ours { config: &config, environment: &environment, writer: &writer, stacks: &ours, skid: Skid::None };
             reason("page-alloc", &theirs, &ours)
         };
         let text = say(Some("n"));
@@ -295,7 +299,11 @@ mod tests {
         let (config, writer) =
             (BTreeMap::from([("CONFIG_MEMCG".to_owned(), "y".to_owned())]), ProcessTotals::default());
         let environment = Environment { topology: Some("one cache".into()), ..Environment::default() };
-        reason(role, &theirs, &Ours { config: &config, environment: &environment, writer: &writer, stacks: &stacks })
+        reason(
+            role,
+            &theirs,
+            &Ours { config: &config, environment: &environment, writer: &writer, stacks: &stacks, skid: Skid::None },
+        )
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Shares of call trees: ours and the articles', frames matched across kernels. Pure.
 
 use super::facts::{Fact, Judge, Table};
-use crate::profile::Folded;
-use crate::roles;
+use crate::document::{Collector, CollectorReport, Document};
+use crate::profile::{Attributor, Folded, attribution};
+use crate::roles::{self, Skid};
 use anyhow::{Context as _, Result};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A profile that an article printed whole.
@@ -39,12 +39,15 @@ impl Printed {
 
 /// Per cent of all weight that `fact`'s frames are part of: each stack counts once. `None` of an empty profile.
 #[must_use]
-pub fn share<'a>(profiles: impl IntoIterator<Item = &'a Folded>, fact: &Fact) -> Option<f64> {
+pub fn share<'a>(profiles: impl IntoIterator<Item = &'a Folded>, skid: Skid, fact: &Fact) -> Option<f64> {
     let (mut part, mut whole) = (0u64, 0u64);
-    for (stack, weight) in profiles.into_iter().flat_map(Folded::iter) {
-        whole += weight;
-        if holds(stack, fact) {
-            part += weight;
+    for profile in profiles {
+        let attributor = Attributor::new(profile, skid);
+        for (stack, weight) in profile.iter() {
+            whole += weight;
+            if holds(stack, attributor, fact) {
+                part += weight;
+            }
         }
     }
     (whole > 0).then(|| part as f64 / whole as f64 * 100.0)
@@ -52,8 +55,8 @@ pub fn share<'a>(profiles: impl IntoIterator<Item = &'a Folded>, fact: &Fact) ->
 
 /// Whether `stack` is one of those that `fact` counts.
 #[must_use]
-pub fn holds(stack: &str, fact: &Fact) -> bool {
-    shown(&restored(stack), fact)
+pub fn holds(stack: &str, attributor: Attributor, fact: &Fact) -> bool {
+    shown(&attributor.restored(stack), fact)
 }
 
 /// [`holds`] by the frames alone that the stack shows.
@@ -75,35 +78,12 @@ pub fn deepest<'a>(stack: &'a str, names: &[String]) -> Option<&'a str> {
     stack.rsplit(';').find(is).map(roles::base_name)
 }
 
-/// Where `__wake_up_sync_key` releases the wait queue's lock by a tail call, its own frame is gone when interrupts come
-/// back on.
-const WAKE: &str = "__wake_up_sync_key";
-const RELEASE: &str = "_raw_spin_unlock_irqrestore";
-
-/// `stack` with the wake-up's frame put back where a tail call took it away: of what pipe_write and pipe_read do, only
-/// wait queues' locks are released by `_raw_spin_unlock_irqrestore`, and the one that takes time is held to wake up the
-/// other side.
+/// Shares, 0 to 1, of the roles.
 #[must_use]
-pub fn restored(stack: &str) -> Cow<'_, str> {
-    let Some((above, below)) = stack.split_once(&format!(";{RELEASE}")) else { return Cow::Borrowed(stack) };
-    let caller = roles::canonical(above.rsplit(';').next().unwrap_or(above));
-    let whole_name = below.is_empty() || below.starts_with(';');
-    if whole_name && matches!(caller, "pipe_write" | "pipe_read") {
-        return Cow::Owned(format!("{above};{WAKE};{RELEASE}{below}"));
-    }
-    Cow::Borrowed(stack)
-}
-
-/// Shares, 0 to 1, of the roles in which time was spent, wherever its samples landed: what cpu-clock found only when
-/// interrupts came back on was spent by the caller that had them off.
-#[must_use]
-pub fn spent(folded: &Folded) -> BTreeMap<&'static str, f64> {
+pub fn shares(folded: &Folded, skid: Skid) -> BTreeMap<&'static str, f64> {
     let total = folded.total().max(1) as f64;
-    let mut shares = BTreeMap::new();
-    for (stack, weight) in folded.iter() {
-        *shares.entry(role(stack).id).or_insert(0.0) += weight as f64 / total;
-    }
-    shares
+    let weights = attribution::by_role(folded, skid);
+    weights.into_iter().map(|(role, weight)| (role, weight as f64 / total)).collect()
 }
 
 /// Weight of all stacks that hold a frame called `name` on any kernel.
@@ -121,16 +101,17 @@ pub fn leaf(folded: &Folded, name: &str) -> u64 {
     folded.iter().filter(|(stack, _)| last(stack)).map(|(_, weight)| weight).sum()
 }
 
-/// Per cent of each role, booked as [`spent`] does.
+/// Per cent of each role.
 #[must_use]
-pub fn by_role(folded: &Folded) -> BTreeMap<&'static str, f64> {
-    spent(folded).into_iter().map(|(role, share)| (role, share * 100.0)).collect()
+pub fn by_role(folded: &Folded, skid: Skid) -> BTreeMap<&'static str, f64> {
+    shares(folded, skid).into_iter().map(|(role, share)| (role, share * 100.0)).collect()
 }
 
-/// The role in which the time of a sampled stack was spent.
+/// The skid of the samples of a run.
 #[must_use]
-pub fn role(stack: &str) -> &'static roles::Role {
-    roles::of_stack(&restored(stack)).0
+pub fn skid(document: &Document) -> Skid {
+    let of = |report: &CollectorReport| report.skid.filter(|_| report.name == Collector::Sample);
+    document.collectors.iter().find_map(of).unwrap_or_default()
 }
 
 /// What a graph does not list, as a stack.
@@ -174,8 +155,8 @@ pub fn listed(table: &Table) -> Folded {
 /// `stack` down to the deepest frame below which `table` lists nothing: what an article folded into that frame is part of
 /// it here too.
 #[must_use]
-pub fn as_listed(stack: &str, table: &Table) -> String {
-    let stack = restored(stack);
+pub fn as_listed(stack: &str, attributor: Attributor, table: &Table) -> String {
+    let stack = attributor.restored(stack);
     let ends = |name: &str| {
         table.rows.iter().filter(|row| !again(row)).any(|row| {
             let named = row.frames.iter().any(|frame| roles::canonical(frame) == roles::canonical(name));
@@ -220,7 +201,7 @@ mod tests {
         for (table, printed) in [("B.profile.write", ZEROES), ("B.profile.vmsplice", VMSPLICE)] {
             let stacks = printed.stacks().unwrap();
             for fact in &facts.table(table).unwrap().rows {
-                let share = share([&stacks], fact).unwrap();
+                let share = share([&stacks], Skid::None, fact).unwrap();
                 let theirs = fact.value.unwrap();
                 assert!((share - theirs).abs() < 1.0, "{}: {share:.2} of the stacks, {theirs} printed", fact.id);
             }
@@ -251,41 +232,14 @@ mod tests {
              w;anon_pipe_write;schedule 40\n",
         )
         .unwrap();
-        let share = |fact: Fact| share([&folded], &fact).unwrap();
+        let share = |fact: Fact| share([&folded], Skid::CpuClock, &fact).unwrap();
         assert_eq!(share(fact(&["pipe_write"], &[], &[])), 80.0);
         assert_eq!(share(fact(&["schedule"], &[], &[])), 60.0);
         assert_eq!(share(fact(&["schedule"], &["pipe_write"], &[])), 40.0);
         assert_eq!(share(fact(&["alloc_pages"], &[], &["__alloc_pages"])), 10.0);
         assert_eq!(inclusive(&folded, "__alloc_pages"), 30);
         assert_eq!(leaf(&folded, "alloc_pages"), 10);
-        assert_eq!(super::share([&Folded::new()], &fact(&["x"], &[], &[])), None);
-    }
-
-    #[test]
-    fn a_wake_up_hidden_by_a_tail_call_is_put_back() {
-        let entry = "w;entry_SYSCALL_64_after_hwframe";
-        let whole = |text: &str| restored(&format!("{entry};{text}")).replacen(&format!("{entry};"), "", 1);
-        let wake = "anon_pipe_write;__wake_up_sync_key;_raw_spin_unlock_irqrestore";
-        assert_eq!(whole("anon_pipe_write;_raw_spin_unlock_irqrestore"), wake);
-        assert_eq!(
-            whole("pipe_read;_raw_spin_unlock_irqrestore;asm_x"),
-            "pipe_read;__wake_up_sync_key;_raw_spin_unlock_irqrestore;asm_x"
-        );
-        for same in [wake, "pipe_wait_readable;_raw_spin_unlock_irqrestore", "pipe_write;_raw_spin_unlock_irq"] {
-            assert_eq!(whole(same), same);
-        }
-    }
-
-    #[test]
-    fn time_with_interrupts_off_is_the_callers() {
-        let entry = "w;entry_SYSCALL_64_after_hwframe";
-        let folded = Folded::parse(&format!(
-            "{entry};__do_sys_vmsplice;__wake_up;_raw_spin_unlock_irqrestore 60\n\
-             {entry};anon_pipe_write;_raw_spin_unlock_irqrestore 20\n\
-             {entry};anon_pipe_write;schedule;__schedule;finish_task_switch.isra.0 20\n"
-        ))
-        .unwrap();
-        assert_eq!(spent(&folded), BTreeMap::from([("scheduler", 0.2), ("wake-up", 0.8)]));
+        assert_eq!(super::share([&Folded::new()], Skid::None, &fact(&["x"], &[], &[])), None);
     }
 
     #[test]
@@ -293,14 +247,15 @@ mod tests {
         let facts = Facts::load().unwrap();
         let table = facts.table("A.graph.4").unwrap();
         let entry = "w;entry_SYSCALL_64_after_hwframe;__do_sys_vmsplice";
-        let cut = |text: &str| as_listed(&format!("{entry};{text}"), table).replacen(&format!("{entry};"), "", 1);
+        let none = Attributor::new(&Folded::new(), Skid::None);
+        let cut = |text: &str| as_listed(&format!("{entry};{text}"), none, table).replacen(&format!("{entry};"), "", 1);
         assert_eq!(cut("__mutex_lock.constprop.0;mutex_spin_on_owner"), "__mutex_lock.constprop.0");
         assert_eq!(cut("wait_for_space;pipe_wait_writable;schedule"), "wait_for_space;pipe_wait_writable");
         assert_eq!(cut("kill_fasync;x"), "kill_fasync;x");
         // A frame that is listed twice has what is listed below it all the same.
         let table = facts.table("A.graph.3").unwrap();
         let pages = "w;iov_iter_get_pages2;gup_fast_fallback;x";
-        assert_eq!(as_listed(pages, table), pages);
+        assert_eq!(as_listed(pages, none, table), pages);
     }
 
     #[test]
@@ -308,14 +263,14 @@ mod tests {
         let facts = Facts::load().unwrap();
         let stacks = listed(facts.table("A.graph.1").unwrap());
         assert_eq!(stacks.total(), 10_000);
-        let roles = by_role(&stacks);
+        let roles = by_role(&stacks, Skid::None);
         let of = |role: &str| (roles[role] * 100.0).round() / 100.0;
         assert_eq!((of("copy-in"), of("page-alloc"), of("wake-up"), of("wait")), (24.08, 12.5, 2.98, 0.66));
         for id in ["A.graph.1", "A.graph.3", "A.graph.4"] {
             let table = facts.table(id).unwrap();
             let stacks = listed(table);
             for fact in table.rows.iter().filter(|fact| !again(fact)) {
-                let (share, theirs) = (share([&stacks], fact).unwrap(), fact.value.unwrap());
+                let (share, theirs) = (share([&stacks], Skid::None, fact).unwrap(), fact.value.unwrap());
                 // __alloc_pages is called by alloc_pages, which the article lists apart.
                 assert!((share - theirs).abs() < 0.02, "{}: {share} of the stacks, {theirs} listed", fact.id);
             }

@@ -1,8 +1,8 @@
-//! What interrupts the pipe's work, and where sampling cannot look.
+//! What interrupts the pipe's work, and what sampling cannot place.
 
 use super::{Pattern::*, Role};
 
-/// The role of samples that [`SKEWED_LEAVES`] attract.
+/// The role of samples taken where interrupts came back on, where the stack does not show who had them off.
 pub const IRQ_OFF: &str = "irq-off";
 
 pub const ROLES: &[Role] = &[
@@ -81,32 +81,11 @@ pub const ROLES: &[Role] = &[
     },
     Role {
         id: IRQ_OFF,
-        title: "irq-off (skewed)",
-        about: "Samples of cpu-clock that waited for interrupts to come back on: the time was spent in the caller, before.",
+        title: "interrupts off, caller unknown",
+        about: "Samples of cpu-clock taken where interrupts came back on, whose stack does not show who had them off.",
         colour: "#c7bdb0",
         article_name: "_raw_spin_unlock_irqrestore",
         frames: &[],
         candidates: &[],
     },
-];
-
-/// Leaf frames at which interrupts come back on. A cpu-clock sample whose timer fired while they were off lands
-/// there, whatever ran in the meantime. Exact profiles have no such skew, nor has sampling by a hardware counter
-/// whose overflow is an NMI.
-pub const SKEWED_LEAVES: &[&str] = &[
-    "_raw_spin_unlock_irqrestore",
-    "_raw_spin_unlock_irq",
-    "__raw_spin_unlock_irqrestore",
-    "__raw_spin_unlock_irq",
-    "_raw_read_unlock_irqrestore",
-    "_raw_read_unlock_irq",
-    "_raw_write_unlock_irqrestore",
-    "_raw_write_unlock_irq",
-    "finish_task_switch",
-    "raw_spin_rq_unlock_irq",
-    "__local_irq_enable",
-    "arch_local_irq_restore",
-    "arch_local_irq_enable",
-    "native_restore_fl",
-    "native_irq_enable",
 ];

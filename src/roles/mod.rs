@@ -13,6 +13,7 @@ mod memory;
 mod names;
 mod other;
 mod pipe;
+mod skid;
 mod syscall;
 mod time;
 mod wait;
@@ -21,12 +22,12 @@ pub use entry::{KERNEL, is_kernel_entry};
 pub use irq::IRQ_OFF;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
 pub use other::{OTHER_KERNEL, USER};
+pub use skid::{Skid, TailCall};
 /// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
 /// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.
 pub const SCHEDULING: [&str; 8] = ["scheduler", "wake-up", "psi", "wait", "idle", "timer", "irq", "softirq"];
 
-use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 /// The tables, in the order of legends: the way of a byte from user space through the pipe, then all the rest.
@@ -82,15 +83,14 @@ fn within() -> impl Iterator<Item = &'static Within> {
     lock::WITHIN.iter().chain(pipe::WITHIN)
 }
 
-/// Whether the samples of a profile pile up where interrupts come back on.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Skew {
-    /// Exact profiles, and samples of a hardware counter, whose overflow is a non-maskable interrupt on x86.
-    #[default]
-    None,
-    /// Samples of `cpu-clock`, whose timer cannot fire while interrupts are off.
-    CpuClock,
+/// What a stack's weight goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed<'a> {
+    pub role: &'static Role,
+    /// The frame that decided it.
+    pub frame: &'a str,
+    /// Whether the sample was taken where interrupts came back on, and went to the caller that had them off.
+    pub interrupts_off: bool,
 }
 
 struct Tables {
@@ -100,7 +100,7 @@ struct Tables {
     /// Prefixes and indices by first byte, longest prefix first.
     prefixes: Vec<Vec<(&'static str, usize)>>,
     by_id: HashMap<&'static str, usize>,
-    skewed: HashMap<&'static str, ()>,
+    skid: HashSet<&'static str>,
     user: usize,
     other: usize,
     irq_off: usize,
@@ -134,7 +134,7 @@ fn tables() -> &'static Tables {
             user: index(USER),
             other: index(OTHER_KERNEL),
             irq_off: index(IRQ_OFF),
-            skewed: irq::SKEWED_LEAVES.iter().map(|name| (*name, ())).collect(),
+            skid: skid::LEAVES.iter().copied().collect(),
             roles,
             exact,
             prefixes,
@@ -144,6 +144,23 @@ fn tables() -> &'static Tables {
 }
 
 impl Tables {
+    /// The role of the first of `frames`, deepest first, that has one, and that frame.
+    fn of_frames<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Option<(&Role, &'a str)> {
+        let mut frames = frames.filter_map(|frame| Some((self.index_of_frame(frame)?, frame)));
+        let (index, frame) = frames.next()?;
+        let role = &self.roles[index];
+        if within().any(|within| within.role == role.id)
+            && let Some((around, _)) = frames.find(|(around, _)| *around != index)
+        {
+            let around = self.roles[around].id;
+            let found = within().find(|within| within.role == role.id && within.inside == around);
+            if let Some(becomes) = found.and_then(|within| by_id(within.becomes)) {
+                return Some((becomes, frame));
+            }
+        }
+        Some((role, frame))
+    }
+
     fn index_of_frame(&self, frame: &str) -> Option<usize> {
         let name = function_name(frame);
         self.exact.get(name).copied().or_else(|| {
@@ -175,40 +192,38 @@ pub fn of_frame(frame: &str) -> Option<&'static Role> {
 
 /// The role of a whole stack, root first and joined by `;`, and the frame that decided it: its deepest frame with a
 /// role; `user` where the stack never enters the kernel, `other-kernel` where no frame has a role. For exact
-/// profiles; for samples of cpu-clock see [`of_stack_with`].
+/// profiles; samples of cpu-clock need [`of_sample`].
 #[must_use]
 pub fn of_stack(stack: &str) -> (&'static Role, &str) {
-    of_stack_with(stack, Skew::None)
-}
-
-/// [`of_stack`] for a profile skewed by `skew`: of samples of cpu-clock, a stack that ends where interrupts come back on
-/// goes to `irq-off`, decided by the frame that had them off.
-#[must_use]
-pub fn of_stack_with(stack: &str, skew: Skew) -> (&'static Role, &str) {
     let tables = tables();
     let leaf = stack.rsplit(';').next().unwrap_or(stack);
     let Some(kernel) = kernel_part(stack) else {
         return (&tables.roles[tables.user], leaf);
     };
-    if skew == Skew::CpuClock && tables.skewed.contains_key(function_name(leaf)) {
-        let caller = kernel.rsplit(';').nth(1).unwrap_or(leaf);
-        return (&tables.roles[tables.irq_off], caller);
-    }
-    let mut frames = kernel.rsplit(';').filter_map(|frame| Some((tables.index_of_frame(frame)?, frame)));
-    let Some((index, frame)) = frames.next() else {
-        return (&tables.roles[tables.other], leaf);
+    tables.of_frames(kernel.rsplit(';')).unwrap_or((&tables.roles[tables.other], leaf))
+}
+
+/// [`of_stack`] for a sample of cpu-clock. Where interrupts come back on, the sample goes to the role of the caller that
+/// had them off; `tail_call` names the caller whose frame is missing. A stack that shows no caller with a role goes to
+/// [`IRQ_OFF`].
+#[must_use]
+pub fn of_sample(stack: &str, tail_call: TailCall) -> Placed<'_> {
+    let tables = tables();
+    let leaf = stack.rsplit(';').next().unwrap_or(stack);
+    let kernel = kernel_part(stack).filter(|_| tables.skid.contains(function_name(leaf)));
+    let Some(kernel) = kernel else {
+        let (role, frame) = of_stack(stack);
+        return Placed { role, frame, interrupts_off: false };
     };
-    let role = &tables.roles[index];
-    if within().any(|within| within.role == role.id)
-        && let Some((around, _)) = frames.find(|(around, _)| *around != index)
-    {
-        let around = tables.roles[around].id;
-        let found = within().find(|within| within.role == role.id && within.inside == around);
-        if let Some(becomes) = found.and_then(|within| by_id(within.becomes)) {
-            return (becomes, frame);
-        }
-    }
-    (role, frame)
+    let callers = || kernel.rsplit(';').skip(1);
+    let missing = callers().next().and_then(|caller| tail_call.between(caller, function_name(leaf)));
+    let found = tables.of_frames(missing.into_iter().chain(callers()));
+    // The entry code releases no lock: functions between it and the leaf are missing.
+    let (role, frame) = found
+        .filter(|(_, frame)| !is_kernel_entry(frame))
+        .or_else(|| tables.index_of_frame(leaf).map(|index| (&tables.roles[index], leaf)))
+        .unwrap_or((&tables.roles[tables.irq_off], leaf));
+    Placed { role, frame, interrupts_off: true }
 }
 
 /// The kernel's part of a stack, from its first entry frame on.

@@ -164,17 +164,60 @@ fn user_code_and_unknown_kernel_code() {
     assert_eq!(role_of("main;write_[j];pipe_write_[k];memset_[k]"), "pipe-write");
 }
 
+/// The role of a sample of a kernel of 6.5 or newer, the frame that decided it, and whether it skidded.
+fn sampled(stack: &str) -> (&'static str, &str, bool) {
+    let placed = of_sample(stack, TailCall::of(std::iter::empty()));
+    (placed.role.id, placed.frame, placed.interrupts_off)
+}
+
 #[test]
-fn skew_is_booked_only_where_there_is_any() {
-    let stack = "w;entry_SYSCALL_64;pipe_write;__wake_up_common_lock;_raw_spin_unlock_irqrestore";
-    assert_eq!(of_stack_with(stack, Skew::CpuClock), (by_id(IRQ_OFF).unwrap(), "__wake_up_common_lock"));
-    assert_eq!(role_of(stack), "wake-up");
+fn time_with_interrupts_off_goes_to_the_caller() {
+    let write = "w;entry_SYSCALL_64;pipe_write";
+    let stack = format!("{write};__wake_up_common_lock;_raw_spin_unlock_irqrestore");
+    assert_eq!(sampled(&stack), ("wake-up", "__wake_up_common_lock", true));
     let deeper = format!("{stack};asm_sysvec_apic_timer_interrupt");
-    assert_eq!(of_stack_with(&deeper, Skew::CpuClock).0.id, "irq");
-    let switch = "w;entry_SYSCALL_64;pipe_write;schedule;__schedule;finish_task_switch.isra.0";
-    assert_eq!(of_stack_with(switch, Skew::CpuClock), (by_id(IRQ_OFF).unwrap(), "__schedule"));
-    assert_eq!(role_of(switch), "scheduler");
-    assert_eq!(of_stack_with("main;_raw_spin_unlock_irq", Skew::CpuClock).0.id, "user");
+    assert_eq!(sampled(&deeper), ("irq", "asm_sysvec_apic_timer_interrupt", false));
+    let pages = format!("{write};__alloc_pages;get_page_from_freelist;rmqueue_bulk;_raw_spin_unlock_irqrestore");
+    assert_eq!(sampled(&pages).0, "page-alloc");
+    let switch = format!("{write};schedule;__schedule;finish_task_switch.isra.0");
+    assert_eq!(sampled(&switch), ("scheduler", "__schedule", true));
+    let mutex = format!("{write};__mutex_lock.constprop.0;schedule;__schedule;finish_task_switch");
+    assert_eq!(sampled(&mutex).0, "mutex-sleep");
+    assert_eq!(sampled("main;_raw_spin_unlock_irq"), ("user", "_raw_spin_unlock_irq", false));
+}
+
+#[test]
+fn a_caller_that_the_stack_does_not_show_is_unknown() {
+    assert_eq!(sampled("w;entry_SYSCALL_64;do_syscall_64;_raw_spin_unlock_irq").0, IRQ_OFF);
+    assert_eq!(sampled("w;[kernel];some_driver;_raw_spin_unlock_irq").0, IRQ_OFF);
+    // This function has one role, whoever calls it.
+    assert_eq!(sampled("w;[kernel];finish_task_switch.isra.0"), ("scheduler", "finish_task_switch.isra.0", true));
+}
+
+#[test]
+fn a_frame_that_a_tail_call_took_away_is_put_back() {
+    let entry = "w;entry_SYSCALL_64;do_syscall_64";
+    let visible = format!("{entry};pipe_write;__wake_up_common_lock;_raw_spin_unlock_irqrestore");
+    // 5.10 and 6.1 release the lock in __wake_up_common_lock, whose frame is there; 6.12 and 7.2 do not have it.
+    let (old, new) = (TailCall::of([visible.as_str()].into_iter()), TailCall::of(std::iter::empty()));
+    let bare = format!("{entry};anon_pipe_read;_raw_spin_unlock_irqrestore");
+    let placed = |tail_call| {
+        let placed = of_sample(&bare, tail_call);
+        (placed.role.id, placed.frame)
+    };
+    assert_eq!(placed(new), ("wake-up", "__wake_up_sync_key"));
+    assert_eq!(placed(old), ("wait", "finish_wait"));
+    let whole = format!("{entry};anon_pipe_read;__wake_up_sync_key;_raw_spin_unlock_irqrestore");
+    assert_eq!(new.restored(&bare), whole);
+    assert_eq!(new.restored(&format!("{bare};asm_x")), format!("{whole};asm_x"));
+    for text in ["pipe_wait_readable;_raw_spin_unlock_irqrestore", "pipe_write;_raw_spin_unlock_irq", "pipe_write"] {
+        let same = format!("{entry};{text}");
+        assert_eq!(new.restored(&same), same);
+    }
+    for same in [whole, visible] {
+        assert_eq!(new.restored(&same), same);
+        assert_eq!(sampled(&same).0, "wake-up");
+    }
 }
 
 /// Per cent of the weight that goes to each role.

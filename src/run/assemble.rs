@@ -135,7 +135,7 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
             cpu_ns: (!emulated && (gathered.unit == Unit::Samples || gathered.lost == 0))
                 .then(|| pairs.iter().map(|p| p.user_ns + p.system_ns).sum()),
         };
-        let mut shares = attribute(stacks, gathered.unit, gathered.skew, &moved);
+        let mut shares = attribute(stacks, gathered.unit, gathered.skid, &moved);
         if let Some(pairs) = gathered.by_pair.get(process) {
             attribution::between_pairs(&mut shares, pairs);
         }
@@ -177,7 +177,7 @@ fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> Collecto
         samples: gathered.samples,
         lost: gathered.lost,
         unresolved: gathered.unresolved,
-        skew: gathered.stacks.values().any(|stacks| !stacks.is_empty()).then_some(gathered.skew),
+        skid: gathered.stacks.values().any(|stacks| !stacks.is_empty()).then_some(gathered.skid),
         cost_percent: cost.map(|(median, _)| median),
         cost_ci95: cost.and_then(|(_, interval)| interval),
         notes: gathered.notes.clone(),
@@ -192,7 +192,7 @@ fn profiles(measured: &Measured) -> Vec<Profile> {
                 process,
                 collector: kind.name().to_owned(),
                 unit: gathered.unit,
-                skew: gathered.skew,
+                skid: gathered.skid,
                 stacks: stacks.clone(),
             });
         }

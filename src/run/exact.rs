@@ -6,7 +6,7 @@ use crate::collect::targets;
 use crate::document::{Attribution, Document, Outcome, Request, Selection};
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Moved, Profile, RoleShare, Unit, attribute};
-use crate::roles::Skew;
+use crate::roles::Skid;
 use crate::util::progress;
 use crate::vm::job::CountAnswer;
 use crate::vm::scratch::Scratch;
@@ -102,7 +102,7 @@ fn attribution(document: &Document, counted: &Counted) -> Attribution {
         // What no process of the target executed moved nothing.
         let totals = document.processes.of(profile.process);
         let moved = Moved { bytes: totals.bytes, calls: totals.calls, cpu_ns: None };
-        let mut shares = attribute(&profile.stacks, Unit::Instructions, Skew::None, &moved);
+        let mut shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);
         for share in &mut shares {
             let functions = counted.functions.iter();
             share.calls_per_mib = targets::calls_per_mib(&share.role, functions, profile.process, totals.bytes);

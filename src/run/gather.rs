@@ -4,7 +4,7 @@ use crate::collect::Collected;
 use crate::document::{FunctionCalls, Status, Warning};
 use crate::profile::attribution::{self, RoleWeights};
 use crate::profile::{ByProcess, Folded, Unit};
-use crate::roles::Skew;
+use crate::roles::Skid;
 
 /// All that a collector gave in a run.
 #[derive(Debug, Clone)]
@@ -12,8 +12,8 @@ pub struct Gathered {
     pub status: Status,
     pub reasons: Vec<String>,
     pub unit: Unit,
-    /// Where its stacks pile up.
-    pub skew: Skew,
+    /// Where samples land that are due while interrupts are off.
+    pub skid: Skid,
     pub stacks: ByProcess<Folded>,
     /// Weights by role of each pair.
     pub by_pair: ByProcess<Vec<RoleWeights>>,
@@ -34,7 +34,7 @@ impl Gathered {
             status,
             reasons: vec![reason],
             unit: Unit::Samples,
-            skew: Skew::None,
+            skid: Skid::None,
             stacks: ByProcess::new(),
             by_pair: ByProcess::new(),
             functions: Vec::new(),
@@ -53,7 +53,7 @@ impl Gathered {
         let mut gathered = Self::nothing(collected.status, String::new());
         gathered.reasons.clear();
         gathered.unit = collected.unit;
-        gathered.skew = collected.skew;
+        gathered.skid = collected.skid;
         gathered.add(collected);
         gathered
     }
@@ -80,7 +80,7 @@ impl Gathered {
         for (process, stacks) in collected.stacks.iter() {
             self.stacks.get_or_default(process).merge(stacks);
             if !stacks.is_empty() {
-                self.by_pair.get_or_default(process).push(attribution::by_role(stacks, collected.skew));
+                self.by_pair.get_or_default(process).push(attribution::by_role(stacks, collected.skid));
             }
         }
         for function in collected.functions {
@@ -151,7 +151,7 @@ mod tests {
             status: Status::Ok,
             reason: None,
             unit: Unit::Samples,
-            skew: Skew::CpuClock,
+            skid: Skid::CpuClock,
             stacks: [(ProcessName::WRITER, stacks)].into_iter().collect(),
             functions: vec![FunctionCalls {
                 process: ProcessName::WRITER,

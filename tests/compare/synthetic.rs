@@ -5,7 +5,7 @@ use pipeprof::document::{
     Processes, SCHEMA, Status, Throughput,
 };
 use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
-use pipeprof::roles::Skew;
+use pipeprof::roles::Skid;
 use pipeprof::workload::Spec;
 
 pub const BYTES: u64 = 1 << 20;
@@ -24,7 +24,7 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
                 process: side,
                 collector: "insn".to_owned(),
                 unit: Unit::Instructions,
-                skew: Skew::None,
+                skid: Skid::None,
                 stacks: folded,
             }
         })
@@ -34,7 +34,7 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
         collector: "insn".to_owned(),
         processes: profiles
             .iter()
-            .map(|profile| (profile.process, attribute(&profile.stacks, Unit::Instructions, Skew::None, &moved)))
+            .map(|profile| (profile.process, attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved)))
             .collect(),
     };
     let totals = || ProcessTotals { bytes: BYTES, calls: 16, ..ProcessTotals::default() };
@@ -61,7 +61,7 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
             samples: profiles.iter().map(|profile| profile.stacks.total()).sum(),
             lost: 0,
             unresolved: 0,
-            skew: Some(Skew::None),
+            skid: Some(Skid::None),
             cost_percent: None,
             cost_ci95: None,
             notes: Vec::new(),

@@ -1,7 +1,7 @@
 use super::sample;
 use pipeprof::profile::Folded;
 use pipeprof::report::files::{Folder, load, load_document, load_folded, parse_document};
-use pipeprof::roles::Skew;
+use pipeprof::roles::Skid;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -34,24 +34,31 @@ fn a_run_is_written_and_read_back() {
 #[test]
 fn what_sampled_a_run_is_remembered() {
     let place = tempfile::tempdir().unwrap();
-    let drawn = |skew: Option<Skew>, name: &str| {
+    let drawn = |skid: Option<Skid>, name: &str| {
         let mut outcome = sample::sampled_run();
-        outcome.document.collectors[0].skew = skew;
+        outcome.document.collectors[0].skid = skid;
         for profile in &mut outcome.profiles {
             profile.stacks =
                 Folded::parse("writer;entry_SYSCALL_64;pipe_write;__wake_up;_raw_spin_unlock_irqrestore 9\n").unwrap();
-            profile.skew = skew.unwrap_or_default();
+            profile.skid = skid.unwrap_or_default();
         }
         let target = place.path().join(name);
         Folder::prepare(Some(&target), "", "").unwrap().write(&mut outcome).unwrap();
-        (load(&target).unwrap().profiles[0].skew, std::fs::read_to_string(target.join("writer.svg")).unwrap())
+        (load(&target).unwrap().profiles[0].skid, std::fs::read_to_string(target.join("writer.svg")).unwrap())
     };
-    let (skew, picture) = drawn(Some(Skew::CpuClock), "cpu-clock");
-    assert!(skew == Skew::CpuClock && picture.contains("irq-off"));
-    let (skew, picture) = drawn(Some(Skew::None), "cycles");
-    assert!(skew == Skew::None && picture.contains("wake-up") && !picture.contains("irq-off"));
-    // A document of a build that did not record its version.
-    assert_eq!(drawn(None, "old").0, Skew::CpuClock);
+    let (skid, picture) = drawn(Some(Skid::CpuClock), "cpu-clock");
+    let note = "Of it with interrupts off, attributed to the caller: wake-up 100.0%";
+    assert!(skid == Skid::CpuClock && picture.contains("wake-up 100.0%") && picture.contains(note));
+    let (skid, picture) = drawn(Some(Skid::None), "cycles");
+    assert!(skid == Skid::None && picture.contains("wake-up 100.0%") && !picture.contains("interrupts off"));
+    // Documents of earlier builds have another name for it.
+    let document = place.path().join("cpu-clock/run.json");
+    let text = std::fs::read_to_string(&document).unwrap();
+    assert!(text.contains("\"skid\": \"cpu-clock\""));
+    std::fs::write(&document, text.replace("\"skid\"", "\"skew\"")).unwrap();
+    assert_eq!(load(&document).unwrap().profiles[0].skid, Skid::CpuClock);
+    // A document of a build that did not say it.
+    assert_eq!(drawn(None, "old").0, Skid::CpuClock);
 }
 
 #[test]

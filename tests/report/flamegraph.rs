@@ -1,11 +1,11 @@
 use super::{data, golden, sample};
 use pipeprof::profile::{Folded, Unit};
 use pipeprof::report::flamegraph::{Difference, Options, Shown, render, render_diff, together};
-use pipeprof::roles::Skew;
+use pipeprof::roles::Skid;
 use proptest::prelude::*;
 
 fn options() -> Options {
-    Options::new("zeroes | pv >/dev/null", "writer · article B", Unit::Samples, Skew::CpuClock)
+    Options::new("zeroes | pv >/dev/null", "writer · article B", Unit::Samples, Skid::CpuClock)
 }
 
 /// The frames of a picture: name, text in brackets after it, colour.
@@ -167,7 +167,7 @@ fn hostile_names_are_text() {
         stacks.add(format!("{name};{name}"), 5);
     }
     let title = "<b>\u{1}\"&</b> -- ".repeat(40);
-    let svg = render(&stacks, &Options::new(title.clone(), title, Unit::Instructions, Skew::None)).unwrap();
+    let svg = render(&stacks, &Options::new(title.clone(), title, Unit::Instructions, Skid::None)).unwrap();
     assert_well_formed(&svg);
     assert!(!svg.contains("<script>alert"));
     let names: Vec<_> = frames(&svg).into_iter().map(|(name, ..)| name).collect();

@@ -2,7 +2,7 @@
 
 use pipeprof::document::*;
 use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
-use pipeprof::roles::Skew;
+use pipeprof::roles::Skid;
 use pipeprof::workload::Spec;
 
 pub fn stacks(name: &str) -> Folded {
@@ -25,7 +25,7 @@ pub fn sampled_run() -> Outcome {
     let moved = Moved { bytes: 10 << 30, calls: 40_960, cpu_ns: Some(2_700_000_000) };
     let writer = sampled(&stacks("santos_zeroes_pv.folded"));
     let reader = sampled(&stacks("santos_vmsplice.folded"));
-    let mut writer_shares = attribute(&writer, Unit::Samples, Skew::CpuClock, &moved);
+    let mut writer_shares = attribute(&writer, Unit::Samples, Skid::CpuClock, &moved);
     for share in &mut writer_shares {
         if share.role == "page-alloc" {
             share.calls_per_mib = Some(256.0);
@@ -68,7 +68,7 @@ pub fn sampled_run() -> Outcome {
             collector: "sample".to_owned(),
             processes: [
                 (ProcessName::WRITER, writer_shares),
-                (ProcessName::READER, attribute(&reader, Unit::Samples, Skew::CpuClock, &moved)),
+                (ProcessName::READER, attribute(&reader, Unit::Samples, Skid::CpuClock, &moved)),
             ]
             .into_iter()
             .collect(),
@@ -93,7 +93,7 @@ pub fn sampled_run() -> Outcome {
                 samples: writer.total() + reader.total(),
                 lost: 0,
                 unresolved: 4,
-                skew: Some(Skew::CpuClock),
+                skid: Some(Skid::CpuClock),
                 cost_percent: Some(0.8),
                 cost_ci95: Some([0.2, 1.5]),
                 notes: vec!["cpu-clock at 4999 Hz".to_owned()],
@@ -105,7 +105,7 @@ pub fn sampled_run() -> Outcome {
                 samples: 0,
                 lost: 0,
                 unresolved: 0,
-                skew: None,
+                skid: None,
                 cost_percent: None,
                 cost_ci95: None,
                 notes: Vec::new(),
@@ -124,7 +124,7 @@ pub fn sampled_run() -> Outcome {
         process,
         collector: "sample".to_owned(),
         unit: Unit::Samples,
-        skew: Skew::CpuClock,
+        skid: Skid::CpuClock,
         stacks,
     };
     Outcome {
@@ -147,13 +147,13 @@ pub fn counted_run() -> Outcome {
     for profile in &mut outcome.profiles {
         profile.collector = "insn".to_owned();
         profile.unit = Unit::Instructions;
-        profile.skew = Skew::None;
-        let shares = attribute(&profile.stacks, Unit::Instructions, Skew::None, &moved);
+        profile.skid = Skid::None;
+        let shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);
         document.attribution.processes.insert(profile.process, shares);
     }
     document.collectors.truncate(1);
     document.collectors[0].name = Collector::Insn;
-    document.collectors[0].skew = Some(Skew::None);
+    document.collectors[0].skid = Some(Skid::None);
     document.collectors[0].cost_percent = None;
     document.collectors[0].notes.clear();
     outcome

@@ -15,7 +15,7 @@ use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::roles::{self, Skew};
+use crate::roles::{self, Skid};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::OpenOptions;
@@ -207,7 +207,7 @@ impl Fgraph {
                 )),
             },
             unit: Unit::Nanoseconds,
-            skew: Skew::None,
+            skid: Skid::None,
             stacks,
             functions: self.rows(trees),
             samples: calls,

@@ -6,7 +6,7 @@ use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, Execute
 use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
 use crate::profile::folded::KERNEL;
 use crate::profile::{Folded, ProcessName, Profile, Unit};
-use crate::roles::{self, Skew};
+use crate::roles::{self, Skid};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
@@ -81,7 +81,7 @@ pub fn count(raw: &Raw, names: &Names) -> Counted {
         process,
         collector: NAME.to_owned(),
         unit: Unit::Instructions,
-        skew: Skew::None,
+        skid: Skid::None,
         stacks,
     });
     Counted { profiles: profiles.collect(), functions: calls(&code), code, report }
@@ -233,7 +233,7 @@ fn report(raw: &Raw, code: &ExecutedCode, [writer, reader, other]: [u64; 3], unf
         samples: total,
         lost: 0,
         unresolved: 0,
-        skew: Some(Skew::None),
+        skid: Some(Skid::None),
         cost_percent: None,
         cost_ci95: None,
         notes,

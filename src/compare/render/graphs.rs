@@ -54,7 +54,7 @@ pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Meas
         let label = &comparison.columns[column].label;
         let title = format!("{}: {label}", section.mode);
         let options =
-            Options::new(title, format!("{}, by role", listed(section.processes())), unit(comparison), measure.skew);
+            Options::new(title, format!("{}, by role", listed(section.processes())), unit(comparison), measure.skid);
         let svg = flamegraph::render(&stacks, &options)?;
         graphs.push(Graph {
             id: format!("plain-{}-{column}", slug(&section.mode)),
@@ -96,14 +96,14 @@ pub fn differential(
         sums: true,
     };
     let mut graphs = Vec::new();
-    let after = (Shown::After, "grew", format!("What {to} does"), after.skew);
-    let before = (Shown::Before, "vanished", format!("What {from} did"), before.skew);
-    for (shown, name, title, skew) in [after, before] {
+    let after = (Shown::After, "grew", format!("What {to} does"), after.skid);
+    let before = (Shown::Before, "vanished", format!("What {from} did"), before.skid);
+    for (shown, name, title, skid) in [after, before] {
         let about = match shown {
             Shown::After => format!("widths of {to}; red takes more than in {from}"),
             Shown::Before => format!("widths of {from}; blue takes less in {to}, or is gone"),
         };
-        let options = Options::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison), skew);
+        let options = Options::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison), skid);
         let svg = flamegraph::render_diff(&difference, shown, &options)?;
         graphs.push(Graph {
             id: format!("{name}-{}-{}-{}", slug(&section.mode), step.from, step.to),

@@ -127,6 +127,7 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
             swatch(SHRANK, "itself shrank", String::new()),
             swatch([0xff, 0xff, 0xff], "widths:", widths.to_owned()),
         ],
+        note: String::new(),
         whole: if difference.sums {
             format!("{} {}", whole.text(), difference.unit)
         } else {

@@ -35,6 +35,8 @@ pub(super) struct Dress {
     /// In the order of [`super::Tree::ordered`].
     pub frames: Vec<Frame>,
     pub legend: Vec<Swatch>,
+    /// A line below the legend; empty for none.
+    pub note: String,
     /// In brackets behind `all`, in the tooltip of the lowest frame.
     pub whole: String,
 }
@@ -73,7 +75,7 @@ pub(super) fn dress(svg: &str, dress: &Dress) -> Result<String> {
 
     let mut out = String::with_capacity(svg.len() * 2);
     let height: usize = number(between(head, " height=\"", "\"")?)?;
-    let legend = legend(&dress.legend, height);
+    let legend = legend(&dress.legend, &dress.note, height);
     out.push_str(&taller(head, height, height + legend.height)?);
 
     let mut rest = frames;
@@ -178,8 +180,8 @@ struct Legend {
     height: usize,
 }
 
-/// Swatches in columns, from `top` downwards.
-fn legend(swatches: &[Swatch], top: usize) -> Legend {
+/// Swatches in columns, from `top` downwards, and `note` below them.
+fn legend(swatches: &[Swatch], note: &str, top: usize) -> Legend {
     const COLUMNS: usize = 5;
     const ROW: usize = 18;
     if swatches.is_empty() {
@@ -205,6 +207,11 @@ fn legend(swatches: &[Swatch], top: usize) -> Legend {
             escape(&swatch.value),
         );
     }
+    let mut rows = swatches.len().div_ceil(COLUMNS);
+    if !note.is_empty() {
+        let _ = writeln!(svg, "<text x=\"0.80%\" y=\"{}\">{}</text>", top + rows * ROW + 10, escape(note));
+        rows += 1;
+    }
     svg.push_str("</g>\n");
-    Legend { svg, height: swatches.len().div_ceil(COLUMNS) * ROW + 8 }
+    Legend { svg, height: rows * ROW + 8 }
 }

@@ -8,8 +8,8 @@ mod tree;
 
 pub use diff::{Difference, Shown, render_diff};
 
-use crate::profile::{Folded, ProcessName, Unit};
-use crate::roles::{self, Skew};
+use crate::profile::{Attributor, Folded, ProcessName, Unit};
+use crate::roles::{self, Skid};
 use anyhow::{Context as _, Result, bail};
 use dress::{Dress, Frame, Swatch};
 use tree::Tree;
@@ -17,6 +17,9 @@ use tree::Tree;
 /// Narrower frames, in per cent of the width, are left out of the picture (not of the folded file): at 1200 pixels
 /// they are half a pixel.
 const MIN_WIDTH_PERCENT: f64 = 0.05;
+
+/// A longer line below the legend, in characters, does not fit the picture.
+const LONGEST_NOTE: usize = 160;
 
 /// How to draw.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,8 +32,8 @@ pub struct Options {
     pub weights: String,
     /// What one weight is per KiB moved, and in what: `ns per KiB`. Put into tooltips where it is known.
     pub per_kib: Option<(f64, &'static str)>,
-    /// Where the stacks pile up.
-    pub skew: Skew,
+    /// Where samples land that are due while interrupts are off.
+    pub skid: Skid,
     /// Merge stacks from their leaves.
     pub reverse: bool,
     /// Grow downwards.
@@ -40,15 +43,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// An upright flame graph of a collector's profile in `unit`, skewed by `skew`.
+    /// An upright flame graph of a collector's profile in `unit`.
     #[must_use]
-    pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit, skew: Skew) -> Self {
+    pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit, skid: Skid) -> Self {
         Self {
             title: title.into(),
             subtitle: subtitle.into(),
             weights: unit_name(unit).to_owned(),
             per_kib: None,
-            skew,
+            skid,
             reverse: false,
             icicle: false,
             processes: vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER],
@@ -87,14 +90,19 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
     if stacks.is_empty() {
         bail!("there is nothing to draw: the profile holds no stacks");
     }
-    let classify = |stack| roles::of_stack_with(stack, options.skew).0;
+    let attributor = Attributor::new(stacks, options.skid);
     let mut tree = Tree::of(&options.processes);
     let mut by_role: Vec<(&'static roles::Role, u64)> = roles::all().iter().map(|role| (role, 0)).collect();
+    let mut interrupts_off = vec![0; by_role.len()];
     let mut heaviest: Vec<Vec<u64>> = Vec::new();
     for (stack, weight) in stacks.iter() {
-        let role = index_of(&by_role, classify(stack));
+        let placed = attributor.place(stack);
+        let role = index_of(&by_role, placed.role);
         if let Some((_, total)) = by_role.get_mut(role) {
             *total += weight;
+        }
+        if placed.interrupts_off {
+            interrupts_off[role] += weight;
         }
         for node in tree.add(stack, weight, options.reverse, |name| name) {
             if options.reverse {
@@ -113,7 +121,7 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
             let index = weights.iter().position(|weight| *weight == most).unwrap_or(0);
             by_role.get(index).map(|(role, _)| *role)
         } else {
-            Some(roles::of_stack_with(&tree.prefix(node), options.skew).0)
+            Some(attributor.place(&tree.prefix(node)).role)
         };
         let frame = tree.node(node);
         let percent = |weight: u64| 100.0 * weight as f64 / total as f64;
@@ -132,6 +140,18 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
     let visible = |weight: u64| 100.0 * weight as f64 / total as f64 >= MIN_WIDTH_PERCENT;
     let mut legend: Vec<(&roles::Role, u64)> = by_role.iter().copied().filter(|(_, weight)| visible(*weight)).collect();
     legend.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
+    let off = |role: &roles::Role| interrupts_off[index_of(&by_role, role)];
+    let percent = |weight: u64| format!("{:.1}%", 100.0 * weight as f64 / total as f64);
+    let parts: Vec<String> = legend
+        .iter()
+        .filter(|(role, _)| visible(off(role)))
+        .map(|(role, _)| format!("{} {}", role.title, percent(off(role))))
+        .collect();
+    let note = if parts.is_empty() {
+        String::new()
+    } else {
+        shortened(&format!("Of it with interrupts off, attributed to the caller: {}", parts.join(", ")), LONGEST_NOTE)
+    };
     let dress = Dress {
         frames: tree.ordered().into_iter().map(paint).collect(),
         legend: legend
@@ -139,10 +159,11 @@ pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
             .map(|(role, weight)| Swatch {
                 colour: role.colour.to_owned(),
                 label: role.title.to_owned(),
-                value: format!("{:.1}%", 100.0 * weight as f64 / total as f64),
+                value: percent(weight),
                 search: Some(format!("; {}\\)$", role.title)),
             })
             .collect(),
+        note,
         whole: format!("{} {}, 100%", grouped(total), options.weights),
     };
     dress::dress(&lay_out(&tree, options)?, &dress)

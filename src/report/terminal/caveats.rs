@@ -1,5 +1,6 @@
 //! What limits the figures of a run: what was lost or is missing, and what profiling cost.
 
+use super::roles::interrupts_off;
 use super::text::{clean, paragraph, shortened};
 use super::{Style, value_name};
 use crate::document::{CollectorReport, Document, ExecutedOn, Status};
@@ -10,7 +11,7 @@ use std::fmt::Write as _;
 /// Longer reasons, such as the log of a kernel's verifier, are cut; run.json has them whole.
 const LONGEST_REASON: usize = 300;
 
-/// The collectors that ran and what they lost, what is not available, then all warnings that the answer does not hold.
+/// The collectors that ran and what they lost, what is not available, what a column means, then all warnings that the answer does not hold.
 pub fn caveats(document: &Document, style: Style, out: &mut String) {
     out.push_str("\nLimits:\n");
     let (missing, ran): (Vec<_>, Vec<_>) =
@@ -28,6 +29,11 @@ pub fn caveats(document: &Document, style: Style, out: &mut String) {
     if !names.is_empty() {
         let text = format!("{}; `pipeprof doctor` tells why and what to do", names.join(", "));
         out.push_str(&paragraph("  not available on this machine: ", &text, style));
+    }
+    let mut shares = document.attribution.processes.of_target().flat_map(|(_, shares)| shares);
+    if shares.any(|share| interrupts_off(share).is_some()) {
+        let text = "part of the share that was spent with interrupts off, attributed to the caller";
+        out.push_str(&paragraph("  IRQs off: ", text, style));
     }
     for warning in document.warnings.iter().filter(|warning| !answer::CAUTIONS.contains(&warning.code.as_str())) {
         let text = match warning.action.as_str() {

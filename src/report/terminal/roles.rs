@@ -30,11 +30,17 @@ struct Column {
     dispensable: u8,
 }
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 7] = [
     Column {
         heading: "share",
         value: |share| Some(percent(share.share)),
         sum: Some(|share| Some(share.share)),
+        dispensable: 0,
+    },
+    Column {
+        heading: "IRQs off",
+        value: |share| interrupts_off(share).map(percent),
+        sum: Some(interrupts_off),
         dispensable: 0,
     },
     Column {
@@ -63,6 +69,11 @@ const COLUMNS: [Column; 6] = [
     },
     Column { heading: "calls/MiB", value: |share| share.calls_per_mib.map(decimals), sum: None, dispensable: 4 },
 ];
+
+/// The part of the whole that went to this role as the caller that had interrupts off, where it is not 0.0 %.
+pub fn interrupts_off(share: &RoleShare) -> Option<f64> {
+    Some(share.interrupts_off_share()).filter(|part| *part >= 0.0005)
+}
 
 fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
@@ -126,7 +137,7 @@ fn rows<'a>(document: &Document, shares: &[RoleShare], columns: &[&Column]) -> V
             let total = values.iter().sum();
             match column.heading {
                 _ if values.is_empty() => String::new(),
-                "share" => percent(total),
+                "share" | "IRQs off" => percent(total),
                 _ => decimals(total),
             }
         };

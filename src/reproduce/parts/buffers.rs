@@ -2,14 +2,13 @@
 
 use super::Part;
 use crate::document::{Collector, ExecutedOn, Outcome, Processes};
-use crate::profile::ProcessName;
+use crate::profile::{Attributor, ProcessName};
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
 use crate::reproduce::race::without_huge_pages;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
-use crate::roles;
 use crate::run::bench::request;
 use crate::util::{size, stats};
 use crate::workload::spec::{Amount, Reader, Writer};
@@ -259,10 +258,11 @@ fn count(outcome: &Outcome, writer: &str) -> Taken<Count> {
     let Some(profile) = profile.filter(|_| process.calls > 0 && process.bytes > 0) else {
         return Err(Missing::new("the guest counted nothing", outcome.document.command.clone()));
     };
+    let attributor = Attributor::new(&profile.stacks, profile.skid);
     let asleep: u64 = profile
         .stacks
         .iter()
-        .filter(|(stack, _)| ASLEEP.contains(&roles::of_stack_with(stack, profile.skew).0.id))
+        .filter(|(stack, _)| ASLEEP.contains(&attributor.place(stack).role.id))
         .map(|(_, weight)| weight)
         .sum();
     let (total, calls) = (profile.stacks.total() as f64, process.calls as f64);

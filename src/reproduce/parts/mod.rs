@@ -13,8 +13,8 @@ use super::result::Yield;
 use super::stacks;
 use super::verdict::{Missing, Reading, Readings, number};
 use crate::document::ExecutedOn;
-use crate::profile::{Folded, Profile};
-use crate::roles::Skew;
+use crate::profile::{Attributor, Folded, Profile};
+use crate::roles::Skid;
 use crate::util::stats;
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -65,26 +65,28 @@ fn share_reading(
     whose: &str,
     command: &str,
 ) -> Taken<Reading> {
-    let skewed = profiles.iter().any(|profile| profile.skew == Skew::CpuClock);
-    if skewed && fact.frames.iter().any(|frame| frame == UNSEEN) {
+    let skids = profiles.iter().any(|profile| profile.skid == Skid::CpuClock);
+    let skid = if skids { Skid::CpuClock } else { Skid::None };
+    if skids && fact.frames.iter().any(|frame| frame == UNSEEN) {
         let why = "sampled by cpu-clock, whose timer cannot fire while interrupts are off: the section cannot be sampled \
              in place (a PMU's interrupt can)";
         return Err(Missing::new(why, format!("sudo {command}")));
     }
     let folded = || profiles.iter().map(|profile| &profile.stacks);
     let samples: u64 = folded().map(Folded::total).sum();
-    let Some(share) = stacks::share(folded(), fact) else { return Err(Missing::new("no samples", command)) };
+    let Some(share) = stacks::share(folded(), skid, fact) else { return Err(Missing::new("no samples", command)) };
     if let Some(why) = inlined(&folded().collect::<Vec<_>>(), fact, share, samples) {
         return Err(Missing::new(why, format!("sudo {command}")));
     }
     let part = (share / 100.0 * samples as f64).round() as u64;
     let interval = stats::wilson(part, samples).map(|share| share * 100.0);
     let mut how = format!("{samples} samples of {whose}");
-    let hidden: u64 = folded()
-        .flat_map(Folded::iter)
-        .filter(|(stack, _)| stacks::holds(stack, fact) && !stacks::shown(stack, fact))
-        .map(|(_, weight)| weight)
-        .sum();
+    let hidden_in = |profile: &Folded| -> u64 {
+        let attributor = Attributor::new(profile, skid);
+        let hidden = |stack: &str| stacks::holds(stack, attributor, fact) && !stacks::shown(stack, fact);
+        profile.iter().filter(|(stack, _)| hidden(stack)).map(|(_, weight)| weight).sum()
+    };
+    let hidden: u64 = folded().map(hidden_in).sum();
     if hidden > 0 {
         let percent = number(hidden as f64 / samples as f64 * 100.0);
         how = format!(
@@ -125,22 +127,22 @@ mod tests {
     use super::*;
     use crate::profile::{ProcessName, Unit};
 
-    fn profile(skew: Skew, text: &str) -> Profile {
+    fn profile(skid: Skid, text: &str) -> Profile {
         let stacks = Folded::parse(text).unwrap();
-        Profile { process: ProcessName::WRITER, collector: "sample".into(), unit: Unit::Samples, skew, stacks }
+        Profile { process: ProcessName::WRITER, collector: "sample".into(), unit: Unit::Samples, skid, stacks }
     }
 
-    fn read(id: &str, skew: Skew, text: &str) -> Taken<Reading> {
+    fn read(id: &str, skid: Skid, text: &str) -> Taken<Reading> {
         let facts = Facts::load().unwrap();
         let (_, fact) = facts.find(id).unwrap();
-        share_reading(&[&profile(skew, text)], fact, ExecutedOn::Hardware, "the writer", "pipeprof x")
+        share_reading(&[&profile(skid, text)], fact, ExecutedOn::Hardware, "the writer", "pipeprof x")
     }
 
     #[test]
     fn a_function_that_is_inlined_has_no_share_and_no_verdict() {
         let entry = "w;entry_SYSCALL_64_after_hwframe";
         let hot = format!("{entry};__x64_sys_vmsplice 900\n{entry};x 100\n");
-        let missing = read("B.profile.vmsplice.add", Skew::None, &hot).unwrap_err();
+        let missing = read("B.profile.vmsplice.add", Skid::None, &hot).unwrap_err();
         assert!(
             missing.why.contains("no function of its own") && missing.why.contains("__x64_sys_vmsplice"),
             "{missing:?}"
@@ -148,7 +150,7 @@ mod tests {
         // Sampled once, it is a function; a caller that is not there calls nothing; few samples tell nothing.
         let once = format!("{hot}{entry};__x64_sys_vmsplice;add_to_pipe 1\n");
         for text in [once, format!("{entry};x 1000\n"), format!("{entry};__x64_sys_vmsplice 9\n")] {
-            assert!(read("B.profile.vmsplice.add", Skew::None, &text).is_ok(), "{text}");
+            assert!(read("B.profile.vmsplice.add", Skid::None, &text).is_ok(), "{text}");
         }
     }
 
@@ -156,16 +158,16 @@ mod tests {
     fn what_runs_with_interrupts_off_is_not_testable_by_cpu_clock() {
         let text = "w;entry_SYSCALL_64_after_hwframe;pipe_write;_raw_spin_lock_irq 10\nw 90\n";
         for id in ["A.graph.1.spin", "B.profile.write.spin"] {
-            let missing = read(id, Skew::CpuClock, text).unwrap_err();
+            let missing = read(id, Skid::CpuClock, text).unwrap_err();
             assert!(missing.why.contains("interrupts are off"), "{missing:?}");
-            assert_eq!(read(id, Skew::None, text).unwrap().value, 10.0);
+            assert_eq!(read(id, Skid::None, text).unwrap().value, 10.0);
         }
     }
 
     #[test]
     fn a_hidden_wake_up_counts_and_is_told() {
         let text = "w;entry_SYSCALL_64_after_hwframe;anon_pipe_write;_raw_spin_unlock_irqrestore 20\nw 80\n";
-        let reading = read("A.graph.1.wake", Skew::CpuClock, text).unwrap();
+        let reading = read("A.graph.1.wake", Skid::CpuClock, text).unwrap();
         assert_eq!(reading.value, 20.0);
         assert!(reading.how.contains("20.0 % stand right below"), "{}", reading.how);
     }

@@ -194,7 +194,7 @@ fn graphs(out: &mut Yield, case: &Case, theirs: &Folded, ours: &Outcome, id: &st
         ),
         (Shown::After, "ours", "what this one does", "widths of ours; red takes more than in the article"),
     ] {
-        let options = Options::new(&title, about, profile.unit, profile.skew);
+        let options = Options::new(&title, about, profile.unit, profile.skid);
         out.graphs.push(Graph {
             id: format!("{}-{id}-{name}", case.printed.id),
             title: format!("{}, {what}: {heading}", case.printed.title),

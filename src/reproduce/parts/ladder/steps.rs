@@ -85,7 +85,7 @@ fn rung<'a>(raced: &'a [Raced], profiles: &'a Profiles, id: &str) -> Result<Prof
     let pair = raced.typical().ok_or_else(none)?;
     let spent = |side: ProcessName| {
         let profile = outcome.profiles.iter().find(|profile| profile.collector == "sample" && profile.process == side);
-        profile.map_or_else(Shares::new, |profile| stacks::spent(&profile.stacks))
+        profile.map_or_else(Shares::new, |profile| stacks::shares(&profile.stacks, profile.skid))
     };
     let executed_on = outcome.document.executed_on;
     Ok(Profiled { pair, executed_on, writer: spent(ProcessName::WRITER), reader: spent(ProcessName::READER) })
@@ -97,9 +97,8 @@ pub(super) fn explain(out: &mut Yield, raced: &[Raced], profiles: &Profiles) {
         the median pair without sampler. \"Said to go\": the part of both processes' CPU time before \
         that the profile before books to the roles which the article names; for the busy loop, the part of the elapsed time \
         by which the busier process gets shorter without them and without time off the CPU. \"Went\": the part that did. \
-        They fit when they are within 15 points. Samples of cpu-clock that landed where interrupts come back on are \
-        booked to the role of the caller that had them off, where their time was spent; one right below pipe_write or \
-        pipe_read to the wake-up, whose own frame a tail call takes away.";
+        They fit when they are within 15 points. Time with interrupts off is attributed to the caller that had \
+        them off.";
     let header =
         ["step", "the article's argument", "largest changes by role, ns/KiB", "of", "said to go", "went", "fits"];
     let mut table = ExtraTable::new("What each rung removed", &header, note);

@@ -4,7 +4,7 @@ use crate::document::Outcome;
 use crate::profile::Folded;
 use crate::reproduce::reasons::{self, Ours};
 use crate::reproduce::stacks;
-use crate::roles;
+use crate::roles::{self, Skid};
 
 /// Differences from this many points on are explained.
 pub const LARGE_POINTS: f64 = 3.0;
@@ -27,8 +27,9 @@ pub fn rows(
     exact: Option<&Folded>,
     without: &[&str],
 ) -> Vec<Vec<String>> {
-    let theirs_by_role = stacks::by_role(theirs);
-    let (ours, counts) = (sampled.map(|(_, stacks)| stacks::by_role(stacks)), exact.map(stacks::by_role));
+    let theirs_by_role = stacks::by_role(theirs, Skid::None);
+    let ours = sampled.map(|(outcome, stacks)| stacks::by_role(stacks, stacks::skid(&outcome.document)));
+    let counts = exact.map(|stacks| stacks::by_role(stacks, Skid::None));
     let mut rows = Vec::new();
     for role in roles::all().iter().filter(|role| !without.contains(&role.id)) {
         let their = theirs_by_role.get(role.id).copied().unwrap_or_default();

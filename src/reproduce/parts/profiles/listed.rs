@@ -3,7 +3,7 @@
 
 use super::by_role::{COUNTED, DIFFERENCE, HEADER, LARGE_POINTS, THEIRS, rows};
 use crate::document::Outcome;
-use crate::profile::{Folded, ProcessName};
+use crate::profile::{Attributor, Folded, ProcessName};
 use crate::reproduce::facts::{Facts, Table};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::parts::ladder;
@@ -32,8 +32,9 @@ pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
                 for profile in &outcome.profiles {
                     match profile.process {
                         ProcessName::WRITER => {
+                            let attributor = Attributor::new(&profile.stacks, profile.skid);
                             for (stack, weight) in profile.stacks.iter() {
-                                whole.add(stacks::as_listed(stack, listed), weight);
+                                whole.add(stacks::as_listed(stack, attributor, listed), weight);
                             }
                         }
                         ProcessName::READER => whole.add(stacks::UNLISTED, profile.stacks.total()),
@@ -71,8 +72,9 @@ fn name_functions(row: &mut [String], outcome: &Outcome, listed: &Table, samples
     }
     let mut own: BTreeMap<&str, u64> = BTreeMap::new();
     for profile in outcome.profiles.iter().filter(|profile| profile.process == ProcessName::WRITER) {
+        let attributor = Attributor::new(&profile.stacks, profile.skid);
         for (stack, weight) in profile.stacks.iter() {
-            if stacks::role(&stacks::as_listed(stack, listed)).title == title {
+            if attributor.place(&stacks::as_listed(stack, attributor, listed)).role.title == title {
                 *own.entry(roles::base_name(stack.rsplit(';').next().unwrap_or(stack))).or_default() += weight;
             }
         }
