@@ -4,7 +4,7 @@ use super::matrix_progress::Progress;
 use super::run::{outcome, parse_flags};
 use super::stop_args::StopArgs;
 use crate::compare::matrix::{self, MatrixRun, Runner, Store};
-use crate::compare::plan::{self, Axes, ColumnPlan, Plan, Variant};
+use crate::compare::plan::{self, Axes, ColumnPlan, MatrixPlan, Variant};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, Compared, Input, Options, compare, timed};
 use crate::document::{Collector, Outcome, Request, Selection};
@@ -205,7 +205,7 @@ impl Args {
     }
 
     /// The plan, and the largest guest's memory.
-    fn plan(&self) -> Result<(Plan, Option<u64>)> {
+    fn plan(&self) -> Result<(MatrixPlan, Option<u64>)> {
         let modes = if self.axes.mode.is_empty() {
             vec![WorkloadRequest::DEFAULT_MODE.to_owned()]
         } else {
@@ -241,7 +241,7 @@ impl Args {
         // Pairs that follow each other are alike. Where no boot has to be paid for, columns alternate pair by pair.
         let boots = columns.iter().any(|column| column.options.kernel.is_some());
         let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { self.pairs }) };
-        let plan = Plan {
+        let plan = MatrixPlan {
             schema: plan::SCHEMA.to_owned(),
             build: crate::util::build::version().to_owned(),
             columns,

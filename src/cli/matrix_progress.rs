@@ -1,7 +1,7 @@
 //! What each column of a matrix is doing: a line per column on a terminal's stderr, nothing elsewhere.
 
 use crate::compare::matrix::MatrixRun;
-use crate::compare::plan::Plan;
+use crate::compare::plan::MatrixPlan;
 use crate::experiment::{Event, State};
 use crate::util::progress;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -46,7 +46,7 @@ fn bar(all: &MultiProgress, name: String) -> ProgressBar {
 
 impl Progress {
     /// Begin, with a line per column of `plan`.
-    pub fn start(plan: &Plan) -> Self {
+    pub fn start(plan: &MatrixPlan) -> Self {
         let all = MultiProgress::new();
         let shown = std::io::stderr().is_terminal() && !progress::is_quiet();
         let lines = Arc::new(Mutex::new(Vec::new()));

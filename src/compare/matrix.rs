@@ -2,7 +2,7 @@
 
 use super::input::{self, Input};
 use super::model::Missing;
-use super::plan::{ColumnPlan, Plan, SCHEMA};
+use super::plan::{ColumnPlan, MatrixPlan, SCHEMA};
 use crate::document::Outcome;
 use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, StoredPlan, Task};
 use crate::report::files::{self, Folder};
@@ -42,7 +42,7 @@ pub struct Results {
     pub ending: Option<Ending>,
 }
 
-impl Plan {
+impl MatrixPlan {
     /// The experiment: a lane per mode and column, and one per mode for the control. Exact ones run as listed, timed ones
     /// shuffled within each block.
     #[must_use]
@@ -91,7 +91,7 @@ impl Plan {
     }
 }
 
-impl StoredPlan for Plan {
+impl StoredPlan for MatrixPlan {
     const FILE: &'static str = PLAN;
     const RESULTS: &'static str = RUNS;
     const SCHEMA: &'static str = SCHEMA;
@@ -123,7 +123,7 @@ impl Store {
     ///
     /// # Errors
     /// A folder that exists and is not to be resumed, or holds another plan.
-    pub fn open(folder: &Path, plan: &Plan, resume: bool) -> Result<Self> {
+    pub fn open(folder: &Path, plan: &MatrixPlan, resume: bool) -> Result<Self> {
         experiment::open(folder, plan, resume)?;
         Ok(Self { folder: folder.to_owned() })
     }
@@ -133,7 +133,7 @@ impl Store {
         &self.folder
     }
 
-    fn path(&self, plan: &Plan, run: &MatrixRun) -> PathBuf {
+    fn path(&self, plan: &MatrixPlan, run: &MatrixRun) -> PathBuf {
         let plain = |text: &str| -> String {
             text.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
         };
@@ -146,7 +146,7 @@ impl Store {
 
 /// The runs of `plan` in their folders.
 struct RunFolders<'a> {
-    plan: &'a Plan,
+    plan: &'a MatrixPlan,
     store: &'a Store,
 }
 
@@ -171,7 +171,7 @@ impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
 }
 
 struct Runs<'a> {
-    plan: &'a Plan,
+    plan: &'a MatrixPlan,
     runner: &'a dyn Runner,
 }
 
@@ -193,7 +193,7 @@ impl Executor<MatrixRun> for Runs<'_> {
 /// # Errors
 /// An interruption: what is finished is kept. A run that fails is part of the results.
 pub fn run(
-    plan: &Plan,
+    plan: &MatrixPlan,
     store: &Store,
     jobs: usize,
     runner: &dyn Runner,

@@ -58,7 +58,7 @@ enum Change<'a> {
 
 /// A whole matrix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct MatrixPlan {
     pub schema: String,
     /// pipeprof's version and build: another build moves the bytes in other code.
     pub build: String,

@@ -6,7 +6,6 @@
 pub mod facts;
 pub mod lab;
 pub mod parts;
-pub mod pipeline;
 pub mod race;
 pub mod reasons;
 pub mod report;

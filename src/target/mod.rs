@@ -1,5 +1,6 @@
 //! What is measured: processes and the pipes between them. The built-in pair ([`crate::workload`]) is one target.
 
+pub mod pipeline;
 mod totals;
 
 pub use totals::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};

@@ -2,16 +2,16 @@
 
 use crate::synthetic::{newer, older, timed};
 use pipeprof::compare::matrix::{self, MatrixRun, Runner, Store, default_jobs};
-use pipeprof::compare::plan::{self, Axes, Plan};
+use pipeprof::compare::plan::{self, Axes, MatrixPlan};
 use pipeprof::compare::{Input, Options, compare, render};
 use pipeprof::document::Outcome;
 use pipeprof::experiment::{EndedBy, Event, State, StopRule};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn plan(blocks: usize, pairs: Option<u32>) -> Plan {
+fn plan(blocks: usize, pairs: Option<u32>) -> MatrixPlan {
     let kernels = ["6.12", "7.2", "7.3"].map(str::to_owned).to_vec();
-    Plan {
+    MatrixPlan {
         schema: plan::SCHEMA.to_owned(),
         build: "test".to_owned(),
         columns: plan::columns(&Axes { kernels, ..Axes::default() }).unwrap(),
@@ -117,7 +117,7 @@ fn half_a_run_is_measured_again() {
 fn another_plan_is_not_resumed() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
     let out = folder.path().join("out");
-    let refused = |plan: &Plan| {
+    let refused = |plan: &MatrixPlan| {
         let error = format!("{:#}", Store::open(&out, plan, true).unwrap_err());
         assert!(error.contains("--resume") && !error.contains('\n'), "{error}");
         error
@@ -159,7 +159,7 @@ fn a_kernel_that_does_not_boot_is_said_and_the_rest_is_compared() {
 }
 
 /// What runs, in order.
-fn ran(plan: &Plan) -> Vec<MatrixRun> {
+fn ran(plan: &MatrixPlan) -> Vec<MatrixRun> {
     let (folder, runner) = (tempfile::tempdir().unwrap(), Made::default());
     matrix::run(plan, &Store::open(&folder.path().join("out"), plan, false).unwrap(), 1, &runner, &ignore).unwrap();
     runner.ran.into_inner().unwrap()
@@ -169,7 +169,7 @@ fn ran(plan: &Plan) -> Vec<MatrixRun> {
 fn a_timed_matrix_ends_when_its_intervals_are_narrow_and_resumes_alike() {
     let folder = tempfile::tempdir().unwrap();
     let stop = StopRule { until: Some(0.05), max_time_ns: None };
-    let plan = Plan { stop, ..plan(2, Some(2)) };
+    let plan = MatrixPlan { stop, ..plan(2, Some(2)) };
     let open = |resume| Store::open(&folder.path().join("out"), &plan, resume).unwrap();
     let runner = Made { gib_s: &[4.0, 4.02], ..Made::default() };
     let ending = matrix::run(&plan, &open(false), 1, &runner, &ignore).unwrap().ending.unwrap();

@@ -1,13 +1,15 @@
 //! Article C: a cat clone, five ways, beside the machine's own cat.
 
+mod strace;
+
 use super::Part;
 use crate::document::{ExecutedOn, KernelInfo, ProcessTotals, Processes};
 use crate::report::chart::{Chart, Kind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced, Taken};
-use crate::reproduce::pipeline::{self, End, Pipeline};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::target::pipeline::{End, Pipeline};
 use crate::workload::spec::{Amount, Reader, Writer};
 use crate::workload::{self, Spec};
 use anyhow::Result;
@@ -263,7 +265,7 @@ fn own_readings(lab: &Lab<'_>, out: &mut Yield, own: &[Own], tick_ns: u64) -> Re
         lab.kept("calls of cat", cat.clone(), || {
             lab.say("calls of the machine's own cat");
             let how = "strace -c -e trace=write cat /dev/zero | head -c 1G >/dev/null";
-            Ok(pipeline::writes(&cat, GIB).map_err(|error| Missing::new(format!("{error:#}"), how)))
+            Ok(strace::writes(&cat, GIB).map_err(|error| Missing::new(format!("{error:#}"), how)))
         })?
     } else {
         Err(Missing::new("the guest has no programs but pipeprof", COMMAND))

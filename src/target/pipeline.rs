@@ -1,6 +1,8 @@
-//! Pipelines of programs that are on this machine anyway: `cat | head`, `cat | dd`, timed and their calls counted.
+//! A pipeline of two programs as a target: `cat | head`, `cat | dd`. They are started, watched and waited for as the
+//! built-in pair is, but they run from the start: a program of somebody else has no gate to wait at.
 
-use crate::document::{ProcessTotals, Processes};
+use super::{ProcessTotals, Processes, Watched, WatchedProcess};
+use crate::profile::ProcessName;
 use crate::util::cancel;
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
@@ -58,47 +60,82 @@ fn start(words: &[String], mut command: Command) -> Result<Killed> {
     command.spawn().map(Killed).with_context(|| format!("cannot start {name}: is it installed?"))
 }
 
+/// A pipeline whose programs run.
+pub struct Running<'a> {
+    pipeline: &'a Pipeline,
+    writer: Killed,
+    reader: Killed,
+    begin: Instant,
+}
+
 impl Pipeline {
-    /// Run it: bytes, and each program's time, from the start of the first to the end of the last.
+    /// Start both programs.
+    ///
+    /// # Errors
+    /// When a program cannot be started.
+    pub fn start(&self) -> Result<Running<'_>> {
+        let begin = Instant::now();
+        let mut first = command(&self.writer, self.cpus[0])?;
+        first.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut writer = start(&self.writer, first)?;
+        let pipe = writer.0.stdout.take().ok_or_else(|| anyhow!("no pipe"))?;
+        let mut second = command(&self.reader, self.cpus[1])?;
+        second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
+        let reader = start(&self.reader, second)?;
+        // Gone with `second`: this process's copy of the pipe's reading end, so that the writer finds the pipe closed.
+        Ok(Running { pipeline: self, writer, reader, begin })
+    }
+
+    /// Start it and wait for its end: see [`Running::wait`].
     ///
     /// # Errors
     /// When a program cannot be started, the reader fails, or on interruption.
     pub fn run(&self) -> Result<Processes> {
-        let begin = Instant::now();
-        let mut first = command(&self.writer, self.cpus[0])?;
-        first.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut first = start(&self.writer, first)?;
-        let pipe = first.0.stdout.take().ok_or_else(|| anyhow!("no pipe"))?;
-        let mut second = command(&self.reader, self.cpus[1])?;
-        second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut second = start(&self.reader, second)?;
-        // Gone with it: this process's copy of the pipe's reading end, so that the writer finds the pipe closed.
-        if let End::After(ns) = self.end {
-            let until = begin + Duration::from_nanos(ns);
+        self.start()?.wait()
+    }
+}
+
+impl Running<'_> {
+    /// The processes to watch.
+    #[must_use]
+    pub fn watched(&self) -> Watched {
+        let of = |name, child: &Killed| WatchedProcess { name, pids: vec![child.0.id()] };
+        Watched { processes: vec![of(ProcessName::WRITER, &self.writer), of(ProcessName::READER, &self.reader)] }
+    }
+
+    /// Bytes, and each program's time, from the start of the first to the end of the last.
+    ///
+    /// # Errors
+    /// When the reader fails, or on interruption.
+    pub fn wait(mut self) -> Result<Processes> {
+        let Pipeline { reader: words, cpus, end, .. } = self.pipeline;
+        if let End::After(ns) = end {
+            let until = self.begin + Duration::from_nanos(*ns);
             while let Some(left) = until.checked_duration_since(Instant::now()) {
                 cancel::check()?;
                 std::thread::sleep(left.min(Duration::from_millis(50)));
             }
-            first.0.kill().context("cannot end the writer")?;
+            self.writer.0.kill().context("cannot end the writer")?;
         }
         // Reaped one after the other, so that the difference is one program's.
         let before = children()?;
-        let status = second.0.wait().context("cannot wait for the reader")?;
-        let window_ns = u64::try_from(begin.elapsed().as_nanos())?;
+        let status = self.reader.0.wait().context("cannot wait for the reader")?;
+        let window_ns = u64::try_from(self.begin.elapsed().as_nanos())?;
         let between = children()?;
-        first.0.wait().context("cannot wait for the writer")?;
+        self.writer.0.wait().context("cannot wait for the writer")?;
         let after = children()?;
         let mut said = String::new();
-        if let Some(mut stderr) = second.0.stderr.take() {
+        if let Some(mut stderr) = self.reader.0.stderr.take() {
             stderr.read_to_string(&mut said).context("cannot read what the reader says")?;
         }
         if !status.success() {
-            bail!("{} failed: {status}", self.reader.join(" "));
+            bail!("{} failed: {status}", words.join(" "));
         }
-        let bytes = match self.end {
-            End::Bytes(bytes) => bytes,
-            End::After(_) => copied(&said)
-                .ok_or_else(|| anyhow!("{} does not say how many bytes it copied", self.reader.join(" ")))?,
+        let bytes = match end {
+            End::Bytes(bytes) => *bytes,
+            End::After(_) => {
+                copied(&said).ok_or_else(|| anyhow!("{} does not say how many bytes it copied", words.join(" ")))?
+            }
         };
         let totals = |from: [u64; 2], to: [u64; 2], cpu| ProcessTotals {
             bytes,
@@ -108,7 +145,7 @@ impl Pipeline {
             cpu,
             ..ProcessTotals::default()
         };
-        let (reader, writer) = (totals(before, between, self.cpus[1]), totals(between, after, self.cpus[0]));
+        let (reader, writer) = (totals(before, between, cpus[1]), totals(between, after, cpus[0]));
         Ok(Processes::of_pair(writer, reader, window_ns))
     }
 }
@@ -131,36 +168,19 @@ fn children() -> Result<[u64; 2]> {
     Ok([ns(usage.ru_utime), ns(usage.ru_stime)])
 }
 
-/// How many write(2) calls `program` makes for `bytes`, counted by strace.
-///
-/// # Errors
-/// When strace is not there or not allowed, or the program makes none.
-pub fn writes(program: &[String], bytes: u64) -> Result<u64> {
-    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let log = folder.path().join("calls");
-    let mut traced: Vec<String> = ["strace", "-c", "-e", "trace=write", "-o"].map(str::to_owned).to_vec();
-    traced.push(log.to_string_lossy().into_owned());
-    traced.extend_from_slice(program);
-    let reader = ["head".to_owned(), "-c".to_owned(), bytes.to_string()].to_vec();
-    Pipeline { writer: traced, reader, cpus: [None; 2], end: End::Bytes(bytes) }.run()?;
-    let text = std::fs::read_to_string(&log).context("strace left no count: install it, and allow ptrace")?;
-    counted(&text, "write").ok_or_else(|| anyhow!("it makes no write calls: this cat moves bytes by other calls"))
-}
-
-/// The calls of `name` in the table of `strace -c`.
-fn counted(table: &str, name: &str) -> Option<u64> {
-    let line = table.lines().find(|line| line.split_whitespace().last() == Some(name))?;
-    // % time, seconds, usecs/call, calls, errors (may be empty), syscall
-    line.split_whitespace().nth(3)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The CPUs that this process may use.
+    fn allowed() -> Vec<u32> {
+        let set = rustix::thread::sched_getaffinity(None).unwrap();
+        (0..1024).filter(|cpu| set.is_set(*cpu as usize)).collect()
+    }
+
     fn pipeline(writer: &str, reader: &str, end: End) -> Result<Processes> {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let cpu = crate::workload::cpus::allowed().unwrap().last().copied();
+        let cpu = allowed().last().copied();
         Pipeline { writer: words(writer), reader: words(reader), cpus: [None, cpu], end }.run()
     }
 
@@ -178,7 +198,7 @@ mod tests {
 
     #[test]
     fn programs_run_on_the_cpus_they_are_given() {
-        let here = crate::workload::cpus::allowed().unwrap();
+        let here = allowed();
         for cpu in here {
             let ask = format!("test $(awk '/^Cpus_allowed_list/ {{ print $2 }}' /proc/self/status) = {cpu}");
             let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -197,15 +217,5 @@ mod tests {
             Some(589_824)
         );
         assert_eq!(copied("nothing"), None);
-    }
-
-    #[test]
-    fn strace_tables_are_read() {
-        let table = "% time     seconds  usecs/call     calls    errors syscall\n\
-                     ------ ----------- ----------- --------- --------- ----------------\n\
-                     100.00    0.032443           3      8193         1 write\n\
-                     100.00    0.032443           3      8193         1 total\n";
-        assert_eq!(counted(table, "write"), Some(8193));
-        assert_eq!(counted(table, "splice"), None);
     }
 }
