@@ -266,16 +266,16 @@ fn stored_files_that_are_broken_are_named() {
     std::fs::write(place.path("fraction.folded"), "a;b 1.5\n").unwrap();
     std::fs::write(place.path("empty.folded"), "").unwrap();
     for (line, says) in [
-        ("flamegraph cut", ["cut/run.json", "ends in the middle"]),
+        ("flamegraph cut", ["cut/run.json", "truncated"]),
         ("flamegraph newer", ["newer/run.json", "update pipeprof"]),
-        ("flamegraph other/run.json", ["other/run.json", "no document"]),
+        ("flamegraph other/run.json", ["other/run.json", "not a pipeprof run.json"]),
         ("flamegraph empty", ["empty/run.json", "pipeprof run"]),
         ("flamegraph nothing.folded", ["nothing.folded", "file does not exist"]),
-        ("flamegraph cut.folded", ["cut.folded, line 2", "whole"]),
+        ("flamegraph cut.folded", ["cut.folded, line 2", "a space and a weight"]),
         ("flamegraph fraction.folded", ["fraction.folded, line 1", "fraction"]),
         ("flamegraph empty.folded", ["empty.folded", "no stacks"]),
         ("flamegraph out", ["out", "collector"]),
-        ("compare cut newer", ["cut", "ends in the middle"]),
+        ("compare cut newer", ["cut", "truncated"]),
         ("compare out newer", ["newer", "update pipeprof"]),
     ] {
         place.refuses(line, &says);

@@ -25,7 +25,10 @@ pub struct Compared {
 /// # Errors
 /// Where runs cannot be compared: the reason names both.
 pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
-    ensure!(inputs.len() >= 2, "one column is nothing to compare: give two kernels, two settings, or two stored runs");
+    ensure!(
+        inputs.len() >= 2,
+        "nothing to compare with one column: give two kernels, two settings, or two stored runs"
+    );
     let method = check(inputs)?;
     let firsts: Vec<&Document> =
         inputs.iter().filter_map(|input| input.runs.first()).map(|(_, o)| &o.document).collect();
@@ -51,7 +54,7 @@ pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
             for (column, (runs, measure)) in runs.iter().zip(&measured).enumerate() {
                 ensure!(
                     runs.is_empty() || measure.is_some(),
-                    "{} has no instruction profile: run it with --collect insn",
+                    "{} has no instruction profile: run with --collect insn",
                     inputs[column].runs.first().map_or("a column", |(source, _)| source)
                 );
             }
@@ -93,20 +96,20 @@ pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
 fn check(inputs: &[Input]) -> Result<Method> {
     let mut all = inputs.iter().flat_map(|input| &input.runs);
     let Some((first_source, first)) = all.next() else {
-        bail!("there is no run to compare");
+        bail!("no runs to compare");
     };
     let first = &first.document;
     for (source, outcome) in inputs.iter().flat_map(|input| &input.runs) {
         let document = &outcome.document;
         ensure!(
             document.schema == document::SCHEMA,
-            "{source} has schema {}, this pipeprof compares {}: make the run again, or use the pipeprof that made it",
+            "{source} has schema {}, but this pipeprof reads {}: run again, or use the pipeprof that wrote it",
             document.schema,
             document::SCHEMA
         );
         ensure!(
             document.executed_on == first.executed_on,
-            "{first_source} was executed on {}, {source} on {}: compare runs of one kind",
+            "{first_source} was executed on {}, {source} on {}: compare runs with the same --accel",
             name(first.executed_on),
             name(document.executed_on)
         );
@@ -118,7 +121,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
         );
         ensure!(
             document.processes.first().bytes > 0,
-            "{source} moved nothing in its window: nothing to compare per KiB"
+            "{source} moved no bytes, so there are no values per KiB to compare"
         );
     }
     let modes = |input: &Input| -> BTreeSet<String> {
@@ -131,7 +134,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
             let list = |set: &BTreeSet<String>| set.iter().cloned().collect::<Vec<_>>().join(", ");
             let source = input.runs.first().map_or("another column", |(source, _)| source);
             bail!(
-                "{first_source} is of mode {}, {source} of mode {}: compare runs of one mode",
+                "{first_source} has mode {}, {source} has mode {}: compare runs of one mode",
                 list(&of_first),
                 list(&others)
             );
@@ -140,7 +143,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
     match (first.executed_on, first.unit) {
         (ExecutedOn::Tcg, Unit::Instructions) => Ok(Method::Exact),
         (ExecutedOn::Tcg, unit) => bail!(
-            "{first_source} counts {} under emulation, where time says nothing: run with --collect insn and compare those",
+            "{first_source} counts {} in an emulated guest, where times are not meaningful: run both with --collect insn",
             unit_name(unit)
         ),
         (ExecutedOn::Hardware | ExecutedOn::Kvm, _) => Ok(Method::Timed),

@@ -14,17 +14,17 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
     match method {
         Method::Exact => {
             caveats.push(for_all(
-                "Instructions are not time: no caches, no memory bandwidth, no two CPUs at once. A copy by `rep movsb` \
-                 is one instruction however many bytes it moves.",
+                "Instructions are not time: they include no caches, memory bandwidth or parallel CPUs. A copy by \
+                 `rep movsb` is one instruction for any number of bytes.",
             ));
             caveats.push(for_all(
-                "Emulated (QEMU TCG): what is counted is exact and repeats to the last instruction; a kernel that \
-                 chooses its code by the CPU chooses for the emulated one.",
+                "Emulated (QEMU TCG): counts are exact and repeat to the last instruction. A kernel that selects code \
+                 by CPU features selects it for the emulated CPU.",
             ));
         }
         Method::Timed => caveats.push(for_all(
-            "The verdict is on elapsed time per KiB of pairs without collectors. Values by role and function are CPU \
-             time of writer and reader added up, from sampled pairs: they can exceed the elapsed time.",
+            "The verdict is on elapsed time per KiB of unprofiled runs. Values by role and function are the summed CPU \
+             time of writer and reader from sampled runs: they can exceed the elapsed time.",
         )),
     }
     let skids: HashSet<Skid> = inputs

@@ -105,7 +105,7 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     let mut columns = combinations.iter().map(|changes| column(changes)).collect::<Result<Vec<_>>>()?;
     ensure!(
         columns.len() >= 2,
-        "one column is nothing to compare: repeat --kernel, --append (--append '' for none), --cpu, --memcg, \
+        "nothing to compare with one column: repeat --kernel, --append (--append '' for none), --cpu, --memcg, \
          --buffer-size or --variant, or give stored runs"
     );
     number_copies(&mut columns);

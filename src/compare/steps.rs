@@ -46,7 +46,7 @@ pub fn fill_steps(
             let verdict = match method {
                 Method::Exact => match (&measures[index][from], &measures[index][to]) {
                     (Some(before), Some(after)) => exact::verdict(before, after),
-                    _ => unknown("no profile on one side"),
+                    _ => unknown("one of the two columns has no profile"),
                 },
                 Method::Timed => {
                     let pairs = |column: usize| section.cells[column].as_ref().map(|cell| &cell.pairs);
@@ -55,7 +55,8 @@ pub fn fill_steps(
                             Some(control) => timed::noise_of_control(pairs(present[0])?, control, options.seed),
                             None => timed::noise_within(before, options.seed),
                         };
-                        let noise = noise.unwrap_or(timed::Noise { floor: 0.0, from: "too few pairs to tell".into() });
+                        let noise =
+                            noise.unwrap_or(timed::Noise { floor: 0.0, from: "too few runs to determine it".into() });
                         let matter = other_kernels(inputs, from, to);
                         timed::evidence(before, after, noise, matter, options.seed)
                     });
@@ -65,7 +66,7 @@ pub fn fill_steps(
                             evidence.push(found);
                             unknown("")
                         }
-                        None => unknown("a column has no timed pair: run with --runs 10 or more"),
+                        None => unknown("a column has no unprofiled runs: use --runs 10 or more"),
                     }
                 }
             };

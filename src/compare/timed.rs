@@ -106,7 +106,7 @@ pub fn noise_of_control(baseline: &Boots, control: &Boots, seed: u64) -> Option<
     let within = noise_within(baseline, seed)?;
     Some(Noise {
         floor: (b / a - 1.0).abs().max(within.floor),
-        from: format!("A/A control: {} further pairs of the first column, interleaved", control.concat().len()),
+        from: format!("A/A control: {} additional runs of the first column, interleaved", control.concat().len()),
     })
 }
 
@@ -138,8 +138,8 @@ pub fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
     // The median over b boots strays less than one boot's by about the square root of b.
     let boots = boots / measure_f64(medians.len().max(1)).sqrt();
     let from = match medians.len() {
-        0 | 1 => "A/A: the first column's pairs in random halves".to_owned(),
-        n => format!("A/A: the first column's pairs in random halves, and its {n} boots against each other"),
+        0 | 1 => "A/A: random halves of the first column's runs".to_owned(),
+        n => format!("A/A: random halves of the first column's runs, and its {n} boots compared with each other"),
     };
     Some(Noise { floor: halves.max(boots), from })
 }

@@ -137,7 +137,7 @@ impl Folded {
                 Some(_) => return Err(error("the weight is a fraction: multiply all weights so that they are whole")),
                 None => weight,
             };
-            let weight: u64 = whole.parse().map_err(|_| error("the weight behind the stack is no whole number"))?;
+            let weight: u64 = whole.parse().map_err(|_| error("the weight after the stack is not a whole number"))?;
             if stack.is_empty() {
                 return Err(error("the stack is empty"));
             }
@@ -166,7 +166,7 @@ mod tests {
     fn errors_name_the_line() {
         let error = |text: &str| Folded::parse(text).unwrap_err().to_string();
         assert_eq!(error("a 1\n\nb"), "line 3: no weight behind the stack");
-        assert_eq!(error("a x"), "line 1: the weight behind the stack is no whole number");
+        assert_eq!(error("a x"), "line 1: the weight after the stack is not a whole number");
         assert!(error("a 1.5").starts_with("line 1: the weight is a fraction"));
         assert_eq!(error(" 5"), "line 1: the stack is empty");
         assert_eq!(error(&format!("a {}\nb 1", u64::MAX)), "line 2: the weights add up to more than 64 bits hold");

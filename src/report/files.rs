@@ -88,7 +88,7 @@ impl Folder {
             Ok(aside)
         };
         let aside = attempt()
-            .with_context(|| format!("cannot make the folder {}: choose another with -o", target.display()))?;
+            .with_context(|| format!("cannot create the folder {}: choose another with -o", target.display()))?;
         Ok(Self { aside, _parents: parents, target, fresh: requested.is_none() })
     }
 
@@ -117,7 +117,10 @@ impl Folder {
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         std::fs::write(self.aside.path().join(name), bytes).with_context(|| {
-            format!("cannot write {}: choose another folder with -o, or make room", self.target.join(name).display())
+            format!(
+                "cannot write {}: choose another folder with -o, or free some space",
+                self.target.join(name).display()
+            )
         })
     }
 
@@ -131,7 +134,7 @@ impl Folder {
                 Err(error) => {
                     refuse_used(&target)?;
                     return Err(error).with_context(|| {
-                        format!("cannot make the folder {}: choose another with -o", target.display())
+                        format!("cannot create the folder {}: choose another with -o", target.display())
                     });
                 }
             }
@@ -151,7 +154,7 @@ fn refuse_used(folder: &Path) -> Result<()> {
             bail!("the output folder {} is a file: {advice}", folder.display())
         }
         Err(error) => {
-            Err(error).with_context(|| format!("cannot look into the output folder {}: {advice}", folder.display()))
+            Err(error).with_context(|| format!("cannot read the output folder {}: {advice}", folder.display()))
         }
     }
 }
@@ -194,7 +197,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
     for collector in collectors {
         // It becomes part of a file's name, and may come from a guest.
         if !is_plain(collector) {
-            bail!("a profile of {collector:?}, which is no collector's name: nothing was written");
+            bail!("unknown collector {collector:?} in a profile: nothing was written");
         }
         let of_collector: Vec<&Profile> = outcome
             .profiles
@@ -243,7 +246,7 @@ pub fn load_code(path: &Path) -> Result<ExecutedCode> {
     let run = document_path(path);
     let file = run.parent().unwrap_or(Path::new(".")).join(CODE);
     if run.exists() && !file.exists() {
-        bail!("{} has no {CODE}: make the run with --collect insn", path.display());
+        bail!("{} has no executed code ({CODE}): run with --collect insn", path.display());
     }
     ExecutedCode::from_bytes(&read(&file)?).with_context(|| format!("cannot use {}: run again", file.display()))
 }
@@ -375,7 +378,7 @@ pub fn load_folded(path: &Path) -> Result<Folded> {
     let bytes = read(path)?;
     let text = String::from_utf8_lossy(&bytes);
     Folded::parse(&text).map_err(|error| {
-        anyhow!("{}, {error}: is it a folded file (stack, space, weight), and is it whole?", path.display())
+        anyhow!("{}, {error}: each line of a folded file is a stack, a space and a weight", path.display())
     })
 }
 
@@ -396,9 +399,9 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
     };
     let broken = |error: serde_json::Error| {
         if error.is_eof() || at_end(&error) {
-            anyhow!("it ends in the middle (line {}): copy it again, or run again", error.line())
+            anyhow!("the file is truncated (line {}): copy it again, or run again", error.line())
         } else {
-            anyhow!("it is no document of a run ({error})")
+            anyhow!("not a pipeprof run.json ({error})")
         }
     };
     let head: Head = serde_json::from_slice(bytes).map_err(broken)?;
@@ -413,7 +416,7 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
                 bail!("its schema {} is newer than this pipeprof, which reads {SCHEMA}: update pipeprof", head.schema)
             }
             Some(_) => bail!("its schema {} is older than {SCHEMA}: run again with this pipeprof", head.schema),
-            None => bail!("its schema {:?} is not {SCHEMA}: it is no document of a run", head.schema),
+            None => bail!("not a pipeprof run.json: its schema is {:?} instead of {SCHEMA}", head.schema),
         }
     }
     serde_json::from_slice(bytes).map_err(broken)
@@ -451,14 +454,14 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     };
     let bytes = attempt().map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound if path.ends_with(DOCUMENT) => ": give a folder that `pipeprof run` wrote",
+            std::io::ErrorKind::NotFound if path.ends_with(DOCUMENT) => "; give a folder written by `pipeprof run`",
             std::io::ErrorKind::NotFound => ": file does not exist",
             _ => "",
         };
         anyhow!("cannot read {} ({error}){hint}", path.display())
     })?;
     if bytes.len() as u64 > LARGEST {
-        bail!("{} is larger than 1 GiB: it is no file of pipeprof", path.display());
+        bail!("{} is larger than 1 GiB: not a file of pipeprof", path.display());
     }
     Ok(bytes)
 }

@@ -79,7 +79,7 @@ impl RunOptions {
     pub fn request(&self, command: String) -> Result<Request> {
         let guest = self.kernel.is_some();
         if !self.memcg && !guest {
-            bail!("--no-memcg is for guests: add --kernel, such as --kernel 6.12");
+            bail!("--no-memcg requires a guest: add --kernel, such as --kernel 6.12");
         }
         if self.vmlinux.is_some() && !self.exact() {
             bail!("--vmlinux requires --collect insn");
@@ -135,7 +135,7 @@ impl RunOptions {
             Some(options) if self.exact() => super::exact::execute(request, &options, self.vmlinux.as_deref()),
             Some(options) => super::in_guest(request, &options),
             None if self.exact() => {
-                bail!("--collect insn runs in a guest: name a kernel with --kernel, such as --kernel 6.12")
+                bail!("--collect insn requires a guest: add --kernel, such as --kernel 6.12")
             }
             None => {
                 let setting = Setting {

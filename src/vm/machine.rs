@@ -59,7 +59,7 @@ impl GuestMachine {
         match kernel {
             Some(kernel) => self.options(kernel).map(Some),
             None => match self.given() {
-                Some(flag) => bail!("{flag} is for guests: add --kernel, such as --kernel 6.12"),
+                Some(flag) => bail!("{flag} requires a guest: add --kernel, such as --kernel 6.12"),
                 None => Ok(None),
             },
         }

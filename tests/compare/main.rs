@@ -183,7 +183,7 @@ fn runs_that_cannot_be_compared_are_refused_in_one_line() {
 
     let mut nothing = newer();
     nothing.document.processes.of_mut(ProcessName::WRITER).bytes = 0;
-    assert!(refusal(vec![older(), nothing]).contains("moved nothing"));
+    assert!(refusal(vec![older(), nothing]).contains("moved no bytes"));
 
     let emulated_time = || {
         let mut outcome = older();

@@ -178,7 +178,7 @@ fn hostile_names_are_text() {
 #[test]
 fn nothing_to_draw_is_an_error_and_not_a_picture() {
     let error = render(&Folded::new(), &options()).unwrap_err();
-    assert_eq!(error.to_string(), "there is nothing to draw: the profile holds no stacks");
+    assert_eq!(error.to_string(), "nothing to draw: the profile contains no stacks");
 }
 
 #[test]

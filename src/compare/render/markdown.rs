@@ -20,7 +20,7 @@ pub fn render(comparison: &Comparison) -> String {
              real. Instructions are not time."
         }
         Method::Timed => {
-            "Nanoseconds per KiB moved, medians of fresh pairs; Mann-Whitney with Holm's correction, changes under 2 % \
+            "Nanoseconds per KiB moved, medians of unprofiled runs; Mann-Whitney with Holm's correction, changes under 2 % \
              are called same."
         }
     };

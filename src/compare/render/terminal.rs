@@ -66,7 +66,7 @@ pub fn answer(comparison: &Comparison, step: &Step) -> String {
             let rest =
                 step.roles.iter().filter(|row| !SCHEDULING.contains(&row.role.as_str()) && row.delta * delta > 0.0);
             let most = rest.max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()));
-            let most = most.map(|row| format!(", most of that in {} {}", row.title, text::signed(row.delta)));
+            let most = most.map(|row| format!(", largest contributor {} {}", row.title, text::signed(row.delta)));
             format!("{head}; without scheduling {} ({change}){}", text::signed(delta), most.unwrap_or_default())
         }
         None => head,
@@ -79,11 +79,11 @@ pub fn answer(comparison: &Comparison, step: &Step) -> String {
                 functions.push(format!("{name} {}", text::signed(*delta)));
             }
             if let Some((name, delta)) = &blame.whole {
-                functions.push(format!("{name} with its callees {}", text::signed(*delta)));
+                functions.push(format!("{name} total {}", text::signed(*delta)));
             }
             let within = if functions.is_empty() { String::new() } else { format!(": {}", functions.join(", ")) };
             let unit = comparison.per_kib();
-            format!("{head}; most of it in {} ({} {unit}{within})", blame.title, text::signed(blame.delta))
+            format!("{head}; largest contributor: {} ({} {unit}{within})", blame.title, text::signed(blame.delta))
         }
     }
 }
@@ -104,7 +104,7 @@ pub fn cells(comparison: &Comparison, section: &Section, width: usize) -> String
     row(if timed { "elapsed, median" } else { "total" }, &|cell| text::value(cell.total));
     if let (true, Some(_)) = (timed, section.cells.iter().flatten().find_map(|cell| cell.gib_s)) {
         row("GiB/s, median", &|cell| cell.gib_s.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}")));
-        row("pairs (boots)", &|cell| {
+        row("runs (boots)", &|cell| {
             format!("{} ({})", cell.pairs.iter().map(Vec::len).sum::<usize>(), cell.pairs.len())
         });
     }
@@ -171,7 +171,7 @@ pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String
     let functions: Vec<&FunctionRow> =
         step.functions.iter().filter(|row| row.self_delta != 0.0).take(extent.functions).collect();
     if !functions.is_empty() {
-        let header = ["function, callees apart", "before", "after", "delta", "with callees"];
+        let header = ["function (self)", "before", "after", "delta", "total delta"];
         let mut table = Table::new(header.map(str::to_owned).to_vec());
         for row in &functions {
             table.row(vec![

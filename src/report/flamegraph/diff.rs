@@ -63,7 +63,7 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
         Shown::After => (difference.after, difference.before),
     };
     if here.is_empty() {
-        bail!("there is nothing to draw: the profile holds no stacks");
+        bail!("nothing to draw: the profile contains no stacks");
     }
     let mut tree = Tree::of(&options.processes);
     for (stack, weight) in here.iter() {

@@ -88,7 +88,7 @@ pub fn together<'a>(processes: impl IntoIterator<Item = (&'a str, &'a Folded)>) 
 /// When there is nothing to draw.
 pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
     if stacks.is_empty() {
-        bail!("there is nothing to draw: the profile holds no stacks");
+        bail!("nothing to draw: the profile contains no stacks");
     }
     let attributor = Attributor::new(stacks, options.skid);
     let mut tree = Tree::of(&options.processes);
