@@ -12,52 +12,70 @@ struct {
 	__type(value, u32);
 } slots SEC(".maps");
 
-/* Process to its index, for those that `settings` does not compare with directly. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PP_WATCHED);
-	__type(key, u32);
-	__type(value, u32);
-} watched SEC(".maps");
-
-/* By the index of the process. Only its own task touches an element, and programs do not interrupt each other on
- * one CPU, so nothing here needs an atomic. */
+/* The threads that are compared with directly, by row. Only the thread itself touches its element, and programs do
+ * not interrupt each other on one CPU, so nothing there needs an atomic. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PP_WATCHED);
+	__uint(max_entries, PP_FAST);
 	__type(key, u32);
 	__type(value, struct pp_task);
 } tasks SEC(".maps");
 
-/* By index of the process * PP_SLOTS + slot. */
+/* By row * PP_SLOTS + slot. Rows from PP_FAST on are shared by the threads of a process, and need atomics. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PP_WATCHED * PP_SLOTS);
+	__uint(max_entries, PP_ROWS * PP_SLOTS);
 	__type(key, u32);
 	__type(value, struct pp_function);
 } functions SEC(".maps");
 
-/* The index of the current task among the watched processes, or -1. A process is its first thread. */
-static __always_inline int watched_index(void)
-{
-	u32 pid = current_pid();
-	u32 *index;
+/* What a thread begins with. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pp_task);
+} blank SEC(".maps");
 
-	if (pid == settings.pids[0])
-		return 0;
-	if (pid == settings.pids[1])
-		return 1;
-	if (settings.watched <= 2)
-		return -1;
-	index = bpf_map_lookup_elem(&watched, &pid);
-	return index && *index < PP_WATCHED ? (int)*index : -1;
-}
-
-static __always_inline struct pp_function *function_of(u32 index, u32 slot)
+static __always_inline struct pp_function *function_of(u32 row, u32 slot)
 {
-	u32 cell = index * PP_SLOTS + slot;
+	u32 cell = row * PP_SLOTS + slot;
 
 	return bpf_map_lookup_elem(&functions, &cell);
+}
+
+static __always_inline void count_call(int row, struct pp_function *function)
+{
+	if (row < PP_FAST)
+		function->calls++;
+	else
+		__sync_fetch_and_add(&function->calls, 1);
+}
+
+/* The probed calls that the current thread is inside of; null where there is no room for it. */
+static __always_inline struct pp_task *calls_of(int row, int create)
+{
+	struct pp_task *task, *nothing;
+	u32 key = row;
+	u64 address;
+
+	if (row < PP_FAST)
+		return bpf_map_lookup_elem(&tasks, &key);
+	address = bpf_get_current_task();
+	task = bpf_map_lookup_elem(&threads, &address);
+	if (task || !create)
+		return task;
+	key = 0;
+	nothing = bpf_map_lookup_elem(&blank, &key);
+	if (!nothing)
+		return 0;
+	bpf_map_update_elem(&threads, &address, nothing, BPF_NOEXIST);
+	task = bpf_map_lookup_elem(&threads, &address);
+	if (task)
+		task->process = (u32)row - PP_FAST;
+	else
+		count_one(PP_COUNT_UNTIMED);
+	return task;
 }
 
 /* The call at `depth`, which the caller has compared with PP_DEPTH. The mask is for the verifier, and in assembly as
@@ -104,12 +122,12 @@ int pp_enter(struct pt_regs *ctx)
 	struct pp_function *function;
 	struct pp_task *task;
 	struct pp_call *call;
-	u32 key, slot;
 	u64 sp, depth;
-	int index;
+	u32 slot;
+	int row;
 
-	index = watched_index();
-	if (index < 0)
+	row = watched_row();
+	if (row < 0)
 		return 0;
 	if (settings.cookies) {
 		slot = bpf_get_attach_cookie(ctx);
@@ -122,12 +140,13 @@ int pp_enter(struct pt_regs *ctx)
 			return 0;
 		slot = *found;
 	}
-	key = index;
-	task = bpf_map_lookup_elem(&tasks, &key);
-	function = function_of(index, slot);
-	if (!task || !function)
+	function = function_of(row, slot);
+	if (!function)
 		return 0;
-	function->calls++;
+	count_call(row, function);
+	task = calls_of(row, 1);
+	if (!task)
+		return 0;
 
 	/* A return that the kernel did not report leaves its call behind, until the return of one further out drops
 	 * it. Where the outermost is left behind, nothing would: it is over when the stack is up there again. (A tail
@@ -156,14 +175,12 @@ int pp_leave(struct pt_regs *ctx)
 	struct pp_function *function;
 	struct pp_call *call, *parent;
 	struct pp_task *task;
-	int index, i;
-	u32 key;
+	int row, i;
 
-	index = watched_index();
-	if (index < 0)
+	row = watched_row();
+	if (row < 0)
 		return 0;
-	key = index;
-	task = bpf_map_lookup_elem(&tasks, &key);
+	task = calls_of(row, 0);
 	if (!task)
 		return 0;
 
@@ -181,15 +198,23 @@ int pp_leave(struct pt_regs *ctx)
 	/* Whatever was entered since is over too, unheard. */
 	task->depth = depth;
 	call = call_at(task, depth);
-	function = function_of(index, call->slot);
+	function = function_of(row, call->slot);
 	if (!function)
 		return 0;
 	took = now - call->start;
-	function->returns++;
-	function->total_ns += took;
-	function->self_ns += took - call->below;
-	function->children += call->children;
-	function->log2[bucket_of(took)]++;
+	if (row < PP_FAST) {
+		function->returns++;
+		function->total_ns += took;
+		function->self_ns += took - call->below;
+		function->children += call->children;
+		function->log2[bucket_of(took)]++;
+	} else {
+		__sync_fetch_and_add(&function->returns, 1);
+		__sync_fetch_and_add(&function->total_ns, took);
+		__sync_fetch_and_add(&function->self_ns, took - call->below);
+		__sync_fetch_and_add(&function->children, call->children);
+		__sync_fetch_and_add(&function->log2[bucket_of(took)], 1);
+	}
 	if (depth > 0) {
 		parent = call_at(task, depth - 1);
 		parent->below += took;

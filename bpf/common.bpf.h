@@ -32,7 +32,7 @@ typedef u32 __wsum;
 
 /* linux/bpf.h: numbers that are kernel ABI. */
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
-enum { BPF_NOEXIST = 1 };
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_USER_STACK = 1 << 8 };
 enum { EEXIST = 17, E2BIG = 7 };
 
@@ -47,16 +47,23 @@ struct pt_regs {
 
 extern const volatile struct pp_settings settings;
 
-/* The current thread, by its number in the namespace of `settings`; 0 where it is not of that namespace. */
-static __always_inline u32 current_pid(void)
+/* The current thread and its process, by their numbers in the namespace of `settings`; zeros where they are not of
+ * that namespace. */
+static __always_inline struct bpf_pidns_info current_ids(void)
 {
 	struct bpf_pidns_info ids = {};
+	u64 both;
 
-	if (!settings.namespace_inode)
-		return (u32)bpf_get_current_pid_tgid();
-	if (bpf_get_ns_current_pid_tgid(settings.namespace_device, settings.namespace_inode, &ids, sizeof(ids)))
-		return 0;
-	return ids.pid;
+	if (!settings.namespace_inode) {
+		both = bpf_get_current_pid_tgid();
+		ids.pid = (u32)both;
+		ids.tgid = both >> 32;
+	} else if (bpf_get_ns_current_pid_tgid(settings.namespace_device, settings.namespace_inode, &ids,
+					       sizeof(ids))) {
+		ids.pid = 0;
+		ids.tgid = 0;
+	}
+	return ids;
 }
 
 #endif

@@ -6,6 +6,7 @@
 
 const volatile struct pp_settings settings = {};
 
+#include "follow.bpf.h"
 #include "calls.bpf.h"
 #include "sample.bpf.h"
 

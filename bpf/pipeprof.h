@@ -7,8 +7,19 @@
 #ifndef PIPEPROF_H
 #define PIPEPROF_H
 
-/* Processes watched at once; the first two are compared with directly, the others are looked up. */
+/* Processes watched at once, by number. */
 #define PP_WATCHED 64
+/* Threads that are compared with directly; all others are looked up. */
+#define PP_FAST 2
+/* Rows of counters: one for each thread that is compared with directly, then one for the other threads of each
+ * process: PP_FAST + PP_WATCHED. */
+#define PP_ROWS 66
+/* Threads named when the programs start, beyond those compared with directly. */
+#define PP_GIVEN 4096
+/* Threads that live at once and began after the programs did. */
+#define PP_FOLLOWED 8192
+/* Threads that can be inside probed functions at once, beyond those compared with directly. */
+#define PP_THREADS 2048
 /* Functions probed at once. */
 #define PP_SLOTS 64
 /* Probed functions of one task that can be inside each other. */
@@ -25,19 +36,45 @@
 
 /* Set before loading, constant for the verifier. */
 struct pp_settings {
-	u32 watched;
 	/* Whether probes carry their slot as an attach cookie (5.15 and newer); else it is found by address. */
 	u32 cookies;
-	u32 pids[PP_WATCHED];
-	/* The PID namespace that `pids` are of, by device and inode; 0 for the first one. */
+	u32 unused;
+	/* The threads that are compared with directly, and their processes' numbers. */
+	u32 pids[PP_FAST];
+	u32 processes[PP_FAST];
+	/* The PID namespace that all ids are of, by device and inode; 0 for the first one. */
 	u64 namespace_device;
 	u64 namespace_inode;
+};
+
+/* Counters of following, as elements of one array. */
+/* Thread ids in `given`: where there are none, nobody looks. Written by the Rust side. */
+#define PP_COUNT_GIVEN 0
+/* Tasks put into `followed` so far: where there are none, nobody looks. */
+#define PP_COUNT_FOLLOWED 1
+/* Tasks for which there was no room in `followed`. */
+#define PP_COUNT_UNFOLLOWED 2
+/* Calls that were counted but not timed, for want of room for their thread. */
+#define PP_COUNT_UNTIMED 3
+#define PP_COUNTS 4
+
+/* What is known of a task that is found by its address. */
+struct pp_member {
+	/* The number of its process. */
+	u32 process;
+	/* How often it, or whoever forked it, executed another program since the start. */
+	u32 execs;
 };
 
 /* A distinct stack and how often it was seen. Keyed by a hash over all the rest. */
 struct pp_stack {
 	u64 count;
+	/* The number of the watched process. */
+	u32 process;
+	/* Whose memory the user frames are in: the thread group's id, 0 where it is of another PID namespace. */
 	u32 pid;
+	/* As in pp_member. */
+	u32 execs;
 	u32 slot;
 	/* Frames in use. */
 	u32 kernel;
@@ -72,14 +109,16 @@ struct pp_call {
 	u32 children;
 };
 
-/* The probed functions inside which a task is, outermost first. Interrupts stack up on top: they return before
+/* The probed functions inside which a thread is, outermost first. Interrupts stack up on top: they return before
  * what they interrupt goes on. */
 struct pp_task {
 	u64 depth;
+	/* The number of its process. */
+	u64 process;
 	struct pp_call calls[PP_DEPTH];
 };
 
-/* What one process did in one probed function. */
+/* What the threads of one row did in one probed function. */
 struct pp_function {
 	u64 calls;
 	u64 returns;

@@ -44,7 +44,7 @@ static __always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ (hash >> 29);
 }
 
-static __always_inline int count_stack(struct bpf_perf_event_data *ctx, u32 slot)
+static __always_inline int count_stack(struct bpf_perf_event_data *ctx, int row, u32 slot)
 {
 	u32 zero = 0, i, kernel = 0, user = 0;
 	struct pp_losses *lost = bpf_map_lookup_elem(&losses, &zero);
@@ -69,11 +69,14 @@ static __always_inline int count_stack(struct bpf_perf_event_data *ctx, u32 slot
 		__sync_fetch_and_add(&lost->user_unreadable, 1);
 
 	stack->count = 1;
-	stack->pid = current_pid();
+	stack->process = process_of(row);
+	stack->pid = current_ids().tgid;
+	stack->execs = current_execs();
 	stack->slot = slot;
 	stack->kernel = kernel;
 	stack->user = user;
-	hash = mix(((u64)stack->pid << 32) | slot, ((u64)kernel << 32) | user);
+	hash = mix(((u64)stack->process << 32) | slot, ((u64)kernel << 32) | user);
+	hash = mix(hash, ((u64)stack->pid << 32) | stack->execs);
 	for (i = 0; i < PP_KERNEL_FRAMES; i++) {
 		if (i >= kernel)
 			break;
@@ -105,9 +108,9 @@ static __always_inline int count_stack(struct bpf_perf_event_data *ctx, u32 slot
 SEC("perf_event")
 int pp_sample(struct bpf_perf_event_data *ctx)
 {
-	if (watched_index() < 0)
-		return 0;
-	return count_stack(ctx, PP_NO_SLOT);
+	int row = watched_row();
+
+	return row < 0 ? 0 : count_stack(ctx, row, PP_NO_SLOT);
 }
 
 SEC("perf_event")
@@ -115,19 +118,17 @@ int pp_breakpoint(struct bpf_perf_event_data *ctx)
 {
 	u64 address = ctx->ip;
 	struct pp_function *function;
-	u32 *slot, cell;
-	int index;
+	int row = watched_row();
+	u32 *slot;
 
-	index = watched_index();
-	if (index < 0)
+	if (row < 0)
 		return 0;
 	slot = bpf_map_lookup_elem(&slots, &address);
 	if (!slot)
 		return 0;
-	cell = (u32)index * PP_SLOTS + *slot;
-	function = bpf_map_lookup_elem(&functions, &cell);
+	function = function_of(row, *slot);
 	if (!function)
 		return 0;
-	function->calls++;
-	return count_stack(ctx, *slot);
+	count_call(row, function);
+	return count_stack(ctx, row, *slot);
 }

@@ -5,8 +5,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const SOURCES: [&str; 5] =
-    ["bpf/pipeprof.bpf.c", "bpf/pipeprof.h", "bpf/common.bpf.h", "bpf/calls.bpf.h", "bpf/sample.bpf.h"];
+const SOURCES: [&str; 6] = [
+    "bpf/pipeprof.bpf.c",
+    "bpf/pipeprof.h",
+    "bpf/common.bpf.h",
+    "bpf/follow.bpf.h",
+    "bpf/calls.bpf.h",
+    "bpf/sample.bpf.h",
+];
 
 /// Write `pipeprof.bpf.o` and `shared.rs` into `out`.
 pub fn build(out: &Path) -> Result<()> {

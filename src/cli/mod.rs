@@ -6,6 +6,7 @@ mod compare;
 mod doctor;
 mod engine;
 mod flamegraph;
+pub mod follow;
 mod gallery;
 mod global;
 pub mod guest_args;
@@ -60,6 +61,8 @@ enum Command {
     Worker(engine::WorkerArgs),
     #[command(hide = true, name = "__leftovers")]
     Leftovers(leftovers::Args),
+    #[command(hide = true, name = "__follow")]
+    Follow(follow::Args),
 }
 
 impl Command {
@@ -81,6 +84,7 @@ impl Command {
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
             Self::Leftovers(args) => args.run(),
+            Self::Follow(args) => args.run(),
         }
     }
 }

@@ -185,6 +185,22 @@ fn explain_kprobe(symbol: &str, error: &io::Error) -> anyhow::Error {
     }
 }
 
+/// A raw tracepoint. Nobody is notified by it but the program, which runs until the descriptor closes.
+///
+/// # Errors
+/// When the kernel has no such tracepoint, or refuses.
+pub fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<OwnedFd> {
+    let name = CString::new(tracepoint).context("tracepoint")?;
+    // SAFETY: the name outlives the call, and the descriptor is open.
+    let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(name.as_ptr(), program.as_raw_fd()) };
+    if fd < 0 {
+        let error = io::Error::from_raw_os_error(-fd);
+        return Err(error).with_context(|| format!("attach to the tracepoint {tracepoint}"));
+    }
+    // SAFETY: a new descriptor that nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// An execution breakpoint of the CPU at `address`, on each of `cpus`.
 ///
 /// # Errors

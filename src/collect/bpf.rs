@@ -17,8 +17,7 @@ pub mod shared {
     // Two ids that no task has: nothing is watched by default.
     impl Default for Settings {
         fn default() -> Self {
-            let pids = [u32::MAX; PP_WATCHED];
-            Self { watched: 0, cookies: 0, pids, namespace_device: 0, namespace_inode: 0 }
+            Self { pids: [u32::MAX; PP_FAST], ..bytemuck::Zeroable::zeroed() }
         }
     }
 }
@@ -55,7 +54,10 @@ fn take_message() -> String {
 }
 
 /// Programs that read no type of the kernel.
-const WITHOUT_BTF: [&str; 1] = ["pp_sample"];
+const WITHOUT_BTF: [&str; 4] = ["pp_sample", "pp_fork", "pp_exec", "pp_free"];
+
+/// The programs that keep state of each thread: without one of them, room for it is left out.
+const WITH_THREADS: &str = "pp_enter";
 
 /// The library's name.
 #[must_use]
@@ -108,6 +110,8 @@ fn load_libbpf(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Ob
             map.set_initial_value(bytemuck::bytes_of(settings)).map_err(explain)?;
         } else if name == "stacks" {
             map.set_max_entries(stacks).map_err(explain)?;
+        } else if name == "threads" && !programs.contains(&WITH_THREADS) {
+            map.set_max_entries(1).map_err(explain)?;
         }
     }
     for mut program in open.progs_mut() {
@@ -122,16 +126,19 @@ fn load_aya(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Objec
     let most = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the structure outlives the call. Where it is refused, loading says so if it matters.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const most) };
-    let mut object = aya::EbpfLoader::new()
-        .override_global("settings", &Pod(*settings), true)
-        .map_max_entries("stacks", stacks)
-        .load(OBJECT)
-        .context("aya")?;
+    let settings = Pod(*settings);
+    let mut loader = aya::EbpfLoader::new();
+    loader.override_global("settings", &settings, true).map_max_entries("stacks", stacks);
+    if !programs.contains(&WITH_THREADS) {
+        loader.map_max_entries("threads", 1);
+    }
+    let mut object = loader.load(OBJECT).context("aya")?;
     for name in programs {
         let program = object.program_mut(name).with_context(|| format!("aya: no program {name}"))?;
         match program {
             aya::programs::Program::KProbe(program) => program.load(),
             aya::programs::Program::PerfEvent(program) => program.load(),
+            aya::programs::Program::RawTracePoint(program) => program.load(),
             other => bail!("aya: {name} is a {:?}", other.prog_type()),
         }
         .with_context(|| format!("aya: {name}"))?;
@@ -183,6 +190,25 @@ impl Object {
                 let data = object.map_mut(map).with_context(|| format!("no BPF map {map}"))?;
                 let mut data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;
                 Ok(data.insert(Pod(key), Pod(value), 0)?)
+            }
+        }
+    }
+
+    /// Set one element of an array map.
+    ///
+    /// # Errors
+    /// When there is no such map or element.
+    pub fn set<V: bytemuck::Pod>(&mut self, map: &str, index: u32, value: V) -> Result<()> {
+        match self {
+            Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
+                bytemuck::bytes_of(&index),
+                bytemuck::bytes_of(&value),
+                MapFlags::ANY,
+            )?),
+            Self::Aya(object) => {
+                let data = object.map_mut(map).with_context(|| format!("no BPF map {map}"))?;
+                let mut data: aya::maps::Array<_, Pod<V>> = data.try_into()?;
+                Ok(data.set(index, Pod(value), 0)?)
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::Watched;
 use super::attach;
 use super::bpf::shared::Function;
-use super::kprobe::{ENTER, LEAVE, load, tell_slots};
+use super::kprobe::{ENTER, LEAVE, Loaded, load, tell_slots};
 use crate::document::Loader;
 use crate::kernel::symbols::Symbols;
 use crate::profile::ProcessName;
@@ -58,7 +58,7 @@ pub fn cost(loader: Loader, symbols: &Symbols) -> Result<Cost> {
     // SAFETY: gettid has no preconditions.
     let thread = unsafe { libc::gettid() };
     let watched = Watched::one(ProcessName::OTHER, thread.try_into()?);
-    let (mut object, cookies) = load(loader, &watched, 1)?;
+    let Loaded { mut object, cookies, .. } = load(loader, &watched, 1)?;
     tell_slots(&mut object, std::iter::once(symbol.address))?;
 
     let alone = fastest_round();

@@ -2,9 +2,10 @@
 //! execution breakpoints and bpf/sample.bpf.h where the kernel allows no kprobe.
 
 use super::attach::{self, Attached};
-use super::bpf::shared::{Function, Losses, PP_DEPTH, PP_SLOTS, PP_STACKS, Stack, Task};
-use super::bpf::{self, Object};
+use super::bpf::Object;
+use super::bpf::shared::{Function, Losses, PP_DEPTH, PP_FAST, PP_SLOTS, PP_STACKS, Stack, Task};
 use super::calibrate::{self, Cost};
+use super::follow::{self, Following};
 use super::stacks::{self, UserNames};
 use super::targets::{self, Target, Way};
 use super::tracefs::ReturnProbes;
@@ -44,6 +45,7 @@ struct Armed {
     returns: Vec<Attached>,
     // Goes after what is attached to it.
     return_probes: Option<ReturnProbes>,
+    following: Following,
     user: UserNames,
     /// Functions whose returns are not watched, and why.
     without_return: Vec<String>,
@@ -131,18 +133,32 @@ impl Kprobe {
         why.and_then(|why| why.split("; ").next()).unwrap_or("this kernel has none of the functions that are probed")
     }
 
-    fn rows(&mut self, armed: &Armed) -> Result<Vec<FunctionCalls>> {
+    /// The functions that were called, by process. `others` says whether other threads were watched than those that the
+    /// programs compare with directly.
+    fn rows(&mut self, armed: &Armed, others: bool) -> Result<Vec<FunctionCalls>> {
+        let direct = follow::numbered(&armed.watched).into_iter().map(|(_, process)| process).take(PP_FAST);
+        let mut rows: Vec<(usize, u32, Vec<Task>)> = Vec::new();
+        for (row, process) in direct.enumerate() {
+            rows.push((row, process, vec![armed.object.element("tasks", row as u32)?]));
+        }
+        if others {
+            let tasks: Vec<Task> = armed.object.values::<u64, Task>("threads")?;
+            for process in 0..armed.watched.processes.len() as u32 {
+                let own = tasks.iter().filter(|task| task.process == u64::from(process)).copied();
+                rows.push((PP_FAST + process as usize, process, own.collect()));
+            }
+        }
         let mut counted: ByProcess<BTreeMap<usize, (Function, u64)>> = armed.watched.by_process();
-        for (index, (_, process)) in (0u32..).zip(armed.watched.all()) {
-            let task: Task = armed.object.element("tasks", index)?;
-            let inside = &task.calls[..(task.depth as usize).min(PP_DEPTH)];
+        for (row, process, tasks) in &rows {
+            let name = armed.watched.processes[*process as usize].name;
+            let inside = || tasks.iter().flat_map(|task| &task.calls[..(task.depth as usize).min(PP_DEPTH)]);
             for slot in 0..self.targets.len() {
-                let function: Function = armed.object.element("functions", index * PP_SLOTS as u32 + slot as u32)?;
+                let function: Function = armed.object.element("functions", (row * PP_SLOTS + slot) as u32)?;
                 if function.calls == 0 {
                     continue;
                 }
-                let unfinished = inside.iter().filter(|call| call.slot as usize == slot).count() as u64;
-                let slots = counted.get_or_default(process);
+                let unfinished = inside().filter(|call| call.slot as usize == slot).count() as u64;
+                let slots = counted.get_or_default(name);
                 let entry = slots.entry(slot).or_insert((bytemuck::Zeroable::zeroed(), 0));
                 add(&mut entry.0, &function);
                 entry.1 += unfinished;
@@ -198,13 +214,23 @@ fn add(sum: &mut Function, one: &Function) {
     }
 }
 
+/// The programs, loaded.
+pub(super) struct Loaded {
+    pub object: Object,
+    /// Whether their probes have attach cookies.
+    pub cookies: bool,
+    /// Why forks and threads cannot be followed.
+    refused: Option<String>,
+}
+
 /// Load the programs, with attach cookies where the kernel has them.
-pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32) -> Result<(Object, bool)> {
-    let programs = [ENTER, LEAVE, BREAKPOINT];
-    if let Ok(object) = bpf::load(loader, &watched.settings(true), &programs, stacks) {
-        return Ok((object, true));
-    }
-    Ok((bpf::load(loader, &watched.settings(false), &programs, stacks)?, false))
+pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32) -> Result<Loaded> {
+    let load = |cookies| {
+        let settings = follow::settings(watched, cookies);
+        let (object, refused) = follow::load(loader, &settings, &[ENTER, LEAVE, BREAKPOINT], stacks)?;
+        Ok(Loaded { object, cookies, refused })
+    };
+    load(true).or_else(|_: anyhow::Error| load(false))
 }
 
 /// Tell the programs which address stands for which slot.
@@ -223,8 +249,8 @@ impl Collect for Kprobe {
             self.cost = calibrate::cost(self.loader, &self.symbols).ok();
         }
         let user = UserNames::of(watched);
-        let (mut object, cookies) = load(self.loader, watched, PP_STACKS as u32)?;
-        watched.tell(&mut object)?;
+        let Loaded { mut object, cookies, refused } = load(self.loader, watched, PP_STACKS as u32)?;
+        let following = Following::start(&mut object, watched, refused)?;
         tell_slots(&mut object, self.targets.iter().map(|target| target.address))?;
         let mut armed = Armed {
             watched: watched.clone(),
@@ -233,6 +259,7 @@ impl Collect for Kprobe {
             entries: Vec::new(),
             returns: Vec::new(),
             return_probes: ReturnProbes::open().ok(),
+            following,
             user,
             without_return: Vec::new(),
         };
@@ -249,9 +276,11 @@ impl Collect for Kprobe {
         let return_probes = armed.return_probes.take();
         let traced = return_probes.is_some();
         let kept = return_probes.map(ReturnProbes::close).unwrap_or_default();
-        let functions = self.rows(&armed)?;
+        let followed = armed.following.finish(&armed.object)?;
+        let functions = self.rows(&armed, followed.others)?;
         let losses: Losses = armed.object.element("losses", 0)?;
         let counted: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
+        armed.user.look_again(&counted);
         let readable = stacks::readable(&counted, &armed.watched, &self.symbols, &armed.user);
 
         let calls = functions.iter().map(|row| row.calls).sum();
@@ -273,7 +302,9 @@ impl Collect for Kprobe {
         if !by_breakpoint.is_empty() {
             notes.push(format!("by hardware breakpoints, as no kprobe is allowed: {}", by_breakpoint.join(", ")));
         }
-        let mut warnings: Vec<Warning> = kept.into_iter().map(restore_warning).collect();
+        notes.extend(followed.notes);
+        let mut warnings = followed.warnings;
+        warnings.extend(kept.into_iter().map(restore_warning));
         if missed > 0 {
             let message = format!("{missed} of {calls} probed calls: the kernel did not report the return");
             let action = "let fewer tasks sleep in these functions: stop other programs".to_owned();
@@ -287,7 +318,11 @@ impl Collect for Kprobe {
         let given_up: Vec<String> =
             targets::unwatched_roles(&self.targets).into_iter().chain(armed.without_return).collect();
         Ok(Collected {
-            status: if given_up.is_empty() && missed + lost_stacks == 0 { Status::Ok } else { Status::Partial },
+            status: if given_up.is_empty() && missed + lost_stacks + followed.unfollowed == 0 {
+                Status::Ok
+            } else {
+                Status::Partial
+            },
             reason: (!given_up.is_empty())
                 .then(|| given_up.join("; "))
                 .or_else(|| (missed > 0).then(|| format!("{missed} returns were not reported"))),

@@ -4,6 +4,7 @@ pub mod attach;
 pub mod bpf;
 mod calibrate;
 pub mod fgraph;
+mod follow;
 pub mod insn;
 pub mod kprobe;
 pub mod leftovers;
@@ -14,10 +15,7 @@ pub mod stacks;
 pub mod targets;
 pub mod tracefs;
 
-use self::bpf::Object;
-use self::bpf::shared::{PP_WATCHED, Settings};
 use crate::document::{FunctionCalls, Status, Warning};
-use crate::kernel::namespace::PidNamespace;
 use crate::kernel::resolve::Resolution;
 use crate::profile::{ByProcess, Folded, Unit};
 use crate::roles::Skid;
@@ -25,32 +23,6 @@ use anyhow::Result;
 
 pub use self::registry::{Context, auto, make};
 pub use crate::target::Watched;
-
-impl Watched {
-    /// What the BPF programs are told before they are loaded.
-    fn settings(&self, cookies: bool) -> Settings {
-        let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };
-        if let Some(namespace) = PidNamespace::own() {
-            settings.namespace_device = namespace.device;
-            settings.namespace_inode = namespace.inode;
-        }
-        for ((pid, _), place) in self.all().zip(&mut settings.pids) {
-            *place = pid;
-            settings.watched += 1;
-        }
-        settings
-    }
-
-    /// What the BPF programs are told once they are loaded: the processes beyond the first two.
-    fn tell(&self, object: &mut Object) -> Result<()> {
-        let count = self.all().count();
-        anyhow::ensure!(count <= PP_WATCHED, "at most {PP_WATCHED} processes can be watched, not {count}");
-        for (index, (pid, _)) in (0u32..).zip(self.all()).skip(2) {
-            object.insert("watched", pid, index)?;
-        }
-        Ok(())
-    }
-}
 
 fn loss_warning(code: &str, message: String) -> Warning {
     let action = "run fewer collectors at once, or a shorter window".to_owned();

@@ -1,8 +1,9 @@
 //! Sampling: the stacks of both processes at every tick of a clock, counted in the kernel by bpf/sample.bpf.h.
 
 use super::attach::{self, Attached, Clock};
+use super::bpf::Object;
 use super::bpf::shared::{Losses, PP_STACKS, Stack};
-use super::bpf::{self, Object};
+use super::follow::{self, Following};
 use super::stacks::{self, UserNames};
 use super::{Collect, Collected, Watched, loss_warning};
 use crate::document::{Loader, Status};
@@ -34,6 +35,7 @@ struct Armed {
     clock: Clock,
     frequency: u64,
     attached: Vec<Attached>,
+    following: Following,
     user: UserNames,
 }
 
@@ -48,20 +50,23 @@ impl Sample {
 impl Collect for Sample {
     fn arm(&mut self, watched: &Watched) -> Result<()> {
         let user = UserNames::of(watched);
-        let mut object = bpf::load(self.loader, &watched.settings(false), &[PROGRAM], PP_STACKS as u32)?;
-        watched.tell(&mut object)?;
+        let settings = follow::settings(watched, false);
+        let (mut object, refused) = follow::load(self.loader, &settings, &[PROGRAM], PP_STACKS as u32)?;
+        let following = Following::start(&mut object, watched, refused)?;
         let program = object.program(PROGRAM)?;
         let frequency = self.frequency.min(allowed());
         let (clock, attached) = attach::sampling(program, frequency, &attach::online_cpus()?)?;
-        self.armed = Some(Armed { watched: watched.clone(), object, clock, frequency, attached, user });
+        self.armed = Some(Armed { watched: watched.clone(), object, clock, frequency, attached, following, user });
         Ok(())
     }
 
     fn finish(&mut self) -> Result<Collected> {
         let mut armed = self.armed.take().context("the sampler was not armed")?;
         armed.attached.clear();
+        let followed = armed.following.finish(&armed.object)?;
         let losses: Losses = armed.object.element("losses", 0)?;
         let stacks: Vec<Stack> = armed.object.values::<u64, Stack>("stacks")?;
+        armed.user.look_again(&stacks);
         let readable = stacks::readable(&stacks, &armed.watched, &self.symbols, &armed.user);
 
         let mut notes = vec![
@@ -71,8 +76,9 @@ impl Collect for Sample {
         if armed.frequency < self.frequency {
             notes.push(format!("no faster, by {}", kernel::features::MOST_SAMPLES));
         }
+        notes.extend(followed.notes);
         let lost = losses.full + losses.busy;
-        let mut warnings = Vec::new();
+        let mut warnings = followed.warnings;
         if lost > 0 {
             warnings.push(loss_warning(
                 "samples-lost",
@@ -89,7 +95,7 @@ impl Collect for Sample {
             }
         }
         Ok(Collected {
-            status: if readable.total == 0 || lost > 0 { Status::Partial } else { Status::Ok },
+            status: if readable.total == 0 || lost + followed.unfollowed > 0 { Status::Partial } else { Status::Ok },
             reason: match (readable.total, lost) {
                 (0, _) => Some("no tick of the clock fell into the window: move more bytes".to_owned()),
                 (_, 0) => None,

@@ -2,6 +2,7 @@
 
 use super::Watched;
 use super::bpf::shared::{PP_KERNEL_FRAMES, PP_USER_FRAMES, Stack};
+use super::follow;
 use crate::kernel::symbols::Symbols;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{ByProcess, ProcessName};
@@ -42,9 +43,16 @@ fn parse_maps(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(line).collect()
 }
 
-/// Names of user code, by process. Made while the processes live: their mappings are gone with them.
+fn mappings_of(pid: u32) -> Vec<Mapping> {
+    parse_maps(&std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
+}
+
+/// Names of user code. Mappings are read while a process lives, as they are gone with it.
 pub struct UserNames {
-    mappings: HashMap<u32, Vec<Mapping>>,
+    /// By process id, and by how often that process had executed another program since the start.
+    mappings: HashMap<(u32, u32), Vec<Mapping>>,
+    /// At the start, of the first process of each number: whoever it forked, and executed nothing since, has them too.
+    inherited: Vec<(u32, u32)>,
     symbolizer: Symbolizer,
     known: RefCell<HashMap<(PathBuf, u64), Option<String>>>,
 }
@@ -53,20 +61,34 @@ impl UserNames {
     /// Note where `watched` have their code.
     #[must_use]
     pub fn of(watched: &Watched) -> Self {
-        let mappings = watched
-            .all()
-            .map(|(pid, _)| {
-                let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-                (pid, parse_maps(&text))
-            })
-            .collect();
+        let ids = follow::numbered(watched);
+        let mappings = ids.iter().map(|(pid, _)| ((*pid, 0), mappings_of(*pid))).collect();
+        let first = |process| ids.iter().find(|(_, of)| *of == process).map(|(pid, _)| (*pid, 0));
+        let inherited = (0..).map_while(first).collect();
         let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
-        Self { mappings, symbolizer, known: RefCell::default() }
+        Self { mappings, inherited, symbolizer, known: RefCell::default() }
     }
 
-    /// The function at `address` of process `pid`.
-    fn name(&self, pid: u32, address: u64) -> Option<String> {
-        let mappings = self.mappings.get(&pid)?;
+    /// Note where the other processes that have `stacks` have their code, of those that still live.
+    pub fn look_again(&mut self, stacks: &[Stack]) {
+        let mut latest: HashMap<u32, u32> = HashMap::new();
+        for stack in stacks.iter().filter(|stack| stack.pid != 0) {
+            let execs = latest.entry(stack.pid).or_default();
+            *execs = stack.execs.max(*execs);
+        }
+        for key in latest {
+            self.mappings.entry(key).or_insert_with(|| mappings_of(key.0));
+        }
+    }
+
+    /// The function at `address` of the process that `stack` is of.
+    fn name(&self, stack: &Stack, address: u64) -> Option<String> {
+        let own = self.mappings.get(&(stack.pid, stack.execs)).filter(|mappings| !mappings.is_empty());
+        let inherited = || {
+            let first = self.inherited.get(stack.process as usize).filter(|_| stack.execs == 0)?;
+            self.mappings.get(first)
+        };
+        let mappings = own.or_else(inherited)?;
         let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
         let offset = address - mapping.start + mapping.offset;
         let key = (mapping.path.clone(), offset);
@@ -96,15 +118,14 @@ pub struct Readable {
 /// Put names to `stacks`. The root frame is the process's name.
 #[must_use]
 pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &UserNames) -> Readable {
-    let by_pid: HashMap<u32, ProcessName> = watched.all().collect();
     let mut result = Readable { stacks: watched.by_process(), ..Readable::default() };
     for stack in stacks {
-        let process = by_pid.get(&stack.pid).copied().unwrap_or(ProcessName::OTHER);
+        let process = watched.processes.get(stack.process as usize).map_or(ProcessName::OTHER, |process| process.name);
         let kernel_frames = &stack.kernel_frames[..(stack.kernel as usize).min(PP_KERNEL_FRAMES)];
         let user_frames = &stack.user_frames[..(stack.user as usize).min(PP_USER_FRAMES)];
         let kernel_names = names(kernel_frames, |address, returning| kernel_name(kernel, address, returning));
         let mut user_names =
-            names(user_frames, |address, returning| user.name(stack.pid, address.saturating_sub(u64::from(returning))));
+            names(user_frames, |address, returning| user.name(stack, address.saturating_sub(u64::from(returning))));
         without_start_up(&mut user_names);
 
         result.total += stack.count;
@@ -177,9 +198,14 @@ garbage
         let me = std::process::id();
         let names = UserNames::of(&Watched::one(ProcessName::WRITER, me));
         let address = parse_maps as *const () as u64;
-        let name = names.name(me, address).unwrap();
+        let stack = Stack { pid: me, ..bytemuck::Zeroable::zeroed() };
+        let name = names.name(&stack, address).unwrap();
         assert!(name.contains("parse_maps"), "{name}");
-        assert_eq!(names.name(me, 0x10), None);
+        assert_eq!(names.name(&stack, 0x10), None);
+        let child = Stack { pid: u32::MAX, ..stack };
+        assert_eq!(names.name(&child, address).as_ref(), Some(&name), "a child that is gone has its parent's code");
+        assert_eq!(names.name(&Stack { execs: 1, ..child }, address), None, "but not once it executed another");
+        assert_eq!(names.name(&Stack { process: 1, ..child }, address), None);
     }
 
     #[test]

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Which watched process the current thread belongs to. Two threads are compared with directly. Others are looked up:
+ * those that were there at the start by their ids, those that began since by the address of their task_struct, which
+ * the tracepoint of a fork passes on. No field of the kernel is read, so this needs no BTF. An exec keeps the address.
+ */
+
+/* Thread id to the number of its process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PP_GIVEN);
+	__type(key, u32);
+	__type(value, u32);
+} given SEC(".maps");
+
+/* Address of a task to its process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PP_FOLLOWED);
+	__type(key, u64);
+	__type(value, struct pp_member);
+} followed SEC(".maps");
+
+/* By address of a task: the probed calls that it is inside of, for threads that are not compared with directly. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PP_THREADS);
+	__type(key, u64);
+	__type(value, struct pp_task);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PP_COUNTS);
+	__type(key, u32);
+	__type(value, u64);
+} counts SEC(".maps");
+
+static __always_inline u64 count_of(u32 which)
+{
+	u64 *count = bpf_map_lookup_elem(&counts, &which);
+
+	return count ? *count : 0;
+}
+
+static __always_inline void count_one(u32 which)
+{
+	u64 *count = bpf_map_lookup_elem(&counts, &which);
+
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
+/* The row of counters of the current thread, or -1 where it is not watched. Rows below PP_FAST are one thread's own. */
+static __always_inline int watched_row(void)
+{
+	u32 pid = current_ids().pid;
+	struct pp_member *member;
+	u32 *process;
+	u64 task;
+
+	if (pid == settings.pids[0])
+		return 0;
+	if (pid == settings.pids[1])
+		return 1;
+	if (count_of(PP_COUNT_GIVEN)) {
+		process = bpf_map_lookup_elem(&given, &pid);
+		if (process && *process < PP_WATCHED)
+			return PP_FAST + *process;
+	}
+	if (count_of(PP_COUNT_FOLLOWED)) {
+		task = bpf_get_current_task();
+		member = bpf_map_lookup_elem(&followed, &task);
+		if (member && member->process < PP_WATCHED)
+			return PP_FAST + member->process;
+	}
+	return -1;
+}
+
+/* The number of the process that a row is of. */
+static __always_inline u32 process_of(int row)
+{
+	return row >= PP_FAST ? (u32)row - PP_FAST : row ? settings.processes[1] : settings.processes[0];
+}
+
+/* How often the current thread's memory was replaced by an exec since the start. */
+static __always_inline u32 current_execs(void)
+{
+	struct pp_member *member;
+	u64 task;
+
+	if (!count_of(PP_COUNT_FOLLOWED))
+		return 0;
+	task = bpf_get_current_task();
+	member = bpf_map_lookup_elem(&followed, &task);
+	return member ? member->execs : 0;
+}
+
+static __always_inline void follow(u64 task, u32 process, u32 execs)
+{
+	struct pp_member member = { process, execs };
+
+	/* Counted first: whoever finds the map's count at 0 does not look into it. */
+	count_one(PP_COUNT_FOLLOWED);
+	if (bpf_map_update_elem(&followed, &task, &member, BPF_ANY))
+		count_one(PP_COUNT_UNFOLLOWED);
+}
+
+/* Arguments of a raw tracepoint. */
+struct pp_tracepoint {
+	u64 args[3];
+};
+
+/* Parent and child; the parent is the current task, and the child has not run yet. */
+SEC("raw_tp/sched_process_fork")
+int pp_fork(struct pp_tracepoint *ctx)
+{
+	int row = watched_row();
+
+	if (row >= 0)
+		follow(ctx->args[1], process_of(row), current_execs());
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int pp_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
+{
+	u64 task = bpf_get_current_task();
+	struct pp_member *member;
+	int row = watched_row();
+
+	if (row < 0)
+		return 0;
+	member = bpf_map_lookup_elem(&followed, &task);
+	if (member)
+		member->execs++;
+	else
+		follow(task, process_of(row), 1);
+	return 0;
+}
+
+/* The task is given back, and with it its address: after its exit, and after its parent was told of that. */
+SEC("raw_tp/sched_process_free")
+int pp_free(struct pp_tracepoint *ctx)
+{
+	u64 task = ctx->args[0];
+
+	bpf_map_delete_elem(&followed, &task);
+	bpf_map_delete_elem(&threads, &task);
+	return 0;
+}

@@ -1,0 +1,150 @@
+//! Whom the BPF programs watch (bpf/follow.bpf.h): the threads of the watched processes, and all that these fork.
+
+use super::bpf::shared::{
+    PP_COUNT_FOLLOWED, PP_COUNT_GIVEN, PP_COUNT_UNFOLLOWED, PP_COUNT_UNTIMED, PP_FAST, PP_GIVEN, PP_WATCHED, Settings,
+};
+use super::bpf::{self, Object};
+use super::{Watched, attach, loss_warning};
+use crate::document::{Loader, Warning};
+use crate::kernel::namespace::PidNamespace;
+use anyhow::{Result, ensure};
+use std::os::fd::OwnedFd;
+
+/// The programs that follow, and their tracepoints. They read no type of the kernel.
+pub(super) const PROGRAMS: [(&str, &str); 3] =
+    [("pp_fork", "sched_process_fork"), ("pp_exec", "sched_process_exec"), ("pp_free", "sched_process_free")];
+
+/// The watched ids, each with the number that the programs know its process by: its place in `watched`.
+pub(super) fn numbered(watched: &Watched) -> Vec<(u32, u32)> {
+    let all = (0u32..).zip(&watched.processes);
+    all.flat_map(|(number, process)| process.pids.iter().map(move |pid| (*pid, number))).collect()
+}
+
+/// What the programs are told before they are loaded.
+pub(super) fn settings(watched: &Watched, cookies: bool) -> Settings {
+    let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };
+    if let Some(namespace) = PidNamespace::own() {
+        settings.namespace_device = namespace.device;
+        settings.namespace_inode = namespace.inode;
+    }
+    for (place, (pid, process)) in numbered(watched).into_iter().take(PP_FAST).enumerate() {
+        settings.pids[place] = pid;
+        settings.processes[place] = process;
+    }
+    settings
+}
+
+/// Load `programs` and those that follow. Where the kernel refuses the latter: without them, and why.
+///
+/// # Errors
+/// As [`bpf::load`].
+pub(super) fn load(
+    loader: Loader,
+    settings: &Settings,
+    programs: &[&str],
+    stacks: u32,
+) -> Result<(Object, Option<String>)> {
+    let all: Vec<&str> = programs.iter().copied().chain(PROGRAMS.map(|(program, _)| program)).collect();
+    match bpf::load(loader, settings, &all, stacks) {
+        Ok(object) => Ok((object, None)),
+        Err(error) => Ok((bpf::load(loader, settings, programs, stacks)?, Some(format!("{error:#}")))),
+    }
+}
+
+/// Threads and forks are followed until this is dropped.
+#[derive(Debug)]
+pub(super) struct Following {
+    attached: Vec<OwnedFd>,
+    refused: Option<String>,
+}
+
+/// What following came to.
+#[derive(Debug)]
+pub(super) struct Followed {
+    pub notes: Vec<String>,
+    pub warnings: Vec<Warning>,
+    /// Threads and forks that were not watched.
+    pub unfollowed: u64,
+    /// Whether any thread was watched besides those that the programs compare with directly.
+    pub others: bool,
+}
+
+impl Following {
+    /// Tell the programs all threads of `watched`, and follow what they fork. `refused` says why that cannot be.
+    ///
+    /// # Errors
+    /// When there are more processes or threads than the programs have room for.
+    pub fn start(object: &mut Object, watched: &Watched, refused: Option<String>) -> Result<Self> {
+        let mut following = Self { attached: Vec::new(), refused };
+        if following.refused.is_none() {
+            match attach_all(object) {
+                Ok(attached) => following.attached = attached,
+                Err(error) => following.refused = Some(format!("{error:#}")),
+            }
+        }
+        give(object, watched)?;
+        Ok(following)
+    }
+
+    /// Stop following, and say what came of it.
+    ///
+    /// # Errors
+    /// When the programs' counters cannot be read.
+    pub fn finish(&mut self, object: &Object) -> Result<Followed> {
+        self.attached.clear();
+        let count = |which: usize| object.element::<u64>("counts", which as u32);
+        let (given, followed) = (count(PP_COUNT_GIVEN)?, count(PP_COUNT_FOLLOWED)?);
+        let (unfollowed, untimed) = (count(PP_COUNT_UNFOLLOWED)?, count(PP_COUNT_UNTIMED)?);
+        let mut notes = Vec::new();
+        notes.extend(self.refused.take().map(|why| format!("new threads and child processes were not watched: {why}")));
+        let mut warnings = Vec::new();
+        if unfollowed > 0 {
+            let message = format!("{unfollowed} of {followed} new threads and child processes were not watched");
+            warnings.push(loss_warning("threads-not-watched", message));
+        }
+        if untimed > 0 {
+            let message = format!("{untimed} calls were counted but not timed: too many threads at once");
+            warnings.push(loss_warning("calls-not-timed", message));
+        }
+        Ok(Followed { notes, warnings, unfollowed, others: given + followed > 0 })
+    }
+}
+
+fn attach_all(object: &Object) -> Result<Vec<OwnedFd>> {
+    PROGRAMS.iter().map(|(program, tracepoint)| attach::raw_tracepoint(object.program(program)?, tracepoint)).collect()
+}
+
+/// Put all threads of `watched` into the programs' map, except those that they compare with directly. Threads may begin
+/// meanwhile: those of threads already there are followed, those of others are found by looking again.
+fn give(object: &mut Object, watched: &Watched) -> Result<()> {
+    let processes = watched.processes.len();
+    ensure!(processes <= PP_WATCHED, "at most {PP_WATCHED} processes can be watched, not {processes}");
+    let ids = numbered(watched);
+    let mut known: Vec<u32> = ids.iter().take(PP_FAST).map(|(pid, _)| *pid).collect();
+    let direct = known.len();
+    loop {
+        let before = known.len();
+        for (pid, process) in &ids {
+            for thread in threads(*pid) {
+                if !known.contains(&thread) {
+                    known.push(thread);
+                    ensure!(known.len() - direct <= PP_GIVEN, "at most {PP_GIVEN} threads can be watched");
+                    object.insert("given", thread, *process)?;
+                }
+            }
+        }
+        if known.len() > direct {
+            object.set("counts", PP_COUNT_GIVEN as u32, (known.len() - direct) as u64)?;
+        }
+        if known.len() == before {
+            return Ok(());
+        }
+    }
+}
+
+/// The threads of process `pid`; itself alone where it is a thread, or gone.
+fn threads(pid: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let ids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    if ids.is_empty() { vec![pid] } else { ids }
+}
