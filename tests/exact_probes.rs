@@ -23,7 +23,7 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
     let seed = (0..).find(|seed| Plan::new([None, Some(Collector::Kprobe)], 1, *seed).order()[0].lane == 1).unwrap();
     let folder = tempfile::tempdir().expect("a folder");
     let version = qemu::version_numbers().expect("QEMU");
-    let plugin = Plugin::write(folder.path(), version, 1, 1).expect("the plugin");
+    let plugin = Plugin::write(folder.path(), version, &[1, 1]).expect("the plugin");
     let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
     let options = GuestOptions { cpus, plugin: Some(args), ..common::guest(series) };
     let request = Request { seed, ..request(workload, vec![Collector::Kprobe]) };
@@ -31,7 +31,8 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
     let answer: CountAnswer = run_job(&options, &job).expect("a guest").parse().expect("an answer");
     let raw = Raw::read(&plugin.out).expect("a counted window");
     let symbols = Symbols::read(answer.symbols.expect("kallsyms").as_bytes()).and_then(Symbols::with_addresses);
-    let counted = count(&raw, &Names::new(symbols.expect("symbols"), None, &raw));
+    let names = Names::new(symbols.expect("symbols"), None, &raw);
+    let counted = count(&raw, &names, &[ProcessName::WRITER, ProcessName::READER]).expect("two processes");
     (counted, answer.outcome.document.functions)
 }
 

@@ -5,7 +5,7 @@ use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
 use crate::document::{Attribution, Document, Outcome, Request, Selection};
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Moved, Profile, RoleShare, Unit, attribute};
+use crate::profile::{Moved, ProcessName, Profile, RoleShare, Unit, attribute};
 use crate::roles::Skid;
 use crate::util::progress;
 use crate::vm::job::CountAnswer;
@@ -27,8 +27,10 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let so = scratch.path("plugin");
     let folder = so.parent().context("a temporary folder has a name")?;
     let spec = &request.workload;
-    let (writers, readers) = (spec.pairs * spec.writers, spec.pairs * spec.readers);
-    let plugin = Plugin::write(folder, qemu::version_numbers()?, writers, readers)?;
+    // By the numbers that their markers carry (util::marker), and how many there are of each.
+    let processes = [ProcessName::WRITER, ProcessName::READER];
+    let windows = [spec.pairs * spec.writers, spec.pairs * spec.readers];
+    let plugin = Plugin::write(folder, qemu::version_numbers()?, &windows)?;
     let options = GuestOptions {
         accel: Accel::Tcg,
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),
@@ -51,7 +53,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
         ),
     };
     let program = names::Program::open(&options.init)?;
-    let counted = profile::count(&raw, &Names::new(symbols, Some(program), &raw));
+    let counted = profile::count(&raw, &Names::new(symbols, Some(program), &raw), &processes)?;
     let mut outcome = answer.outcome;
     outcome.document.command.clone_from(&request.command);
     super::enter_guest(&mut outcome, reply.emulator, &options.kernel);

@@ -8,43 +8,39 @@
 
 use std::arch::asm;
 
-/// The upper half of every marker's displacement: `PP`. The lower half is the number of the [`Marker`]. build.rs
-/// passes the same value to the plugin (`src/collect/insn/plugin/`).
+/// The upper half of every marker's displacement: `PP`. The lower half is the number of the marker ([`begin`], [`end`]).
+/// build.rs passes the same value to the plugin (`src/collect/insn/plugin/`).
 pub const MAGIC: u32 = 0x5050_0000;
 
-/// Which process executes the marker, and whether its window begins or ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum Marker {
-    WriterBegin = 1,
-    WriterEnd = 2,
-    ReaderBegin = 3,
-    ReaderEnd = 4,
+/// The processes of the built-in pair, by number.
+pub const WRITER: u32 = 0;
+pub const READER: u32 = 1;
+
+/// The number of the marker by which the window of process number `process` begins.
+#[must_use]
+pub const fn begin(process: u32) -> u32 {
+    2 * process + 1
 }
 
-/// Execute `marker`. With a constant argument, as intended, this compiles to two instructions without a branch.
+/// The number of the marker by which it ends.
+#[must_use]
+pub const fn end(process: u32) -> u32 {
+    2 * process + 2
+}
+
+/// Execute the marker of this number: two instructions.
 #[inline(always)]
-pub fn emit(marker: Marker) {
-    macro_rules! emit {
-        ($which:expr) => {
-            // SAFETY: a long nop and a jump to the next instruction change no register, flag or memory.
-            unsafe {
-                asm!(
-                    ".byte 0x0f, 0x1f, 0x84, 0x00",
-                    ".long {marker}",
-                    "jmp 2f",
-                    "2:",
-                    marker = const (MAGIC | $which as u32),
-                    options(preserves_flags, nostack)
-                )
-            }
-        };
-    }
-    match marker {
-        Marker::WriterBegin => emit!(Marker::WriterBegin),
-        Marker::WriterEnd => emit!(Marker::WriterEnd),
-        Marker::ReaderBegin => emit!(Marker::ReaderBegin),
-        Marker::ReaderEnd => emit!(Marker::ReaderEnd),
+pub fn emit<const MARKER: u32>() {
+    // SAFETY: a long nop and a jump to the next instruction change no register, flag or memory.
+    unsafe {
+        asm!(
+            ".byte 0x0f, 0x1f, 0x84, 0x00",
+            ".long {marker}",
+            "jmp 2f",
+            "2:",
+            marker = const (MAGIC | MARKER),
+            options(preserves_flags, nostack)
+        )
     }
 }
 
@@ -54,7 +50,7 @@ mod tests {
 
     #[inline(never)]
     fn writer_begins() {
-        emit(Marker::WriterBegin);
+        emit::<{ begin(WRITER) }>();
     }
 
     #[test]

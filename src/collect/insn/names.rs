@@ -176,7 +176,7 @@ mod tests {
             address: base + start + offset as u64,
             code: text[offset..offset + len].to_vec(),
             lengths: vec![8],
-            rep_accesses: [0; 3],
+            rep_accesses: vec![0; 3],
         };
         let count = Count { node: 1, block: 0, from: 0, to: 1, times: 1 };
         let raw = Raw::parse(&file("", 1, &[], &[block(at, 8)], &[count])).unwrap();

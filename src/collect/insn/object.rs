@@ -1,6 +1,7 @@
 //! The plugin's shared objects, embedded, and which of them a QEMU takes.
 
-use anyhow::{Context, Result, bail};
+use super::raw::MOST;
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
 /// One object per plugin interface whose declarations differ (`plugin/qemu_api.h`).
@@ -45,11 +46,17 @@ pub fn interface(version: (u32, u32)) -> Result<u32> {
 }
 
 impl Plugin {
-    /// Write the plugin for a QEMU of `version` into `folder`, to count one window of so many writers and readers.
+    /// Write the plugin for a QEMU of `version` into `folder`, to count one window: of each process by
+    /// number, so many threads begin and end it.
     ///
     /// # Errors
     /// When no plugin serves that QEMU, or the folder cannot be written.
-    pub fn write(folder: &Path, version: (u32, u32), writers: u32, readers: u32) -> Result<Self> {
+    pub fn write(folder: &Path, version: (u32, u32), windows: &[u32]) -> Result<Self> {
+        ensure!(
+            (1..=MOST).contains(&windows.len()),
+            "--collect insn: counts 1 to {MOST} processes, not {}",
+            windows.len()
+        );
         let interface = interface(version)?;
         let Some((_, object)) = OBJECTS.iter().find(|(of, _)| *of == interface) else {
             bail!("--collect insn: no plugin for plugin interface {interface}");
@@ -61,8 +68,7 @@ impl Plugin {
         let out = folder.join("instructions");
         let args = vec![
             ("out".to_owned(), out.display().to_string()),
-            ("writers".to_owned(), writers.to_string()),
-            ("readers".to_owned(), readers.to_string()),
+            ("processes".to_owned(), windows.iter().map(u32::to_string).collect::<Vec<_>>().join(":")),
             ("memory".to_owned(), MEMORY.to_string()),
         ];
         Ok(Self { so, args, out })

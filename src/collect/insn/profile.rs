@@ -1,12 +1,13 @@
 //! From blocks and contexts to stacks, calls and executed code.
 
 use super::names::Names;
-use super::raw::{Node, ROOTS, Raw, Root};
+use super::raw::{Raw, Root};
 use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
 use crate::profile::folded::KERNEL;
 use crate::profile::{Folded, ProcessName, Profile, Unit};
 use crate::roles::{self, Skid};
+use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
@@ -16,27 +17,27 @@ pub const NAME: &str = "insn";
 /// Frame of contexts whose outer callers are not known, as they were entered before the window.
 pub const UNFOLLOWED: &str = "[since before the window]";
 
-/// Frame of instructions of writer and reader whose context could not be followed.
+/// Frame of instructions of the processes whose context could not be followed.
 pub const UNATTRIBUTED: &str = "[unattributed]";
-
-/// Whose instructions are told apart, in the order of the counts.
-const PROCESSES: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
 
 /// What one window executed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// Writer, reader, others.
+    /// Each process by number, then others.
     pub profiles: Vec<Profile>,
-    /// Calls of the functions that stand for a role, by side.
+    /// Calls of the functions that stand for a role, by process.
     pub functions: Vec<FunctionCalls>,
     pub code: ExecutedCode,
     pub report: CollectorReport,
 }
 
-/// Give names to `raw`.
-#[must_use]
-pub fn count(raw: &Raw, names: &Names) -> Counted {
-    let mut stacks = [Folded::new(), Folded::new(), Folded::new()];
+/// Give names to `raw`, in which `processes` are known by number.
+///
+/// # Errors
+/// When there are more or fewer of them.
+pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Counted> {
+    ensure!(raw.processes == processes.len(), "{} processes were counted, not {}", raw.processes, processes.len());
+    let mut stacks = vec![Folded::new(); processes.len() + 1];
     let mut prefixes: HashMap<u32, String> = HashMap::new();
     let (mut unattributed, mut unfollowed, mut unnamed) = (0, 0, 0);
     for count in &raw.counts {
@@ -59,32 +60,41 @@ pub fn count(raw: &Raw, names: &Names) -> Counted {
         }
         match root {
             Root::Unfollowed => unfollowed += count.instructions(),
-            Root::WriterUnattributed | Root::ReaderUnattributed => unattributed += count.instructions(),
-            Root::Writer | Root::Reader | Root::Other => {}
+            Root::Unattributed(_) => unattributed += count.instructions(),
+            Root::Process(_) | Root::Other => {}
         }
         for (leaf, weight) in leaves {
             let stack = if prefix.is_empty() { leaf } else { format!("{prefix};{leaf}") };
-            stacks[index_of(root.side())].add(stack, weight);
+            stacks[root.place(raw.processes)].add(stack, weight);
         }
     }
-    let code = executed(raw, names);
-    let totals = stacks.each_ref().map(Folded::total);
-    stacks[index_of(ProcessName::OTHER)] = shortened(&stacks[index_of(ProcessName::OTHER)]);
-    let mut report = report(raw, &code, totals, unfollowed);
+    let code = executed(raw, names, processes);
+    let totals: Vec<u64> = stacks.iter().map(Folded::total).collect();
+    if let Some(others) = stacks.last_mut() {
+        *others = shortened(others);
+    }
+    let mut report = report(raw, &code, &totals, unfollowed);
     report.lost = unattributed;
     report.unresolved = unnamed;
     if unattributed > 0 {
         report.status = Status::Partial;
-        report.reason = Some(format!("{unattributed} instructions of writer and reader are in no known context"));
+        let names: Vec<&str> = processes.iter().map(|process| process.as_str()).collect();
+        let reason = format!("{unattributed} instructions of {} are in no known context", names.join(" and "));
+        report.reason = Some(reason);
     }
-    let profiles = PROCESSES.into_iter().zip(stacks).map(|(process, stacks)| Profile {
+    let profiles = with_others(processes).zip(stacks).map(|(process, stacks)| Profile {
         process,
         collector: NAME.to_owned(),
         unit: Unit::Instructions,
         skid: Skid::None,
         stacks,
     });
-    Counted { profiles: profiles.collect(), functions: calls(&code), code, report }
+    Ok(Counted { profiles: profiles.collect(), functions: calls(&code), code, report })
+}
+
+/// All that counts are kept of: the processes, then others.
+fn with_others(processes: &[ProcessName]) -> impl Iterator<Item = ProcessName> {
+    processes.iter().copied().chain(std::iter::once(ProcessName::OTHER))
 }
 
 /// Stacks of others of which there are very many, and each for next to nothing: those below a thousandth of the whole
@@ -99,10 +109,6 @@ fn shortened(stacks: &Folded) -> Folded {
     short
 }
 
-fn index_of(process: ProcessName) -> usize {
-    PROCESSES.iter().position(|name| *name == process).unwrap_or(PROCESSES.len() - 1)
-}
-
 fn frame(name: &str) -> String {
     name.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }).collect()
 }
@@ -113,7 +119,7 @@ fn prefix(raw: &Raw, names: &Names, node: u32) -> String {
     raw.path(node, &mut path);
     let mut text = match raw.root(node) {
         Some(Root::Unfollowed) => format!("{KERNEL};{UNFOLLOWED}"),
-        Some(Root::WriterUnattributed | Root::ReaderUnattributed) => format!("{KERNEL};{UNATTRIBUTED}"),
+        Some(Root::Unattributed(_)) => format!("{KERNEL};{UNATTRIBUTED}"),
         _ => String::new(),
     };
     for address in path {
@@ -125,15 +131,15 @@ fn prefix(raw: &Raw, names: &Names, node: u32) -> String {
     text
 }
 
-#[derive(Default)]
 struct Seen {
     code: Vec<u8>,
-    counts: [u64; 3],
-    iterations: [u64; 3],
+    counts: Vec<u64>,
+    iterations: Vec<u64>,
 }
 
 /// All executed instructions, by function.
-fn executed(raw: &Raw, names: &Names) -> ExecutedCode {
+fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode {
+    let none = vec![0; processes.len() + 1];
     let mut seen: BTreeMap<u64, Seen> = BTreeMap::new();
     for count in &raw.counts {
         let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
@@ -141,24 +147,25 @@ fn executed(raw: &Raw, names: &Names) -> ExecutedCode {
         for (index, length) in block.lengths.iter().enumerate().take(count.to.into()) {
             let length = usize::from(*length);
             if index >= usize::from(count.from) {
-                let seen = seen.entry(block.address + offset as u64).or_default();
-                if seen.code.is_empty() {
-                    seen.code = block.code.get(offset..offset + length).unwrap_or_default().to_vec();
-                }
-                seen.counts[index_of(root.side())] += count.times;
+                let seen = seen.entry(block.address + offset as u64).or_insert_with(|| Seen {
+                    code: block.code.get(offset..offset + length).unwrap_or_default().to_vec(),
+                    counts: none.clone(),
+                    iterations: none.clone(),
+                });
+                seen.counts[root.place(processes.len())] += count.times;
             }
             offset += length;
         }
     }
-    for block in raw.blocks.iter().filter(|block| block.rep_accesses != [0; 3]) {
+    for block in raw.blocks.iter().filter(|block| block.rep_accesses != none) {
         // The block's rep instruction is its last.
         let last = block.lengths.last().copied().unwrap_or_default();
         let address = block.address + block.code.len() as u64 - u64::from(last);
         if let Some(seen) = seen.get_mut(&address) {
             // cmps (a6, a7) loads twice in each iteration.
             let twice = seen.code.last().is_some_and(|opcode| matches!(opcode, 0xa6 | 0xa7));
-            for (sum, n) in seen.iterations.iter_mut().zip(block.rep_accesses) {
-                *sum += if twice { n / 2 } else { n };
+            for (sum, n) in seen.iterations.iter_mut().zip(&block.rep_accesses) {
+                *sum += if twice { n / 2 } else { *n };
             }
         }
     }
@@ -173,19 +180,23 @@ fn executed(raw: &Raw, names: &Names) -> ExecutedCode {
         functions.entry((frame(&function.name), start)).or_default().push(ExecutedInstruction {
             offset: address - start,
             code,
-            counts: seen.counts.to_vec(),
-            iterations: if seen.iterations == [0; 3] { Vec::new() } else { seen.iterations.to_vec() },
+            counts: seen.counts,
+            iterations: if seen.iterations == none { Vec::new() } else { seen.iterations },
         });
     }
     let functions =
         functions.into_iter().map(|((name, address), instructions)| ExecutedFunction { name, address, instructions });
-    ExecutedCode { schema: CODE_SCHEMA.to_owned(), processes: PROCESSES.to_vec(), functions: functions.collect() }
+    ExecutedCode {
+        schema: CODE_SCHEMA.to_owned(),
+        processes: with_others(processes).collect(),
+        functions: functions.collect(),
+    }
 }
 
 /// How often functions that stand for a role were entered.
 fn calls(code: &ExecutedCode) -> Vec<FunctionCalls> {
     let mut calls = Vec::new();
-    for (index, process) in PROCESSES.into_iter().enumerate() {
+    for (index, process) in code.processes.iter().copied().enumerate() {
         for function in code.functions.iter().filter(|function| function.address >> 63 == 1) {
             let Some(role) = roles::of_frame(&function.name) else { continue };
             let entered = function.calls().get(index).copied().unwrap_or(0);
@@ -205,20 +216,23 @@ fn calls(code: &ExecutedCode) -> Vec<FunctionCalls> {
     calls
 }
 
-fn report(raw: &Raw, code: &ExecutedCode, [writer, reader, other]: [u64; 3], unfollowed: u64) -> CollectorReport {
+fn report(raw: &Raw, code: &ExecutedCode, totals: &[u64], unfollowed: u64) -> CollectorReport {
     let total = raw.totals.completed();
-    let mut iterations = [0; 3];
+    let of_each: Vec<String> =
+        totals.iter().zip(&code.processes).map(|(total, process)| format!("{total} {process}")).collect();
+    let mut iterations = vec![0; totals.len()];
     for instruction in code.functions.iter().flat_map(|function| &function.instructions) {
         for (sum, n) in iterations.iter_mut().zip(&instruction.iterations) {
             *sum += n;
         }
     }
+    let repeated = (0..).zip(iterations.iter().zip(&code.processes));
+    let repeated: Vec<String> = repeated
+        .map(|(place, (times, process))| format!("{times}{} ({process})", if place == 0 { " times" } else { "" }))
+        .collect();
     let notes = vec![
-        format!("{total} instructions executed in the window: {writer} writer, {reader} reader, {other} other"),
-        format!(
-            "rep instructions count once; they repeated {} times (writer), {} (reader), {} (other)",
-            iterations[0], iterations[1], iterations[2]
-        ),
+        format!("{total} instructions executed in the window: {}", of_each.join(", ")),
+        format!("rep instructions count once; they repeated {}", repeated.join(", ")),
         format!(
             "{} switches of tasks, {} interrupts and faults in kernel code, {unfollowed} instructions of others under \
              callers from before the window",
@@ -240,16 +254,6 @@ fn report(raw: &Raw, code: &ExecutedCode, [writer, reader, other]: [u64; 3], unf
     }
 }
 
-/// The depth of the deepest context: how far the plugin followed.
-#[must_use]
-pub fn deepest(nodes: &[Node]) -> usize {
-    let mut depths = vec![0usize; nodes.len()];
-    for (index, node) in nodes.iter().enumerate().skip(ROOTS as usize) {
-        depths[index] = depths.get(node.parent as usize).map_or(0, |depth| depth + 1);
-    }
-    depths.into_iter().max().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,21 +266,22 @@ mod tests {
         let kernel = format!("{K:016x} T ksys_write\n{:016x} t pipe_write\n{:016x} T __alloc_pages\n", K + 64, K + 128);
         // rep movsb at the end of pipe_write's block, and a block that runs from pipe_write into the next function.
         let blocks = [
-            Block { address: K + 64, code: vec![0x90, 0xf3, 0xa4], lengths: vec![1, 2], rep_accesses: [700, 0, 0] },
-            Block { address: K + 127, code: vec![0x90, 0x90], lengths: vec![1, 1], rep_accesses: [0; 3] },
-            Block { address: K + 128, code: vec![0x90], lengths: vec![1], rep_accesses: [0; 3] },
+            Block { address: K + 64, code: vec![0x90, 0xf3, 0xa4], lengths: vec![1, 2], rep_accesses: vec![700, 0, 0] },
+            Block { address: K + 127, code: vec![0x90, 0x90], lengths: vec![1, 1], rep_accesses: vec![0; 3] },
+            Block { address: K + 128, code: vec![0x90], lengths: vec![1], rep_accesses: vec![0; 3] },
         ];
         let counts = [
             Count { node: 7, block: 0, from: 0, to: 2, times: 10 },
             Count { node: 7, block: 0, from: 0, to: 1, times: 1 },
             Count { node: 7, block: 1, from: 0, to: 2, times: 3 },
-            Count { node: 4, block: 2, from: 0, to: 1, times: 5 },
-            Count { node: 5, block: 2, from: 0, to: 1, times: 2 },
+            Count { node: 2, block: 2, from: 0, to: 1, times: 5 },
+            Count { node: 4, block: 2, from: 0, to: 1, times: 2 },
         ];
         let begun = counts.iter().map(Count::instructions).sum();
-        let raw = Raw::parse(&file("", begun, &[(1, 1, K + 8)], &blocks, &counts)).unwrap();
+        let raw = Raw::parse(&file("", begun, &[(3, 3, K + 8)], &blocks, &counts)).unwrap();
         let names = Names::new(Symbols::read(kernel.as_bytes()).unwrap(), None, &raw);
-        count(&raw, &names)
+        assert!(count(&raw, &names, &[ProcessName::OTHER]).is_err());
+        count(&raw, &names, &[ProcessName::WRITER, ProcessName::READER]).unwrap()
     }
 
     #[test]

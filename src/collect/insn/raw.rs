@@ -1,51 +1,52 @@
 //! The file that the plugin writes (`plugin/store.c`, `store_write`): read, and checked before it is believed.
 
-use crate::profile::ProcessName;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
-const MAGIC: &[u8] = b"PPINSN01";
+const MAGIC: &[u8] = b"PPINSN02";
 const END: &[u8] = b"PPEND";
+/// Processes that the plugin can follow (`PROCESSES` in store.h).
+pub const MOST: usize = 64;
 
-/// Roots of the tree of calling contexts, by number (`enum root` in store.h).
+/// Whose a calling context is, by the number of its root (`enum root` in store.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
-    Writer,
-    Reader,
+    /// A process's, by number.
+    Process(usize),
+    /// A process's, in a context that could not be followed.
+    Unattributed(usize),
+    /// No process's of the target.
     Other,
-    /// Neither's, and its callers are not known: it slept since before the window.
+    /// The same, and its callers are not known: it slept since before the window.
     Unfollowed,
-    /// The writer's, in a context that could not be followed.
-    WriterUnattributed,
-    ReaderUnattributed,
 }
 
+/// The root of the first process; each process has two, and each root is the node of the same number.
+const FIRST: u32 = 3;
+
 impl Root {
-    fn of(number: u32) -> Option<Self> {
-        Some(match number {
-            1 => Self::Writer,
-            2 => Self::Reader,
-            3 => Self::Other,
-            4 => Self::Unfollowed,
-            5 => Self::WriterUnattributed,
-            6 => Self::ReaderUnattributed,
-            _ => return None,
-        })
+    fn of(number: u32, processes: usize) -> Option<Self> {
+        match number {
+            1 => Some(Self::Other),
+            // The first node is none: nothing is counted there.
+            0 | 2 => Some(Self::Unfollowed),
+            _ => {
+                let process = (number - FIRST) as usize / 2;
+                let root = if (number - FIRST).is_multiple_of(2) { Self::Process } else { Self::Unattributed };
+                (process < processes).then(|| root(process))
+            }
+        }
     }
 
-    /// Whose instructions these are.
+    /// Where its process is in a list of all `processes`; others come last.
     #[must_use]
-    pub fn side(self) -> ProcessName {
+    pub fn place(self, processes: usize) -> usize {
         match self {
-            Self::Writer | Self::WriterUnattributed => ProcessName::WRITER,
-            Self::Reader | Self::ReaderUnattributed => ProcessName::READER,
-            Self::Other | Self::Unfollowed => ProcessName::OTHER,
+            Self::Process(process) | Self::Unattributed(process) => process,
+            Self::Other | Self::Unfollowed => processes,
         }
     }
 }
-
-/// Nodes below this number are roots.
-pub const ROOTS: u32 = 7;
 
 /// A calling context: the caller's context, and where in the caller the call, trap or system call is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +63,8 @@ pub struct Block {
     pub code: Vec<u8>,
     /// Lengths of its instructions, which add up to the code's.
     pub lengths: Vec<u8>,
-    /// Memory accesses by which the iterations of its `rep` instruction are told: of writer, reader, others.
-    pub rep_accesses: [u64; 3],
+    /// Memory accesses by which the iterations of its `rep` instruction are told: of each process, then of others.
+    pub rep_accesses: Vec<u64>,
 }
 
 /// Instructions `from..to` of a block, completed so often in one context.
@@ -115,6 +116,8 @@ impl Totals {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raw {
     pub totals: Totals,
+    /// How many processes there are; they are known by number.
+    pub processes: usize,
     pub nodes: Vec<Node>,
     pub blocks: Vec<Block>,
     pub counts: Vec<Count>,
@@ -145,7 +148,10 @@ impl Raw {
             bail!("{}", explain(&String::from_utf8_lossy(problem)));
         }
         let totals = from.totals()?;
-        let raw = Self { totals, nodes: from.nodes()?, blocks: from.blocks()?, counts: from.counts()? };
+        let processes = from.length()?;
+        ensure!(processes <= MOST, "has more processes than a plugin can follow");
+        let (nodes, blocks) = (from.nodes(processes)?, from.blocks(processes)?);
+        let raw = Self { totals, processes, nodes, blocks, counts: from.counts()? };
         ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end, or more behind it");
         raw.check()?;
         Ok(raw)
@@ -154,12 +160,18 @@ impl Raw {
     /// The node's root and the addresses of its calls, outermost first.
     pub fn path(&self, mut node: u32, into: &mut Vec<u64>) {
         into.clear();
-        while node >= ROOTS {
+        while node as usize >= self.roots() {
             let Some(this) = self.nodes.get(node as usize) else { break };
             into.push(this.address);
             node = this.parent;
         }
         into.reverse();
+    }
+
+    /// Nodes below this number are roots.
+    #[must_use]
+    pub fn roots(&self) -> usize {
+        FIRST as usize + 2 * self.processes
     }
 
     /// Whose context a node is.
@@ -169,7 +181,7 @@ impl Raw {
     }
 
     fn check(&self) -> Result<()> {
-        for (index, node) in self.nodes.iter().enumerate().skip(ROOTS as usize) {
+        for (index, node) in self.nodes.iter().enumerate().skip(self.roots()) {
             ensure!((node.parent as usize) < index && node.parent > 0, "a context has no parent");
         }
         for count in &self.counts {
@@ -200,6 +212,7 @@ fn explain(problem: &str) -> String {
         "crowded" => "two processes began their windows at the same instruction".to_owned(),
         "uneven" => "a process did not end the window that it began".to_owned(),
         "vcpus" => "more CPUs than the plugin follows (64), or CPUs that it cannot tell apart".to_owned(),
+        "processes" => "a process beyond those expected began a window".to_owned(),
         "block" => "a block of code is longer than the plugin can hold".to_owned(),
         other => match other.strip_prefix("patched ") {
             Some(address) => format!(
@@ -253,19 +266,17 @@ impl<'a> Reader<'a> {
         Ok(Totals { begun, faulted, repeated, replayed, traps, switches, odd_returns, lost_stacks, vcpus })
     }
 
-    fn nodes(&mut self) -> Result<Vec<Node>> {
+    fn nodes(&mut self, processes: usize) -> Result<Vec<Node>> {
         self.list(16, |from| {
             let (parent, root, address) = (from.u32()?, from.u32()?, from.u64()?);
-            // The first node is none: nothing is counted there.
-            let root = if root == 0 { Root::Unfollowed } else { Root::of(root).context("a context has no root")? };
-            Ok(Node { parent, root, address })
+            Ok(Node { parent, root: Root::of(root, processes).context("a context has no root")?, address })
         })
     }
 
-    fn blocks(&mut self) -> Result<Vec<Block>> {
-        self.list(36, |from| {
+    fn blocks(&mut self, processes: usize) -> Result<Vec<Block>> {
+        self.list(20 + 8 * processes, |from| {
             let (address, insns, bytes) = (from.u64()?, from.u16()?, from.u16()?);
-            let rep_accesses = [from.u64()?, from.u64()?, from.u64()?];
+            let rep_accesses = (0..=processes).map(|_| from.u64()).collect::<Result<_>>()?;
             let code = from.take(bytes.into())?.to_vec();
             let lengths = from.take(insns.into())?.to_vec();
             let sum: usize = lengths.iter().map(|length| usize::from(*length)).sum();
@@ -287,7 +298,10 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A plugin's file with these nodes (below the roots), blocks and counts.
+    /// Processes of the files made here.
+    const TWO: usize = 2;
+
+    /// A plugin's file of two processes with these nodes (below the roots), blocks and counts.
     pub(crate) fn file(
         problem: &str,
         begun: u64,
@@ -302,8 +316,10 @@ pub(crate) mod tests {
         u32s(&mut out, 9);
         out.extend(begun.to_le_bytes());
         out.extend([0; 64]);
-        u32s(&mut out, nodes.len() + ROOTS as usize);
-        let roots = (0..ROOTS).map(|root| (0, root, 0));
+        u32s(&mut out, TWO);
+        let roots = FIRST + 2 * TWO as u32;
+        u32s(&mut out, nodes.len() + roots as usize);
+        let roots = (0..roots).map(|root| (0, root, 0));
         for (parent, root, address) in roots.chain(nodes.iter().copied()) {
             out.extend(parent.to_le_bytes());
             out.extend(root.to_le_bytes());
@@ -331,19 +347,31 @@ pub(crate) mod tests {
     }
 
     fn sample(begun: u64) -> Vec<u8> {
-        let block = Block { address: 0x1000, code: vec![0x90, 0x66, 0x90], lengths: vec![1, 2], rep_accesses: [0; 3] };
+        let block =
+            Block { address: 0x1000, code: vec![0x90, 0x66, 0x90], lengths: vec![1, 2], rep_accesses: vec![0; 3] };
         let count = Count { node: 7, block: 0, from: 0, to: 2, times: 5 };
-        file("", begun, &[(1, 1, 0x2000)], &[block], &[count])
+        file("", begun, &[(3, 3, 0x2000)], &[block], &[count])
     }
 
     #[test]
     fn a_whole_file_is_read() {
         let raw = Raw::parse(&sample(10)).unwrap();
         assert_eq!(raw.totals.completed(), 10);
-        assert_eq!(raw.root(7), Some(Root::Writer));
+        assert_eq!(raw.root(7), Some(Root::Process(0)));
         let mut path = Vec::new();
         raw.path(7, &mut path);
         assert_eq!(path, [0x2000]);
+    }
+
+    #[test]
+    fn each_process_has_two_roots() {
+        let roots: Vec<Option<Root>> = (0..8).map(|number| Root::of(number, TWO)).collect();
+        let [other, unfollowed] = [Root::Other, Root::Unfollowed].map(Some);
+        let [first, second] = [0, 1].map(|process| [Some(Root::Process(process)), Some(Root::Unattributed(process))]);
+        assert_eq!(roots, [unfollowed, other, unfollowed, first[0], first[1], second[0], second[1], None]);
+        assert_eq!(Root::of(130, MOST), Some(Root::Unattributed(63)));
+        assert_eq!(Root::Unattributed(1).place(TWO), 1);
+        assert_eq!(Root::Other.place(TWO), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The hot loop: only the system call, and the counting of what it transferred.
 
-use crate::util::marker::{self, Marker};
+use crate::util::marker;
 use crate::workload::spec::Amount;
 use anyhow::{Context, Result, anyhow};
 use std::os::fd::RawFd;
@@ -183,21 +183,31 @@ fn around<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
 ) -> Result<Tally> {
     port.other_calls();
     let begin_ns = now_ns();
-    emit(window, Marker::WriterBegin, Marker::ReaderBegin);
+    mark_begin(window);
     let result = hot::<P, S, POLL, EXTRA>(port, stop, options);
-    emit(window, Marker::WriterEnd, Marker::ReaderEnd);
+    mark_end(window);
     let end_ns = now_ns();
     let mut tally = result?;
     tally.calls += port.other_calls();
     Ok(Tally { begin_ns, end_ns, ..tally })
 }
 
-/// Mark the window's begin or end for the instruction collector.
+/// Tell the instruction collector that the window begins.
 #[inline(always)]
-pub fn emit(window: Option<Kind>, writer: Marker, reader: Marker) {
+pub fn mark_begin(window: Option<Kind>) {
     match window {
-        Some(Kind::Writer) => marker::emit(writer),
-        Some(Kind::Reader) => marker::emit(reader),
+        Some(Kind::Writer) => marker::emit::<{ marker::begin(marker::WRITER) }>(),
+        Some(Kind::Reader) => marker::emit::<{ marker::begin(marker::READER) }>(),
+        None => {}
+    }
+}
+
+/// Tell it that the window ends.
+#[inline(always)]
+pub fn mark_end(window: Option<Kind>) {
+    match window {
+        Some(Kind::Writer) => marker::emit::<{ marker::end(marker::WRITER) }>(),
+        Some(Kind::Reader) => marker::emit::<{ marker::end(marker::READER) }>(),
         None => {}
     }
 }

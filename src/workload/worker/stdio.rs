@@ -3,7 +3,6 @@
 use super::buffer::Mapping;
 use super::hot::{self, Kind, Options, Tally};
 use super::ports::{Run, Source};
-use crate::util::marker::Marker;
 use crate::workload::spec::{Amount, Spec};
 use anyhow::{Context, Result, bail, ensure};
 use std::os::fd::{IntoRawFd, RawFd};
@@ -114,9 +113,9 @@ impl Run for Stdio {
         }
         let before = calls_so_far();
         let begin_ns = hot::now_ns();
-        hot::emit(window, Marker::WriterBegin, Marker::ReaderBegin);
+        hot::mark_begin(window);
         let bytes = self.hot(amount);
-        hot::emit(window, Marker::WriterEnd, Marker::ReaderEnd);
+        hot::mark_end(window);
         let end_ns = hot::now_ns();
         let after = calls_so_far();
         let bytes = bytes?;

@@ -5,7 +5,7 @@
 // Until the first begin marker it only looks for markers, at translation. That marker makes QEMU drop all translated
 // code; from then on every block, instruction and stack access calls in here, until the last end marker.
 //
-// Arguments: out=FILE, writers=N and readers=N (whose end markers close the window), memory=BYTES.
+// Arguments: out=FILE, processes=N:N... (for each process, how many end markers close the window), memory=BYTES.
 #include "follow.h"
 #include "qemu_api.h"
 #include "running.h"
@@ -22,15 +22,13 @@
 EXPORT int qemu_plugin_version = PLUGIN_API;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
-enum marker { MARKER_WRITER_BEGIN = 1, MARKER_WRITER_END, MARKER_READER_BEGIN, MARKER_READER_END };
 enum state { WAITING, OPENING, OPEN, DONE };
 
 static qemu_plugin_id_t self;
 static enum state state;
 static char *out;
-static unsigned expected[SIDES] = { 1, 1, 0 }, begun[SIDES], ended[SIDES];
-static unsigned opener;
-static enum side opener_side;
+static unsigned expected[PROCESSES], begun[PROCESSES], ended[PROCESSES];
+static unsigned opener, opener_process;
 static bool closing;
 #if PLUGIN_API < 2
 static int vcpus = 1;
@@ -94,7 +92,7 @@ static void insn_code(const struct qemu_plugin_insn *insn, uint8_t *code, unsign
 #endif
 }
 
-// The marker that this instruction is; 0 for none.
+// The number of the marker that this instruction is, in its displacement's lower half (src/util/marker.rs); 0 for none.
 static unsigned marker_of(const uint8_t *code, unsigned len)
 {
 	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0x00 };
@@ -138,7 +136,7 @@ static void on_translate(ON_TRANSLATE);
 static void open_window(void)
 {
 	state = OPEN;
-	follow_open(opener, opener_side);
+	follow_open(opener, opener_process);
 	qemu_plugin_register_vcpu_tb_trans_cb(self, on_translate AND_NO_DATA);
 	qemu_plugin_register_atexit_cb(self, on_exit_of_qemu, NULL);
 }
@@ -154,12 +152,23 @@ static unsigned vcpu_of(unsigned vcpu)
 	return unnamed ? running : vcpu;
 }
 
+static bool all_ended(void)
+{
+	for (unsigned process = 0; process < store.processes; process++)
+		if (ended[process] < expected[process])
+			return false;
+	return true;
+}
+
 static void on_marker(unsigned vcpu, void *data)
 {
-	unsigned marker = (unsigned)(uintptr_t)data;
-	bool ends = marker == MARKER_WRITER_END || marker == MARKER_READER_END;
-	enum side side = marker <= MARKER_WRITER_END ? SIDE_WRITER : SIDE_READER;
+	unsigned marker = (unsigned)(uintptr_t)data - 1, process = marker / 2;
+	bool ends = marker % 2;
 
+	if (process >= store.processes) {
+		problem = "processes";
+		return;
+	}
 	vcpu = unnamed ? running_vcpu() : vcpu;
 	if (vcpu >= VCPUS) {
 		problem = "vcpus";
@@ -169,9 +178,9 @@ static void on_marker(unsigned vcpu, void *data)
 	case WAITING:
 		if (ends)
 			return;
-		begun[side]++;
+		begun[process]++;
 		opener = vcpu;
-		opener_side = side;
+		opener_process = process;
 		state = OPENING;
 		qemu_plugin_reset(self, on_reset_to_open AND_NO_DATA);
 		return;
@@ -179,9 +188,9 @@ static void on_marker(unsigned vcpu, void *data)
 		problem = "crowded";
 		return;
 	case OPEN:
-		follow_side(vcpu, ends ? SIDE_OTHER : side);
-		(ends ? ended : begun)[side]++;
-		if (ended[SIDE_WRITER] >= expected[SIDE_WRITER] && ended[SIDE_READER] >= expected[SIDE_READER]) {
+		follow_process(vcpu, ends ? OTHER : process);
+		(ends ? ended : begun)[process]++;
+		if (all_ended()) {
 			closing = true;
 			closer = vcpu;
 		}
@@ -206,7 +215,7 @@ static void on_block(unsigned vcpu, void *data)
 	follow_block(vcpu, data, counter_of(vcpu));
 	if (closing && vcpu == closer) {
 		follow_close();
-		if (begun[SIDE_WRITER] != ended[SIDE_WRITER] || begun[SIDE_READER] != ended[SIDE_READER])
+		if (memcmp(begun, ended, sizeof(begun)))
 			problem = "uneven";
 		// The callbacks stay, and return at once. To reset the plugin again would free them, and QEMU 7.2 can
 		// still hold those of the latest call or return on another vCPU, for the next interrupt to run into.
@@ -373,18 +382,34 @@ static void on_translate_waiting(ON_TRANSLATE)
 	}
 }
 
+// Read how many windows each process has. Says how many processes there are, 0 where that is not in form.
+static unsigned expect(const char *list)
+{
+	unsigned n = 0;
+	char *end;
+
+	do {
+		if (n == PROCESSES)
+			return 0;
+		expected[n++] = strtoul(list, &end, 10);
+		if (end == list)
+			return 0;
+		list = end + 1;
+	} while (*end == ':');
+	return *end ? 0 : n;
+}
+
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
 	uint64_t bound = MEMORY_BOUND_DEFAULT;
+	unsigned processes = 0;
 
 	self = id;
 	for (int i = 0; i < argc; i++) {
 		if (!strncmp(argv[i], "out=", 4)) {
 			out = strdup(argv[i] + 4);
-		} else if (!strncmp(argv[i], "writers=", 8)) {
-			expected[SIDE_WRITER] = strtoul(argv[i] + 8, NULL, 10);
-		} else if (!strncmp(argv[i], "readers=", 8)) {
-			expected[SIDE_READER] = strtoul(argv[i] + 8, NULL, 10);
+		} else if (!strncmp(argv[i], "processes=", 10)) {
+			processes = expect(argv[i] + 10);
 		} else if (!strncmp(argv[i], "memory=", 7)) {
 			bound = strtoull(argv[i] + 7, NULL, 10);
 		} else {
@@ -394,6 +419,10 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	}
 	if (!out) {
 		fprintf(stderr, "pipeprof plugin: no out=FILE\n");
+		return -1;
+	}
+	if (!processes) {
+		fprintf(stderr, "pipeprof plugin: no processes=N:N..., or more than %u\n", PROCESSES);
 		return -1;
 	}
 	if (!info->system_emulation || strcmp(info->target_name, "x86_64")) {
@@ -406,7 +435,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 #else
 	vcpus = info->system.max_vcpus;
 #endif
-	store_init(bound);
+	store_init(bound, processes);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting AND_NO_DATA);
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 	return 0;

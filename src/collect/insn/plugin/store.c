@@ -173,10 +173,11 @@ static void remember_code(uint64_t pc, const uint8_t *code, unsigned bytes)
 	}
 }
 
-void store_init(uint64_t bound)
+void store_init(uint64_t bound, unsigned processes)
 {
 	store.bound = bound;
-	for (unsigned root = 0; root < ROOTS; root++) {
+	store.processes = processes;
+	for (unsigned root = 0; root < ROOT_PROCESSES + 2 * processes; root++) {
 		struct node *larger = grown(store.nodes, store.n_nodes, &nodes_room, sizeof(*store.nodes));
 
 		if (!larger)
@@ -293,21 +294,33 @@ void store_count(struct block *block, uint32_t node, unsigned from, unsigned to)
 	block->cached_count = count_table.slots[at];
 }
 
-enum side root_side(unsigned root)
+unsigned process_root(unsigned process)
 {
-	switch (root) {
-	case ROOT_WRITER:
-	case ROOT_WRITER_UNATTRIBUTED:
-		return SIDE_WRITER;
-	case ROOT_READER:
-	case ROOT_READER_UNATTRIBUTED:
-		return SIDE_READER;
-	default:
-		return SIDE_OTHER;
-	}
+	return process == OTHER ? ROOT_OTHER : ROOT_PROCESSES + 2 * process;
 }
 
-// The format, little-endian, is read by raw.rs: magic, problem, totals, nodes, blocks, counts, end mark.
+unsigned lost_root(unsigned process)
+{
+	return process == OTHER ? ROOT_UNFOLLOWED : ROOT_PROCESSES + 2 * process + 1;
+}
+
+unsigned node_process(uint32_t node)
+{
+	unsigned root = store.nodes[node].root;
+
+	return root < ROOT_PROCESSES ? OTHER : (root - ROOT_PROCESSES) / 2;
+}
+
+void store_rep_access(struct block *block, unsigned process)
+{
+	if (!block->rep_accesses)
+		block->rep_accesses = store_alloc((store.processes + 1) * sizeof(*block->rep_accesses));
+	if (block->rep_accesses)
+		block->rep_accesses[process == OTHER ? store.processes : process]++;
+}
+
+// The format, little-endian, is read by raw.rs: magic, problem, totals, the number of processes, nodes, blocks, counts,
+// end mark.
 static void put(FILE *file, uint64_t value, unsigned size)
 {
 	fwrite(&value, size, 1, file);
@@ -315,12 +328,13 @@ static void put(FILE *file, uint64_t value, unsigned size)
 
 static void write_all(FILE *file, const char *problem, const uint64_t *totals, unsigned n_totals)
 {
-	fwrite("PPINSN01", 8, 1, file);
+	fwrite("PPINSN02", 8, 1, file);
 	put(file, strlen(problem), 4);
 	fwrite(problem, strlen(problem), 1, file);
 	put(file, n_totals, 4);
 	for (unsigned i = 0; i < n_totals; i++)
 		put(file, totals[i], 8);
+	put(file, store.processes, 4);
 	put(file, store.n_nodes, 4);
 	for (uint32_t i = 0; i < store.n_nodes; i++) {
 		put(file, store.nodes[i].parent, 4);
@@ -334,8 +348,8 @@ static void write_all(FILE *file, const char *problem, const uint64_t *totals, u
 		put(file, block->pc, 8);
 		put(file, block->insns, 2);
 		put(file, block->bytes, 2);
-		for (unsigned side = 0; side < SIDES; side++)
-			put(file, block->rep_accesses[side], 8);
+		for (unsigned process = 0; process <= store.processes; process++)
+			put(file, block->rep_accesses ? block->rep_accesses[process] : 0, 8);
 		fwrite(block->code, (size_t)block->bytes + block->insns, 1, file);
 	}
 	put(file, store.n_counts, 4);

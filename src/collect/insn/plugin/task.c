@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "task.h"
+
+#include <string.h>
+
+struct vcpu vcpus[VCPUS];
+
+static struct task *tasks[TASKS];
+static unsigned n_tasks;
+static struct task overflow;
+
+struct task *new_task(unsigned process, bool followed)
+{
+	struct task *task = n_tasks < TASKS ? store_alloc(sizeof(*task)) : NULL;
+
+	if (!task) {
+		store.full = true;
+		task = &overflow;
+	} else {
+		tasks[n_tasks++] = task;
+	}
+	task->process = process;
+	task->followed = followed;
+	task->context = followed ? process_root(process) : lost_root(process);
+	task->user_context = process_root(process);
+	return task;
+}
+
+static struct task *task_of(uint64_t region)
+{
+	for (unsigned i = 0; i < n_tasks; i++)
+		if (tasks[i]->region == region) {
+			struct task *found = tasks[i];
+
+			// The most recently wanted is found first.
+			memmove(tasks + 1, tasks, i * sizeof(*tasks));
+			tasks[0] = found;
+			return found;
+		}
+	return NULL;
+}
+
+// The stack of the vCPU's task cannot be followed: what it executes from here is unattributed.
+static void lose(struct vcpu *v)
+{
+	struct task *task = v->task;
+
+	if (task->process != OTHER)
+		totals[TOTAL_LOST_STACKS]++;
+	task->frames = 0;
+	task->followed = false;
+	v->node = lost_root(task->process);
+}
+
+void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep)
+{
+	struct task *task = v->task;
+	bool user = stack && !IN_KERNEL(stack);
+	unsigned *n = user ? &task->user_frames : &task->frames;
+
+	if (*n == (user ? USER_FRAMES : FRAMES)) {
+		if (user) {
+			*n = 0;
+			v->node = process_root(task->process);
+			return;
+		}
+		lose(v);
+	}
+	(user ? task->user_frame : task->frame)[(*n)++] = (struct frame){ stack, resume, rep, v->node };
+	v->node = store_child(v->node, at);
+}
+
+// Drop frames that lie on the part of the stack that is free once its pointer is above `stack`.
+static void prune(struct vcpu *v, uint64_t stack)
+{
+	struct task *task = v->task;
+	unsigned keep = task->frames;
+
+	if (!IN_KERNEL(stack)) {
+		while (task->user_frames && task->user_frame[task->user_frames - 1].stack <= stack)
+			v->node = task->user_frame[--task->user_frames].node;
+		return;
+	}
+	for (unsigned i = task->frames; i-- && task->frame[i].stack;) {
+		const struct frame *frame = &task->frame[i];
+
+		if (REGION(frame->stack) == REGION(stack) && frame->stack > stack)
+			break;
+		if (REGION(frame->stack) == REGION(stack))
+			keep = i;
+	}
+	if (keep < task->frames) {
+		v->node = task->frame[keep].node;
+		task->frames = keep;
+	}
+}
+
+// The stack pointer was loaded from another task: whose it is, the first access to the new stack tells.
+static void switch_task(struct vcpu *v, uint64_t stack)
+{
+	struct task *to = task_of(REGION(stack));
+
+	totals[TOTAL_SWITCHES]++;
+	v->switching = false;
+	v->task->context = v->node;
+	v->task->rep = 0;
+	if (!to) {
+		to = new_task(OTHER, false);
+		to->region = REGION(stack);
+	}
+	to->resumed = true;
+	to->resumed_frames = to->frames;
+	v->task = to;
+	v->node = to->context;
+}
+
+static void see_stack(struct vcpu *v, uint64_t stack)
+{
+	if (!IN_KERNEL(stack))
+		return;
+	if (v->switching) {
+		switch_task(v, stack);
+	} else if (v->entering && !IN_ENTRY_AREA(stack)) {
+		v->entering = false;
+		if (v->task->region != REGION(stack)) {
+			struct task *stale = task_of(REGION(stack));
+
+			if (stale)
+				stale->region = 0;
+			v->task->region = REGION(stack);
+		}
+	}
+}
+
+static void on_return(struct vcpu *v, uint64_t stack)
+{
+	struct task *task = v->task;
+	bool user = !IN_KERNEL(stack);
+	struct frame *frames = user ? task->user_frame : task->frame;
+	unsigned *n = user ? &task->user_frames : &task->frames;
+
+	v->returned = 0;
+	for (unsigned i = *n; i-- && frames[i].stack;)
+		if (frames[i].stack == stack) {
+			v->node = frames[i].node;
+			v->returned = frames[i].resume;
+			*n = i;
+			if (!user && i < task->resumed_frames)
+				task->resumed = false;
+			return;
+		}
+	prune(v, stack);
+	if (task->resumed && !user && task->frames <= task->resumed_frames) {
+		// A new task, or one that slept since before the window.
+		task->resumed = false;
+		if (task->process != OTHER)
+			totals[TOTAL_LOST_STACKS]++;
+		task->process = OTHER;
+		task->frames = 0;
+		task->user_frames = 0;
+		task->followed = false;
+		task->user_context = ROOT_OTHER;
+		v->node = ROOT_UNFOLLOWED;
+	} else if (task->followed && !user && !v->overwriting) {
+		totals[TOTAL_ODD_RETURNS]++;
+	}
+	v->overwriting = false;
+}
+
+void follow_stack(unsigned vcpu, struct site *site, uint64_t address)
+{
+	struct vcpu *v = &vcpus[vcpu];
+
+	// Each instruction accesses the stack once. What comes besides are accesses of the CPU itself, such as those by
+	// which it delivers an interrupt: QEMU 7.2 reports them as the latest instruction's.
+	if (!v->task || v->block != site->block || v->fired == site)
+		return;
+	v->fired = site;
+	see_stack(v, address);
+	if (site->insn.flow == FLOW_RET) {
+		on_return(v, address);
+		return;
+	}
+	prune(v, address);
+	v->overwriting = site->insn.flow == FLOW_CALL && site->block->short_call;
+	if (site->insn.flow == FLOW_CALL_INDIRECT || (site->insn.flow == FLOW_CALL && !site->block->short_call))
+		push(v, address, site->block->next, site->addr, 0);
+}
