@@ -46,3 +46,11 @@ fn samples_are_of_all_descendants() {
         assert!(found.warnings.is_empty(), "{loader}: {found:?}");
     }
 }
+
+#[test]
+fn the_call_tree_has_the_calls_of_all_descendants() {
+    for series in ["6.1", "7.2"] {
+        let found = in_guest(series, "fgraph", "libbpf");
+        assert_eq!(found.writes, CALLS * MEMBERS, "{series}: {found:?}");
+    }
+}

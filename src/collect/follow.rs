@@ -143,7 +143,7 @@ fn give(object: &mut Object, watched: &Watched) -> Result<()> {
 }
 
 /// The threads of process `pid`; itself alone where it is a thread, or gone.
-fn threads(pid: u32) -> Vec<u32> {
+pub(super) fn threads(pid: u32) -> Vec<u32> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let ids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     if ids.is_empty() { vec![pid] } else { ids }

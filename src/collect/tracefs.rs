@@ -241,6 +241,8 @@ fn to_write(file: &str, value: &str) -> String {
         "set_ftrace_pid" => value.split_whitespace().collect::<Vec<_>>().join(" "),
         // `7 (expanded: 1408)` while nothing has been traced yet.
         "buffer_size_kb" => value.split_whitespace().next().unwrap_or_default().to_owned(),
+        // A star says that someone else wants the event too.
+        file if file.starts_with("events/") => value.trim_end_matches('*').to_owned(),
         _ => value.to_owned(),
     }
 }
@@ -258,8 +260,16 @@ pub struct Session {
 }
 
 /// The files that a session changes. `tracing_on` comes last, and what the tracer needs goes before it.
-const CHANGED: [&str; 6] =
-    ["current_tracer", "set_ftrace_pid", "options/overwrite", "options/sleep-time", "buffer_size_kb", "tracing_on"];
+const CHANGED: [&str; 8] = [
+    "current_tracer",
+    "set_ftrace_pid",
+    "options/overwrite",
+    "options/sleep-time",
+    "options/function-fork",
+    "events/sched/sched_process_fork/enable",
+    "buffer_size_kb",
+    "tracing_on",
+];
 
 impl Session {
     /// A place where `tracer` can be set. Tracing is off in it.
@@ -373,6 +383,7 @@ mod tests {
         assert_eq!(to_write("set_ftrace_pid", "12\n34"), "12 34");
         assert_eq!(to_write("buffer_size_kb", "7 (expanded: 1408)"), "7");
         assert_eq!(to_write("current_tracer", "nop"), "nop");
+        assert_eq!(to_write("events/sched/sched_process_fork/enable", "0*"), "0");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Where the fields of function_graph's two events lie on this kernel: `events/ftrace/funcgraph_*/format` of tracefs.
+//! Where the fields of function_graph's two events, and of that of a fork, lie on this kernel: the files `format` in
+//! `events/ftrace/funcgraph_*` and `events/sched/sched_process_fork` of tracefs.
 
 use anyhow::{Context as _, Result};
 
@@ -63,21 +64,37 @@ pub struct Formats {
     overrun: Field,
     called: Field,
     returned: Field,
+    /// The fork's number and the child's id, where forks are recorded.
+    fork: Option<(u64, Field)>,
 }
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    Entry { function: u64, depth: u64 },
-    Exit { function: u64, depth: u64, took: u64, overrun: u64 },
+    Entry {
+        function: u64,
+        depth: u64,
+    },
+    Exit {
+        function: u64,
+        depth: u64,
+        took: u64,
+        overrun: u64,
+    },
+    /// The task began another: a thread or a process.
+    Fork {
+        child: u32,
+    },
 }
 
 impl Formats {
-    /// From the texts of the two format files.
+    /// From the texts of the format files; forks are left out without `fork`.
     ///
     /// # Errors
     /// When one of them lacks what is needed.
-    pub fn parse(entry: &str, exit: &str) -> Result<Self> {
+    pub fn parse(entry: &str, exit: &str, fork: Option<&str>) -> Result<Self> {
+        let fork = fork.map(|fork| Format::parse(fork).context("events/sched/sched_process_fork/format has no ID"));
+        let fork = fork.transpose()?;
         let entry = Format::parse(entry).context("events/ftrace/funcgraph_entry/format has no ID")?;
         let exit = Format::parse(exit).context("events/ftrace/funcgraph_exit/format has no ID")?;
         Ok(Self {
@@ -92,6 +109,7 @@ impl Formats {
             overrun: exit.field("overrun")?,
             called: exit.field("calltime")?,
             returned: exit.field("rettime")?,
+            fork: fork.map(|fork| anyhow::Ok((fork.id, fork.field("child_pid")?))).transpose()?,
         })
     }
 
@@ -110,7 +128,8 @@ impl Formats {
                 overrun: self.overrun.of(record)?,
             }
         } else {
-            return None;
+            let (_, child) = self.fork.filter(|(id, _)| *id == kind)?;
+            Event::Fork { child: u32::try_from(child.of(record)?).ok()? }
         };
         Some((pid, event))
     }
@@ -154,9 +173,21 @@ format:
 print fmt: \"<-- %ps (%d)\", (void *)REC->func, REC->depth
 ";
 
+    /// As 6.18 has it.
+    const FORK: &str = "\
+name: sched_process_fork
+ID: 305
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:pid_t parent_pid;\toffset:8;\tsize:4;\tsigned:1;
+\tfield:pid_t child_pid;\toffset:12;\tsize:4;\tsigned:1;
+";
+
     #[test]
     fn fields_are_found_by_name() {
-        let formats = Formats::parse(ENTRY, EXIT).unwrap();
+        let formats = Formats::parse(ENTRY, EXIT, Some(FORK)).unwrap();
         let mut record = vec![0; 40];
         record[0] = 10;
         record[4] = 77;
@@ -168,23 +199,27 @@ print fmt: \"<-- %ps (%d)\", (void *)REC->func, REC->depth
         assert_eq!(formats.event(&record), Some((77, event)));
         record[0] = 9;
         assert_eq!(formats.event(&record), None);
+        (record[0], record[1]) = (0x31, 1);
+        record[12] = 78;
+        assert_eq!(formats.event(&record), Some((77, Event::Fork { child: 78 })));
+        assert_eq!(Formats::parse(ENTRY, EXIT, None).unwrap().event(&record), None);
     }
 
     #[test]
     fn a_missing_field_is_named() {
-        let error = Formats::parse(ENTRY, &EXIT.replace("calltime", "calltimf")).unwrap_err();
+        let error = Formats::parse(ENTRY, &EXIT.replace("calltime", "calltimf"), None).unwrap_err();
         assert!(error.to_string().contains("calltime"), "{error}");
     }
 
     proptest! {
         #[test]
         fn any_text_and_record_is_read(text in "(ID: ?[0-9]{0,9}\n)?(\tfield:[a-z ]{0,9};\toffset:[0-9]{0,20};\tsize:[0-9]{1,20};\n){0,4}.{0,40}") {
-            let _ = Formats::parse(&text, &text);
+            let _ = Formats::parse(&text, &text, Some(&text));
         }
 
         #[test]
         fn any_record_is_read(record in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let _ = Formats::parse(ENTRY, EXIT).unwrap().event(&record);
+            let _ = Formats::parse(ENTRY, EXIT, Some(FORK)).unwrap().event(&record);
         }
     }
 }

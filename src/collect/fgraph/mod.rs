@@ -17,13 +17,14 @@ use crate::profile::folded::{self, Folded};
 use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::roles::{self, Skid};
 use anyhow::{Context as _, Result, ensure};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Arc;
 
 const TRACER: &str = "function_graph";
+const FORK_ENABLED: &str = "events/sched/sched_process_fork/enable";
 /// The part of the free memory that the buffers of all CPUs take together.
 const SHARE_OF_MEMORY: u64 = 4;
 /// Limits of one CPU's buffer, KiB.
@@ -41,6 +42,8 @@ struct Armed {
     session: Session,
     tracefs: Tracefs,
     watched: Watched,
+    /// All threads that were there at the start.
+    tasks: Vec<(u32, ProcessName)>,
     sleeps_counted: bool,
 }
 
@@ -121,34 +124,56 @@ impl Collect for Fgraph {
         session.set("buffer_size_kb", &kib.to_string())?;
         // When a buffer is full, its oldest events stay: a tree with its beginning, not one of loose ends.
         session.set("options/overwrite", "0")?;
-        let pids: Vec<String> = watched.all().map(|(pid, _)| pid.to_string()).collect();
-        session.set("set_ftrace_pid", &pids.join(" "))?;
+        // The kernel adds what the traced tasks fork; the event tells whose it is.
+        let follow = ["options/function-fork", FORK_ENABLED].map(|file| session.set(file, "1"));
+        if let Some(error) = follow.into_iter().find_map(Result::err) {
+            self.notes.push(format!("new threads and child processes were not watched: {error:#}"));
+        }
+        let mut tasks = Vec::new();
+        loop {
+            let before = tasks.len();
+            for (pid, process) in watched.all() {
+                for thread in super::follow::threads(pid) {
+                    if !tasks.contains(&(thread, process)) {
+                        tasks.push((thread, process));
+                    }
+                }
+            }
+            if tasks.len() == before {
+                break;
+            }
+            let ids: Vec<String> = tasks.iter().map(|(task, _)| task.to_string()).collect();
+            session.set("set_ftrace_pid", &ids.join(" "))?;
+        }
         session.set("current_tracer", TRACER)?;
         // The option is there once the tracer is.
         let sleeps_counted = session.set("options/sleep-time", "0").is_err();
         session.set("tracing_on", "1")?;
-        self.armed = Some(Armed { session, tracefs, watched: watched.clone(), sleeps_counted });
+        self.armed = Some(Armed { session, tracefs, watched: watched.clone(), tasks, sleeps_counted });
         Ok(())
     }
 
     fn finish(&mut self) -> Result<Collected> {
         let armed = self.armed.take().context("function_graph was not armed")?;
         armed.session.set("tracing_on", "0")?;
-        let events = armed.tracefs.root().join("events/ftrace");
+        let events = armed.tracefs.root().join("events");
         let formats = Formats::parse(
-            &tracefs::read(&events.join("funcgraph_entry/format"))?,
-            &tracefs::read(&events.join("funcgraph_exit/format"))?,
+            &tracefs::read(&events.join("ftrace/funcgraph_entry/format"))?,
+            &tracefs::read(&events.join("ftrace/funcgraph_exit/format"))?,
+            tracefs::read(&events.join("sched/sched_process_fork/format")).ok().as_deref(),
         )?;
         let (by_task, lost) = read_all(&armed, &formats)?;
+        let _ = armed.session.set(FORK_ENABLED, "0");
         let instance = armed.session.is_instance();
-        let (watched, sleeps_counted) = (armed.watched.clone(), armed.sleeps_counted);
+        let sleeps_counted = armed.sleeps_counted;
+        let (watched, tasks) = (armed.watched.clone(), with_children(armed.tasks.clone(), &by_task));
         // The session goes before the mount that it lies in.
         let restored = armed.session.close();
 
         let mut trees: ByProcess<Vec<Tree>> = watched.by_process();
-        for (pid, process) in watched.all() {
+        for (task, process) in tasks {
             let mut tree = Tree::default();
-            let mut events = by_task.get(&pid).cloned().unwrap_or_default();
+            let mut events = by_task.get(&task).cloned().unwrap_or_default();
             // Events of one CPU are in order already, and the sort keeps the order of equal times.
             events.sort_by_key(|(time, _)| *time);
             events.iter().for_each(|(_, event)| tree.add(*event));
@@ -223,6 +248,23 @@ impl Fgraph {
     }
 }
 
+/// `tasks` and all that they began, each with its process.
+fn with_children(mut tasks: Vec<(u32, ProcessName)>, by_task: &ByTask) -> Vec<(u32, ProcessName)> {
+    let mut known: HashSet<u32> = tasks.iter().map(|(task, _)| *task).collect();
+    let mut next = 0;
+    while let Some((task, process)) = tasks.get(next).copied() {
+        for (_, event) in by_task.get(&task).into_iter().flatten() {
+            if let format::Event::Fork { child } = event
+                && known.insert(*child)
+            {
+                tasks.push((*child, process));
+            }
+        }
+        next += 1;
+    }
+    tasks
+}
+
 type ByTask = HashMap<u32, Vec<(u64, format::Event)>>;
 
 /// All events of all CPUs by task, and what was lost.
@@ -292,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_recorded_call_becomes_a_stack() {
-        let formats = Formats::parse(format::tests::ENTRY, format::tests::EXIT).unwrap();
+        let formats = Formats::parse(format::tests::ENTRY, format::tests::EXIT, None).unwrap();
         let record = |kind: u8, function: u64, depth: u8, took: u64| {
             let mut record = vec![kind, 0, 0, 0, 9, 0, 0, 0];
             record.extend_from_slice(&function.to_le_bytes());

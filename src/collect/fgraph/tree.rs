@@ -72,6 +72,7 @@ impl Tree {
                 self.nodes[node].calls += 1;
                 self.open.push(Open { node, depth, callees: 0 });
             }
+            Event::Fork { .. } => {}
             Event::Exit { function, depth, took, overrun } => {
                 self.overrun = self.overrun.max(overrun);
                 let is_it = |open: &Open| open.depth == depth && self.nodes[open.node].function == function;
