@@ -143,7 +143,7 @@ fn truncated_documents_are_recognised_wherever_they_end() {
 fn missing_and_hostile_files_are_named() {
     let place = tempfile::tempdir().unwrap();
     let error = load(place.path()).unwrap_err().to_string();
-    assert!(error.contains("run.json") && error.contains("a folder that `pipeprof run` wrote"), "{error}");
+    assert!(error.contains("run.json") && error.contains("a folder written by `pipeprof run`"), "{error}");
 
     let target = place.path().join("out");
     Folder::prepare(Some(&target), "", "").unwrap().write(&mut sample::sampled_run()).unwrap();
