@@ -192,8 +192,11 @@ impl Job {
 /// Whether QEMU's TCG executes this, by the hypervisor signature in CPUID leaf 4000_0000H.
 #[must_use]
 pub fn emulated() -> bool {
-    let present = std::arch::x86_64::__cpuid(1).ecx >> 31 == 1;
-    let leaf = std::arch::x86_64::__cpuid(0x4000_0000);
+    #[allow(unused_unsafe, reason = "the call became safe after rust-version")]
+    // SAFETY: every x86-64 CPU has the instruction.
+    let cpuid = |leaf| unsafe { std::arch::x86_64::__cpuid(leaf) };
+    let present = cpuid(1).ecx >> 31 == 1;
+    let leaf = cpuid(0x4000_0000);
     let signature: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
     present && signature == b"TCGTCGTCGTCG"
 }
