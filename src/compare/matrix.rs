@@ -128,11 +128,6 @@ impl Store {
         Ok(Self { folder: folder.to_owned() })
     }
 
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     fn path(&self, plan: &MatrixPlan, run: &MatrixRun) -> PathBuf {
         let plain = |text: &str| -> String {
             text.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()

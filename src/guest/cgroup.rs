@@ -49,14 +49,4 @@ impl GuestCgroup {
         let procs = self.folder.join("cgroup.procs");
         fs::write(&procs, pid.to_string()).with_context(|| format!("cannot move process {pid} to {}", procs.display()))
     }
-
-    /// Bytes charged to the cgroup now.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn charged(&self) -> Result<u64> {
-        let path = self.folder.join("memory.current");
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        text.trim().parse().with_context(|| format!("{}: '{text}'", path.display()))
-    }
 }

@@ -92,12 +92,6 @@ impl Folder {
         Ok(Self { aside, _parents: parents, target, fresh: requested.is_none() })
     }
 
-    /// Where the folder will be.
-    #[must_use]
-    pub fn target(&self) -> &Path {
-        &self.target
-    }
-
     /// Write everything of `outcome` and put the folder in its place. Sets the document's `files`.
     ///
     /// # Errors

@@ -143,18 +143,6 @@ impl Decoder {
         self.damaged
     }
 
-    /// Bytes outside of frames.
-    #[must_use]
-    pub fn skipped(&self) -> u64 {
-        self.skipped
-    }
-
-    /// Bytes of an incomplete frame.
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        self.pending.len()
-    }
-
     fn skip(&mut self, bytes: usize) {
         self.skipped += bytes as u64;
         self.pending.drain(..bytes);

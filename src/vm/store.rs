@@ -54,12 +54,6 @@ impl Store {
         Ok(Self { root: cache_folder()? })
     }
 
-    /// A cache in this folder.
-    #[must_use]
-    pub fn at(root: &Path) -> Self {
-        Self { root: root.to_owned() }
-    }
-
     /// The cache's folder.
     #[must_use]
     pub fn root(&self) -> &Path {
