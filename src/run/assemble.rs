@@ -17,6 +17,10 @@ use anyhow::Result;
 /// The collectors whose stacks can be attributed, best first.
 const ATTRIBUTED: [Collector; 2] = [Collector::Sample, Collector::Fgraph];
 
+/// A collector that hooks every call and slows the workload by more than this, in per cent, gives no shares: most of the
+/// time in its profile would be its own. Its calls are still counted.
+const HIGHEST_COST_OF_SHARES: f64 = 100.0;
+
 /// Make the document and the profiles of what was measured.
 ///
 /// # Errors
@@ -112,9 +116,15 @@ fn median_pair<'a>(alone: &[&'a PairRecord]) -> Option<&'a PairRecord> {
 
 fn attributed(measured: &Measured) -> Option<(Collector, &Gathered)> {
     ATTRIBUTED.iter().find_map(|kind| {
-        let gathered = measured.gathered.get(kind)?;
+        let gathered = measured.gathered.get(kind).filter(|_| too_costly(*kind, measured).is_none())?;
         gathered.stacks.values().any(|stacks| !stacks.is_empty()).then_some((*kind, gathered))
     })
+}
+
+/// The cost, in per cent, of a collector that costs too much for shares. Sampling hooks no calls.
+fn too_costly(kind: Collector, measured: &Measured) -> Option<f64> {
+    let (cost, _) = cost_of(kind, measured).filter(|_| kind != Collector::Sample)?;
+    (cost > HIGHEST_COST_OF_SHARES).then_some(cost)
 }
 
 fn measured_unit(measured: &Measured) -> Unit {
@@ -158,7 +168,8 @@ fn count_calls(shares: &mut [RoleShare], measured: &Measured, process: ProcessNa
     }
 }
 
-fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> CollectorReport {
+/// What `kind` costs in per cent of the run time, and its interval.
+fn cost_of(kind: Collector, measured: &Measured) -> Option<(f64, Option<[f64; 2]>)> {
     let of_block = |wanted: Slot| measured.pairs.iter().find(|(slot, _)| *slot == wanted).map(|(_, record)| record);
     let compared: Vec<(f64, f64)> = measured
         .pairs
@@ -169,7 +180,11 @@ fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> Collecto
             Some((cost::ns_per_byte(alone)?, cost::ns_per_byte(watched)?))
         })
         .collect();
-    let cost = cost::percent(&compared);
+    cost::percent(&compared)
+}
+
+fn report(kind: Collector, gathered: &Gathered, measured: &Measured) -> CollectorReport {
+    let cost = cost_of(kind, measured);
     CollectorReport {
         name: kind,
         status: gathered.status,
@@ -214,6 +229,12 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
         );
     }
     for (kind, gathered) in &measured.gathered {
+        let traced = ATTRIBUTED.contains(kind) && gathered.stacks.values().any(|stacks| !stacks.is_empty());
+        if let Some(cost) = too_costly(*kind, measured).filter(|_| traced) {
+            let what =
+                format!("{} slowed the workload by {cost:.0} %, so its shares by role are not shown", kind.name());
+            warn("too-costly", what, "use --collect sample for shares");
+        }
         if gathered.lost > 0 {
             // Details are in the warnings of the collector itself.
             let what = if *kind == Collector::Sample { "samples" } else { "calls" };
