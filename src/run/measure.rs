@@ -6,8 +6,8 @@ use crate::collect::{self, Collect, Context};
 use crate::document::{Collector, ExecutedOn, PairRecord, Request, Selection, Status};
 use crate::experiment::{self, Ending, Executor, NoStore, OnFailure, Plan, Task};
 use crate::kernel::resolve::Resolution;
+use crate::target::{Running, Target};
 use crate::util::progress;
-use crate::workload::{self, Launched};
 use anyhow::{Result, bail};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -76,13 +76,27 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
         let asked = if request.collect == Selection::Auto { "auto" } else { "named" };
         format!("collectors: {} ({asked}: {})", names(made.keys().copied().collect()), names(wanted.clone()))
     });
+    with(&request.workload, made, gathered, request, setting)
+}
+
+/// Run all pairs of `target`, alone and under the collectors `made`. `gathered` tells why others are not available.
+///
+/// # Errors
+/// When a pair cannot run, or an interrupting signal came.
+pub fn with(
+    target: &dyn Target,
+    made: BTreeMap<Collector, Box<dyn Collect>>,
+    gathered: BTreeMap<Collector, Gathered>,
+    request: &Request,
+    setting: &Setting<'_>,
+) -> Result<Measured> {
     let lanes = std::iter::once(None).chain(made.keys().copied().map(Some));
     let plan = Plan {
         on_failure: OnFailure::Abort,
         stop: request.stop,
         ..Plan::new(lanes, blocks(request, setting.executed_on) as usize, request.seed)
     };
-    let pairs = Pairs { request, setting, made: RefCell::new(made), gathered: RefCell::new(gathered) };
+    let pairs = Pairs { target, request, setting, made: RefCell::new(made), gathered: RefCell::new(gathered) };
     let finished = experiment::run(&plan, &pairs, &NoStore, &|event| {
         if event.state == experiment::State::Running {
             (setting.progress)(&event.progress, event.cell.map_or("alone", Collector::name));
@@ -107,6 +121,7 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
 
 /// Runs pairs: those of the lane `None` alone, the others under their collector.
 struct Pairs<'a> {
+    target: &'a dyn Target,
     request: &'a Request,
     setting: &'a Setting<'a>,
     made: RefCell<BTreeMap<Collector, Box<dyn Collect>>>,
@@ -120,7 +135,7 @@ impl Executor<Option<Collector>> for Pairs<'_> {
     fn run(&self, cell: &Option<Collector>, _: Task) -> Result<Option<PairRecord>> {
         let (mut made, mut gathered) = (self.made.borrow_mut(), self.gathered.borrow_mut());
         let collector = cell.and_then(|kind| made.get_mut(&kind).map(|collector| (kind, collector)));
-        one_pair(self.request, self.setting, collector, &mut gathered)
+        one_pair(self.target, self.setting, collector, &mut gathered)
     }
 
     fn wants(&self, cell: &Option<Collector>, done: usize) -> bool {
@@ -144,17 +159,17 @@ fn once(collector: Collector) -> bool {
 
 /// Run one pair; `None` where its collector could not be armed, which is then said in `gathered`.
 fn one_pair(
-    request: &Request,
+    target: &dyn Target,
     setting: &Setting<'_>,
     collector: Option<(Collector, &mut Box<dyn Collect>)>,
     gathered: &mut BTreeMap<Collector, Gathered>,
 ) -> Result<Option<PairRecord>> {
-    let mut launched = workload::launch(&request.workload)?;
-    let watched = launched.watched();
+    let mut running = target.start()?;
+    let watched = running.watched();
     let mut record = PairRecord::default();
     let Some((kind, collector)) = collector else {
-        release(&mut launched, setting)?;
-        record.processes = launched.wait()?;
+        release(running.as_mut(), setting)?;
+        record.processes = running.wait()?;
         return Ok(Some(record));
     };
     record.collectors.push(kind.name().to_owned());
@@ -168,10 +183,10 @@ fn one_pair(
         give_up(Status::Unavailable, error);
         return Ok(None);
     }
-    release(&mut launched, setting)?;
-    launched.wait_for_end()?;
+    release(running.as_mut(), setting)?;
+    running.wait_for_end()?;
     let finished = collector.finish();
-    record.processes = launched.wait()?;
+    record.processes = running.wait()?;
     match finished {
         Ok(collected) => match gathered.get_mut(&kind) {
             Some(sum) => sum.add(collected),
@@ -184,6 +199,6 @@ fn one_pair(
     Ok(Some(record))
 }
 
-fn release(launched: &mut Launched, setting: &Setting<'_>) -> Result<()> {
-    if setting.settle { launched.release_settled() } else { launched.release() }
+fn release(running: &mut dyn Running, setting: &Setting<'_>) -> Result<()> {
+    if setting.settle { running.release_settled() } else { running.release() }
 }

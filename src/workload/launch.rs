@@ -6,7 +6,7 @@ use super::spec::{Amount, Spec};
 use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
 use crate::profile::ProcessName;
 use crate::target::{PipeEnd, PipeTotals, ProcessTotals, Processes};
-use crate::target::{Watched, WatchedProcess};
+use crate::target::{Running, Target, Watched, WatchedProcess};
 use crate::util::cancel;
 use anyhow::{Context, Result, anyhow, bail};
 use std::io::{Read, Write};
@@ -101,35 +101,6 @@ impl Launched {
             }
         }
         Ok(())
-    }
-
-    /// Like [`Self::release`], but at the next multiple of 16 s of the clock that counts from boot, at least two
-    /// seconds from now. In a deterministic guest, the kernel's timers then fall at the same places of the window,
-    /// however long the time before took. Work that the kernel delays by a second is done by then: switching off the
-    /// static branches of a closed perf event (kernel/events/core.c, `perf_sched_delayed`), which changes its code.
-    /// Waiting costs almost nothing in an idle emulator.
-    ///
-    /// # Errors
-    /// As [`Self::release`].
-    pub fn release_settled(&mut self) -> Result<()> {
-        let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the structure outlives the call.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
-        at = libc::timespec { tv_sec: settled(at.tv_sec), tv_nsec: 0 };
-        loop {
-            cancel::check()?;
-            // SAFETY: the structure outlives the call; with TIMER_ABSTIME no remainder is written.
-            let answer = unsafe {
-                libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
-            };
-            match answer {
-                0 => return self.release(),
-                libc::EINTR => {}
-                error => {
-                    return Err(std::io::Error::from_raw_os_error(error)).context("cannot wait for the clock");
-                }
-            }
-        }
     }
 
     /// Wait for the end of the window: all writers done, all readers at end of file. The processes then sleep, so
@@ -264,6 +235,30 @@ impl Launched {
     }
 }
 
+impl Target for Spec {
+    fn start(&self) -> Result<Box<dyn Running>> {
+        Ok(Box::new(launch(self)?))
+    }
+}
+
+impl Running for Launched {
+    fn watched(&self) -> Watched {
+        self.watched()
+    }
+
+    fn release(&mut self) -> Result<()> {
+        self.release()
+    }
+
+    fn wait_for_end(&mut self) -> Result<()> {
+        self.wait_for_end()
+    }
+
+    fn wait(&mut self) -> Result<Processes> {
+        self.wait()
+    }
+}
+
 impl Drop for Launched {
     fn drop(&mut self) {
         for worker in &mut self.workers {
@@ -335,11 +330,6 @@ impl Shares {
     }
 }
 
-/// The second at which to release workers that are ready in second `now`; see [`Launched::release_settled`].
-fn settled(now: i64) -> i64 {
-    (now + 3 + 15) / 16 * 16
-}
-
 /// Share `index` of `total` divided by `parts`; the first shares include the remainder.
 fn share(total: u64, parts: u64, index: u64) -> u64 {
     total / parts + u64::from(index < total % parts)
@@ -381,13 +371,6 @@ fn processes(pairs: Vec<Pair>) -> Processes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pairs_are_released_at_round_times_at_least_two_seconds_away() {
-        for (now, at) in [(0, 16), (4, 16), (13, 16), (14, 32), (15, 32), (29, 32), (30, 48)] {
-            assert_eq!(settled(now), at, "{now}");
-        }
-    }
 
     #[test]
     fn shares_add_up() {

@@ -1,0 +1,49 @@
+//! Round times of the clock, at which deterministic guests release their windows.
+
+use crate::util::cancel;
+use anyhow::{Context as _, Result};
+
+/// Wait until the clock that counts from boot reaches a multiple of 16 s, at least two seconds from now. In a
+/// deterministic guest, the kernel's timers then fall at the same places of the window, however long the start took.
+/// Work that the kernel delays by a second is also done by then: it switches off the static branches of a closed perf
+/// event (kernel/events/core.c, `perf_sched_delayed`), which changes its code. An idle emulator waits at almost no cost.
+///
+/// # Errors
+/// On interruption, or when the clock cannot be waited for.
+pub fn wait() -> Result<()> {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
+    at = libc::timespec { tv_sec: settled(at.tv_sec), tv_nsec: 0 };
+    loop {
+        cancel::check()?;
+        // SAFETY: the structure outlives the call; with TIMER_ABSTIME no remainder is written.
+        let answer = unsafe {
+            libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, std::ptr::null_mut())
+        };
+        match answer {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            error => {
+                return Err(std::io::Error::from_raw_os_error(error)).context("cannot wait for the clock");
+            }
+        }
+    }
+}
+
+/// The second at which to release a target that is ready in second `now`.
+fn settled(now: i64) -> i64 {
+    (now + 3 + 15) / 16 * 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_released_at_round_times_at_least_two_seconds_away() {
+        for (now, at) in [(0, 16), (4, 16), (13, 16), (14, 32), (15, 32), (29, 32), (30, 48)] {
+            assert_eq!(settled(now), at, "{now}");
+        }
+    }
+}
