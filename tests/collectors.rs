@@ -58,7 +58,7 @@ fn the_named_targets_are_hit_on_every_kernel() {
         // 64 pages per call; the pipe had kept some of them from before.
         assert!(calls_of(&write, &PAGE_ALLOC, "kprobe") > 100 * 32, "{series}: {:?}", calls(&write));
         for row in write.functions.iter().filter(|row| row.how == "kprobe") {
-            let histogram: u64 = row.log2_ns.iter().sum();
+            let histogram = row.log2_ns.count();
             assert!(row.self_ns <= row.total_ns && row.missed == 0, "{series}: {row:?}");
             assert!(histogram <= row.calls && histogram + 1 >= row.calls, "{series}: {row:?}");
         }

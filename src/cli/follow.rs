@@ -114,7 +114,7 @@ fn watch_family(collector: Collector, loader: Loader, calls: u64) -> Result<Foun
         complete: collected.status == Status::Ok,
         reason: collected.reason.clone(),
         writes: writes().map(|row| row.calls).sum(),
-        returns: writes().flat_map(|row| &row.log2_ns).sum(),
+        returns: writes().map(|row| row.log2_ns.count()).sum(),
         missed: collected.functions.iter().map(|row| row.missed).sum(),
         weights,
         named: stacks.filter(|(stack, _)| own(stack)).map(|(_, weight)| weight).sum(),

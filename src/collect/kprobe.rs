@@ -10,7 +10,7 @@ use super::stacks::{self, UserNames};
 use super::targets::{self, Target, Way};
 use super::tracefs::ReturnProbes;
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
-use crate::document::{FunctionCalls, Loader, Status, Warning};
+use crate::document::{FunctionCalls, Loader, Log2Histogram, Status, Warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName, Unit};
@@ -187,7 +187,7 @@ impl Kprobe {
             total_ns: timed.then_some(function.total_ns),
             self_ns: timed.then_some(function.self_ns),
             corrected_self_ns: self.cost.filter(|_| timed).and_then(|cost| cost.correct(function)),
-            log2_ns: function.log2[..buckets].to_vec(),
+            log2_ns: Log2Histogram(function.log2[..buckets].to_vec()),
             missed: if target.way == Way::Kprobe {
                 function.calls.saturating_sub(function.returns + unfinished)
             } else {

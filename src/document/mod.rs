@@ -7,6 +7,7 @@ pub mod request;
 pub use crate::kernel::environment::{Emulator, Environment};
 pub use crate::kernel::info::KernelInfo;
 pub use crate::target::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
+pub use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
 pub use request::{Collector, Loader, Request, Selection};
 
@@ -107,7 +108,7 @@ pub struct FunctionCalls {
     /// `self_ns` less the calibrated cost of the probes; absent where that would be 20 % or more.
     pub corrected_self_ns: Option<u64>,
     /// Calls by duration: element i counts those of 2^i to 2^(i+1)-1 ns.
-    pub log2_ns: Vec<u64>,
+    pub log2_ns: Log2Histogram,
     /// Returns that the kernel did not report.
     pub missed: u64,
 }

@@ -31,7 +31,11 @@ pub fn answer(document: &Document) -> Answer {
     let mut findings: Vec<String> =
         shares.filter_map(|(process, shares)| spends(process, shares, document.unit)).collect();
     if findings.is_empty() {
-        findings.push("No profile was taken, so it is unknown where the time went.".to_owned());
+        let counted = document.functions.iter().any(|function| function.calls > 0);
+        findings.push(match counted {
+            true => "No shares of time: only calls were counted, by collectors that slow the workload.".to_owned(),
+            false => "No profile was taken, so it is unknown where the time went.".to_owned(),
+        });
     }
     findings.push(speed(document));
     Answer { findings, cautions: cautions(document) }

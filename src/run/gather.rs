@@ -103,12 +103,7 @@ impl Gathered {
         old.total_ns = sum(old.total_ns, new.total_ns);
         old.self_ns = sum(old.self_ns, new.self_ns);
         old.corrected_self_ns = sum(old.corrected_self_ns, new.corrected_self_ns);
-        if old.log2_ns.len() < new.log2_ns.len() {
-            old.log2_ns.resize(new.log2_ns.len(), 0);
-        }
-        for (sum, more) in old.log2_ns.iter_mut().zip(&new.log2_ns) {
-            *sum += more;
-        }
+        old.log2_ns.merge(&new.log2_ns);
     }
 }
 
@@ -142,6 +137,7 @@ fn worse(a: Status, b: Status) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::Log2Histogram;
     use crate::profile::ProcessName;
 
     fn collected(calls: u64, total_ns: Option<u64>) -> Collected {
@@ -159,7 +155,7 @@ mod tests {
                 how: "kprobe".into(),
                 calls,
                 total_ns,
-                log2_ns: vec![0, calls],
+                log2_ns: Log2Histogram(vec![0, calls]),
                 ..FunctionCalls::default()
             }],
             samples: 3,
@@ -177,7 +173,7 @@ mod tests {
         assert_eq!(gathered.functions.len(), 1);
         assert_eq!(gathered.functions[0].calls, 12);
         assert_eq!(gathered.functions[0].total_ns, Some(120));
-        assert_eq!(gathered.functions[0].log2_ns, [0, 12]);
+        assert_eq!(gathered.functions[0].log2_ns.0, [0, 12]);
         assert_eq!(gathered.stacks.get(ProcessName::WRITER).unwrap().total(), 6);
         assert_eq!((gathered.samples, gathered.lost), (6, 2));
         assert_eq!(gathered.notes, ["at 4999 Hz"]);

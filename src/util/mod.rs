@@ -3,6 +3,7 @@
 pub mod atomic_file;
 pub mod build;
 pub mod cancel;
+pub mod histogram;
 pub mod marker;
 pub mod progress;
 pub mod size;

@@ -82,6 +82,7 @@ impl Fgraph {
             row.missed += node.calls - node.returned;
             row.total_ns = row.total_ns.map(|sum| sum + node.total_ns);
             row.self_ns = row.self_ns.map(|sum| sum + node.self_ns);
+            row.log2_ns.merge(&node.durations);
         }
         all.into_iter().flat_map(|(_, rows)| rows.into_values()).collect()
     }

@@ -1,6 +1,7 @@
 //! The call tree of one task, put together from entries and exits.
 
 use super::format::Event;
+use crate::util::histogram::Log2Histogram;
 use std::collections::{BTreeMap, HashMap};
 
 /// A function called along one path.
@@ -17,6 +18,8 @@ pub struct Node {
     pub total_ns: u64,
     /// The same without traced callees.
     pub self_ns: u64,
+    /// Calls that returned, by duration.
+    pub durations: Log2Histogram,
 }
 
 /// A task's calls by path. Node 0 is the root, which stands for what is outside of all traced functions.
@@ -86,6 +89,7 @@ impl Tree {
                 let Some(open) = self.open.pop() else { return };
                 let node = &mut self.nodes[open.node];
                 node.returned += 1;
+                node.durations.add(took);
                 node.total_ns = node.total_ns.saturating_add(took);
                 node.self_ns = node.self_ns.saturating_add(took.saturating_sub(open.callees));
                 if let Some(caller) = self.open.last_mut() {

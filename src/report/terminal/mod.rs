@@ -2,12 +2,13 @@
 
 mod caveats;
 pub mod colour;
+mod functions;
 mod roles;
 mod text;
 
 use self::text::{clean, paragraph};
-use crate::document::{Document, ExecutedOn, FunctionCalls, ProcessTotals};
-use crate::profile::{ByProcess, ProcessName, RoleShare, Unit, listed};
+use crate::document::{Document, ExecutedOn, ProcessTotals};
+use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};
 use crate::report::files::Written;
 use crate::report::flamegraph::{grouped, unit_name};
@@ -40,9 +41,6 @@ impl Style {
     }
 }
 
-/// How function_graph's counts are marked.
-const FUNCTION_GRAPH: &str = "function-graph";
-
 /// All of `document` that a person wants to see at once, and where its files are.
 #[must_use]
 pub fn render(document: &Document, written: Option<&Written>, style: Style) -> String {
@@ -59,7 +57,7 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
         let _ = writeln!(out, "{}", roles::table(document, shares, style));
     }
     others(document, style, &mut out);
-    functions(document, style, &mut out);
+    functions::functions(document, style, &mut out);
     out.push_str("\nRun:\n");
     machine(document, style, &mut out);
     processes(document, style, &mut out);
@@ -263,64 +261,4 @@ fn align_right(table: &mut Table, first: usize) {
     for column in table.column_iter_mut().skip(first) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-}
-
-/// One row per probed function: its calls by each process. What function_graph counted as well is in run.json.
-fn functions(document: &Document, style: Style, out: &mut String) {
-    if document.unit == Unit::Instructions {
-        return;
-    }
-    let probed = document.functions.iter().any(|f| f.how != FUNCTION_GRAPH);
-    let shown = |f: &&FunctionCalls| {
-        f.process.is_of_target() && (f.calls > 0 || f.missed > 0) && !(probed && f.how == FUNCTION_GRAPH)
-    };
-    let mut names: Vec<ProcessName> = document.processes.totals.names().collect();
-    let mut rows: Vec<(&str, &str, &str, ByProcess<Vec<&FunctionCalls>>)> = Vec::new();
-    for function in document.functions.iter().filter(shown) {
-        if !names.contains(&function.process) {
-            names.push(function.process);
-        }
-        let place = rows.iter().position(|row| row.1 == function.symbol && row.2 == function.how);
-        let place = place.unwrap_or_else(|| {
-            rows.push((&function.role, &function.symbol, &function.how, ByProcess::new()));
-            rows.len() - 1
-        });
-        rows[place].3.get_or_default(function.process).push(function);
-    }
-    if rows.is_empty() {
-        return;
-    }
-    let timed = document.executed_on != ExecutedOn::Tcg && document.functions.iter().any(|f| f.total_ns.is_some());
-    let mut table = empty_table(style);
-    let mut headings: Vec<String> = ["role", "function", "by"].map(str::to_owned).to_vec();
-    headings.extend(names.iter().map(|name| format!("{name}'s calls")));
-    headings.push("missed".to_owned());
-    if timed {
-        headings.extend(["mean ns", "of it itself", "less probes"].map(str::to_owned));
-    }
-    table.set_header(headings);
-    for (role, symbol, how, functions) in rows {
-        let mut row = vec![roles::title(role), clean(symbol), clean(how)];
-        row.extend(names.iter().map(|name| grouped(functions.get(*name).into_iter().flatten().map(|f| f.calls).sum())));
-        row.push(grouped(functions.values().flatten().map(|f| f.missed).sum()));
-        if timed {
-            let mean = |ns: fn(&FunctionCalls) -> Option<u64>| {
-                // Calls whose return was not reported have no time.
-                let timed =
-                    functions.values().flatten().filter_map(|f| Some((ns(f)?, f.calls.saturating_sub(f.missed))));
-                let timed: Vec<(u64, u64)> = timed.collect();
-                let calls: u64 = timed.iter().map(|(_, calls)| calls).sum();
-                let total: u64 = timed.iter().map(|(ns, _)| ns).sum();
-                if calls == 0 { String::new() } else { decimals(total as f64 / calls as f64) }
-            };
-            row.push(mean(|f| f.total_ns));
-            row.push(mean(|f| f.self_ns));
-            // Of all processes, or not at all: a mean of corrected and raw times would be neither.
-            let corrected = functions.values().flatten().all(|f| f.corrected_self_ns.is_some() == f.self_ns.is_some());
-            row.push(if corrected { mean(|f| f.corrected_self_ns) } else { "-".to_owned() });
-        }
-        table.add_row(row);
-    }
-    align_right(&mut table, 3);
-    let _ = writeln!(out, "\nCalls of probed functions:\n{}", text_of(&table));
 }

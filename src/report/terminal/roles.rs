@@ -175,6 +175,39 @@ fn fit(columns: &[&Column], rows: &[Row<'_>], width: Option<u16>) -> (Vec<usize>
     }
 }
 
+/// A table with names in the first column, figures, and text in the last, which is cut or left out where `style` has too
+/// little room.
+pub fn fitted(
+    first: (&str, &[String]),
+    figures: &[(String, Vec<String>)],
+    last: (&str, &[String]),
+    style: Style,
+) -> String {
+    let width = |heading: &str, values: &[String]| {
+        values.iter().map(|value| value.chars().count()).chain([heading.chars().count()]).max().unwrap_or(0) + 2
+    };
+    let used = width(first.0, first.1) + figures.iter().map(|(name, values)| width(name, values)).sum::<usize>();
+    let room = style.width.map_or(LONGEST_FUNCTION, |columns| usize::from(columns).saturating_sub(used + 2));
+    let with_last = room >= SHORTEST_FUNCTION;
+    let mut table = empty_table(Style { width: None, ..style });
+    let bold = |name: &str| if style.colour { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) };
+    let headings = [first.0].into_iter().chain(figures.iter().map(|(name, _)| name.as_str()));
+    table.set_header(headings.chain(with_last.then_some(last.0)).map(bold));
+    for (index, name) in first.1.iter().enumerate() {
+        let mut cells = vec![Cell::new(shortened(name, LONGEST_FUNCTION))];
+        cells.extend(figures.iter().map(|(_, values)| Cell::new(&values[index])));
+        if with_last {
+            cells.push(Cell::new(shortened(&last.1[index], room.min(LONGEST_FUNCTION))));
+        }
+        table.add_row(cells);
+    }
+    align_right(&mut table, 1);
+    if with_last && let Some(column) = table.column_mut(1 + figures.len()) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Left);
+    }
+    text_of(&table)
+}
+
 /// The role's colour in the flame graphs.
 fn swatch(role: Option<&Role>) -> Cell {
     let channel = |colour: &str, at: usize| colour.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
