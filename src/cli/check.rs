@@ -1,4 +1,4 @@
-//! `pipeprof check`: is this kernel worse than a stored run? Answers as `git bisect run` wants.
+//! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
 use super::global::UNTESTABLE;
 use super::run::{outcome, parse_flags};
@@ -12,28 +12,28 @@ use anyhow::{Context as _, Result, ensure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Fail if a kernel takes more instructions or time than a stored run did.
+/// Test a kernel for a regression against a stored run
 ///
-/// Exit codes, as `git bisect run` wants them: 0 no regression, 1 regression (naming role and functions), 125 not tested. The kernel is run as the baseline was unless --run-flags says otherwise.
+/// Exit codes, as `git bisect run` expects them: 0 no regression, 1 regression (roles and functions are printed), 125 not
+/// testable. The kernel runs as the baseline did unless --run-flags says otherwise.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; absent: the one that runs
+    /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
     #[arg(long, value_name = "PATH|NAME")]
     kernel: Option<String>,
-    /// The mode; must be the baseline's [default: the baseline's]
+    /// Mode; must be the baseline's [default: the baseline's]
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// The run that it must not be worse than: a run.json or the folder of one
+    /// Stored run to compare with: a run.json or its folder
     #[arg(long, value_name = "RUN")]
     baseline: PathBuf,
-    /// How much worse is too much, in per cent of instructions (or time) per KiB
+    /// Regression threshold, in per cent of instructions (or time) per KiB
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     fail_above: f64,
-    /// Further flags of `pipeprof run`, the baseline's: --run-flags '--cpus 2'
+    /// Flags of `pipeprof run` that the baseline used: --run-flags '--cpus 2'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
-    /// Judge by what is left without scheduler, wake-up, PSI, waiting, ticks and interrupts: who sleeps and when can shift
-    /// by a per cent for one instruction elsewhere
+    /// Ignore scheduler, wake-up, PSI, waiting, ticks and interrupts, which can vary by a per cent
     #[arg(long)]
     without_scheduling: bool,
     /// Keep the run in this folder
@@ -44,7 +44,7 @@ pub struct Args {
 fn percent(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(value) if (0.0..=1000.0).contains(&value) => Ok(value),
-        _ => Err(format!("'{text}' is no percentage: write 1% or 0.5%")),
+        _ => Err(format!("'{text}' is not a percentage: use a form such as 1% or 0.5%")),
     }
 }
 

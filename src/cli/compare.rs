@@ -1,4 +1,4 @@
-//! `pipeprof compare`: kernels, settings or stored runs side by side.
+//! `pipeprof compare`: compare kernels, settings or stored runs.
 
 use super::matrix_progress::Progress;
 use super::run::{outcome, parse_flags};
@@ -18,29 +18,28 @@ use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Show what changed in the pipe path between kernels, settings or stored runs.
+/// Compare kernels, settings or stored runs, and show how reliable the result is
 ///
-/// Give kernels and modes, and each kernel is booted and profiled in each mode, in instructions unless --collect says
-/// otherwise; or give stored runs. Repeated flags multiply: every combination is a column.
+/// Each kernel is booted and profiled in each mode; instructions are counted unless --collect says otherwise. Stored runs
+/// can be given instead. Repeated flags multiply: every combination is a column.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Stored runs, oldest first: a run.json or the folder of one; a folder of such folders is several boots of one
-    /// column
+    /// Stored runs, oldest first: a run.json, its folder, or a folder of run folders (several boots of one column)
     #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "memcg", "buffer_size", "variant"])]
     runs: Vec<PathBuf>,
     #[command(flatten)]
     axes: AxesArgs,
-    /// Set each column against the one before it (and the last against the first), or each against the first
+    /// Compare each column with the previous one (and the last with the first), or each with the first
     /// [default: previous for kernels and stored runs, first for settings of one kernel]
     #[arg(long, help_heading = "Measurement", value_enum)]
     against: Option<Against>,
-    /// Guests at a time [default: as many as there are CPUs and memory for; 1 where time is measured]
+    /// Number of guests that run in parallel [default: by CPUs and free memory; 1 where time is measured]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: Option<u32>,
-    /// Timed runs: boots of each kernel, or blocks of pairs [default: 3; as many as --pairs where nothing boots]
+    /// Timed runs: boots of each kernel, or blocks of runs [default: 3; the number of --pairs where nothing boots]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     boots: Option<u32>,
-    /// Timed runs: fresh pairs of each column and mode, over all boots
+    /// Timed runs: number of runs per column and mode, over all boots
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pairs: u32,
     #[command(flatten, next_help_heading = "Measurement")]
@@ -48,11 +47,10 @@ pub struct Args {
     /// Seed of shuffles and bootstraps
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The folder to make for the runs and for report.html, report.md and report.json [default for kernels: one named
-    /// after the time]
+    /// Folder for the runs, report.html, report.md and report.json [default for kernels: compare-TIME]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Go on with the interrupted comparison in -o DIR; what is done is not repeated
+    /// Continue the interrupted comparison in -o DIR
     #[arg(long, requires = "output", help_heading = "Output")]
     resume: bool,
     /// Print report.json on stdout instead of the tables
@@ -64,22 +62,22 @@ pub struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Columns")]
 struct AxesArgs {
-    /// A kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; repeat for more
+    /// Kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; may be repeated
     #[arg(long, value_name = "PATH|NAME")]
     kernel: Vec<String>,
-    /// A mode of `pipeprof run`, a section of the report; repeat for more [default: write]
+    /// Mode of `pipeprof run`; each is a section of the report; may be repeated [default: write]
     #[arg(long, value_name = "MODE")]
     mode: Vec<String>,
-    /// Kernel arguments; repeat for more columns, --append '' for none
+    /// Kernel arguments; may be repeated, --append '' for none
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     append: Vec<String>,
-    /// QEMU's CPU model; repeat for more columns
+    /// QEMU's CPU model; may be repeated
     #[arg(long, value_name = "MODEL")]
     cpu: Vec<String>,
-    /// Whether a guest's pages are charged to a memory cgroup; repeat for both
+    /// Charge the guest's pages to a memory cgroup; may be given twice
     #[arg(long, value_name = "on|off", value_parser = on_off)]
     memcg: Vec<bool>,
-    /// What one call is asked to move; repeat for more columns
+    /// Bytes per call; may be repeated
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     buffer_size: Vec<u64>,
     /// Any other flags of `pipeprof run` as a column: --variant '' --variant '--cpus 2'

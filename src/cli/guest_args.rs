@@ -1,4 +1,4 @@
-//! The flags by which a command is told to work in a guest; shared by all commands that can.
+//! The flags of commands that can run in a guest.
 
 use crate::vm::{GuestMachine, GuestOptions};
 use anyhow::Result;
@@ -8,7 +8,7 @@ use clap::Args;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Guest")]
 pub struct GuestArgs {
-    /// Do it inside this kernel, in a QEMU guest: a bzImage, a .deb, or a series or release of `pipeprof kernel list`
+    /// Run in a QEMU guest with this kernel: a bzImage, a .deb, or a series or release of `pipeprof kernel list`
     #[arg(long, value_name = "PATH|NAME")]
     pub kernel: Option<String>,
     #[command(flatten)]

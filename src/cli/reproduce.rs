@@ -1,4 +1,4 @@
-//! `pipeprof reproduce`: the articles' experiments, theirs beside ours.
+//! `pipeprof reproduce`: repeat the articles' experiments and compare the results.
 
 use crate::document::ExecutedOn;
 use crate::reproduce::parts::{PARTS, Part};
@@ -16,29 +16,29 @@ use std::process::ExitCode;
 /// The kernel of exact profiles where none is named: that of article B.
 const KERNEL: &str = "6.1";
 
-/// Run what three articles on Linux pipes ran, and set their figures beside this machine's
+/// Repeat the experiments of three articles on Linux pipes and compare the results
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The parts to run [default: all]
+    /// Parts to run [default: all]
     #[arg(value_name = "PART", value_parser = part_values())]
     parts: Vec<String>,
-    /// A first answer within a minute: fewer and shorter pairs
+    /// Take about a minute: fewer and shorter runs
     #[arg(long)]
     quick: bool,
-    /// The folder for report and results [default: reproduce]
+    /// Folder for report and results [default: reproduce]
     #[arg(short, long, value_name = "DIR", default_value = "reproduce")]
     output: PathBuf,
-    /// Go on in a folder that an earlier call left, keeping what it finished
+    /// Continue in the folder of an interrupted reproduction, keeping its results
     #[arg(long)]
     resume: bool,
-    /// The kernel whose exact instructions are counted, in a guest: an image, a .deb, or a name of `pipeprof kernel list`;
-    /// `none` for no guests
+    /// Kernel for exact instruction counts in a guest: an image, a .deb, or a name of `pipeprof kernel list`;
+    /// `none` skips guests
     #[arg(long, value_name = "PATH|NAME|none", default_value = KERNEL)]
     kernel: String,
-    /// Run everything inside the guest of --kernel, timed experiments as well (emulated, these give no speeds)
+    /// Run everything in the guest of --kernel, timed experiments too (emulated guests give no throughput)
     #[arg(long)]
     in_guest: bool,
-    /// Seed of the order in which pairs of different settings alternate
+    /// Seed of the order in which runs of different settings alternate
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -85,11 +85,11 @@ impl Args {
 
     fn bench(&self) -> Result<Machine> {
         let kernel = if self.kernel == "none" {
-            Err(Missing::new("--kernel none: no guests were wanted", format!("pipeprof reproduce --kernel {KERNEL}")))
+            Err(Missing::new("--kernel none: guests are disabled", format!("pipeprof reproduce --kernel {KERNEL}")))
         } else {
             match self.machine.options(&self.kernel) {
                 Ok(options) => Ok((self.kernel.clone(), options)),
-                // Not having the kernel that nobody asked for is no error: what needs no guest is measured all the same.
+                // The default kernel may be missing: what needs no guest is measured all the same.
                 Err(error) if self.kernel == KERNEL && !self.in_guest => {
                     Err(Missing::new(format!("{error:#}"), format!("pipeprof kernel fetch {KERNEL}")))
                 }

@@ -1,4 +1,4 @@
-//! `pipeprof run`: launch a pipe workload, say where its kernel time goes, draw it; here, or inside another kernel.
+//! `pipeprof run`: run a pipe workload on this kernel or in a guest, and show where its kernel time goes.
 
 use super::guest_args::GuestArgs;
 use super::stop_args::StopArgs;
@@ -13,39 +13,39 @@ use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Run a pipe workload and say where its kernel time goes.
+/// Run a pipe workload and show where its kernel time goes
 #[derive(Debug, Args)]
 pub struct RunArgs {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// What watches the pair: `auto` (all that this kernel allows), `none`, or some of sample,kprobe,fgraph,insn
+    /// Collectors to enable: `auto` (all that this kernel allows), `none`, or a list of sample,kprobe,fgraph,insn
     /// [default: auto]
     #[arg(long, help_heading = "Collectors", value_name = "auto|none|LIST", value_parser = selection)]
     collect: Option<Selection>,
-    /// The library that loads the BPF programs
+    /// Library that loads the BPF programs
     #[arg(long, help_heading = "Collectors", value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
-    /// Fresh pairs alone, and as many under each collector; with --until, the fewest [default: 20 of 300 ms; 6 with --bytes,
+    /// Number of unprofiled runs, and of profiled runs per collector; with --until, the minimum [default: 20 of 300 ms; 6 with --bytes,
     /// --duration, --calls or --until, and in KVM guests; 3 in emulated guests]
     #[arg(long, help_heading = "Collectors", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
     #[command(flatten, next_help_heading = "Collectors")]
     stop: StopArgs,
-    /// Seed of the order in which pairs alone and watched alternate
+    /// Seed of the order of unprofiled and profiled runs
     #[arg(long, help_heading = "Collectors", value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Symbols for --collect insn, of a kernel that was built without its own list: its uncompressed image
+    /// Read symbols for --collect insn from this uncompressed kernel image (for kernels without kallsyms)
     #[arg(long, help_heading = "Collectors", value_name = "FILE")]
     vmlinux: Option<PathBuf>,
     #[command(flatten)]
     guest: GuestArgs,
-    /// Leave a guest's pair in the root cgroup, where memory is not charged to anyone
+    /// Run the guest's workload in the root cgroup, where memory is not charged
     #[arg(long, help_heading = "Guest")]
     no_memcg: bool,
-    /// The folder to make for the results [default: one named after time and mode]
+    /// Output folder [default: runs/TIME-MODE]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Print run.json on stdout, all else on stderr
+    /// Print run.json on stdout, everything else on stderr
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
@@ -58,7 +58,7 @@ fn selection(text: &str) -> Result<Selection, String> {
             let mut list = Vec::new();
             for name in text.split(',') {
                 let collector = <Collector as clap::ValueEnum>::from_str(name, false).map_err(|_| {
-                    format!("'{name}' is no collector: use auto, none, or some of sample,kprobe,fgraph,insn")
+                    format!("unknown collector '{name}'; known: auto, none, or a list of sample,kprobe,fgraph,insn")
                 })?;
                 if !list.contains(&collector) {
                     list.push(collector);

@@ -26,10 +26,10 @@ const EXACT_CALLS: u64 = 400;
 /// Bytes of their warm-up.
 const EXACT_WARMUP: u64 = 8 << 20;
 
-/// Measure every combination of several settings: a table, a chart, CSV and JSON
+/// Measure every combination of several settings: table, chart, CSV, JSON
 ///
 /// Each axis takes a list (`--mode write,vmsplice`, or the flag twice) and, where it is a number or a size, a range that
-/// doubles (`--buffer-size 4K..4M`). Pairs of all combinations alternate in shuffled blocks.
+/// doubles (`--buffer-size 4K..4M`). Runs of all combinations alternate in shuffled blocks.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Presets of the other axes
@@ -37,13 +37,13 @@ pub struct Args {
     mode: Vec<String>,
     #[command(flatten)]
     axes: AxisArgs,
-    /// Length of each pair's window
+    /// Length of each run's window
     #[arg(long, help_heading = "Workload", value_name = "TIME", default_value = "250ms", value_parser = super::workload_args::parse_duration)]
     duration: u64,
     /// CPUs of writer and reader: 0,1; `none` leaves them to the scheduler [default: chosen by topology]
     #[arg(long, help_heading = "Workload", value_name = "W,R|none", value_parser = super::workload_args::parse_pin)]
     pin: Option<Pin>,
-    /// Fresh pairs of each combination; with --until, the fewest
+    /// Number of runs per combination; with --until, the minimum
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: u32,
     #[command(flatten, next_help_heading = "Measurement")]
@@ -56,16 +56,16 @@ pub struct Args {
     collect: Option<String>,
     #[command(flatten)]
     guest: GuestArgs,
-    /// The folder to make for sweep.json, sweep.csv, sweep.svg and the results as they end [default: none are written]
+    /// Folder for sweep.json, sweep.csv, sweep.svg and all results [default: nothing is written]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Go on with the interrupted sweep in -o DIR; what is done is not repeated
+    /// Continue the interrupted sweep in -o DIR
     #[arg(long, requires = "output", help_heading = "Output")]
     resume: bool,
-    /// Print sweep.json on stdout, all else on stderr
+    /// Print sweep.json on stdout, everything else on stderr
     #[arg(long, conflicts_with = "csv", help_heading = "Output")]
     json: bool,
-    /// Print sweep.csv on stdout, all else on stderr
+    /// Print sweep.csv on stdout, everything else on stderr
     #[arg(long, help_heading = "Output")]
     csv: bool,
 }

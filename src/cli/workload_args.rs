@@ -130,7 +130,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
         "m" | "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
         "" => return Err(format!("'{text}' lacks a unit: write {text}s or {text}ms")),
-        _ => return Err(format!("'{unit}' is no unit of time: use ms, s or m, such as 500ms")),
+        _ => return Err(format!("unknown unit '{unit}': use ms, s or m, such as 500ms")),
     };
     let number: f64 = number.parse().map_err(|_| format!("'{text}' is not a time: write 500ms or 1.5s"))?;
     let ns = number * scale as f64;
@@ -149,7 +149,7 @@ pub fn parse_pin(text: &str) -> Result<Pin, String> {
     let cpu = |text: &str| text.trim().parse::<u32>().ok();
     match text.split_once(',').map(|(writer, reader)| (cpu(writer), cpu(reader))) {
         Some((Some(writer), Some(reader))) => Ok(Pin::Cpus { writer, reader }),
-        _ => Err(format!("'{text}' is not two CPUs: write the writer's and the reader's, such as 0,1, or none")),
+        _ => Err(format!("'{text}' is not a pair of CPUs: give the writer's and the reader's, such as 0,1, or none")),
     }
 }
 

@@ -79,7 +79,7 @@ fn check(request: &Request, options: &GuestOptions) -> Result<()> {
         bail!("--collect insn counts a fixed number of calls, not what fits into --duration: use --bytes");
     }
     if options.accel == Accel::Kvm {
-        bail!("--collect insn counts what the emulator executes: not possible with --accel kvm, use --accel tcg");
+        bail!("--collect insn requires --accel tcg");
     }
     Ok(())
 }

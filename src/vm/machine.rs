@@ -22,7 +22,7 @@ pub struct GuestMachine {
     /// Memory of the guest
     #[arg(long, default_value = "1G", value_parser = size::parse, value_name = "SIZE")]
     pub memory: u64,
-    /// Kernel arguments for the guest, such as mitigations=off; may be given again
+    /// Kernel arguments for the guest, such as mitigations=off; may be repeated
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     pub append: Vec<String>,
     /// QEMU's CPU model and flags, such as max or qemu64,+erms [default: qemu64; under KVM host]
@@ -121,6 +121,6 @@ impl GuestMachine {
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.trim_end_matches('s').parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 1e6 => Ok(Duration::from_secs_f64(seconds)),
-        _ => Err(format!("'{text}' is no time in seconds")),
+        _ => Err(format!("'{text}' is not a time in seconds: give a number such as 60")),
     }
 }
