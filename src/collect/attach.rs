@@ -113,7 +113,7 @@ fn kprobe_pmu() -> Result<(u32, u32)> {
     let folder = "/sys/bus/event_source/devices/kprobe";
     let read = |name: &str| {
         std::fs::read_to_string(format!("{folder}/{name}")).map_err(|error| {
-            anyhow!("this kernel has no kprobes ({folder}/{name}: {error}): run inside one that has, with --kernel")
+            anyhow!("this kernel has no kprobes ({folder}/{name}: {error}): use a guest, add --kernel NAME")
         })
     };
     let kind = read("type")?;
@@ -177,8 +177,8 @@ struct Ambiguous(String);
 
 fn explain_kprobe(symbol: &str, error: &io::Error) -> anyhow::Error {
     match error.raw_os_error() {
-        Some(libc::EINVAL) => anyhow!("{symbol}: the kernel lets no kprobe on it (notrace or blacklisted)"),
-        Some(libc::ENOENT) => anyhow!("{symbol}: no such function to the kernel"),
+        Some(libc::EINVAL) => anyhow!("{symbol}: cannot be probed (notrace or blacklisted)"),
+        Some(libc::ENOENT) => anyhow!("{symbol}: not a function of this kernel"),
         Some(libc::EADDRNOTAVAIL) => Ambiguous(symbol.to_owned()).into(),
         Some(libc::EACCES | libc::EPERM) => anyhow!("{symbol}: kprobes need root (or CAP_PERFMON and CAP_BPF)"),
         _ => anyhow!("{symbol}: kprobe refused: {error}"),

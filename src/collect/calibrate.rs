@@ -41,7 +41,7 @@ impl std::fmt::Display for Cost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "a probed call costs {:.0} ns (clock of this kernel): {:.0} inside its own time, {:.0} in its caller's",
+            "probes add {:.0} ns to a call (clock of this kernel): {:.0} to the function, {:.0} to its caller",
             self.inside + self.outside,
             self.inside,
             self.outside

@@ -290,7 +290,7 @@ impl Collect for Kprobe {
         let mut notes = vec![
             format!("loaded by {}", armed.object.loaded_by()),
             format!("{entries} attachments for entries, {returns} for returns"),
-            if armed.cookies { "probes told apart by attach cookies" } else { "probes told apart by address" }
+            if armed.cookies { "probes identified by attach cookies" } else { "probes identified by address" }
                 .to_owned(),
         ];
         if traced {
@@ -300,14 +300,17 @@ impl Collect for Kprobe {
         let by_breakpoint: Vec<&str> =
             self.targets.iter().filter(|target| target.way == Way::Breakpoint).map(|target| &*target.symbol).collect();
         if !by_breakpoint.is_empty() {
-            notes.push(format!("by hardware breakpoints, as no kprobe is allowed: {}", by_breakpoint.join(", ")));
+            notes.push(format!(
+                "counted by hardware breakpoints (kprobes are not allowed): {}",
+                by_breakpoint.join(", ")
+            ));
         }
         notes.extend(followed.notes);
         let mut warnings = followed.warnings;
         warnings.extend(kept.into_iter().map(restore_warning));
         if missed > 0 {
-            let message = format!("{missed} of {calls} probed calls: the kernel did not report the return");
-            let action = "let fewer tasks sleep in these functions: stop other programs".to_owned();
+            let message = format!("the kernel did not report the return of {missed} of {calls} probed calls");
+            let action = "stop other programs, so that fewer tasks sleep in these functions".to_owned();
             warnings.push(Warning { code: "returns-missed".to_owned(), message, action });
         }
         if lost_stacks + passed_over > 0 {
@@ -325,7 +328,7 @@ impl Collect for Kprobe {
             },
             reason: (!given_up.is_empty())
                 .then(|| given_up.join("; "))
-                .or_else(|| (missed > 0).then(|| format!("{missed} returns were not reported"))),
+                .or_else(|| (missed > 0).then(|| format!("the kernel did not report {missed} returns"))),
             unit: Unit::Samples,
             skid: Skid::None,
             stacks: readable.stacks,

@@ -58,6 +58,6 @@ pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
         Collector::Sample => Box::new(Sample::new(context.loader, features::WANTED_SAMPLES, context.symbols()?)),
         Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?)),
         Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),
-        Collector::Insn => bail!("insn counts inside an emulated guest: give --kernel"),
+        Collector::Insn => bail!("insn requires a guest: add --kernel"),
     })
 }

@@ -88,7 +88,7 @@ impl Collect for Sample {
         for (count, what) in [
             (losses.kernel_unreadable, "without their kernel stack"),
             (losses.user_unreadable, "without their user stack"),
-            (readable.full_depth, "as deep as there is room: they may lack their root"),
+            (readable.full_depth, "cut at the maximum depth: the root may be missing"),
         ] {
             if count > 0 {
                 notes.push(format!("{count} samples {what}"));
@@ -97,7 +97,7 @@ impl Collect for Sample {
         Ok(Collected {
             status: if readable.total == 0 || lost + followed.unfollowed > 0 { Status::Partial } else { Status::Ok },
             reason: match (readable.total, lost) {
-                (0, _) => Some("no tick of the clock fell into the window: move more bytes".to_owned()),
+                (0, _) => Some("no sample fell into the window: move more bytes".to_owned()),
                 (_, 0) => None,
                 _ => Some(format!("{lost} samples lost")),
             },

@@ -284,7 +284,7 @@ impl Session {
         let tracers = read(&root.join("available_tracers"))?;
         anyhow::ensure!(
             tracers.split_whitespace().any(|name| name == tracer),
-            "this kernel has no {tracer} tracer (available: {tracers}): run inside one that has, with --kernel"
+            "this kernel has no {tracer} tracer (available: {tracers}): use a guest, add --kernel NAME"
         );
         let folder = root.join("instances").join(format!("{PREFIX}{}", owner::own()));
         if std::fs::create_dir(&folder).is_ok() {

@@ -223,9 +223,8 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
     if emulated {
         warn(
             "emulated",
-            "executed by TCG: times are the emulator's, so no throughput is given and costs are of emulated time"
-                .into(),
-            "use --accel kvm on a machine that has it, or boot this kernel, for speeds",
+            "emulated by TCG: throughput is not available, and the costs of collectors are in emulated time".into(),
+            "for throughput use --accel kvm, or boot this kernel",
         );
     }
     for (kind, gathered) in &measured.gathered {
@@ -238,7 +237,7 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
         if gathered.lost > 0 {
             // Details are in the warnings of the collector itself.
             let what = if *kind == Collector::Sample { "samples" } else { "calls" };
-            warn("lost", format!("{} lost {} {what}", kind.name(), gathered.lost), "move less in each window");
+            warn("lost", format!("{} lost {} {what}", kind.name(), gathered.lost), "move fewer bytes in each window");
         }
     }
     let mut broken = 0;

@@ -109,7 +109,7 @@ impl Bench for Machine {
             Some(_) => {
                 let request = request("pair", spec, Vec::new(), 1);
                 let outcome = self.run(&request)?;
-                outcome.document.runs.into_iter().next().map(|run| run.processes).context("the guest ran no pair")
+                outcome.document.runs.into_iter().next().map(|run| run.processes).context("the guest reported no run")
             }
         }
     }
@@ -125,7 +125,7 @@ impl Bench for Machine {
     }
 
     fn exact(&self, request: &Request, setup: &GuestSetup) -> Result<Outcome> {
-        let Ok((_, options)) = &self.kernel else { bail!("there is no kernel for exact profiles") };
+        let Ok((_, options)) = &self.kernel else { bail!("no kernel for exact counts was given") };
         let mut options = options.clone();
         options.accel = Accel::Tcg;
         if let Some(cpus) = setup.cpus {

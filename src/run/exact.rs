@@ -48,7 +48,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
         (Some(symbols), _) => symbols,
         (None, Some(list)) => guest_symbols(&list)?,
         (None, None) => bail!(
-            "guest {}: it does not tell its symbols (CONFIG_KALLSYMS is off): name its uncompressed image with --vmlinux",
+            "guest {}: its symbols are not available (CONFIG_KALLSYMS is off): give its uncompressed image with --vmlinux",
             options.kernel.release
         ),
     };
@@ -68,15 +68,15 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
 
 fn guest_symbols(list: &str) -> Result<Symbols> {
     let symbols = Symbols::read(list.as_bytes()).and_then(Symbols::with_addresses);
-    symbols.context("the guest's symbols; an uncompressed image of its kernel, named with --vmlinux, has them too")
+    symbols.context("cannot read the guest's symbols; give the uncompressed image of its kernel with --vmlinux")
 }
 
 fn check(request: &Request, options: &GuestOptions) -> Result<()> {
     if matches!(&request.collect, Selection::List(list) if list.len() > 1) {
-        bail!("--collect insn: other collectors would be counted with the kernel's own work; name it alone");
+        bail!("--collect insn cannot be combined with other collectors: their work would be counted too");
     }
     if matches!(request.workload.amount, Amount::DurationNs(_)) {
-        bail!("--collect insn counts a fixed number of calls, not what fits into --duration: use --bytes");
+        bail!("--collect insn conflicts with --duration: use --calls or --bytes");
     }
     if options.accel == Accel::Kvm {
         bail!("--collect insn requires --accel tcg");

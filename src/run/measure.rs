@@ -99,7 +99,7 @@ pub fn with(
     let pairs = Pairs { target, request, setting, made: RefCell::new(made), gathered: RefCell::new(gathered) };
     let finished = experiment::run(&plan, &pairs, &NoStore, &|event| {
         if event.state == experiment::State::Running {
-            (setting.progress)(&event.progress, event.cell.map_or("alone", Collector::name));
+            (setting.progress)(&event.progress, event.cell.map_or("unprofiled", Collector::name));
         }
     })?;
     let slot = |lane: usize, block| Slot { block, collector: plan.lanes.get(lane).and_then(|lane| lane.cell) };
@@ -114,7 +114,7 @@ pub fn with(
         ending: finished.ending,
     };
     if measured.pairs.iter().all(|(slot, _)| slot.collector.is_some()) {
-        bail!("no pair ran alone: --runs has to be at least 1");
+        bail!("no unprofiled run succeeded: --runs must be at least 1");
     }
     Ok(measured)
 }

@@ -81,7 +81,7 @@ pub(crate) fn enter_guest(outcome: &mut Outcome, emulator: Emulator, kernel: &vm
         outcome.document.kernel.config = options;
         // Not the path, which says nothing elsewhere.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        outcome.document.kernel.config_source = format!("{name}, beside the image");
+        outcome.document.kernel.config_source = format!("{name}, next to the image");
     }
 }
 

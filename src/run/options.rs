@@ -85,17 +85,17 @@ impl RunOptions {
             bail!("--vmlinux requires --collect insn");
         }
         if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
-            bail!("--runs: --collect insn counts one pair, as every other one gives the same; leave it out");
+            bail!("--runs conflicts with --collect insn: one run is counted, as all give the same numbers");
         }
         if !self.stop.is_none() && self.exact() {
-            bail!("--until and --max-time end repeated runs: --collect insn counts one run; leave them out");
+            bail!("--until and --max-time conflict with --collect insn: one run is counted");
         }
         let (mode, mut workload) = self.workload.spec()?;
         if let (true, Some(source)) = (guest, &workload.source)
             && !source.starts_with("/dev")
         {
             bail!(
-                "--source {}: a guest has no files of this machine; use /dev/zero, or run without --kernel",
+                "--source {}: files of this machine are not available in a guest; use /dev/zero, or leave out --kernel",
                 source.display()
             );
         }

@@ -203,7 +203,7 @@ impl Fgraph {
             all().flat_map(|tree| tree.unmatched.keys()).map(|function| self.name(*function)).collect();
         if !halves.is_empty() {
             let some: Vec<&str> = halves.iter().map(String::as_str).take(5).collect();
-            notes.push(format!("{unmatched} calls lack their entry or their exit, of {}", some.join(", ")));
+            notes.push(format!("{unmatched} calls without entry or exit: {}", some.join(", ")));
         }
         notes.append(&mut self.notes);
         let total = lost.events + overrun;

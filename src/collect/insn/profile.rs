@@ -79,7 +79,8 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
     if unattributed > 0 {
         report.status = Status::Partial;
         let names: Vec<&str> = processes.iter().map(|process| process.as_str()).collect();
-        let reason = format!("{unattributed} instructions of {} are in no known context", names.join(" and "));
+        let reason =
+            format!("{unattributed} instructions of {} could not be attributed to a call path", names.join(" and "));
         report.reason = Some(reason);
     }
     let profiles = with_others(processes).zip(stacks).map(|(process, stacks)| Profile {
@@ -238,7 +239,7 @@ fn report(raw: &Raw, code: &ExecutedCode, totals: &[u64], unfollowed: u64) -> Co
              callers from before the window",
             raw.totals.switches, raw.totals.traps
         ),
-        "instructions are not time: no caches, no memory bandwidth, no CPUs that really run at once".to_owned(),
+        "instructions are not time: no caches, no memory bandwidth, no CPUs that run in parallel".to_owned(),
     ];
     CollectorReport {
         name: Collector::Insn,
