@@ -77,7 +77,10 @@ fn machine(document: &Document, style: Style, out: &mut String) {
     let environment = &document.environment;
     let mut parts = vec![environment.cpu_model.clone().unwrap_or_else(|| "unknown CPU".to_owned())];
     parts.push(counted(u64::from(environment.cpus), "CPU"));
-    parts.extend(environment.topology.as_ref().map(|topology| format!("writer and reader on {topology}")));
+    parts.extend(environment.topology.as_deref().map(|topology| match topology {
+        "one cache" => "writer and reader on CPUs that share a cache".to_owned(),
+        topology => format!("writer and reader on {topology}"),
+    }));
     parts.extend(environment.emulator.as_ref().map(|emulator| emulator.version.clone()));
     parts.extend(environment.steal.filter(|steal| *steal >= 0.005).map(|s| format!("{:.1} % steal time", 100.0 * s)));
     out.push_str(&paragraph("  machine: ", &parts.join(", "), style));
