@@ -134,7 +134,7 @@ impl Args {
             _ => "better",
         };
         let limit = text::value(self.fail_above);
-        crate::outln!("{word} (limit +{limit} %): {}", terminal::answer(comparison, step));
+        crate::outln!("{word} (limit +{limit} %): {}", terminal::answer(step));
         for row in step.roles.iter().filter(|row| row.delta != 0.0).take(8) {
             crate::outln!("  {:<32} {:>12} {}", row.title, text::signed(row.delta), comparison.per_kib());
             for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {

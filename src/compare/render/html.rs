@@ -98,7 +98,7 @@ fn step_view<'a>(comparison: &'a Comparison, step: &'a Step, graphs: Vec<graphs:
         step,
         from,
         to,
-        answer: terminal::answer(comparison, step),
+        answer: terminal::answer(step),
         remarks: &step.remarks,
         grew: pick(1.0),
         shrank: pick(-1.0),

@@ -2,7 +2,9 @@
 
 use super::layout::{Table, wrap};
 use crate::compare::columns;
-use crate::compare::model::{Cell, CellProcess, Comparison, Difference, FunctionRow, Matched, Section, Step, Word};
+use crate::compare::model::{
+    Cell, CellProcess, Comparison, Difference, FunctionRow, Matched, RoleRow, Section, Step, Word,
+};
 use crate::compare::text;
 use crate::profile::ProcessName;
 use crate::roles::SCHEDULING;
@@ -43,7 +45,7 @@ pub fn summary_lines(comparison: &Comparison) -> Vec<String> {
     for section in &comparison.sections {
         for step in &section.steps {
             let (from, to) = comparison.step_labels(step);
-            lines.push(format!("{}, {from} -> {to}: {}", section.mode, answer(comparison, step)));
+            lines.push(format!("{}, {from} -> {to}: {}", section.mode, answer(step)));
         }
     }
     for missing in &comparison.missing {
@@ -52,40 +54,38 @@ pub fn summary_lines(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// The verdict and the blame as a sentence.
+/// The verdict and its largest contributors, in sentences.
 #[must_use]
-pub fn answer(comparison: &Comparison, step: &Step) -> String {
+pub fn answer(step: &Step) -> String {
     let verdict = &step.verdict;
-    let head = match verdict.word {
+    let mut text = match verdict.word {
         Word::More | Word::Fewer => format!("{} ({})", verdict.text, verdict.word.text()),
         _ => verdict.text.clone(),
     };
-    let head = match step.without_scheduling {
-        Some([before, after]) => {
-            let (delta, change) = (after - before, text::percent(after / before));
-            let rest =
-                step.roles.iter().filter(|row| !SCHEDULING.contains(&row.role.as_str()) && row.delta * delta > 0.0);
-            let most = rest.max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()));
-            let most = most.map(|row| format!(", largest contributor {} {}", row.title, text::signed(row.delta)));
-            format!("{head}; without scheduling {} ({change}){}", text::signed(delta), most.unwrap_or_default())
-        }
-        None => head,
+    let largest = |wanted: &dyn Fn(&RoleRow) -> bool| {
+        let largest = step.roles.iter().filter(|row| wanted(row));
+        largest.max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))
     };
-    match &step.blame {
-        None => head,
-        Some(blame) => {
-            let mut functions: Vec<String> = Vec::new();
-            for (name, delta) in &blame.functions {
-                functions.push(format!("{name} {}", text::signed(*delta)));
-            }
-            if let Some((name, delta)) = &blame.whole {
-                functions.push(format!("{name} total {}", text::signed(*delta)));
-            }
-            let within = if functions.is_empty() { String::new() } else { format!(": {}", functions.join(", ")) };
-            let unit = comparison.per_kib();
-            format!("{head}; largest contributor: {} ({} {unit}{within})", blame.title, text::signed(blame.delta))
+    let signed = |row: &RoleRow| format!("{} ({})", row.title, text::signed(row.delta));
+    if let Some([before, after]) = step.without_scheduling {
+        let delta = after - before;
+        let rest = largest(&|row| !SCHEDULING.contains(&row.role.as_str()) && row.delta * delta > 0.0);
+        let most = rest.map(|row| format!(", largest contributor: {}", signed(row)));
+        let change = text::percent(after / before);
+        let _ = write!(text, ". Without scheduling: {} ({change}){}", text::signed(delta), most.unwrap_or_default());
+    }
+    if let Some(blame) = &step.blame {
+        let functions = blame.functions.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
+        let whole = blame.whole.iter().map(|(name, delta)| format!("{name} total {}", text::signed(*delta)));
+        let functions: Vec<String> = functions.chain(whole).collect();
+        let offset = largest(&|row| row.delta * blame.delta < 0.0);
+        let offset = offset.map(|row| format!(", offset by {}", signed(row))).unwrap_or_default();
+        let _ = write!(text, ". Largest contributor: {} ({}){offset}", blame.title, text::signed(blame.delta));
+        if !functions.is_empty() {
+            let _ = write!(text, "; in it: {}", functions.join(", "));
         }
     }
+    text
 }
 
 /// Each column's totals.
