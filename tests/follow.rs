@@ -21,6 +21,7 @@ fn in_guest(series: &str, collector: &str, loader: &str) -> Found {
 }
 
 #[test]
+#[ignore = "boots guests: make test"]
 fn probes_count_the_calls_of_all_descendants() {
     for (series, loader) in [("5.10", "libbpf"), ("6.1", "libbpf"), ("6.1", "aya"), ("7.2", "libbpf")] {
         let found = in_guest(series, "kprobe", loader);
@@ -33,6 +34,7 @@ fn probes_count_the_calls_of_all_descendants() {
 
 /// Needs root, on this machine.
 #[test]
+#[ignore = "needs root: make test"]
 fn samples_are_of_all_descendants() {
     for loader in ["libbpf", "aya"] {
         let arguments = ["__follow", "--collect", "sample", "--loader", loader, "--calls", "60000"];
@@ -47,10 +49,15 @@ fn samples_are_of_all_descendants() {
     }
 }
 
+/// One member execs from a thread that is not the leader. The kernel then gives that thread the leader's id, which ftrace
+/// has taken out of its filter when the leader exited: at the next context switch it stops being traced. Whether one
+/// comes before its calls depends on the schedule, so its calls may be missing. All others are there.
 #[test]
+#[ignore = "boots guests: make test"]
 fn the_call_tree_has_the_calls_of_all_descendants() {
     for series in ["6.1", "7.2"] {
         let found = in_guest(series, "fgraph", "libbpf");
-        assert_eq!(found.writes, CALLS * MEMBERS, "{series}: {found:?}");
+        let without_exec_of_a_thread = CALLS * (MEMBERS - 1);
+        assert!([without_exec_of_a_thread, CALLS * MEMBERS].contains(&found.writes), "{series}: {found:?}");
     }
 }
