@@ -49,9 +49,9 @@ fn samples_are_of_all_descendants() {
     }
 }
 
-/// One member execs from a thread that is not the leader. The kernel then gives that thread the leader's id, which ftrace
-/// has taken out of its filter when the leader exited: at the next context switch it stops being traced. Whether one
-/// comes before its calls depends on the schedule, so its calls may be missing. All others are there.
+/// 600 instead of 660 calls were seen once in four runs on 7.2, with unmatched calls of exchange_tids. The cause is inferred,
+/// not traced: one member execs from a thread that is not the leader and takes the leader's id, which ftrace has just
+/// removed from its filter. To do: count each member's calls, so that only this member may be missing.
 #[test]
 #[ignore = "boots guests: make test"]
 fn the_call_tree_has_the_calls_of_all_descendants() {
