@@ -8,6 +8,7 @@ use common::{kernel, pipeprof};
 use pipeprof::cli::leftovers::Story;
 use pipeprof::document::{CollectorReport, Document, Status};
 use pipeprof::profile::ProcessName;
+use pipeprof::roles::RoleId;
 use pipeprof::vm::{Job, run_job};
 
 /// A run of `mode` in a guest of `series`.
@@ -76,13 +77,13 @@ fn the_named_targets_are_hit_on_every_kernel() {
 /// One of the two modes calls each role's chosen function, except for roles that these modes need not use: the lock
 /// is contended with two CPUs only, pages were allocated before, and 7.2 has no timestamps on pipes.
 fn every_role_is_hit(series: &str, documents: &[&Document]) {
-    let mut spared = vec!["mutex-slow", "mutex-spin", "mutex-sleep", "page-fault"];
+    let mut spared = vec![RoleId::MutexSlow, RoleId::MutexSpin, RoleId::MutexSleep, RoleId::PageFault];
     if series == "7.2" {
-        spared.push("timestamps");
+        spared.push(RoleId::Timestamps);
     }
     let probed = documents[0].symbols.iter().filter(|symbol| symbol.symbol.is_some());
-    let missed: Vec<&str> = probed
-        .map(|symbol| symbol.role.as_str())
+    let missed: Vec<RoleId> = probed
+        .map(|symbol| symbol.role)
         .filter(|role| !spared.contains(role))
         .filter(|role| {
             let mut seen = documents.iter().flat_map(|document| &document.symbols).filter(|s| s.role == *role);
@@ -117,7 +118,15 @@ fn both_loaders_count_the_same() {
         // Counts that the workload decides; switches and wake-ups also depend on timer ticks.
         let decided = |document: &Document| {
             let mut rows = calls(document);
-            let roles = ["vfs", "pipe-write", "pipe-read", "copy-in", "copy-out", "page-alloc", "user-pages"];
+            let roles = [
+                RoleId::Vfs,
+                RoleId::PipeWrite,
+                RoleId::PipeRead,
+                RoleId::CopyIn,
+                RoleId::CopyOut,
+                RoleId::PageAlloc,
+                RoleId::UserPages,
+            ];
             rows.retain(|(_, symbol, _, _)| {
                 pipeprof::roles::of_frame(symbol).is_some_and(|role| roles.contains(&role.id))
             });
@@ -142,9 +151,8 @@ fn samples_add_up_and_none_is_lost() {
             let sum: f64 = shares.iter().map(|share| share.share).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{series}: {sum}");
         }
-        let roles: Vec<&str> =
-            document.attribution.of(ProcessName::WRITER).iter().map(|share| share.role.as_str()).collect();
-        assert!(roles.contains(&"copy-in") && roles.contains(&"page-alloc"), "{series}: {roles:?}");
+        let roles: Vec<RoleId> = document.attribution.of(ProcessName::WRITER).iter().map(|share| share.role).collect();
+        assert!(roles.contains(&RoleId::CopyIn) && roles.contains(&RoleId::PageAlloc), "{series}: {roles:?}");
     }
 }
 

@@ -9,6 +9,7 @@ use common::{request, spec};
 use pipeprof::collect::insn::{Plugin, Raw};
 use pipeprof::document::{Collector, Outcome};
 use pipeprof::profile::{ProcessName, Profile};
+use pipeprof::roles::RoleId;
 use pipeprof::run::exact;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
 use pipeprof::workload::spec::{Reader, Spec};
@@ -121,7 +122,7 @@ fn calls_are_what_probes_count() {
     let mut compared = 0;
     for row in probed.document.functions.iter().filter(|row| row.how == "kprobe" && row.process == ProcessName::WRITER)
     {
-        if ["pipe-write", "page-alloc", "memcg-charge"].contains(&row.role.as_str()) {
+        if [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MemcgCharge].contains(&row.role) {
             assert_eq!(calls(&exact, "writer", &row.symbol), row.calls, "{}", row.symbol);
             compared += 1;
         }

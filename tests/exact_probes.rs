@@ -11,6 +11,7 @@ use pipeprof::document::{Collector, FunctionCalls, Outcome, Request};
 use pipeprof::experiment::Plan;
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{ProcessName, Profile};
+use pipeprof::roles::RoleId;
 use pipeprof::run::exact;
 use pipeprof::vm::job::CountAnswer;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
@@ -37,7 +38,7 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
 }
 
 /// Calls of the probed functions of `role`, counted by the probe and by the plugin, by process and function.
-fn both_counts(counted: &Counted, probed: &[FunctionCalls], role: &str, how: &str) -> BTreeMap<String, [u64; 2]> {
+fn both_counts(counted: &Counted, probed: &[FunctionCalls], role: RoleId, how: &str) -> BTreeMap<String, [u64; 2]> {
     let mut rows = BTreeMap::new();
     for row in probed.iter().filter(|row| row.role == role && row.how == how && row.calls > 0) {
         let exact = counted.functions.iter().filter(|other| other.process == row.process && other.symbol == row.symbol);
@@ -57,12 +58,12 @@ fn assert_equal(series: &str, rows: &BTreeMap<String, [u64; 2]>) {
 #[ignore = "boots guests: make test"]
 fn probes_in_the_counted_window_count_the_same_calls() {
     let (counted, probed) = watched_twice("6.12", 1, spec("write", 100));
-    for role in ["pipe-write", "page-alloc", "memcg-charge"] {
+    for role in [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MemcgCharge] {
         assert_equal("6.12", &both_counts(&counted, &probed, role, "kprobe"));
     }
     // A kernel function that kprobes cannot probe: counted by an execution breakpoint of the (emulated) CPU.
     let (counted, probed) = watched_twice("6.1", 1, spec("vmsplice", 100));
-    let pages = both_counts(&counted, &probed, "user-pages", "hardware-breakpoint");
+    let pages = both_counts(&counted, &probed, RoleId::UserPages, "hardware-breakpoint");
     assert!(pages.keys().any(|function| function.contains("iov_iter_get_pages2")), "{pages:?}");
     assert_equal("6.1", &pages);
 }
@@ -73,7 +74,7 @@ fn probes_count_the_same_contended_locks() {
     // Two CPUs and many short calls, so that the emulator sometimes switches CPUs while the mutex is held.
     let workload = Spec { buffer_size: 4 << 10, ..spec("write", 20_000) };
     let (counted, probed) = watched_twice("7.2", 2, workload);
-    assert_equal("7.2", &both_counts(&counted, &probed, "mutex-slow", "kprobe"));
+    assert_equal("7.2", &both_counts(&counted, &probed, RoleId::MutexSlow, "kprobe"));
 }
 
 /// Frames whose instructions all run with interrupts on. Samples due while they are off are taken elsewhere.

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{guest, pipeprof};
+use pipeprof::roles::RoleId;
 use pipeprof::vm::{Job, run_job};
 use serde_json::Value;
 
@@ -30,13 +31,13 @@ fn the_four_named_targets_resolve_and_can_be_reached_on_every_kernel() {
     for (series, symbols) in expected {
         let report = in_guest(series, &["roles", "--json"]);
         let roles = report["roles"].as_array().expect("roles");
-        let named = ["pipe-write", "page-alloc", "mutex-slow", "user-pages"];
+        let named = [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MutexSlow, RoleId::UserPages];
         for (role, symbol) in named.iter().zip(symbols) {
-            let row = roles.iter().find(|row| row["role"] == *role).expect("the role");
+            let row = roles.iter().find(|row| row["role"] == role.as_str()).expect("the role");
             assert_eq!(row["symbol"], symbol, "{role} on {series}");
             let reach = words(&row["reach"]);
             assert!(reach.contains(&"hardware-breakpoint"), "{role} on {series}: {row}");
-            assert_eq!(reach.contains(&"kprobe"), *role != "user-pages", "{role} on {series}: {row}");
+            assert_eq!(reach.contains(&"kprobe"), *role != RoleId::UserPages, "{role} on {series}: {row}");
         }
         // A role whose candidates exist in none of Debian's kernels would be a mistake in the tables.
         for row in roles {

@@ -5,6 +5,7 @@
 use pipeprof::document::code::{CODE_SCHEMA, ExecutedCode};
 use pipeprof::profile::ProcessName;
 use pipeprof::report::files;
+use pipeprof::roles::RoleId;
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -96,4 +97,19 @@ fn executed_code_without_names_of_processes_is_that_of_a_pair() {
     assert_eq!(code.of(function.calls(), Some(ProcessName::READER)), 2);
     assert_eq!((code.of(function.calls(), None), code.of_target(function.calls())), (8, 7));
     assert_eq!(code.of(&function.instructions[1].iterations, Some(ProcessName::WRITER)), 40);
+}
+
+#[test]
+fn an_unknown_role_is_an_error_that_names_the_role_and_the_file() {
+    let stored = std::fs::read_to_string(gallery()[0].join("run.json")).expect("a file");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.json");
+    let role = |name: &str| format!("\"role\": \"{name}\"");
+    std::fs::write(&file, stored.replace(&role("user"), &role("users"))).expect("a file");
+    let error = format!("{:#}", files::load(&file).expect_err("an error"));
+    let start = format!("cannot use {}: unknown role \"users\" at line ", file.display());
+    assert!(error.starts_with(&start) && error.ends_with(": update pipeprof, or run again"), "{error}");
+    // The id that documents gave to interrupts-off time before it went to the caller.
+    std::fs::write(&file, stored.replace(&role("user"), &role("irq-off"))).expect("a file");
+    assert!(files::load_document(&file).expect("a document").attribution.of_target().any(|s| s.role == RoleId::IrqOff));
 }

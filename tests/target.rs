@@ -7,7 +7,7 @@ use pipeprof::document::{Collector, Environment, ExecutedOn, Loader, Request, Se
 use pipeprof::profile::{ProcessName, Unit};
 use pipeprof::report::files::{self, Folder};
 use pipeprof::report::terminal::{self, Style};
-use pipeprof::roles::Skid;
+use pipeprof::roles::{RoleId, Skid};
 use pipeprof::run::{Setting, assemble, measure};
 use pipeprof::target::{PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess};
 use pipeprof::workload::Spec;
@@ -129,7 +129,8 @@ fn three_processes_come_out_by_their_names() {
     let document = &outcome.document;
     assert_eq!(document.processes.totals.names().collect::<Vec<_>>(), names(), "the order of the target");
     assert_eq!(document.attribution.processes.names().collect::<Vec<_>>(), names());
-    let copied = document.attribution.of(names()[2]).iter().find(|share| share.role == "copy-in").expect("its share");
+    let copied =
+        document.attribution.of(names()[2]).iter().find(|share| share.role == RoleId::CopyIn).expect("its share");
     assert_eq!(copied.weight, 30 + 31);
 
     let text = terminal::render(document, None, Style::PLAIN);

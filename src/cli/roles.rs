@@ -6,7 +6,7 @@ use crate::kernel::reach::Live;
 use crate::kernel::resolve;
 use crate::kernel::resolve::{NAMED_TARGETS, Reach, Resolution};
 use crate::kernel::symbols::{Symbols, SymbolsError};
-use crate::roles::{self};
+use crate::roles;
 use crate::util::cancel;
 use crate::vm;
 use anyhow::{Context as _, Result};
@@ -102,11 +102,10 @@ impl RolesReport {
 
 /// The row of one role. Reasons are kept once, in `reasons`, and referred to by number.
 fn row(resolution: &Resolution, reasons: &mut Vec<String>) -> [String; 4] {
-    let role = roles::by_id(&resolution.role);
-    let title = role.map_or(resolution.role.as_str(), |role| role.title);
-    let star = if NAMED_TARGETS.contains(&resolution.role.as_str()) { " *" } else { "" };
-    if role.is_none_or(|role| role.candidates.is_empty()) {
-        return [title.to_owned(), "-".to_owned(), "-".to_owned(), String::new()];
+    let role = roles::by_id(resolution.role);
+    let star = if NAMED_TARGETS.contains(&resolution.role) { " *" } else { "" };
+    if role.candidates.is_empty() {
+        return [role.title.to_owned(), "-".to_owned(), "-".to_owned(), String::new()];
     }
     let symbol = resolution.symbol.clone().unwrap_or_else(|| "not in this kernel".to_owned());
     let reach: Vec<_> = resolution.reach.iter().map(|reach| name(*reach)).collect();
@@ -123,7 +122,7 @@ fn row(resolution: &Resolution, reasons: &mut Vec<String>) -> [String; 4] {
             format!("{way} ({})", number + 1)
         })
         .collect();
-    [format!("{title}{star}"), symbol, reach.join(", "), why_not.join(", ")]
+    [format!("{}{star}", role.title), symbol, reach.join(", "), why_not.join(", ")]
 }
 
 fn name(reach: Reach) -> &'static str {

@@ -14,7 +14,7 @@ use crate::document::{FunctionCalls, Loader, Log2Histogram, Status, Warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::roles::Skid;
+use crate::roles::{RoleId, Skid};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl Kprobe {
         let buckets = function.log2.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
         FunctionCalls {
             process,
-            role: target.role.to_owned(),
+            role: target.role,
             symbol: target.symbol.clone(),
             how: target.way.name().to_owned(),
             calls: function.calls,
@@ -199,8 +199,8 @@ impl Kprobe {
 
 /// Calls of a function of this role that may be open at once, by all tasks of the machine: every task that is asleep is
 /// inside the scheduler. The kernel allows 4096.
-fn room(role: &str) -> u32 {
-    if role == "scheduler" { 4096 } else { 256 }
+fn room(role: RoleId) -> u32 {
+    if role == RoleId::Scheduler { 4096 } else { 256 }
 }
 
 fn add(sum: &mut Function, one: &Function) {

@@ -6,7 +6,7 @@ use crate::kernel::resolve;
 use crate::kernel::resolve::{Reach, Resolution};
 use crate::kernel::symbols::Symbols;
 use crate::profile::ProcessName;
-use crate::roles::{self};
+use crate::roles::{self, RoleId};
 use std::collections::HashSet;
 
 /// How a target is watched.
@@ -35,7 +35,7 @@ impl Way {
 /// One function, at the place of its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    pub role: &'static str,
+    pub role: RoleId,
     pub symbol: String,
     pub address: u64,
     pub way: Way,
@@ -79,12 +79,12 @@ pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
 /// candidate that is called ([`best`]). Candidates are often called by each other, so that a sum would count twice.
 #[must_use]
 pub fn calls_per_mib<'f>(
-    role: &str,
+    role: RoleId,
     functions: impl Iterator<Item = &'f FunctionCalls>,
     side: ProcessName,
     bytes: u64,
 ) -> Option<f64> {
-    let candidates = roles::by_id(role)?.candidates;
+    let candidates = roles::by_id(role).candidates;
     let place = |symbol: &str| candidates.iter().position(|name| symbol == *name || roles::base_name(symbol) == *name);
     let of_role = functions.filter(|function| function.role == role && function.process == side);
     let mut rows: Vec<_> = of_role.filter_map(|function| Some((place(&function.symbol)?, function.calls))).collect();
@@ -94,7 +94,7 @@ pub fn calls_per_mib<'f>(
 }
 
 /// Roles whose functions no probe reaches on any kernel, and that matter most to pipes: they get the first breakpoints.
-const FIRST: [&str; 3] = ["user-pages", "copy-in", "copy-out"];
+const FIRST: [RoleId; 3] = [RoleId::UserPages, RoleId::CopyIn, RoleId::CopyOut];
 
 /// The targets that are worth a breakpoint, best first: of each role, the best candidate, if it is not watched yet.
 #[must_use]
@@ -148,7 +148,7 @@ pub fn resolutions(targets: &[Target], symbols: &Symbols) -> Vec<Resolution> {
             Some(Way::None) | None => vec![Reach::SamplingOnly],
         };
         Resolution {
-            role: role.id.to_owned(),
+            role: role.id,
             article_name: role.article_name.to_owned(),
             symbol: chosen.map(|target| target.symbol.clone()),
             reach,
@@ -198,7 +198,7 @@ ffffffff81000600 t vfs_read.part.0
     fn chosen_is_what_was_hit() {
         let mut targets = all(&symbols());
         let extra = Target {
-            role: "page-alloc",
+            role: RoleId::PageAlloc,
             symbol: "__alloc_pages_bulk".to_owned(),
             address: 1,
             way: Way::Kprobe,
@@ -207,7 +207,7 @@ ffffffff81000600 t vfs_read.part.0
         };
         targets.push(extra);
         let resolutions = resolutions(&targets, &symbols());
-        let page_alloc = resolutions.iter().find(|one| one.role == "page-alloc").unwrap();
+        let page_alloc = resolutions.iter().find(|one| one.role == RoleId::PageAlloc).unwrap();
         assert_eq!(page_alloc.symbol.as_deref(), Some("__alloc_pages_bulk"));
         assert_eq!(page_alloc.hits, Some(7));
         assert!(page_alloc.rejected.iter().any(|why| why == "__alloc_pages: watched, never called"), "{page_alloc:?}");

@@ -9,7 +9,7 @@ use super::steps::fill_steps;
 use super::timed::Boots;
 use crate::document::{self, Document, ExecutedOn, Outcome};
 use crate::profile::{ProcessName, Unit};
-use crate::roles;
+use crate::roles::{self, RoleId};
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,17 +194,17 @@ fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<
 }
 
 fn role_values(measure: &Measure) -> Vec<RoleValue> {
-    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut sums: BTreeMap<RoleId, f64> = BTreeMap::new();
     for (process, side) in measure.sides.of_target() {
         for role in side.roles.keys() {
-            *sums.entry(role).or_default() += measure.role(process, role);
+            *sums.entry(*role).or_default() += measure.role(process, *role);
         }
     }
     let mut values: Vec<RoleValue> = sums
         .into_iter()
         .map(|(id, value)| {
-            let (title, colour) = roles::by_id(id).map_or((id, "#999999"), |role| (role.title, role.colour));
-            RoleValue { role: id.to_owned(), title: title.to_owned(), colour: colour.to_owned(), value }
+            let role = roles::by_id(id);
+            RoleValue { role: id, title: role.title.to_owned(), colour: role.colour.to_owned(), value }
         })
         .collect();
     values.sort_by(|a, b| b.value.total_cmp(&a.value).then_with(|| a.role.cmp(&b.role)));

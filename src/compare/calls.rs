@@ -4,12 +4,12 @@
 use super::model::{CallList, CallRow};
 use crate::document::Outcome;
 use crate::document::code::{ExecutedCode, ExecutedFunction};
-use crate::roles;
+use crate::roles::{self, RoleId};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use std::collections::BTreeMap;
 
 /// Roles whose functions are the bodies of the pipe's system calls.
-const BODIES: [&str; 4] = ["pipe-write", "pipe-read", "vmsplice", "splice"];
+const BODIES: [RoleId; 4] = [RoleId::PipeWrite, RoleId::PipeRead, RoleId::Vmsplice, RoleId::Splice];
 
 /// One executed call.
 #[derive(Debug, Clone, PartialEq)]

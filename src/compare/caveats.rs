@@ -4,7 +4,7 @@ use super::input::Input;
 use super::model::{Caveat, Method};
 use super::text;
 use crate::document::Status;
-use crate::roles::{self, Skid};
+use crate::roles::{self, RoleId, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What every reader of the comparison must know: of the method, and what the runs themselves warn of.
@@ -82,23 +82,21 @@ const SMALL: f64 = 0.005;
 
 /// For each mode of a sampled column: how much of which roles was sampled where interrupts came back on.
 fn interrupts_off(input: &Input) -> Vec<String> {
-    let mut by_mode: BTreeMap<&str, (u64, BTreeMap<&str, u64>)> = BTreeMap::new();
+    let mut by_mode: BTreeMap<&str, (u64, BTreeMap<RoleId, u64>)> = BTreeMap::new();
     for (_, outcome) in &input.runs {
         let attribution = &outcome.document.attribution;
         let (total, roles) = by_mode.entry(&outcome.document.mode).or_default();
         for share in attribution.processes.of_target().flat_map(|(_, shares)| shares) {
             *total += share.weight;
-            *roles.entry(&share.role).or_default() += share.interrupts_off;
+            *roles.entry(share.role).or_default() += share.interrupts_off;
         }
     }
-    let line = |(mode, (total, roles)): (&str, (u64, BTreeMap<&str, u64>))| {
+    let line = |(mode, (total, roles)): (&str, (u64, BTreeMap<RoleId, u64>))| {
         let part = |weight: u64| weight as f64 / total.max(1) as f64;
         let mut large: Vec<_> = roles.into_iter().filter(|(_, weight)| part(*weight) >= SMALL).collect();
         large.sort_by_key(|(_, weight)| std::cmp::Reverse(*weight));
-        let named = large.iter().map(|(role, weight)| {
-            let title = roles::by_id(role).map_or(*role, |role| role.title);
-            format!("{title} {:.1} %", 100.0 * part(*weight))
-        });
+        let named =
+            large.iter().map(|(role, weight)| format!("{} {:.1} %", roles::by_id(*role).title, 100.0 * part(*weight)));
         let named: Vec<String> = named.collect();
         let text = "of all samples, attributed to the caller that had interrupts off";
         (!named.is_empty()).then(|| format!("{mode}: {text}: {}", named.join(", ")))

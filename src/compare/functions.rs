@@ -3,7 +3,7 @@
 use super::measure::{Entry, Key, Measure};
 use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
 use crate::profile::{ByProcess, ProcessName};
-use crate::roles;
+use crate::roles::{self, RoleId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows kept in the model; what is beyond them is counted and summed.
@@ -53,8 +53,8 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
 
 /// Roles of all processes, largest change first; those without any weight are left out.
 #[must_use]
-pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(&str) -> bool) -> Vec<RoleRow> {
-    let mut ids: BTreeSet<&'static str> = BTreeSet::new();
+pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> bool) -> Vec<RoleRow> {
+    let mut ids: BTreeSet<RoleId> = BTreeSet::new();
     for measure in [before, after] {
         ids.extend(measure.sides.of_target().flat_map(|(_, side)| side.roles.keys()));
     }
@@ -68,11 +68,11 @@ pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(&str) -> bo
             let mut deltas: ByProcess<f64> =
                 before.sides.of_target().map(|(process, _)| (process, delta(process))).collect();
             deltas.extend(after.sides.of_target().map(|(process, _)| (process, delta(process))));
-            let (title, colour) = roles::by_id(id).map_or((id, "#999999"), |role| (role.title, role.colour));
+            let role = roles::by_id(id);
             RoleRow {
-                role: id.to_owned(),
-                title: title.to_owned(),
-                colour: colour.to_owned(),
+                role: id,
+                title: role.title.to_owned(),
+                colour: role.colour.to_owned(),
                 before: sum(before),
                 after: sum(after),
                 delta: sum(after) - sum(before),
@@ -116,7 +116,7 @@ fn row(key: &Key, old: Option<&Entry>, new: Option<&Entry>, before: &Measure, af
     };
     FunctionRow {
         side: key.side,
-        role: key.role.to_owned(),
+        role: key.role,
         name: key.name.clone(),
         before_names,
         after_names,

@@ -3,14 +3,14 @@
 use crate::document::Outcome;
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Unit};
-use crate::roles::{self, Role, Skid};
+use crate::roles::{self, Role, RoleId, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A row's identity: function `name` (canonical) of `role` on `side`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub side: ProcessName,
-    pub role: &'static str,
+    pub role: RoleId,
     pub name: String,
 }
 
@@ -38,7 +38,7 @@ pub struct SideMeasure {
     pub call_scale: f64,
     pub calls: u64,
     /// By role: weight.
-    pub roles: BTreeMap<&'static str, u64>,
+    pub roles: BTreeMap<RoleId, u64>,
     /// Stacks under the kernel's own names.
     pub stacks: Folded,
 }
@@ -68,8 +68,8 @@ impl Measure {
 
     /// A role's value per KiB on one side.
     #[must_use]
-    pub fn role(&self, side: ProcessName, role: &str) -> f64 {
-        let weight = self.sides.get(side).and_then(|measure| measure.roles.get(role)).copied().unwrap_or(0);
+    pub fn role(&self, side: ProcessName, role: RoleId) -> f64 {
+        let weight = self.sides.get(side).and_then(|measure| measure.roles.get(&role)).copied().unwrap_or(0);
         self.per_kib(side, weight)
     }
 
@@ -77,7 +77,7 @@ impl Measure {
     #[must_use]
     pub fn without_scheduling(&self) -> f64 {
         let of_process = |side| {
-            let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(side, role)).sum();
+            let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(side, *role)).sum();
             self.side(side) - scheduling
         };
         self.sides.of_target().map(|(process, _)| of_process(process)).sum()
@@ -187,7 +187,7 @@ fn add_stack(
     }
     // Inclusive weight: each function once per stack and role, the role being that of the stack down to it.
     let mut role: Option<&'static Role> = None;
-    let mut seen: BTreeSet<(&'static str, &str)> = BTreeSet::new();
+    let mut seen: BTreeSet<(RoleId, &str)> = BTreeSet::new();
     let Some(start) = kernel else {
         if let Some(leaf) = canonical.last() {
             let key = Key { side: whose, role: own_role.id, name: (*leaf).to_owned() };
@@ -206,7 +206,7 @@ fn add_stack(
         };
         role = of_frame.or(role);
         let last = index + 1 == frames.len();
-        let id = if last { own_role.id } else { role.map_or("other-kernel", |role| role.id) };
+        let id = if last { own_role.id } else { role.map_or(RoleId::OtherKernel, |role| role.id) };
         if seen.insert((id, canonical[index])) {
             let key = Key { side: whose, role: id, name: canonical[index].to_owned() };
             let entry = functions.entry(key).or_default();

@@ -2,6 +2,7 @@
 
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
+use crate::roles::RoleId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -169,7 +170,7 @@ impl Cell {
 /// What one role took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleValue {
-    pub role: String,
+    pub role: RoleId,
     pub title: String,
     pub colour: String,
     pub value: f64,
@@ -279,7 +280,7 @@ pub struct Verdict {
 /// Which role is to blame, which functions within it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
-    pub role: String,
+    pub role: RoleId,
     pub title: String,
     pub delta: f64,
     /// The functions within the role that changed most, callees apart: name and change.
@@ -291,7 +292,7 @@ pub struct Blame {
 /// One role on both sides of a step, the target's processes together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleRow {
-    pub role: String,
+    pub role: RoleId,
     pub title: String,
     pub colour: String,
     pub before: f64,
@@ -325,7 +326,7 @@ pub enum Matched {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionRow {
     pub side: ProcessName,
-    pub role: String,
+    pub role: RoleId,
     /// The name that both sides share in this report.
     pub name: String,
     /// The kernels' own names; empty where a side has none.

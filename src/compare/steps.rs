@@ -10,6 +10,7 @@ use super::text;
 use super::timed::{self, Boots, Evidence};
 use crate::document::Outcome;
 use crate::profile::{ProcessName, listed};
+use crate::roles::RoleId;
 
 /// The pairs of columns to compare, of `present` ones.
 fn step_pairs(present: &[usize], against: Against) -> Vec<(usize, usize)> {
@@ -142,8 +143,9 @@ fn step(
         let of = |column: usize| cells[column].as_ref().and_then(|cell| cell.without_scheduling);
         step.without_scheduling = of(from).zip(of(to)).map(|(before, after)| [before, after]);
     }
-    let certain =
-        |role: &str| method == Method::Exact || apart(&of_mode(&inputs[from], mode), &of_mode(&inputs[to], mode), role);
+    let certain = |role: RoleId| {
+        method == Method::Exact || apart(&of_mode(&inputs[from], mode), &of_mode(&inputs[to], mode), role)
+    };
     step.roles = functions::role_rows(before, after, certain);
     (step.functions, step.functions_left_out, step.left_out_delta) = functions::rows(before, after, method);
     step.blame = blame(&step, &step.verdict);
@@ -199,7 +201,7 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
 }
 
 /// Whether the intervals of a role's shares do not touch, of any process.
-fn apart(before: &[&Outcome], after: &[&Outcome], role: &str) -> bool {
+fn apart(before: &[&Outcome], after: &[&Outcome], role: RoleId) -> bool {
     let interval = |runs: &[&Outcome], process: ProcessName| -> Option<[f64; 2]> {
         let mut whole: Option<[f64; 2]> = None;
         for outcome in runs {
@@ -249,5 +251,5 @@ fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
         .max_by(|a, b| a.inclusive_delta.abs().total_cmp(&b.inclusive_delta.abs()))
         .map(|function| (function.shown(), function.inclusive_delta))
         .filter(|_| explained.abs() < row.delta.abs() / 2.0);
-    Some(Blame { role: row.role.clone(), title: row.title.clone(), delta: row.delta, functions, whole })
+    Some(Blame { role: row.role, title: row.title.clone(), delta: row.delta, functions, whole })
 }

@@ -14,7 +14,7 @@ pub use request::{Collector, Loader, Request, Selection};
 use crate::experiment::Ending;
 use crate::kernel::resolve::Resolution;
 use crate::profile::{ByProcess, ProcessName, Profile, RoleShare, Unit};
-use crate::roles::Skid;
+use crate::roles::{RoleId, Skid};
 use crate::workload::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -91,12 +91,12 @@ impl Attribution {
 }
 
 /// Calls of one probed function by one process, inside the window.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionCalls {
     /// `writer`, `reader` or `other`.
     #[serde(rename = "side")]
     pub process: ProcessName,
-    pub role: String,
+    pub role: RoleId,
     pub symbol: String,
     /// `kprobe`, `hardware-breakpoint`, `insn`.
     pub how: String,
@@ -111,6 +111,25 @@ pub struct FunctionCalls {
     pub log2_ns: Log2Histogram,
     /// Returns that the kernel did not report.
     pub missed: u64,
+}
+
+impl FunctionCalls {
+    /// No calls yet of `symbol`, which stands for `role`, by `process`; counted by `how`.
+    #[must_use]
+    pub fn none(process: ProcessName, role: RoleId, symbol: &str, how: &str) -> Self {
+        Self {
+            process,
+            role,
+            symbol: symbol.to_owned(),
+            how: how.to_owned(),
+            calls: 0,
+            total_ns: None,
+            self_ns: None,
+            corrected_self_ns: None,
+            log2_ns: Log2Histogram::default(),
+            missed: 0,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

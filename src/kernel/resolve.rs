@@ -2,7 +2,7 @@
 
 use super::reach::Ways;
 use super::symbols::{Symbol, Symbols};
-use crate::roles::{Role, all};
+use crate::roles::{Role, RoleId, all};
 use serde::{Deserialize, Serialize};
 
 /// A way to observe a symbol on this kernel.
@@ -18,7 +18,7 @@ pub enum Reach {
 /// The function that stands for a role on this kernel, and the candidates that were rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Resolution {
-    pub role: String,
+    pub role: RoleId,
     pub article_name: String,
     /// The chosen symbol; absent if this kernel has none of the candidates.
     pub symbol: Option<String>,
@@ -33,7 +33,7 @@ pub struct Resolution {
 
 /// The four functions that pipeprof was made for, by role: pipe_write, __alloc_pages, __mutex_lock and
 /// iov_iter_get_pages2.
-pub const NAMED_TARGETS: [&str; 4] = ["pipe-write", "page-alloc", "mutex-slow", "user-pages"];
+pub const NAMED_TARGETS: [RoleId; 4] = [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MutexSlow, RoleId::UserPages];
 
 /// Find the candidate `name` in this kernel; the compiler's suffixes are accepted.
 ///
@@ -73,7 +73,7 @@ fn reach(symbol: &Symbol<'_>, hidden: bool, ways: &dyn Ways) -> (Vec<Reach>, Vec
 /// A role on this kernel: the first candidate whose calls can be counted, or else the first that exists.
 fn resolution(role: &Role, symbols: &Symbols, ways: &dyn Ways) -> Resolution {
     let mut resolution = Resolution {
-        role: role.id.to_owned(),
+        role: role.id,
         article_name: role.article_name.to_owned(),
         symbol: None,
         reach: Vec::new(),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::kernel::reach::{Listed, traceable_functions};
 use crate::kernel::symbols::Symbols;
-use crate::roles::{Pattern, by_id};
+use crate::roles::{Pattern, RoleId, by_id};
 
 macro_rules! kernel {
     ($version:literal) => {
@@ -24,7 +24,7 @@ fn kernels() -> [(&'static str, (Symbols, Listed)); 4] {
     [("5.10", kernel!("5.10")), ("6.1", kernel!("6.1")), ("6.12", kernel!("6.12")), ("7.2", kernel!("7.2"))]
 }
 
-fn resolution(kernel: &(Symbols, Listed), role: &str) -> Resolution {
+fn resolution(kernel: &(Symbols, Listed), role: RoleId) -> Resolution {
     resolve(&kernel.0, &kernel.1).into_iter().find(|resolution| resolution.role == role).unwrap()
 }
 
@@ -39,10 +39,10 @@ fn the_four_named_targets_resolve_everywhere() {
     for ((version, kernel), (same, symbols)) in kernels().iter().zip(expected) {
         assert_eq!(*version, same);
         for (role, symbol) in NAMED_TARGETS.iter().zip(symbols) {
-            let found = resolution(kernel, role);
+            let found = resolution(kernel, *role);
             assert_eq!(found.symbol.as_deref(), Some(symbol), "{role} on {version}");
             let kprobe = found.reach.contains(&Reach::Kprobe);
-            assert_eq!(kprobe, *role != "user-pages", "{role} on {version}: {:?}", found.why_not);
+            assert_eq!(kprobe, *role != RoleId::UserPages, "{role} on {version}: {:?}", found.why_not);
             assert!(found.reach.contains(&Reach::HardwareBreakpoint), "{role} on {version}");
         }
     }
@@ -52,7 +52,7 @@ fn the_four_named_targets_resolve_everywhere() {
 fn no_role_with_candidates_is_lost_but_those_that_a_kernel_has_not() {
     for (version, kernel) in &kernels() {
         for found in resolve(&kernel.0, &kernel.1) {
-            if by_id(&found.role).is_some_and(|role| !role.candidates.is_empty()) {
+            if !by_id(found.role).candidates.is_empty() {
                 assert!(found.symbol.is_some(), "{} on {version}: {:?}", found.role, found.rejected);
                 assert_ne!(found.reach, [Reach::SamplingOnly], "{} on {version}", found.role);
             }
@@ -63,7 +63,7 @@ fn no_role_with_candidates_is_lost_but_those_that_a_kernel_has_not() {
 #[test]
 fn the_trap_of_frozen_pages() {
     let [.., (_, kernel)] = kernels();
-    let alloc = resolution(&kernel, "page-alloc");
+    let alloc = resolution(&kernel, RoleId::PageAlloc);
     assert_eq!(alloc.symbol.as_deref(), Some("__alloc_frozen_pages_noprof"));
     assert!(alloc.rejected.contains(&"__alloc_pages: not in this kernel".to_owned()), "{:?}", alloc.rejected);
     assert!(alloc.rejected.contains(&"__alloc_pages_noprof: not needed".to_owned()), "{:?}", alloc.rejected);
@@ -74,19 +74,19 @@ fn ambiguous_cold_and_partial_functions_are_refused() {
     let text = "1000 t pipe_write\n2000 t pipe_write\n3000 t anon_pipe_write.cold\n4000 t pipe_read.part.0\n";
     let symbols = Symbols::read(text.as_bytes()).unwrap();
     let kernel = (symbols, Listed::default());
-    let write = resolution(&kernel, "pipe-write");
+    let write = resolution(&kernel, RoleId::PipeWrite);
     assert_eq!(write.symbol, None);
     assert_eq!(write.rejected, ["anon_pipe_write: not in this kernel", "pipe_write: 2 functions have this name"]);
-    assert_eq!(resolution(&kernel, "pipe-read").rejected[1], "pipe_read: inlined, except for a part");
+    assert_eq!(resolution(&kernel, RoleId::PipeRead).rejected[1], "pipe_read: inlined, except for a part");
 }
 
 #[test]
 fn hidden_addresses_close_breakpoints_only() {
     let symbols = Symbols::read(&b"0 T pipe_write\n0 T iov_iter_get_pages2\n"[..]).unwrap();
     let kernel = (symbols, Listed { traceable: Some(["pipe_write".to_owned()].into()), blacklisted: None });
-    let write = resolution(&kernel, "pipe-write");
+    let write = resolution(&kernel, RoleId::PipeWrite);
     assert_eq!(write.reach, [Reach::Kprobe, Reach::Fentry]);
-    let pages = resolution(&kernel, "user-pages");
+    let pages = resolution(&kernel, RoleId::UserPages);
     assert_eq!((pages.symbol.as_deref(), pages.reach), (Some("iov_iter_get_pages2"), vec![Reach::SamplingOnly]));
     assert!(pages.why_not[0].starts_with("kprobe: notrace"), "{:?}", pages.why_not);
 }

@@ -1,7 +1,7 @@
 //! Attribution: every stack goes to exactly one role, that of its deepest frame that has one.
 
 use super::{Folded, Unit};
-use crate::roles::{self, Placed, Skid, TailCall};
+use crate::roles::{self, Placed, RoleId, Skid, TailCall};
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoleShare {
     /// The role's id, such as `page-alloc`.
-    pub role: String,
+    pub role: RoleId,
     /// The frames by which stacks went to this role, heaviest first.
     pub symbols: Vec<String>,
     /// Part of the side's total weight, 0 to 1.
@@ -114,13 +114,13 @@ pub fn attribute(folded: &Folded, unit: Unit, skid: Skid, moved: &Moved) -> Vec<
 /// [`attribute`] with another `classify`, which gives a stack's role, the frame that decided it, and whether it stood for
 /// time with interrupts off.
 #[must_use]
-pub fn attribute_with<'r>(
+pub fn attribute_with(
     folded: &Folded,
     unit: Unit,
     moved: &Moved,
-    classify: impl for<'s> Fn(&'s str) -> (&'r str, &'s str, bool),
+    classify: impl for<'s> Fn(&'s str) -> (RoleId, &'s str, bool),
 ) -> Vec<RoleShare> {
-    let mut roles: BTreeMap<&str, (u64, u64, BTreeMap<&str, u64>)> = BTreeMap::new();
+    let mut roles: BTreeMap<RoleId, (u64, u64, BTreeMap<&str, u64>)> = BTreeMap::new();
     for (stack, weight) in folded.iter() {
         let (role, frame, interrupts_off) = classify(stack);
         let (total, off, frames) = roles.entry(role).or_default();
@@ -137,7 +137,7 @@ pub fn attribute_with<'r>(
             let share = weight as f64 / total as f64;
             let counted = unit == Unit::Instructions;
             RoleShare {
-                role: role.to_owned(),
+                role,
                 symbols: heaviest_first(frames),
                 share,
                 share_ci95: (unit == Unit::Samples).then(|| stats::wilson(weight, total)),
@@ -158,8 +158,8 @@ pub fn attribute_with<'r>(
     shares
 }
 
-/// Weight by role's id.
-pub type RoleWeights = BTreeMap<&'static str, u64>;
+/// Weight by role.
+pub type RoleWeights = BTreeMap<RoleId, u64>;
 
 /// The weights of `folded` by role.
 #[must_use]
@@ -188,7 +188,7 @@ pub fn between_pairs(shares: &mut [RoleShare], pairs: &[RoleWeights]) {
     for share in shares {
         let Some([low, high]) = &mut share.share_ci95 else { continue };
         let residues = pairs.iter().zip(&totals).map(|(pair, total)| {
-            let weight = pair.get(share.role.as_str()).copied().unwrap_or(0) as f64;
+            let weight = pair.get(&share.role).copied().unwrap_or(0) as f64;
             (weight - share.share * total).powi(2)
         });
         let half = t * (n / (n - 1.0) * residues.sum::<f64>()).sqrt() / total;
@@ -208,9 +208,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn leaf(stack: &str) -> (&'static str, &str, bool) {
+    fn leaf(stack: &str) -> (RoleId, &str, bool) {
         let frame = stack.rsplit(';').next().unwrap_or(stack);
-        (if frame.starts_with("copy") { "copy-in" } else { "other-kernel" }, frame, false)
+        (if frame.starts_with("copy") { RoleId::CopyIn } else { RoleId::OtherKernel }, frame, false)
     }
 
     fn folded(stacks: &[(&str, u64)]) -> Folded {
@@ -227,7 +227,7 @@ mod tests {
         let (unit, moved) = (Unit::Samples, Moved { bytes: 1 << 20, calls: 4, cpu_ns: Some(1_024_000) });
         let shares = attribute_with(&folded, unit, &moved, leaf);
         assert_eq!(shares.len(), 2);
-        assert_eq!((shares[0].role.as_str(), shares[0].weight), ("other-kernel", 60));
+        assert_eq!((shares[0].role, shares[0].weight), (RoleId::OtherKernel, 60));
         assert_eq!(shares[1].symbols, ["copy_a", "copy_b"]);
         assert_eq!(shares[1].share, 0.4);
         assert_eq!(shares[1].ns_per_kib, Some(400.0));
@@ -247,15 +247,17 @@ mod tests {
             (format!("{entry};do_syscall_64;_raw_spin_unlock_irq"), 5),
         ];
         let folded = folded(&stacks.each_ref().map(|(stack, weight)| (stack.as_str(), *weight)));
-        let rows = |skid| -> Vec<(String, u64, u64)> {
+        let rows = |skid| -> Vec<(RoleId, u64, u64)> {
             let shares = attribute(&folded, Unit::Samples, skid, &Moved::default());
             shares.into_iter().map(|share| (share.role, share.weight, share.interrupts_off)).collect()
         };
-        let row = |role: &str, weight, off| (role.to_owned(), weight, off);
-        assert_eq!(rows(Skid::CpuClock), [row("wake-up", 75, 70), row("scheduler", 20, 20), row(roles::IRQ_OFF, 5, 5)]);
+        assert_eq!(
+            rows(Skid::CpuClock),
+            [(RoleId::WakeUp, 75, 70), (RoleId::Scheduler, 20, 20), (RoleId::IrqOff, 5, 5)]
+        );
         assert_eq!(
             rows(Skid::None),
-            [row("wake-up", 65, 0), row("scheduler", 20, 0), row("pipe-write", 10, 0), row("syscall", 5, 0)]
+            [(RoleId::WakeUp, 65, 0), (RoleId::Scheduler, 20, 0), (RoleId::PipeWrite, 10, 0), (RoleId::Syscall, 5, 0)]
         );
         let shares = attribute(&folded, Unit::Samples, Skid::CpuClock, &Moved::default());
         assert!((shares[0].interrupts_off_share() - 0.7).abs() < 1e-9);
@@ -267,9 +269,10 @@ mod tests {
         let samples = folded(&[("w;copy", 3000), ("w;x", 3000)]);
         let interval = |copied: [u64; 4]| {
             let mut shares = attribute_with(&samples, Unit::Samples, &Moved::default(), leaf);
-            let pair = |copied: u64| RoleWeights::from([("copy-in", copied), ("other-kernel", 1500 - copied)]);
+            let pair =
+                |copied: u64| RoleWeights::from([(RoleId::CopyIn, copied), (RoleId::OtherKernel, 1500 - copied)]);
             between_pairs(&mut shares, &copied.map(pair));
-            shares.into_iter().find(|share| share.role == "copy-in").unwrap().share_ci95.unwrap()
+            shares.into_iter().find(|share| share.role == RoleId::CopyIn).unwrap().share_ci95.unwrap()
         };
         let [low, high] = interval([750, 750, 750, 750]);
         assert!(0.48 < low && high < 0.52, "that of 6000 samples: {low} {high}");

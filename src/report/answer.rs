@@ -59,7 +59,7 @@ fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<Stri
         .enumerate()
         .map(|(index, share)| {
             let of = if index == 0 { of } else { "" };
-            format!("{:.0} %{of} {}", 100.0 * share.share, doing(&share.role))
+            format!("{:.0} %{of} {}", 100.0 * share.share, roles::by_id(share.role).doing)
         })
         .collect();
     (!parts.is_empty()).then(|| format!("The {process} {start} {}.", listed(&parts)))
@@ -112,39 +112,4 @@ fn cautions(document: &Document) -> Vec<String> {
             if warning.action.is_empty() { format!("{text}.") } else { format!("{text}: {}.", warning.action) }
         })
         .collect()
-}
-
-/// What a process does in a role, as a participle phrase; the role's title where there is none.
-fn doing(role: &str) -> String {
-    let phrase = match role {
-        "user" => "in user code",
-        "syscall" => "entering and leaving system calls",
-        "vfs" => "in the VFS",
-        "lsm" => "in security hooks",
-        "pipe-write" => "in pipe_write itself",
-        "pipe-read" => "in pipe_read itself",
-        "vmsplice" => "in vmsplice itself",
-        "splice" => "in splice itself",
-        "pipe-buffers" => "managing pipe buffers",
-        "copy-in" => "copying data into the pipe",
-        "copy-out" => "copying data out of the pipe",
-        "user-pages" => "getting user pages",
-        "page-alloc" => "allocating pages",
-        "page-free" => "freeing pages",
-        "memcg-charge" => "charging memory to its cgroup",
-        "memcg-uncharge" => "uncharging memory from its cgroup",
-        "page-fault" => "handling page faults",
-        "mutex" => "taking a free mutex",
-        "mutex-slow" => "in the mutex's slow path",
-        "mutex-spin" => "spinning on the pipe's mutex",
-        "mutex-sleep" => "sleeping on the pipe's mutex",
-        "wait" => "preparing to wait for room or data",
-        "wake-up" => "waking up the other process",
-        "scheduler" => "in the scheduler",
-        "psi" => "in PSI accounting",
-        "timestamps" => "updating time stamps",
-        "idle" => "idle",
-        _ => return roles::by_id(role).map_or_else(|| format!("in {role}"), |role| format!("in {}", role.title)),
-    };
-    phrase.to_owned()
 }

@@ -4,7 +4,7 @@ use super::flamegraph::{self, Options};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
-use crate::roles::Skid;
+use crate::roles::{Skid, UNKNOWN_ROLE};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -394,6 +394,8 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
     let broken = |error: serde_json::Error| {
         if error.is_eof() || at_end(&error) {
             anyhow!("the file is truncated (line {}): copy it again, or run again", error.line())
+        } else if error.to_string().starts_with(UNKNOWN_ROLE) {
+            anyhow!("{error}: update pipeprof, or run again")
         } else {
             anyhow!("not a pipeprof run.json ({error})")
         }

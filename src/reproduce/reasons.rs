@@ -4,7 +4,7 @@
 use super::stacks;
 use crate::document::{Document, Environment, ProcessTotals};
 use crate::profile::{Attributor, Folded};
-use crate::roles::{self, Skid};
+use crate::roles::{self, RoleId, Skid};
 use std::collections::BTreeMap;
 
 /// Our side of the comparison.
@@ -63,7 +63,7 @@ const NAMED: usize = 2;
 
 /// The reason for the difference in `role` between the article's writer and ours.
 #[must_use]
-pub fn reason(role: &str, theirs: &Folded, ours: &Ours<'_>) -> String {
+pub fn reason(role: RoleId, theirs: &Folded, ours: &Ours<'_>) -> String {
     let (their, our) = (functions(theirs, Skid::None, role), functions(ours.stacks, ours.skid, role));
     let mut changes: Vec<(&str, f64, f64)> = Vec::new();
     for name in their.keys().chain(our.keys().filter(|name| !their.contains_key(*name))) {
@@ -94,7 +94,7 @@ pub fn reason(role: &str, theirs: &Folded, ours: &Ours<'_>) -> String {
 }
 
 /// Self shares, in per cent of the whole profile, of the functions whose stacks go to `role`.
-fn functions(stacks: &Folded, skid: Skid, role: &str) -> BTreeMap<String, f64> {
+fn functions(stacks: &Folded, skid: Skid, role: RoleId) -> BTreeMap<String, f64> {
     let total = stacks.total().max(1) as f64;
     let attributor = Attributor::new(stacks, skid);
     let mut shares = BTreeMap::new();
@@ -139,19 +139,22 @@ fn absorbed(name: &str, theirs: &Folded, ours: &Ours<'_>) -> Option<String> {
 const DISPLACES: f64 = 10.0;
 
 /// Shares of a whole shrink when something else grows: what is left of the difference without that.
-fn displaced(role: &str, theirs: &Folded, ours: &Ours<'_>) -> Option<String> {
+fn displaced(role: RoleId, theirs: &Folded, ours: &Ours<'_>) -> Option<String> {
     let (their, our) = (stacks::by_role(theirs, Skid::None), stacks::by_role(ours.stacks, ours.skid));
-    let of = |shares: &BTreeMap<&str, f64>, role: &str| shares.get(role).copied().unwrap_or_default();
+    let of = |shares: &BTreeMap<RoleId, f64>, role: RoleId| shares.get(&role).copied().unwrap_or_default();
     // What is only there to fill a whole up is no role.
-    let grown =
-        our.keys().filter(|other| **other != roles::USER).map(|other| (of(&our, other) - of(&their, other), *other));
+    let grown = our
+        .keys()
+        .copied()
+        .filter(|other| *other != RoleId::User)
+        .map(|other| (of(&our, other) - of(&their, other), other));
     let (gain, other) = grown.max_by(|a, b| a.0.total_cmp(&b.0))?;
     if other == role || gain < DISPLACES || of(&our, role) >= of(&their, role) {
         return None;
     }
     let rest =
-        |shares: &BTreeMap<&str, f64>| of(shares, role) / (100.0 - of(shares, other)).max(f64::MIN_POSITIVE) * 100.0;
-    let title = roles::by_id(other).map_or(other, |role| role.title);
+        |shares: &BTreeMap<RoleId, f64>| of(shares, role) / (100.0 - of(shares, other)).max(f64::MIN_POSITIVE) * 100.0;
+    let title = roles::by_id(other).title;
     let there = match of(&their, other) {
         share if share < 0.05 => "the article shows none".to_owned(),
         share => format!("{share:.1} there"),
@@ -165,24 +168,24 @@ fn displaced(role: &str, theirs: &Folded, ours: &Ours<'_>) -> Option<String> {
 }
 
 /// What this run shows that moves such a role, whose functions take these shares of their own.
-fn known(role: &str, their: &BTreeMap<String, f64>, our: &BTreeMap<String, f64>, ours: &Ours<'_>) -> Option<String> {
+fn known(role: RoleId, their: &BTreeMap<String, f64>, our: &BTreeMap<String, f64>, ours: &Ours<'_>) -> Option<String> {
     let environment = ours.environment;
     let config = |name: &str| ours.config.get(name).map(String::as_str);
     let more = our.values().sum::<f64>() > their.values().sum::<f64>();
     let text = match role {
-        "pipe-write" => queue_lock(their, ours),
-        "pipe-buffers"
+        RoleId::PipeWrite => queue_lock(their, ours),
+        RoleId::PipeBuffers
             if !ours.has(|frame| frame == "add_to_pipe") && ours.has(|frame| frame == "__do_sys_vmsplice") =>
         {
             "vmsplice cannot do without add_to_pipe, so that its time is part of that of the role vmsplice here"
                 .to_owned()
         }
-        "user-pages" => format!(
+        RoleId::UserPages => format!(
             "getting a page adds to its count atomically, on a cache line that the other process changes as well when it \
              lets the page go{}",
             ours.aside()
         ),
-        "page-alloc" if their.contains_key("clear_page") => match config("CONFIG_INIT_ON_ALLOC_DEFAULT_ON") {
+        RoleId::PageAlloc if their.contains_key("clear_page") => match config("CONFIG_INIT_ON_ALLOC_DEFAULT_ON") {
             Some("y") => {
                 "this kernel clears new pages as the article's does (CONFIG_INIT_ON_ALLOC_DEFAULT_ON=y)".into()
             }
@@ -192,7 +195,7 @@ fn known(role: &str, their: &BTreeMap<String, f64>, our: &BTreeMap<String, f64>,
             }
             None => String::new(),
         },
-        "memcg-charge" | "memcg-uncharge" => match config("CONFIG_MEMCG") {
+        RoleId::MemcgCharge | RoleId::MemcgUncharge => match config("CONFIG_MEMCG") {
             Some("y") if our.is_empty() => {
                 "pages are not charged here: the root memory cgroup is not, nor any with cgroup_disable=memory".into()
             }
@@ -200,7 +203,7 @@ fn known(role: &str, their: &BTreeMap<String, f64>, our: &BTreeMap<String, f64>,
             Some(_) => "this kernel has no memory cgroups".into(),
             None => String::new(),
         },
-        "syscall" => {
+        RoleId::Syscall => {
             let on: Vec<&str> = environment
                 .mitigations
                 .iter()
@@ -213,33 +216,33 @@ fn known(role: &str, their: &BTreeMap<String, f64>, our: &BTreeMap<String, f64>,
                 (_, false) => String::new(),
             }
         }
-        "mutex" => format!(
+        RoleId::Mutex => format!(
             "taking and releasing a free mutex are one atomic operation each, on a cache line that the other process takes \
              as well{}",
             ours.aside()
         ),
-        "mutex-spin" | "mutex-slow" => {
+        RoleId::MutexSpin | RoleId::MutexSlow => {
             let place = ours.aside();
             format!("spinning takes an owner that runs on another CPU at the same time{place}; {}", ours.switches())
         }
-        "wake-up" => match (&environment.hypervisor, more) {
+        RoleId::WakeUp => match (&environment.hypervisor, more) {
             (Some(hypervisor), true) => format!(
                 "waking up a process on an idle CPU takes an interrupt to it, which {hypervisor} has to deliver; {}",
                 ours.switches()
             ),
             _ => ours.switches(),
         },
-        "wait" | "scheduler" | "psi" | "mutex-sleep" | "idle" => ours.switches(),
-        "copy-in" => {
+        RoleId::Wait | RoleId::Scheduler | RoleId::Psi | RoleId::MutexSleep | RoleId::Idle => ours.switches(),
+        RoleId::CopyIn => {
             let flags = environment.cpu_flags.iter().map(String::as_str);
             let flags: Vec<&str> = flags.filter(|flag| matches!(*flag, "erms" | "fsrm" | "smap")).collect();
             let flags =
                 if flags.is_empty() { String::new() } else { format!(", its flags for copying {}", flags.join(" ")) };
             format!("another CPU and memory{flags}")
         }
-        "lsm" if !more => "the article's kernel asks AppArmor and BPF at each call".to_owned(),
-        "timestamps" if !more => "newer kernels keep no timestamps on anonymous pipes".to_owned(),
-        "timer" | "irq" | "softirq" => ours.relation(),
+        RoleId::Lsm if !more => "the article's kernel asks AppArmor and BPF at each call".to_owned(),
+        RoleId::Timestamps if !more => "newer kernels keep no timestamps on anonymous pipes".to_owned(),
+        RoleId::Timer | RoleId::Irq | RoleId::Softirq => ours.relation(),
         _ => String::new(),
     };
     (!text.is_empty()).then_some(text)
@@ -281,7 +284,7 @@ mod tests {
             let (environment, writer) = (Environment::default(), ProcessTotals::default());
             let ours =
                 Ours { config: &config, environment: &environment, writer: &writer, stacks: &ours, skid: Skid::None };
-            reason("page-alloc", &theirs, &ours)
+            reason(RoleId::PageAlloc, &theirs, &ours)
         };
         let text = say(Some("n"));
         assert!(text.starts_with("clear_page 60.0 to 0.0 %, __alloc_pages 0.0 to 10.0 %"), "{text}");
@@ -290,7 +293,7 @@ mod tests {
     }
 
     /// The reason for `role` between two profiles, each a text of stacks below the system call's entry.
-    fn between(role: &str, theirs: &str, ours: &str) -> String {
+    fn between(role: RoleId, theirs: &str, ours: &str) -> String {
         let whole = |text: &str| {
             let lines: Vec<String> = text.lines().map(|l| format!("w;entry_SYSCALL_64_after_hwframe;{l}")).collect();
             Folded::parse(&lines.join("\n")).unwrap()
@@ -308,8 +311,11 @@ mod tests {
 
     #[test]
     fn an_inlined_function_is_looked_for_in_its_caller() {
-        let text =
-            between("pipe-buffers", "__do_sys_vmsplice;add_to_pipe 20\n__do_sys_vmsplice 80", "__do_sys_vmsplice 100");
+        let text = between(
+            RoleId::PipeBuffers,
+            "__do_sys_vmsplice;add_to_pipe 20\n__do_sys_vmsplice 80",
+            "__do_sys_vmsplice 100",
+        );
         assert!(
             text.contains("inlined into __do_sys_vmsplice, or not run; own time of the two 100.0 to 100.0 %"),
             "{text}"
@@ -321,18 +327,18 @@ mod tests {
     fn each_kind_of_mutex_has_its_own_reason() {
         let of = |role, name: &str| between(role, &format!("pipe_write;{name} 90\npipe_write 10"), "pipe_write 100");
         assert!(
-            of("mutex", "mutex_unlock").contains("one atomic operation")
-                && !of("mutex", "mutex_unlock").contains("spinning")
+            of(RoleId::Mutex, "mutex_unlock").contains("one atomic operation")
+                && !of(RoleId::Mutex, "mutex_unlock").contains("spinning")
         );
-        assert!(of("mutex-spin", "mutex_spin_on_owner").contains("(the two processes run on one cache)"));
+        assert!(of(RoleId::MutexSpin, "mutex_spin_on_owner").contains("(the two processes run on one cache)"));
     }
 
     #[test]
     fn a_spin_lock_is_not_inlined_but_not_taken() {
         let theirs = "pipe_write;_raw_spin_lock_irq 30\npipe_write 70";
-        let text = between("pipe-write", theirs, "anon_pipe_write 100");
+        let text = between(RoleId::PipeWrite, theirs, "anon_pipe_write 100");
         assert!(text.contains("this one does not") && !text.contains("inlined"), "{text}");
-        let text = between("pipe-write", theirs, "anon_pipe_write;_raw_spin_unlock_irq 1\nanon_pipe_write 99");
+        let text = between(RoleId::PipeWrite, theirs, "anon_pipe_write;_raw_spin_unlock_irq 1\nanon_pipe_write 99");
         assert!(text.contains("as well, as the samples"), "{text}");
     }
 
@@ -340,7 +346,7 @@ mod tests {
     fn what_grew_takes_the_place_of_the_rest() {
         let theirs = "pipe_write;__memcg_kmem_charge_page 40\npipe_write 60";
         let ours = "pipe_write;__memcg_kmem_charge_page 20\npipe_write 30\npipe_write;__wake_up 50";
-        let text = between("memcg-charge", theirs, ours);
+        let text = between(RoleId::MemcgCharge, theirs, ours);
         assert!(text.contains("charged to a memory cgroup here as well"), "{text}");
         assert!(
             text.contains("wake-up takes 50.0 % here, the article shows none; of all else it is 40.0 to 40.0 %"),

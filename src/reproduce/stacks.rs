@@ -3,7 +3,7 @@
 use super::facts::{Fact, Judge, Table};
 use crate::document::{Collector, CollectorReport, Document};
 use crate::profile::{Attributor, Folded, attribution};
-use crate::roles::{self, Skid};
+use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 
@@ -80,7 +80,7 @@ pub fn deepest<'a>(stack: &'a str, names: &[String]) -> Option<&'a str> {
 
 /// Shares, 0 to 1, of the roles.
 #[must_use]
-pub fn shares(folded: &Folded, skid: Skid) -> BTreeMap<&'static str, f64> {
+pub fn shares(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
     let total = folded.total().max(1) as f64;
     let weights = attribution::by_role(folded, skid);
     weights.into_iter().map(|(role, weight)| (role, weight as f64 / total)).collect()
@@ -103,7 +103,7 @@ pub fn leaf(folded: &Folded, name: &str) -> u64 {
 
 /// Per cent of each role.
 #[must_use]
-pub fn by_role(folded: &Folded, skid: Skid) -> BTreeMap<&'static str, f64> {
+pub fn by_role(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
     shares(folded, skid).into_iter().map(|(role, share)| (role, share * 100.0)).collect()
 }
 
@@ -264,8 +264,11 @@ mod tests {
         let stacks = listed(facts.table("A.graph.1").unwrap());
         assert_eq!(stacks.total(), 10_000);
         let roles = by_role(&stacks, Skid::None);
-        let of = |role: &str| (roles[role] * 100.0).round() / 100.0;
-        assert_eq!((of("copy-in"), of("page-alloc"), of("wake-up"), of("wait")), (24.08, 12.5, 2.98, 0.66));
+        let of = |role: RoleId| (roles[&role] * 100.0).round() / 100.0;
+        assert_eq!(
+            (of(RoleId::CopyIn), of(RoleId::PageAlloc), of(RoleId::WakeUp), of(RoleId::Wait)),
+            (24.08, 12.5, 2.98, 0.66)
+        );
         for id in ["A.graph.1", "A.graph.3", "A.graph.4"] {
             let table = facts.table(id).unwrap();
             let stacks = listed(table);

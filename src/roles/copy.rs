@@ -3,12 +3,13 @@
 //! The loops that copy (copy_user_enhanced_fast_string, rep_movs_alternative), _copy_from_user and
 //! __check_object_size have no role: both directions, and system call arguments, go through them.
 
-use super::{Pattern::*, Role};
+use super::{Pattern::*, Role, RoleId};
 
 pub const ROLES: &[Role] = &[
     Role {
-        id: "copy-in",
+        id: RoleId::CopyIn,
         title: "copy in",
+        doing: "copying data into the pipe",
         about: "Copying the writer's bytes into pipe pages.",
         colour: "#7fb8e6",
         article_name: "copy_page_from_iter",
@@ -23,8 +24,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["copy_page_from_iter", "_copy_from_iter"],
     },
     Role {
-        id: "copy-out",
+        id: RoleId::CopyOut,
         title: "copy out",
+        doing: "copying data out of the pipe",
         about: "Copying pipe pages into the reader's buffer.",
         colour: "#aed4f1",
         article_name: "copy_page_to_iter",
@@ -39,8 +41,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["copy_page_to_iter", "_copy_to_iter"],
     },
     Role {
-        id: "user-pages",
+        id: RoleId::UserPages,
         title: "user pages",
+        doing: "getting user pages",
         about: "Finding and pinning the pages behind user memory: iov_iter_get_pages2 and below.",
         colour: "#6cc5c9",
         article_name: "iov_iter_get_pages",

@@ -1,14 +1,12 @@
 //! What interrupts the pipe's work, and what sampling cannot place.
 
-use super::{Pattern::*, Role};
-
-/// The role of samples taken where interrupts came back on, where the stack does not show who had them off.
-pub const IRQ_OFF: &str = "irq-off";
+use super::{Pattern::*, Role, RoleId};
 
 pub const ROLES: &[Role] = &[
     Role {
-        id: "irq",
+        id: RoleId::Irq,
         title: "interrupts",
+        doing: "in interrupts",
         about: "Interrupts and what they do before anything deeper has a role of its own.",
         colour: "#b9c6d8",
         article_name: "asm_sysvec_apic_timer_interrupt",
@@ -36,8 +34,9 @@ pub const ROLES: &[Role] = &[
         candidates: &[],
     },
     Role {
-        id: "timer",
+        id: RoleId::Timer,
         title: "timer tick",
+        doing: "in the timer tick",
         about: "The periodic tick and other high-resolution timers.",
         colour: "#cad4e2",
         article_name: "hrtimer_interrupt",
@@ -59,8 +58,9 @@ pub const ROLES: &[Role] = &[
         candidates: &[],
     },
     Role {
-        id: "softirq",
+        id: RoleId::Softirq,
         title: "softirqs",
+        doing: "in softirqs",
         about: "Deferred work of interrupts: timers, RCU, load balancing.",
         colour: "#dbe2ec",
         article_name: "",
@@ -80,8 +80,9 @@ pub const ROLES: &[Role] = &[
         candidates: &[],
     },
     Role {
-        id: IRQ_OFF,
+        id: RoleId::IrqOff,
         title: "interrupts off, caller unknown",
+        doing: "with interrupts off by an unknown caller",
         about: "Samples of cpu-clock taken where interrupts came back on, whose stack does not show who had them off.",
         colour: "#c7bdb0",
         article_name: "_raw_spin_unlock_irqrestore",

@@ -1,11 +1,12 @@
 //! The pipe's mutex. Spin locks have no role: they are part of what they guard, and are booked to the caller.
 
-use super::{Pattern::*, Role, Within};
+use super::{Pattern::*, Role, RoleId, Within};
 
 pub const ROLES: &[Role] = &[
     Role {
-        id: "mutex",
+        id: RoleId::Mutex,
         title: "mutex, not contended",
+        doing: "taking a free mutex",
         about: "Taking and releasing the pipe's mutex when nobody else holds or wants it.",
         colour: "#dcd0f0",
         article_name: "mutex_unlock",
@@ -24,8 +25,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["mutex_lock"],
     },
     Role {
-        id: "mutex-slow",
+        id: RoleId::MutexSlow,
         title: "mutex slow path",
+        doing: "in the mutex's slow path",
         about: "__mutex_lock itself: queueing, and its own trying in a loop; and handing the mutex on when released.",
         colour: "#bda3e3",
         article_name: "__mutex_lock",
@@ -44,8 +46,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["__mutex_lock", "__mutex_lock_slowpath"],
     },
     Role {
-        id: "mutex-spin",
+        id: RoleId::MutexSpin,
         title: "mutex spinning",
+        doing: "spinning on the pipe's mutex",
         about: "Waiting for the mutex on the CPU while its owner runs.",
         colour: "#a58add",
         article_name: "mutex_spin_on_owner",
@@ -60,8 +63,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["mutex_spin_on_owner", "osq_lock"],
     },
     Role {
-        id: "mutex-sleep",
+        id: RoleId::MutexSleep,
         title: "mutex sleeping",
+        doing: "sleeping on the pipe's mutex",
         about: "Giving up the CPU because the mutex is taken: the scheduler's work inside __mutex_lock.",
         colour: "#c9b8d9",
         article_name: "schedule_preempt_disabled",
@@ -72,4 +76,5 @@ pub const ROLES: &[Role] = &[
 ];
 
 /// The scheduler's work inside the slow path is sleeping on the mutex.
-pub const WITHIN: &[Within] = &[Within { role: "scheduler", inside: "mutex-slow", becomes: "mutex-sleep" }];
+pub const WITHIN: &[Within] =
+    &[Within { role: RoleId::Scheduler, inside: RoleId::MutexSlow, becomes: RoleId::MutexSleep }];

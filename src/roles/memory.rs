@@ -1,11 +1,12 @@
 //! Pages: allocated, freed, charged to a memory cgroup, faulted in.
 
-use super::{Pattern::*, Role};
+use super::{Pattern::*, Role, RoleId};
 
 pub const ROLES: &[Role] = &[
     Role {
-        id: "page-alloc",
+        id: RoleId::PageAlloc,
         title: "page allocation",
+        doing: "allocating pages",
         about: "Getting pages from the page allocator, zeroing included.",
         colour: "#ef8a84",
         article_name: "__alloc_pages",
@@ -45,8 +46,9 @@ pub const ROLES: &[Role] = &[
         ],
     },
     Role {
-        id: "page-free",
+        id: RoleId::PageFree,
         title: "page free",
+        doing: "freeing pages",
         about: "Giving pages back to the page allocator.",
         colour: "#f7b7b2",
         article_name: "free_unref_page",
@@ -77,8 +79,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["free_frozen_pages", "__free_frozen_pages", "free_unref_page", "__folio_put", "__put_page"],
     },
     Role {
-        id: "memcg-charge",
+        id: RoleId::MemcgCharge,
         title: "memcg charge",
+        doing: "charging memory to its cgroup",
         about: "Charging an allocated page to the process's memory cgroup.",
         colour: "#e59abc",
         article_name: "__memcg_kmem_charge_page",
@@ -107,8 +110,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["__memcg_kmem_charge_page", "obj_cgroup_charge_pages"],
     },
     Role {
-        id: "memcg-uncharge",
+        id: RoleId::MemcgUncharge,
         title: "memcg uncharge",
+        doing: "uncharging memory from its cgroup",
         about: "Taking a freed page off the account of its memory cgroup.",
         colour: "#f2c4d8",
         article_name: "__memcg_kmem_uncharge_page",
@@ -129,8 +133,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["__mem_cgroup_uncharge", "mem_cgroup_uncharge", "uncharge_folio", "__memcg_kmem_uncharge_page"],
     },
     Role {
-        id: "page-fault",
+        id: RoleId::PageFault,
         title: "page faults",
+        doing: "handling page faults",
         about: "Exceptions, above all faults on memory that was never touched.",
         colour: "#dba9a0",
         article_name: "asm_exc_page_fault",

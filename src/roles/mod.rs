@@ -1,12 +1,13 @@
 //! Roles: what kernel time is spent on, by purpose and not by symbol. The tables beside this file, one per area,
 //! hold what each role's functions are called on which kernel; this file reads them.
 //!
-//! To add a role, add a row to the table of its area. To add an area, add a file and a line in [`AREAS`]. Give a role
-//! to functions that stand for a purpose, never to helpers that several purposes share (spin locks, `memset`, list
-//! checks, return thunks): a helper without a role is booked to whoever called it.
+//! To add a role, add its id in `id.rs` and a row to the table of its area. To add an area, add a file and a line in
+//! [`AREAS`]. Give a role to functions that stand for a purpose, never to helpers that several purposes share (spin
+//! locks, `memset`, list checks, return thunks): the time of a helper without a role goes to its caller.
 
 mod copy;
 mod entry;
+mod id;
 mod irq;
 mod lock;
 mod memory;
@@ -19,13 +20,22 @@ mod time;
 mod wait;
 
 pub use entry::{KERNEL, is_kernel_entry};
-pub use irq::IRQ_OFF;
+pub use id::RoleId;
+pub(crate) use id::UNKNOWN_ROLE;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
-pub use other::{OTHER_KERNEL, USER};
 pub use skid::{Skid, TailCall};
 /// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
 /// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.
-pub const SCHEDULING: [&str; 8] = ["scheduler", "wake-up", "psi", "wait", "idle", "timer", "irq", "softirq"];
+pub const SCHEDULING: [RoleId; 8] = [
+    RoleId::Scheduler,
+    RoleId::WakeUp,
+    RoleId::Psi,
+    RoleId::Wait,
+    RoleId::Idle,
+    RoleId::Timer,
+    RoleId::Irq,
+    RoleId::Softirq,
+];
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -47,17 +57,18 @@ const AREAS: &[&[Role]] = &[
 /// A purpose that kernel time is spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Role {
-    /// Stable, in kebab case: `page-alloc`.
-    pub id: &'static str,
+    pub id: RoleId,
     /// For people: `page allocation`.
     pub title: &'static str,
+    /// What a process in it does, to follow "spends 12 % of its time": `allocating pages`.
+    pub doing: &'static str,
     /// One sentence.
     pub about: &'static str,
     /// Fill in a flame graph, `#rrggbb`.
     pub colour: &'static str,
     /// What the articles called it; empty where they did not.
     pub article_name: &'static str,
-    /// Frames that book a stack to this role when they are its deepest frame with a role.
+    /// A stack goes to this role when its deepest frame with a role is one of these.
     pub frames: &'static [Pattern],
     /// Functions to probe, best first; the first that this kernel has and that is hit is taken.
     pub candidates: &'static [&'static str],
@@ -73,9 +84,9 @@ pub enum Pattern {
 /// A role that means something else when the nearest other role around it is a certain one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Within {
-    role: &'static str,
-    inside: &'static str,
-    becomes: &'static str,
+    role: RoleId,
+    inside: RoleId,
+    becomes: RoleId,
 }
 
 /// All refinements.
@@ -99,18 +110,13 @@ struct Tables {
     exact: HashMap<&'static str, usize>,
     /// Prefixes and indices by first byte, longest prefix first.
     prefixes: Vec<Vec<(&'static str, usize)>>,
-    by_id: HashMap<&'static str, usize>,
     skid: HashSet<&'static str>,
-    user: usize,
-    other: usize,
-    irq_off: usize,
 }
 
 fn tables() -> &'static Tables {
     static TABLES: OnceLock<Tables> = OnceLock::new();
     TABLES.get_or_init(|| {
         let roles: Vec<Role> = AREAS.concat();
-        let by_id: HashMap<_, _> = roles.iter().enumerate().map(|(index, role)| (role.id, index)).collect();
         let mut exact = HashMap::new();
         let mut prefixes = vec![Vec::new(); 256];
         for (index, role) in roles.iter().enumerate() {
@@ -129,17 +135,7 @@ fn tables() -> &'static Tables {
         for list in &mut prefixes {
             list.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         }
-        let index = |id: &str| by_id.get(id).copied().unwrap_or(0);
-        Tables {
-            user: index(USER),
-            other: index(OTHER_KERNEL),
-            irq_off: index(IRQ_OFF),
-            skid: skid::LEAVES.iter().copied().collect(),
-            roles,
-            exact,
-            prefixes,
-            by_id,
-        }
+        Tables { roles, exact, prefixes, skid: skid::LEAVES.iter().copied().collect() }
     })
 }
 
@@ -154,8 +150,8 @@ impl Tables {
         {
             let around = self.roles[around].id;
             let found = within().find(|within| within.role == role.id && within.inside == around);
-            if let Some(becomes) = found.and_then(|within| by_id(within.becomes)) {
-                return Some((becomes, frame));
+            if let Some(within) = found {
+                return Some((by_id(within.becomes), frame));
             }
         }
         Some((role, frame))
@@ -176,11 +172,34 @@ pub fn all() -> &'static [Role] {
     &tables().roles
 }
 
+/// Where each id's row is: the area, and the row in it.
+const PLACES: [(usize, usize); RoleId::ALL.len()] = {
+    let mut places = [(0, 0); RoleId::ALL.len()];
+    let mut rows = [0; RoleId::ALL.len()];
+    let mut area = 0;
+    while area < AREAS.len() {
+        let mut row = 0;
+        while row < AREAS[area].len() {
+            let id = AREAS[area][row].id as usize;
+            places[id] = (area, row);
+            rows[id] += 1;
+            row += 1;
+        }
+        area += 1;
+    }
+    let mut id = 0;
+    while id < rows.len() {
+        assert!(rows[id] == 1, "each id of `RoleId` needs exactly one row in the tables");
+        id += 1;
+    }
+    places
+};
+
 /// The role with this id.
 #[must_use]
-pub fn by_id(id: &str) -> Option<&'static Role> {
-    let tables = tables();
-    tables.by_id.get(id).map(|index| &tables.roles[*index])
+pub fn by_id(id: RoleId) -> &'static Role {
+    let (area, row) = PLACES[id as usize];
+    &AREAS[area][row]
 }
 
 /// The role that a kernel frame of this name stands for, if any (suffixes understood).
@@ -198,14 +217,14 @@ pub fn of_stack(stack: &str) -> (&'static Role, &str) {
     let tables = tables();
     let leaf = stack.rsplit(';').next().unwrap_or(stack);
     let Some(kernel) = kernel_part(stack) else {
-        return (&tables.roles[tables.user], leaf);
+        return (by_id(RoleId::User), leaf);
     };
-    tables.of_frames(kernel.rsplit(';')).unwrap_or((&tables.roles[tables.other], leaf))
+    tables.of_frames(kernel.rsplit(';')).unwrap_or((by_id(RoleId::OtherKernel), leaf))
 }
 
 /// [`of_stack`] for a sample of cpu-clock. Where interrupts come back on, the sample goes to the role of the caller that
 /// had them off; `tail_call` names the caller whose frame is missing. A stack that shows no caller with a role goes to
-/// [`IRQ_OFF`].
+/// [`RoleId::IrqOff`].
 #[must_use]
 pub fn of_sample(stack: &str, tail_call: TailCall) -> Placed<'_> {
     let tables = tables();
@@ -222,7 +241,7 @@ pub fn of_sample(stack: &str, tail_call: TailCall) -> Placed<'_> {
     let (role, frame) = found
         .filter(|(_, frame)| !is_kernel_entry(frame))
         .or_else(|| tables.index_of_frame(leaf).map(|index| (&tables.roles[index], leaf)))
-        .unwrap_or((&tables.roles[tables.irq_off], leaf));
+        .unwrap_or((by_id(RoleId::IrqOff), leaf));
     Placed { role, frame, interrupts_off: true }
 }
 

@@ -1,15 +1,11 @@
 //! What is left: user space, other work of the kernel, and what measuring itself costs.
 
-use super::{Pattern::*, Role};
-
-/// The role of stacks that never enter the kernel.
-pub const USER: &str = "user";
-/// The role of kernel stacks in which no frame has a role.
-pub const OTHER_KERNEL: &str = "other-kernel";
+use super::{Pattern::*, Role, RoleId};
 
 pub const USER_ROLES: &[Role] = &[Role {
-    id: USER,
+    id: RoleId::User,
     title: "user",
+    doing: "in user code",
     about: "The program's own code, outside the kernel.",
     colour: "#a9d68b",
     article_name: "main",
@@ -19,8 +15,9 @@ pub const USER_ROLES: &[Role] = &[Role {
 
 pub const ROLES: &[Role] = &[
     Role {
-        id: "tracing",
+        id: RoleId::Tracing,
         title: "probes and tracing",
+        doing: "in probes and tracing",
         about: "BPF programs, ftrace and kprobes at work: what measuring added.",
         colour: "#e9e3ee",
         article_name: "",
@@ -59,8 +56,9 @@ pub const ROLES: &[Role] = &[
         candidates: &[],
     },
     Role {
-        id: OTHER_KERNEL,
+        id: RoleId::OtherKernel,
         title: "other kernel",
+        doing: "in other kernel code",
         about: "Kernel code that no role names: other system calls, signals, kernel threads, start-up.",
         colour: "#cfcfcf",
         article_name: "",

@@ -1,11 +1,12 @@
 //! The pipe itself: its read, write, vmsplice and splice, its buffers, and what stands at the other end.
 
-use super::{Pattern::*, Role, Within};
+use super::{Pattern::*, Role, RoleId, Within};
 
 pub const ROLES: &[Role] = &[
     Role {
-        id: "pipe-write",
+        id: RoleId::PipeWrite,
         title: "pipe write",
+        doing: "in pipe_write itself",
         about: "write(2) on a pipe, less all that has a role of its own.",
         colour: "#f6a55f",
         article_name: "pipe_write",
@@ -14,8 +15,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["anon_pipe_write", "pipe_write"],
     },
     Role {
-        id: "pipe-read",
+        id: RoleId::PipeRead,
         title: "pipe read",
+        doing: "in pipe_read itself",
         about: "read(2) on a pipe, less all that has a role of its own.",
         colour: "#fac592",
         article_name: "pipe_read",
@@ -23,8 +25,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["anon_pipe_read", "pipe_read"],
     },
     Role {
-        id: "vmsplice",
+        id: RoleId::Vmsplice,
         title: "vmsplice",
+        doing: "in vmsplice itself",
         about: "vmsplice(2) itself: from user memory to the pipe's buffers, page by page.",
         colour: "#ee9d83",
         article_name: "__do_sys_vmsplice",
@@ -42,8 +45,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["__x64_sys_vmsplice", "__do_sys_vmsplice"],
     },
     Role {
-        id: "splice",
+        id: RoleId::Splice,
         title: "splice",
+        doing: "in splice itself",
         about: "splice(2) itself: between a pipe and a file or device.",
         colour: "#e8b28c",
         article_name: "__x64_sys_splice",
@@ -76,8 +80,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["do_splice", "__x64_sys_splice"],
     },
     Role {
-        id: "pipe-buffers",
+        id: RoleId::PipeBuffers,
         title: "pipe buffer bookkeeping",
+        doing: "managing pipe buffers",
         about: "Putting pages into the pipe's slots and taking them out: add_to_pipe, import_iovec, release.",
         colour: "#f9dcc0",
         article_name: "add_to_pipe",
@@ -114,8 +119,9 @@ pub const ROLES: &[Role] = &[
         ],
     },
     Role {
-        id: "device",
+        id: RoleId::Device,
         title: "source and sink",
+        doing: "in the source or sink",
         about: "What is at the pipe's ends: reading a file or /dev/zero, dropping into /dev/null.",
         colour: "#d8bfa5",
         article_name: "pipe_to_null",
@@ -142,4 +148,4 @@ pub const ROLES: &[Role] = &[
 
 /// Where a file is the source, copy_page_to_iter fills the pipe (up to 6.4 without copying), or a buffer of the
 /// writer's: nothing that the pipe's reader is given.
-pub const WITHIN: &[Within] = &[Within { role: "copy-out", inside: "device", becomes: "device" }];
+pub const WITHIN: &[Within] = &[Within { role: RoleId::CopyOut, inside: RoleId::Device, becomes: RoleId::Device }];

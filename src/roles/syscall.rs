@@ -1,11 +1,12 @@
 //! From user space to the file: system call entry and exit, VFS, security modules.
 
-use super::{Pattern::*, Role};
+use super::{Pattern::*, Role, RoleId};
 
 pub const ROLES: &[Role] = &[
     Role {
-        id: "syscall",
+        id: RoleId::Syscall,
         title: "syscall entry/exit",
+        doing: "entering and leaving system calls",
         about: "Entering and leaving the kernel: entry code, mitigations on the way in, work on the way out.",
         colour: "#f2d16b",
         article_name: "entry_SYSCALL_64",
@@ -30,8 +31,9 @@ pub const ROLES: &[Role] = &[
         candidates: &[],
     },
     Role {
-        id: "vfs",
+        id: RoleId::Vfs,
         title: "VFS",
+        doing: "in the VFS",
         about: "Finding the file of a descriptor and calling its operation: ksys_write, vfs_write, fdget, rw_verify_area, fsnotify.",
         colour: "#f8e7a8",
         article_name: "vfs_write",
@@ -64,8 +66,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["vfs_write", "vfs_read"],
     },
     Role {
-        id: "lsm",
+        id: RoleId::Lsm,
         title: "security hooks",
+        doing: "in security hooks",
         about: "Security modules asked about each call: AppArmor, SELinux, BPF LSM.",
         colour: "#e3cf4e",
         article_name: "security_file_permission",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 const WRITE: &str = include_str!("../reproduce/articles/santos_zeroes_pv.folded");
 const VMSPLICE: &str = include_str!("../reproduce/articles/santos_vmsplice.folded");
 
-fn role_of(stack: &str) -> &'static str {
+fn role_of(stack: &str) -> RoleId {
     of_stack(stack).0.id
 }
 
@@ -17,14 +17,17 @@ fn ids_names_and_colours_are_unique() {
         assert!(ids.insert(role.id), "two roles {}", role.id);
         assert!(titles.insert(role.title), "two titles {}", role.title);
         assert!(colours.insert(role.colour), "{} shares its colour", role.id);
-        assert!(role.id.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{} is not in kebab case", role.id);
+        let text = role.id.as_str();
+        assert!(text.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{text} is not in kebab case");
+        assert_eq!((by_id(role.id), text.parse()), (role, Ok(role.id)));
+        assert!(!role.doing.is_empty() && !role.doing.ends_with('.'), "{text}: no phrase");
         assert!(role.about.ends_with('.'), "{}: no sentence", role.id);
     }
 }
 
 #[test]
 fn no_frame_stands_in_two_roles() {
-    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut seen: BTreeMap<&str, RoleId> = BTreeMap::new();
     for role in all() {
         for pattern in role.frames {
             let (Pattern::Exact(name) | Pattern::Prefix(name)) = *pattern;
@@ -41,7 +44,7 @@ fn every_candidate_is_booked_to_its_own_role() {
     for role in all() {
         for candidate in role.candidates {
             let booked = of_frame(candidate).map(|found| found.id);
-            let expected = if role.id == "mutex-sleep" { "scheduler" } else { role.id };
+            let expected = if role.id == RoleId::MutexSleep { RoleId::Scheduler } else { role.id };
             assert_eq!(booked, Some(expected), "{candidate}");
         }
     }
@@ -62,15 +65,17 @@ fn black_text_is_readable_on_every_colour() {
 }
 
 #[test]
-fn refinements_name_real_roles() {
-    for within in super::within() {
-        for id in [within.role, within.inside, within.becomes] {
-            assert!(by_id(id).is_some(), "{id}");
-        }
+fn an_id_is_its_text_in_documents() {
+    for &id in RoleId::ALL {
+        let json = serde_json::to_string(&id).unwrap();
+        assert_eq!(json, format!("\"{id}\""));
+        assert_eq!(serde_json::from_str::<RoleId>(&json).unwrap(), id);
     }
-    for id in [USER, OTHER_KERNEL, IRQ_OFF] {
-        assert_eq!(by_id(id).map(|role| role.id), Some(id));
-    }
+    assert!(RoleId::PageFault < RoleId::PageFree && RoleId::CopyIn < RoleId::User, "alphabetical");
+    let error = serde_json::from_str::<RoleId>("\"page-aloc\"").unwrap_err().to_string();
+    assert!(error.starts_with("unknown role \"page-aloc\""), "{error}");
+    let hostile = "\u{1b}[2J".parse::<RoleId>().unwrap_err();
+    assert!(!hostile.chars().any(char::is_control), "{hostile:?}");
 }
 
 #[test]
@@ -123,49 +128,52 @@ fn renames() {
 #[test]
 fn a_stack_goes_to_its_deepest_frame_with_a_role() {
     let at = |tail: &str| role_of(&format!("main;write;entry_SYSCALL_64;do_syscall_64;ksys_write;vfs_write;{tail}"));
-    assert_eq!(at("pipe_write"), "pipe-write");
-    assert_eq!(at("pipe_write;_raw_spin_lock_irq"), "pipe-write");
-    assert_eq!(at("pipe_write;__alloc_pages;get_page_from_freelist;rmqueue_bulk;__list_del_entry_valid"), "page-alloc");
-    assert_eq!(at("pipe_write;__alloc_pages;__memcg_kmem_charge_page;memcg_account_kmem"), "memcg-charge");
-    assert_eq!(at("pipe_write;copy_page_from_iter;_copy_from_iter;rep_movs_alternative"), "copy-in");
-    assert_eq!(at("pipe_write;__mutex_lock.constprop.0"), "mutex-slow");
-    assert_eq!(at("pipe_write;__mutex_lock.constprop.0;osq_lock"), "mutex-spin");
-    assert_eq!(at("pipe_write;schedule;__schedule;update_rq_clock"), "scheduler");
-    assert_eq!(at("rw_verify_area;security_file_permission;apparmor_file_permission;aa_file_perm"), "lsm");
-    assert_eq!(at("pipe_write;__x86_return_thunk"), "pipe-write");
-    assert_eq!(at("pipe_write;asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;foo"), "irq");
+    assert_eq!(at("pipe_write"), RoleId::PipeWrite);
+    assert_eq!(at("pipe_write;_raw_spin_lock_irq"), RoleId::PipeWrite);
+    assert_eq!(
+        at("pipe_write;__alloc_pages;get_page_from_freelist;rmqueue_bulk;__list_del_entry_valid"),
+        RoleId::PageAlloc
+    );
+    assert_eq!(at("pipe_write;__alloc_pages;__memcg_kmem_charge_page;memcg_account_kmem"), RoleId::MemcgCharge);
+    assert_eq!(at("pipe_write;copy_page_from_iter;_copy_from_iter;rep_movs_alternative"), RoleId::CopyIn);
+    assert_eq!(at("pipe_write;__mutex_lock.constprop.0"), RoleId::MutexSlow);
+    assert_eq!(at("pipe_write;__mutex_lock.constprop.0;osq_lock"), RoleId::MutexSpin);
+    assert_eq!(at("pipe_write;schedule;__schedule;update_rq_clock"), RoleId::Scheduler);
+    assert_eq!(at("rw_verify_area;security_file_permission;apparmor_file_permission;aa_file_perm"), RoleId::Lsm);
+    assert_eq!(at("pipe_write;__x86_return_thunk"), RoleId::PipeWrite);
+    assert_eq!(at("pipe_write;asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;foo"), RoleId::Irq);
 }
 
 #[test]
 fn sleeping_on_the_mutex_is_apart_from_spinning_and_from_other_sleeps() {
     let sleep = "w;entry_SYSCALL_64;pipe_write;__mutex_lock.constprop.0;schedule_preempt_disabled;schedule;__schedule";
-    assert_eq!(role_of(sleep), "mutex-sleep");
+    assert_eq!(role_of(sleep), RoleId::MutexSleep);
     assert_eq!(of_stack(sleep).1, "__schedule");
-    assert_eq!(role_of("w;entry_SYSCALL_64;pipe_write;schedule;__schedule"), "scheduler");
-    assert_eq!(role_of(&format!("{sleep};psi_task_switch")), "psi");
+    assert_eq!(role_of("w;entry_SYSCALL_64;pipe_write;schedule;__schedule"), RoleId::Scheduler);
+    assert_eq!(role_of(&format!("{sleep};psi_task_switch")), RoleId::Psi);
 }
 
 #[test]
 fn reading_the_source_is_not_copying_out() {
     let source = "w;entry_SYSCALL_64;do_splice;generic_file_splice_read;shmem_file_read_iter;copy_page_to_iter";
-    assert_eq!(of_stack(source), (by_id("device").unwrap(), "copy_page_to_iter"));
-    assert_eq!(role_of(&format!("{source};sanity")), "device");
-    assert_eq!(role_of("w;entry_SYSCALL_64;vfs_read;pipe_read;copy_page_to_iter;_copy_to_iter"), "copy-out");
+    assert_eq!(of_stack(source), (by_id(RoleId::Device), "copy_page_to_iter"));
+    assert_eq!(role_of(&format!("{source};sanity")), RoleId::Device);
+    assert_eq!(role_of("w;entry_SYSCALL_64;vfs_read;pipe_read;copy_page_to_iter;_copy_to_iter"), RoleId::CopyOut);
 }
 
 #[test]
 fn user_code_and_unknown_kernel_code() {
-    assert_eq!(of_stack("main;schedule;pipe_write"), (by_id("user").unwrap(), "pipe_write"));
-    assert_eq!(role_of("main"), "user");
-    assert_eq!(role_of(""), "user");
-    assert_eq!(of_stack("main;[kernel];some_driver"), (by_id("other-kernel").unwrap(), "some_driver"));
-    assert_eq!(role_of("main;mmap;entry_SYSCALL_64;do_syscall_64;__x64_sys_mmap;foo"), "other-kernel");
-    assert_eq!(role_of("main;write;entry_SYSCALL_64;do_syscall_64;__x64_sys_write"), "vfs");
-    assert_eq!(role_of("main;write_[j];pipe_write_[k];memset_[k]"), "pipe-write");
+    assert_eq!(of_stack("main;schedule;pipe_write"), (by_id(RoleId::User), "pipe_write"));
+    assert_eq!(role_of("main"), RoleId::User);
+    assert_eq!(role_of(""), RoleId::User);
+    assert_eq!(of_stack("main;[kernel];some_driver"), (by_id(RoleId::OtherKernel), "some_driver"));
+    assert_eq!(role_of("main;mmap;entry_SYSCALL_64;do_syscall_64;__x64_sys_mmap;foo"), RoleId::OtherKernel);
+    assert_eq!(role_of("main;write;entry_SYSCALL_64;do_syscall_64;__x64_sys_write"), RoleId::Vfs);
+    assert_eq!(role_of("main;write_[j];pipe_write_[k];memset_[k]"), RoleId::PipeWrite);
 }
 
 /// The role of a sample of a kernel of 6.5 or newer, the frame that decided it, and whether it skidded.
-fn sampled(stack: &str) -> (&'static str, &str, bool) {
+fn sampled(stack: &str) -> (RoleId, &str, bool) {
     let placed = of_sample(stack, TailCall::of(std::iter::empty()));
     (placed.role.id, placed.frame, placed.interrupts_off)
 }
@@ -174,24 +182,24 @@ fn sampled(stack: &str) -> (&'static str, &str, bool) {
 fn time_with_interrupts_off_goes_to_the_caller() {
     let write = "w;entry_SYSCALL_64;pipe_write";
     let stack = format!("{write};__wake_up_common_lock;_raw_spin_unlock_irqrestore");
-    assert_eq!(sampled(&stack), ("wake-up", "__wake_up_common_lock", true));
+    assert_eq!(sampled(&stack), (RoleId::WakeUp, "__wake_up_common_lock", true));
     let deeper = format!("{stack};asm_sysvec_apic_timer_interrupt");
-    assert_eq!(sampled(&deeper), ("irq", "asm_sysvec_apic_timer_interrupt", false));
+    assert_eq!(sampled(&deeper), (RoleId::Irq, "asm_sysvec_apic_timer_interrupt", false));
     let pages = format!("{write};__alloc_pages;get_page_from_freelist;rmqueue_bulk;_raw_spin_unlock_irqrestore");
-    assert_eq!(sampled(&pages).0, "page-alloc");
+    assert_eq!(sampled(&pages).0, RoleId::PageAlloc);
     let switch = format!("{write};schedule;__schedule;finish_task_switch.isra.0");
-    assert_eq!(sampled(&switch), ("scheduler", "__schedule", true));
+    assert_eq!(sampled(&switch), (RoleId::Scheduler, "__schedule", true));
     let mutex = format!("{write};__mutex_lock.constprop.0;schedule;__schedule;finish_task_switch");
-    assert_eq!(sampled(&mutex).0, "mutex-sleep");
-    assert_eq!(sampled("main;_raw_spin_unlock_irq"), ("user", "_raw_spin_unlock_irq", false));
+    assert_eq!(sampled(&mutex).0, RoleId::MutexSleep);
+    assert_eq!(sampled("main;_raw_spin_unlock_irq"), (RoleId::User, "_raw_spin_unlock_irq", false));
 }
 
 #[test]
 fn a_caller_that_the_stack_does_not_show_is_unknown() {
-    assert_eq!(sampled("w;entry_SYSCALL_64;do_syscall_64;_raw_spin_unlock_irq").0, IRQ_OFF);
-    assert_eq!(sampled("w;[kernel];some_driver;_raw_spin_unlock_irq").0, IRQ_OFF);
+    assert_eq!(sampled("w;entry_SYSCALL_64;do_syscall_64;_raw_spin_unlock_irq").0, RoleId::IrqOff);
+    assert_eq!(sampled("w;[kernel];some_driver;_raw_spin_unlock_irq").0, RoleId::IrqOff);
     // This function has one role, whoever calls it.
-    assert_eq!(sampled("w;[kernel];finish_task_switch.isra.0"), ("scheduler", "finish_task_switch.isra.0", true));
+    assert_eq!(sampled("w;[kernel];finish_task_switch.isra.0"), (RoleId::Scheduler, "finish_task_switch.isra.0", true));
 }
 
 #[test]
@@ -205,8 +213,8 @@ fn a_frame_that_a_tail_call_took_away_is_put_back() {
         let placed = of_sample(&bare, tail_call);
         (placed.role.id, placed.frame)
     };
-    assert_eq!(placed(new), ("wake-up", "__wake_up_sync_key"));
-    assert_eq!(placed(old), ("wait", "finish_wait"));
+    assert_eq!(placed(new), (RoleId::WakeUp, "__wake_up_sync_key"));
+    assert_eq!(placed(old), (RoleId::Wait, "finish_wait"));
     let whole = format!("{entry};anon_pipe_read;__wake_up_sync_key;_raw_spin_unlock_irqrestore");
     assert_eq!(new.restored(&bare), whole);
     assert_eq!(new.restored(&format!("{bare};asm_x")), format!("{whole};asm_x"));
@@ -216,13 +224,13 @@ fn a_frame_that_a_tail_call_took_away_is_put_back() {
     }
     for same in [whole, visible] {
         assert_eq!(new.restored(&same), same);
-        assert_eq!(sampled(&same).0, "wake-up");
+        assert_eq!(sampled(&same).0, RoleId::WakeUp);
     }
 }
 
 /// Per cent of the weight that goes to each role.
-fn shares(folded: &str) -> BTreeMap<&'static str, f64> {
-    let mut weights: BTreeMap<&'static str, f64> = BTreeMap::new();
+fn shares(folded: &str) -> BTreeMap<RoleId, f64> {
+    let mut weights: BTreeMap<RoleId, f64> = BTreeMap::new();
     for line in folded.lines() {
         let (stack, weight) = line.rsplit_once(' ').unwrap();
         *weights.entry(role_of(stack)).or_default() += weight.parse::<f64>().unwrap();
@@ -237,15 +245,15 @@ fn the_article_s_stacks_give_the_article_s_shares() {
     let write = shares(WRITE);
     let near = |share: f64, printed: f64| (share - printed).abs() < 0.3;
     // __alloc_pages 36.3, of which the charge has its own role; the role also has its caller alloc_pages, about 0.8.
-    assert!(near(write["page-alloc"] + write["memcg-charge"] - 0.8, 36.3), "{write:?}");
-    assert!(near(write["mutex-slow"] + write["mutex-spin"], 25.3), "{write:?}");
-    assert!(near(write["copy-in"], 20.3), "{write:?}");
+    assert!(near(write[&RoleId::PageAlloc] + write[&RoleId::MemcgCharge] - 0.8, 36.3), "{write:?}");
+    assert!(near(write[&RoleId::MutexSlow] + write[&RoleId::MutexSpin], 25.3), "{write:?}");
+    assert!(near(write[&RoleId::CopyIn], 20.3), "{write:?}");
     let vmsplice = shares(VMSPLICE);
-    assert!(near(vmsplice["mutex-slow"] + vmsplice["mutex-spin"], 36.8), "{vmsplice:?}");
-    assert!(near(vmsplice["user-pages"], 14.9), "{vmsplice:?}");
+    assert!(near(vmsplice[&RoleId::MutexSlow] + vmsplice[&RoleId::MutexSpin], 36.8), "{vmsplice:?}");
+    assert!(near(vmsplice[&RoleId::UserPages], 14.9), "{vmsplice:?}");
     // add_to_pipe 17.2 and import_iovec 6.5 are one role.
-    assert!(vmsplice["pipe-buffers"] > 17.2 + 6.5, "{vmsplice:?}");
+    assert!(vmsplice[&RoleId::PipeBuffers] > 17.2 + 6.5, "{vmsplice:?}");
     for shares in [&write, &vmsplice] {
-        assert!(shares.get(OTHER_KERNEL).copied().unwrap_or(0.0) < 0.5, "{shares:?}");
+        assert!(shares.get(&RoleId::OtherKernel).copied().unwrap_or(0.0) < 0.5, "{shares:?}");
     }
 }

@@ -1,10 +1,11 @@
 //! Timestamps of the pipe's inode.
 
-use super::{Pattern::*, Role};
+use super::{Pattern::*, Role, RoleId};
 
 pub const ROLES: &[Role] = &[Role {
-    id: "timestamps",
+    id: RoleId::Timestamps,
     title: "timestamps",
+    doing: "updating time stamps",
     about: "Updating the pipe's modification and access times; newer kernels keep none for anonymous pipes.",
     colour: "#d9d3a0",
     article_name: "file_update_time",

@@ -1,11 +1,12 @@
 //! Waiting for room or data, waking the other side, and the scheduler in between.
 
-use super::{Pattern::*, Role};
+use super::{Pattern::*, Role, RoleId};
 
 pub const ROLES: &[Role] = &[
     Role {
-        id: "wait",
+        id: RoleId::Wait,
         title: "waiting for room or data",
+        doing: "preparing to wait for room or data",
         about: "Queueing on the pipe until the other side has made room or data; polling. The switch itself is the scheduler's.",
         colour: "#8fd6bb",
         article_name: "wait_for_space",
@@ -39,8 +40,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["prepare_to_wait_event", "pipe_wait_writable", "pipe_wait_readable", "wait_for_space"],
     },
     Role {
-        id: "wake-up",
+        id: RoleId::WakeUp,
         title: "wake-up",
+        doing: "waking up the other process",
         about: "Telling the other side that there is room or data.",
         colour: "#6cc796",
         article_name: "__wake_up_common_lock",
@@ -69,8 +71,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["__wake_up_sync_key", "__wake_up", "try_to_wake_up"],
     },
     Role {
-        id: "scheduler",
+        id: RoleId::Scheduler,
         title: "scheduler",
+        doing: "in the scheduler",
         about: "Choosing the next task and switching to it, asked for or preempted.",
         colour: "#b9e3cf",
         article_name: "schedule",
@@ -102,8 +105,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["schedule"],
     },
     Role {
-        id: "psi",
+        id: RoleId::Psi,
         title: "PSI accounting",
+        doing: "in PSI accounting",
         about: "Pressure stall information, kept at every sleep, wake-up and switch; off with psi=0.",
         colour: "#d3ecdc",
         article_name: "",
@@ -111,8 +115,9 @@ pub const ROLES: &[Role] = &[
         candidates: &["psi_task_switch", "psi_task_change", "psi_group_change"],
     },
     Role {
-        id: "idle",
+        id: RoleId::Idle,
         title: "idle",
+        doing: "idle",
         about: "The CPU has nothing to do.",
         colour: "#e3ece6",
         article_name: "",

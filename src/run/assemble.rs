@@ -164,7 +164,7 @@ fn count_calls(shares: &mut [RoleShare], measured: &Measured, process: ProcessNa
     let Some(gathered) = measured.gathered.get(&Collector::Kprobe) else { return };
     let bytes: u64 = pairs_under(measured, Some(Collector::Kprobe)).map(|pair| pair.processes.of(process).bytes).sum();
     for share in shares {
-        share.calls_per_mib = targets::calls_per_mib(&share.role, gathered.functions.iter(), process, bytes);
+        share.calls_per_mib = targets::calls_per_mib(share.role, gathered.functions.iter(), process, bytes);
     }
 }
 

@@ -107,7 +107,7 @@ fn attribution(document: &Document, counted: &Counted) -> Attribution {
         let mut shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);
         for share in &mut shares {
             let functions = counted.functions.iter();
-            share.calls_per_mib = targets::calls_per_mib(&share.role, functions, profile.process, totals.bytes);
+            share.calls_per_mib = targets::calls_per_mib(share.role, functions, profile.process, totals.bytes);
         }
         shares
     };

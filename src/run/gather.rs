@@ -139,6 +139,7 @@ mod tests {
     use super::*;
     use crate::document::Log2Histogram;
     use crate::profile::ProcessName;
+    use crate::roles::RoleId;
 
     fn collected(calls: u64, total_ns: Option<u64>) -> Collected {
         let mut stacks = Folded::new();
@@ -150,13 +151,10 @@ mod tests {
             skid: Skid::CpuClock,
             stacks: [(ProcessName::WRITER, stacks)].into_iter().collect(),
             functions: vec![FunctionCalls {
-                process: ProcessName::WRITER,
-                symbol: "pipe_write".into(),
-                how: "kprobe".into(),
                 calls,
                 total_ns,
                 log2_ns: Log2Histogram(vec![0, calls]),
-                ..FunctionCalls::default()
+                ..FunctionCalls::none(ProcessName::WRITER, RoleId::PipeWrite, "pipe_write", "kprobe")
             }],
             samples: 3,
             lost: 1,

@@ -11,6 +11,7 @@ use pipeprof::compare::{Compared, Input, Options, compare};
 use pipeprof::document::{ExecutedOn, Outcome, Warning};
 use pipeprof::profile::ProcessName;
 use pipeprof::profile::Unit;
+use pipeprof::roles::RoleId;
 use pipeprof::workload::axes::AXES;
 use pipeprof::workload::axis::Value;
 use synthetic::{counted, newer, older, timed};
@@ -67,7 +68,7 @@ fn the_answer_comes_with_role_and_functions() {
     let total = |outcome: &Outcome| outcome.profiles.iter().map(|p| p.stacks.total()).sum::<u64>();
     assert!((step.verdict.before - total(&older()) as f64 / 1024.0).abs() < 1e-9);
     let blame = step.blame.as_ref().unwrap();
-    assert_eq!(blame.role, "page-alloc");
+    assert_eq!(blame.role, RoleId::PageAlloc);
     assert_eq!(blame.functions[0].0, "get_page_from_freelist");
     // Roles add up to the total.
     let sum: f64 = step.roles.iter().map(|row| row.delta).sum();

@@ -2,7 +2,7 @@
 
 use pipeprof::document::*;
 use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
-use pipeprof::roles::Skid;
+use pipeprof::roles::{RoleId, Skid};
 use pipeprof::workload::Spec;
 
 pub fn stacks(name: &str) -> Folded {
@@ -27,7 +27,7 @@ pub fn sampled_run() -> Outcome {
     let reader = sampled(&stacks("santos_vmsplice.folded"));
     let mut writer_shares = attribute(&writer, Unit::Samples, Skid::CpuClock, &moved);
     for share in &mut writer_shares {
-        if share.role == "page-alloc" {
+        if share.role == RoleId::PageAlloc {
             share.calls_per_mib = Some(256.0);
         }
     }
@@ -74,15 +74,11 @@ pub fn sampled_run() -> Outcome {
             .collect(),
         },
         functions: vec![FunctionCalls {
-            process: ProcessName::WRITER,
-            role: "page-alloc".to_owned(),
-            symbol: "__alloc_pages".to_owned(),
-            how: "kprobe".to_owned(),
             calls: 2_621_440,
             total_ns: Some(800_000_000),
             self_ns: Some(790_000_000),
             missed: 2,
-            ..FunctionCalls::default()
+            ..FunctionCalls::none(ProcessName::WRITER, RoleId::PageAlloc, "__alloc_pages", "kprobe")
         }],
         symbols: Vec::new(),
         collectors: vec![

@@ -38,9 +38,7 @@ fn no_escape_reaches_a_terminal_from_a_document() {
     document.mode.clone_from(&hostile);
     document.kernel.release.clone_from(&hostile);
     document.attribution.collector.clone_from(&hostile);
-    let share = &mut document.attribution.processes.get_mut(ProcessName::WRITER).unwrap()[0];
-    share.role.clone_from(&hostile);
-    share.symbols = vec![hostile.clone()];
+    document.attribution.processes.get_mut(ProcessName::WRITER).unwrap()[0].symbols = vec![hostile.clone()];
     document.functions[0].symbol.clone_from(&hostile);
     document.collectors[0].notes = vec![hostile.clone()];
     document.collectors[1].reason = Some(hostile.clone());

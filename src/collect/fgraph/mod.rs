@@ -15,7 +15,7 @@ use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::roles::{self, Skid};
+use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::OpenOptions;
@@ -61,7 +61,7 @@ impl Fgraph {
     }
 
     fn rows(&self, trees: &ByProcess<Vec<Tree>>) -> Vec<FunctionCalls> {
-        let candidates: HashMap<&str, &str> =
+        let candidates: HashMap<&str, RoleId> =
             roles::all().iter().flat_map(|role| role.candidates.iter().map(|name| (*name, role.id))).collect();
         let mut all: ByProcess<BTreeMap<u64, FunctionCalls>> = ByProcess::new();
         for (process, node) in trees.iter().flat_map(|(process, trees)| {
@@ -70,13 +70,9 @@ impl Fgraph {
             let name = self.name(node.function);
             let Some(role) = candidates.get(roles::base_name(&name)) else { continue };
             let row = all.get_or_default(process).entry(node.function).or_insert_with(|| FunctionCalls {
-                process,
-                role: (*role).to_owned(),
-                symbol: name,
-                how: "function-graph".to_owned(),
                 total_ns: Some(0),
                 self_ns: Some(0),
-                ..FunctionCalls::default()
+                ..FunctionCalls::none(process, *role, &name, "function-graph")
             });
             row.calls += node.calls;
             row.missed += node.calls - node.returned;

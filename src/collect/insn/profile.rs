@@ -203,17 +203,13 @@ fn calls(code: &ExecutedCode) -> Vec<FunctionCalls> {
             let entered = function.calls().get(index).copied().unwrap_or(0);
             if entered > 0 {
                 calls.push(FunctionCalls {
-                    process,
-                    role: role.id.to_owned(),
-                    symbol: function.name.clone(),
-                    how: NAME.to_owned(),
                     calls: entered,
-                    ..FunctionCalls::default()
+                    ..FunctionCalls::none(process, role.id, &function.name, NAME)
                 });
             }
         }
     }
-    calls.sort_by(|a, b| (a.process, &a.role, &a.symbol).cmp(&(b.process, &b.role, &b.symbol)));
+    calls.sort_by(|a, b| (a.process, a.role, &a.symbol).cmp(&(b.process, b.role, &b.symbol)));
     calls
 }
 

@@ -3,6 +3,7 @@
 use crate::compare::model::{Comparison, Section};
 use crate::compare::text;
 use crate::profile::listed;
+use crate::roles::RoleId;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -89,12 +90,12 @@ pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
 
 /// Ids of the roles of a section, the one with the largest value anywhere first.
 #[must_use]
-pub fn role_order(section: &Section) -> Vec<String> {
-    let mut largest: Vec<(String, f64)> = Vec::new();
+pub fn role_order(section: &Section) -> Vec<RoleId> {
+    let mut largest: Vec<(RoleId, f64)> = Vec::new();
     for value in section.cells.iter().flatten().flat_map(|cell| &cell.roles) {
         match largest.iter_mut().find(|(role, _)| *role == value.role) {
             Some((_, most)) => *most = most.max(value.value),
-            None => largest.push((value.role.clone(), value.value)),
+            None => largest.push((value.role, value.value)),
         }
     }
     largest.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));

@@ -69,7 +69,7 @@ pub fn answer(step: &Step) -> String {
     let signed = |row: &RoleRow| format!("{} ({})", row.title, text::signed(row.delta));
     if let Some([before, after]) = step.without_scheduling {
         let delta = after - before;
-        let rest = largest(&|row| !SCHEDULING.contains(&row.role.as_str()) && row.delta * delta > 0.0);
+        let rest = largest(&|row| !SCHEDULING.contains(&row.role) && row.delta * delta > 0.0);
         let most = rest.map(|row| format!(", largest contributor: {}", signed(row)));
         let change = text::percent(after / before);
         let _ = write!(text, ". Without scheduling: {} ({change}){}", text::signed(delta), most.unwrap_or_default());

@@ -5,16 +5,16 @@ use crate::kernel::attempt;
 use crate::kernel::reach::{Live, Ways};
 use crate::kernel::symbols::{Symbol, Symbols};
 use crate::kernel::tracefs::Tracefs;
-use crate::roles;
+use crate::roles::{self, RoleId};
 use std::path::Path;
 
 pub fn detect(symbols: Option<&Symbols>, ways: &Live) -> Vec<Feature> {
-    let first = |role: &str| {
-        let names = roles::by_id(role)?.candidates.iter();
-        names.filter_map(|name| symbols?.functions(name).into_iter().next()).next()
+    let first = |role: RoleId| {
+        let mut names = roles::by_id(role).candidates.iter();
+        names.find_map(|name| symbols?.functions(name).into_iter().next())
     };
-    let write = first("pipe-write").unwrap_or(UNKNOWN);
-    let pages = first("user-pages").unwrap_or(UNKNOWN);
+    let write = first(RoleId::PipeWrite).unwrap_or(UNKNOWN);
+    let pages = first(RoleId::UserPages).unwrap_or(UNKNOWN);
     vec![
         bpf(attempt::bpf()),
         btf(),

@@ -2,10 +2,11 @@
 
 use super::roles::fitted;
 use super::text::clean;
-use super::{Style, decimals, roles};
+use super::{Style, decimals};
 use crate::document::{Document, ExecutedOn, FunctionCalls, Log2Histogram};
 use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::report::flamegraph::grouped;
+use crate::roles::{self, RoleId};
 use std::fmt::Write as _;
 
 /// How function_graph's counts are marked.
@@ -13,7 +14,7 @@ const FUNCTION_GRAPH: &str = "function-graph";
 
 /// One function, counted in one way.
 struct Row<'a> {
-    role: &'a str,
+    role: RoleId,
     symbol: &'a str,
     how: &'a str,
     by_process: ByProcess<Vec<&'a FunctionCalls>>,
@@ -56,7 +57,7 @@ fn rows(document: &Document) -> Vec<Row<'_>> {
     for function in document.functions.iter().filter(shown) {
         let place = rows.iter().position(|row| row.symbol == function.symbol && row.how == function.how);
         let place = place.unwrap_or_else(|| {
-            let (role, symbol, how) = (&function.role, &function.symbol, &function.how);
+            let (role, symbol, how) = (function.role, &function.symbol, &function.how);
             rows.push(Row { role, symbol, how, by_process: ByProcess::new() });
             rows.len() - 1
         });
@@ -108,7 +109,7 @@ pub fn functions(document: &Document, style: Style, out: &mut String) {
         column("by", &|row| Some(clean(row.how).replace("hardware-breakpoint", "breakpoint")));
     }
     let names: Vec<String> = rows.iter().map(|row| clean(row.symbol)).collect();
-    let titles: Vec<String> = rows.iter().map(|row| roles::title(row.role)).collect();
+    let titles: Vec<String> = rows.iter().map(|row| roles::by_id(row.role).title.to_owned()).collect();
     let _ =
         writeln!(out, "\n{what}, by process:\n{}", fitted(("function", &names), &columns, ("role", &titles), style));
 }

@@ -215,7 +215,7 @@ fn others(document: &Document, style: Style, out: &mut String) {
     let largest: Vec<String> = shares
         .iter()
         .take(3)
-        .map(|share| format!("{} {:.0} %", roles::title(&share.role), 100.0 * share.share))
+        .map(|share| format!("{} {:.0} %", crate::roles::by_id(share.role).title, 100.0 * share.share))
         .collect();
     let text = format!(
         "{} {}, {:.1} % of the total; largest roles: {}",

@@ -16,11 +16,6 @@ const LONGEST_FUNCTION: usize = 40;
 /// Where the terminal is narrow, columns of figures are left out before functions get less room than this.
 const SHORTEST_FUNCTION: usize = 12;
 
-/// A role's title, cleaned for the terminal; its id where this version does not know it.
-pub fn title(role: &str) -> String {
-    clean(roles::by_id(role).map_or(role, |role| role.title))
-}
-
 /// A column of figures: heading, a role's value, and the sum of several roles where that means something.
 struct Column {
     heading: &'static str,
@@ -125,8 +120,8 @@ fn rows<'a>(document: &Document, shares: &[RoleShare], columns: &[&Column]) -> V
     let mut rows: Vec<Row<'_>> = large
         .into_iter()
         .map(|share| Row {
-            role: roles::by_id(&share.role),
-            title: title(&share.role),
+            role: Some(roles::by_id(share.role)),
+            title: roles::by_id(share.role).title.to_owned(),
             figures: columns.iter().map(|column| (column.value)(share).unwrap_or_default()).collect(),
             function: functions(document, share),
         })

@@ -9,6 +9,7 @@ use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
 use crate::reproduce::race::without_huge_pages;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::roles::RoleId;
 use crate::run::bench::request;
 use crate::util::{size, stats};
 use crate::workload::spec::{Amount, Reader, Writer};
@@ -30,7 +31,8 @@ const THEIRS: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
 /// and after. Each takes a guest of its own, most of whose time is its boot.
 const COUNTED: [u64; 6] = [4 << 10, 32 << 10, 64 << 10, 128 << 10, 1 << 20, 4 << 20];
 /// Roles of a process that sleeps, is woken or waits for its turn.
-const ASLEEP: &[&str] = &["wait", "wake-up", "scheduler", "psi", "idle", "mutex-sleep"];
+const ASLEEP: &[RoleId] =
+    &[RoleId::Wait, RoleId::WakeUp, RoleId::Scheduler, RoleId::Psi, RoleId::Idle, RoleId::MutexSleep];
 
 /// Sizes of a quick run.
 const QUICK: [u64; 5] = [4 << 10, 32 << 10, 64 << 10, 128 << 10, 1 << 20];

@@ -8,6 +8,7 @@ use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Reading, number};
+use crate::roles::RoleId;
 use crate::run::bench::request;
 use crate::util::stats::{self, Ratio};
 use crate::workload::modes::Mode;
@@ -19,7 +20,7 @@ use anyhow::Result;
 pub struct Scale;
 
 /// Roles of the pipe's lock.
-const LOCK: &[&str] = &["mutex", "mutex-slow", "mutex-spin", "mutex-sleep"];
+const LOCK: &[RoleId] = &[RoleId::Mutex, RoleId::MutexSlow, RoleId::MutexSpin, RoleId::MutexSleep];
 /// The share of the writers' time from which the lock is said to dominate.
 const DOMINATES: f64 = 0.5;
 
@@ -211,7 +212,7 @@ fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<Lock>> {
         let share = |process: ProcessName| {
             let shares = attribution.map(|attribution| attribution.of(process)).filter(|shares| !shares.is_empty())?;
             // From zero: the sum of no numbers is minus zero.
-            let locked = shares.iter().filter(|share| LOCK.contains(&share.role.as_str())).map(|share| share.share);
+            let locked = shares.iter().filter(|share| LOCK.contains(&share.role)).map(|share| share.share);
             Some(locked.fold(0.0, |sum, share| sum + share))
         };
         locks.push(Lock {

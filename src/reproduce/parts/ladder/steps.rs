@@ -7,6 +7,7 @@ use crate::reproduce::lab::Raced;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::stacks;
 use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::roles::RoleId;
 use std::collections::BTreeMap;
 
 /// A step of the ladder: what the article says it removes.
@@ -14,7 +15,7 @@ struct Step {
     from: &'static str,
     to: &'static str,
     argument: &'static str,
-    removes: &'static [&'static str],
+    removes: &'static [RoleId],
     /// Whether time off the CPU goes as well.
     sleep: bool,
 }
@@ -24,16 +25,16 @@ const STEPS: &[Step] = &[
         from: "1",
         to: "2",
         argument: "no copying in, no pages to allocate",
-        removes: &["copy-in", "page-alloc", "page-free", "memcg-charge", "memcg-uncharge"],
+        removes: &[RoleId::CopyIn, RoleId::PageAlloc, RoleId::PageFree, RoleId::MemcgCharge, RoleId::MemcgUncharge],
         sleep: false,
     },
-    Step { from: "2", to: "3", argument: "no copying out", removes: &["copy-out"], sleep: false },
-    Step { from: "3", to: "4", argument: "cheaper user pages", removes: &["user-pages"], sleep: false },
+    Step { from: "2", to: "3", argument: "no copying out", removes: &[RoleId::CopyOut], sleep: false },
+    Step { from: "3", to: "4", argument: "cheaper user pages", removes: &[RoleId::UserPages], sleep: false },
     Step {
         from: "4",
         to: "5",
         argument: "no waits, no wake-ups",
-        removes: &["wait", "wake-up", "scheduler", "psi", "idle", "mutex-sleep"],
+        removes: &[RoleId::Wait, RoleId::WakeUp, RoleId::Scheduler, RoleId::Psi, RoleId::Idle, RoleId::MutexSleep],
         sleep: true,
     },
 ];
@@ -60,15 +61,15 @@ struct Profiled<'a> {
 }
 
 /// Shares, 0 to 1, by role.
-type Shares = BTreeMap<&'static str, f64>;
+type Shares = BTreeMap<RoleId, f64>;
 
-fn share_of(shares: &Shares, roles: &[&str]) -> f64 {
+fn share_of(shares: &Shares, roles: &[RoleId]) -> f64 {
     roles.iter().filter_map(|role| shares.get(role)).sum()
 }
 
 /// ns per KiB that one rung spends in `roles`, both processes together: shares of its profile times the CPU time of
 /// its pairs alone.
-fn time_in(rung: &Profiled<'_>, roles: &[&str]) -> f64 {
+fn time_in(rung: &Profiled<'_>, roles: &[RoleId]) -> f64 {
     share_of(&rung.writer, roles) * cpu_per_kib(rung.pair, ProcessName::WRITER)
         + share_of(&rung.reader, roles) * cpu_per_kib(rung.pair, ProcessName::READER)
 }
@@ -154,11 +155,11 @@ pub(super) fn explain(out: &mut Yield, raced: &[Raced], profiles: &Profiles) {
         ));
     }
     out.tables.push(table);
-    let waits: &[&str] = &["wait", "wake-up", "scheduler", "psi", "idle"];
-    let claims: [(&str, &str, &str, &[&str]); 4] = [
-        ("A.claims.copy", "1", "2", &["copy-in", "copy-out"]),
-        ("A.claims.nocopy", "2", "3", &["copy-in", "copy-out"]),
-        ("A.claims.huge", "3", "4", &["user-pages"]),
+    let waits: &[RoleId] = &[RoleId::Wait, RoleId::WakeUp, RoleId::Scheduler, RoleId::Psi, RoleId::Idle];
+    let claims: [(&str, &str, &str, &[RoleId]); 4] = [
+        ("A.claims.copy", "1", "2", &[RoleId::CopyIn, RoleId::CopyOut]),
+        ("A.claims.nocopy", "2", "3", &[RoleId::CopyIn, RoleId::CopyOut]),
+        ("A.claims.huge", "3", "4", &[RoleId::UserPages]),
         ("A.claims.busy", "4", "5", waits),
     ];
     for (id, from, to, roles) in claims {
@@ -184,7 +185,7 @@ pub(super) fn explain(out: &mut Yield, raced: &[Raced], profiles: &Profiles) {
 /// What became of each half of the copying when one of them went.
 fn copying(before: &Profiled<'_>, after: &Profiled<'_>) -> Option<String> {
     let [was_in, was_out, is_in, is_out] =
-        [(before, "copy-in"), (before, "copy-out"), (after, "copy-in"), (after, "copy-out")]
+        [(before, RoleId::CopyIn), (before, RoleId::CopyOut), (after, RoleId::CopyIn), (after, RoleId::CopyOut)]
             .map(|(rung, role)| time_in(rung, &[role]));
     (was_in + was_out > 0.0).then(|| {
         let rest = if is_out < was_out / 2.0 {
@@ -222,7 +223,7 @@ fn elapsed(step: &Step, before: &Profiled<'_>, after: &Profiled<'_>) -> (f64, f6
 }
 
 /// The three roles that changed most, of those that are not in `without`.
-fn changes(before: &Profiled<'_>, after: &Profiled<'_>, without: &[&str]) -> String {
+fn changes(before: &Profiled<'_>, after: &Profiled<'_>, without: &[RoleId]) -> String {
     let mut changes: Vec<(f64, &str)> = crate::roles::all()
         .iter()
         .filter(|role| !without.contains(&role.id))

@@ -4,7 +4,7 @@ use crate::document::Outcome;
 use crate::profile::Folded;
 use crate::reproduce::reasons::{self, Ours};
 use crate::reproduce::stacks;
-use crate::roles::{self, Skid};
+use crate::roles::{self, RoleId, Skid};
 
 /// Differences from this many points on are explained.
 pub const LARGE_POINTS: f64 = 3.0;
@@ -25,16 +25,16 @@ pub fn rows(
     theirs: &Folded,
     sampled: Option<(&Outcome, &Folded)>,
     exact: Option<&Folded>,
-    without: &[&str],
+    without: &[RoleId],
 ) -> Vec<Vec<String>> {
     let theirs_by_role = stacks::by_role(theirs, Skid::None);
     let ours = sampled.map(|(outcome, stacks)| stacks::by_role(stacks, stacks::skid(&outcome.document)));
     let counts = exact.map(|stacks| stacks::by_role(stacks, Skid::None));
     let mut rows = Vec::new();
     for role in roles::all().iter().filter(|role| !without.contains(&role.id)) {
-        let their = theirs_by_role.get(role.id).copied().unwrap_or_default();
-        let our = ours.as_ref().map(|shares| shares.get(role.id).copied().unwrap_or_default());
-        let count = counts.as_ref().map(|shares| shares.get(role.id).copied().unwrap_or_default());
+        let their = theirs_by_role.get(&role.id).copied().unwrap_or_default();
+        let our = ours.as_ref().map(|shares| shares.get(&role.id).copied().unwrap_or_default());
+        let count = counts.as_ref().map(|shares| shares.get(&role.id).copied().unwrap_or_default());
         if their < 0.05 && our.unwrap_or_default() < 0.05 && count.unwrap_or_default() < 0.05 {
             continue;
         }

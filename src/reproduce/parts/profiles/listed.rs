@@ -9,7 +9,7 @@ use crate::reproduce::lab::Lab;
 use crate::reproduce::parts::ladder;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::stacks;
-use crate::roles;
+use crate::roles::{self, RoleId};
 use anyhow::Result;
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
                     samples += profile.stacks.total();
                 }
                 let release = &outcome.document.kernel.release;
-                let mut rows = rows(&theirs, Some((outcome, &whole)), None, &[roles::USER]);
+                let mut rows = rows(&theirs, Some((outcome, &whole)), None, &[RoleId::User]);
                 for row in &mut rows {
                     name_functions(row, outcome, listed, samples);
                 }
@@ -54,7 +54,7 @@ pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
                     "No profile of rung {rung}: {}. For a machine that can: {}",
                     missing.why, missing.command
                 ));
-                table(listed, rung, "none", rows(&theirs, None, None, &[roles::USER]))
+                table(listed, rung, "none", rows(&theirs, None, None, &[RoleId::User]))
             }
         };
         out.tables.push(table);
