@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use pipeprof::compare::{Input, Options as CompareOptions, compare, render};
+use pipeprof::compare::{CompareOptions, Input, compare, render};
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::{Folded, Moved, Unit, attribute};
 use pipeprof::report::files;
-use pipeprof::report::flamegraph::{Difference, Options, Shown, render, render_diff};
+use pipeprof::report::flamegraph::{Differential, GraphOptions, Shown, render, render_diff};
 use pipeprof::roles::Skid;
 use rand::rngs::SmallRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -113,8 +113,8 @@ fn rendering(c: &mut Criterion) {
     let (before, after) = (profile(10_000, 3), profile(10_000, 4));
     let text = before.to_text();
     let moved = Moved { bytes: 1 << 30, calls: 1 << 14, cpu_ns: Some(1_000_000_000) };
-    let options = Options::new("bench", "10,000 stacks", Unit::Samples, Skid::CpuClock);
-    let difference = Difference::of_shares(&before, &after);
+    let options = GraphOptions::new("bench", "10,000 stacks", Unit::Samples, Skid::CpuClock);
+    let difference = Differential::of_shares(&before, &after);
     let mut group = c.benchmark_group("profile of 10,000 stacks");
     group.throughput(Throughput::Elements(10_000)).sample_size(20);
     group.bench_function("parse", |b| b.iter(|| Folded::parse(black_box(&text)).map(|folded| folded.len())));

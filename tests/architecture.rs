@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -86,17 +86,46 @@ fn the_architecture_document_has_the_same_order() {
     assert_eq!(documented, tour());
 }
 
-#[test]
-fn the_program_includes_no_file_of_the_tests() {
+/// The files of the program with their text, without unit tests, which are at the end of a file or in one of their own.
+fn program() -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     sources(&root().join("src"), &mut files);
+    files.retain(|file| !file.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests")));
+    let product = |text: String| text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
+    files.into_iter().map(|file| (product(read(&file)), file)).map(|(text, file)| (file, text)).collect()
+}
+
+/// The type that a line defines; not the type that a trait leaves to its implementations.
+fn defined(line: &str) -> Option<&str> {
+    let kinds = if line.starts_with(' ') {
+        &["struct ", "enum ", "trait "][..]
+    } else {
+        &["struct ", "enum ", "trait ", "type "]
+    };
+    let line = line.trim_start();
+    let line = line.strip_prefix("pub").map_or(line, |rest| rest.split_once(' ').map_or(rest, |(_, rest)| rest));
+    let name = kinds.iter().find_map(|kind| line.strip_prefix(kind))?;
+    name.split(|c: char| !c.is_ascii_alphanumeric()).next()
+}
+
+#[test]
+fn one_name_means_one_type() {
+    let mut homes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, text) in program() {
+        let file = file.strip_prefix(root()).unwrap().display().to_string();
+        for name in text.lines().filter_map(defined) {
+            homes.entry(name.to_owned()).or_default().push(file.clone());
+        }
+    }
+    assert!(homes.len() > 200, "{}", homes.len());
+    homes.retain(|_, files| files.len() > 1 && !files.iter().any(|file| file.starts_with("src/reproduce")));
+    assert!(homes.is_empty(), "{homes:#?}");
+}
+
+#[test]
+fn the_program_includes_no_file_of_the_tests() {
     let mut wrong = Vec::new();
-    for file in
-        files.iter().filter(|file| !file.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests")))
-    {
-        let text = read(file);
-        // Unit tests are at the end of a file.
-        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    for (file, product) in program() {
         for include in product.split("include_").skip(1) {
             if include.split(')').next().is_some_and(|path| path.contains("tests/")) {
                 wrong.push(file.display().to_string());

@@ -10,7 +10,7 @@ mod chromium;
 mod synthetic;
 
 use chromium::{Chromium, Look};
-use pipeprof::compare::{Input, Options, compare, render};
+use pipeprof::compare::{CompareOptions, Input, compare, render};
 use serde_json::Value;
 
 fn report() -> tempfile::TempDir {
@@ -19,7 +19,7 @@ fn report() -> tempfile::TempDir {
         .into_iter()
         .map(|outcome| Input { label: None, runs: vec![("run.json".into(), outcome)] })
         .collect();
-    let compared = compare(&inputs, &Options::default()).unwrap();
+    let compared = compare(&inputs, &CompareOptions::default()).unwrap();
     render::write_all(folder.path(), &compared).unwrap();
     folder
 }
@@ -96,7 +96,7 @@ fn the_report_works_in_chromium() {
 /// A reproduction of one part, with a figure, a chart and a graph in it.
 fn reproduction() -> tempfile::TempDir {
     use pipeprof::document::ExecutedOn;
-    use pipeprof::report::chart::{Chart, Kind, Point, Series};
+    use pipeprof::report::chart::{Chart, ChartKind, Point, Series};
     use pipeprof::reproduce::result::{Graph, PartResult, SCHEMA};
     use pipeprof::reproduce::verdict::{Reading, Readings};
     let folder = tempfile::tempdir().unwrap();
@@ -110,7 +110,7 @@ fn reproduction() -> tempfile::TempDir {
     let chart = Chart {
         id: "ladder".into(),
         title: "The six rungs".into(),
-        kind: Kind::Bars,
+        kind: ChartKind::Bars,
         y: "GiB/s".into(),
         x: String::new(),
         series: vec![Series { name: "this machine".into(), points }],

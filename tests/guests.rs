@@ -5,7 +5,7 @@
 mod common;
 
 use common::{binary, children, guest, is_alive, kernel, listing, pipeprof, wait_until};
-use pipeprof::vm::job::Facts;
+use pipeprof::vm::job::GuestFacts;
 use pipeprof::vm::{GuestOptions, Job, Kernel, run_job};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -21,7 +21,7 @@ fn failure(options: &GuestOptions, job: &Job) -> (String, Duration) {
     (format!("{error:#}"), begun.elapsed())
 }
 
-fn facts(options: &GuestOptions) -> (Facts, String) {
+fn facts(options: &GuestOptions) -> (GuestFacts, String) {
     let reply = run_job(options, &Job::Facts).expect("facts");
     assert_eq!(reply.release, options.kernel.release);
     (reply.parse().expect("facts"), reply.console)

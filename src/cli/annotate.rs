@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 /// Show the executed instructions of a function, with the count of each
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct AnnotateArgs {
     /// A folder written by `pipeprof run --collect insn`
     #[arg(value_name = "RUN")]
     run: PathBuf,
@@ -21,7 +21,7 @@ pub struct Args {
     process: Option<String>,
 }
 
-impl Args {
+impl AnnotateArgs {
     /// # Errors
     /// When the run holds no code, or did not execute the function: then with similar names that it did execute.
     pub fn run(self) -> Result<ExitCode> {

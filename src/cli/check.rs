@@ -4,7 +4,7 @@ use super::global::UNTESTABLE;
 use super::run::{outcome, parse_flags};
 use crate::compare::model::{Step, Word};
 use crate::compare::render::terminal;
-use crate::compare::{Input, Options, compare, text};
+use crate::compare::{CompareOptions, Input, compare, text};
 use crate::document::{Collector, Outcome, Selection};
 use crate::report::files::{self, Folder};
 use crate::util::{cancel, progress};
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 /// Exit codes, as `git bisect run` expects them: 0 no regression, 1 regression (roles and functions are printed), 125 not
 /// testable. The kernel runs as the baseline did unless --run-flags says otherwise.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CheckArgs {
     /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
     #[arg(long, value_name = "PATH|NAME")]
     kernel: Option<String>,
@@ -48,7 +48,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-impl Args {
+impl CheckArgs {
     /// # Errors
     /// Never: what keeps the kernel from being tested is printed, and the exit code is 125.
     pub fn run(self) -> Result<ExitCode> {
@@ -78,7 +78,7 @@ impl Args {
             Input { label: Some("baseline".to_owned()), runs: vec![(self.baseline.display().to_string(), baseline)] },
             Input { label: Some(label.clone()), runs: vec![(label, outcome)] },
         ];
-        let options = Options { command: super::command_line(), seed: 1, ..Options::default() };
+        let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
         let mut comparison = compare(&inputs, &options)?.comparison;
         anyhow::ensure!(
             !self.without_scheduling || comparison.method == crate::compare::model::Method::Exact,

@@ -1,12 +1,12 @@
 //! `pipeprof compare`: compare kernels, settings or stored runs.
 
-use super::matrix_progress::Progress;
+use super::matrix_progress::MatrixProgress;
 use super::run::{outcome, parse_flags};
 use super::stop_args::StopArgs;
-use crate::compare::matrix::{self, MatrixRun, Runner, Store};
+use crate::compare::matrix::{self, MatrixRun, MatrixStore, Runner};
 use crate::compare::plan::{self, Axes, ColumnPlan, MatrixPlan, Variant};
 use crate::compare::render::{self, terminal};
-use crate::compare::{Against, Compared, Input, Options, compare, timed};
+use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::document::{Collector, Outcome, Request, Selection};
 use crate::report::files;
 use crate::run::RunOptions;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 /// Each kernel is booted and profiled in each mode; instructions are counted unless --collect says otherwise. Stored runs
 /// can be given instead. Repeated flags multiply: every combination is a column.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct CompareArgs {
     /// Stored runs, oldest first: a run.json, its folder, or a folder of run folders (several boots of one column)
     #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "memcg", "buffer_size", "variant"])]
     runs: Vec<PathBuf>,
@@ -134,7 +134,7 @@ impl Runner for Here {
     }
 }
 
-impl Args {
+impl CompareArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.
     pub fn run(self) -> Result<ExitCode> {
@@ -161,7 +161,7 @@ impl Args {
     fn measure(&self) -> Result<ExitCode> {
         let (plan, guest_memory) = self.plan()?;
         let folder = self.output.clone().unwrap_or_else(default_folder);
-        let store = Store::open(&folder, &plan, self.resume)?;
+        let store = MatrixStore::open(&folder, &plan, self.resume)?;
         let jobs = match (self.jobs, guest_memory, plan.pairs) {
             (Some(jobs), _, _) => jobs as usize,
             // Time measured beside another guest is time shared with it.
@@ -171,7 +171,7 @@ impl Args {
                 matrix::default_jobs(cpus, available_memory(), memory)
             }
         };
-        let progress = Progress::start(&plan);
+        let progress = MatrixProgress::start(&plan);
         let results = matrix::run(&plan, &store, jobs, &Here, &|event| progress.show(event));
         progress.finish();
         let results = results?;
@@ -192,14 +192,15 @@ impl Args {
             );
         }
         let failed = !missing.is_empty();
-        let options = Options { control: results.control, missing, ending: results.ending, ..self.options(against) };
+        let options =
+            CompareOptions { control: results.control, missing, ending: results.ending, ..self.options(against) };
         let compared = compare(&inputs, &options)?;
         self.report(&compared, Some(&folder))?;
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    fn options(&self, against: Against) -> Options {
-        Options { command: super::command_line(), against, seed: self.seed, ..Options::default() }
+    fn options(&self, against: Against) -> CompareOptions {
+        CompareOptions { command: super::command_line(), against, seed: self.seed, ..CompareOptions::default() }
     }
 
     /// The plan, and the largest guest's memory.

@@ -3,13 +3,13 @@
 use crate::cli::guest_args::GuestArgs;
 use crate::document::ExecutedOn;
 use crate::kernel::environment::Environment;
-use crate::kernel::features::{self, Feature, State};
+use crate::kernel::features::{self, Feature, FeatureState};
 use crate::kernel::info::KernelInfo;
 use crate::util::{cancel, progress};
-use crate::vm::store::Store;
+use crate::vm::store::KernelCache;
 use crate::vm::{self, Accel, GuestOptions, Job, qemu};
 use anyhow::{Context as _, Result};
-use clap::Args as ClapArgs;
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Show what this machine supports, the impact of what is missing, and how to fix it
 ///
 /// Each feature is tried and released again. A missing feature is not an error: the exit code is 0.
-#[derive(Debug, ClapArgs)]
-pub struct Args {
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -40,7 +40,7 @@ struct DoctorReport {
     features: Vec<Feature>,
 }
 
-impl Args {
+impl DoctorArgs {
     /// # Errors
     /// When the guest does not answer.
     pub fn run(self) -> Result<ExitCode> {
@@ -93,18 +93,19 @@ impl DoctorReport {
         let title = self.features.iter().map(|feature| feature.title.len()).max().unwrap_or(0);
         for feature in &self.features {
             let state = match feature.state {
-                State::Ok => "ok",
-                State::Limited => "limited",
-                State::Missing => "missing",
+                FeatureState::Ok => "ok",
+                FeatureState::Limited => "limited",
+                FeatureState::Missing => "missing",
             };
             let _ = writeln!(text, "{state:<8} {:<title$}  {}", feature.title, feature.found);
-            if feature.state != State::Ok {
+            if feature.state != FeatureState::Ok {
                 let _ = writeln!(text, "{:>11} {}", "impact:", feature.impact);
                 let _ = writeln!(text, "{:>11} {}", "fix:", feature.fix);
             }
         }
         let count = |state| self.features.iter().filter(|feature| feature.state == state).count();
-        let (ok, limited, missing) = (count(State::Ok), count(State::Limited), count(State::Missing));
+        let (ok, limited, missing) =
+            (count(FeatureState::Ok), count(FeatureState::Limited), count(FeatureState::Missing));
         let _ = writeln!(text, "\n{ok} ok, {limited} limited, {missing} missing");
         text
     }
@@ -116,7 +117,7 @@ fn emulator() -> Vec<Feature> {
         Ok(version) => version,
         Err(error) => {
             let lack = Feature::ok("qemu", "QEMU", format!("{error:#}")).limited(
-                State::Missing,
+                FeatureState::Missing,
                 "guests are not available: no --kernel, no exact instruction counts, no comparison of kernels",
                 "sudo apt install qemu-system-x86",
             );
@@ -134,15 +135,15 @@ fn plugins() -> Feature {
         return feature("supported (exact instruction counts work)");
     }
     feature("this QEMU was built without --enable-plugins").limited(
-        State::Missing,
+        FeatureState::Missing,
         "exact instruction counts (--collect insn) are not available",
         "sudo apt install qemu-system-x86 (Debian builds it with plugins), or name another QEMU in PIPEPROF_QEMU",
     )
 }
 
 /// What of the cache can be booted.
-fn cached() -> Vec<vm::store::Entry> {
-    Store::open().and_then(|store| store.list()).unwrap_or_default()
+fn cached() -> Vec<vm::store::CachedKernel> {
+    KernelCache::open().and_then(|store| store.list()).unwrap_or_default()
 }
 
 fn kernels() -> Feature {
@@ -151,7 +152,7 @@ fn kernels() -> Feature {
         return Feature::ok("guest-kernels", "kernels for guests", releases.join(", "));
     }
     Feature::ok("guest-kernels", "kernels for guests", "the cache is empty").limited(
-        State::Limited,
+        FeatureState::Limited,
         "--kernel accepts paths only, not names such as 6.12",
         "pipeprof kernel fetch 5.10 6.1 6.12 7.2",
     )
@@ -161,7 +162,7 @@ fn kvm() -> Feature {
     let feature = |found: String| Feature::ok("kvm", "KVM", found);
     let impact =
         "guests are emulated: slower, and without throughput; exact instruction and call counts do not need KVM";
-    let limited = |found: String, fix: &str| feature(found).limited(State::Limited, impact, fix);
+    let limited = |found: String, fix: &str| feature(found).limited(FeatureState::Limited, impact, fix);
     let version = qemu::version().unwrap_or_default();
     if let Err(reason) = vm::kvm::usable(&version) {
         let fix = if reason.contains("adduser") {
@@ -215,7 +216,7 @@ mod tests {
             machine: "x".to_owned(),
             features: vec![
                 Feature::ok("btf", "BTF", "there"),
-                Feature::ok("pmu", "PMU", "none").limited(State::Missing, "no cycles", "buy one"),
+                Feature::ok("pmu", "PMU", "none").limited(FeatureState::Missing, "no cycles", "buy one"),
             ],
         };
         let text = report.text();

@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct EngineArgs {
     #[command(flatten)]
     workload: WorkloadArgs,
     /// Fresh pairs, one after the other
@@ -22,7 +22,7 @@ pub struct Args {
     hold: bool,
 }
 
-impl Args {
+impl EngineArgs {
     pub fn run(self) -> Result<ExitCode> {
         let (_, spec) = self.workload.request.spec()?;
         cancel::install()?;

@@ -2,7 +2,7 @@
 
 use crate::profile::{Folded, ProcessName, Unit, listed};
 use crate::report::files;
-use crate::report::flamegraph::{self, Difference, Options, Shown};
+use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
 use crate::roles::Skid;
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result, bail};
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Draw a flame graph of a stored run or of folded stacks
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct FlamegraphArgs {
     /// A folder written by `pipeprof run`, or a file of folded stacks
     #[arg(value_name = "DIR|FOLDED")]
     input: PathBuf,
@@ -55,7 +55,7 @@ enum UnitName {
 }
 
 /// One input, understood.
-struct Source {
+struct StackSource {
     stacks: Folded,
     unit: Unit,
     weights: &'static str,
@@ -70,14 +70,14 @@ struct Source {
     processes: Option<Vec<ProcessName>>,
 }
 
-impl Args {
+impl FlamegraphArgs {
     /// Draw.
     ///
     /// # Errors
     /// An input that cannot be read, nothing to draw, an output that cannot be written.
     pub fn run(&self) -> Result<ExitCode> {
         let source = self.read(&self.input)?;
-        let mut options = Options::new(
+        let mut options = GraphOptions::new(
             self.title.clone().unwrap_or_else(|| source.title.clone()),
             source.subtitle.clone(),
             source.unit,
@@ -106,10 +106,15 @@ impl Args {
             options.title = format!("{} → {}", source.name, after.name);
         }
         let difference = match (source.per_kib, after.per_kib) {
-            (Some((before_scale, unit)), Some((after_scale, other))) if unit == other => {
-                Difference { before: &source.stacks, after: &after.stacks, before_scale, after_scale, unit, sums: true }
-            }
-            _ => Difference::of_shares(&source.stacks, &after.stacks),
+            (Some((before_scale, unit)), Some((after_scale, other))) if unit == other => Differential {
+                before: &source.stacks,
+                after: &after.stacks,
+                before_scale,
+                after_scale,
+                unit,
+                sums: true,
+            },
+            _ => Differential::of_shares(&source.stacks, &after.stacks),
         };
         for (shown, input, suffix) in [(Shown::After, other, ""), (Shown::Before, &self.input, "-before")] {
             options.subtitle = if shown == Shown::After { after.subtitle.clone() } else { source.subtitle.clone() };
@@ -123,7 +128,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn read(&self, path: &Path) -> Result<Source> {
+    fn read(&self, path: &Path) -> Result<StackSource> {
         let run = path.is_dir() || path.extension().is_some_and(|extension| extension == "json");
         if !run {
             let stacks = files::load_folded(path)?;
@@ -136,7 +141,7 @@ impl Args {
             let weights = if self.unit == UnitName::Weights { "weights" } else { flamegraph::unit_name(unit) };
             let subtitle = format!("{} {weights}", flamegraph::grouped(stacks.total()));
             let skid = if self.cpu_clock { Skid::CpuClock } else { Skid::None };
-            return Ok(Source {
+            return Ok(StackSource {
                 stacks,
                 unit,
                 weights,
@@ -166,7 +171,7 @@ impl Args {
             all => flamegraph::together(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks))),
         };
         let names: Vec<ProcessName> = found.iter().map(|profile| profile.process).collect();
-        Ok(Source {
+        Ok(StackSource {
             unit: first.unit,
             weights: flamegraph::unit_name(first.unit),
             skid: first.skid,

@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const MEMBERS: u64 = 11;
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct FollowArgs {
     /// Watch the family by this collector.
     #[arg(long)]
     collect: Option<Collector>,
@@ -65,7 +65,7 @@ pub struct Found {
     pub warnings: Vec<String>,
 }
 
-impl Args {
+impl FollowArgs {
     pub fn run(self) -> Result<ExitCode> {
         match (self.be, self.collect) {
             (Some(member), _) => member.run(self.calls)?,

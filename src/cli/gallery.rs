@@ -10,7 +10,7 @@ const LEAST: u64 = 10_000;
 
 /// Copy a stored run without small stacks, without other processes, and without executed code
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct GalleryArgs {
     /// A folder written by `pipeprof run`
     #[arg(value_name = "DIR")]
     run: PathBuf,
@@ -19,7 +19,7 @@ pub struct Args {
     output: PathBuf,
 }
 
-impl Args {
+impl GalleryArgs {
     /// Copy.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use crate::vm;
 use crate::vm::GuestMachine;
 use crate::vm::fetch::{self, Fetched};
 use crate::vm::image;
-use crate::vm::store::{Entry, Store};
+use crate::vm::store::{CachedKernel, KernelCache};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ impl KernelCommand {
     /// One line that names the flag or file and the way out.
     pub fn run(self) -> Result<ExitCode> {
         cancel::install()?;
-        let store = Store::open()?;
+        let store = KernelCache::open()?;
         let say = |step: &str| progress::note(step);
         match self.action {
             Action::Fetch { series, flavour } => {
@@ -118,7 +118,7 @@ impl KernelCommand {
                 if console {
                     eprint!("{}", reply.console);
                 }
-                let facts: vm::job::Facts = reply.parse()?;
+                let facts: vm::job::GuestFacts = reply.parse()?;
                 crate::outln!("{}", serde_json::to_string_pretty(&facts)?);
                 reply.notes.iter().for_each(|note| progress::note(note));
                 progress::note(&format!("booted and answered in {:.1} s", begun.elapsed().as_secs_f64()));
@@ -135,6 +135,6 @@ impl KernelCommand {
     }
 }
 
-fn print(entry: &Entry) {
+fn print(entry: &CachedKernel) {
     crate::outln!("{:<34} {:<24} {}", entry.release, entry.version, entry.kernel().image.display());
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ARMED: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct LeftoversArgs {
     /// Run this collector, end the run by a signal while it is armed, then run it again.
     #[arg(long)]
     kill: Option<String>,
@@ -32,7 +32,7 @@ pub struct Story {
     pub next_notes: Vec<String>,
 }
 
-impl Args {
+impl LeftoversArgs {
     pub fn run(self) -> Result<ExitCode> {
         let Some(collector) = self.kill else {
             crate::outln!("{}", serde_json::to_string(&Leftovers::now())?);

@@ -17,7 +17,7 @@ thread_local! {
 
 /// A column's line.
 #[derive(Debug)]
-struct Line {
+struct ColumnLine {
     bar: ProgressBar,
     done: usize,
     failed: usize,
@@ -25,8 +25,8 @@ struct Line {
 }
 
 /// All lines.
-pub struct Progress {
-    lines: Arc<Mutex<Vec<Line>>>,
+pub struct MatrixProgress {
+    lines: Arc<Mutex<Vec<ColumnLine>>>,
     /// All runs, and the time left.
     total: Option<ProgressBar>,
     all: MultiProgress,
@@ -44,7 +44,7 @@ fn bar(all: &MultiProgress, name: String) -> ProgressBar {
     bar
 }
 
-impl Progress {
+impl MatrixProgress {
     /// Begin, with a line per column of `plan`.
     pub fn start(plan: &MatrixPlan) -> Self {
         let all = MultiProgress::new();
@@ -57,7 +57,7 @@ impl Progress {
             let names: Vec<String> = names.map(|name| name.unwrap_or_else(|| "this kernel".to_owned())).collect();
             let control = plan.control.then(|| "control".to_owned());
             for name in names.into_iter().chain(control) {
-                lines.push(Line { bar: bar(&all, name), done: 0, failed: 0, of });
+                lines.push(ColumnLine { bar: bar(&all, name), done: 0, failed: 0, of });
             }
         }
         let total = shown.then(|| bar(&all, "all".to_owned()));

@@ -1,7 +1,7 @@
 //! `pipeprof memory`: memory bandwidth of this machine.
 
 use crate::util::{cancel, size};
-use crate::workload::memory::{Measured, Options, READ_BUFFER, Report, loops::Kind, measure};
+use crate::workload::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, loops::LoopKind, measure};
 use anyhow::Result;
 use std::process::ExitCode;
 
@@ -10,9 +10,9 @@ use std::process::ExitCode;
 /// These are upper bounds for the throughput of a pipe. All loops except memcpy (the C library's) are in assembly; their
 /// code is read back from memory and disassembled to verify it (--code prints it).
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct MemoryArgs {
     /// Measurements of each loop; the loops alternate
-    #[arg(long, value_name = "N", default_value_t = Options::default().runs)]
+    #[arg(long, value_name = "N", default_value_t = LoopOptions::default().runs)]
     runs: u32,
     /// CPU to run on [default: chosen by topology]
     #[arg(long, value_name = "CPU")]
@@ -31,11 +31,11 @@ pub struct Args {
     json: bool,
 }
 
-impl Args {
+impl MemoryArgs {
     pub fn run(self) -> Result<ExitCode> {
         cancel::install()?;
         let options =
-            Options { runs: self.runs, cpu: self.cpu, huge_pages: self.huge_pages, read_bytes: self.read_size };
+            LoopOptions { runs: self.runs, cpu: self.cpu, huge_pages: self.huge_pages, read_bytes: self.read_size };
         let report = measure(&options, &|done, all| {
             crate::util::progress::step(&format!("memory: {done} of {all}"));
         })?;
@@ -55,9 +55,9 @@ fn text(report: &Report, code: bool) -> String {
     let model = report.cpu_model.as_deref().unwrap_or("unknown CPU model");
     let _ = writeln!(out, "{model}, CPU {}, {}; one thread", report.cpu, report.cpu_flags.join(" "));
     for (kind, heading) in [
-        (Kind::Copy, "Copying one buffer to another (a copied byte counts once)"),
-        (Kind::Store, "Storing to one buffer"),
-        (Kind::Read, "Reading one buffer from end to end"),
+        (LoopKind::Copy, "Copying one buffer to another (a copied byte counts once)"),
+        (LoopKind::Store, "Storing to one buffer"),
+        (LoopKind::Read, "Reading one buffer from end to end"),
     ] {
         let _ = writeln!(out, "\n{heading}");
         let mut table = comfy_table::Table::new();
@@ -84,7 +84,7 @@ fn text(report: &Report, code: bool) -> String {
     out
 }
 
-fn row(measured: &Measured) -> [String; 7] {
+fn row(measured: &LoopResult) -> [String; 7] {
     let throughput = &measured.throughput;
     let buffer = size::format(measured.buffer_bytes);
     let Some(median) = throughput.median_gib_s else {

@@ -42,27 +42,27 @@ struct Cli {
 enum Command {
     // registration: one line per subcommand
     Run(run::RunArgs),
-    Compare(compare::Args),
-    Check(check::Args),
-    Reproduce(reproduce::Args),
-    Sweep(sweep::Args),
-    Annotate(annotate::Args),
-    Flamegraph(flamegraph::Args),
+    Compare(compare::CompareArgs),
+    Check(check::CheckArgs),
+    Reproduce(reproduce::ReproduceArgs),
+    Sweep(sweep::SweepArgs),
+    Annotate(annotate::AnnotateArgs),
+    Flamegraph(flamegraph::FlamegraphArgs),
     #[command(hide = true)]
-    Gallery(gallery::Args),
-    Memory(memory::Args),
-    Roles(roles::Args),
+    Gallery(gallery::GalleryArgs),
+    Memory(memory::MemoryArgs),
+    Roles(roles::RolesArgs),
     Kernel(kernel::KernelCommand),
-    Doctor(doctor::Args),
-    Schema(schema::Args),
+    Doctor(doctor::DoctorArgs),
+    Schema(schema::SchemaArgs),
     #[command(hide = true, name = "__engine")]
-    Engine(engine::Args),
+    Engine(engine::EngineArgs),
     #[command(hide = true, name = crate::workload::worker::SUBCOMMAND)]
     Worker(engine::WorkerArgs),
     #[command(hide = true, name = "__leftovers")]
-    Leftovers(leftovers::Args),
+    Leftovers(leftovers::LeftoversArgs),
     #[command(hide = true, name = "__follow")]
-    Follow(follow::Args),
+    Follow(follow::FollowArgs),
 }
 
 impl Command {

@@ -18,7 +18,7 @@ const KERNEL: &str = "6.1";
 
 /// Repeat the experiments of three articles on Linux pipes and compare the results
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ReproduceArgs {
     /// Parts to run [default: all]
     #[arg(value_name = "PART", value_parser = part_values())]
     parts: Vec<String>,
@@ -49,7 +49,7 @@ fn part_values() -> Vec<PossibleValue> {
     PARTS.iter().map(|part| PossibleValue::new(part.id()).help(part.about())).collect()
 }
 
-impl Args {
+impl ReproduceArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.
     pub fn run(self) -> Result<ExitCode> {

@@ -10,7 +10,7 @@ use crate::roles;
 use crate::util::cancel;
 use crate::vm;
 use anyhow::{Context as _, Result};
-use clap::Args as ClapArgs;
+use clap::Args;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 /// List the roles, their functions on a kernel, and which probes can reach them
-#[derive(Debug, ClapArgs)]
-pub struct Args {
+#[derive(Debug, Args)]
+pub struct RolesArgs {
     /// Print JSON, including rejected candidates
     #[arg(long)]
     json: bool,
@@ -38,7 +38,7 @@ struct RolesReport {
     roles: Vec<Resolution>,
 }
 
-impl Args {
+impl RolesArgs {
     /// # Errors
     /// When the symbols cannot be read, or the guest does not answer.
     pub fn run(self) -> Result<ExitCode> {

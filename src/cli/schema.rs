@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 /// Print the JSON Schema of run.json
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub struct SchemaArgs {}
 
-impl Args {
+impl SchemaArgs {
     /// Print it.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::util::{atomic_file, cancel, progress};
 use crate::vm::Accel;
 use crate::workload::WorkloadRequest;
 use crate::workload::axes::AXES;
-use crate::workload::axis::{Axis, Kind, Value};
+use crate::workload::axis::{Axis, AxisKind, Value};
 use crate::workload::grid::{self, Grid};
 use crate::workload::modes::names;
 use crate::workload::spec::{Amount, Pin};
@@ -31,7 +31,7 @@ const EXACT_WARMUP: u64 = 8 << 20;
 /// Each axis takes a list (`--mode write,vmsplice`, or the flag twice) and, where it is a number or a size, a range that
 /// doubles (`--buffer-size 4K..4M`). Runs of all combinations alternate in shuffled blocks.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct SweepArgs {
     /// Presets of the other axes
     #[arg(long, help_heading = "Workload", value_name = "MODE,...", value_delimiter = ',', default_value = "write", value_parser = clap::builder::PossibleValuesParser::new(names()))]
     mode: Vec<String>,
@@ -100,11 +100,11 @@ impl clap::FromArgMatches for AxisArgs {
 /// The flag that gives `axis` several values.
 fn flag(axis: &'static Axis) -> Arg {
     let (value_name, choices) = match axis.kind {
-        Kind::Switch => ("BOOL,...", String::new()),
-        Kind::Size { .. } => ("SIZES", String::new()),
-        Kind::Count { .. } => ("NUMBERS", String::new()),
-        Kind::File => ("FILE,...", String::new()),
-        Kind::Choice(choices) => {
+        AxisKind::Switch => ("BOOL,...", String::new()),
+        AxisKind::Size { .. } => ("SIZES", String::new()),
+        AxisKind::Count { .. } => ("NUMBERS", String::new()),
+        AxisKind::File => ("FILE,...", String::new()),
+        AxisKind::Choice(choices) => {
             let names: Vec<String> = choices().iter().map(|choice| choice.get_name().to_owned()).collect();
             ("CALL,...", format!(": {}", names.join(", ")))
         }
@@ -118,7 +118,7 @@ fn flag(axis: &'static Axis) -> Arg {
         .value_parser(|text: &str| grid::values(axis, text))
 }
 
-impl Args {
+impl SweepArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.
     pub fn run(self) -> Result<ExitCode> {

@@ -3,7 +3,7 @@
 use crate::util::size;
 use crate::workload::WorkloadRequest;
 use crate::workload::axes::AXES;
-use crate::workload::axis::{Axis, Kind, Overrides, Value};
+use crate::workload::axis::{Axis, AxisKind, Overrides, Value};
 use crate::workload::modes::{MODES, names};
 use crate::workload::spec::{Amount, Pin};
 use clap::builder::{BoolValueParser, PossibleValuesParser, TypedValueParser as _};
@@ -94,19 +94,19 @@ fn flag(axis: &'static Axis) -> Arg {
     let arg = Arg::new(axis.name).long(axis.name).help(axis.help()).hide(axis.hidden);
     let text = move |text: &str| axis.parse(text);
     match axis.kind {
-        Kind::Switch => arg
+        AxisKind::Switch => arg
             .value_name("BOOL")
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true")
             .hide_possible_values(true)
             .value_parser(BoolValueParser::new().map(Value::Switch)),
-        Kind::Choice(choices) => {
+        AxisKind::Choice(choices) => {
             arg.value_name("CALL").value_parser(PossibleValuesParser::new(choices()).map(Value::Text))
         }
-        Kind::Size { .. } => arg.value_name("SIZE").allow_negative_numbers(true).value_parser(text),
-        Kind::Count { .. } => arg.value_name("N").allow_negative_numbers(true).value_parser(text),
-        Kind::File => arg.value_name("FILE").value_parser(text),
+        AxisKind::Size { .. } => arg.value_name("SIZE").allow_negative_numbers(true).value_parser(text),
+        AxisKind::Count { .. } => arg.value_name("N").allow_negative_numbers(true).value_parser(text),
+        AxisKind::File => arg.value_name("FILE").value_parser(text),
     }
 }
 

@@ -7,7 +7,7 @@ use super::bpf::shared::{Function, Losses, PP_DEPTH, PP_FAST, PP_SLOTS, PP_STACK
 use super::calibrate::{self, Cost};
 use super::follow::{self, Following};
 use super::stacks::{self, UserNames};
-use super::targets::{self, Target, Way};
+use super::targets::{self, ProbeTarget, Way};
 use super::tracefs::ReturnProbes;
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
 use crate::document::{FunctionCalls, Loader, Log2Histogram, Status, Warning};
@@ -30,14 +30,14 @@ const BREAKPOINTS: usize = 4;
 pub struct Kprobe {
     loader: Loader,
     symbols: Arc<Symbols>,
-    targets: Vec<Target>,
+    targets: Vec<ProbeTarget>,
     cost: Option<Cost>,
     /// Whether the ways of all targets are settled.
     armed_once: bool,
-    armed: Option<Armed>,
+    armed: Option<ArmedProbes>,
 }
 
-struct Armed {
+struct ArmedProbes {
     watched: Watched,
     object: Object,
     cookies: bool,
@@ -60,7 +60,7 @@ impl Kprobe {
     }
 
     /// Put a probe, else a breakpoint, on each target that is not given up yet.
-    fn attach_all(&mut self, armed: &mut Armed) -> Result<()> {
+    fn attach_all(&mut self, armed: &mut ArmedProbes) -> Result<()> {
         let enter = armed.object.program(ENTER)?;
         let leave = armed.object.program(LEAVE)?;
         for (slot, target) in self.targets.iter_mut().enumerate() {
@@ -96,7 +96,7 @@ impl Kprobe {
 
     /// Put breakpoints on the best candidates that take no kprobe. There are few of them: the roles that can be
     /// counted in no other way come first.
-    fn attach_breakpoints(&mut self, armed: &mut Armed) -> Result<()> {
+    fn attach_breakpoints(&mut self, armed: &mut ArmedProbes) -> Result<()> {
         if self.armed_once {
             for target in self.targets.iter().filter(|target| target.way == Way::Breakpoint) {
                 let program = armed.object.program(BREAKPOINT)?;
@@ -135,7 +135,7 @@ impl Kprobe {
 
     /// The functions that were called, by process. `others` says whether other threads were watched than those that the
     /// programs compare with directly.
-    fn rows(&mut self, armed: &Armed, others: bool) -> Result<Vec<FunctionCalls>> {
+    fn rows(&mut self, armed: &ArmedProbes, others: bool) -> Result<Vec<FunctionCalls>> {
         let direct = follow::numbered(&armed.watched).into_iter().map(|(_, process)| process).take(PP_FAST);
         let mut rows: Vec<(usize, u32, Vec<Task>)> = Vec::new();
         for (row, process) in direct.enumerate() {
@@ -252,7 +252,7 @@ impl Collect for Kprobe {
         let Loaded { mut object, cookies, refused } = load(self.loader, watched, PP_STACKS as u32)?;
         let following = Following::start(&mut object, watched, refused)?;
         tell_slots(&mut object, self.targets.iter().map(|target| target.address))?;
-        let mut armed = Armed {
+        let mut armed = ArmedProbes {
             watched: watched.clone(),
             object,
             cookies,

@@ -26,10 +26,10 @@ pub struct Sample {
     loader: Loader,
     frequency: u64,
     symbols: Arc<Symbols>,
-    armed: Option<Armed>,
+    armed: Option<ArmedSampler>,
 }
 
-struct Armed {
+struct ArmedSampler {
     watched: Watched,
     object: Object,
     clock: Clock,
@@ -56,7 +56,8 @@ impl Collect for Sample {
         let program = object.program(PROGRAM)?;
         let frequency = self.frequency.min(allowed());
         let (clock, attached) = attach::sampling(program, frequency, &attach::online_cpus()?)?;
-        self.armed = Some(Armed { watched: watched.clone(), object, clock, frequency, attached, following, user });
+        self.armed =
+            Some(ArmedSampler { watched: watched.clone(), object, clock, frequency, attached, following, user });
         Ok(())
     }
 

@@ -17,7 +17,7 @@ pub const UNKNOWN: &str = "[unknown]";
 
 /// Code that a process has mapped from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Mapping {
+struct FileMapping {
     start: u64,
     end: u64,
     offset: u64,
@@ -25,7 +25,7 @@ struct Mapping {
 }
 
 /// The executable mappings of a `/proc/PID/maps`. Lines that cannot be read are passed over.
-fn parse_maps(text: &str) -> Vec<Mapping> {
+fn parse_maps(text: &str) -> Vec<FileMapping> {
     let line = |line: &str| {
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
@@ -33,7 +33,7 @@ fn parse_maps(text: &str) -> Vec<Mapping> {
         let offset = fields.next()?;
         let path = fields.nth(2)?.trim_start();
         (executable && path.starts_with('/')).then_some(())?;
-        Some(Mapping {
+        Some(FileMapping {
             start: u64::from_str_radix(start, 16).ok()?,
             end: u64::from_str_radix(end, 16).ok()?,
             offset: u64::from_str_radix(offset, 16).ok()?,
@@ -43,14 +43,14 @@ fn parse_maps(text: &str) -> Vec<Mapping> {
     text.lines().filter_map(line).collect()
 }
 
-fn mappings_of(pid: u32) -> Vec<Mapping> {
+fn mappings_of(pid: u32) -> Vec<FileMapping> {
     parse_maps(&std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
 }
 
 /// Names of user code. Mappings are read while a process lives, as they are gone with it.
 pub struct UserNames {
     /// By process id, and by how often that process had executed another program since the start.
-    mappings: HashMap<(u32, u32), Vec<Mapping>>,
+    mappings: HashMap<(u32, u32), Vec<FileMapping>>,
     /// At the start, of the first process of each number: whoever it forked, and executed nothing since, has them too.
     inherited: Vec<(u32, u32)>,
     symbolizer: Symbolizer,

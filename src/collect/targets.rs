@@ -34,7 +34,7 @@ impl Way {
 
 /// One function, at the place of its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ProbeTarget {
     pub role: RoleId,
     pub symbol: String,
     pub address: u64,
@@ -47,14 +47,14 @@ pub struct Target {
 
 /// All candidates of all roles that `symbols` has, role by role, best first.
 #[must_use]
-pub fn all(symbols: &Symbols) -> Vec<Target> {
+pub fn all(symbols: &Symbols) -> Vec<ProbeTarget> {
     let mut seen = HashSet::new();
     let mut targets = Vec::new();
     for role in roles::all() {
         for candidate in role.candidates {
             let Ok(symbol) = resolve::pick(candidate, symbols) else { continue };
             if seen.insert(symbol.address) && targets.len() < PP_SLOTS {
-                targets.push(Target {
+                targets.push(ProbeTarget {
                     role: role.id,
                     symbol: symbol.name.to_owned(),
                     address: symbol.address,
@@ -98,7 +98,7 @@ const FIRST: [RoleId; 3] = [RoleId::UserPages, RoleId::CopyIn, RoleId::CopyOut];
 
 /// The targets that are worth a breakpoint, best first: of each role, the best candidate, if it is not watched yet.
 #[must_use]
-pub fn for_breakpoints(targets: &[Target]) -> Vec<usize> {
+pub fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
     let mut of_role = HashSet::new();
     let mut best: Vec<usize> = (0..targets.len()).filter(|index| of_role.insert(targets[*index].role)).collect();
     best.retain(|index| targets[*index].way == Way::None);
@@ -108,11 +108,11 @@ pub fn for_breakpoints(targets: &[Target]) -> Vec<usize> {
 
 /// The roles that have functions here of which none is watched, each with the reason.
 #[must_use]
-pub fn unwatched_roles(targets: &[Target]) -> Vec<String> {
+pub fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
     for target in targets {
-        let watched = |other: &Target| other.role == target.role && other.way != Way::None;
+        let watched = |other: &ProbeTarget| other.role == target.role && other.way != Way::None;
         if seen.insert(target.role) && !targets.iter().any(watched) {
             let why = target.why.clone().unwrap_or_else(|| target.symbol.clone());
             reasons.push(format!("{} not watched: {why}", target.role));
@@ -124,10 +124,10 @@ pub fn unwatched_roles(targets: &[Target]) -> Vec<String> {
 /// What became of each role's candidates: chosen is the best one that was hit ([`best`]); where none was, the best one
 /// that is watched.
 #[must_use]
-pub fn resolutions(targets: &[Target], symbols: &Symbols) -> Vec<Resolution> {
+pub fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution> {
     let resolution = |role: &'static roles::Role| {
-        let of_role: Vec<&Target> = targets.iter().filter(|target| target.role == role.id).collect();
-        let watched = |target: &&&Target| target.way != Way::None;
+        let of_role: Vec<&ProbeTarget> = targets.iter().filter(|target| target.role == role.id).collect();
+        let watched = |target: &&&ProbeTarget| target.way != Way::None;
         let called = best(&of_role, |target| target.hits);
         let chosen = called.or_else(|| of_role.iter().find(watched)).copied();
         let missing = |name: &&str| Some(format!("{name}: {}", resolve::pick(name, symbols).err()?));
@@ -197,7 +197,7 @@ ffffffff81000600 t vfs_read.part.0
     #[test]
     fn chosen_is_what_was_hit() {
         let mut targets = all(&symbols());
-        let extra = Target {
+        let extra = ProbeTarget {
             role: RoleId::PageAlloc,
             symbol: "__alloc_pages_bulk".to_owned(),
             address: 1,

@@ -2,7 +2,7 @@
 
 use super::caveats::caveats;
 use super::columns;
-use super::input::{Input, Options, base_mode, boots, of_mode};
+use super::input::{CompareOptions, Input, base_mode, boots, of_mode};
 use super::measure::{self, Measure};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
 use super::steps::fill_steps;
@@ -24,7 +24,7 @@ pub struct Compared {
 ///
 /// # Errors
 /// Where runs cannot be compared: the reason names both.
-pub fn compare(inputs: &[Input], options: &Options) -> Result<Compared> {
+pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     ensure!(
         inputs.len() >= 2,
         "nothing to compare with one column: give two kernels, two settings, or two stored runs"

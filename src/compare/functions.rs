@@ -1,6 +1,6 @@
 //! Functions of two runs side by side: matched by role and canonical name, then by call path; one-sided rows stay.
 
-use super::measure::{Entry, Key, Measure};
+use super::measure::{FunctionWeight, Key, Measure};
 use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::{self, RoleId};
@@ -86,8 +86,14 @@ pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> 
 }
 
 /// Whether a row differs: exactly so for counts, by more than rounding for times.
-fn changed(old: Option<&Entry>, new: Option<&Entry>, before: &Measure, after: &Measure, method: Method) -> bool {
-    let pair = |of: fn(&Entry) -> u64| (old.map_or(0, of), new.map_or(0, of));
+fn changed(
+    old: Option<&FunctionWeight>,
+    new: Option<&FunctionWeight>,
+    before: &Measure,
+    after: &Measure,
+    method: Method,
+) -> bool {
+    let pair = |of: fn(&FunctionWeight) -> u64| (old.map_or(0, of), new.map_or(0, of));
     let differ = |(a, b): (u64, u64)| match method {
         Method::Exact => u128::from(a) * u128::from(after.bytes) != u128::from(b) * u128::from(before.bytes),
         Method::Timed => a != b,
@@ -95,8 +101,14 @@ fn changed(old: Option<&Entry>, new: Option<&Entry>, before: &Measure, after: &M
     differ(pair(|entry| entry.own)) || differ(pair(|entry| entry.whole))
 }
 
-fn row(key: &Key, old: Option<&Entry>, new: Option<&Entry>, before: &Measure, after: &Measure) -> FunctionRow {
-    let values = |measure: &Measure, entry: Option<&Entry>| {
+fn row(
+    key: &Key,
+    old: Option<&FunctionWeight>,
+    new: Option<&FunctionWeight>,
+    before: &Measure,
+    after: &Measure,
+) -> FunctionRow {
+    let values = |measure: &Measure, entry: Option<&FunctionWeight>| {
         let (own, whole) = entry.map_or((0, 0), |entry| (entry.own, entry.whole));
         [
             measure.per_kib(key.side, own),
@@ -106,7 +118,8 @@ fn row(key: &Key, old: Option<&Entry>, new: Option<&Entry>, before: &Measure, af
         ]
     };
     let (a, b) = (values(before, old), values(after, new));
-    let names = |entry: Option<&Entry>| entry.map(|entry| entry.names.iter().cloned().collect()).unwrap_or_default();
+    let names =
+        |entry: Option<&FunctionWeight>| entry.map(|entry| entry.names.iter().cloned().collect()).unwrap_or_default();
     let (before_names, after_names): (Vec<String>, Vec<String>) = (names(old), names(new));
     let matched = match (old.is_some(), new.is_some()) {
         (true, false) => Matched::OnlyBefore,
@@ -137,8 +150,8 @@ fn row(key: &Key, old: Option<&Entry>, new: Option<&Entry>, before: &Measure, af
 
 fn paths(
     side: ProcessName,
-    old: Option<&Entry>,
-    new: Option<&Entry>,
+    old: Option<&FunctionWeight>,
+    new: Option<&FunctionWeight>,
     before: &Measure,
     after: &Measure,
 ) -> Vec<PathRow> {
@@ -179,9 +192,9 @@ fn mark_moved(rows: &mut [FunctionRow]) {
 /// Functions that are likely one under two names: same side and role, a caller in common, each on one side only, and
 /// names that share half of their words. Each is paired at most once, the likest first.
 fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a Key, &'a Key> {
-    let gone: Vec<(&Key, &Entry)> =
+    let gone: Vec<(&Key, &FunctionWeight)> =
         before.functions.iter().filter(|(key, _)| !after.functions.contains_key(key)).collect();
-    let come: Vec<(&Key, &Entry)> =
+    let come: Vec<(&Key, &FunctionWeight)> =
         after.functions.iter().filter(|(key, _)| !before.functions.contains_key(key)).collect();
     let mut candidates: Vec<(f64, &Key, &Key)> = Vec::new();
     for (old_key, old) in &gone {

@@ -1,6 +1,6 @@
 //! What is compared, and how.
 
-use super::model::Missing;
+use super::model::MissingCell;
 use super::timed::Boots;
 use crate::document::Outcome;
 use crate::experiment::Ending;
@@ -26,7 +26,7 @@ pub enum Against {
 
 /// How to compare.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct CompareOptions {
     pub command: String,
     pub against: Against,
     /// Of bootstraps and shuffles.
@@ -34,7 +34,7 @@ pub struct Options {
     /// The first column's second measurement, where there is one.
     pub control: Option<Input>,
     /// What was asked for and could not be measured.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingCell>,
     /// What ended the measurement, where a stop rule was given.
     pub ending: Option<Ending>,
 }

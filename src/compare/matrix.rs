@@ -1,7 +1,7 @@
 //! Running a plan through the engine of [`crate::experiment`]: which runs there are, and the folder of each.
 
 use super::input::{self, Input};
-use super::model::Missing;
+use super::model::MissingCell;
 use super::plan::{ColumnPlan, MatrixPlan, SCHEMA};
 use crate::document::Outcome;
 use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, StoredPlan, Task};
@@ -37,7 +37,7 @@ pub trait Runner: Sync {
 pub struct Results {
     pub inputs: Vec<Input>,
     pub control: Option<Input>,
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingCell>,
     /// What ended it, where a stop rule was given.
     pub ending: Option<Ending>,
 }
@@ -114,11 +114,11 @@ impl StoredPlan for MatrixPlan {
 
 /// The folder of a matrix: the plan, and one folder per finished run.
 #[derive(Debug)]
-pub struct Store {
+pub struct MatrixStore {
     folder: PathBuf,
 }
 
-impl Store {
+impl MatrixStore {
     /// Make the folder for `plan`, or go on with one that holds the same plan.
     ///
     /// # Errors
@@ -142,7 +142,7 @@ impl Store {
 /// The runs of `plan` in their folders.
 struct RunFolders<'a> {
     plan: &'a MatrixPlan,
-    store: &'a Store,
+    store: &'a MatrixStore,
 }
 
 impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
@@ -189,7 +189,7 @@ impl Executor<MatrixRun> for Runs<'_> {
 /// An interruption: what is finished is kept. A run that fails is part of the results.
 pub fn run(
     plan: &MatrixPlan,
-    store: &Store,
+    store: &MatrixStore,
     jobs: usize,
     runner: &dyn Runner,
     watch: &(dyn Fn(&Event<'_, MatrixRun>) + Sync),
@@ -228,7 +228,7 @@ pub fn run(
                 runs.push((name.display().to_string(), outcome));
             }
             Err(reason) => {
-                results.missing.push(Missing { column: plan.label(run.column), mode: run.mode, reason });
+                results.missing.push(MissingCell { column: plan.label(run.column), mode: run.mode, reason });
             }
         }
     }

@@ -16,7 +16,7 @@ pub struct Key {
 
 /// What one function took, in the profile's own weight.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Entry {
+pub struct FunctionWeight {
     pub own: u64,
     /// Callees included.
     pub whole: u64,
@@ -50,7 +50,7 @@ pub struct Measure {
     /// Where samples land that are due while interrupts are off.
     pub skid: Skid,
     pub sides: ByProcess<SideMeasure>,
-    pub functions: BTreeMap<Key, Entry>,
+    pub functions: BTreeMap<Key, FunctionWeight>,
 }
 
 impl Measure {
@@ -163,7 +163,7 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
 }
 
 fn add_stack(
-    functions: &mut BTreeMap<Key, Entry>,
+    functions: &mut BTreeMap<Key, FunctionWeight>,
     side: &mut SideMeasure,
     whose: ProcessName,
     (stack, weight): (&str, u64),
@@ -219,7 +219,7 @@ fn add_stack(
     }
 }
 
-fn add_name(entry: &mut Entry, frame: &str) {
+fn add_name(entry: &mut FunctionWeight, frame: &str) {
     let name = roles::base_name(frame);
     if !entry.names.contains(name) {
         entry.names.insert(name.to_owned());

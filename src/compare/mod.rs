@@ -22,5 +22,5 @@ pub mod text;
 pub mod timed;
 
 pub use build::{Compared, compare};
-pub use input::{Against, Input, Options};
+pub use input::{Against, CompareOptions, Input};
 pub use model::Comparison;

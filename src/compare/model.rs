@@ -51,7 +51,7 @@ pub struct Comparison {
     /// What a reader of these numbers has to know.
     pub caveats: Vec<Caveat>,
     /// What was asked for and could not be measured.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingCell>,
 }
 
 /// One kernel, or one setting of it.
@@ -92,7 +92,7 @@ pub struct Caveat {
 
 /// A column and mode without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Missing {
+pub struct MissingCell {
     pub column: String,
     pub mode: String,
     pub reason: String,

@@ -47,7 +47,7 @@ pub struct ColumnPlan {
 }
 
 /// One value of what makes columns.
-enum Change<'a> {
+enum ColumnChange<'a> {
     Kernel(&'a str),
     Cpu(&'a str),
     Append(&'a str),
@@ -81,20 +81,20 @@ pub struct MatrixPlan {
 /// # Errors
 /// Where an option is given twice, or fewer than two columns come out.
 pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
-    let mut lists: Vec<Vec<Change>> = vec![
-        axes.kernels.iter().map(|kernel| Change::Kernel(kernel)).collect(),
-        axes.cpus.iter().map(|cpu| Change::Cpu(cpu)).collect(),
-        axes.appends.iter().map(|append| Change::Append(append)).collect(),
-        axes.memcg.iter().map(|memcg| Change::Memcg(*memcg)).collect(),
+    let mut lists: Vec<Vec<ColumnChange>> = vec![
+        axes.kernels.iter().map(|kernel| ColumnChange::Kernel(kernel)).collect(),
+        axes.cpus.iter().map(|cpu| ColumnChange::Cpu(cpu)).collect(),
+        axes.appends.iter().map(|append| ColumnChange::Append(append)).collect(),
+        axes.memcg.iter().map(|memcg| ColumnChange::Memcg(*memcg)).collect(),
     ];
     lists.extend(axes.workload.iter().map(|(axis, values)| {
         let axis: &'static Axis = axis;
-        values.iter().map(|value| Change::Workload(axis, value)).collect()
+        values.iter().map(|value| ColumnChange::Workload(axis, value)).collect()
     }));
-    lists.push(axes.variants.iter().map(Change::Variant).collect());
+    lists.push(axes.variants.iter().map(ColumnChange::Variant).collect());
     lists.retain(|list| !list.is_empty());
 
-    let mut combinations: Vec<Vec<(&Change, bool)>> = vec![Vec::new()];
+    let mut combinations: Vec<Vec<(&ColumnChange, bool)>> = vec![Vec::new()];
     for list in &lists {
         let varies = list.len() > 1;
         combinations = combinations
@@ -113,11 +113,11 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
 }
 
 /// The column of these changes, each with whether it is one of several.
-fn column(changes: &[(&Change, bool)]) -> Result<ColumnPlan> {
+fn column(changes: &[(&ColumnChange, bool)]) -> Result<ColumnPlan> {
     let mut column = ColumnPlan::default();
     // The other changes are made to what a variant asks for, whichever comes first.
     for (change, _) in changes {
-        if let Change::Variant(variant) = change {
+        if let ColumnChange::Variant(variant) = change {
             column.options = variant.options.clone();
         }
     }
@@ -125,36 +125,36 @@ fn column(changes: &[(&Change, bool)]) -> Result<ColumnPlan> {
     for (change, varies) in changes {
         let options = &mut column.options;
         let name = match change {
-            Change::Kernel(kernel) => {
+            ColumnChange::Kernel(kernel) => {
                 ensure!(options.kernel.is_none(), twice("--kernel"));
                 options.kernel = Some((*kernel).to_owned());
                 column.image = image(kernel);
                 column.label = name_of(kernel);
                 continue;
             }
-            Change::Cpu("") => "cpu=default".to_owned(),
-            Change::Cpu(cpu) => {
+            ColumnChange::Cpu("") => "cpu=default".to_owned(),
+            ColumnChange::Cpu(cpu) => {
                 ensure!(options.machine.cpu.is_none(), twice("--cpu"));
                 options.machine.cpu = Some((*cpu).to_owned());
                 format!("cpu={cpu}")
             }
-            Change::Append(append) => {
+            ColumnChange::Append(append) => {
                 if !append.is_empty() {
                     options.machine.append.insert(0, (*append).to_owned());
                 }
                 (*append).to_owned()
             }
-            Change::Memcg(memcg) => {
+            ColumnChange::Memcg(memcg) => {
                 ensure!(options.memcg, "--memcg: --no-memcg is also in --variant or --run-flags; leave it out");
                 options.memcg = *memcg;
                 if *memcg { "memcg".to_owned() } else { "no memcg".to_owned() }
             }
-            Change::Workload(axis, value) => {
+            ColumnChange::Workload(axis, value) => {
                 let former = options.workload.overrides.put(axis, (*value).clone());
                 ensure!(former.is_none(), twice(&format!("--{}", axis.name)));
                 axis.format(value)
             }
-            Change::Variant(variant) => variant.name.clone(),
+            ColumnChange::Variant(variant) => variant.name.clone(),
         };
         if *varies && !name.is_empty() {
             column.label = Some(column.label.map_or_else(|| name.clone(), |label| format!("{label} {name}")));

@@ -3,7 +3,7 @@
 use super::calls;
 use super::exact;
 use super::functions;
-use super::input::{Against, Input, Options, boots, of_mode};
+use super::input::{Against, CompareOptions, Input, boots, of_mode};
 use super::measure::Measure;
 use super::model::{Blame, Cell, Method, Section, Step, Verdict, Word};
 use super::text;
@@ -35,7 +35,7 @@ pub fn fill_steps(
     measures: &[Vec<Option<Measure>>],
     inputs: &[Input],
     method: Method,
-    options: &Options,
+    options: &CompareOptions,
 ) {
     let mut evidence: Vec<Evidence> = Vec::new();
     let mut waiting: Vec<(usize, usize)> = Vec::new();

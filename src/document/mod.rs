@@ -50,10 +50,10 @@ pub struct Document {
     pub environment: Environment,
     pub throughput: Throughput,
     #[serde(with = "pair::processes")]
-    #[schemars(with = "pair::processes::Schema")]
+    #[schemars(with = "pair::processes::ProcessesSchema")]
     pub processes: Processes,
     #[serde(with = "pair::attribution")]
-    #[schemars(with = "pair::attribution::Schema")]
+    #[schemars(with = "pair::attribution::AttributionSchema")]
     pub attribution: Attribution,
     /// Calls and times of probed functions.
     pub functions: Vec<FunctionCalls>,
@@ -169,7 +169,7 @@ pub struct PairRecord {
     /// The collectors that watched it; empty for a pair alone.
     pub collectors: Vec<String>,
     #[serde(with = "pair::processes")]
-    #[schemars(with = "pair::processes::Schema")]
+    #[schemars(with = "pair::processes::ProcessesSchema")]
     pub processes: Processes,
 }
 

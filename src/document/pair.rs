@@ -17,7 +17,7 @@ pub mod attribution {
     const RESERVED: [&str; 1] = ["collector"];
 
     #[derive(Serialize, Deserialize)]
-    struct Form {
+    struct AttributionForm {
         collector: String,
         #[serde(flatten)]
         processes: ByProcess<Vec<RoleShare>>,
@@ -27,7 +27,7 @@ pub mod attribution {
     #[derive(JsonSchema)]
     #[schemars(rename = "Attribution")]
     #[expect(dead_code, reason = "only its schema is used")]
-    pub struct Schema {
+    pub struct AttributionSchema {
         /// Which collector's profile was attributed.
         collector: String,
         writer: Vec<RoleShare>,
@@ -41,13 +41,13 @@ pub mod attribution {
     pub fn serialize<S: Serializer>(attribution: &Attribution, serializer: S) -> Result<S::Ok, S::Error> {
         let all = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
         let processes = padded::<_, S>(&attribution.processes, &all, &RESERVED)?;
-        Form { collector: attribution.collector.clone(), processes }.serialize(serializer)
+        AttributionForm { collector: attribution.collector.clone(), processes }.serialize(serializer)
     }
 
     /// # Errors
     /// When it is of another form.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attribution, D::Error> {
-        let form = Form::deserialize(deserializer)?;
+        let form = AttributionForm::deserialize(deserializer)?;
         let processes = form.processes.into_iter().filter(|(_, shares)| !shares.is_empty());
         Ok(Attribution { collector: form.collector, processes: processes.collect() })
     }
@@ -60,19 +60,19 @@ pub mod processes {
     const RESERVED: [&str; 2] = ["window_ns", "pairs"];
 
     #[derive(Serialize, Deserialize)]
-    struct Form {
+    struct ProcessesForm {
         #[serde(flatten)]
         totals: ByProcess<ProcessTotals>,
         #[serde(default)]
         window_ns: u64,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pairs: Vec<Pipe>,
+        pairs: Vec<PipeForm>,
     }
 
     /// The processes around one pipe.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[schemars(rename = "PairTotals")]
-    struct Pipe {
+    struct PipeForm {
         /// From its first writer's first call to its last process's end.
         window_ns: u64,
         writers: Vec<ProcessTotals>,
@@ -83,7 +83,7 @@ pub mod processes {
     #[derive(JsonSchema)]
     #[schemars(rename = "Processes")]
     #[expect(dead_code, reason = "only its schema is used")]
-    pub struct Schema {
+    pub struct ProcessesSchema {
         /// Sums over all writers where there are several.
         writer: ProcessTotals,
         reader: ProcessTotals,
@@ -92,25 +92,25 @@ pub mod processes {
         window_ns: u64,
         /// Each process apart, by pipe; empty where one writer and one reader share one pipe.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        pairs: Vec<Pipe>,
+        pairs: Vec<PipeForm>,
     }
 
     /// # Errors
     /// When a process has the name of a field.
     pub fn serialize<S: Serializer>(processes: &Processes, serializer: S) -> Result<S::Ok, S::Error> {
-        let pairs = processes.pipes.iter().map(|pipe| Pipe {
+        let pairs = processes.pipes.iter().map(|pipe| PipeForm {
             window_ns: pipe.window_ns,
             writers: pipe.from.totals.clone(),
             readers: pipe.to.totals.clone(),
         });
         let totals = padded::<_, S>(&processes.totals, &PAIR, &RESERVED)?;
-        Form { totals, window_ns: processes.window_ns, pairs: pairs.collect() }.serialize(serializer)
+        ProcessesForm { totals, window_ns: processes.window_ns, pairs: pairs.collect() }.serialize(serializer)
     }
 
     /// # Errors
     /// When it is of another form.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Processes, D::Error> {
-        let form = Form::deserialize(deserializer)?;
+        let form = ProcessesForm::deserialize(deserializer)?;
         let pipes = form.pairs.into_iter().map(|pipe| PipeTotals {
             window_ns: pipe.window_ns,
             from: PipeEnd { process: ProcessName::WRITER, totals: pipe.writers },

@@ -61,7 +61,7 @@ pub struct Event<'a, C> {
 
 /// One task that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry<R> {
+pub struct TaskResult<R> {
     pub lane: usize,
     pub block: usize,
     /// The result, or why there is none.
@@ -72,7 +72,7 @@ pub struct Entry<R> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished<R> {
     /// In the order in which they ended.
-    pub entries: Vec<Entry<R>>,
+    pub entries: Vec<TaskResult<R>>,
     pub ending: Ending,
 }
 
@@ -184,7 +184,7 @@ where
 }
 
 /// How a task ended.
-enum Ended<R> {
+enum TaskEnd<R> {
     /// Nothing further is wanted of its cell.
     Unwanted,
     /// A warm-up of a cell whose first result is there already.
@@ -200,16 +200,16 @@ fn attempt<C, E: Executor<C>>(
     executor: &E,
     store: &(impl Store<C, E::Output> + ?Sized),
     watch: &dyn Fn(State),
-) -> Ended<E::Output> {
+) -> TaskEnd<E::Output> {
     if !executor.wants(cell, done) {
-        return Ended::Unwanted;
+        return TaskEnd::Unwanted;
     }
     if let Some(result) = store.kept(cell, task) {
         if task.warm_up {
-            return Ended::Skipped;
+            return TaskEnd::Skipped;
         }
         let values = executor.values(cell, &result);
-        return Ended::Kept(result, values);
+        return TaskEnd::Kept(result, values);
     }
     watch(State::Running);
     let begin = Instant::now();
@@ -218,7 +218,7 @@ fn attempt<C, E: Executor<C>>(
         let values = executor.values(cell, &result);
         Ok((result, values))
     });
-    Ended::Measured(result, begin.elapsed())
+    TaskEnd::Measured(result, begin.elapsed())
 }
 
 enum Next {
@@ -237,7 +237,7 @@ struct Course<'a, C, R> {
     /// Blocks that have begun.
     begun: usize,
     under_way: usize,
-    entries: Vec<Entry<R>>,
+    entries: Vec<TaskResult<R>>,
     /// The main value's, by lane.
     values: Vec<Vec<f64>>,
     /// Results by lane.
@@ -351,21 +351,21 @@ impl<'a, C, R> Course<'a, C, R> {
     }
 
     /// Note how `task` ended; what to tell a watcher.
-    fn finish(&mut self, task: Task, ended: Ended<R>) -> Option<State> {
+    fn finish(&mut self, task: Task, ended: TaskEnd<R>) -> Option<State> {
         self.under_way -= 1;
         let Task { lane, block, .. } = task;
         let (result, state) = match ended {
-            Ended::Unwanted => {
+            TaskEnd::Unwanted => {
                 self.give_up(lane);
                 return None;
             }
-            Ended::Skipped => return None,
-            Ended::Kept(result, values) => (Ok((result, values)), State::Kept),
-            Ended::Measured(Ok(result), took) => {
+            TaskEnd::Skipped => return None,
+            TaskEnd::Kept(result, values) => (Ok((result, values)), State::Kept),
+            TaskEnd::Measured(Ok(result), took) => {
                 self.times.add(lane, took);
                 (Ok(result), State::Done)
             }
-            Ended::Measured(Err(error), _) => {
+            TaskEnd::Measured(Err(error), _) => {
                 // A program that the signal ended as well has not failed.
                 if cancel::happened() || error.is::<Cancelled>() || error.is::<Interrupted>() {
                     self.interrupted = true;
@@ -389,7 +389,7 @@ impl<'a, C, R> Course<'a, C, R> {
             self.values[lane].extend(values);
             result
         });
-        self.entries.push(Entry { lane, block, result });
+        self.entries.push(TaskResult { lane, block, result });
         Some(state)
     }
 

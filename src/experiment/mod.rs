@@ -13,7 +13,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-pub use engine::{Entry, Event, Executor, Finished, Interrupted, State, run, run_jobs};
+pub use engine::{Event, Executor, Finished, Interrupted, State, TaskResult, run, run_jobs};
 pub use plan::{Lane, OnFailure, Plan, Task};
 pub use progress::Progress;
 pub use stop::{EndedBy, Ending, StopRule, relative_half_width};

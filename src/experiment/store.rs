@@ -50,7 +50,7 @@ pub trait StoredPlan: Serialize + DeserializeOwned {
 
 /// What every plan has, of whatever form.
 #[derive(Deserialize)]
-struct Schema {
+struct SchemaOnly {
     schema: String,
 }
 
@@ -65,7 +65,7 @@ pub fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> 
             format!("--resume: cannot read {}: is -o the folder of an interrupted {}?", file.display(), P::WHAT)
         })?;
         // First, since a plan of another form cannot be read any further.
-        let schema = serde_json::from_slice(&text).map_or_else(|_| String::new(), |stored: Schema| stored.schema);
+        let schema = serde_json::from_slice(&text).map_or_else(|_| String::new(), |stored: SchemaOnly| stored.schema);
         ensure!(
             schema.is_empty() || schema == P::SCHEMA,
             "--resume: {} has schema {schema}, this pipeprof writes {}: start again without --resume",

@@ -4,7 +4,7 @@ use crate::guest::job::{self, Muted};
 use crate::guest::{cgroup, cpus};
 use crate::util::progress;
 use crate::vm::initramfs;
-use crate::vm::job::{Assignment, Facts};
+use crate::vm::job::{Assignment, GuestFacts};
 use crate::vm::protocol::{self, Message};
 use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
@@ -159,12 +159,12 @@ fn release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
-fn facts(mounts: &Mounts) -> Facts {
+fn facts(mounts: &Mounts) -> GuestFacts {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let memory = read("/proc/meminfo");
     let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB"));
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Facts {
+    GuestFacts {
         release: release(),
         cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
         memory_kib: memory.and_then(|text| text.trim().parse().ok()).unwrap_or(0),

@@ -5,7 +5,7 @@ use crate::guest::cgroup::GuestCgroup;
 use crate::kernel::symbols::KALLSYMS;
 use crate::run::{self, Setting};
 use crate::util::progress;
-use crate::vm::job::{Assignment, CountAnswer, Facts, Job};
+use crate::vm::job::{Assignment, CountAnswer, GuestFacts, Job};
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
@@ -13,7 +13,7 @@ use std::process::Command;
 ///
 /// # Errors
 /// Errors are sent to the host as text.
-pub fn perform(assignment: &Assignment, facts: impl Fn() -> Facts) -> Result<Vec<u8>> {
+pub fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -> Result<Vec<u8>> {
     match &assignment.job {
         Job::Run(request) => Ok(serde_json::to_vec(&measure(request, assignment.executed_on)?)?),
         Job::Count { request, symbols } => {

@@ -20,7 +20,7 @@ pub struct Symbols {
     /// The list as read. Names are slices of it.
     text: String,
     /// In the order of the list.
-    entries: Vec<Entry>,
+    entries: Vec<SymbolEntry>,
     /// Functions (indices into `entries`) by address, one per address.
     by_address: Vec<u32>,
     hidden: bool,
@@ -28,7 +28,7 @@ pub struct Symbols {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct SymbolEntry {
     address: u64,
     /// Offset of the name in `text`.
     name: u32,
@@ -275,7 +275,7 @@ fn plainness(name: &str) -> (bool, usize, usize, &str) {
 }
 
 /// `line` starts at byte `start` of the list.
-fn parse_line(line: &[u8], start: usize) -> Result<Entry, &'static str> {
+fn parse_line(line: &[u8], start: usize) -> Result<SymbolEntry, &'static str> {
     let mut address: u64 = 0;
     let mut at = 0;
     while let Some(digit) = line.get(at).and_then(|byte| (*byte as char).to_digit(16)) {
@@ -302,7 +302,7 @@ fn parse_line(line: &[u8], start: usize) -> Result<Entry, &'static str> {
     if name_len == 0 {
         return Err("no name");
     }
-    Ok(Entry {
+    Ok(SymbolEntry {
         address,
         name: u32::try_from(start + at + 3).map_err(|_| "it is more than 4 GiB behind the start of the list")?,
         name_len: u16::try_from(name_len).map_err(|_| "the name is longer than 65535 bytes")?,

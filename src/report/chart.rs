@@ -13,7 +13,7 @@ pub struct Chart {
     /// A file name without ending.
     pub id: String,
     pub title: String,
-    pub kind: Kind,
+    pub kind: ChartKind,
     /// What the values are, with unit.
     pub y: String,
     /// What is along the other axis; empty for bars.
@@ -25,7 +25,7 @@ pub struct Chart {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ChartKind {
     /// Horizontal bars, one group per label.
     Bars,
     /// Lines over places that are labelled one by one, such as doubling sizes.
@@ -97,8 +97,8 @@ impl Chart {
             }
             self.legend(&area)?;
             match self.kind {
-                Kind::Bars => self.bars(&area, height)?,
-                Kind::Lines => self.lines(&area, height)?,
+                ChartKind::Bars => self.bars(&area, height)?,
+                ChartKind::Lines => self.lines(&area, height)?,
             }
             for (line, words) in footer.iter().enumerate() {
                 text(&area, words, (12, height + as_i32(line) * FOOTER_LINE + 8), 13, DIM, HPos::Left)?;
@@ -125,8 +125,8 @@ impl Chart {
 
     fn height(&self) -> i32 {
         match self.kind {
-            Kind::Bars => TOP + self.labels().iter().map(|label| self.group(label)).sum::<i32>() + 50,
-            Kind::Lines => 420,
+            ChartKind::Bars => TOP + self.labels().iter().map(|label| self.group(label)).sum::<i32>() + 50,
+            ChartKind::Lines => 420,
         }
     }
 
@@ -318,7 +318,7 @@ fn themed(svg: String, title: &str) -> String {
 mod tests {
     use super::*;
 
-    fn chart(kind: Kind) -> Chart {
+    fn chart(kind: ChartKind) -> Chart {
         let point = |label: &str, y: f64| Point { label: label.to_owned(), y, span: Some([y * 0.9, y * 1.1]) };
         Chart {
             id: "x".into(),
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_caption_stands_below_the_chart() {
-        for kind in [Kind::Bars, Kind::Lines] {
+        for kind in [ChartKind::Bars, ChartKind::Lines] {
             let height = |svg: &str| -> u32 {
                 let (_, rest) = svg.split_once("height=\"").unwrap();
                 rest.split('"').next().unwrap().parse().unwrap()
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn charts_are_whole_escaped_and_follow_the_page() {
-        for kind in [Kind::Bars, Kind::Lines] {
+        for kind in [ChartKind::Bars, ChartKind::Lines] {
             let file = chart(kind).svg(Theme::File).unwrap();
             assert!(file.starts_with("<svg ") && file.trim_end().ends_with("</svg>"));
             assert!(file.contains("&lt;8K&gt;") && !file.contains("<8K>"), "{file}");

@@ -1,6 +1,6 @@
 //! The folder that a run leaves: `run.json`, folded stacks, flame graphs; and reading it back.
 
-use super::flamegraph::{self, Options};
+use super::flamegraph::{self, GraphOptions};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
@@ -201,7 +201,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         for profile in &of_collector {
             let stem = stem(&outcome.document, collector, profile.process);
             let subtitle = subtitle(&outcome.document, profile.process.as_str(), profile.unit, profile.stacks.total());
-            let mut options = Options::new(title(&outcome.document), subtitle, profile.unit, profile.skid);
+            let mut options = GraphOptions::new(title(&outcome.document), subtitle, profile.unit, profile.skid);
             options.processes = vec![profile.process];
             if collector == outcome.document.attribution.collector {
                 options.per_kib = per_kib(&outcome.document, profile.process);
@@ -214,7 +214,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             let stacks = flamegraph::together(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks)));
             let names: Vec<ProcessName> = all.iter().map(|profile| profile.process).collect();
             let subtitle = subtitle(&outcome.document, &listed(names.iter().copied()), one.unit, stacks.total());
-            let mut options = Options::new(title(&outcome.document), subtitle, one.unit, one.skid);
+            let mut options = GraphOptions::new(title(&outcome.document), subtitle, one.unit, one.skid);
             if collector == outcome.document.attribution.collector {
                 options.per_kib = per_kib_of_all(&outcome.document, &names);
             }

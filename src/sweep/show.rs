@@ -1,7 +1,7 @@
 //! How a sweep looks: a table, a chart, lines for a spreadsheet.
 
 use super::{Sweep, SweepAxis, SweepCell};
-use crate::report::chart::{Chart, Kind, Point, Series};
+use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::report::number::number;
 
 /// Most lines that a chart can tell apart.
@@ -77,7 +77,7 @@ impl Sweep {
         (!series.is_empty() && series.len() <= MOST_LINES).then(|| Chart {
             id: "sweep".into(),
             title: format!("{} over {}", self.unit, along.name),
-            kind: Kind::Lines,
+            kind: ChartKind::Lines,
             y: format!("{} · {}, Linux {}", self.unit, self.cpu, self.kernel),
             x: format!("{} · n {n}, median, bars from least to greatest", along.name),
             series,

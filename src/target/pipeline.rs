@@ -61,7 +61,7 @@ fn start(words: &[String], mut command: Command) -> Result<Killed> {
 }
 
 /// A pipeline whose programs run.
-pub struct Running<'a> {
+pub struct RunningPipeline<'a> {
     pipeline: &'a Pipeline,
     writer: Killed,
     reader: Killed,
@@ -73,7 +73,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// When a program cannot be started.
-    pub fn start(&self) -> Result<Running<'_>> {
+    pub fn start(&self) -> Result<RunningPipeline<'_>> {
         let begin = Instant::now();
         let mut first = command(&self.writer, self.cpus[0])?;
         first.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -83,10 +83,10 @@ impl Pipeline {
         second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
         let reader = start(&self.reader, second)?;
         // Gone with `second`: this process's copy of the pipe's reading end, so that the writer finds the pipe closed.
-        Ok(Running { pipeline: self, writer, reader, begin })
+        Ok(RunningPipeline { pipeline: self, writer, reader, begin })
     }
 
-    /// Start it and wait for its end: see [`Running::wait`].
+    /// Start it and wait for its end: see [`RunningPipeline::wait`].
     ///
     /// # Errors
     /// When a program cannot be started, the reader fails, or on interruption.
@@ -95,7 +95,7 @@ impl Pipeline {
     }
 }
 
-impl Running<'_> {
+impl RunningPipeline<'_> {
     /// The processes to watch.
     #[must_use]
     pub fn watched(&self) -> Watched {

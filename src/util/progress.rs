@@ -54,12 +54,12 @@ pub fn detail(text: impl FnOnce() -> String) {
 pub fn problem(text: &str) {
     let print = || eprintln!("pipeprof: {text}");
     match SINK.lock().as_deref() {
-        Ok(Sink::Bar(bar)) => bar.suspend(print),
+        Ok(ProgressSink::Bar(bar)) => bar.suspend(print),
         _ => print(),
     }
 }
 
-enum Sink {
+enum ProgressSink {
     /// Nothing shown yet.
     Idle,
     Bar(ProgressBar),
@@ -67,12 +67,12 @@ enum Sink {
     Other(Box<dyn Fn(&str) + Send>),
 }
 
-static SINK: Mutex<Sink> = Mutex::new(Sink::Idle);
+static SINK: Mutex<ProgressSink> = Mutex::new(ProgressSink::Idle);
 
 /// Send all further messages to `sink`.
 pub fn redirect(sink: impl Fn(&str) + Send + 'static) {
     if let Ok(mut guard) = SINK.lock() {
-        *guard = Sink::Other(Box::new(sink));
+        *guard = ProgressSink::Other(Box::new(sink));
     }
 }
 
@@ -80,26 +80,26 @@ pub fn redirect(sink: impl Fn(&str) + Send + 'static) {
 pub fn step(text: &str) {
     let Ok(mut guard) = SINK.lock() else { return };
     match &*guard {
-        Sink::Other(sink) => sink(text),
-        Sink::Bar(bar) => bar.set_message(text.to_owned()),
-        Sink::Idle if std::io::stderr().is_terminal() && !is_quiet() => {
+        ProgressSink::Other(sink) => sink(text),
+        ProgressSink::Bar(bar) => bar.set_message(text.to_owned()),
+        ProgressSink::Idle if std::io::stderr().is_terminal() && !is_quiet() => {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
                 bar.set_style(style);
             }
             bar.set_message(text.to_owned());
             bar.enable_steady_tick(Duration::from_millis(120));
-            *guard = Sink::Bar(bar);
+            *guard = ProgressSink::Bar(bar);
         }
-        Sink::Idle => {}
+        ProgressSink::Idle => {}
     }
 }
 
 /// Remove the line, before something is printed.
 pub fn clear() {
     let Ok(mut guard) = SINK.lock() else { return };
-    if let Sink::Bar(bar) = &*guard {
+    if let ProgressSink::Bar(bar) = &*guard {
         bar.finish_and_clear();
-        *guard = Sink::Idle;
+        *guard = ProgressSink::Idle;
     }
 }

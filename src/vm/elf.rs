@@ -6,31 +6,31 @@ use object::endian::LittleEndian as LE;
 use object::pod;
 
 type Header = elf::FileHeader64<LE>;
-type Section = elf::SectionHeader64<LE>;
+type SectionHeader = elf::SectionHeader64<LE>;
 
 /// `file` without the sections named `.debug_*`. `None` if this code cannot parse the file; the caller then uses it
 /// unchanged.
 #[must_use]
 pub fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
     let (header, _) = pod::from_bytes::<Header>(file).ok()?;
-    if header.e_ident.magic != elf::ELFMAG || usize::from(header.e_shentsize.get(LE)) != size_of::<Section>() {
+    if header.e_ident.magic != elf::ELFMAG || usize::from(header.e_shentsize.get(LE)) != size_of::<SectionHeader>() {
         return None;
     }
     let table = usize::try_from(header.e_shoff.get(LE)).ok()?;
     let count = usize::from(header.e_shnum.get(LE));
-    let (sections, _) = pod::slice_from_bytes::<Section>(file.get(table..)?, count).ok()?;
-    let data = |section: &Section| {
+    let (sections, _) = pod::slice_from_bytes::<SectionHeader>(file.get(table..)?, count).ok()?;
+    let data = |section: &SectionHeader| {
         let start = usize::try_from(section.sh_offset.get(LE)).ok()?;
         file.get(start..start.checked_add(usize::try_from(section.sh_size.get(LE)).ok()?)?)
     };
     let names = data(sections.get(usize::from(header.e_shstrndx.get(LE)))?)?;
-    let is_debug = |section: &Section| {
+    let is_debug = |section: &SectionHeader| {
         let name = names.get(section.sh_name.get(LE) as usize..).unwrap_or_default();
         // Despite its name, `.debug_gdb_scripts` is loaded with the program.
         name.starts_with(b".debug_") && section.sh_flags.get(LE) & u64::from(elf::SHF_ALLOC) == 0
     };
     // Loaded sections keep their offsets; the sections behind them move up.
-    let loaded = |section: &&Section| {
+    let loaded = |section: &&SectionHeader| {
         section.sh_flags.get(LE) & u64::from(elf::SHF_ALLOC) != 0 && section.sh_type.get(LE) != elf::SHT_NOBITS
     };
     let end =

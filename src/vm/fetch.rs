@@ -3,7 +3,7 @@
 
 use crate::util::{atomic_file, cancel};
 use crate::vm::packages::{self, Package, kernel_paragraphs, parse_packages};
-use crate::vm::store::{Entry, Store, lock_file};
+use crate::vm::store::{CachedKernel, KernelCache, lock_file};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::BufReader;
@@ -54,18 +54,23 @@ const INDEX_AGE: Duration = Duration::from_secs(6 * 3600);
 /// The result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fetched {
-    New(Entry),
+    New(CachedKernel),
     /// The cache already has the newest kernel of the series that the mirror offers.
-    Kept(Entry),
+    Kept(CachedKernel),
     /// The mirror did not deliver a kernel, for this reason; the cache has one of the series.
-    Stale(Entry, String),
+    Stale(CachedKernel, String),
 }
 
 /// Fetch the newest kernel of each series or release in `wishes` into `store`. `say` receives a line for each step.
 ///
 /// # Errors
 /// When a request can be met neither by apt nor by the cache. Kernels fetched before the error stay in the cache.
-pub fn fetch(store: &Store, wishes: &[String], flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<(String, Fetched)>> {
+pub fn fetch(
+    store: &KernelCache,
+    wishes: &[String],
+    flavour: &str,
+    say: &dyn Fn(&str),
+) -> Result<Vec<(String, Fetched)>> {
     let mut mirror = match Mirror::open(store, say) {
         Ok(mirror) => mirror,
         Err(error) => {
@@ -95,7 +100,7 @@ const TRIES: usize = 4;
 /// the mirror.
 fn newest_that_comes(
     mirror: &mut Mirror,
-    store: &Store,
+    store: &KernelCache,
     packages: &mut Vec<Package>,
     wish: &str,
     flavour: &str,
@@ -134,12 +139,12 @@ fn newest_that_comes(
 ///
 /// # Errors
 /// When apt or the mirror cannot be used.
-pub fn available(store: &Store, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
+pub fn available(store: &KernelCache, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
     Mirror::open(store, say)?.packages(flavour)
 }
 
 /// The cached kernel for `wish` when the mirror did not deliver one.
-fn from_cache(store: &Store, wish: &str, error: anyhow::Error) -> Result<Fetched> {
+fn from_cache(store: &KernelCache, wish: &str, error: anyhow::Error) -> Result<Fetched> {
     match store.find(wish)? {
         Some(entry) => Ok(Fetched::Stale(entry, format!("{error:#}"))),
         None => Err(error.context(format!("cannot fetch kernel {wish}, and the cache does not have it"))),
@@ -152,12 +157,12 @@ struct Mirror {
     fresh: bool,
     /// Errors and warnings of the last `apt update`.
     troubles: Vec<String>,
-    _lock: crate::vm::store::Lock,
+    _lock: crate::vm::store::CacheLock,
 }
 
 impl Mirror {
     /// Open the private apt root in `store`. Refresh its index if it is old.
-    fn open(store: &Store, say: &dyn Fn(&str)) -> Result<Self> {
+    fn open(store: &KernelCache, say: &dyn Fn(&str)) -> Result<Self> {
         let root = store.root().join("apt");
         for folder in ["lists/partial", "archives/partial", "download"] {
             let folder = root.join(folder);
@@ -230,7 +235,7 @@ impl Mirror {
     }
 
     /// Download `package` and put its kernel into `store`.
-    fn download(&self, store: &Store, package: &Package) -> Result<Entry> {
+    fn download(&self, store: &KernelCache, package: &Package) -> Result<CachedKernel> {
         let folder = self.root.join("download");
         let get = |name: &str| -> Result<Option<PathBuf>> {
             let output = self

@@ -165,7 +165,7 @@ fn attempt(
         return Err(cancel::Cancelled.into());
     }
     let (why, late) = match end {
-        Err(Ended { why, late }) => (why, late),
+        Err(GuestKilled { why, late }) => (why, late),
         Ok(status) => (why_ended(status, &console, &read_text(&errors), watch.decoder.damaged()), false),
     };
     let cramped = if watch.release.is_none() && options.memory_mib < LITTLE_MEMORY_MIB {
@@ -258,7 +258,7 @@ struct Watch<'a> {
 }
 
 /// Why this side killed the guest.
-struct Ended {
+struct GuestKilled {
     why: String,
     /// The guest did not reach init before the time limit.
     late: bool,
@@ -281,7 +281,7 @@ const REPORT: Duration = Duration::from_secs(3);
 
 impl Watch<'_> {
     /// Follow the guest to its end. The error says why this side killed it.
-    fn follow(&mut self, console: &Path) -> Result<ExitStatus, Ended> {
+    fn follow(&mut self, console: &Path) -> Result<ExitStatus, GuestKilled> {
         let started = Instant::now();
         let mut booted = None;
         let mut answered = None;
@@ -295,7 +295,7 @@ impl Watch<'_> {
             }
             if cancel::happened() {
                 self.qemu.kill();
-                return Err(Ended { why: "interrupted".to_owned(), late: false });
+                return Err(GuestKilled { why: "interrupted".to_owned(), late: false });
             }
             if self.release.is_some() && booted.is_none() {
                 booted = Some(Instant::now());
@@ -330,7 +330,7 @@ impl Watch<'_> {
                 continue;
             };
             self.qemu.kill();
-            return Err(Ended { why, late });
+            return Err(GuestKilled { why, late });
         }
     }
 

@@ -26,7 +26,7 @@ impl Kernel {
     pub fn find(name: &str) -> Result<Self> {
         let path = Path::new(name);
         if name.ends_with(".deb") {
-            return store::Store::open()?.unpacked(path);
+            return store::KernelCache::open()?.unpacked(path);
         }
         if path.is_file() {
             let release = release_of(path).with_context(|| format!("--kernel {name}"))?;
@@ -35,7 +35,7 @@ impl Kernel {
         if path.is_dir() {
             bail!("--kernel {name} is a directory: give the image in it, such as {name}/arch/x86/boot/bzImage");
         }
-        if let Some(found) = store::Store::open()?.find(name)? {
+        if let Some(found) = store::KernelCache::open()?.find(name)? {
             return Ok(found.kernel());
         }
         if name.contains('/') || name.is_empty() {

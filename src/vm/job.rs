@@ -15,7 +15,7 @@ pub enum Job {
     Command(Vec<String>),
     /// Answer: this text, unchanged.
     Echo(String),
-    /// Answer: [`Facts`].
+    /// Answer: [`GuestFacts`].
     Facts,
     /// Answer: the content of this file of the guest, unchanged.
     Read(String),
@@ -46,7 +46,7 @@ pub struct Assignment {
 
 /// Facts that a guest reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct GuestFacts {
     pub release: String,
     pub cpus: u32,
     pub memory_kib: u64,

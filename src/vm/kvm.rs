@@ -2,7 +2,7 @@
 //! remembered until the host reboots, so that `--accel auto` waits for its time limit only once.
 
 use crate::util::atomic_file;
-use crate::vm::store::Store;
+use crate::vm::store::KernelCache;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub const LIMIT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Verdict {
+struct KnownFailure {
     boot_id: String,
     qemu: String,
     why: String,
@@ -33,7 +33,7 @@ pub fn usable(qemu: &str) -> Result<(), String> {
         });
     }
     let remembered = path().and_then(|path| fs::read(path).ok());
-    match remembered.and_then(|bytes| serde_json::from_slice::<Verdict>(&bytes).ok()) {
+    match remembered.and_then(|bytes| serde_json::from_slice::<KnownFailure>(&bytes).ok()) {
         Some(verdict) if verdict.boot_id == boot_id() && verdict.qemu == qemu => {
             let path = path().unwrap_or_default();
             Err(format!("{} (result since this machine booted; remove {} to try again)", verdict.why, path.display()))
@@ -44,7 +44,7 @@ pub fn usable(qemu: &str) -> Result<(), String> {
 
 /// Remember that a guest did not start.
 pub(crate) fn remember(qemu: &str, why: &str) {
-    let verdict = Verdict { boot_id: boot_id(), qemu: qemu.to_owned(), why: why.to_owned() };
+    let verdict = KnownFailure { boot_id: boot_id(), qemu: qemu.to_owned(), why: why.to_owned() };
     if let (Some(path), Ok(bytes)) = (path(), serde_json::to_vec_pretty(&verdict)) {
         // If this fails, the next run tries KVM again.
         let _ = path.parent().map(fs::create_dir_all);
@@ -53,7 +53,7 @@ pub(crate) fn remember(qemu: &str, why: &str) {
 }
 
 fn path() -> Option<PathBuf> {
-    Some(Store::open().ok()?.root().join("kvm.json"))
+    Some(KernelCache::open().ok()?.root().join("kvm.json"))
 }
 
 fn boot_id() -> String {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// A kernel in the cache, and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct CachedKernel {
     /// `uname -r`; also the name of the folder.
     pub release: String,
     /// The Debian version, or the release if it is not a Debian package.
@@ -21,7 +21,7 @@ pub struct Entry {
     folder: PathBuf,
 }
 
-impl Entry {
+impl CachedKernel {
     /// The kernel to boot.
     #[must_use]
     pub fn kernel(&self) -> Kernel {
@@ -41,11 +41,11 @@ impl Entry {
 
 /// The cache.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct KernelCache {
     root: PathBuf,
 }
 
-impl Store {
+impl KernelCache {
     /// The user's cache: `$PIPEPROF_CACHE`, `$XDG_CACHE_HOME/pipeprof` or `~/.cache/pipeprof`.
     ///
     /// # Errors
@@ -68,14 +68,14 @@ impl Store {
     ///
     /// # Errors
     /// When the folder cannot be read. A missing folder is an empty cache.
-    pub fn list(&self) -> Result<Vec<Entry>> {
+    pub fn list(&self) -> Result<Vec<CachedKernel>> {
         let folder = self.kernels();
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error).with_context(|| format!("cannot read the cache {}", folder.display())),
         };
-        let mut list: Vec<Entry> = entries.flatten().filter_map(|entry| read_entry(&entry.path())).collect();
+        let mut list: Vec<CachedKernel> = entries.flatten().filter_map(|entry| read_entry(&entry.path())).collect();
         list.sort_by(|left, right| {
             version::compare(&right.version, &left.version).then_with(|| left.release.cmp(&right.release))
         });
@@ -85,8 +85,8 @@ impl Store {
     /// The kernel of this release, or the newest of this series; cloud kernels first.
     ///
     /// # Errors
-    /// As [`Store::list`].
-    pub fn find(&self, name: &str) -> Result<Option<Entry>> {
+    /// As [`KernelCache::list`].
+    pub fn find(&self, name: &str) -> Result<Option<CachedKernel>> {
         let list = self.list()?;
         if let Some(exact) = list.iter().find(|entry| entry.release == name) {
             return Ok(Some(exact.clone()));
@@ -103,7 +103,7 @@ impl Store {
     ///
     /// # Errors
     /// When it is not a kernel, or the cache cannot be written.
-    pub fn add(&self, path: &Path, origin: &str, version: Option<&str>, config: Option<&Path>) -> Result<Entry> {
+    pub fn add(&self, path: &Path, origin: &str, version: Option<&str>, config: Option<&Path>) -> Result<CachedKernel> {
         let _lock = self.lock()?;
         let aside = self.aside()?;
         let (image, packaged_config) = if path.extension().is_some_and(|ending| ending == "deb") {
@@ -122,7 +122,7 @@ impl Store {
         if let Some(config) = config.filter(|config| config.is_file()) {
             fs::copy(config, folder.join("config")).with_context(|| no_room(&folder))?;
         }
-        let entry = Entry {
+        let entry = CachedKernel {
             version: version.unwrap_or(&release).to_owned(),
             origin: origin.to_owned(),
             folder: self.kernels().join(&release),
@@ -140,13 +140,14 @@ impl Store {
     ///
     /// # Errors
     /// When there is none; the message lists the cached kernels.
-    pub fn remove(&self, name: &str) -> Result<Vec<Entry>> {
+    pub fn remove(&self, name: &str) -> Result<Vec<CachedKernel>> {
         let _lock = self.lock()?;
         let list = self.list()?;
-        let exact: Vec<Entry> = list.iter().filter(|entry| entry.release == name).cloned().collect();
+        let exact: Vec<CachedKernel> = list.iter().filter(|entry| entry.release == name).cloned().collect();
         let gone = if exact.is_empty() {
-            let series =
-                |entry: &&Entry| version::in_series(&entry.version, name) || version::in_series(&entry.release, name);
+            let series = |entry: &&CachedKernel| {
+                version::in_series(&entry.version, name) || version::in_series(&entry.release, name)
+            };
             list.iter().filter(series).cloned().collect()
         } else {
             exact
@@ -174,7 +175,7 @@ impl Store {
     ///
     /// # Errors
     /// When the cache cannot be written.
-    pub fn lock(&self) -> Result<Lock> {
+    pub fn lock(&self) -> Result<CacheLock> {
         let folder = self.kernels();
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         lock_file(&self.root.join("kernels.lock"))
@@ -194,11 +195,11 @@ impl Store {
 
 /// Holds the cache's lock until dropped.
 #[derive(Debug)]
-pub struct Lock {
+pub struct CacheLock {
     _file: File,
 }
 
-pub(crate) fn lock_file(path: &Path) -> Result<Lock> {
+pub(crate) fn lock_file(path: &Path) -> Result<CacheLock> {
     let file = File::options()
         .create(true)
         .append(true)
@@ -206,16 +207,16 @@ pub(crate) fn lock_file(path: &Path) -> Result<Lock> {
         .with_context(|| format!("cannot open {}", path.display()))?;
     rustix::fs::flock(file.as_fd(), rustix::fs::FlockOperation::LockExclusive)
         .with_context(|| format!("cannot lock {}", path.display()))?;
-    Ok(Lock { _file: file })
+    Ok(CacheLock { _file: file })
 }
 
 fn no_room(path: &Path) -> String {
     format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", path.display())
 }
 
-fn read_entry(folder: &Path) -> Option<Entry> {
+fn read_entry(folder: &Path) -> Option<CachedKernel> {
     let bytes = fs::read(folder.join("kernel.json")).ok()?;
-    let mut entry: Entry = serde_json::from_slice(&bytes).ok()?;
+    let mut entry: CachedKernel = serde_json::from_slice(&bytes).ok()?;
     if !folder.join("vmlinuz").is_file() {
         return None;
     }
@@ -223,7 +224,7 @@ fn read_entry(folder: &Path) -> Option<Entry> {
     Some(entry)
 }
 
-/// See [`Store::open`].
+/// See [`KernelCache::open`].
 fn cache_folder() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(folder) = set("PIPEPROF_CACHE") {

@@ -4,7 +4,7 @@
 //! flags of `run` and `sweep`, their help and errors, the name of a mode with overrides (`write (buffer-size=4K)`),
 //! and what comparisons say of it.
 
-use super::axis::{Axis, Kind, choices};
+use super::axis::{Axis, AxisKind, choices};
 use super::spec::{Amount, PAGE, Pin, Reader, Writer};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -131,48 +131,58 @@ const INSIDE_LIBC: &str = "--writer stdio makes its calls inside libc; use only 
 
 /// All axes, in the order of help texts and of names.
 pub static AXES: &[Axis] = &[
-    Axis::new("writer", Kind::Choice(choices::<Writer>), field!(writer), "The call that puts bytes into the pipe")
-        .matters("the path through the kernel"),
-    Axis::new("reader", Kind::Choice(choices::<Reader>), field!(reader), "The call that takes bytes out of the pipe")
+    Axis::new("writer", AxisKind::Choice(choices::<Writer>), field!(writer), "The call that puts bytes into the pipe")
         .matters("the path through the kernel"),
     Axis::new(
+        "reader",
+        AxisKind::Choice(choices::<Reader>),
+        field!(reader),
+        "The call that takes bytes out of the pipe",
+    )
+    .matters("the path through the kernel"),
+    Axis::new(
         "huge-pages",
-        Kind::Switch,
+        AxisKind::Switch,
         field!(huge_pages),
         "Use 2 MiB pages for the buffers; the number obtained is verified and reported",
     )
     .needs(buffered, NO_BUFFER),
-    Axis::new("busy-loop", Kind::Switch, field!(busy_loop), "Never sleep: use non-blocking calls, and retry at once")
+    Axis::new(
+        "busy-loop",
+        AxisKind::Switch,
+        field!(busy_loop),
+        "Never sleep: use non-blocking calls, and retry at once",
+    )
+    .needs(not_stdio, INSIDE_LIBC),
+    Axis::new("poll", AxisKind::Switch, field!(poll), "Call poll(2) on the pipe before each call")
         .needs(not_stdio, INSIDE_LIBC),
-    Axis::new("poll", Kind::Switch, field!(poll), "Call poll(2) on the pipe before each call")
-        .needs(not_stdio, INSIDE_LIBC),
-    Axis::new("gift", Kind::Switch, field!(gift), "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice")
+    Axis::new("gift", AxisKind::Switch, field!(gift), "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice")
         .needs(|spec| vmsplice(spec) || spec.reader == Reader::Splice, "requires --writer vmsplice or --reader splice"),
-    Axis::new("mlock", Kind::Switch, field!(mlock), "Lock the buffers into memory").needs(buffered, NO_BUFFER),
+    Axis::new("mlock", AxisKind::Switch, field!(mlock), "Lock the buffers into memory").needs(buffered, NO_BUFFER),
     Axis::new(
         "no-touch",
-        Kind::Switch,
+        AxisKind::Switch,
         field!(no_touch),
         "Leave the buffers untouched: every page is the kernel's zero page",
     )
     .needs(buffered, NO_BUFFER),
     Axis::new(
         "contiguous",
-        Kind::Switch,
+        AxisKind::Switch,
         field!(contiguous),
         "Put both halves of vmsplice into one buffer, instead of two that share no page table",
     )
     .needs(vmsplice, "requires --writer vmsplice"),
     Axis::new(
         "buffer-size",
-        Kind::Size { least: 1, most: LARGEST_BUFFER },
+        AxisKind::Size { least: 1, most: LARGEST_BUFFER },
         field!(buffer_size),
         "Bytes that one call is asked to move; vmsplice moves one half of them per call",
     )
     .matters("bytes per call"),
     Axis::new(
         "reader-buffer-size",
-        Kind::Size { least: 1, most: LARGEST_BUFFER },
+        AxisKind::Size { least: 1, most: LARGEST_BUFFER },
         field!(reader_buffer_size),
         "Size of the reader's buffer",
     )
@@ -180,7 +190,7 @@ pub static AXES: &[Axis] = &[
     .matters("bytes per call of the reader"),
     Axis::new(
         "buffer-offset",
-        Kind::Size { least: 0, most: PAGE - 1 },
+        AxisKind::Size { least: 0, most: PAGE - 1 },
         field!(buffer_offset),
         "Bytes from the beginning of a page at which buffers begin: to see what copies cost that are not aligned",
     )
@@ -191,7 +201,7 @@ pub static AXES: &[Axis] = &[
     .matters("how buffers are aligned for copying"),
     Axis::new(
         "pipe-size",
-        Kind::Size { least: 1, most: LARGEST_PIPE },
+        AxisKind::Size { least: 1, most: LARGEST_PIPE },
         field!(pipe_size),
         "Capacity of the pipe; the kernel rounds up to a power of two of pages",
     )
@@ -199,7 +209,7 @@ pub static AXES: &[Axis] = &[
     .matters("bytes that fit into the pipe"),
     Axis::new(
         "source",
-        Kind::File,
+        AxisKind::File,
         field!(source),
         "File that --writer splice, read-write and stdio read from, again from its beginning at its end",
     )
@@ -208,25 +218,25 @@ pub static AXES: &[Axis] = &[
     .not_swept(),
     Axis::new(
         "pairs",
-        Kind::Count { least: 1, most: MOST_PROCESSES },
+        AxisKind::Count { least: 1, most: MOST_PROCESSES },
         field!(pairs),
         "Number of independent pipes at once, on CPUs of their own",
     ),
     Axis::new(
         "writers",
-        Kind::Count { least: 1, most: MOST_PROCESSES },
+        AxisKind::Count { least: 1, most: MOST_PROCESSES },
         field!(writers),
         "Number of writers on each pipe",
     ),
     Axis::new(
         "readers",
-        Kind::Count { least: 1, most: MOST_PROCESSES },
+        AxisKind::Count { least: 1, most: MOST_PROCESSES },
         field!(readers),
         "Number of readers on each pipe",
     ),
     Axis::new(
         "extra-call-every",
-        Kind::Count { least: 1, most: u64::MAX },
+        AxisKind::Count { least: 1, most: u64::MAX },
         field!(extra_call_every),
         "A planted regression: one more system call per N transfers",
     )

@@ -22,7 +22,7 @@ pub enum Value {
 
 /// What values an axis takes.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind {
+pub enum AxisKind {
     /// On or off.
     Switch,
     /// Bytes.
@@ -48,7 +48,7 @@ pub struct Access {
 
 /// What an axis needs of the others: whether it is met, and what to say if not.
 #[derive(Debug, Clone, Copy)]
-struct Needs {
+struct Requirement {
     met: fn(&Spec) -> bool,
     refusal: &'static str,
 }
@@ -58,12 +58,12 @@ struct Needs {
 pub struct Axis {
     /// The flag without its dashes; with underscores, the field of `workload` in `run.json`.
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: AxisKind,
     access: Access,
     about: &'static str,
     /// What happens where the axis has no value.
     unset: &'static str,
-    needs: Option<Needs>,
+    needs: Option<Requirement>,
     /// Why a difference in it matters to a comparison; empty where its name says enough.
     pub matters: &'static str,
     /// Whether `sweep` varies it.
@@ -74,7 +74,7 @@ pub struct Axis {
 
 impl Axis {
     /// An axis that is swept, shown, and needs nothing of the others.
-    pub(super) const fn new(name: &'static str, kind: Kind, access: Access, about: &'static str) -> Self {
+    pub(super) const fn new(name: &'static str, kind: AxisKind, access: Access, about: &'static str) -> Self {
         Self { name, kind, access, about, unset: "", needs: None, matters: "", swept: true, hidden: false }
     }
 
@@ -85,7 +85,7 @@ impl Axis {
 
     /// Refuse it, when set, in a workload that is not as `met` says.
     pub(super) const fn needs(self, met: fn(&Spec) -> bool, refusal: &'static str) -> Self {
-        Self { needs: Some(Needs { met, refusal }), ..self }
+        Self { needs: Some(Requirement { met, refusal }), ..self }
     }
 
     /// Say why it matters to a comparison.
@@ -123,7 +123,7 @@ impl Axis {
     #[must_use]
     pub fn help(&self) -> String {
         let default = match self.kind {
-            Kind::Switch | Kind::Choice(_) => String::new(),
+            AxisKind::Switch | AxisKind::Choice(_) => String::new(),
             _ => self.value(&Spec::default()).map_or_else(|| self.unset.to_owned(), |value| self.format(&value)),
         };
         if default.is_empty() { self.about.to_owned() } else { format!("{} [default: {default}]", self.about) }
@@ -153,13 +153,15 @@ impl Axis {
     /// What is wrong with `text`; the caller names the flag.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         match self.kind {
-            Kind::Size { .. } => size::parse(text).map(Value::Number),
-            Kind::Count { .. } => {
+            AxisKind::Size { .. } => size::parse(text).map(Value::Number),
+            AxisKind::Count { .. } => {
                 text.parse().map(Value::Number).map_err(|_| format!("'{text}' is not a whole number such as 2"))
             }
-            Kind::Switch => text.parse().map(Value::Switch).map_err(|_| format!("'{text}' is neither true nor false")),
-            Kind::File => Ok(Value::Text(text.to_owned())),
-            Kind::Choice(choices) => {
+            AxisKind::Switch => {
+                text.parse().map(Value::Switch).map_err(|_| format!("'{text}' is neither true nor false"))
+            }
+            AxisKind::File => Ok(Value::Text(text.to_owned())),
+            AxisKind::Choice(choices) => {
                 let choices = choices();
                 if choices.iter().any(|choice| choice.matches(text, false)) {
                     return Ok(Value::Text(text.to_owned()));
@@ -174,7 +176,7 @@ impl Axis {
     #[must_use]
     pub fn format(&self, value: &Value) -> String {
         match (value, self.kind) {
-            (Value::Number(bytes), Kind::Size { .. }) => size::format(*bytes),
+            (Value::Number(bytes), AxisKind::Size { .. }) => size::format(*bytes),
             (Value::Number(number), _) => number.to_string(),
             (Value::Switch(on), _) => on.to_string(),
             (Value::Text(text), _) => text.clone(),
@@ -198,14 +200,15 @@ impl Axis {
     }
 
     fn check_bounds(&self, value: &Value) -> Result<()> {
-        let (Value::Number(number), Kind::Size { least, most } | Kind::Count { least, most }) = (value, self.kind)
+        let (Value::Number(number), AxisKind::Size { least, most } | AxisKind::Count { least, most }) =
+            (value, self.kind)
         else {
             return Ok(());
         };
         if !(least..=most).contains(number) {
             let shown = |number| self.format(&Value::Number(number));
             let upper = if most == u64::MAX { String::from(" or more") } else { format!(" to {}", shown(most)) };
-            let unit = if matches!(self.kind, Kind::Size { .. }) && least == 1 { " byte" } else { "" };
+            let unit = if matches!(self.kind, AxisKind::Size { .. }) && least == 1 { " byte" } else { "" };
             bail!("--{} {}: give {}{unit}{upper}", self.name, shown(*number), shown(least));
         }
         Ok(())
@@ -370,11 +373,11 @@ mod tests {
     fn other(axis: &Axis, spec: &Spec) -> String {
         let now = axis.value(spec).map(|value| axis.format(&value));
         let candidates = match axis.kind {
-            Kind::Switch => vec!["true".to_owned(), "false".to_owned()],
-            Kind::Size { most, .. } => vec![size::format(most.min(64 << 10))],
-            Kind::Count { most, .. } => vec![most.min(2).to_string()],
-            Kind::Choice(choices) => choices().iter().map(|choice| choice.get_name().to_owned()).collect(),
-            Kind::File => vec!["/dev/null".to_owned()],
+            AxisKind::Switch => vec!["true".to_owned(), "false".to_owned()],
+            AxisKind::Size { most, .. } => vec![size::format(most.min(64 << 10))],
+            AxisKind::Count { most, .. } => vec![most.min(2).to_string()],
+            AxisKind::Choice(choices) => choices().iter().map(|choice| choice.get_name().to_owned()).collect(),
+            AxisKind::File => vec!["/dev/null".to_owned()],
         };
         candidates.into_iter().find(|text| Some(text) != now.as_ref()).unwrap()
     }
@@ -408,7 +411,7 @@ mod tests {
             axis.set(&mut spec, &value).unwrap();
             assert_ne!(serde_json::to_value(&spec).unwrap()[&field], document[&field], "{field}");
             assert_eq!(Axis::of_field(&field).unwrap().name, axis.name);
-            let plain = matches!(axis.kind, Kind::Switch | Kind::Choice(_));
+            let plain = matches!(axis.kind, AxisKind::Switch | AxisKind::Choice(_));
             assert!(plain || axis.help().contains("[default: "), "{}", axis.name);
             assert!(axis.help().len() <= 200 && !axis.help().ends_with('.'), "{}", axis.help());
         }
@@ -436,7 +439,7 @@ mod tests {
     fn every_error_names_the_flag() {
         for axis in AXES {
             let flag = format!("--{}", axis.name);
-            if let Kind::Size { least, most } | Kind::Count { least, most } = axis.kind {
+            if let AxisKind::Size { least, most } | AxisKind::Count { least, most } = axis.kind {
                 for wrong in [least.checked_sub(1), most.checked_add(1)].into_iter().flatten() {
                     let error = axis.set(&mut Spec::default(), &Value::Number(wrong)).unwrap_err().to_string();
                     assert!(error.starts_with(&format!("{flag} ")) && error.contains(": give "), "{error}");
@@ -460,7 +463,7 @@ mod tests {
     #[test]
     fn values_of_another_kind_and_unknown_axes_are_refused() {
         for axis in AXES {
-            let wrong = if matches!(axis.kind, Kind::Switch) { Value::Number(1) } else { Value::Switch(true) };
+            let wrong = if matches!(axis.kind, AxisKind::Switch) { Value::Number(1) } else { Value::Switch(true) };
             assert!(axis.set(&mut Spec::default(), &wrong).is_err(), "{}", axis.name);
         }
         let overrides: Overrides = serde_json::from_str(r#"{"buffer-size": 4096, "poll": true}"#).unwrap();

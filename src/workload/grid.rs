@@ -1,7 +1,7 @@
 //! Every combination of some values of some axes: what a sweep measures.
 
 use super::WorkloadRequest;
-use super::axis::{Axis, Kind, Value};
+use super::axis::{Axis, AxisKind, Value};
 use crate::util::size;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Grid {
         let mut axes: Vec<(&'static Axis, Vec<Value>)> =
             values.into_iter().map(|(axis, values)| (axis, distinct(values))).filter(|(_, v)| !v.is_empty()).collect();
         // Sizes last, the buffer's last of all: a table reads along what varies fastest.
-        let is_size = |axis: &Axis| matches!(axis.kind, Kind::Size { .. });
+        let is_size = |axis: &Axis| matches!(axis.kind, AxisKind::Size { .. });
         let mut sizes: Vec<_> = axes.extract_if(.., |(axis, _)| is_size(axis)).collect();
         sizes.reverse();
         axes.extend(sizes);
@@ -101,8 +101,8 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
 /// What is wrong with `text`; the caller names the flag.
 pub fn values(axis: &Axis, text: &str) -> Result<Vec<Value>, String> {
     match axis.kind {
-        Kind::Size { .. } => Ok(sizes(text)?.into_iter().map(Value::Number).collect()),
-        Kind::Count { least, most } => {
+        AxisKind::Size { .. } => Ok(sizes(text)?.into_iter().map(Value::Number).collect()),
+        AxisKind::Count { least, most } => {
             let numbers = sizes(text)?;
             match numbers.iter().find(|number| !(least..=most).contains(number)) {
                 Some(number) => Err(format!("{number} in '{text}': give numbers from {least} to {most}")),
@@ -184,16 +184,16 @@ mod tests {
     fn every_swept_axis_takes_a_list() {
         for axis in AXES.iter().filter(|axis| axis.swept) {
             let list = match axis.kind {
-                Kind::Switch => "true,false".to_owned(),
-                Kind::Size { .. } => "4K,8K".to_owned(),
-                Kind::Count { .. } => "1,2".to_owned(),
-                Kind::Choice(choices) => format!("{},{0}", choices()[0].get_name()),
-                Kind::File => "a,b".to_owned(),
+                AxisKind::Switch => "true,false".to_owned(),
+                AxisKind::Size { .. } => "4K,8K".to_owned(),
+                AxisKind::Count { .. } => "1,2".to_owned(),
+                AxisKind::Choice(choices) => format!("{},{0}", choices()[0].get_name()),
+                AxisKind::File => "a,b".to_owned(),
             };
             let values = values(axis, &list).unwrap();
             let shown: Vec<String> = values.iter().map(|value| axis.format(value)).collect();
             assert_eq!(shown.join(","), list, "{}", axis.name);
-            if !matches!(axis.kind, Kind::File) {
+            if !matches!(axis.kind, AxisKind::File) {
                 assert!(super::values(axis, "nonsense").is_err(), "{}", axis.name);
             }
         }

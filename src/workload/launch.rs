@@ -3,7 +3,7 @@
 use super::cpus::{self, Places};
 use super::pipe::Pipe;
 use super::spec::{Amount, Spec};
-use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
+use super::wire::{self, Failure, GO, Reply, WorkerJob, WorkerPart, WorkerWindow};
 use crate::profile::ProcessName;
 use crate::target::{PipeEnd, PipeTotals, ProcessTotals, Processes};
 use crate::target::{Running, Target, Watched, WatchedProcess};
@@ -39,7 +39,7 @@ pub struct Launched {
 #[derive(Debug)]
 struct Worker {
     pair: usize,
-    part: Part,
+    part: WorkerPart,
     child: Child,
     control: UnixStream,
     received: Vec<u8>,
@@ -71,11 +71,11 @@ impl Launched {
     /// The processes, for the collectors.
     #[must_use]
     pub fn watched(&self) -> Watched {
-        let of = |part: Part| {
+        let of = |part: WorkerPart| {
             let pids = self.workers.iter().filter(|worker| worker.part == part).map(|worker| worker.child.id());
             WatchedProcess { name: part.process(), pids: pids.collect() }
         };
-        Watched { processes: vec![of(Part::Writer), of(Part::Reader)] }
+        Watched { processes: vec![of(WorkerPart::Writer), of(WorkerPart::Reader)] }
     }
 
     /// Release the workers: the window begins.
@@ -92,7 +92,7 @@ impl Launched {
     /// Let all workers continue.
     fn go_on(&mut self) -> Result<()> {
         // Readers first, so that they wait at the pipe when the first byte arrives.
-        for part in [Part::Reader, Part::Writer] {
+        for part in [WorkerPart::Reader, WorkerPart::Writer] {
             for worker in self.workers.iter_mut().filter(|w| w.part == part) {
                 worker.reply = None;
                 if worker.control.write_all(&[GO]).is_err() {
@@ -131,13 +131,13 @@ impl Launched {
         self.wait_for_end()?;
         self.go_on()?;
         self.gather(Some(Instant::now() + START), "did not report")?;
-        let mut pairs: Vec<Pair> = Vec::new();
-        pairs.resize_with(self.spec.pairs as usize, Pair::default);
+        let mut pairs: Vec<PipeWorkers> = Vec::new();
+        pairs.resize_with(self.spec.pairs as usize, PipeWorkers::default);
         for worker in &mut self.workers {
             if let Some(Reply::Done(finished)) = worker.reply.take() {
                 match worker.part {
-                    Part::Writer => pairs[worker.pair].writers.push(*finished),
-                    Part::Reader => pairs[worker.pair].readers.push(*finished),
+                    WorkerPart::Writer => pairs[worker.pair].writers.push(*finished),
+                    WorkerPart::Reader => pairs[worker.pair].readers.push(*finished),
                 }
             }
             worker.child.wait().context("cannot wait for a worker")?;
@@ -148,30 +148,30 @@ impl Launched {
 
     fn start_pair(&mut self, pair: usize, places: &Places) -> Result<()> {
         let pipe = Pipe::new(&self.spec)?;
-        let shares = Shares::of(&self.spec, places.writers.len(), places.readers.len());
+        let shares = WorkShares::of(&self.spec, places.writers.len(), places.readers.len());
         for (index, &cpu) in places.readers.iter().enumerate() {
-            let job = self.job(Part::Reader, cpu, shares.reader_warmup(index), Amount::Bytes(u64::MAX));
+            let job = self.job(WorkerPart::Reader, cpu, shares.reader_warmup(index), Amount::Bytes(u64::MAX));
             self.start(pair, &job, pipe.read.try_clone()?)?;
         }
         for (index, &cpu) in places.writers.iter().enumerate() {
-            let job = self.job(Part::Writer, cpu, shares.writer_warmup, shares.amount(index));
+            let job = self.job(WorkerPart::Writer, cpu, shares.writer_warmup, shares.amount(index));
             self.start(pair, &job, pipe.write.try_clone()?)?;
         }
         Ok(())
     }
 
-    fn job(&self, part: Part, cpu: Option<u32>, warmup: u64, amount: Amount) -> Job {
-        Job { controller: std::process::id(), part, cpu, warmup, amount, spec: self.spec.clone() }
+    fn job(&self, part: WorkerPart, cpu: Option<u32>, warmup: u64, amount: Amount) -> WorkerJob {
+        WorkerJob { controller: std::process::id(), part, cpu, warmup, amount, spec: self.spec.clone() }
     }
 
     /// Start one worker: this program, with the pipe where a shell would put it (a writer's standard output, a
     /// reader's standard input), and the control socket as the other of the two.
-    fn start(&mut self, pair: usize, job: &Job, end: OwnedFd) -> Result<()> {
+    fn start(&mut self, pair: usize, job: &WorkerJob, end: OwnedFd) -> Result<()> {
         let (control, theirs) = UnixStream::pair().context("cannot create a socket pair")?;
         let theirs = OwnedFd::from(theirs);
         let (stdin, stdout) = match job.part {
-            Part::Writer => (theirs, end),
-            Part::Reader => (end, theirs),
+            WorkerPart::Writer => (theirs, end),
+            WorkerPart::Reader => (end, theirs),
         };
         let mut command = Command::new("/proc/self/exe");
         command.arg(super::worker::SUBCOMMAND).arg(job.part.name());
@@ -304,14 +304,14 @@ impl Worker {
 
 /// How the warm-up and the amount are divided among the processes of one pipe.
 #[derive(Debug)]
-struct Shares {
+struct WorkShares {
     amount: Amount,
     writers: u64,
     readers: u64,
     writer_warmup: u64,
 }
 
-impl Shares {
+impl WorkShares {
     fn of(spec: &Spec, writers: usize, readers: usize) -> Self {
         // Whole blocks, so that the window begins at the start of a block.
         let writer_warmup = spec.warmup_bytes.div_ceil(spec.block()) * spec.block();
@@ -336,19 +336,19 @@ fn share(total: u64, parts: u64, index: u64) -> u64 {
 }
 
 #[derive(Debug, Default)]
-struct Pair {
-    writers: Vec<Finished>,
-    readers: Vec<Finished>,
+struct PipeWorkers {
+    writers: Vec<WorkerWindow>,
+    readers: Vec<WorkerWindow>,
 }
 
-fn processes(pairs: Vec<Pair>) -> Processes {
-    let window = |pairs: &[&Pair]| {
+fn processes(pairs: Vec<PipeWorkers>) -> Processes {
+    let window = |pairs: &[&PipeWorkers]| {
         let begin = pairs.iter().flat_map(|pair| &pair.writers).map(|f| f.begin_ns).min().unwrap_or(0);
         let all = pairs.iter().flat_map(|pair| pair.writers.iter().chain(&pair.readers));
         all.map(|f| f.end_ns).max().unwrap_or(0).saturating_sub(begin)
     };
     let window_ns = window(&pairs.iter().collect::<Vec<_>>());
-    let end = |process, ended: &[Finished]| PipeEnd {
+    let end = |process, ended: &[WorkerWindow]| PipeEnd {
         process,
         totals: ended.iter().map(|finished| finished.totals.clone()).collect(),
     };
@@ -381,17 +381,17 @@ mod tests {
 
     #[test]
     fn the_window_of_a_pair_is_from_its_first_write_to_its_last_end() {
-        let finished = |begin_ns, end_ns, bytes| Finished {
+        let finished = |begin_ns, end_ns, bytes| WorkerWindow {
             begin_ns,
             end_ns,
             totals: ProcessTotals { bytes, elapsed_ns: end_ns - begin_ns, ..ProcessTotals::default() },
         };
-        let pair = Pair { writers: vec![finished(100, 200, 7)], readers: vec![finished(50, 260, 7)] };
+        let pair = PipeWorkers { writers: vec![finished(100, 200, 7)], readers: vec![finished(50, 260, 7)] };
         let one = processes(vec![pair]);
         assert_eq!((one.window_ns, one.writer().bytes, one.pipes.len()), (160, 7, 0));
         let pairs = vec![
-            Pair { writers: vec![finished(0, 10, 1), finished(5, 30, 2)], readers: vec![finished(0, 40, 3)] },
-            Pair { writers: vec![finished(10, 50, 4)], readers: vec![finished(0, 55, 4)] },
+            PipeWorkers { writers: vec![finished(0, 10, 1), finished(5, 30, 2)], readers: vec![finished(0, 40, 3)] },
+            PipeWorkers { writers: vec![finished(10, 50, 4)], readers: vec![finished(0, 55, 4)] },
         ];
         let two = processes(pairs);
         assert_eq!((two.window_ns, two.writer().bytes, two.reader().bytes), (55, 7, 7));

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Part {
+pub enum WorkerPart {
     Writer,
     Reader,
 }
 
-impl Part {
+impl WorkerPart {
     pub fn name(self) -> &'static str {
         match self {
             Self::Writer => "writer",
@@ -32,10 +32,10 @@ impl Part {
 
 /// Controller to worker, first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Job {
+pub struct WorkerJob {
     /// Process id of the controller: a worker whose parent is another has been orphaned.
     pub controller: u32,
-    pub part: Part,
+    pub part: WorkerPart,
     pub cpu: Option<u32>,
     /// This process's share of the warm-up, exactly.
     pub warmup: u64,
@@ -51,13 +51,13 @@ pub enum Reply {
     Ready,
     /// The window is over; waits for [`GO`] once more, so that collectors can leave before it makes its report.
     Ended,
-    Done(Box<Finished>),
+    Done(Box<WorkerWindow>),
     Failed(Failure),
 }
 
 /// A worker's window.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Finished {
+pub struct WorkerWindow {
     /// Monotonic raw clock, ns.
     pub begin_ns: u64,
     pub end_ns: u64,

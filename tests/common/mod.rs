@@ -4,7 +4,7 @@
 
 use pipeprof::document::{Collector, Loader, Request, Selection};
 use pipeprof::experiment::StopRule;
-use pipeprof::vm::{GuestOptions, Kernel, store::Store};
+use pipeprof::vm::{GuestOptions, Kernel, store::KernelCache};
 use pipeprof::workload::Spec;
 use pipeprof::workload::modes::Mode;
 use pipeprof::workload::spec::Amount;
@@ -33,7 +33,7 @@ pub fn pipeprof(arguments: &[&str]) -> Command {
 pub fn kernel(series: &str) -> Kernel {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let store = Store::open().expect("a cache folder");
+    let store = KernelCache::open().expect("a cache folder");
     if let Some(entry) = store.find(series).expect("the cache") {
         return entry.kernel();
     }

@@ -7,7 +7,7 @@ mod synthetic;
 
 use pipeprof::compare::model::{Matched, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
-use pipeprof::compare::{Compared, Input, Options, compare};
+use pipeprof::compare::{CompareOptions, Compared, Input, compare};
 use pipeprof::document::{ExecutedOn, Outcome, Warning};
 use pipeprof::profile::ProcessName;
 use pipeprof::profile::Unit;
@@ -21,7 +21,7 @@ fn input(outcome: Outcome) -> Input {
 }
 
 fn of(outcomes: Vec<Outcome>) -> anyhow::Result<Compared> {
-    compare(&outcomes.into_iter().map(input).collect::<Vec<_>>(), &Options::default())
+    compare(&outcomes.into_iter().map(input).collect::<Vec<_>>(), &CompareOptions::default())
 }
 
 fn refusal(outcomes: Vec<Outcome>) -> String {
@@ -215,7 +215,7 @@ fn hostile() -> (Outcome, Outcome) {
 #[test]
 fn hostile_strings_stay_text() {
     let (a, b) = hostile();
-    let options = Options { command: "<script>alert(2)</script>".into(), ..Options::default() };
+    let options = CompareOptions { command: "<script>alert(2)</script>".into(), ..CompareOptions::default() };
     let compared = compare(&[input(a), input(b)], &options).unwrap();
     let page = html::render(&compared).unwrap();
     assert!(!page.contains("<script>alert"), "markup got through");
@@ -281,7 +281,7 @@ fn timed_runs_of_one_boot_do_not_judge_kernels() {
             .map(|n| (format!("boot{n}"), timed(if values[0] > 2.0 { "6.1" } else { "6.12" }, "write", values)))
             .collect(),
     };
-    let compared = compare(&[boots(&values), boots(&slow)], &Options::default()).unwrap();
+    let compared = compare(&[boots(&values), boots(&slow)], &CompareOptions::default()).unwrap();
     let verdict = &compared.comparison.sections[0].steps[0].verdict;
     assert_eq!(verdict.word, Word::Slower, "{}", verdict.text);
     assert!((verdict.ratio - 2.0).abs() < 0.01);

@@ -1,9 +1,9 @@
 //! Matrices with a mock runner: what runs, what is kept, what is resumed.
 
 use crate::synthetic::{newer, older, timed};
-use pipeprof::compare::matrix::{self, MatrixRun, Runner, Store, default_jobs};
+use pipeprof::compare::matrix::{self, MatrixRun, MatrixStore, Runner, default_jobs};
 use pipeprof::compare::plan::{self, Axes, MatrixPlan};
-use pipeprof::compare::{Input, Options, compare, render};
+use pipeprof::compare::{CompareOptions, Input, compare, render};
 use pipeprof::document::Outcome;
 use pipeprof::experiment::{EndedBy, Event, State, StopRule};
 use std::sync::Mutex;
@@ -65,7 +65,7 @@ fn ignore(_: &Event<'_, MatrixRun>) {}
 fn every_column_runs_in_every_mode_and_jobs_bound_how_many_at_once() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
     let runner = Made { wait_for: 2, ..Made::default() };
-    let store = Store::open(&folder.path().join("out"), &plan, false).unwrap();
+    let store = MatrixStore::open(&folder.path().join("out"), &plan, false).unwrap();
     let results = matrix::run(&plan, &store, 2, &runner, &ignore).unwrap();
     assert_eq!(runner.ran.lock().unwrap().len(), 6);
     assert_eq!(runner.most.load(Ordering::SeqCst), 2);
@@ -79,13 +79,13 @@ fn what_is_done_is_not_repeated() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
     let out = folder.path().join("out");
     let broken = Made { broken: Some("7.2"), ..Made::default() };
-    let store = Store::open(&out, &plan, false).unwrap();
+    let store = MatrixStore::open(&out, &plan, false).unwrap();
     let first = matrix::run(&plan, &store, 2, &broken, &ignore).unwrap();
     assert_eq!(first.missing.len(), 2);
     // Without --resume the folder is refused, and the error tells how to continue.
-    let error = Store::open(&out, &plan, false).unwrap_err().to_string();
+    let error = MatrixStore::open(&out, &plan, false).unwrap_err().to_string();
     assert!(error.contains("--resume") && !error.contains('\n'), "{error}");
-    let store = Store::open(&out, &plan, true).unwrap();
+    let store = MatrixStore::open(&out, &plan, true).unwrap();
     let mended = Made::default();
     let states = Mutex::new(Vec::new());
     let watch = |event: &Event<'_, MatrixRun>| states.lock().unwrap().push((event.cell.column, event.state.clone()));
@@ -96,7 +96,8 @@ fn what_is_done_is_not_repeated() {
     assert_eq!(states.lock().unwrap().iter().filter(|(_, state)| *state == State::Kept).count(), 4);
     // Results read back equal those measured.
     let fresh = Made::default();
-    let whole = matrix::run(&plan, &Store::open(&folder.path().join("b"), &plan, false).unwrap(), 1, &fresh, &ignore);
+    let whole =
+        matrix::run(&plan, &MatrixStore::open(&folder.path().join("b"), &plan, false).unwrap(), 1, &fresh, &ignore);
     assert_eq!(second.inputs[0].runs[0].1.profiles, whole.unwrap().inputs[0].runs[0].1.profiles);
 }
 
@@ -104,12 +105,12 @@ fn what_is_done_is_not_repeated() {
 fn half_a_run_is_measured_again() {
     let (folder, plan, runner) = (tempfile::tempdir().unwrap(), plan(1, None), Made::default());
     let out = folder.path().join("out");
-    matrix::run(&plan, &Store::open(&out, &plan, false).unwrap(), 1, &runner, &ignore).unwrap();
+    matrix::run(&plan, &MatrixStore::open(&out, &plan, false).unwrap(), 1, &runner, &ignore).unwrap();
     let torn = out.join("runs/01-6.12-write/run.json");
     let text = std::fs::read(&torn).unwrap();
     std::fs::write(&torn, &text[..text.len() / 2]).unwrap();
     let again = Made::default();
-    matrix::run(&plan, &Store::open(&out, &plan, true).unwrap(), 1, &again, &ignore).unwrap();
+    matrix::run(&plan, &MatrixStore::open(&out, &plan, true).unwrap(), 1, &again, &ignore).unwrap();
     assert_eq!(again.ran.lock().unwrap().len(), 1);
 }
 
@@ -118,12 +119,12 @@ fn another_plan_is_not_resumed() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
     let out = folder.path().join("out");
     let refused = |plan: &MatrixPlan| {
-        let error = format!("{:#}", Store::open(&out, plan, true).unwrap_err());
+        let error = format!("{:#}", MatrixStore::open(&out, plan, true).unwrap_err());
         assert!(error.contains("--resume") && !error.contains('\n'), "{error}");
         error
     };
     assert!(refused(&plan).contains("matrix.json"), "nothing there yet");
-    Store::open(&out, &plan, false).unwrap();
+    MatrixStore::open(&out, &plan, false).unwrap();
     let mut other = plan.clone();
     other.modes.pop();
     assert!(refused(&other).contains("modes"));
@@ -148,10 +149,10 @@ fn another_plan_is_not_resumed() {
 fn a_kernel_that_does_not_boot_is_said_and_the_rest_is_compared() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
     let runner = Made { broken: Some("7.2"), ..Made::default() };
-    let store = Store::open(&folder.path().join("out"), &plan, false).unwrap();
+    let store = MatrixStore::open(&folder.path().join("out"), &plan, false).unwrap();
     let results = matrix::run(&plan, &store, 2, &runner, &ignore).unwrap();
     let inputs: Vec<Input> = results.inputs.into_iter().filter(|input| !input.runs.is_empty()).collect();
-    let compared = compare(&inputs, &Options { missing: results.missing, ..Options::default() }).unwrap();
+    let compared = compare(&inputs, &CompareOptions { missing: results.missing, ..CompareOptions::default() }).unwrap();
     assert_eq!(compared.comparison.columns.len(), 2);
     for page in [render::html::render(&compared).unwrap(), render::markdown::render(&compared.comparison)] {
         assert!(page.contains("VFS: Unable to mount root fs"), "the reason is in the report");
@@ -161,7 +162,8 @@ fn a_kernel_that_does_not_boot_is_said_and_the_rest_is_compared() {
 /// What runs, in order.
 fn ran(plan: &MatrixPlan) -> Vec<MatrixRun> {
     let (folder, runner) = (tempfile::tempdir().unwrap(), Made::default());
-    matrix::run(plan, &Store::open(&folder.path().join("out"), plan, false).unwrap(), 1, &runner, &ignore).unwrap();
+    matrix::run(plan, &MatrixStore::open(&folder.path().join("out"), plan, false).unwrap(), 1, &runner, &ignore)
+        .unwrap();
     runner.ran.into_inner().unwrap()
 }
 
@@ -170,7 +172,7 @@ fn a_timed_matrix_ends_when_its_intervals_are_narrow_and_resumes_alike() {
     let folder = tempfile::tempdir().unwrap();
     let stop = StopRule { until: Some(0.05), max_time_ns: None };
     let plan = MatrixPlan { stop, ..plan(2, Some(2)) };
-    let open = |resume| Store::open(&folder.path().join("out"), &plan, resume).unwrap();
+    let open = |resume| MatrixStore::open(&folder.path().join("out"), &plan, resume).unwrap();
     let runner = Made { gib_s: &[4.0, 4.02], ..Made::default() };
     let ending = matrix::run(&plan, &open(false), 1, &runner, &ignore).unwrap().ending.unwrap();
     // Two pairs per block; an interval needs at least six values.
@@ -179,7 +181,7 @@ fn a_timed_matrix_ends_when_its_intervals_are_narrow_and_resumes_alike() {
     let again = Made::default();
     let resumed = matrix::run(&plan, &open(true), 1, &again, &ignore).unwrap();
     assert_eq!((resumed.ending, again.ran.into_inner().unwrap().len()), (Some(ending), 0));
-    let options = Options { control: resumed.control, ending: resumed.ending, ..Options::default() };
+    let options = CompareOptions { control: resumed.control, ending: resumed.ending, ..CompareOptions::default() };
     let compared = compare(&resumed.inputs, &options).unwrap();
     assert!(compared.comparison.caveats[0].text.contains("--until"), "{:?}", compared.comparison.caveats);
 }

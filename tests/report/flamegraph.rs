@@ -1,11 +1,11 @@
 use super::{data, golden, sample};
 use pipeprof::profile::{Folded, Unit};
-use pipeprof::report::flamegraph::{Difference, Options, Shown, render, render_diff, together};
+use pipeprof::report::flamegraph::{Differential, GraphOptions, Shown, render, render_diff, together};
 use pipeprof::roles::Skid;
 use proptest::prelude::*;
 
-fn options() -> Options {
-    Options::new("zeroes | pv >/dev/null", "writer · article B", Unit::Samples, Skid::CpuClock)
+fn options() -> GraphOptions {
+    GraphOptions::new("zeroes | pv >/dev/null", "writer · article B", Unit::Samples, Skid::CpuClock)
 }
 
 /// The frames of a picture: name, text in brackets after it, colour.
@@ -81,14 +81,14 @@ fn shares_and_roles_are_the_article_s() {
 fn icicle_and_reverse() {
     let stacks = sample::stacks("santos_vmsplice.folded");
     let up = render(&stacks, &options()).unwrap();
-    let down = render(&stacks, &Options { icicle: true, ..options() }).unwrap();
+    let down = render(&stacks, &GraphOptions { icicle: true, ..options() }).unwrap();
     assert!(down.contains("var inverted = true") && up.contains("var inverted = false"));
     let y = |svg: &str| -> u32 {
         let all = svg.split("<title>all (").nth(1).unwrap();
         all.split(" y=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
     };
     assert!(y(&down) < y(&up));
-    let reversed = render(&stacks, &Options { reverse: true, ..options() }).unwrap();
+    let reversed = render(&stacks, &GraphOptions { reverse: true, ..options() }).unwrap();
     assert_well_formed(&reversed);
     // mutex_spin_on_owner is a leaf: in a reversed graph its whole weight is at the bottom.
     let spinning = frames(&reversed).into_iter().find(|(name, ..)| name == "mutex_spin_on_owner").unwrap();
@@ -117,7 +117,7 @@ fn differences_show_what_grew_and_what_vanished() {
     let mut after = Folded::new();
     after.add("w;anon_pipe_write;new", 20);
     after.add("w;anon_pipe_write;copy", 40);
-    let difference = Difference {
+    let difference = Differential {
         before: &before,
         after: &after,
         before_scale: 0.5,
@@ -167,7 +167,7 @@ fn hostile_names_are_text() {
         stacks.add(format!("{name};{name}"), 5);
     }
     let title = "<b>\u{1}\"&</b> -- ".repeat(40);
-    let svg = render(&stacks, &Options::new(title.clone(), title, Unit::Instructions, Skid::None)).unwrap();
+    let svg = render(&stacks, &GraphOptions::new(title.clone(), title, Unit::Instructions, Skid::None)).unwrap();
     assert_well_formed(&svg);
     assert!(!svg.contains("<script>alert"));
     let names: Vec<_> = frames(&svg).into_iter().map(|(name, ..)| name).collect();
@@ -198,7 +198,7 @@ proptest! {
             stacks.add(stack.clone(), *weight);
         }
         for (reverse, icicle) in [(false, false), (true, true)] {
-            let svg = render(&stacks, &Options { reverse, icicle, ..options() }).unwrap();
+            let svg = render(&stacks, &GraphOptions { reverse, icicle, ..options() }).unwrap();
             assert_well_formed(&svg);
         }
     }

@@ -5,12 +5,12 @@ use anyhow::{Context as _, Result};
 
 /// A field's place in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
+pub struct FormatField {
     offset: usize,
     size: usize,
 }
 
-impl Field {
+impl FormatField {
     /// Its value, as an unsigned number.
     #[must_use]
     pub fn of(self, record: &[u8]) -> Option<u64> {
@@ -28,7 +28,7 @@ impl Field {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Format {
     id: u64,
-    fields: Vec<(String, Field)>,
+    fields: Vec<(String, FormatField)>,
 }
 
 impl Format {
@@ -39,12 +39,12 @@ impl Format {
             let name = parts.next()?.strip_prefix("field:")?.rsplit(' ').next()?.to_owned();
             let offset = parts.next()?.strip_prefix("offset:")?.parse().ok()?;
             let size = parts.next()?.strip_prefix("size:")?.parse().ok()?;
-            Some((name, Field { offset, size }))
+            Some((name, FormatField { offset, size }))
         };
         Some(Self { id, fields: text.lines().filter_map(field).collect() })
     }
 
-    fn field(&self, name: &str) -> Result<Field> {
+    fn field(&self, name: &str) -> Result<FormatField> {
         let found = self.fields.iter().find(|(known, _)| known == name);
         found.map(|(_, field)| *field).with_context(|| format!("this kernel's function_graph event has no {name}"))
     }
@@ -55,22 +55,22 @@ impl Format {
 pub struct Formats {
     entry_id: u64,
     exit_id: u64,
-    kind: Field,
-    pid: Field,
-    entry_function: Field,
-    entry_depth: Field,
-    exit_function: Field,
-    exit_depth: Field,
-    overrun: Field,
-    called: Field,
-    returned: Field,
+    kind: FormatField,
+    pid: FormatField,
+    entry_function: FormatField,
+    entry_depth: FormatField,
+    exit_function: FormatField,
+    exit_depth: FormatField,
+    overrun: FormatField,
+    called: FormatField,
+    returned: FormatField,
     /// The fork's number and the child's id, where forks are recorded.
-    fork: Option<(u64, Field)>,
+    fork: Option<(u64, FormatField)>,
 }
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum GraphEvent {
     Entry {
         function: u64,
         depth: u64,
@@ -115,13 +115,13 @@ impl Formats {
 
     /// The task and event that a record tells of; absent for records of other events.
     #[must_use]
-    pub fn event(&self, record: &[u8]) -> Option<(u32, Event)> {
+    pub fn event(&self, record: &[u8]) -> Option<(u32, GraphEvent)> {
         let pid = u32::try_from(self.pid.of(record)?).ok()?;
         let kind = self.kind.of(record)?;
         let event = if kind == self.entry_id {
-            Event::Entry { function: self.entry_function.of(record)?, depth: self.entry_depth.of(record)? }
+            GraphEvent::Entry { function: self.entry_function.of(record)?, depth: self.entry_depth.of(record)? }
         } else if kind == self.exit_id {
-            Event::Exit {
+            GraphEvent::Exit {
                 function: self.exit_function.of(record)?,
                 depth: self.exit_depth.of(record)?,
                 took: self.returned.of(record)?.saturating_sub(self.called.of(record)?),
@@ -129,7 +129,7 @@ impl Formats {
             }
         } else {
             let (_, child) = self.fork.filter(|(id, _)| *id == kind)?;
-            Event::Fork { child: u32::try_from(child.of(record)?).ok()? }
+            GraphEvent::Fork { child: u32::try_from(child.of(record)?).ok()? }
         };
         Some((pid, event))
     }
@@ -195,13 +195,13 @@ format:
         record[16] = 2;
         record[24] = 100;
         record[32] = 130;
-        let event = Event::Exit { function: 5, depth: 2, took: 30, overrun: 0 };
+        let event = GraphEvent::Exit { function: 5, depth: 2, took: 30, overrun: 0 };
         assert_eq!(formats.event(&record), Some((77, event)));
         record[0] = 9;
         assert_eq!(formats.event(&record), None);
         (record[0], record[1]) = (0x31, 1);
         record[12] = 78;
-        assert_eq!(formats.event(&record), Some((77, Event::Fork { child: 78 })));
+        assert_eq!(formats.event(&record), Some((77, GraphEvent::Fork { child: 78 })));
         assert_eq!(Formats::parse(ENTRY, EXIT, None).unwrap().event(&record), None);
     }
 

@@ -6,7 +6,7 @@ mod ring;
 mod tree;
 
 use self::format::Formats;
-use self::tree::Tree;
+use self::tree::CallTree;
 use super::tracefs::{self, Session};
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
 use crate::document::{FunctionCalls, Status};
@@ -34,10 +34,10 @@ const BUFFER_KIB: std::ops::RangeInclusive<u64> = 1024..=256 * 1024;
 pub struct Fgraph {
     symbols: Arc<Symbols>,
     notes: Vec<String>,
-    armed: Option<Armed>,
+    armed: Option<ArmedTracer>,
 }
 
-struct Armed {
+struct ArmedTracer {
     // The session goes before the mount that it lies in.
     session: Session,
     tracefs: Tracefs,
@@ -60,7 +60,7 @@ impl Fgraph {
         Self { symbols, notes: Vec::new(), armed: None }
     }
 
-    fn rows(&self, trees: &ByProcess<Vec<Tree>>) -> Vec<FunctionCalls> {
+    fn rows(&self, trees: &ByProcess<Vec<CallTree>>) -> Vec<FunctionCalls> {
         let candidates: HashMap<&str, RoleId> =
             roles::all().iter().flat_map(|role| role.candidates.iter().map(|name| (*name, role.id))).collect();
         let mut all: ByProcess<BTreeMap<u64, FunctionCalls>> = ByProcess::new();
@@ -87,7 +87,7 @@ impl Fgraph {
         self.symbols.at(address).map_or_else(|| super::stacks::UNKNOWN.to_owned(), |at| at.symbol.name.to_owned())
     }
 
-    fn folded(&self, process: ProcessName, tree: &Tree) -> Folded {
+    fn folded(&self, process: ProcessName, tree: &CallTree) -> Folded {
         let mut folded = Folded::new();
         let mut names: HashMap<u64, String> = HashMap::new();
         for (index, node) in tree.nodes.iter().enumerate().skip(1) {
@@ -146,7 +146,7 @@ impl Collect for Fgraph {
         // The option is there once the tracer is.
         let sleeps_counted = session.set("options/sleep-time", "0").is_err();
         session.set("tracing_on", "1")?;
-        self.armed = Some(Armed { session, tracefs, watched: watched.clone(), tasks, sleeps_counted });
+        self.armed = Some(ArmedTracer { session, tracefs, watched: watched.clone(), tasks, sleeps_counted });
         Ok(())
     }
 
@@ -167,9 +167,9 @@ impl Collect for Fgraph {
         // The session goes before the mount that it lies in.
         let restored = armed.session.close();
 
-        let mut trees: ByProcess<Vec<Tree>> = watched.by_process();
+        let mut trees: ByProcess<Vec<CallTree>> = watched.by_process();
         for (task, process) in tasks {
-            let mut tree = Tree::default();
+            let mut tree = CallTree::default();
             let mut events = by_task.get(&task).cloned().unwrap_or_default();
             // Events of one CPU are in order already, and the sort keeps the order of equal times.
             events.sort_by_key(|(time, _)| *time);
@@ -183,12 +183,12 @@ impl Collect for Fgraph {
 }
 
 impl Fgraph {
-    fn collected(&mut self, trees: &ByProcess<Vec<Tree>>, lost: &Lost, instance: bool, sleeps: bool) -> Collected {
+    fn collected(&mut self, trees: &ByProcess<Vec<CallTree>>, lost: &Lost, instance: bool, sleeps: bool) -> Collected {
         let all = || trees.values().flatten();
-        let calls: u64 = all().map(Tree::calls).sum();
-        let unmatched: u64 = all().map(Tree::unmatched).sum();
+        let calls: u64 = all().map(CallTree::calls).sum();
+        let unmatched: u64 = all().map(CallTree::unmatched).sum();
         let overrun: u64 = all().map(|tree| tree.overrun).sum();
-        let unfinished: usize = all().map(Tree::unfinished).sum();
+        let unfinished: usize = all().map(CallTree::unfinished).sum();
         let mut notes = vec![
             if instance { "function_graph in a tracefs instance" } else { "function_graph at the top of tracefs" }
                 .to_owned(),
@@ -251,7 +251,7 @@ fn with_children(mut tasks: Vec<(u32, ProcessName)>, by_task: &ByTask) -> Vec<(u
     let mut next = 0;
     while let Some((task, process)) = tasks.get(next).copied() {
         for (_, event) in by_task.get(&task).into_iter().flatten() {
-            if let format::Event::Fork { child } = event
+            if let format::GraphEvent::Fork { child } = event
                 && known.insert(*child)
             {
                 tasks.push((*child, process));
@@ -262,10 +262,10 @@ fn with_children(mut tasks: Vec<(u32, ProcessName)>, by_task: &ByTask) -> Vec<(u
     tasks
 }
 
-type ByTask = HashMap<u32, Vec<(u64, format::Event)>>;
+type ByTask = HashMap<u32, Vec<(u64, format::GraphEvent)>>;
 
 /// All events of all CPUs by task, and what was lost.
-fn read_all(armed: &Armed, formats: &Formats) -> Result<(ByTask, Lost)> {
+fn read_all(armed: &ArmedTracer, formats: &Formats) -> Result<(ByTask, Lost)> {
     let folder = armed.session.folder().join("per_cpu");
     let mut by_task = ByTask::new();
     let mut lost = Lost::default();
@@ -353,7 +353,7 @@ mod tests {
             ],
         );
         let found = ring::page(&page);
-        let mut tree = Tree::default();
+        let mut tree = CallTree::default();
         for (_, range) in found.records {
             let (pid, event) = formats.event(&page[range]).unwrap();
             assert_eq!(pid, 9);

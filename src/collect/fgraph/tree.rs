@@ -1,12 +1,12 @@
 //! The call tree of one task, put together from entries and exits.
 
-use super::format::Event;
+use super::format::GraphEvent;
 use crate::util::histogram::Log2Histogram;
 use std::collections::{BTreeMap, HashMap};
 
 /// A function called along one path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Node {
+pub struct CallNode {
     pub function: u64,
     /// Index of the caller; the root's is its own.
     pub parent: usize,
@@ -24,8 +24,8 @@ pub struct Node {
 
 /// A task's calls by path. Node 0 is the root, which stands for what is outside of all traced functions.
 #[derive(Debug, Clone)]
-pub struct Tree {
-    pub nodes: Vec<Node>,
+pub struct CallTree {
+    pub nodes: Vec<CallNode>,
     children: HashMap<(usize, u64), usize>,
     /// The calls that are open, outermost first.
     open: Vec<Open>,
@@ -44,10 +44,10 @@ struct Open {
     callees: u64,
 }
 
-impl Default for Tree {
+impl Default for CallTree {
     fn default() -> Self {
         Self {
-            nodes: vec![Node::default()],
+            nodes: vec![CallNode::default()],
             children: HashMap::new(),
             open: Vec::new(),
             unmatched: BTreeMap::new(),
@@ -56,11 +56,11 @@ impl Default for Tree {
     }
 }
 
-impl Tree {
+impl CallTree {
     /// The task's next event.
-    pub fn add(&mut self, event: Event) {
+    pub fn add(&mut self, event: GraphEvent) {
         match event {
-            Event::Entry { function, depth } => {
+            GraphEvent::Entry { function, depth } => {
                 // A function that is about to report its exit has left its depth to the interrupt that comes in
                 // between, so an equal depth is no sign of a lost exit.
                 while self.open.last().is_some_and(|open| open.depth > depth) {
@@ -70,13 +70,13 @@ impl Tree {
                 let next = self.nodes.len();
                 let node = *self.children.entry((parent, function)).or_insert(next);
                 if node == next {
-                    self.nodes.push(Node { function, parent, ..Node::default() });
+                    self.nodes.push(CallNode { function, parent, ..CallNode::default() });
                 }
                 self.nodes[node].calls += 1;
                 self.open.push(Open { node, depth, callees: 0 });
             }
-            Event::Fork { .. } => {}
-            Event::Exit { function, depth, took, overrun } => {
+            GraphEvent::Fork { .. } => {}
+            GraphEvent::Exit { function, depth, took, overrun } => {
                 self.overrun = self.overrun.max(overrun);
                 let is_it = |open: &Open| open.depth == depth && self.nodes[open.node].function == function;
                 let Some(at) = self.open.iter().rposition(is_it) else {
@@ -144,16 +144,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn entry(function: u64, depth: u64) -> Event {
-        Event::Entry { function, depth }
+    fn entry(function: u64, depth: u64) -> GraphEvent {
+        GraphEvent::Entry { function, depth }
     }
 
-    fn exit(function: u64, depth: u64, took: u64) -> Event {
-        Event::Exit { function, depth, took, overrun: 0 }
+    fn exit(function: u64, depth: u64, took: u64) -> GraphEvent {
+        GraphEvent::Exit { function, depth, took, overrun: 0 }
     }
 
-    fn tree(events: &[Event]) -> Tree {
-        let mut tree = Tree::default();
+    fn tree(events: &[GraphEvent]) -> CallTree {
+        let mut tree = CallTree::default();
         events.iter().for_each(|event| tree.add(*event));
         tree
     }
@@ -206,7 +206,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_events_give_a_sound_tree(events in proptest::collection::vec((any::<bool>(), 0..4u64, 0..6u64, any::<u64>()), 0..200)) {
-            let mut tree = Tree::default();
+            let mut tree = CallTree::default();
             let mut entries = 0;
             for (enter, function, depth, took) in events {
                 entries += u64::from(enter);

@@ -160,7 +160,7 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::insn::raw::{Block, Count, tests::file};
+    use crate::collect::insn::raw::{Block, BlockCount, tests::file};
 
     #[test]
     fn this_program_is_found_where_it_ran() {
@@ -178,7 +178,7 @@ mod tests {
             lengths: vec![8],
             rep_accesses: vec![0; 3],
         };
-        let count = Count { node: 1, block: 0, from: 0, to: 1, times: 1 };
+        let count = BlockCount { node: 1, block: 0, from: 0, to: 1, times: 1 };
         let raw = Raw::parse(&file("", 1, &[], &[block(at, 8)], &[count])).unwrap();
         let names = Names::new(Symbols::read("ffffffff81000000 T _text\n".as_bytes()).unwrap(), Some(program), &raw);
         let here = names.function(base + start + at as u64);

@@ -254,7 +254,7 @@ fn report(raw: &Raw, code: &ExecutedCode, totals: &[u64], unfollowed: u64) -> Co
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::insn::raw::{Block, Count, tests::file};
+    use crate::collect::insn::raw::{Block, BlockCount, tests::file};
     use crate::kernel::symbols::Symbols;
 
     const K: u64 = 0xffff_ffff_8100_0000;
@@ -268,13 +268,13 @@ mod tests {
             Block { address: K + 128, code: vec![0x90], lengths: vec![1], rep_accesses: vec![0; 3] },
         ];
         let counts = [
-            Count { node: 7, block: 0, from: 0, to: 2, times: 10 },
-            Count { node: 7, block: 0, from: 0, to: 1, times: 1 },
-            Count { node: 7, block: 1, from: 0, to: 2, times: 3 },
-            Count { node: 2, block: 2, from: 0, to: 1, times: 5 },
-            Count { node: 4, block: 2, from: 0, to: 1, times: 2 },
+            BlockCount { node: 7, block: 0, from: 0, to: 2, times: 10 },
+            BlockCount { node: 7, block: 0, from: 0, to: 1, times: 1 },
+            BlockCount { node: 7, block: 1, from: 0, to: 2, times: 3 },
+            BlockCount { node: 2, block: 2, from: 0, to: 1, times: 5 },
+            BlockCount { node: 4, block: 2, from: 0, to: 1, times: 2 },
         ];
-        let begun = counts.iter().map(Count::instructions).sum();
+        let begun = counts.iter().map(BlockCount::instructions).sum();
         let raw = Raw::parse(&file("", begun, &[(3, 3, K + 8)], &blocks, &counts)).unwrap();
         let names = Names::new(Symbols::read(kernel.as_bytes()).unwrap(), None, &raw);
         assert!(count(&raw, &names, &[ProcessName::OTHER]).is_err());

@@ -50,7 +50,7 @@ impl Root {
 
 /// A calling context: the caller's context, and where in the caller the call, trap or system call is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Node {
+pub struct ContextNode {
     pub parent: u32,
     pub root: Root,
     pub address: u64,
@@ -69,7 +69,7 @@ pub struct Block {
 
 /// Instructions `from..to` of a block, completed so often in one context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Count {
+pub struct BlockCount {
     pub node: u32,
     pub block: u32,
     pub from: u16,
@@ -77,7 +77,7 @@ pub struct Count {
     pub times: u64,
 }
 
-impl Count {
+impl BlockCount {
     /// Instructions.
     #[must_use]
     pub fn instructions(&self) -> u64 {
@@ -118,9 +118,9 @@ pub struct Raw {
     pub totals: Totals,
     /// How many processes there are; they are known by number.
     pub processes: usize,
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ContextNode>,
     pub blocks: Vec<Block>,
-    pub counts: Vec<Count>,
+    pub counts: Vec<BlockCount>,
 }
 
 impl Raw {
@@ -140,7 +140,7 @@ impl Raw {
     /// # Errors
     /// Likewise.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
-        let mut from = Reader { bytes };
+        let mut from = ByteReader { bytes };
         ensure!(from.take(MAGIC.len())? == MAGIC, "is not written by this version's plugin");
         let problem = from.length()?;
         let problem = from.take(problem)?;
@@ -189,7 +189,7 @@ impl Raw {
             let block = self.blocks.get(count.block as usize).context("a count has no block")?;
             ensure!(count.from < count.to && usize::from(count.to) <= block.lengths.len(), "a count exceeds its block");
         }
-        let sum: u64 = self.counts.iter().map(Count::instructions).sum();
+        let sum: u64 = self.counts.iter().map(BlockCount::instructions).sum();
         ensure!(sum > 0, "holds no instructions: the window was empty");
         ensure!(
             sum == self.totals.completed(),
@@ -224,11 +224,11 @@ fn explain(problem: &str) -> String {
     }
 }
 
-struct Reader<'a> {
+struct ByteReader<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(n).context("is cut short")?;
         self.bytes = rest;
@@ -266,10 +266,10 @@ impl<'a> Reader<'a> {
         Ok(Totals { begun, faulted, repeated, replayed, traps, switches, odd_returns, lost_stacks, vcpus })
     }
 
-    fn nodes(&mut self, processes: usize) -> Result<Vec<Node>> {
+    fn nodes(&mut self, processes: usize) -> Result<Vec<ContextNode>> {
         self.list(16, |from| {
             let (parent, root, address) = (from.u32()?, from.u32()?, from.u64()?);
-            Ok(Node { parent, root: Root::of(root, processes).context("a context has no root")?, address })
+            Ok(ContextNode { parent, root: Root::of(root, processes).context("a context has no root")?, address })
         })
     }
 
@@ -285,10 +285,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn counts(&mut self) -> Result<Vec<Count>> {
+    fn counts(&mut self) -> Result<Vec<BlockCount>> {
         self.list(20, |from| {
             let (node, block, start, to) = (from.u32()?, from.u32()?, from.u16()?, from.u16()?);
-            Ok(Count { node, block, from: start, to, times: from.u64()? })
+            Ok(BlockCount { node, block, from: start, to, times: from.u64()? })
         })
     }
 }
@@ -307,7 +307,7 @@ pub(crate) mod tests {
         begun: u64,
         nodes: &[(u32, u32, u64)],
         blocks: &[Block],
-        counts: &[Count],
+        counts: &[BlockCount],
     ) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let u32s = |out: &mut Vec<u8>, n: usize| out.extend((n as u32).to_le_bytes());
@@ -349,7 +349,7 @@ pub(crate) mod tests {
     fn sample(begun: u64) -> Vec<u8> {
         let block =
             Block { address: 0x1000, code: vec![0x90, 0x66, 0x90], lengths: vec![1, 2], rep_accesses: vec![0; 3] };
-        let count = Count { node: 7, block: 0, from: 0, to: 2, times: 5 };
+        let count = BlockCount { node: 7, block: 0, from: 0, to: 2, times: 5 };
         file("", begun, &[(3, 3, 0x2000)], &[block], &[count])
     }
 

@@ -4,7 +4,7 @@ use crate::compare::measure::{Measure, as_f64};
 use crate::compare::model::{Comparison, Method, Section, Step};
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Folded, Unit, listed};
-use crate::report::flamegraph::{self, Difference, Options, Shown};
+use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
 use crate::report::html::pack;
 use crate::roles;
 use anyhow::Result;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A graph as the page carries it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Graph {
+pub struct PackedGraph {
     pub id: String,
     pub title: String,
     /// What the reader sees in it.
@@ -43,7 +43,7 @@ fn scale(measure: &Measure) -> f64 {
 ///
 /// # Errors
 /// When a graph cannot be drawn.
-pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Measure>]) -> Result<Vec<Graph>> {
+pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Measure>]) -> Result<Vec<PackedGraph>> {
     let mut graphs = Vec::new();
     for (column, measure) in measures.iter().enumerate() {
         let Some(measure) = measure else { continue };
@@ -53,10 +53,14 @@ pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Meas
         }
         let label = &comparison.columns[column].label;
         let title = format!("{}: {label}", section.mode);
-        let options =
-            Options::new(title, format!("{}, by role", listed(section.processes())), unit(comparison), measure.skid);
+        let options = GraphOptions::new(
+            title,
+            format!("{}, by role", listed(section.processes())),
+            unit(comparison),
+            measure.skid,
+        );
         let svg = flamegraph::render(&stacks, &options)?;
-        graphs.push(Graph {
+        graphs.push(PackedGraph {
             id: format!("plain-{}-{column}", slug(&section.mode)),
             title: label.clone(),
             about: "coloured by role".to_owned(),
@@ -75,7 +79,7 @@ pub fn differential(
     section: &Section,
     step: &Step,
     measures: &[Option<Measure>],
-) -> Result<Vec<Graph>> {
+) -> Result<Vec<PackedGraph>> {
     let (Some(before), Some(after)) = (&measures[step.from], &measures[step.to]) else {
         return Ok(Vec::new());
     };
@@ -84,7 +88,7 @@ pub fn differential(
         return Ok(Vec::new());
     }
     let (from, to) = comparison.step_labels(step);
-    let difference = Difference {
+    let difference = Differential {
         before: &old,
         after: &new,
         before_scale: scale(before),
@@ -103,9 +107,10 @@ pub fn differential(
             Shown::After => format!("widths of {to}; red takes more than in {from}"),
             Shown::Before => format!("widths of {from}; blue takes less in {to}, or is gone"),
         };
-        let options = Options::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison), skid);
+        let options =
+            GraphOptions::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison), skid);
         let svg = flamegraph::render_diff(&difference, shown, &options)?;
-        graphs.push(Graph {
+        graphs.push(PackedGraph {
             id: format!("{name}-{}-{}-{}", slug(&section.mode), step.from, step.to),
             title,
             about,

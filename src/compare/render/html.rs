@@ -14,13 +14,13 @@ const LISTED: usize = 15;
 
 /// A section as the template wants it.
 #[derive(Serialize)]
-struct View<'a> {
+struct SectionView<'a> {
     section: &'a Section,
     processes: Vec<ProcessName>,
     chart: Value,
     roles: Vec<RoleLine>,
     steps: Vec<StepView<'a>>,
-    plain: Vec<graphs::Graph>,
+    plain: Vec<graphs::PackedGraph>,
 }
 
 /// One role in all columns.
@@ -42,7 +42,7 @@ struct StepView<'a> {
     shrank: Vec<FunctionView<'a>>,
     /// Largest change of a role, for the bars.
     largest: f64,
-    graphs: Vec<graphs::Graph>,
+    graphs: Vec<graphs::PackedGraph>,
 }
 
 #[derive(Serialize)]
@@ -67,7 +67,14 @@ pub fn render(compared: &Compared) -> Result<String> {
             steps.push(step_view(comparison, step, graphs));
         }
         let plain = graphs::plain(comparison, section, measures)?;
-        views.push(View { section, processes: section.processes(), chart, roles: role_lines(section), steps, plain });
+        views.push(SectionView {
+            section,
+            processes: section.processes(),
+            chart,
+            roles: role_lines(section),
+            steps,
+            plain,
+        });
     }
     let mut environment = crate::report::html::environment()?;
     environment.add_filter("value", |number: f64| text::value(number));
@@ -84,7 +91,7 @@ pub fn render(compared: &Compared) -> Result<String> {
         .context("cannot render report.html")
 }
 
-fn step_view<'a>(comparison: &'a Comparison, step: &'a Step, graphs: Vec<graphs::Graph>) -> StepView<'a> {
+fn step_view<'a>(comparison: &'a Comparison, step: &'a Step, graphs: Vec<graphs::PackedGraph>) -> StepView<'a> {
     let (from, to) = comparison.step_labels(step);
     let pick = |sign: f64| -> Vec<FunctionView<'a>> {
         step.functions

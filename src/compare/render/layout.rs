@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 /// A table whose first column is text and whose others are right-aligned.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
+pub struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl TextTable {
     #[must_use]
     pub fn new(header: Vec<String>) -> Self {
         Self { rows: vec![header] }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn tables_keep_to_their_width() {
-        let mut table = Table::new(vec!["function".into(), "before".into(), "after".into()]);
+        let mut table = TextTable::new(vec!["function".into(), "before".into(), "after".into()]);
         table.row(vec!["a_function_with_quite_a_long_name_that_goes_on_and_on".into(), "1.00".into(), "2.00".into()]);
         let text = table.render(40, 2);
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");

@@ -1,6 +1,6 @@
 //! `report.md`: the comparison as a mail to a list takes it. 78 columns, tables as plain text in code blocks.
 
-use super::layout::{Table, wrap};
+use super::layout::{TextTable, wrap};
 use super::terminal::{self, Extent};
 use crate::compare::model::{CallList, Comparison, Method};
 use crate::compare::text;
@@ -53,7 +53,7 @@ fn calls(list: &CallList, from: &str, to: &str) -> String {
         list.before, list.after
     );
     let mut out = wrap(&head, WIDTH, 2, "");
-    let mut table = Table::new(["callee", "before", "after"].map(str::to_owned).to_vec());
+    let mut table = TextTable::new(["callee", "before", "after"].map(str::to_owned).to_vec());
     let count = |count: Option<f64>| count.map_or_else(|| "-".to_owned(), text::value);
     for row in &list.rows {
         let name = match (row.before_name.is_empty(), row.after_name.is_empty()) {

@@ -1,6 +1,6 @@
 //! The comparison on a terminal: the answer first, then who is to blame.
 
-use super::layout::{Table, wrap};
+use super::layout::{TextTable, wrap};
 use crate::compare::columns;
 use crate::compare::model::{
     Cell, CellProcess, Comparison, Difference, FunctionRow, Matched, RoleRow, Section, Step, Word,
@@ -91,7 +91,7 @@ pub fn answer(step: &Step) -> String {
 /// Each column's totals.
 #[must_use]
 pub fn cells(comparison: &Comparison, section: &Section, width: usize) -> String {
-    let mut table = Table::new(
+    let mut table = TextTable::new(
         std::iter::once(comparison.per_kib().to_owned())
             .chain(comparison.columns.iter().map(|column| text::cut(&column.label, 24)))
             .collect(),
@@ -151,7 +151,7 @@ pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String
     let changed: Vec<_> = step.roles.iter().filter(|row| row.delta != 0.0).take(extent.roles).collect();
     if !changed.is_empty() {
         let header = ["role", "before", "after", "delta", "change"];
-        let mut table = Table::new(header.map(str::to_owned).to_vec());
+        let mut table = TextTable::new(header.map(str::to_owned).to_vec());
         for row in changed {
             let doubt = if row.certain { "" } else { " ?" };
             table.row(vec![
@@ -172,7 +172,7 @@ pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String
         step.functions.iter().filter(|row| row.self_delta != 0.0).take(extent.functions).collect();
     if !functions.is_empty() {
         let header = ["function (self)", "before", "after", "delta", "total delta"];
-        let mut table = Table::new(header.map(str::to_owned).to_vec());
+        let mut table = TextTable::new(header.map(str::to_owned).to_vec());
         for row in &functions {
             table.row(vec![
                 function_name(row),
@@ -226,7 +226,7 @@ pub fn environment(comparison: &Comparison, width: usize) -> String {
         }
     }
     let labels = comparison.columns.iter().map(|column| text::cut(&column.label, 24));
-    let mut table = Table::new(std::iter::once("setting".to_owned()).chain(labels).collect());
+    let mut table = TextTable::new(std::iter::once("setting".to_owned()).chain(labels).collect());
     let mut reasons: Vec<String> = Vec::new();
     for difference in comparison.differences.iter().filter(short) {
         table.row(std::iter::once(difference.what.clone()).chain(difference.values.iter().cloned()).collect());

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Whether a feature works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum FeatureState {
     Ok,
     /// Works in part.
     Limited,
@@ -27,7 +27,7 @@ pub struct Feature {
     pub id: String,
     /// For people: `hardware breakpoints`.
     pub title: String,
-    pub state: State,
+    pub state: FeatureState,
     /// What the check found.
     pub found: String,
     /// What the user cannot do because of the limitation; empty if the state is `ok`.
@@ -45,7 +45,7 @@ impl Feature {
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
-            state: State::Ok,
+            state: FeatureState::Ok,
             found: found.into(),
             impact: String::new(),
             fix: String::new(),
@@ -54,7 +54,7 @@ impl Feature {
 
     /// The same feature with a limitation.
     #[must_use]
-    pub fn limited(mut self, state: State, impact: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub fn limited(mut self, state: FeatureState, impact: impl Into<String>, fix: impl Into<String>) -> Self {
         self.state = state;
         self.impact = impact.into();
         self.fix = fix.into();
@@ -96,7 +96,7 @@ mod tests {
             assert!(ids.insert(&feature.id), "{} twice", feature.id);
             assert!(!feature.found.is_empty(), "{}: nothing found", feature.id);
             let complete = !feature.impact.is_empty() && !feature.fix.is_empty();
-            assert_eq!(feature.state != State::Ok, complete, "{feature:?}");
+            assert_eq!(feature.state != FeatureState::Ok, complete, "{feature:?}");
         }
         for id in [
             "privilege",

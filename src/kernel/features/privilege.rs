@@ -1,6 +1,6 @@
 //! Privileges: capabilities, restrictions of sysctls, lockdown.
 
-use super::{Feature, IN_A_GUEST, State};
+use super::{Feature, FeatureState, IN_A_GUEST};
 use crate::kernel::environment::selected;
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::{Symbols, SymbolsError};
@@ -52,13 +52,13 @@ fn privilege(capabilities: u64) -> Feature {
         feature("root, or CAP_SYS_ADMIN")
     } else if has(capabilities, CAP_BPF) && has(capabilities, CAP_PERFMON) {
         feature("CAP_BPF and CAP_PERFMON").limited(
-            State::Limited,
+            FeatureState::Limited,
             "the fgraph collector does not work, and runs cannot have their own memory cgroup",
             "run with sudo",
         )
     } else {
         feature("neither root nor CAP_BPF and CAP_PERFMON").limited(
-            State::Missing,
+            FeatureState::Missing,
             "collectors do not work on this kernel; throughput and guests do",
             format!("run with sudo; or {IN_A_GUEST}"),
         )
@@ -70,14 +70,14 @@ fn perf_event_paranoid(level: Option<i64>, capabilities: u64) -> Feature {
     let feature = |found: String| Feature::ok("perf-event-paranoid", "perf_event_paranoid", found);
     match level {
         None => feature("this setting does not exist".to_owned()).limited(
-            State::Missing,
+            FeatureState::Missing,
             "sampling and hardware counters do not work: this kernel has no perf events",
             format!("boot a kernel with CONFIG_PERF_EVENTS; or {IN_A_GUEST}"),
         ),
         Some(level) if privileged => feature(format!("{level} (ignored: privileged user)")),
         Some(level) if level <= 1 => feature(format!("{level}: users may profile the kernel")),
         Some(level) => feature(format!("{level}: users may not profile the kernel")).limited(
-            State::Limited,
+            FeatureState::Limited,
             // A run uses counters that include the kernel, or none.
             "hardware counters (cycles, instructions) are not available to this user",
             "sudo sysctl kernel.perf_event_paranoid=1",
@@ -90,7 +90,7 @@ fn sample_rate(most: Option<i64>) -> Feature {
     let feature = |found: String| Feature::ok("sample-rate", "perf_event_max_sample_rate", found);
     match most {
         Some(most) if most < wanted.cast_signed() => feature(format!("at most {most} samples per second and CPU")).limited(
-            State::Limited,
+            FeatureState::Limited,
             format!("sampling runs at {most} Hz instead of {wanted}: fewer samples, wider intervals"),
             "sudo sysctl kernel.perf_event_max_sample_rate=100000 (the kernel lowers this limit when samples take too long)",
         ),
@@ -105,13 +105,13 @@ fn kptr_restrict(level: Option<i64>, symbols: &Result<Symbols, SymbolsError>) ->
         level.map_or_else(|| "kptr_restrict does not exist".to_owned(), |level| format!("kptr_restrict {level}"));
     match symbols {
         Ok(symbols) if symbols.hidden() => feature(format!("{level}: addresses are hidden from this user")).limited(
-            State::Limited,
+            FeatureState::Limited,
             "kernel stacks have no function names, and breakpoints cannot be set",
             "run with sudo; or sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
         ),
         Ok(symbols) => feature(format!("{level}: {} symbols with addresses", symbols.len())),
         Err(error) => feature(error.to_string()).limited(
-            State::Missing,
+            FeatureState::Missing,
             "kernel stacks have no function names, and roles cannot be resolved",
             format!("mount /proc, or boot a kernel with CONFIG_KALLSYMS; or {IN_A_GUEST}"),
         ),
@@ -123,7 +123,7 @@ fn pid_namespace(own: Option<PidNamespace>) -> Feature {
     match own {
         None => feature("the first"),
         Some(_) => feature("separate (a container)").limited(
-            State::Limited,
+            FeatureState::Limited,
             "the fgraph collector does not work: ftrace needs the host's PIDs",
             format!("run outside the container, or with the host's PIDs (docker run --pid=host); or {IN_A_GUEST}"),
         ),
@@ -137,7 +137,7 @@ fn lockdown_of(text: Option<&str>) -> Feature {
         None => feature("not supported by this kernel".to_owned()),
         Some("none") => feature("none".to_owned()),
         Some(level @ "confidentiality") => feature(level.to_owned()).limited(
-            State::Missing,
+            FeatureState::Missing,
             "collectors do not work on this kernel: BPF programs may not read its memory, and kprobes are refused",
             format!("boot without lockdown=confidentiality (Secure Boot may set it); or {IN_A_GUEST}"),
         ),
@@ -154,25 +154,25 @@ mod tests {
     fn capabilities_decide() {
         let status = b"Name:\tx\nCapPrm:\t0\nCapEff:\t000001ffffffffff\n";
         let all = effective_capabilities(&status[..]).unwrap().unwrap();
-        assert_eq!(privilege(all).state, State::Ok);
-        assert_eq!(privilege(1 << CAP_BPF | 1 << CAP_PERFMON).state, State::Limited);
-        assert_eq!(privilege(1 << CAP_BPF).state, State::Missing);
-        assert_eq!(perf_event_paranoid(Some(3), all).state, State::Ok);
-        assert_eq!(perf_event_paranoid(Some(3), 0).state, State::Limited);
-        assert_eq!(perf_event_paranoid(Some(1), 0).state, State::Ok);
-        assert_eq!(perf_event_paranoid(None, 0).state, State::Missing);
+        assert_eq!(privilege(all).state, FeatureState::Ok);
+        assert_eq!(privilege(1 << CAP_BPF | 1 << CAP_PERFMON).state, FeatureState::Limited);
+        assert_eq!(privilege(1 << CAP_BPF).state, FeatureState::Missing);
+        assert_eq!(perf_event_paranoid(Some(3), all).state, FeatureState::Ok);
+        assert_eq!(perf_event_paranoid(Some(3), 0).state, FeatureState::Limited);
+        assert_eq!(perf_event_paranoid(Some(1), 0).state, FeatureState::Ok);
+        assert_eq!(perf_event_paranoid(None, 0).state, FeatureState::Missing);
     }
 
     #[test]
     fn hidden_symbols_and_lockdown() {
         let read = |text: &str| Symbols::read(text.as_bytes());
-        assert_eq!(kptr_restrict(Some(1), &read("0 T a\n")).state, State::Limited);
-        assert_eq!(kptr_restrict(Some(0), &read("1 T a\n")).state, State::Ok);
-        assert_eq!(kptr_restrict(None, &read("")).state, State::Missing);
-        assert_eq!(lockdown_of(None).state, State::Ok);
-        assert_eq!(lockdown_of(Some("[none] integrity confidentiality")).state, State::Ok);
-        assert_eq!(lockdown_of(Some("none [integrity] confidentiality")).state, State::Ok);
-        assert_eq!(lockdown_of(Some("none integrity [confidentiality]")).state, State::Missing);
+        assert_eq!(kptr_restrict(Some(1), &read("0 T a\n")).state, FeatureState::Limited);
+        assert_eq!(kptr_restrict(Some(0), &read("1 T a\n")).state, FeatureState::Ok);
+        assert_eq!(kptr_restrict(None, &read("")).state, FeatureState::Missing);
+        assert_eq!(lockdown_of(None).state, FeatureState::Ok);
+        assert_eq!(lockdown_of(Some("[none] integrity confidentiality")).state, FeatureState::Ok);
+        assert_eq!(lockdown_of(Some("none [integrity] confidentiality")).state, FeatureState::Ok);
+        assert_eq!(lockdown_of(Some("none integrity [confidentiality]")).state, FeatureState::Missing);
     }
 
     proptest! {

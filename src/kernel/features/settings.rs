@@ -1,6 +1,6 @@
 //! Machine settings that change the results: huge pages, clock frequency, CPUs, pipe limits.
 
-use super::{Feature, State};
+use super::{Feature, FeatureState};
 use crate::kernel::environment::selected;
 use crate::kernel::{config, info::KernelInfo};
 
@@ -24,12 +24,12 @@ fn huge_pages(enabled: Option<&str>) -> Feature {
     let impact = "vmsplice-huge and vmsplice-huge-busy get 4 KiB pages (a run warns about it)";
     match enabled.and_then(selected) {
         None => feature("not supported by this kernel".to_owned()).limited(
-            State::Missing,
+            FeatureState::Missing,
             impact,
             "boot a kernel with CONFIG_TRANSPARENT_HUGEPAGE",
         ),
         Some("never") => feature("never".to_owned()).limited(
-            State::Missing,
+            FeatureState::Missing,
             impact,
             "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         ),
@@ -43,7 +43,7 @@ fn cpus_of(cpus: usize) -> Feature {
         return feature;
     }
     feature.limited(
-        State::Limited,
+        FeatureState::Limited,
         "writer and reader share one CPU: they never run at the same time or contend for the lock",
         "use a machine with two CPUs, or allow this shell more CPUs (taskset, cpuset); in guests: --cpus 2",
     )
@@ -55,7 +55,7 @@ fn governor(governor: Option<&str>) -> Feature {
         None => feature("not visible: controlled by the firmware or the hypervisor".to_owned()),
         Some(choice @ "performance") => feature(choice.to_owned()),
         Some(choice) => feature(choice.to_owned()).limited(
-            State::Limited,
+            FeatureState::Limited,
             "throughput varies with the clock frequency: wider intervals",
             "sudo cpupower frequency-set -g performance",
         ),
@@ -66,7 +66,7 @@ fn pipe_limits(max: Option<&str>) -> Feature {
     let feature = |found: String| Feature::ok("pipe-limits", "pipe size limit", found);
     match max.and_then(|text| text.trim().parse::<u64>().ok()) {
         Some(max) if max < WANTED_PIPE => feature(format!("{max} bytes")).limited(
-            State::Limited,
+            FeatureState::Limited,
             "users without CAP_SYS_RESOURCE cannot create the pipes of the vmsplice modes",
             "sudo sysctl fs.pipe-max-size=1048576",
         ),
@@ -80,7 +80,7 @@ fn configuration() -> Feature {
     let feature = Feature::ok("config", "kernel configuration", source);
     if options.is_empty() {
         return feature.limited(
-            State::Limited,
+            FeatureState::Limited,
             "comparisons cannot list the options that differ",
             "put the kernel's config file into /boot, or boot a kernel with CONFIG_IKCONFIG_PROC",
         );
@@ -94,15 +94,15 @@ mod tests {
 
     #[test]
     fn settings_that_cost_something() {
-        assert_eq!(huge_pages(Some("always [madvise] never")).state, State::Ok);
-        assert_eq!(huge_pages(Some("always madvise [never]")).state, State::Missing);
-        assert_eq!(huge_pages(None).state, State::Missing);
-        assert_eq!(cpus_of(1).state, State::Limited);
-        assert_eq!(cpus_of(2).state, State::Ok);
-        assert_eq!(governor(None).state, State::Ok);
-        assert_eq!(governor(Some("powersave\n")).state, State::Limited);
-        assert_eq!(pipe_limits(Some("1048576\n")).state, State::Ok);
-        assert_eq!(pipe_limits(Some("65536\n")).state, State::Limited);
-        assert_eq!(pipe_limits(Some("x")).state, State::Ok);
+        assert_eq!(huge_pages(Some("always [madvise] never")).state, FeatureState::Ok);
+        assert_eq!(huge_pages(Some("always madvise [never]")).state, FeatureState::Missing);
+        assert_eq!(huge_pages(None).state, FeatureState::Missing);
+        assert_eq!(cpus_of(1).state, FeatureState::Limited);
+        assert_eq!(cpus_of(2).state, FeatureState::Ok);
+        assert_eq!(governor(None).state, FeatureState::Ok);
+        assert_eq!(governor(Some("powersave\n")).state, FeatureState::Limited);
+        assert_eq!(pipe_limits(Some("1048576\n")).state, FeatureState::Ok);
+        assert_eq!(pipe_limits(Some("65536\n")).state, FeatureState::Limited);
+        assert_eq!(pipe_limits(Some("x")).state, FeatureState::Ok);
     }
 }

@@ -1,6 +1,6 @@
 //! Facilities for observing the kernel, each tried: BPF, kprobes, fentry, breakpoints, counters, tracefs.
 
-use super::{Feature, IN_A_GUEST, State};
+use super::{Feature, FeatureState, IN_A_GUEST};
 use crate::kernel::attempt;
 use crate::kernel::reach::{Live, Ways};
 use crate::kernel::symbols::{Symbol, Symbols};
@@ -36,7 +36,7 @@ fn hidden() -> Result<(), String> {
 }
 
 /// A feature that works if `tried` succeeded.
-fn tried(id: &str, title: &str, found: &str, tried: Result<(), String>, lack: (State, &str, &str)) -> Feature {
+fn tried(id: &str, title: &str, found: &str, tried: Result<(), String>, lack: (FeatureState, &str, &str)) -> Feature {
     match tried {
         Ok(()) => Feature::ok(id, title, found),
         Err(reason) => Feature::ok(id, title, reason).limited(lack.0, lack.1, lack.2),
@@ -46,7 +46,7 @@ fn tried(id: &str, title: &str, found: &str, tried: Result<(), String>, lack: (S
 fn bpf(result: Result<(), String>) -> Feature {
     let fix = format!("run with sudo, on a kernel with CONFIG_BPF_SYSCALL; or {IN_A_GUEST}");
     let impact = "the sample and kprobe collectors do not work on this kernel";
-    tried("bpf", "BPF programs", "can be loaded", result, (State::Missing, impact, &fix))
+    tried("bpf", "BPF programs", "can be loaded", result, (FeatureState::Missing, impact, &fix))
 }
 
 fn btf() -> Feature {
@@ -57,13 +57,13 @@ fn btf() -> Feature {
     };
     let fix = format!("boot a kernel with CONFIG_DEBUG_INFO_BTF; or {IN_A_GUEST}");
     let impact = "the kprobe collector does not work: its BPF programs need the kernel's types (sampling works)";
-    tried("btf", "BTF", "", result, (State::Missing, impact, &fix))
+    tried("btf", "BTF", "", result, (FeatureState::Missing, impact, &fix))
 }
 
 fn sampling(result: Result<(), String>) -> Feature {
     let fix = format!("sudo sysctl kernel.perf_event_paranoid=1, or run with sudo; or {IN_A_GUEST}");
     let impact = "kernel stacks cannot be sampled";
-    tried("sampling", "sampling by cpu-clock", "samples kernel stacks", result, (State::Missing, impact, &fix))
+    tried("sampling", "sampling by cpu-clock", "samples kernel stacks", result, (FeatureState::Missing, impact, &fix))
 }
 
 fn pmu(result: Result<(), String>) -> Feature {
@@ -71,31 +71,31 @@ fn pmu(result: Result<(), String>) -> Feature {
                  interrupts are off";
     let fix = "use a machine or VM type with performance counters; for exact instruction counts without them: \
                 pipeprof run --kernel NAME --collect insn";
-    tried("pmu", "hardware counters (PMU)", "cycles can be counted", result, (State::Limited, impact, fix))
+    tried("pmu", "hardware counters (PMU)", "cycles can be counted", result, (FeatureState::Limited, impact, fix))
 }
 
 fn kprobes(on: &str, result: Result<(), String>) -> Feature {
     let impact = "the kprobe collector does not work: no call counts or times of kernel functions";
     let fix = format!("run with sudo, on a kernel with CONFIG_KPROBE_EVENTS; or {IN_A_GUEST}");
-    tried("kprobes", "kprobes", &format!("placed one on {on}"), result, (State::Missing, impact, &fix))
+    tried("kprobes", "kprobes", &format!("placed one on {on}"), result, (FeatureState::Missing, impact, &fix))
 }
 
 fn fentry(on: &str, result: Result<(), String>) -> Feature {
     let impact = "none: pipeprof uses kprobes, which reach more functions";
-    tried("fentry", "fentry", &format!("attached to {on}"), result, (State::Limited, impact, "nothing to do"))
+    tried("fentry", "fentry", &format!("attached to {on}"), result, (FeatureState::Limited, impact, "nothing to do"))
 }
 
 fn kprobe_multi(on: &str, result: Result<(), String>) -> Feature {
     let impact = "none: pipeprof uses plain kprobes, which every kernel supports";
     let found = format!("attached to {on}");
-    tried("kprobe-multi", "kprobe.multi", &found, result, (State::Limited, impact, "nothing to do"))
+    tried("kprobe-multi", "kprobe.multi", &found, result, (FeatureState::Limited, impact, "nothing to do"))
 }
 
 fn breakpoints(on: &str, result: Result<(), String>) -> Feature {
     let impact = format!("calls of functions without ftrace hooks, such as {on}, are not counted on this kernel");
     let fix = format!("run with sudo, on hardware or a hypervisor that passes debug registers on; or {IN_A_GUEST}");
     let found = format!("set one at {on}");
-    tried("hardware-breakpoints", "hardware breakpoints", &found, result, (State::Limited, &impact, &fix))
+    tried("hardware-breakpoints", "hardware breakpoints", &found, result, (FeatureState::Limited, &impact, &fix))
 }
 
 fn tracefs() -> Feature {
@@ -105,7 +105,7 @@ fn tracefs() -> Feature {
         Ok(tracefs) => tracefs,
         Err(error) => {
             let fix = format!("run with sudo, on a kernel with CONFIG_FTRACE; or {IN_A_GUEST}");
-            return feature(format!("{error:#}")).limited(State::Missing, impact, fix);
+            return feature(format!("{error:#}")).limited(FeatureState::Missing, impact, fix);
         }
     };
     let tracers = std::fs::read_to_string(tracefs.root().join("available_tracers")).unwrap_or_default();
@@ -119,7 +119,7 @@ fn tracefs() -> Feature {
         format!("only these tracers: {}", tracers.trim())
     };
     feature(format!("{wherever}, with {has}")).limited(
-        State::Limited,
+        FeatureState::Limited,
         impact,
         format!("boot a kernel with CONFIG_FUNCTION_GRAPH_TRACER; or {IN_A_GUEST}"),
     )

@@ -3,8 +3,8 @@
 //! the same in both.
 
 use super::dress::{self, Dress, Frame, Swatch};
-use super::tree::{Tree, drawn};
-use super::{Options, lay_out};
+use super::tree::{FrameTree, drawn};
+use super::{GraphOptions, lay_out};
 use crate::profile::Folded;
 use crate::roles;
 use anyhow::{Result, bail};
@@ -18,7 +18,7 @@ pub enum Shown {
 
 /// Two profiles to set against each other.
 #[derive(Debug, Clone, Copy)]
-pub struct Difference<'a> {
+pub struct Differential<'a> {
     pub before: &'a Folded,
     pub after: &'a Folded,
     /// What one weight of `before` is in `unit`.
@@ -31,7 +31,7 @@ pub struct Difference<'a> {
     pub sums: bool,
 }
 
-impl<'a> Difference<'a> {
+impl<'a> Differential<'a> {
     /// Two profiles by their shares: all that two profiles of unknown length have in common.
     #[must_use]
     pub fn of_shares(before: &'a Folded, after: &'a Folded) -> Self {
@@ -57,7 +57,7 @@ struct Other {
 ///
 /// # Errors
 /// When the shown profile is empty.
-pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options) -> Result<String> {
+pub fn render_diff(difference: &Differential<'_>, shown: Shown, options: &GraphOptions) -> Result<String> {
     let (here, there) = match shown {
         Shown::Before => (difference.before, difference.after),
         Shown::After => (difference.after, difference.before),
@@ -65,7 +65,7 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
     if here.is_empty() {
         bail!("nothing to draw: the profile contains no stacks");
     }
-    let mut tree = Tree::of(&options.processes);
+    let mut tree = FrameTree::of(&options.processes);
     for (stack, weight) in here.iter() {
         tree.add(stack, weight, options.reverse, roles::canonical);
     }
@@ -87,11 +87,14 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
     }
     others.resize(tree.len(), Other::default());
 
-    let changes: Vec<Change> =
-        others.iter().enumerate().map(|(node, other)| Change::of(&tree, node, other, difference, shown)).collect();
+    let changes: Vec<WeightChange> = others
+        .iter()
+        .enumerate()
+        .map(|(node, other)| WeightChange::of(&tree, node, other, difference, shown))
+        .collect();
     let most = changes.iter().map(|change| change.own.difference().abs()).fold(0.0, f64::max);
     let total = |folded: &Folded, scale: f64| folded.total() as f64 * scale;
-    let whole = Pair {
+    let whole = BeforeAfter {
         before: total(difference.before, difference.before_scale),
         after: total(difference.after, difference.after_scale),
     };
@@ -143,12 +146,12 @@ pub fn render_diff(difference: &Difference<'_>, shown: Shown, options: &Options)
 
 /// A weight before and after, in the difference's unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Pair {
+struct BeforeAfter {
     before: f64,
     after: f64,
 }
 
-impl Pair {
+impl BeforeAfter {
     fn difference(self) -> f64 {
         self.after - self.before
     }
@@ -167,17 +170,20 @@ impl Pair {
     }
 }
 
-struct Change {
-    own: Pair,
-    with_callees: Pair,
+struct WeightChange {
+    own: BeforeAfter,
+    with_callees: BeforeAfter,
 }
 
-impl Change {
-    fn of(tree: &Tree, node: usize, other: &Other, difference: &Difference<'_>, shown: Shown) -> Self {
+impl WeightChange {
+    fn of(tree: &FrameTree, node: usize, other: &Other, difference: &Differential<'_>, shown: Shown) -> Self {
         let here = tree.node(node);
         let pair = |here: u64, there: u64| {
             let (before, after) = if shown == Shown::After { (there, here) } else { (here, there) };
-            Pair { before: before as f64 * difference.before_scale, after: after as f64 * difference.after_scale }
+            BeforeAfter {
+                before: before as f64 * difference.before_scale,
+                after: after as f64 * difference.after_scale,
+            }
         };
         Self { own: pair(here.own, other.own), with_callees: pair(here.weight, other.weight) }
     }

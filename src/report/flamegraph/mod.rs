@@ -6,13 +6,13 @@ mod diff;
 mod dress;
 mod tree;
 
-pub use diff::{Difference, Shown, render_diff};
+pub use diff::{Differential, Shown, render_diff};
 
 use crate::profile::{Attributor, Folded, ProcessName, Unit};
 use crate::roles::{self, Skid};
 use anyhow::{Context as _, Result, bail};
 use dress::{Dress, Frame, Swatch};
-use tree::Tree;
+use tree::FrameTree;
 
 /// Narrower frames, in per cent of the width, are left out of the picture (not of the folded file): at 1200 pixels
 /// they are half a pixel.
@@ -23,7 +23,7 @@ const LONGEST_NOTE: usize = 160;
 
 /// How to draw.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct GraphOptions {
     /// The large line at the top: the command.
     pub title: String,
     /// The line below it: whose profile, which kernel, which unit.
@@ -42,7 +42,7 @@ pub struct Options {
     pub processes: Vec<ProcessName>,
 }
 
-impl Options {
+impl GraphOptions {
     /// An upright flame graph of a collector's profile in `unit`.
     #[must_use]
     pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit, skid: Skid) -> Self {
@@ -86,12 +86,12 @@ pub fn together<'a>(processes: impl IntoIterator<Item = (&'a str, &'a Folded)>) 
 ///
 /// # Errors
 /// When there is nothing to draw.
-pub fn render(stacks: &Folded, options: &Options) -> Result<String> {
+pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
     if stacks.is_empty() {
         bail!("nothing to draw: the profile contains no stacks");
     }
     let attributor = Attributor::new(stacks, options.skid);
-    let mut tree = Tree::of(&options.processes);
+    let mut tree = FrameTree::of(&options.processes);
     let mut by_role: Vec<(&'static roles::Role, u64)> = roles::all().iter().map(|role| (role, 0)).collect();
     let mut interrupts_off = vec![0; by_role.len()];
     let mut heaviest: Vec<Vec<u64>> = Vec::new();
@@ -173,9 +173,9 @@ fn index_of(by_role: &[(&'static roles::Role, u64)], role: &roles::Role) -> usiz
     by_role.iter().position(|(known, _)| known.id == role.id).unwrap_or(0)
 }
 
-/// Let inferno draw `tree`, frames named by their place in [`Tree::ordered`]. Into memory: given nothing it writes an SVG and
+/// Let inferno draw `tree`, frames named by their place in [`FrameTree::ordered`]. Into memory: given nothing it writes an SVG and
 /// fails, which must not leave a file.
-fn lay_out(tree: &Tree, options: &Options) -> Result<String> {
+fn lay_out(tree: &FrameTree, options: &GraphOptions) -> Result<String> {
     use inferno::flamegraph as inferno;
     let mut drawing = inferno::Options::default();
     drawing.title = shortened(&options.title, 96);

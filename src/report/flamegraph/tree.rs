@@ -31,7 +31,7 @@ pub(super) fn drawn<'a>(stack: &'a str, processes: &[ProcessName]) -> Vec<&'a st
 
 /// One frame in one context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Node {
+pub(super) struct FrameNode {
     pub name: String,
     /// Of it and all below.
     pub weight: u64,
@@ -43,13 +43,13 @@ pub(super) struct Node {
 
 /// A forest; the nodes without a parent are the stacks' roots (leaves, where stacks are reversed).
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tree {
-    nodes: Vec<Node>,
+pub(super) struct FrameTree {
+    nodes: Vec<FrameNode>,
     roots: BTreeMap<String, usize>,
     processes: Vec<ProcessName>,
 }
 
-impl Tree {
+impl FrameTree {
     /// An empty tree; roots named like `processes` stand in their order.
     pub fn of(processes: &[ProcessName]) -> Self {
         Self { processes: processes.to_vec(), ..Self::default() }
@@ -59,7 +59,7 @@ impl Tree {
         self.nodes.len()
     }
 
-    pub fn node(&self, node: usize) -> &Node {
+    pub fn node(&self, node: usize) -> &FrameNode {
         &self.nodes[node]
     }
 
@@ -102,7 +102,7 @@ impl Tree {
                 Some(node) => *node,
                 None => {
                     siblings.insert(key(name).to_owned(), next);
-                    self.nodes.push(Node { name: name.to_owned(), parent: at, ..Node::default() });
+                    self.nodes.push(FrameNode { name: name.to_owned(), parent: at, ..FrameNode::default() });
                     next
                 }
             };
@@ -144,7 +144,7 @@ impl Tree {
     }
 
     /// A line for inferno per node that has weight of its own. Frames are named by their place in
-    /// [`Tree::ordered`], all with as many digits, so that the lines are in the order of their text too, which inferno
+    /// [`FrameTree::ordered`], all with as many digits, so that the lines are in the order of their text too, which inferno
     /// insists on.
     pub fn lines(&self) -> Vec<String> {
         let digits = self.nodes.len().to_string().len();
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn processes_stand_as_bytes_flow_and_others_by_name() {
-        let mut tree = Tree::of(&PAIR);
+        let mut tree = FrameTree::of(&PAIR);
         for stack in ["reader;b", "other;c", "writer;z", "writer;a", "zsh", "bash"] {
             tree.add(stack, 1, false, |name| name);
         }

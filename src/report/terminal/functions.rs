@@ -13,14 +13,14 @@ use std::fmt::Write as _;
 const FUNCTION_GRAPH: &str = "function-graph";
 
 /// One function, counted in one way.
-struct Row<'a> {
+struct CallsRow<'a> {
     role: RoleId,
     symbol: &'a str,
     how: &'a str,
     by_process: ByProcess<Vec<&'a FunctionCalls>>,
 }
 
-impl Row<'_> {
+impl CallsRow<'_> {
     fn all(&self) -> impl Iterator<Item = &FunctionCalls> {
         self.by_process.values().flatten().copied()
     }
@@ -48,17 +48,17 @@ impl Row<'_> {
 
 /// The counted functions in the order of the document. Where probes counted too, function_graph's counts are only in
 /// run.json.
-fn rows(document: &Document) -> Vec<Row<'_>> {
+fn rows(document: &Document) -> Vec<CallsRow<'_>> {
     let probed = document.functions.iter().any(|f| f.how != FUNCTION_GRAPH);
     let shown = |f: &&FunctionCalls| {
         f.process.is_of_target() && (f.calls > 0 || f.missed > 0) && !(probed && f.how == FUNCTION_GRAPH)
     };
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<CallsRow<'_>> = Vec::new();
     for function in document.functions.iter().filter(shown) {
         let place = rows.iter().position(|row| row.symbol == function.symbol && row.how == function.how);
         let place = place.unwrap_or_else(|| {
             let (role, symbol, how) = (function.role, &function.symbol, &function.how);
-            rows.push(Row { role, symbol, how, by_process: ByProcess::new() });
+            rows.push(CallsRow { role, symbol, how, by_process: ByProcess::new() });
             rows.len() - 1
         });
         rows[place].by_process.get_or_default(function.process).push(function);
@@ -84,14 +84,15 @@ pub fn functions(document: &Document, style: Style, out: &mut String) {
     let emulated = document.executed_on == ExecutedOn::Tcg;
 
     let mut columns: Vec<(String, Vec<String>)> = Vec::new();
-    let mut column = |heading: &str, value: &dyn Fn(&Row<'_>) -> Option<String>| {
+    let mut column = |heading: &str, value: &dyn Fn(&CallsRow<'_>) -> Option<String>| {
         let values: Vec<String> = rows.iter().map(|row| value(row).unwrap_or_default()).collect();
         if values.iter().any(|value| !value.is_empty()) {
             columns.push((heading.to_owned(), values));
         }
     };
     for process in processes {
-        let calls = |row: &Row<'_>| row.by_process.get(process).into_iter().flatten().map(|f| f.calls).sum::<u64>();
+        let calls =
+            |row: &CallsRow<'_>| row.by_process.get(process).into_iter().flatten().map(|f| f.calls).sum::<u64>();
         column(&process.to_string(), &|row| Some(grouped(calls(row))));
     }
     if rows.iter().any(|row| row.all().any(|f| f.missed > 0)) {

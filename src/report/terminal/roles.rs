@@ -17,7 +17,7 @@ const LONGEST_FUNCTION: usize = 40;
 const SHORTEST_FUNCTION: usize = 12;
 
 /// A column of figures: heading, a role's value, and the sum of several roles where that means something.
-struct Column {
+struct FigureColumn {
     heading: &'static str,
     value: fn(&RoleShare) -> Option<String>,
     sum: Option<fn(&RoleShare) -> Option<f64>>,
@@ -25,44 +25,44 @@ struct Column {
     dispensable: u8,
 }
 
-const COLUMNS: [Column; 7] = [
-    Column {
+const COLUMNS: [FigureColumn; 7] = [
+    FigureColumn {
         heading: "share",
         value: |share| Some(percent(share.share)),
         sum: Some(|share| Some(share.share)),
         dispensable: 0,
     },
-    Column {
+    FigureColumn {
         heading: "IRQs off",
         value: |share| interrupts_off(share).map(percent),
         sum: Some(interrupts_off),
         dispensable: 0,
     },
-    Column {
+    FigureColumn {
         heading: "95 % CI",
         value: |share| share.share_ci95.map(|[low, high]| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high)),
         sum: None,
         dispensable: 1,
     },
-    Column {
+    FigureColumn {
         heading: "ns/KiB",
         value: |share| share.ns_per_kib.map(decimals),
         sum: Some(|share| share.ns_per_kib),
         dispensable: 2,
     },
-    Column {
+    FigureColumn {
         heading: "instr/KiB",
         value: |share| share.instructions_per_kib.map(decimals),
         sum: Some(|share| share.instructions_per_kib),
         dispensable: 0,
     },
-    Column {
+    FigureColumn {
         heading: "instr/call",
         value: |share| share.instructions_per_call.map(decimals),
         sum: Some(|share| share.instructions_per_call),
         dispensable: 3,
     },
-    Column { heading: "calls/MiB", value: |share| share.calls_per_mib.map(decimals), sum: None, dispensable: 4 },
+    FigureColumn { heading: "calls/MiB", value: |share| share.calls_per_mib.map(decimals), sum: None, dispensable: 4 },
 ];
 
 /// The part of the whole that went to this role as the caller that had interrupts off, where it is not 0.0 %.
@@ -75,7 +75,7 @@ fn percent(share: f64) -> String {
 }
 
 /// A role, or several small ones, as text.
-struct Row<'a> {
+struct ShareRow<'a> {
     role: Option<&'a Role>,
     title: String,
     figures: Vec<String>,
@@ -84,7 +84,7 @@ struct Row<'a> {
 
 /// The table of `shares`.
 pub fn table(document: &Document, shares: &[RoleShare], style: Style) -> String {
-    let columns: Vec<&Column> =
+    let columns: Vec<&FigureColumn> =
         COLUMNS.iter().filter(|column| shares.iter().any(|share| (column.value)(share).is_some())).collect();
     let rows = rows(document, shares, &columns);
     let (kept, room) = fit(&columns, &rows, style.width);
@@ -113,13 +113,13 @@ pub fn table(document: &Document, shares: &[RoleShare], style: Style) -> String 
     text_of(&table)
 }
 
-fn rows<'a>(document: &Document, shares: &[RoleShare], columns: &[&Column]) -> Vec<Row<'a>> {
+fn rows<'a>(document: &Document, shares: &[RoleShare], columns: &[&FigureColumn]) -> Vec<ShareRow<'a>> {
     let (large, small): (Vec<&RoleShare>, Vec<&RoleShare>) = shares.iter().partition(|share| share.share >= SMALL);
     // A single small one says more by its name.
     let (large, small) = if small.len() < 2 { (shares.iter().collect(), Vec::new()) } else { (large, small) };
-    let mut rows: Vec<Row<'_>> = large
+    let mut rows: Vec<ShareRow<'_>> = large
         .into_iter()
-        .map(|share| Row {
+        .map(|share| ShareRow {
             role: Some(roles::by_id(share.role)),
             title: roles::by_id(share.role).title.to_owned(),
             figures: columns.iter().map(|column| (column.value)(share).unwrap_or_default()).collect(),
@@ -127,7 +127,7 @@ fn rows<'a>(document: &Document, shares: &[RoleShare], columns: &[&Column]) -> V
         })
         .collect();
     if !small.is_empty() {
-        let sum = |column: &&Column| {
+        let sum = |column: &&FigureColumn| {
             let values: Vec<f64> = small.iter().filter_map(|share| column.sum.and_then(|value| value(share))).collect();
             let total = values.iter().sum();
             match column.heading {
@@ -136,7 +136,7 @@ fn rows<'a>(document: &Document, shares: &[RoleShare], columns: &[&Column]) -> V
                 _ => decimals(total),
             }
         };
-        rows.push(Row {
+        rows.push(ShareRow {
             role: None,
             title: format!("{} other roles", small.len()),
             figures: columns.iter().map(sum).collect(),
@@ -147,7 +147,7 @@ fn rows<'a>(document: &Document, shares: &[RoleShare], columns: &[&Column]) -> V
 }
 
 /// The columns that fit into `width`, and the room that is left for functions.
-fn fit(columns: &[&Column], rows: &[Row<'_>], width: Option<u16>) -> (Vec<usize>, usize) {
+fn fit(columns: &[&FigureColumn], rows: &[ShareRow<'_>], width: Option<u16>) -> (Vec<usize>, usize) {
     let mut kept: Vec<usize> = (0..columns.len()).collect();
     let Some(width) = width else { return (kept, LONGEST_FUNCTION) };
     let widest = |cells: &mut dyn Iterator<Item = usize>| cells.max().unwrap_or(0) + 2;

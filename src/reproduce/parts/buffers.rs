@@ -3,7 +3,7 @@
 use super::Part;
 use crate::document::{Collector, ExecutedOn, Outcome, Processes};
 use crate::profile::{Attributor, ProcessName};
-use crate::report::chart::{Chart, Kind, Point, Series};
+use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
 use crate::reproduce::race::without_huge_pages;
@@ -366,7 +366,7 @@ fn chart(facts: &Facts, raced: &[Raced]) -> Option<Chart> {
     Some(Chart {
         id: "buffers".into(),
         title: "Throughput over buffer sizes".into(),
-        kind: Kind::Lines,
+        kind: ChartKind::Lines,
         y: "GiB/s".into(),
         x: "bytes per system call".into(),
         series,

@@ -4,7 +4,7 @@ mod strace;
 
 use super::Part;
 use crate::document::{ExecutedOn, KernelInfo, ProcessTotals, Processes};
-use crate::report::chart::{Chart, Kind, Point, Series};
+use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced, Taken};
 use crate::reproduce::result::{ExtraTable, Yield};
@@ -370,7 +370,7 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
     (!ours.is_empty()).then(|| Chart {
         id: "cat".into(),
         title: "Elapsed time for 10 GiB into head".into(),
-        kind: Kind::Bars,
+        kind: ChartKind::Bars,
         y: "seconds, less is better".into(),
         x: String::new(),
         series: vec![

@@ -6,7 +6,7 @@ mod user_pages;
 use super::Part;
 use crate::document::{Collector, Outcome};
 use crate::profile::{ProcessName, Profile};
-use crate::report::chart::{Chart, Kind, Point, Series};
+use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced, Taken, speeds};
 use crate::reproduce::result::{ExtraTable, Yield};
@@ -285,7 +285,7 @@ fn chart(facts: &Facts, raced: &[Raced]) -> Option<Chart> {
     Some(Chart {
         id: "ladder".into(),
         title: "The six rungs".into(),
-        kind: Kind::Bars,
+        kind: ChartKind::Bars,
         y: "GiB/s".into(),
         x: String::new(),
         series: vec![

@@ -2,7 +2,7 @@
 
 use super::{Part, all_missing};
 use crate::document::ExecutedOn;
-use crate::report::chart::{Chart, Kind, Point, Series};
+use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced, Taken};
 use crate::reproduce::result::{ExtraTable, Yield};
@@ -10,8 +10,8 @@ use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::util::size;
 use crate::util::stats::{self, Ratio};
 use crate::workload::Spec;
-use crate::workload::memory::loops::Kind as LoopKind;
-use crate::workload::memory::{Measured, Options, Report, measure};
+use crate::workload::memory::loops::LoopKind;
+use crate::workload::memory::{LoopOptions, LoopResult, Report, measure};
 use crate::workload::modes::Mode;
 use crate::workload::spec::Amount;
 use anyhow::{Result, anyhow};
@@ -106,7 +106,7 @@ fn loops(lab: &Lab<'_>) -> Result<Taken<Report>> {
     let read_bytes = if lab.settings.quick { 256 << 20 } else { crate::workload::memory::READ_BUFFER };
     lab.kept("loops", (runs, read_bytes), || {
         lab.say("loops in user space");
-        let options = Options { runs, read_bytes, ..Options::default() };
+        let options = LoopOptions { runs, read_bytes, ..LoopOptions::default() };
         let measured = std::thread::scope(|scope| scope.spawn(|| measure(&options, &|_, _| {})).join());
         let measured = measured.map_err(|_| anyhow!("the memory loops panicked"))?;
         crate::util::cancel::check()?;
@@ -114,13 +114,13 @@ fn loops(lab: &Lab<'_>) -> Result<Taken<Report>> {
     })
 }
 
-fn find<'a>(report: &'a Report, name: &str, bytes: u64) -> Option<&'a Measured> {
+fn find<'a>(report: &'a Report, name: &str, bytes: u64) -> Option<&'a LoopResult> {
     let named = || report.loops.iter().filter(|measured| measured.name == name);
     // The sequential read is shorter in a quick run.
     named().find(|measured| measured.buffer_bytes == bytes).or_else(|| named().find(|m| m.kind == LoopKind::Read))
 }
 
-fn reading(measured: &Measured) -> Result<Reading, Missing> {
+fn reading(measured: &LoopResult) -> Result<Reading, Missing> {
     let how = format!("{} of {}, median of its runs", measured.about, size::format(measured.buffer_bytes));
     match &measured.reason {
         Some(reason) => Err(Missing::new(reason.clone(), COMMAND)),
@@ -216,7 +216,7 @@ fn chart(report: &Report) -> Chart {
     Chart {
         id: "memory".into(),
         title: "Loops in user space".into(),
-        kind: Kind::Bars,
+        kind: ChartKind::Bars,
         y: "GiB/s".into(),
         x: String::new(),
         series,
@@ -370,7 +370,7 @@ mod tests {
     use crate::document::Throughput;
 
     fn report(flags: &[&str]) -> Report {
-        let measured = |name: &str, kib: u64, gib_s: f64| Measured {
+        let measured = |name: &str, kib: u64, gib_s: f64| LoopResult {
             name: name.into(),
             about: name.into(),
             kind: LoopKind::Store,

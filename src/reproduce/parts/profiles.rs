@@ -6,7 +6,7 @@ mod listed;
 use super::{Part, all_missing};
 use crate::document::{Collector, ExecutedOn, Outcome, Request};
 use crate::profile::{Folded, ProcessName, Profile};
-use crate::report::flamegraph::{Difference, Options, Shown, render_diff};
+use crate::report::flamegraph::{Differential, GraphOptions, Shown, render_diff};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{GuestSetup, Lab, Taken};
 use crate::reproduce::result::{ExtraTable, Graph, Yield};
@@ -182,7 +182,7 @@ fn table(theirs: &Folded, case: &Case, sampled: Option<&Outcome>, exact: Option<
 fn graphs(out: &mut Yield, case: &Case, theirs: &Folded, ours: &Outcome, id: &str, what: &str) -> Result<()> {
     let Some(profile) = writer(ours) else { return Ok(()) };
     let (before, after) = (stacks::aligned(theirs), stacks::aligned(&profile.stacks));
-    let difference = Difference::of_shares(&before, &after);
+    let difference = Differential::of_shares(&before, &after);
     let release = &ours.document.kernel.release;
     let title = format!("{}: article B against {release}, {what}", case.printed.title);
     for (shown, name, heading, about) in [
@@ -194,7 +194,7 @@ fn graphs(out: &mut Yield, case: &Case, theirs: &Folded, ours: &Outcome, id: &st
         ),
         (Shown::After, "ours", "what this one does", "widths of ours; red takes more than in the article"),
     ] {
-        let options = Options::new(&title, about, profile.unit, profile.skid);
+        let options = GraphOptions::new(&title, about, profile.unit, profile.skid);
         out.graphs.push(Graph {
             id: format!("{}-{id}-{name}", case.printed.id),
             title: format!("{}, {what}: {heading}", case.printed.title),

@@ -3,7 +3,7 @@
 use super::Part;
 use crate::document::{Collector, Processes};
 use crate::profile::ProcessName;
-use crate::report::chart::{Chart, Kind, Point, Series};
+use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::lab::{Contestant, Lab, Raced};
 use crate::reproduce::result::{ExtraTable, Yield};
@@ -327,7 +327,7 @@ fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
     Some(Chart {
         id: "scale".into(),
         title: "Throughput with more pipes, writers or readers".into(),
-        kind: Kind::Lines,
+        kind: ChartKind::Lines,
         y: "GiB/s, all pipes together".into(),
         x: "how many".into(),
         series,

@@ -1,6 +1,6 @@
 //! Disassembles a loop in memory and checks that it does what its name says.
 
-use super::loops::{Body, Entry};
+use super::loops::{Body, LoopFn};
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind, Register};
 
 /// Maximum number of code bytes of a loop.
@@ -10,7 +10,7 @@ const LONGEST: usize = 512;
 ///
 /// # Errors
 /// When no `ret` is found.
-pub fn read(entry: Entry) -> Result<Vec<Instruction>, String> {
+pub fn read(entry: LoopFn) -> Result<Vec<Instruction>, String> {
     let start = entry as *const u8;
     // SAFETY: this is the program's own code, mapped readable; more code than this follows the functions.
     let bytes = unsafe { std::slice::from_raw_parts(start, LONGEST) };

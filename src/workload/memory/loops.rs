@@ -4,12 +4,12 @@
 use std::arch::naked_asm;
 
 /// A loop's entry.
-pub type Entry = unsafe extern "C" fn(to: *mut u8, from: *const u8, len: usize, rounds: u64);
+pub type LoopFn = unsafe extern "C" fn(to: *mut u8, from: *const u8, len: usize, rounds: u64);
 
 /// What one round does with the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum LoopKind {
     /// Read `len` bytes and write them elsewhere.
     Copy,
     /// Write `len` bytes.
@@ -20,13 +20,13 @@ pub enum Kind {
 
 /// CPU features that a loop needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub enum CpuFeature {
     Nothing,
     Avx2,
     Avx512,
 }
 
-impl Needs {
+impl CpuFeature {
     /// # Errors
     /// Check that the CPU has the feature.
     pub fn check(self) -> Result<(), String> {
@@ -56,10 +56,10 @@ pub enum Body {
 pub struct Loop {
     pub name: &'static str,
     pub about: &'static str,
-    pub kind: Kind,
-    pub needs: Needs,
+    pub kind: LoopKind,
+    pub needs: CpuFeature,
     pub body: Body,
-    pub entry: Entry,
+    pub entry: LoopFn,
 }
 
 macro_rules! rep {
@@ -230,8 +230,8 @@ const fn moves(mnemonic: iced_x86::Mnemonic, width: u64, loads: usize, stores: u
     Body::Moves { mnemonic, width, loads, stores }
 }
 
-use Kind::{Copy as Copies, Read as Reads, Store as Stores};
-use Needs::{Avx2, Avx512, Nothing};
+use CpuFeature::{Avx2, Avx512, Nothing};
+use LoopKind::{Copy as Copies, Read as Reads, Store as Stores};
 use iced_x86::Mnemonic::{Mov, Movdqa, Movsb, Stosb, Vmovdqa, Vmovdqa64};
 
 /// All loops.
@@ -270,10 +270,10 @@ mod tests {
             // SAFETY: both buffers are aligned and larger than the 512 bytes that the loop may access.
             unsafe { (a_loop.entry)(to.0.as_mut_ptr(), from.0.as_ptr(), 512, 3) };
             match a_loop.kind {
-                Kind::Copy => assert_eq!(to.0[..512], from.0[..512], "{}", a_loop.name),
+                LoopKind::Copy => assert_eq!(to.0[..512], from.0[..512], "{}", a_loop.name),
                 // The register's old value, the same everywhere.
-                Kind::Store => assert!(to.0[..512].chunks(64).all(|part| part == &to.0[..64]), "{}", a_loop.name),
-                Kind::Read => assert!(to.0.iter().all(|&byte| byte == 7), "{}", a_loop.name),
+                LoopKind::Store => assert!(to.0[..512].chunks(64).all(|part| part == &to.0[..64]), "{}", a_loop.name),
+                LoopKind::Read => assert!(to.0.iter().all(|&byte| byte == 7), "{}", a_loop.name),
             }
             assert!(to.0[512..].iter().all(|&byte| byte == 7), "{} wrote too far", a_loop.name);
         }

@@ -11,7 +11,7 @@ use super::worker::now_ns;
 use crate::target::Throughput;
 use crate::util::{cancel, stats};
 use anyhow::{Result, ensure};
-use loops::{Body, Kind, LOOPS, Loop};
+use loops::{Body, LOOPS, Loop, LoopKind};
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of [`Report`].
@@ -25,7 +25,7 @@ const BATCH_NS: u64 = 10_000_000;
 
 /// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
+pub struct LoopOptions {
     /// Values per loop.
     pub runs: u32,
     /// The CPU to run on; by default chosen by topology.
@@ -36,7 +36,7 @@ pub struct Options {
     pub read_bytes: u64,
 }
 
-impl Default for Options {
+impl Default for LoopOptions {
     fn default() -> Self {
         Self { runs: 11, cpu: None, huge_pages: false, read_bytes: READ_BUFFER }
     }
@@ -53,15 +53,15 @@ pub struct Report {
     pub cpu: u32,
     /// Those of `erms`, `fsrm`, `avx2` and `avx512f` that the CPU supports.
     pub cpu_flags: Vec<String>,
-    pub loops: Vec<Measured>,
+    pub loops: Vec<LoopResult>,
 }
 
 /// The result of one loop with one buffer size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+pub struct LoopResult {
     pub name: String,
     pub about: String,
-    pub kind: Kind,
+    pub kind: LoopKind,
     /// Bytes that one round copies, stores or reads; a copied byte counts once.
     pub buffer_bytes: u64,
     /// Why it was not measured.
@@ -74,11 +74,11 @@ pub struct Measured {
     pub throughput: Throughput,
 }
 
-struct Job {
+struct LoopRun {
     a_loop: Loop,
     len: usize,
     rounds: u64,
-    measured: Measured,
+    measured: LoopResult,
 }
 
 /// Run every loop that this CPU supports.
@@ -86,7 +86,7 @@ struct Job {
 /// # Errors
 /// When this machine is emulated, the CPU or the memory is not available, a loop's code does not match its name, or
 /// on interruption.
-pub fn measure(options: &Options, progress: &dyn Fn(usize, usize)) -> Result<Report> {
+pub fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result<Report> {
     ensure!(options.runs > 0, "--runs 0: give at least 1");
     ensure!(
         options.read_bytes >= 1 << 20 && options.read_bytes.is_multiple_of(256),
@@ -100,9 +100,9 @@ pub fn measure(options: &Options, progress: &dyn Fn(usize, usize)) -> Result<Rep
 
     let mut jobs = Vec::new();
     for a_loop in LOOPS {
-        let sizes: &[u64] = if a_loop.kind == Kind::Read { &[options.read_bytes] } else { &BUFFERS };
+        let sizes: &[u64] = if a_loop.kind == LoopKind::Read { &[options.read_bytes] } else { &BUFFERS };
         for &size in sizes {
-            jobs.push(Job::new(a_loop, size)?);
+            jobs.push(LoopRun::new(a_loop, size)?);
         }
     }
     let spec = Spec { huge_pages: options.huge_pages, ..Spec::default() };
@@ -129,11 +129,11 @@ pub fn measure(options: &Options, progress: &dyn Fn(usize, usize)) -> Result<Rep
             let wanted = ["erms", "fsrm", "avx2", "avx512f"];
             flags.split_whitespace().filter(|flag| wanted.contains(flag)).map(str::to_owned).collect()
         }),
-        loops: jobs.into_iter().map(Job::finish).collect(),
+        loops: jobs.into_iter().map(LoopRun::finish).collect(),
     })
 }
 
-impl Job {
+impl LoopRun {
     fn new(a_loop: Loop, size: u64) -> Result<Self> {
         let (code, inner) = match a_loop.body {
             Body::Library => (Vec::new(), Vec::new()),
@@ -146,7 +146,7 @@ impl Job {
                 (code::text(&code), code::inner_text(&code))
             }
         };
-        let measured = Measured {
+        let measured = LoopResult {
             name: a_loop.name.into(),
             about: a_loop.about.into(),
             kind: a_loop.kind,
@@ -179,7 +179,7 @@ impl Job {
         }
     }
 
-    fn finish(mut self) -> Measured {
+    fn finish(mut self) -> LoopResult {
         let throughput = &mut self.measured.throughput;
         throughput.median_gib_s = stats::median(&throughput.runs);
         throughput.ci95 = stats::median_ci95(&throughput.runs);
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn every_loop_gets_its_values_or_its_reason() {
-        let options = Options { runs: 2, read_bytes: 1 << 20, ..Options::default() };
+        let options = LoopOptions { runs: 2, read_bytes: 1 << 20, ..LoopOptions::default() };
         let report = measure(&options, &|_, _| {}).unwrap();
         assert_eq!(report.loops.len(), 9 * 2 + 4);
         for measured in &report.loops {
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn slips_name_the_flag() {
-        let refused = |options: Options| measure(&options, &|_, _| {}).unwrap_err().to_string();
-        assert!(refused(Options { runs: 0, ..Options::default() }).starts_with("--runs 0"));
-        assert!(refused(Options { cpu: Some(4095), ..Options::default() }).starts_with("--cpu 4095"));
-        assert!(refused(Options { read_bytes: 100, ..Options::default() }).starts_with("--read-size"));
+        let refused = |options: LoopOptions| measure(&options, &|_, _| {}).unwrap_err().to_string();
+        assert!(refused(LoopOptions { runs: 0, ..LoopOptions::default() }).starts_with("--runs 0"));
+        assert!(refused(LoopOptions { cpu: Some(4095), ..LoopOptions::default() }).starts_with("--cpu 4095"));
+        assert!(refused(LoopOptions { read_bytes: 100, ..LoopOptions::default() }).starts_with("--read-size"));
     }
 }

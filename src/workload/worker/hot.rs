@@ -2,19 +2,14 @@
 
 use crate::util::marker;
 use crate::workload::spec::Amount;
+use crate::workload::wire::WorkerPart;
 use anyhow::{Context, Result, anyhow};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Writer,
-    Reader,
-}
-
 /// Options that have their own instance of the loop, so that they cost nothing when off.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct HotOptions {
     /// The descriptor and the event to poll for before each transfer.
     pub poll: Option<(RawFd, libc::c_short)>,
     /// Make one additional system call after this many transfers.
@@ -154,7 +149,7 @@ pub fn now_ns() -> u64 {
 ///
 /// # Errors
 /// The call that failed and why; [`OtherEndGone`] if the pipe has no reader.
-pub fn run(port: &mut impl Port, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally> {
+pub fn run(port: &mut impl Port, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally> {
     match amount {
         Amount::Bytes(bytes) => choose(port, Bytes(bytes), window, options),
         Amount::Calls(calls) => choose(port, Calls(calls), window, options),
@@ -165,7 +160,7 @@ pub fn run(port: &mut impl Port, amount: Amount, window: Option<Kind>, options: 
     }
 }
 
-fn choose(port: &mut impl Port, stop: impl Stop, window: Option<Kind>, options: &Options) -> Result<Tally> {
+fn choose(port: &mut impl Port, stop: impl Stop, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally> {
     match (options.poll.is_some(), options.extra_every.is_some()) {
         (false, false) => around::<_, _, false, false>(port, stop, window, options),
         (true, false) => around::<_, _, true, false>(port, stop, window, options),
@@ -178,8 +173,8 @@ fn choose(port: &mut impl Port, stop: impl Stop, window: Option<Kind>, options: 
 fn around<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
     port: &mut P,
     stop: S,
-    window: Option<Kind>,
-    options: &Options,
+    window: Option<WorkerPart>,
+    options: &HotOptions,
 ) -> Result<Tally> {
     port.other_calls();
     let begin_ns = now_ns();
@@ -194,20 +189,20 @@ fn around<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
 
 /// Tell the instruction collector that the window begins.
 #[inline(always)]
-pub fn mark_begin(window: Option<Kind>) {
+pub fn mark_begin(window: Option<WorkerPart>) {
     match window {
-        Some(Kind::Writer) => marker::emit::<{ marker::begin(marker::WRITER) }>(),
-        Some(Kind::Reader) => marker::emit::<{ marker::begin(marker::READER) }>(),
+        Some(WorkerPart::Writer) => marker::emit::<{ marker::begin(marker::WRITER) }>(),
+        Some(WorkerPart::Reader) => marker::emit::<{ marker::begin(marker::READER) }>(),
         None => {}
     }
 }
 
 /// Tell it that the window ends.
 #[inline(always)]
-pub fn mark_end(window: Option<Kind>) {
+pub fn mark_end(window: Option<WorkerPart>) {
     match window {
-        Some(Kind::Writer) => marker::emit::<{ marker::end(marker::WRITER) }>(),
-        Some(Kind::Reader) => marker::emit::<{ marker::end(marker::READER) }>(),
+        Some(WorkerPart::Writer) => marker::emit::<{ marker::end(marker::WRITER) }>(),
+        Some(WorkerPart::Reader) => marker::emit::<{ marker::end(marker::READER) }>(),
         None => {}
     }
 }
@@ -216,7 +211,7 @@ pub fn mark_end(window: Option<Kind>) {
 fn hot<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
     port: &mut P,
     mut stop: S,
-    options: &Options,
+    options: &HotOptions,
 ) -> Result<Tally> {
     let mut tally = Tally::default();
     let (poll_fd, events) = options.poll.unwrap_or((-1, 0));

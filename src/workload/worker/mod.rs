@@ -12,13 +12,13 @@ mod stdio;
 
 use super::cpus;
 use super::spec::{Amount, Reader, Spec, Writer};
-use super::wire::{self, Failure, Finished, GO, Job, Part, Reply};
+use super::wire::{self, Failure, GO, Reply, WorkerJob, WorkerPart, WorkerWindow};
 use crate::target::GotAsked;
 use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
 use counters::Counters;
+use hot::Tally;
 pub(super) use hot::now_ns;
-use hot::{Kind, Tally};
 use std::io::Read;
 use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -31,8 +31,8 @@ pub const SUBCOMMAND: &str = "__worker";
 #[must_use]
 pub fn main(part: &str) -> ExitCode {
     let (part, control, end) = match part {
-        "writer" => (Part::Writer, libc::STDIN_FILENO, libc::STDOUT_FILENO),
-        "reader" => (Part::Reader, libc::STDOUT_FILENO, libc::STDIN_FILENO),
+        "writer" => (WorkerPart::Writer, libc::STDIN_FILENO, libc::STDOUT_FILENO),
+        "reader" => (WorkerPart::Reader, libc::STDOUT_FILENO, libc::STDIN_FILENO),
         _ => return ExitCode::FAILURE,
     };
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)) {
@@ -58,8 +58,8 @@ pub fn main(part: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
-    let job: Job = wire::receive(control).context("no job received from the controller")?;
+fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWindow> {
+    let job: WorkerJob = wire::receive(control).context("no job received from the controller")?;
     ensure!(job.part == part, "the controller sent a job for another process");
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
     // The kernel sends no death signal if the parent died before it was requested. If the controller is process 1 of
@@ -69,11 +69,7 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
     if let Some(cpu) = job.cpu {
         cpus::bind(cpu)?;
     }
-    let kind = match part {
-        Part::Writer => Kind::Writer,
-        Part::Reader => Kind::Reader,
-    };
-    let mut engine = Engine::new(&job.spec, kind, end)?;
+    let mut engine = Engine::new(&job.spec, part, end)?;
     engine.run(Amount::Bytes(job.warmup), None).context("warm-up")?;
     let mut counters = Counters::new();
     hot::install_timer()?;
@@ -82,12 +78,12 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
     wait_for_go(control)?;
 
     counters.begin();
-    let tally = engine.run(job.amount, Some(kind))?;
+    let tally = engine.run(job.amount, Some(part))?;
     counters.end();
 
     // Do as little as possible before the next wait, because collectors are still active. But close the pipe: the
     // reader waits for the end of file.
-    if part == Part::Writer {
+    if part == WorkerPart::Writer {
         // SAFETY: the pipe's end was passed as this descriptor, and nothing uses it after this.
         unsafe { libc::close(end) };
     }
@@ -108,14 +104,14 @@ fn work(control: &UnixStream, part: Part, end: RawFd) -> Result<Finished> {
         totals.verified_bytes = Some(verified.0);
         totals.verify_errors = verified.1;
     }
-    Ok(Finished { begin_ns: tally.begin_ns, end_ns: tally.end_ns, totals })
+    Ok(WorkerWindow { begin_ns: tally.begin_ns, end_ns: tally.end_ns, totals })
 }
 
 /// The name shown by `ps` and profiles: `pipeprof-writer`, `pipeprof-reader` (15 bytes, the longest name possible).
-fn set_name(part: Part) {
+fn set_name(part: WorkerPart) {
     let name = match part {
-        Part::Writer => c"pipeprof-writer",
-        Part::Reader => c"pipeprof-reader",
+        WorkerPart::Writer => c"pipeprof-writer",
+        WorkerPart::Reader => c"pipeprof-reader",
     };
     // SAFETY: the pointer is to a static, terminated string.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
@@ -138,24 +134,24 @@ fn pipe_size(end: RawFd) -> Result<u64> {
 /// What this process does to the pipe, as configured by the axes.
 struct Engine {
     port: Box<dyn ports::Run>,
-    options: hot::Options,
+    options: hot::HotOptions,
 }
 
 impl Engine {
-    fn new(spec: &Spec, kind: Kind, end: RawFd) -> Result<Self> {
-        let options = hot::Options {
-            poll: spec.poll.then_some((end, if kind == Kind::Writer { libc::POLLOUT } else { libc::POLLIN })),
-            extra_every: spec.extra_call_every.filter(|_| kind == Kind::Writer),
+    fn new(spec: &Spec, part: WorkerPart, end: RawFd) -> Result<Self> {
+        let options = hot::HotOptions {
+            poll: spec.poll.then_some((end, if part == WorkerPart::Writer { libc::POLLOUT } else { libc::POLLIN })),
+            extra_every: spec.extra_call_every.filter(|_| part == WorkerPart::Writer),
             extra_fd: end,
         };
-        let port = match kind {
-            Kind::Writer => writer(spec, end)?,
-            Kind::Reader => reader(spec, end)?,
+        let port = match part {
+            WorkerPart::Writer => writer(spec, end)?,
+            WorkerPart::Reader => reader(spec, end)?,
         };
         Ok(Self { port, options })
     }
 
-    fn run(&mut self, amount: Amount, window: Option<Kind>) -> Result<Tally> {
+    fn run(&mut self, amount: Amount, window: Option<WorkerPart>) -> Result<Tally> {
         self.port.run(amount, window, &self.options)
     }
 
@@ -220,7 +216,7 @@ fn reader(spec: &Spec, end: RawFd) -> Result<Box<dyn ports::Run>> {
     }
     let block = usize::try_from(spec.reader_block())?;
     Ok(match (spec.reader, spec.verify) {
-        (Reader::Read, false) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::Count)),
+        (Reader::Read, false) => Box::new(ports::Read::new(end, Mapping::new(block, spec)?, ports::CountOnly)),
         (Reader::Read, true) => {
             let check = ports::Check(stamp::Checker::new(stamp::Expected::of(spec)?));
             Box::new(ports::Read::new(end, Mapping::new(block, spec)?, check))

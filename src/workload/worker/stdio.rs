@@ -1,9 +1,10 @@
 //! fgetc and fputc through libc's buffers, like the first cat of article C.
 
 use super::buffer::Mapping;
-use super::hot::{self, Kind, Options, Tally};
+use super::hot::{self, HotOptions, Tally};
 use super::ports::{Run, Source};
 use crate::workload::spec::{Amount, Spec};
+use crate::workload::wire::WorkerPart;
 use anyhow::{Context, Result, bail, ensure};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::ptr::NonNull;
@@ -107,7 +108,7 @@ fn failed(call: &str) -> anyhow::Error {
 }
 
 impl Run for Stdio {
-    fn run(&mut self, amount: Amount, window: Option<Kind>, _: &Options) -> Result<Tally> {
+    fn run(&mut self, amount: Amount, window: Option<WorkerPart>, _: &HotOptions) -> Result<Tally> {
         if let Amount::DurationNs(ns) = amount {
             hot::start_timer(ns)?;
         }

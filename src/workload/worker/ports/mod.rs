@@ -3,19 +3,20 @@
 mod readers;
 mod writers;
 
-pub use readers::{Check, Copy, Count, Read, SpliceOut, null};
+pub use readers::{Check, Copy, CountOnly, Read, SpliceOut, null};
 pub use writers::{Halves, ReadWrite, Source, SpliceIn, Vmsplice, Write};
 
 use super::buffer::Mapping;
-use super::hot::{Kind, Options, Tally};
+use super::hot::{HotOptions, Tally};
 use crate::workload::spec::{Amount, Spec, Writer};
+use crate::workload::wire::WorkerPart;
 use anyhow::Result;
 
 /// A port prepared for a process, which [`super`] can run whatever its type.
 pub trait Run {
     /// # Errors
     /// As [`hot::run`].
-    fn run(&mut self, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally>;
+    fn run(&mut self, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally>;
     /// The port's buffers.
     fn mappings(&self) -> Vec<&Mapping>;
     /// A deviation from what was requested, if any.
@@ -30,7 +31,7 @@ pub trait Run {
 
 macro_rules! run_hot {
     () => {
-        fn run(&mut self, amount: Amount, window: Option<Kind>, options: &Options) -> Result<Tally> {
+        fn run(&mut self, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally> {
             hot::run(self, amount, window, options)
         }
     };

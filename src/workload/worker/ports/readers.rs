@@ -2,8 +2,9 @@
 
 use super::{Run, run_hot, within};
 use crate::workload::spec::Amount;
+use crate::workload::wire::WorkerPart;
 use crate::workload::worker::buffer::Mapping;
-use crate::workload::worker::hot::{self, Kind, Options, Port, Tally};
+use crate::workload::worker::hot::{self, HotOptions, Port, Tally};
 use crate::workload::worker::stamp::Checker;
 use anyhow::{Context, Result};
 use std::fs::File;
@@ -21,8 +22,8 @@ pub trait Sink {
 }
 
 /// Does nothing: the loop counts the bytes.
-pub struct Count;
-impl Sink for Count {
+pub struct CountOnly;
+impl Sink for CountOnly {
     #[inline(always)]
     fn take(&mut self, _: &[u8]) {}
 }

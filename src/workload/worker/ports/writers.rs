@@ -2,8 +2,9 @@
 
 use super::{Run, run_hot, within};
 use crate::workload::spec::{Amount, DEFAULT_SOURCE, PAGE, Spec};
+use crate::workload::wire::WorkerPart;
 use crate::workload::worker::buffer::Mapping;
-use crate::workload::worker::hot::{self, Kind, Options, Port, Tally};
+use crate::workload::worker::hot::{self, HotOptions, Port, Tally};
 use crate::workload::worker::stamp;
 use anyhow::{Context, Result, ensure};
 use std::fs::File;
