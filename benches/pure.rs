@@ -136,14 +136,14 @@ fn comparing(c: &mut Criterion) {
     let run = |name: &str, seed: u64| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name);
         let mut outcome = files::load(&folder).expect("a run of the gallery");
-        for (side, profile_of_side) in outcome.profiles.iter_mut().enumerate() {
-            profile_of_side.stacks = profile(10_000, seed + side as u64);
+        for (number, profile_of_process) in outcome.profiles.iter_mut().enumerate() {
+            profile_of_process.stacks = profile(10_000, seed + number as u64);
         }
         Input { label: None, runs: vec![(name.to_owned(), outcome)] }
     };
     let inputs = [run("6.1-write-exact", 5), run("7.2-write-exact", 15)];
     let folder = tempfile::tempdir().expect("a folder");
-    let mut group = c.benchmark_group("comparison of two runs of 10,000 stacks a side");
+    let mut group = c.benchmark_group("comparison of two runs of 10,000 stacks a process");
     group.sample_size(10).measurement_time(Duration::from_secs(20));
     group.bench_function("compare", |b| {
         b.iter(|| compare(black_box(&inputs), &CompareOptions::default()).expect("a comparison").measures.len());

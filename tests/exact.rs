@@ -34,13 +34,13 @@ fn count(workload: Spec, options: &GuestOptions) -> Outcome {
     outcome
 }
 
-fn stacks(outcome: &Outcome, side: ProcessName) -> &Profile {
-    outcome.profiles.iter().find(|profile| profile.process == side).expect("a profile of each side")
+fn stacks(outcome: &Outcome, process: ProcessName) -> &Profile {
+    outcome.profiles.iter().find(|profile| profile.process == process).expect("a profile of each process")
 }
 
-fn calls(outcome: &Outcome, side: &str, symbol: &str) -> u64 {
+fn calls(outcome: &Outcome, process: &str, symbol: &str) -> u64 {
     let named = |name: &str| name == symbol || name.strip_prefix(symbol).is_some_and(|rest| rest.starts_with('.'));
-    let rows = outcome.document.functions.iter().filter(|row| row.process.as_str() == side && named(&row.symbol));
+    let rows = outcome.document.functions.iter().filter(|row| row.process.as_str() == process && named(&row.symbol));
     rows.map(|row| row.calls).sum()
 }
 

@@ -113,33 +113,33 @@ fn samples_agree_with_exact_shares() {
     // Samples are taken at fixed times, and in such a guest each iteration of a `rep` instruction takes as long as an
     // instruction: count iterations with their function.
     let code = counted.code.as_ref().expect("the code");
-    let longer = |side: ProcessName| -> BTreeMap<&str, f64> {
+    let longer = |process: ProcessName| -> BTreeMap<&str, f64> {
         let function = |function: &'_ pipeprof::document::code::ExecutedFunction| {
             let sum = |pick: fn(&pipeprof::document::code::ExecutedInstruction) -> &[u64]| -> f64 {
-                function.instructions.iter().map(|instruction| code.of(pick(instruction), Some(side)) as f64).sum()
+                function.instructions.iter().map(|instruction| code.of(pick(instruction), Some(process)) as f64).sum()
             };
             let (counts, iterations) = (sum(|i| &i.counts), sum(|i| &i.iterations));
             if counts > 0.0 { (counts + iterations) / counts } else { 1.0 }
         };
         code.functions.iter().map(|f| (f.name.as_str(), function(f))).collect()
     };
-    let of = |outcome: &'_ Outcome, side: ProcessName| -> Profile {
-        outcome.profiles.iter().find(|profile| profile.process == side).expect("a profile of each side").clone()
+    let of = |outcome: &'_ Outcome, process: ProcessName| -> Profile {
+        outcome.profiles.iter().find(|profile| profile.process == process).expect("a profile of each process").clone()
     };
-    for (side, frame) in FRAMES {
-        let longer = longer(side);
-        let samples = of(&sampled, side);
+    for (process, frame) in FRAMES {
+        let longer = longer(process);
+        let samples = of(&sampled, process);
         let n = samples.stacks.total() as f64;
-        assert!(n > 1000.0, "{n} samples of the {}", side.as_str());
+        assert!(n > 1000.0, "{n} samples of the {}", process.as_str());
         let seen = share(&samples, frame, |_, count| count as f64);
         let exact =
-            share(&of(&counted, side), frame, |leaf, count| count as f64 * longer.get(leaf).copied().unwrap_or(1.0));
+            share(&of(&counted, process), frame, |leaf, count| count as f64 * longer.get(leaf).copied().unwrap_or(1.0));
         let error = (exact * (1.0 - exact) / n).sqrt();
         // Four standard errors, plus one point for code below these frames that runs with interrupts off.
         assert!(
             (seen - exact).abs() < 4.0 * error + 0.01,
             "{} {frame}: {exact:.4} exact, {seen:.4} of {n} samples",
-            side.as_str()
+            process.as_str()
         );
     }
 }

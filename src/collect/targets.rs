@@ -41,7 +41,7 @@ pub struct ProbeTarget {
     pub way: Way,
     /// Why it is not watched, or not by a kprobe.
     pub why: Option<String>,
-    /// Calls by both sides, over all pairs so far.
+    /// Calls by all processes, over all pairs so far.
     pub hits: u64,
 }
 
@@ -75,18 +75,18 @@ pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
     candidates.iter().find(|candidate| calls(candidate) > 0 && calls(candidate).saturating_mul(10) >= most)
 }
 
-/// Calls per MiB of what `role` stands for, of counted functions of one side that moved `bytes`: those of the role's best
+/// Calls per MiB of what `role` stands for, of counted functions of one process that moved `bytes`: those of the role's best
 /// candidate that is called ([`best`]). Candidates are often called by each other, so that a sum would count twice.
 #[must_use]
 pub fn calls_per_mib<'f>(
     role: RoleId,
     functions: impl Iterator<Item = &'f FunctionCalls>,
-    side: ProcessName,
+    process: ProcessName,
     bytes: u64,
 ) -> Option<f64> {
     let candidates = roles::by_id(role).candidates;
     let place = |symbol: &str| candidates.iter().position(|name| symbol == *name || roles::base_name(symbol) == *name);
-    let of_role = functions.filter(|function| function.role == role && function.process == side);
+    let of_role = functions.filter(|function| function.role == role && function.process == process);
     let mut rows: Vec<_> = of_role.filter_map(|function| Some((place(&function.symbol)?, function.calls))).collect();
     rows.sort_unstable();
     let (_, calls) = best(&rows, |(_, calls)| *calls)?;

@@ -168,7 +168,7 @@ fn unit_name(unit: Unit) -> &'static str {
 
 fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<Cell> {
     let document = &runs.first()?.document;
-    let of = |process| measure.map_or(0.0, |measure| measure.side(process));
+    let of = |process| measure.map_or(0.0, |measure| measure.of(process));
     let pairs = if method == Method::Timed { boots(runs) } else { Boots::new() };
     let total = match method {
         Method::Exact => measure.map_or(0.0, Measure::total),
@@ -195,8 +195,8 @@ fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<
 
 fn role_values(measure: &Measure) -> Vec<RoleValue> {
     let mut sums: BTreeMap<RoleId, f64> = BTreeMap::new();
-    for (process, side) in measure.sides.of_target() {
-        for role in side.roles.keys() {
+    for (process, part) in measure.processes.of_target() {
+        for role in part.roles.keys() {
             *sums.entry(*role).or_default() += measure.role(process, *role);
         }
     }

@@ -18,7 +18,9 @@ pub fn verdict(before: &Measure, after: &Measure) -> Verdict {
     let (a, b) = (before.total(), after.total());
     let (delta, ratio) = if word == Word::Same { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
     let text = match word {
-        Word::Same => format!("no difference: {} instructions per KiB on both sides, to the last one", text::value(a)),
+        Word::Same => {
+            format!("no difference: {} instructions per KiB before and after, to the last one", text::value(a))
+        }
         _ => format!(
             "{} instructions per KiB ({}), {} to {}",
             text::signed(delta),

@@ -1,4 +1,4 @@
-//! Functions of two runs side by side: matched by role and canonical name, then by call path; one-sided rows stay.
+//! Functions of two runs in one table: matched by role and canonical name, then by call path. Functions of one run stay.
 
 use super::measure::{FunctionWeight, Key, Measure};
 use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
@@ -19,7 +19,7 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
     let mut rows: Vec<FunctionRow> = Vec::new();
     let absorbed: BTreeSet<&Key> = partners.values().copied().collect();
     for key in keys {
-        if !key.side.is_of_target() || (absorbed.contains(key) && !before.functions.contains_key(key)) {
+        if !key.process.is_of_target() || (absorbed.contains(key) && !before.functions.contains_key(key)) {
             continue;
         }
         let partner = partners.get(key).copied();
@@ -38,7 +38,7 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
     let order = |row: &FunctionRow| (row.self_delta.abs(), row.inclusive_delta.abs());
     rows.sort_by(|a, b| {
         let ((a1, a2), (b1, b2)) = (order(a), order(b));
-        let place = |row: &FunctionRow| before.sides.place(row.side).or(after.sides.place(row.side));
+        let place = |row: &FunctionRow| before.processes.place(row.process).or(after.processes.place(row.process));
         b1.total_cmp(&a1)
             .then(b2.total_cmp(&a2))
             .then_with(|| a.name.cmp(&b.name))
@@ -56,18 +56,18 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
 pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> bool) -> Vec<RoleRow> {
     let mut ids: BTreeSet<RoleId> = BTreeSet::new();
     for measure in [before, after] {
-        ids.extend(measure.sides.of_target().flat_map(|(_, side)| side.roles.keys()));
+        ids.extend(measure.processes.of_target().flat_map(|(_, measure)| measure.roles.keys()));
     }
     let mut rows: Vec<RoleRow> = ids
         .into_iter()
         .map(|id| {
-            let delta = |side| after.role(side, id) - before.role(side, id);
+            let delta = |process| after.role(process, id) - before.role(process, id);
             let sum = |measure: &Measure| -> f64 {
-                measure.sides.of_target().map(|(process, _)| measure.role(process, id)).sum()
+                measure.processes.of_target().map(|(process, _)| measure.role(process, id)).sum()
             };
             let mut deltas: ByProcess<f64> =
-                before.sides.of_target().map(|(process, _)| (process, delta(process))).collect();
-            deltas.extend(after.sides.of_target().map(|(process, _)| (process, delta(process))));
+                before.processes.of_target().map(|(process, _)| (process, delta(process))).collect();
+            deltas.extend(after.processes.of_target().map(|(process, _)| (process, delta(process))));
             let role = roles::by_id(id);
             RoleRow {
                 role: id,
@@ -111,10 +111,10 @@ fn row(
     let values = |measure: &Measure, entry: Option<&FunctionWeight>| {
         let (own, whole) = entry.map_or((0, 0), |entry| (entry.own, entry.whole));
         [
-            measure.per_kib(key.side, own),
-            measure.per_kib(key.side, whole),
-            measure.per_call(key.side, own),
-            measure.per_call(key.side, whole),
+            measure.per_kib(key.process, own),
+            measure.per_kib(key.process, whole),
+            measure.per_call(key.process, own),
+            measure.per_call(key.process, whole),
         ]
     };
     let (a, b) = (values(before, old), values(after, new));
@@ -128,7 +128,7 @@ fn row(
         _ => Matched::Rename,
     };
     FunctionRow {
-        side: key.side,
+        process: key.process,
         role: key.role,
         name: key.name.clone(),
         before_names,
@@ -144,12 +144,12 @@ fn row(
         call_after: b[2],
         inclusive_call_before: a[3],
         inclusive_call_after: b[3],
-        paths: paths(key.side, old, new, before, after),
+        paths: paths(key.process, old, new, before, after),
     }
 }
 
 fn paths(
-    side: ProcessName,
+    process: ProcessName,
     old: Option<&FunctionWeight>,
     new: Option<&FunctionWeight>,
     before: &Measure,
@@ -157,10 +157,10 @@ fn paths(
 ) -> Vec<PathRow> {
     let mut all: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for (path, weight) in old.into_iter().flat_map(|entry| &entry.paths) {
-        all.entry(path).or_default().0 += before.per_kib(side, *weight);
+        all.entry(path).or_default().0 += before.per_kib(process, *weight);
     }
     for (path, weight) in new.into_iter().flat_map(|entry| &entry.paths) {
-        all.entry(path).or_default().1 += after.per_kib(side, *weight);
+        all.entry(path).or_default().1 += after.per_kib(process, *weight);
     }
     let mut rows: Vec<PathRow> = all
         .into_iter()
@@ -172,15 +172,15 @@ fn paths(
     rows
 }
 
-/// One-sided rows whose function the other side has under another role.
+/// Mark rows of one run whose function the other run has under another role.
 fn mark_moved(rows: &mut [FunctionRow]) {
-    let one_sided = |matched| -> BTreeSet<(ProcessName, String)> {
-        rows.iter().filter(|row| row.matched == matched).map(|row| (row.side, row.name.clone())).collect()
+    let of_one_run = |matched| -> BTreeSet<(ProcessName, String)> {
+        rows.iter().filter(|row| row.matched == matched).map(|row| (row.process, row.name.clone())).collect()
     };
-    let gone = one_sided(Matched::OnlyBefore);
-    let come = one_sided(Matched::OnlyAfter);
+    let gone = of_one_run(Matched::OnlyBefore);
+    let come = of_one_run(Matched::OnlyAfter);
     for row in rows {
-        let twin = (row.side, row.name.clone());
+        let twin = (row.process, row.name.clone());
         match row.matched {
             Matched::OnlyBefore if come.contains(&twin) => row.matched = Matched::Moved,
             Matched::OnlyAfter if gone.contains(&twin) => row.matched = Matched::Moved,
@@ -189,7 +189,7 @@ fn mark_moved(rows: &mut [FunctionRow]) {
     }
 }
 
-/// Functions that are likely one under two names: same side and role, a caller in common, each on one side only, and
+/// Functions that are likely one under two names: same process and role, a caller in common, each in one run only, and
 /// names that share half of their words. Each is paired at most once, the likest first.
 fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a Key, &'a Key> {
     let gone: Vec<(&Key, &FunctionWeight)> =
@@ -199,7 +199,7 @@ fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a
     let mut candidates: Vec<(f64, &Key, &Key)> = Vec::new();
     for (old_key, old) in &gone {
         for (new_key, new) in &come {
-            let same_place = old_key.side == new_key.side
+            let same_place = old_key.process == new_key.process
                 && old_key.role == new_key.role
                 && old.callers.intersection(&new.callers).next().is_some();
             if same_place {

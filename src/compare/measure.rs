@@ -1,4 +1,4 @@
-//! One run's stacks as a table: what each function took, by side and role, under names that kernels share.
+//! One run's stacks as a table: what each function took, by process and role, under names that kernels share.
 
 use crate::document::Outcome;
 use crate::profile::folded::is_kernel_entry;
@@ -6,10 +6,10 @@ use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Unit};
 use crate::roles::{self, Role, RoleId, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A row's identity: function `name` (canonical) of `role` on `side`.
+/// A row's identity: function `name` (canonical) of `role` in `process`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    pub side: ProcessName,
+    pub process: ProcessName,
     pub role: RoleId,
     pub name: String,
 }
@@ -28,13 +28,13 @@ pub struct FunctionWeight {
     pub callers: BTreeSet<String>,
 }
 
-/// One side of one run.
+/// One process of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SideMeasure {
+pub struct ProcessMeasure {
     pub weight: u64,
     /// Unit per KiB for one of weight.
     pub scale: f64,
-    /// Unit per call of this side for one of weight.
+    /// Unit per call of this process for one of weight.
     pub call_scale: f64,
     pub calls: u64,
     /// By role: weight.
@@ -49,56 +49,56 @@ pub struct Measure {
     pub bytes: u64,
     /// Where samples land that are due while interrupts are off.
     pub skid: Skid,
-    pub sides: ByProcess<SideMeasure>,
+    pub processes: ByProcess<ProcessMeasure>,
     pub functions: BTreeMap<Key, FunctionWeight>,
 }
 
 impl Measure {
-    /// Per KiB of what `weight` stands for on `side`.
+    /// Per KiB of what `weight` stands for in `process`.
     #[must_use]
-    pub fn per_kib(&self, side: ProcessName, weight: u64) -> f64 {
-        self.sides.get(side).map_or(0.0, |measure| as_f64(weight) * measure.scale)
+    pub fn per_kib(&self, process: ProcessName, weight: u64) -> f64 {
+        self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.scale)
     }
 
-    /// Per call of `side` of what `weight` stands for.
+    /// Per call of `process` of what `weight` stands for.
     #[must_use]
-    pub fn per_call(&self, side: ProcessName, weight: u64) -> f64 {
-        self.sides.get(side).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
+    pub fn per_call(&self, process: ProcessName, weight: u64) -> f64 {
+        self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
     }
 
-    /// A role's value per KiB on one side.
+    /// A role's value per KiB in one process.
     #[must_use]
-    pub fn role(&self, side: ProcessName, role: RoleId) -> f64 {
-        let weight = self.sides.get(side).and_then(|measure| measure.roles.get(&role)).copied().unwrap_or(0);
-        self.per_kib(side, weight)
+    pub fn role(&self, process: ProcessName, role: RoleId) -> f64 {
+        let weight = self.processes.get(process).and_then(|measure| measure.roles.get(&role)).copied().unwrap_or(0);
+        self.per_kib(process, weight)
     }
 
     /// The target's processes together, per KiB, without [`roles::SCHEDULING`].
     #[must_use]
     pub fn without_scheduling(&self) -> f64 {
-        let of_process = |side| {
-            let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(side, *role)).sum();
-            self.side(side) - scheduling
+        let rest = |process| {
+            let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(process, *role)).sum();
+            self.of(process) - scheduling
         };
-        self.sides.of_target().map(|(process, _)| of_process(process)).sum()
+        self.processes.of_target().map(|(process, _)| rest(process)).sum()
     }
 
     /// The target's processes together, per KiB.
     #[must_use]
     pub fn total(&self) -> f64 {
-        self.sides.of_target().map(|(process, _)| self.side(process)).sum()
+        self.processes.of_target().map(|(process, _)| self.of(process)).sum()
     }
 
     /// The weight of the target's processes together.
     #[must_use]
     pub fn weight(&self) -> u64 {
-        self.sides.of_target().map(|(_, side)| side.weight).sum()
+        self.processes.of_target().map(|(_, measure)| measure.weight).sum()
     }
 
-    /// A side's whole value per KiB.
+    /// A process's whole value per KiB.
     #[must_use]
-    pub fn side(&self, side: ProcessName) -> f64 {
-        self.per_kib(side, self.sides.get(side).map_or(0, |measure| measure.weight))
+    pub fn of(&self, process: ProcessName) -> f64 {
+        self.per_kib(process, self.processes.get(process).map_or(0, |measure| measure.weight))
     }
 }
 
@@ -124,7 +124,7 @@ fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str
 pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
     let mut measure = Measure::default();
     let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
-    // By side: nanoseconds per KiB, summed over the runs.
+    // By process: nanoseconds per KiB, summed over the runs.
     let mut time: ByProcess<f64> = ByProcess::new();
     let mut exact = true;
     for outcome in runs {
@@ -138,34 +138,34 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
             exact &= profile.unit == Unit::Instructions;
             measure.skid = profile.skid;
             *time.get_or_default(profile.process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
-            let side = measure.sides.get_or_default(profile.process);
-            side.weight += profile.stacks.total();
-            side.calls += calls;
+            let part = measure.processes.get_or_default(profile.process);
+            part.weight += profile.stacks.total();
+            part.calls += calls;
             let attributor = Attributor::new(&profile.stacks, profile.skid);
             for (stack, weight) in profile.stacks.iter() {
-                add_stack(&mut measure.functions, side, profile.process, (stack, weight), attributor, &mut known);
+                add_stack(&mut measure.functions, part, profile.process, (stack, weight), attributor, &mut known);
             }
         }
     }
-    for (whose, side) in measure.sides.iter_mut() {
-        side.scale = if exact {
+    for (process, part) in measure.processes.iter_mut() {
+        part.scale = if exact {
             // Straight from the counts, so that equal counts give equal values.
             1024.0 / as_f64(measure.bytes.max(1))
         } else {
-            // Samples: the attribution says how many nanoseconds per KiB a side took in all.
-            let mean = time.get(whose).copied().unwrap_or(0.0) / as_f64(runs.len() as u64);
-            mean / as_f64(side.weight.max(1))
+            // Samples: the attribution says how many nanoseconds per KiB a process took in all.
+            let mean = time.get(process).copied().unwrap_or(0.0) / as_f64(runs.len() as u64);
+            mean / as_f64(part.weight.max(1))
         };
-        side.call_scale = side.scale * as_f64(measure.bytes) / 1024.0 / as_f64(side.calls.max(1));
+        part.call_scale = part.scale * as_f64(measure.bytes) / 1024.0 / as_f64(part.calls.max(1));
     }
-    let any = measure.sides.of_target().next().is_some();
+    let any = measure.processes.of_target().next().is_some();
     any.then_some(measure)
 }
 
 fn add_stack(
     functions: &mut BTreeMap<Key, FunctionWeight>,
-    side: &mut SideMeasure,
-    whose: ProcessName,
+    part: &mut ProcessMeasure,
+    process: ProcessName,
     (stack, weight): (&str, u64),
     attributor: Attributor,
     known: &mut HashMap<String, Option<&'static Role>>,
@@ -173,13 +173,13 @@ fn add_stack(
     let frames: Vec<&str> = stack.split(';').collect();
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
     let canonical = canonical_stack(&frames, kernel);
-    side.stacks.add(stack, weight);
+    part.stacks.add(stack, weight);
     let own_role = attributor.place(stack).role;
-    *side.roles.entry(own_role.id).or_insert(0) += weight;
+    *part.roles.entry(own_role.id).or_insert(0) += weight;
 
     let path_from = kernel.unwrap_or(0);
     if let (Some(leaf), Some(leaf_name)) = (canonical.last(), frames.last()) {
-        let key = Key { side: whose, role: own_role.id, name: (*leaf).to_owned() };
+        let key = Key { process, role: own_role.id, name: (*leaf).to_owned() };
         let entry = functions.entry(key).or_default();
         entry.own += weight;
         add_name(entry, leaf_name);
@@ -190,7 +190,7 @@ fn add_stack(
     let mut seen: BTreeSet<(RoleId, &str)> = BTreeSet::new();
     let Some(start) = kernel else {
         if let Some(leaf) = canonical.last() {
-            let key = Key { side: whose, role: own_role.id, name: (*leaf).to_owned() };
+            let key = Key { process, role: own_role.id, name: (*leaf).to_owned() };
             functions.entry(key).or_default().whole += weight;
         }
         return;
@@ -208,7 +208,7 @@ fn add_stack(
         let last = index + 1 == frames.len();
         let id = if last { own_role.id } else { role.map_or(RoleId::OtherKernel, |role| role.id) };
         if seen.insert((id, canonical[index])) {
-            let key = Key { side: whose, role: id, name: canonical[index].to_owned() };
+            let key = Key { process, role: id, name: canonical[index].to_owned() };
             let entry = functions.entry(key).or_default();
             entry.whole += weight;
             add_name(entry, frame);

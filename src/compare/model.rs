@@ -202,7 +202,7 @@ pub struct Step {
     pub left_out_delta: f64,
 }
 
-/// The calls that one function makes, on both sides of a step.
+/// The calls that one function makes, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallList {
     /// The function's name before.
@@ -211,7 +211,7 @@ pub struct CallList {
     pub rows: Vec<CallRow>,
 }
 
-/// One call in a function's code: what is called, and how often per call of the first process; absent where a side lacks it.
+/// One call in a function's code: what is called, and how often per call of the first process; absent where it makes none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRow {
     pub before_name: String,
@@ -289,7 +289,7 @@ pub struct Blame {
     pub whole: Option<(String, f64)>,
 }
 
-/// One role on both sides of a step, the target's processes together.
+/// One role before and after, the target's processes together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleRow {
     pub role: RoleId,
@@ -304,17 +304,17 @@ pub struct RoleRow {
     pub certain: bool,
 }
 
-/// How a function's two sides were found to be one.
+/// How a function before and one after were found to be the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matched {
-    /// The same name on both sides.
+    /// The same name before and after.
     Name,
     /// A rename that the role tables know.
     Rename,
     /// Names alike, at the same place of the call path, in the same role.
     Path,
-    /// On both sides, but the other side books it to another role: its caller changed.
+    /// Before and after, but in different roles: its caller changed.
     Moved,
     /// Only before: gone, inlined, or called no longer.
     OnlyBefore,
@@ -322,14 +322,15 @@ pub enum Matched {
     OnlyAfter,
 }
 
-/// One function in one role on both sides of a step. Per KiB unless it says otherwise.
+/// One function in one role before and after. Per KiB unless it says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionRow {
-    pub side: ProcessName,
+    #[serde(alias = "side")]
+    pub process: ProcessName,
     pub role: RoleId,
-    /// The name that both sides share in this report.
+    /// One name for both in this report.
     pub name: String,
-    /// The kernels' own names; empty where a side has none.
+    /// The kernels' own names; empty where a kernel has none.
     pub before_names: Vec<String>,
     pub after_names: Vec<String>,
     pub matched: Matched,
@@ -339,10 +340,10 @@ pub struct FunctionRow {
     pub inclusive_before: f64,
     pub inclusive_after: f64,
     pub inclusive_delta: f64,
-    /// Own weight per system call of its side.
+    /// Own weight per system call of its process.
     pub call_before: f64,
     pub call_after: f64,
-    /// Whole weight, callees included, per system call of its side.
+    /// Whole weight, callees included, per system call of its process.
     pub inclusive_call_before: f64,
     pub inclusive_call_after: f64,
     /// The call paths whose own weight changed most, kernel entry first.

@@ -37,7 +37,7 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// What `after` is of `before`, as a change in per cent; `new` and `gone` where a side has none.
+/// What `after` is of `before`, as a change in per cent; `new` and `gone` where one is missing.
 #[must_use]
 pub fn change(before: f64, after: f64) -> String {
     if before == after {

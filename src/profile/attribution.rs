@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What one role took of one side's profile. The shares of one side sum to 1.
+/// What one role took of one process's profile. The shares of one process sum to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoleShare {
     /// The role's id, such as `page-alloc`.
     pub role: RoleId,
     /// The frames by which stacks went to this role, heaviest first.
     pub symbols: Vec<String>,
-    /// Part of the side's total weight, 0 to 1.
+    /// Part of the process's total weight, 0 to 1.
     pub share: f64,
     /// 95 % interval of the share: the wider one of Wilson's, for the number of samples, and of what fresh pairs differ by;
     /// absent where the weights are exact.
@@ -30,7 +30,7 @@ pub struct RoleShare {
     pub ns_per_kib: Option<f64>,
     /// Instructions per KiB moved; instruction profiles only.
     pub instructions_per_kib: Option<f64>,
-    /// Instructions per system call of this side; instruction profiles only.
+    /// Instructions per system call of this process; instruction profiles only.
     pub instructions_per_call: Option<f64>,
     /// Calls of the role's probed functions per MiB moved; absent where nothing counted them.
     pub calls_per_mib: Option<f64>,
@@ -42,7 +42,7 @@ fn is_zero(weight: &u64) -> bool {
 }
 
 impl RoleShare {
-    /// Part of the side's total weight, 0 to 1, that was attributed to the caller that had interrupts off.
+    /// Part of the process's total weight, 0 to 1, that was attributed to the caller that had interrupts off.
     #[must_use]
     pub fn interrupts_off_share(&self) -> f64 {
         if self.weight == 0 { 0.0 } else { self.share * self.interrupts_off as f64 / self.weight as f64 }
@@ -85,13 +85,13 @@ impl Attributor {
     }
 }
 
-/// What one side moved in the windows that its profile is of: what weights are related to.
+/// What one process moved in the windows that its profile is of: what weights are related to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     pub bytes: u64,
     /// System calls.
     pub calls: u64,
-    /// User and system time of the side; `None` under emulation, where it says nothing.
+    /// User and system time of the process; `None` under emulation, where it says nothing.
     pub cpu_ns: Option<u64>,
 }
 
@@ -307,7 +307,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_of_one_side_sum_to_one(stacks in prop::collection::btree_map("[a-d](;(copy|x)[a-c]){0,3}", 1u64..1 << 40, 1..30)) {
+        fn shares_of_one_process_sum_to_one(stacks in prop::collection::btree_map("[a-d](;(copy|x)[a-c]){0,3}", 1u64..1 << 40, 1..30)) {
             let mut folded = Folded::new();
             for (stack, weight) in stacks {
                 folded.add(stack, weight);

@@ -1,4 +1,4 @@
-//! Waiting for room or data, waking the other side, and the scheduler in between.
+//! Waiting for room or data, waking the other process, and the scheduler in between.
 
 use super::{Pattern::*, Role, RoleId};
 
@@ -7,7 +7,7 @@ pub const ROLES: &[Role] = &[
         id: RoleId::Wait,
         title: "waiting for room or data",
         doing: "preparing to wait for room or data",
-        about: "Queueing on the pipe until the other side has made room or data; polling. The switch itself is the scheduler's.",
+        about: "Queueing on the pipe until the other process has made room or data; polling. The switch itself is the scheduler's.",
         colour: "#8fd6bb",
         article_name: "wait_for_space",
         frames: &[
@@ -43,7 +43,7 @@ pub const ROLES: &[Role] = &[
         id: RoleId::WakeUp,
         title: "wake-up",
         doing: "waking up the other process",
-        about: "Telling the other side that there is room or data.",
+        about: "Telling the other process that there is room or data.",
         colour: "#6cc796",
         article_name: "__wake_up_common_lock",
         frames: &[

@@ -12,16 +12,16 @@ pub const BYTES: u64 = 1 << 20;
 
 /// A counted run of 16 calls of 64 KiB on `release`, with these stacks of the writer and reader.
 pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&str, u64)]) -> Outcome {
-    let sides = [(ProcessName::WRITER, writer), (ProcessName::READER, reader)];
-    let profiles: Vec<Profile> = sides
+    let named = [(ProcessName::WRITER, writer), (ProcessName::READER, reader)];
+    let profiles: Vec<Profile> = named
         .into_iter()
-        .map(|(side, stacks)| {
+        .map(|(process, stacks)| {
             let mut folded = Folded::new();
             for (stack, weight) in stacks {
                 folded.add(*stack, *weight);
             }
             Profile {
-                process: side,
+                process,
                 collector: "insn".to_owned(),
                 unit: Unit::Instructions,
                 skid: Skid::None,

@@ -97,7 +97,7 @@ fn icicle_and_reverse() {
 }
 
 #[test]
-fn both_sides_in_one_picture() {
+fn both_processes_in_one_picture() {
     let mut writer = Folded::new();
     writer.add("a;b", 3);
     let mut reader = Folded::new();

@@ -31,7 +31,7 @@ pub fn sampled_run() -> Outcome {
             share.calls_per_mib = Some(256.0);
         }
     }
-    let side = |cpu| ProcessTotals {
+    let totals = |cpu| ProcessTotals {
         bytes: 10 << 30,
         calls: 40_960,
         short: 3,
@@ -44,7 +44,7 @@ pub fn sampled_run() -> Outcome {
         counters_reason: Some("not available here: no PMU".to_owned()),
         ..ProcessTotals::default()
     };
-    let processes = Processes::of_pair(side(0), side(1), 0);
+    let processes = Processes::of_pair(totals(0), totals(1), 0);
     let document = Document {
         schema: SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),

@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn calls_are_executions_of_the_first_instruction() {
         let counted = sample();
-        let row = |side: &str, symbol: &str| {
-            let row = counted.functions.iter().find(|row| row.process.as_str() == side && row.symbol == symbol);
+        let row = |process: &str, symbol: &str| {
+            let row = counted.functions.iter().find(|row| row.process.as_str() == process && row.symbol == symbol);
             row.map(|row| row.calls)
         };
         assert_eq!(row("writer", "pipe_write"), Some(11));

@@ -24,7 +24,7 @@ pub struct PackedGraph {
 
 /// The target's processes of one column in one graph.
 fn together(measure: &Measure) -> Folded {
-    flamegraph::together(measure.sides.of_target().map(|(process, side)| (process.as_str(), &side.stacks)))
+    flamegraph::together(measure.processes.of_target().map(|(process, measure)| (process.as_str(), &measure.stacks)))
 }
 
 fn unit(comparison: &Comparison) -> Unit {
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrapper_on_one_side_does_not_set_its_callees_apart() {
+    fn a_wrapper_in_one_run_does_not_set_its_callees_apart() {
         let of = |text: &str| Folded::parse(text).unwrap();
         let before =
             of("p;do_syscall_64;pipe_write;alloc_old;__alloc_pages 7\np;do_syscall_64;pipe_write;alloc_old 2\n");

@@ -196,11 +196,11 @@ pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String
     out
 }
 
-/// `W` or `R` for whose it is, the name on both sides, and what is odd about it.
+/// `W` or `R` for the process, the name before and after, and what is odd about it.
 #[must_use]
 pub fn function_name(row: &FunctionRow) -> String {
     // A letter is enough for the pair.
-    let side = match row.side {
+    let process = match row.process {
         ProcessName::WRITER => "W",
         ProcessName::READER => "R",
         other => other.as_str(),
@@ -210,7 +210,7 @@ pub fn function_name(row: &FunctionRow) -> String {
         Matched::Moved => " (other caller)",
         Matched::OnlyBefore | Matched::OnlyAfter | Matched::Name | Matched::Rename => "",
     };
-    format!("{side} {}{mark}", row.shown())
+    format!("{process} {}{mark}", row.shown())
 }
 
 /// What differs between the columns, what does not, and every caveat.

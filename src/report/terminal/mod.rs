@@ -149,16 +149,16 @@ fn pipes(document: &Document, style: Style, out: &mut String) {
     }
 }
 
-fn process(side: &ProcessTotals, emulated: bool) -> String {
-    let mut parts = vec![format!("{} in {}", amount(side.bytes), counted(side.calls, "call"))];
-    if side.eagain > 0 {
-        parts.push(format!("{} EAGAIN", grouped(side.eagain)));
+fn process(totals: &ProcessTotals, emulated: bool) -> String {
+    let mut parts = vec![format!("{} in {}", amount(totals.bytes), counted(totals.calls, "call"))];
+    if totals.eagain > 0 {
+        parts.push(format!("{} EAGAIN", grouped(totals.eagain)));
     }
     for (count, what) in [
-        (side.short, "short call"),
-        (side.voluntary_switches, "sleep"),
-        (side.involuntary_switches, "preemption"),
-        (side.minor_faults + side.major_faults, "page fault"),
+        (totals.short, "short call"),
+        (totals.voluntary_switches, "sleep"),
+        (totals.involuntary_switches, "preemption"),
+        (totals.minor_faults + totals.major_faults, "page fault"),
     ] {
         if count > 0 {
             parts.push(counted(count, what));
@@ -166,15 +166,15 @@ fn process(side: &ProcessTotals, emulated: bool) -> String {
     }
     if !emulated {
         let seconds = |ns: u64| ns as f64 / 1e9;
-        parts.push(format!("user {:.2} s, system {:.2} s", seconds(side.user_ns), seconds(side.system_ns)));
+        parts.push(format!("user {:.2} s, system {:.2} s", seconds(totals.user_ns), seconds(totals.system_ns)));
     }
-    if let Some(huge) = side.huge_pages {
+    if let Some(huge) = totals.huge_pages {
         parts.push(format!("huge pages {} of {}", size::format(huge.got), size::format(huge.asked)));
     }
-    for (name, count) in &side.counters {
+    for (name, count) in &totals.counters {
         parts.push(format!("{} {}", grouped(*count), clean(name)));
     }
-    if let Some(verified) = side.verified_bytes {
+    if let Some(verified) = totals.verified_bytes {
         parts.push(format!("{} verified", amount(verified)));
     }
     parts.join(", ")
