@@ -1,10 +1,11 @@
-//! The folder that a run leaves: `run.json`, folded stacks, flame graphs; and reading it back.
+//! Write and read the folder of a run: `run.json`, folded stacks, flame graphs.
 
 use super::flamegraph::{self, GraphOptions};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
+use crate::util::atomic_file;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,36 +14,36 @@ use std::path::{Path, PathBuf};
 /// The document's name in its folder.
 pub const DOCUMENT: &str = "run.json";
 
-/// The folder that default ones are made in.
+/// The parent of default folders.
 const RUNS: &str = "runs";
 
-/// Larger files are no documents or profiles of ours: they are refused before memory runs out.
+/// Larger files are rejected before memory runs out; pipeprof writes none.
 const LARGEST: u64 = 1 << 30;
 
 /// The executed code's name in the folder.
 const CODE: &str = "code.json.gz";
 
-/// A folder to be: made aside before anything is measured, so that a place that cannot be written is known early, and
-/// put where it was asked for in one step once all files are in it. Dropped before, it leaves nothing.
+/// An output folder in preparation. It is created under a temporary name before anything is measured, so that an
+/// unwritable place is known early. Once all files are in it, it is renamed in one step. Dropped earlier, it is removed.
 #[derive(Debug)]
 pub struct Folder {
     aside: tempfile::TempDir,
-    /// Behind `aside`, so that it is dropped after it.
+    /// Declared after `aside`, so that it is dropped later.
     _parents: Parents,
     target: PathBuf,
-    /// Whether another name may be taken when `target` is there meanwhile.
+    /// Whether another name may be used if `target` exists by then.
     fresh: bool,
 }
 
-/// What was written where.
+/// The files written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     pub folder: PathBuf,
-    /// Names in the folder.
+    /// File names in the folder.
     pub files: Vec<String>,
 }
 
-/// Folders that are made for a target, nearest first. Those that are empty in the end go away again.
+/// Parent folders created for a target, nearest first. Those that stay empty are removed again.
 #[derive(Debug)]
 struct Parents(Vec<PathBuf>);
 
@@ -56,7 +57,7 @@ impl Parents {
 impl Drop for Parents {
     fn drop(&mut self) {
         for folder in &self.0 {
-            // Not where something is in it, which is what it was made for.
+            // Fails if the folder is in use, as intended.
             let _ = std::fs::remove_dir(folder);
         }
     }
@@ -67,7 +68,7 @@ impl Folder {
     /// 3339) and the mode.
     ///
     /// # Errors
-    /// When the folder exists and is not empty, or cannot be made.
+    /// When the folder exists and is not empty, or cannot be created.
     pub fn prepare(requested: Option<&Path>, started: &str, mode: &str) -> Result<Self> {
         let target = match requested {
             Some(folder) => {
@@ -83,16 +84,18 @@ impl Folder {
         let parents = Parents::missing(&parent);
         let attempt = || -> std::io::Result<tempfile::TempDir> {
             std::fs::create_dir_all(&parent)?;
-            let aside = tempfile::Builder::new().prefix(".pipeprof-").tempdir_in(&parent)?;
+            let aside = tempfile::Builder::new()
+                .prefix(".pipeprof-")
+                .tempdir_in(&parent)
+                .map_err(atomic_file::without_temporary_path)?;
             std::fs::set_permissions(aside.path(), std::fs::Permissions::from_mode(0o755))?;
             Ok(aside)
         };
-        let aside = attempt()
-            .with_context(|| format!("cannot create the folder {}: choose another with -o", target.display()))?;
+        let aside = attempt().map_err(|error| cannot_create(&target, &error))?;
         Ok(Self { aside, _parents: parents, target, fresh: requested.is_none() })
     }
 
-    /// Write everything of `outcome` and put the folder in its place. Sets the document's `files`.
+    /// Write all of `outcome` and move the folder to its target. Sets the document's `files`.
     ///
     /// # Errors
     /// A full disk and the like; then nothing is left at the target.
@@ -110,30 +113,30 @@ impl Folder {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        std::fs::write(self.aside.path().join(name), bytes).with_context(|| {
-            format!(
-                "cannot write {}: choose another folder with -o, or free some space",
-                self.target.join(name).display()
-            )
+        std::fs::write(self.aside.path().join(name), bytes).map_err(|error| {
+            let file = self.target.join(name);
+            anyhow!("cannot write {}: {error}; choose another folder with -o, or free some space", file.display())
         })
     }
 
     fn settle(self) -> Result<PathBuf> {
         let mut target = self.target.clone();
         loop {
-            // Replaces a folder that is empty, and no other.
+            // Replaces an empty folder only.
             match std::fs::rename(self.aside.path(), &target) {
                 Ok(()) => return Ok(target),
                 Err(_) if self.fresh && target.exists() => target = unused(&target),
                 Err(error) => {
                     refuse_used(&target)?;
-                    return Err(error).with_context(|| {
-                        format!("cannot create the folder {}: choose another with -o", target.display())
-                    });
+                    return Err(cannot_create(&target, &error));
                 }
             }
         }
     }
+}
+
+fn cannot_create(folder: &Path, error: &std::io::Error) -> anyhow::Error {
+    anyhow!("cannot create the output folder {}: {error}; choose another with -o", folder.display())
 }
 
 fn refuse_used(folder: &Path) -> Result<()> {
@@ -147,20 +150,18 @@ fn refuse_used(folder: &Path) -> Result<()> {
         Err(_) if folder.exists() && !folder.is_dir() => {
             bail!("the output folder {} is a file: {advice}", folder.display())
         }
-        Err(error) => {
-            Err(error).with_context(|| format!("cannot read the output folder {}: {advice}", folder.display()))
-        }
+        Err(error) => Err(anyhow!("cannot read the output folder {}: {error}; {advice}", folder.display())),
     }
 }
 
-/// `2026-11-20T10-15-00-write`: sorts by time, and is a plain file name everywhere.
+/// `2026-11-20T10-15-00-write`: sorts by time, and is valid on all file systems.
 fn default_name(started: &str, mode: &str) -> String {
     let time = started.split(['Z', '.', '+']).next().unwrap_or(started);
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     format!("{time}-{mode}").chars().map(plain).collect()
 }
 
-/// `folder`, or with the first number behind that makes it one that is not there.
+/// `folder`, with a number appended if it exists.
 fn unused(folder: &Path) -> PathBuf {
     let mut candidate = folder.to_owned();
     let mut number = 2;
@@ -176,20 +177,20 @@ fn unused(folder: &Path) -> PathBuf {
 /// The document as text.
 ///
 /// # Errors
-/// When a number in it has no form in JSON.
+/// When JSON cannot represent a number in it.
 pub fn to_json(document: &Document) -> Result<String> {
     let mut text = serde_json::to_string_pretty(document).context("cannot write the document as JSON")?;
     text.push('\n');
     Ok(text)
 }
 
-/// All files but the document, by name.
+/// All files except the document, by name.
 fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     let mut collectors: Vec<&str> = outcome.profiles.iter().map(|profile| profile.collector.as_str()).collect();
     collectors.dedup();
     for collector in collectors {
-        // It becomes part of a file's name, and may come from a guest.
+        // The name becomes part of a file name, and may come from a guest.
         if !is_plain(collector) {
             bail!("unknown collector {collector:?} in a profile: nothing was written");
         }
@@ -235,22 +236,23 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
 /// The code that a stored run executed.
 ///
 /// # Errors
-/// When there is none, as only runs with `--collect insn` have it, or when it is damaged.
+/// When the run has no code (it was made without `--collect insn`), or the file is damaged.
 pub fn load_code(path: &Path) -> Result<ExecutedCode> {
     let run = document_path(path);
     let file = run.parent().unwrap_or(Path::new(".")).join(CODE);
     if run.exists() && !file.exists() {
         bail!("{} has no executed code ({CODE}): run with --collect insn", path.display());
     }
-    ExecutedCode::from_bytes(&read(&file)?).with_context(|| format!("cannot use {}: run again", file.display()))
+    ExecutedCode::from_bytes(&read(&file)?)
+        .with_context(|| format!("{}: the file is damaged; run again", file.display()))
 }
 
-/// A profile's file name without ending: the attributed collector's are plain `writer`, `reader`, `other`.
+/// A profile's file name without extension: `writer`, `reader` or `other`, with a prefix for further collectors.
 fn stem(document: &Document, collector: &str, process: ProcessName) -> String {
     format!("{}{process}", prefix(document, collector))
 }
 
-/// The name of the picture of several processes: `both`, `all`; never that of one of them.
+/// The name of the picture of several processes, `both` or `all`, distinct from the processes' names.
 fn together_stem(names: &[ProcessName]) -> String {
     let mut stem = if names.len() == 2 { "both" } else { "all" }.to_owned();
     while names.iter().any(|name| name.as_str() == stem) {
@@ -263,7 +265,7 @@ fn prefix(document: &Document, collector: &str) -> String {
     if collector == document.attribution.collector { String::new() } else { format!("{collector}-") }
 }
 
-/// A flame graph's title: the command, but for where its output went.
+/// A flame graph's title: the command without its output folder.
 #[must_use]
 pub fn title(document: &Document) -> String {
     let mut words = document.command.split(' ');
@@ -278,8 +280,8 @@ pub fn title(document: &Document) -> String {
     kept.join(" ")
 }
 
-/// What one weight of the attributed profile is per KiB moved, where the run says it: instructions themselves, samples
-/// as nanoseconds.
+/// The cost per KiB of one unit of weight in the attributed profile, if the run knows it: in instructions, or for
+/// samples in nanoseconds.
 #[must_use]
 pub fn per_kib(document: &Document, process: ProcessName) -> Option<(f64, &'static str)> {
     let scale = |share: &RoleShare| {
@@ -290,8 +292,8 @@ pub fn per_kib(document: &Document, process: ProcessName) -> Option<(f64, &'stat
     document.attribution.of(process).iter().find_map(scale)
 }
 
-/// [`per_kib`] for several processes in one picture; `None` where it is not the same for all, as for samples, of which
-/// each process's stand for a time of its own.
+/// [`per_kib`] for several processes in one picture. `None` if it differs between them, as for samples: a sample of
+/// another process stands for another time.
 #[must_use]
 pub fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> Option<(f64, &'static str)> {
     let mut scales = processes.iter().map(|process| per_kib(document, *process));
@@ -300,7 +302,7 @@ pub fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> Option<
     scales.all(|scale| scale.is_some_and(same)).then_some((first, unit))
 }
 
-/// The line below a flame graph's title: whose profile, which kernel, how much of what, what executed it.
+/// The line below a flame graph's title: processes, mode, kernel, total weight, and what executed it.
 #[must_use]
 pub fn subtitle(document: &Document, whose: &str, unit: Unit, total: u64) -> String {
     let on = match document.executed_on {
@@ -317,19 +319,19 @@ pub fn subtitle(document: &Document, whose: &str, unit: Unit, total: u64) -> Str
     )
 }
 
-/// Read the document at `path`: a `run.json`, or a folder that holds one.
+/// Read the document at `path`: a `run.json`, or a folder that contains one.
 ///
 /// # Errors
-/// No such file, a file that ends too early or is no document, a document of another schema.
+/// A missing or truncated file, a file that is not a document, a document of another schema.
 pub fn load_document(path: &Path) -> Result<Document> {
     let file = document_path(path);
-    parse_document(&read(&file)?).with_context(|| format!("cannot use {}", file.display()))
+    parse_document(&read(&file)?).with_context(|| file.display().to_string())
 }
 
-/// Read a run: the document at `path` (a `run.json`, or a folder that holds one) and the folded stacks beside it.
+/// Read a run: the document at `path` (a `run.json`, or a folder that contains one) and the folded stacks next to it.
 ///
 /// # Errors
-/// As [`load_document`]; a folded file that the document lists and that is not there or cannot be read.
+/// As [`load_document`]; a listed folded file that is missing or cannot be read.
 pub fn load(path: &Path) -> Result<Outcome> {
     let document = load_document(path)?;
     let file = document_path(path);
@@ -338,7 +340,7 @@ pub fn load(path: &Path) -> Result<Outcome> {
     for name in document.files.iter().filter(|name| name.ends_with(".folded")) {
         let Some((collector, process)) = meaning(&document, name) else {
             bail!(
-                "{} lists the file {name:?}, which is no name of a profile: it was not written by pipeprof",
+                "{} lists the file {name:?}, which is not a profile's name: pipeprof did not write this document",
                 file.display()
             );
         };
@@ -354,10 +356,10 @@ pub fn load(path: &Path) -> Result<Outcome> {
     Ok(Outcome { document, profiles, code: None })
 }
 
-/// Where the stacks of `collector` pile up, by its report.
+/// The skid of the stacks of `collector`, by its report.
 fn skid(document: &Document, collector: &str, unit: Unit) -> Skid {
     let report = document.collectors.iter().find(|report| report.name.name() == collector);
-    // Documents of builds that did not say it: those that were published were sampled by cpu-clock.
+    // Older documents have no such field; all published ones were sampled with cpu-clock.
     report.and_then(|report| report.skid).unwrap_or(match unit {
         Unit::Samples => Skid::CpuClock,
         Unit::Instructions | Unit::Nanoseconds => Skid::None,
@@ -376,16 +378,16 @@ pub fn load_folded(path: &Path) -> Result<Folded> {
     })
 }
 
-/// Read a document from bytes that may be anything.
+/// Read a document from untrusted bytes.
 ///
 /// # Errors
-/// What is wrong with them and what to do.
+/// The fault and the fix.
 pub fn parse_document(bytes: &[u8]) -> Result<Document> {
     #[derive(serde::Deserialize)]
     struct Head {
         schema: String,
     }
-    // A number cut short is "invalid", not "end of file", to serde_json.
+    // serde_json reports a truncated number as "invalid", not as "end of file".
     let at_end = |error: &serde_json::Error| {
         let last = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -393,9 +395,9 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
     };
     let broken = |error: serde_json::Error| {
         if error.is_eof() || at_end(&error) {
-            anyhow!("the file is truncated (line {}): copy it again, or run again", error.line())
+            anyhow!("truncated (line {}); copy it again, or run again", error.line())
         } else if error.to_string().starts_with(UNKNOWN_ROLE) {
-            anyhow!("{error}: update pipeprof, or run again")
+            anyhow!("{error}; update pipeprof, or run again")
         } else {
             anyhow!("not a pipeprof run.json ({error})")
         }
@@ -408,11 +410,11 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
             Some((rest.parse::<u32>().ok()?, number.parse::<u32>().ok()?))
         };
         match number(&head.schema) {
-            Some((theirs, ours)) if theirs > ours => {
-                bail!("its schema {} is newer than this pipeprof, which reads {SCHEMA}: update pipeprof", head.schema)
+            Some((found, known)) if found > known => {
+                bail!("schema {} is newer than this pipeprof, which reads {SCHEMA}; update pipeprof", head.schema)
             }
-            Some(_) => bail!("its schema {} is older than {SCHEMA}: run again with this pipeprof", head.schema),
-            None => bail!("not a pipeprof run.json: its schema is {:?} instead of {SCHEMA}", head.schema),
+            Some(_) => bail!("schema {} is older than {SCHEMA}; run again with this pipeprof", head.schema),
+            None => bail!("not a pipeprof run.json: the schema is {:?} instead of {SCHEMA}", head.schema),
         }
     }
     serde_json::from_slice(bytes).map_err(broken)
@@ -422,8 +424,8 @@ fn document_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() }
 }
 
-/// Which profile a file of this name holds; only names that [`stem`] makes, so that a hostile document cannot have
-/// other files read.
+/// The collector and process of a profile's file name. Only names that [`stem`] makes are accepted, so that a hostile
+/// document cannot cause other files to be read.
 fn meaning(document: &Document, name: &str) -> Option<(String, ProcessName)> {
     let stem_of = name.strip_suffix(".folded")?;
     let known = |name: &str| {
@@ -449,15 +451,17 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         Ok(bytes)
     };
     let bytes = attempt().map_err(|error| {
-        let hint = match error.kind() {
-            std::io::ErrorKind::NotFound if path.ends_with(DOCUMENT) => "; give a folder written by `pipeprof run`",
-            std::io::ErrorKind::NotFound => ": file does not exist",
-            _ => "",
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound if path.ends_with(DOCUMENT) => {
+                "file does not exist; give a folder written by `pipeprof run`".to_owned()
+            }
+            std::io::ErrorKind::NotFound => "file does not exist".to_owned(),
+            _ => format!("cannot read: {error}"),
         };
-        anyhow!("cannot read {} ({error}){hint}", path.display())
+        anyhow!("{}: {reason}", path.display())
     })?;
     if bytes.len() as u64 > LARGEST {
-        bail!("{} is larger than 1 GiB: not a file of pipeprof", path.display());
+        bail!("{}: larger than 1 GiB, so pipeprof did not write it", path.display());
     }
     Ok(bytes)
 }

@@ -1,11 +1,10 @@
 //! Write files atomically: to a temporary file that is then renamed.
 
-use anyhow::{Context, Result};
-use std::io::Write;
+use anyhow::{Result, anyhow};
+use std::io::{self, Write};
 use std::path::Path;
 
-/// Write `bytes` to `path`. Neither a concurrent reader nor a full disk nor a signal ever sees or leaves an
-/// incomplete file.
+/// Write `bytes` to `path`. No reader, full disk or signal ever sees or leaves an incomplete file.
 ///
 /// # Errors
 /// When writing fails; the message names `path` and a fix.
@@ -15,7 +14,8 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         _ => Path::new("."),
     };
     let attempt = || -> std::io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(".pipeprof-").tempfile_in(parent)?;
+        let mut file =
+            tempfile::Builder::new().prefix(".pipeprof-").tempfile_in(parent).map_err(without_temporary_path)?;
         file.write_all(bytes)?;
         file.as_file().sync_data()?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
@@ -23,6 +23,31 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
     };
-    attempt()
-        .with_context(|| format!("cannot write {}: choose another path with -o, or free some space", path.display()))
+    attempt().map_err(|error| {
+        anyhow!("cannot write {}: {error}; choose another path with -o, or free some space", path.display())
+    })
+}
+
+/// `error` of the crate tempfile without the path that it appends, which the user did not give.
+#[must_use]
+pub fn without_temporary_path(error: io::Error) -> io::Error {
+    match error.to_string().split_once(" at path ") {
+        Some((reason, _)) => io::Error::new(error.kind(), reason),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_path_that_was_given() {
+        let error = write(Path::new("/nonexistent/x.svg"), b"").unwrap_err().to_string();
+        let reason = "No such file or directory (os error 2)";
+        assert_eq!(
+            error,
+            format!("cannot write /nonexistent/x.svg: {reason}; choose another path with -o, or free some space")
+        );
+    }
 }

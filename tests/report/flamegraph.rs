@@ -78,6 +78,35 @@ fn shares_and_roles_are_the_article_s() {
 }
 
 #[test]
+fn long_lines_below_the_legend_are_wrapped() {
+    // Interrupts come back on in these functions; their callers are of nine roles.
+    let callers = [
+        "__wake_up",
+        "get_page_from_freelist",
+        "free_unref_page",
+        "__memcg_kmem_charge_page",
+        "schedule",
+        "__mutex_lock",
+        "copy_page_from_iter",
+        "iov_iter_get_pages2",
+        "psi_task_switch",
+    ];
+    let mut stacks = Folded::new();
+    for caller in callers {
+        stacks.add(format!("writer;entry_SYSCALL_64;{caller};_raw_spin_unlock_irqrestore"), 1);
+    }
+    let svg = render(&stacks, &options()).unwrap();
+    let legend = svg.split("<g id=\"legend\">").nth(1).unwrap();
+    let notes: Vec<&str> =
+        legend.lines().filter_map(|line| line.strip_prefix("<text ")?.split(['>', '<']).nth(1)).collect();
+    assert!(notes[0].starts_with("Interrupts off (part of the share, attributed to the caller): "), "{notes:?}");
+    assert!(notes.len() > 1 && notes.iter().all(|note| note.chars().count() <= 160), "{notes:?}");
+    let text = notes.join(" ");
+    assert_eq!(text.matches("11.1%").count(), callers.len(), "{text}");
+    assert!(!svg.contains('…'));
+}
+
+#[test]
 fn icicle_and_reverse() {
     let stacks = sample::stacks("santos_vmsplice.folded");
     let up = render(&stacks, &options()).unwrap();

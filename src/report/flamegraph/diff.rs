@@ -130,7 +130,7 @@ pub fn render_diff(difference: &Differential<'_>, shown: Shown, options: &GraphO
             swatch(SHRANK, "itself shrank", String::new()),
             swatch([0xff, 0xff, 0xff], "widths:", widths.to_owned()),
         ],
-        note: String::new(),
+        note: Vec::new(),
         whole: if difference.sums {
             format!("{} {}", whole.text(), difference.unit)
         } else {

@@ -1,4 +1,4 @@
-//! What inferno drew with numbers for names gets its names, tooltips and colours, and a legend below.
+//! Adds names, tooltips, colours and a legend to inferno's drawing, whose frames are named by numbers.
 
 use anyhow::{Result, anyhow};
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ const CHARACTER: f64 = 12.0 * 0.59;
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     pub name: String,
-    /// In brackets behind the name, in the tooltip. Holds no bracket: search and labels cut there.
+    /// In brackets after the name, in the tooltip. Contains no brackets: search and labels cut there.
     pub about: String,
     /// `#rrggbb`.
     pub fill: String,
@@ -25,23 +25,23 @@ pub(super) struct Swatch {
     pub colour: String,
     pub label: String,
     pub value: String,
-    /// What a click searches for.
+    /// The term that a click searches for.
     pub search: Option<String>,
 }
 
-/// All that is put into the drawing.
+/// Everything added to the drawing.
 #[derive(Debug, Clone)]
 pub(super) struct Dress {
     /// In the order of [`super::Tree::ordered`].
     pub frames: Vec<Frame>,
     pub legend: Vec<Swatch>,
-    /// A line below the legend; empty for none.
-    pub note: String,
-    /// In brackets behind `all`, in the tooltip of the lowest frame.
+    /// Lines below the legend.
+    pub note: Vec<String>,
+    /// In brackets after `all`, in the tooltip of the lowest frame.
     pub whole: String,
 }
 
-/// The characters that XML 1.0 allows; others, controls above all, become U+FFFD.
+/// `text` with U+FFFD for characters that XML 1.0 forbids, such as control characters.
 pub(super) fn clean(text: &str) -> String {
     let allowed = |c: char| matches!(c, '\t' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
     text.chars().map(|c| if allowed(c) && !('\u{7f}'..='\u{9f}').contains(&c) { c } else { '\u{fffd}' }).collect()
@@ -66,7 +66,7 @@ pub(super) fn escape(text: &str) -> String {
 /// Put names, colours, tooltips and legend into `svg`.
 ///
 /// # Errors
-/// When `svg` has not the form that inferno writes: then pipeprof and its inferno do not fit together.
+/// When `svg` does not have the form that this version of inferno writes.
 pub(super) fn dress(svg: &str, dress: &Dress) -> Result<String> {
     let frames_start = svg.find("<svg id=\"frames\"").ok_or_else(|| unexpected("no frames"))?;
     let (head, frames) = svg.split_at(frames_start);
@@ -94,7 +94,7 @@ pub(super) fn dress(svg: &str, dress: &Dress) -> Result<String> {
 }
 
 fn unexpected(what: &str) -> anyhow::Error {
-    anyhow!("the flame graph has not the form expected of inferno ({what}): this is a fault in pipeprof")
+    anyhow!("unexpected SVG from inferno ({what}): this is a bug in pipeprof")
 }
 
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Result<&'a str> {
@@ -107,7 +107,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
     text.parse().map_err(|_| unexpected(text))
 }
 
-/// The part before the frames, with another height of picture, view box and background.
+/// The part before the frames, with a new height of picture, view box and background.
 fn taller(head: &str, height: usize, new: usize) -> Result<String> {
     let replacements = [
         (format!("\" height=\"{height}\" onload"), format!("\" height=\"{new}\" onload")),
@@ -117,7 +117,7 @@ fn taller(head: &str, height: usize, new: usize) -> Result<String> {
             format!("height=\"{new}\" fill=\"url(#background)\""),
         ),
     ];
-    // inferno's search button is all but invisible until the pointer finds it.
+    // inferno's search button is almost invisible until the pointer is over it.
     let mut head =
         head.replacen("#search { text-anchor:end; opacity:0.1;", "#search { text-anchor:end; opacity:0.6;", 1);
     for (old, new) in replacements {
@@ -155,7 +155,7 @@ fn frame(drawn: &str, dress: &Dress, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// What fits of `name` into a frame of `width` per cent.
+/// The part of `name` that fits into a frame of `width` percent.
 fn label(name: &str, width: f64) -> String {
     let fits = ((width / 100.0 * (WIDTH - 2.0 * PAD) - 4.0) / CHARACTER).max(0.0) as usize;
     if name.chars().count() <= fits {
@@ -164,8 +164,8 @@ fn label(name: &str, width: f64) -> String {
     if fits < 4 { String::new() } else { name.chars().take(fits - 2).chain(['.', '.']).collect() }
 }
 
-/// Whether white text is easier to read on this colour than black (relative luminance of WCAG 2, where contrasts with
-/// black and white are equal).
+/// Whether white text is easier to read on this colour than black. The limit is the relative luminance of WCAG 2 at which
+/// both have the same contrast.
 fn is_dark(colour: &str) -> bool {
     let channel = |range: std::ops::Range<usize>| {
         let value = colour.get(range).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(255);
@@ -180,8 +180,8 @@ struct Legend {
     height: usize,
 }
 
-/// Swatches in columns, from `top` downwards, and `note` below them.
-fn legend(swatches: &[Swatch], note: &str, top: usize) -> Legend {
+/// Swatches in columns from `top` downwards, then the lines of `note`.
+fn legend(swatches: &[Swatch], note: &[String], top: usize) -> Legend {
     const COLUMNS: usize = 5;
     const ROW: usize = 18;
     if swatches.is_empty() {
@@ -189,7 +189,7 @@ fn legend(swatches: &[Swatch], note: &str, top: usize) -> Legend {
     }
     let mut svg = String::from("<g id=\"legend\">\n");
     for (index, swatch) in swatches.iter().enumerate() {
-        // In per cent, as browsers fit the picture to their window.
+        // In percent, because browsers fit the picture to their window.
         let x = 0.8 + 99.2 * (index % COLUMNS) as f64 / COLUMNS as f64;
         let y = top + index / COLUMNS * ROW;
         let click = swatch.search.as_ref().map_or(String::new(), |term| {
@@ -208,8 +208,8 @@ fn legend(swatches: &[Swatch], note: &str, top: usize) -> Legend {
         );
     }
     let mut rows = swatches.len().div_ceil(COLUMNS);
-    if !note.is_empty() {
-        let _ = writeln!(svg, "<text x=\"0.80%\" y=\"{}\">{}</text>", top + rows * ROW + 10, escape(note));
+    for line in note {
+        let _ = writeln!(svg, "<text x=\"0.80%\" y=\"{}\">{}</text>", top + rows * ROW + 10, escape(line));
         rows += 1;
     }
     svg.push_str("</g>\n");

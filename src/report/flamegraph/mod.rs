@@ -1,6 +1,6 @@
-//! Flame graphs of folded stacks, coloured by role, and differential ones. inferno lays frames out and brings search
-//! and zoom; names, colours, tooltips and the legend are put in afterwards (see [`dress`]), because inferno's own
-//! colours and tooltips know functions only, not roles.
+//! Flame graphs of folded stacks, coloured by role, and differential flame graphs. inferno lays out the frames and
+//! provides search and zoom. Names, colours, tooltips and the legend are added afterwards (see [`dress`]), because
+//! inferno knows functions, not roles.
 
 mod diff;
 mod dress;
@@ -14,31 +14,31 @@ use anyhow::{Context as _, Result, bail};
 use dress::{Dress, Frame, Swatch};
 use tree::FrameTree;
 
-/// Narrower frames, in per cent of the width, are left out of the picture (not of the folded file): at 1200 pixels
-/// they are half a pixel.
+/// Narrower frames, in percent of the width, are not drawn: at 1200 pixels they are half a pixel. The folded file keeps
+/// them.
 const MIN_WIDTH_PERCENT: f64 = 0.05;
 
-/// A longer line below the legend, in characters, does not fit the picture.
-const LONGEST_NOTE: usize = 160;
+/// Most characters that fit in one line below the legend.
+const NOTE_WIDTH: usize = 160;
 
 /// How to draw.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphOptions {
     /// The large line at the top: the command.
     pub title: String,
-    /// The line below it: whose profile, which kernel, which unit.
+    /// The line below it: process, kernel, unit.
     pub subtitle: String,
-    /// What the weights are called in tooltips: `samples`.
+    /// Name of the weights in tooltips: `samples`.
     pub weights: String,
-    /// What one weight is per KiB moved, and in what: `ns per KiB`. Put into tooltips where it is known.
+    /// Cost per KiB of one unit of weight, and its unit (`ns per KiB`). Shown in tooltips if known.
     pub per_kib: Option<(f64, &'static str)>,
-    /// Where samples land that are due while interrupts are off.
+    /// Where samples appear that are due while interrupts are off.
     pub skid: Skid,
     /// Merge stacks from their leaves.
     pub reverse: bool,
     /// Grow downwards.
     pub icicle: bool,
-    /// Processes whose names are the roots of stacks, in the order in which they stand.
+    /// Processes whose names are the roots of stacks, in the order in which they are drawn.
     pub processes: Vec<ProcessName>,
 }
 
@@ -59,7 +59,7 @@ impl GraphOptions {
     }
 }
 
-/// What one weight is called in a tooltip.
+/// Name of the weights in a tooltip.
 #[must_use]
 pub fn unit_name(unit: Unit) -> &'static str {
     match unit {
@@ -69,7 +69,8 @@ pub fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-/// One profile of several processes together, each below a frame of its name; collectors put it there already.
+/// One profile of several processes, each below a frame with its name. Collectors already add this frame; folded files
+/// of other programs may not have it.
 #[must_use]
 pub fn together<'a>(processes: impl IntoIterator<Item = (&'a str, &'a Folded)>) -> Folded {
     let mut all = Folded::new();
@@ -116,7 +117,7 @@ pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
     let paint = |node: usize| -> Frame {
         let role = if options.reverse {
             let weights = heaviest.get(node).map_or(&[][..], Vec::as_slice);
-            // The first of the heaviest, so that ties fall the same way every time.
+            // The first of equals, so that the picture is deterministic.
             let most = weights.iter().max().copied().unwrap_or(0);
             let index = weights.iter().position(|weight| *weight == most).unwrap_or(0);
             by_role.get(index).map(|(role, _)| *role)
@@ -147,11 +148,6 @@ pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
         .filter(|(role, _)| visible(off(role)))
         .map(|(role, _)| format!("{} {}", role.title, percent(off(role))))
         .collect();
-    let note = if parts.is_empty() {
-        String::new()
-    } else {
-        shortened(&format!("Of it with interrupts off, attributed to the caller: {}", parts.join(", ")), LONGEST_NOTE)
-    };
     let dress = Dress {
         frames: tree.ordered().into_iter().map(paint).collect(),
         legend: legend
@@ -163,18 +159,37 @@ pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
                 search: Some(format!("; {}\\)$", role.title)),
             })
             .collect(),
-        note,
+        note: interrupts_off_note(&parts),
         whole: format!("{} {}, 100%", grouped(total), options.weights),
     };
     dress::dress(&lay_out(&tree, options)?, &dress)
+}
+
+/// The lines below the legend: how much of each role's share was spent with interrupts off.
+fn interrupts_off_note(parts: &[String]) -> Vec<String> {
+    if parts.is_empty() {
+        return Vec::new();
+    }
+    let mut line = "Interrupts off (part of the share, attributed to the caller):".to_owned();
+    let mut lines = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let comma = if index + 1 < parts.len() { "," } else { "" };
+        if line.chars().count() + part.chars().count() + 2 > NOTE_WIDTH {
+            lines.push(std::mem::take(&mut line));
+        }
+        let space = if line.is_empty() { "" } else { " " };
+        line += &format!("{space}{part}{comma}");
+    }
+    lines.push(line);
+    lines
 }
 
 fn index_of(by_role: &[(&'static roles::Role, u64)], role: &roles::Role) -> usize {
     by_role.iter().position(|(known, _)| known.id == role.id).unwrap_or(0)
 }
 
-/// Let inferno draw `tree`, frames named by their place in [`FrameTree::ordered`]. Into memory: given nothing it writes an SVG and
-/// fails, which must not leave a file.
+/// Let inferno draw `tree`, with each frame named by its index in [`FrameTree::ordered`]. It draws into memory, because on
+/// empty input inferno writes an SVG and then fails, which must not leave a file.
 fn lay_out(tree: &FrameTree, options: &GraphOptions) -> Result<String> {
     use inferno::flamegraph as inferno;
     let mut drawing = inferno::Options::default();
@@ -189,10 +204,10 @@ fn lay_out(tree: &FrameTree, options: &GraphOptions) -> Result<String> {
     let lines = tree.lines();
     let mut svg = Vec::new();
     inferno::from_lines(&mut drawing, lines.iter().map(String::as_str), &mut svg).context("cannot draw the stacks")?;
-    String::from_utf8(svg).context("inferno drew something that is no text")
+    String::from_utf8(svg).context("inferno's output is not UTF-8")
 }
 
-/// `text` in at most `most` characters, without any that XML forbids.
+/// `text` without characters that XML forbids, cut to `most` characters.
 fn shortened(text: &str, most: usize) -> String {
     let text = dress::clean(text);
     if text.chars().count() <= most {
@@ -201,7 +216,7 @@ fn shortened(text: &str, most: usize) -> String {
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// A count with thousands apart: `1,234,567`.
+/// A count with thousands separators: `1,234,567`.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
