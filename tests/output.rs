@@ -97,7 +97,93 @@ fn axes_that_cannot_be_name_their_flag() {
 }
 
 #[test]
-fn what_this_machine_has_not_is_said() {
+fn usage_errors_exit_with_2_and_failures_with_1() {
+    let place = Place::new();
+    std::fs::write(place.path("x.json"), "{}").unwrap();
+    let usage = [
+        "run --no-such-flag",
+        "run --buffer-size 0",
+        "run --bytes 0",
+        "run --mode vmsplice --pipe-size 256K",
+        "run --gift",
+        "run --verify --reader splice",
+        "run --cpus 2",
+        "run --no-memcg",
+        "run --vmlinux vmlinux",
+        "run --collect insn",
+        "run --kernel 6.12 --collect insn,sample",
+        "run --kernel 6.12 --collect insn --accel kvm",
+        "run --kernel 6.12 --collect insn --duration 1s",
+        "run --kernel 6.12 --collect insn --until 2%",
+        "run --kernel 6.12 --source /etc/passwd --writer splice",
+        "run --kernel 6.12 --memory 1M",
+        "compare",
+        "compare x.json",
+        "compare x.json x.json --resume -o out",
+        "compare --kernel 6.1",
+        "compare --mode nonsense --kernel 6.1 --kernel 6.12",
+        "compare --variant --gift --variant --poll",
+        "compare --variant --nonsense --variant --poll",
+        "compare --run-flags --nonsense --kernel 6.1 --kernel 6.12",
+        "sweep",
+        "sweep --runs 1 --duration 20ms",
+        "sweep --collect insn --mode write",
+        "sweep --gift true",
+        "sweep --buffer-size 1..1T --pipe-size 1..1T --pairs 1..8",
+        "memory --runs 0",
+        "memory --read-size 1K",
+        "roles --cpus 2",
+        "doctor --memory 2G",
+        "kernel boot 6.12 --cpus 0",
+        "reproduce --kernel none --in-guest",
+        "reproduce nonsense",
+    ];
+    let failures = [
+        "run --pin 0,4095",
+        "run --kernel ./no/bzImage",
+        "run --kernel no-such-kernel",
+        "run --collect none -o x.json",
+        "compare x.json nowhere",
+        "flamegraph nowhere",
+        "memory --cpu 4095",
+        "kernel remove no-such-kernel",
+    ];
+    for (lines, code) in [(&usage[..], 2), (&failures[..], 1)] {
+        for line in lines {
+            place.refuses(line, &[]);
+            assert_eq!(place.command(line).output().unwrap().status.code(), Some(code), "{line}");
+        }
+    }
+    // `git bisect run` takes 1 to 124 for a regression.
+    for line in ["check", "check --baseline nowhere", "check --baseline x.json --run-flags --gift"] {
+        assert_eq!(place.command(line).output().unwrap().status.code(), Some(125), "{line}");
+    }
+}
+
+#[test]
+fn a_sweep_without_an_axis_names_the_axes() {
+    let place = Place::new();
+    place.refuses("sweep --runs 1", &["nothing to sweep", "--buffer-size 4K..4M", "--mode", "--writer", "--pairs"]);
+}
+
+#[test]
+fn an_error_names_the_path_that_was_given() {
+    let place = Place::new();
+    std::fs::write(place.path("x.json"), "{}").unwrap();
+    for (line, path) in [
+        (format!("{QUICK} -o /proc/x"), "cannot create the output folder /proc/x:"),
+        ("check --baseline x.json".to_owned(), "--baseline x.json: not a pipeprof run.json"),
+        ("check --baseline nowhere".to_owned(), "--baseline nowhere: file does not exist"),
+        ("check --baseline .".to_owned(), "--baseline ./run.json: file does not exist"),
+    ] {
+        place.refuses(&line, &[path]);
+        let stderr = String::from_utf8(place.command(&line).output().unwrap().stderr).unwrap();
+        assert!(!stderr.contains(".pipeprof-"), "a temporary path: {stderr}");
+    }
+}
+
+#[test]
+fn what_is_missing_on_this_machine_is_named() {
     let place = Place::new();
     place.refuses(&format!("{QUICK} --pin 0,4095"), &["4095"]);
     place.refuses(&format!("{QUICK} --pipe-size 3T"), &["--pipe-size"]);

@@ -8,7 +8,7 @@ use crate::compare::{CompareOptions, Input, compare, text};
 use crate::document::{Collector, Outcome, Selection};
 use crate::report::files::{self, Folder};
 use crate::util::{cancel, progress};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,7 +50,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 impl CheckArgs {
     /// # Errors
-    /// Never: what keeps the kernel from being tested is printed, and the exit code is 125.
+    /// Never: a failure is printed, and the exit code is 125.
     pub fn run(self) -> Result<ExitCode> {
         let step = self.step();
         progress::clear();
@@ -65,12 +65,13 @@ impl CheckArgs {
 
     fn step(&self) -> Result<(crate::compare::Comparison, Step)> {
         cancel::install().context("cannot install signal handlers")?;
-        let baseline = files::load(&self.baseline).context("--baseline")?;
+        let baseline = files::load(&self.baseline).map_err(|error| anyhow!("--baseline {error:#}"))?;
         let outcome = self.measure(&baseline)?;
         let mode = &baseline.document.mode;
         anyhow::ensure!(
             outcome.document.workload == baseline.document.workload,
-            "--baseline is of another workload ({mode}: {}): give its flags by --run-flags",
+            "--baseline {}: its workload differs ({mode}: {}); give the same flags with --run-flags",
+            self.baseline.display(),
             super::compare::workload_difference(&baseline.document, &outcome.document)
         );
         let label = self.kernel.as_deref().unwrap_or("this kernel").to_owned();
@@ -82,24 +83,25 @@ impl CheckArgs {
         let mut comparison = compare(&inputs, &options)?.comparison;
         anyhow::ensure!(
             !self.without_scheduling || comparison.method == crate::compare::model::Method::Exact,
-            "--without-scheduling: the baseline is timed; take one of --collect insn"
+            "--without-scheduling requires exact counts: --baseline {} is timed; store one with --collect insn",
+            self.baseline.display()
         );
         let step = comparison
             .sections
             .first_mut()
             .and_then(|section| section.steps.pop())
-            .context("the baseline and the run have no mode in common")?;
+            .with_context(|| format!("--baseline {}: its mode is not that of the run", self.baseline.display()))?;
         Ok((comparison, step))
     }
 
     fn measure(&self, baseline: &Outcome) -> Result<Outcome> {
         let document = &baseline.document;
-        let mut options = parse_flags(&self.run_flags).context("--run-flags")?;
-        ensure!(options.workload.mode.is_none(), "--run-flags: give the mode with --mode");
+        let mut options = parse_flags("--run-flags", &self.run_flags)?;
+        ensure!(options.workload.mode.is_none(), "--run-flags contains --mode; give --mode to `pipeprof check` itself");
         let base = crate::compare::input::base_mode(&document.mode);
         options.workload.mode = Some(self.mode.as_deref().unwrap_or(base).to_owned());
         if self.kernel.is_some() {
-            ensure!(options.kernel.is_none(), "--kernel is given twice: leave it out of --run-flags");
+            ensure!(options.kernel.is_none(), "--kernel is given twice: remove it from --run-flags");
             options.kernel.clone_from(&self.kernel);
         }
         if document.unit == crate::profile::Unit::Instructions && options.collect.is_none() {
@@ -130,11 +132,11 @@ impl CheckArgs {
             }
             Word::Same => "no difference",
             _ if worse > self.fail_above => "regression",
-            _ if worse > 0.0 => "within the limit",
+            _ if worse > 0.0 => "within the threshold",
             _ => "better",
         };
         let limit = text::value(self.fail_above);
-        crate::outln!("{word} (limit +{limit} %): {}", terminal::answer(step));
+        crate::outln!("{word} (threshold +{limit} %): {}", terminal::answer(step));
         for row in step.roles.iter().filter(|row| row.delta != 0.0).take(8) {
             crate::outln!("  {:<32} {:>12} {}", row.title, text::signed(row.delta), comparison.per_kib());
             for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
@@ -146,7 +148,7 @@ impl CheckArgs {
             }
         }
         if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
-            crate::outln!("  the baseline is of another build of pipeprof: make it anew with this one");
+            crate::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
         }
         ExitCode::from(u8::from(word == "regression"))
     }

@@ -10,6 +10,7 @@ use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::document::{Collector, Outcome, Request, Selection};
 use crate::report::files;
 use crate::run::RunOptions;
+use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
 use crate::vm::Accel;
 use crate::workload::WorkloadRequest;
@@ -89,18 +90,20 @@ struct AxesArgs {
 }
 
 impl AxesArgs {
-    /// The flags in a text are understood here, once.
+    /// The axes as typed values; this is the only place that parses flags in strings.
     fn typed(&self) -> Result<Axes> {
+        // First alone, so that an error names the right flag.
+        parse_flags("--run-flags", &self.run_flags)?;
         let empty = [String::new()];
         let texts = if self.variant.is_empty() { &empty[..] } else { &self.variant[..] };
         let variants = texts
             .iter()
             .map(|text| {
                 let flag = if text.is_empty() { "--run-flags" } else { "--variant" };
-                let options = parse_flags(&format!("{text} {}", self.run_flags)).context(flag)?;
+                let options = parse_flags(flag, &format!("{text} {}", self.run_flags))?;
                 ensure!(
                     options.workload.mode.is_none(),
-                    "{flag}: a mode is a section of the report; give it with --mode"
+                    "{flag} contains --mode; give --mode to `pipeprof compare` itself"
                 );
                 Ok(Variant { name: text.trim().to_owned(), options })
             })
@@ -143,7 +146,17 @@ impl CompareArgs {
     }
 
     fn stored(&self) -> Result<ExitCode> {
-        ensure!(!self.resume, "--resume goes on with booted kernels: stored runs are compared at once");
+        ensure!(
+            !self.resume,
+            UsageError::new("--resume conflicts with stored runs, which are compared at once; remove it")
+        );
+        ensure!(
+            self.runs.len() >= 2,
+            UsageError::new(format!(
+                "nothing to compare {} with: give two stored runs or more",
+                self.runs[0].display()
+            ))
+        );
         if let Some(folder) = &self.output {
             refuse_used(folder)?;
         }
@@ -159,7 +172,7 @@ impl CompareArgs {
     }
 
     fn measure(&self) -> Result<ExitCode> {
-        let (plan, guest_memory) = self.plan()?;
+        let (plan, guest_memory) = self.plan().or_usage()?;
         let folder = self.output.clone().unwrap_or_else(default_folder);
         let store = MatrixStore::open(&folder, &plan, self.resume)?;
         let jobs = match (self.jobs, guest_memory, plan.pairs) {
@@ -231,11 +244,11 @@ impl CompareArgs {
         }
         ensure!(
             exact || columns.iter().all(|column| column.options.runs.is_none()),
-            "--runs: a timed comparison takes the number of its pairs from --pairs"
+            "--runs cannot be given in --variant or --run-flags; use --pairs of `pipeprof compare`"
         );
         ensure!(
             columns.iter().all(|column| column.options.stop.is_none()),
-            "--until and --max-time: give them to compare itself, which applies them to all columns"
+            "--until and --max-time cannot be given in --variant or --run-flags; give them to `pipeprof compare` itself"
         );
         // Pairs that follow each other are alike. Where no boot has to be paid for, columns alternate pair by pair.
         let boots = columns.iter().any(|column| column.options.kernel.is_some());
@@ -253,7 +266,7 @@ impl CompareArgs {
         };
         ensure!(
             !exact || plan.stop.is_none(),
-            "--until and --max-time end repeated runs: exact counts are measured once; leave them out"
+            "--until and --max-time conflict with exact counts, which are measured once; remove them"
         );
         if !exact && (self.pairs as usize) < timed::MINIMUM_PAIRS {
             progress::note(&format!(

@@ -41,9 +41,9 @@ impl Global {
     }
 }
 
-/// `command` with what the arguments say about how to print its help, version and errors.
+/// `command`, prepared to print help, version and errors as the arguments ask.
 pub(super) fn prepared(command: Command, arguments: &[String]) -> Command {
-    // Only then: the build is read from the executable, which the processes of a workload need not do.
+    // Reading the build takes time that the processes of a workload should not spend.
     let asked = |argument: &String| argument == "--version" || argument.starts_with("-V");
     let command = if arguments.iter().any(asked) { command.version(build::version()) } else { command };
     let choice =
@@ -64,8 +64,8 @@ pub(super) fn refuse(error: &clap::Error, arguments: &[String]) -> ExitCode {
     let check = arguments.iter().find(|argument| !argument.starts_with('-')).is_some_and(|command| command == "check");
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
-        // A slip in its flags is not a regression: `git bisect run` takes every code up to 124 for one.
+        // To `git bisect run`, 1 to 124 mean a regression, which a wrong flag is not.
         _ if check => ExitCode::from(UNTESTABLE),
-        code => ExitCode::from(u8::try_from(code).unwrap_or(2)),
+        code => ExitCode::from(u8::try_from(code).unwrap_or(super::USAGE)),
     }
 }

@@ -23,8 +23,12 @@ mod stop_args;
 mod sweep;
 pub mod workload_args;
 
+use crate::util::usage::UsageError;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
+
+/// The exit code of usage errors, clap's and ours.
+const USAGE: u8 = 2;
 
 /// Kernel profiles of pipe system calls.
 #[derive(Debug, Parser)]
@@ -37,7 +41,7 @@ struct Cli {
     command: Command,
 }
 
-/// Subcommands. A new one is a file beside this one, a variant here and a line in [`Command::run`].
+/// Subcommands. A new one is a file in this folder, a variant here and a line in [`Command::run`].
 #[derive(Debug, Subcommand)]
 enum Command {
     // registration: one line per subcommand
@@ -106,7 +110,7 @@ pub fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("pipeprof: {error:#}");
-            ExitCode::FAILURE
+            if error.is::<UsageError>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
     }
 }

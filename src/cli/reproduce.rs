@@ -5,6 +5,7 @@ use crate::reproduce::parts::{PARTS, Part};
 use crate::reproduce::verdict::Missing;
 use crate::reproduce::{self, Settings, report};
 use crate::run::bench::Machine;
+use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::Accel;
 use crate::vm::GuestMachine;
@@ -59,11 +60,14 @@ impl ReproduceArgs {
         } else {
             PARTS.iter().filter(|part| self.parts.iter().any(|id| id == part.id())).copied().collect()
         };
+        if self.in_guest && self.kernel == "none" {
+            bail!(UsageError::new("--in-guest conflicts with --kernel none: give a kernel, such as --kernel 6.12"));
+        }
         let bench = self.bench()?;
         let kernel = bench.kernel.as_ref().ok().map(|(name, _)| name.clone());
         if self.in_guest && kernel.is_none() {
             let why = bench.kernel.as_ref().err().map_or("", |missing| missing.why.as_str());
-            bail!("--in-guest needs a kernel: {why}");
+            bail!("--in-guest requires a kernel: {why}");
         }
         let settings = Settings {
             quick: self.quick,

@@ -7,6 +7,7 @@ use crate::document::{Collector, Loader, Outcome, Selection};
 use crate::report;
 use crate::report::terminal::Style;
 use crate::run::RunOptions;
+use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -69,7 +70,7 @@ fn selection(text: &str) -> Result<Selection, String> {
     }
 }
 
-/// `pipeprof run` by its flags alone, for commands that take them as one text.
+/// The flags of `pipeprof run`, for commands that accept them as one string.
 #[derive(Debug, clap::Parser)]
 #[command(name = "run", no_binary_name = true)]
 struct Flags {
@@ -77,24 +78,25 @@ struct Flags {
     run: RunArgs,
 }
 
-/// What `text`, flags of `pipeprof run` as in a shell, asks for.
+/// The options in `text`, the value of `flag`: flags of `pipeprof run`, quoted as in a shell.
 ///
 /// # Errors
-/// The first line of what is wrong with them.
-pub(super) fn parse_flags(text: &str) -> Result<RunOptions> {
-    let words = split(text)?;
+/// A usage error in one line.
+pub(super) fn parse_flags(flag: &str, text: &str) -> Result<RunOptions> {
+    let name = || format!("{flag} '{}'", text.trim());
+    let words = split(text).with_context(name).or_usage()?;
     let flags = <Flags as clap::Parser>::try_parse_from(&words).map_err(|error| {
         let text = error.to_string();
-        let line = text.lines().next().unwrap_or("cannot be read").trim_start_matches("error: ").to_owned();
-        anyhow::anyhow!("{line} (flags of pipeprof run: {})", words.join(" "))
+        let line = text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ");
+        UsageError::new(format!("{}: {line} (see `pipeprof run --help`)", name()))
     })?;
     Ok(flags.run.options())
 }
 
-/// What `options` measure; nothing is printed or written.
+/// Measure `options`; print and write nothing.
 ///
 /// # Errors
-/// Why there is no outcome.
+/// The reason of the failure.
 pub(super) fn outcome(options: &RunOptions) -> Result<Outcome> {
     let started = super::now();
     let mut outcome = options.measure(&options.request(super::command_line())?)?;
@@ -102,7 +104,7 @@ pub(super) fn outcome(options: &RunOptions) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Split flags as a shell does, quotes understood, nothing expanded.
+/// Split flags as a shell does, with quotes but without expansion.
 ///
 /// # Errors
 /// A quote that is not closed.
@@ -123,7 +125,7 @@ fn split(text: &str) -> Result<Vec<String>> {
         }
     }
     if quote.is_some() {
-        bail!("a quote is not closed in '{text}'");
+        bail!("a quote is not closed");
     }
     words.extend(word);
     Ok(words)
@@ -137,7 +139,7 @@ impl RunArgs {
         let started = super::now();
         let options = self.options();
         let request = options.request(super::command_line())?;
-        // Before anything is measured: a run whose results cannot be kept is not worth making.
+        // Before measuring: a run is of no use if its results cannot be stored.
         let folder = report::files::Folder::prepare(self.output.as_deref(), &started, &request.mode)?;
         let outcome = options.measure(&request);
         progress::clear();
@@ -156,7 +158,7 @@ impl RunArgs {
         let broken = document.runs.iter().filter(|pair| !pair.processes.reader().verify_errors.is_empty()).count();
         if broken > 0 {
             bail!(
-                "--verify: the reader got other bytes than the writer sent, in {broken} of {} pairs",
+                "--verify: the reader got other bytes than the writer sent, in {broken} of {} runs",
                 document.runs.len()
             );
         }
@@ -185,17 +187,18 @@ mod tests {
 
     #[test]
     fn flags_in_a_text_are_split_as_a_shell_does() {
-        let options = parse_flags("--extra-call-every 100 --append 'psi=0 quiet' --calls 500 --no-memcg").unwrap();
+        let options =
+            parse_flags("--variant", "--extra-call-every 100 --append 'psi=0 quiet' --calls 500 --no-memcg").unwrap();
         assert_eq!(options.machine.append, ["psi=0 quiet"]);
         assert_eq!(options.workload.amount, Some(crate::workload::spec::Amount::Calls(500)));
         assert_eq!(options.workload.spec().unwrap().1.extra_call_every, Some(100));
         assert!(!options.memcg && options.collect.is_none() && options.runs.is_none());
-        assert_eq!(parse_flags("").unwrap(), RunOptions::default(), "no flags, the defaults");
+        assert_eq!(parse_flags("--variant", "").unwrap(), RunOptions::default(), "no flags, the defaults");
         assert!(split("--append 'x").is_err());
         for (text, says) in
             [("--bufer-size 4K", "--bufer-size"), ("--poll=maybe", "--poll"), ("--pipe-size x", "--pipe-size")]
         {
-            let error = parse_flags(text).unwrap_err().to_string();
+            let error = parse_flags("--variant", text).unwrap_err().to_string();
             assert!(error.contains(says) && error.contains(text) && !error.contains('\n'), "{error}");
         }
     }

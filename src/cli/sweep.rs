@@ -8,6 +8,7 @@ use crate::experiment::{Interrupted, StoredPlan as _};
 use crate::report::chart::Theme;
 use crate::run::bench::{Bench as _, Machine, Missing};
 use crate::sweep::{self, SCHEMA, Sweep, SweepAxis, SweepCombination, SweepPlan};
+use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm::Accel;
 use crate::workload::WorkloadRequest;
@@ -26,14 +27,14 @@ const EXACT_CALLS: u64 = 400;
 /// Bytes of their warm-up.
 const EXACT_WARMUP: u64 = 8 << 20;
 
-/// Measure every combination of several settings: table, chart, CSV, JSON
+/// Measure every combination of several settings, and print a table, CSV or JSON
 ///
 /// Each axis takes a list (`--mode write,vmsplice`, or the flag twice) and, where it is a number or a size, a range that
 /// doubles (`--buffer-size 4K..4M`). Runs of all combinations alternate in shuffled blocks.
 #[derive(Debug, clap::Args)]
 pub struct SweepArgs {
-    /// Presets of the other axes
-    #[arg(long, help_heading = "Workload", value_name = "MODE,...", value_delimiter = ',', default_value = "write", value_parser = clap::builder::PossibleValuesParser::new(names()))]
+    /// Presets of the other axes [default: write]
+    #[arg(long, help_heading = "Workload", value_name = "MODE,...", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(names()))]
     mode: Vec<String>,
     #[command(flatten)]
     axes: AxisArgs,
@@ -48,10 +49,10 @@ pub struct SweepArgs {
     runs: u32,
     #[command(flatten, next_help_heading = "Measurement")]
     stop: StopArgs,
-    /// Seed of the order in which combinations alternate
+    /// Seed of the order of combinations
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// `insn` counts instructions exactly in the guest of --kernel instead of measuring time
+    /// Count instructions exactly in the guest of --kernel (insn), instead of measuring time
     #[arg(long, help_heading = "Measurement", value_name = "insn", value_parser = ["insn"])]
     collect: Option<String>,
     #[command(flatten)]
@@ -128,16 +129,26 @@ impl SweepArgs {
         let common = WorkloadRequest {
             amount: Some(amount),
             pin: self.pin,
-            // A guest is emulated: the shorter warm-up is enough, and saves its time.
+            // Emulation is slow, and a shorter warm-up is enough for counts.
             warmup_bytes: exact.then_some(EXACT_WARMUP),
             ..WorkloadRequest::default()
         };
-        let grid = Grid::new(&self.mode, self.axes.0.clone());
+        if self.mode.is_empty() && self.axes.0.iter().all(|(_, values)| values.is_empty()) {
+            let axes: Vec<String> = self.axes.0.iter().map(|(axis, _)| format!("--{}", axis.name)).collect();
+            bail!(UsageError::new(format!(
+                "nothing to sweep: give one of these at least, such as --buffer-size 4K..4M: --mode, {}",
+                axes.join(", ")
+            )));
+        }
+        let default = [WorkloadRequest::DEFAULT_MODE.to_owned()];
+        let modes = if self.mode.is_empty() { &default[..] } else { &self.mode[..] };
+        let grid = Grid::new(modes, self.axes.0.clone());
         let combinations: Vec<SweepCombination> = grid
-            .combinations(&common)?
+            .combinations(&common)
+            .or_usage()?
             .into_iter()
             .map(|combination| SweepCombination {
-                // A combination that contradicts itself has no value; the others do.
+                // A contradictory combination gets no value; the others are measured.
                 spec: combination.request.spec().map(|(_, spec)| spec).map_err(|error| format!("{error:#}")),
                 labels: combination.labels,
             })
@@ -145,13 +156,13 @@ impl SweepArgs {
         if let Some(reason) = combinations.iter().find_map(|combination| combination.spec.as_ref().err())
             && combinations.iter().all(|combination| combination.spec.is_err())
         {
-            bail!("no combination can be measured: {reason}");
+            bail!(UsageError::new(format!("no combination can be measured: {reason}")));
         }
-        let bench = self.bench(exact)?;
         let stop = self.stop.rule();
         if exact && !stop.is_none() {
-            bail!("--until and --max-time end repeated runs: --collect insn counts one run; leave them out");
+            bail!(UsageError::new("--until and --max-time conflict with --collect insn: one run is counted"));
         }
+        let bench = self.bench(exact)?;
         let in_guest = self.guest.kernel.clone();
         let place = [
             in_guest.clone().unwrap_or_else(|| KernelInfo::running().release),
@@ -176,7 +187,10 @@ impl SweepArgs {
         progress::clear();
         let (cells, ending) = measured.map_err(|error| match &self.output {
             Some(folder) if error.is::<Interrupted>() => {
-                anyhow::anyhow!("{error}, kept in {}: go on with the same command and --resume", folder.display())
+                anyhow::anyhow!(
+                    "{error}; finished results are kept in {}: repeat the command with --resume to continue",
+                    folder.display()
+                )
             }
             _ => error,
         })?;
@@ -203,7 +217,7 @@ impl SweepArgs {
             progress::note(&format!("measurement {}", ending.sentence("run")));
         }
         if sweep.cells.iter().all(|cell| cell.median.is_none()) {
-            let reason = sweep.cells.iter().find_map(|cell| cell.reason.as_deref()).unwrap_or("no pair ran");
+            let reason = sweep.cells.iter().find_map(|cell| cell.reason.as_deref()).unwrap_or("no run was started");
             bail!("no combination was measured: {reason}");
         }
         Ok(ExitCode::SUCCESS)
@@ -212,7 +226,7 @@ impl SweepArgs {
     fn bench(&self, exact: bool) -> Result<Machine> {
         let options = self.guest.options()?;
         if exact && options.is_none() {
-            bail!("--collect insn counts in a guest: name a kernel with --kernel, such as --kernel 6.12");
+            bail!(UsageError::new("--collect insn requires a guest: add --kernel, such as --kernel 6.12"));
         }
         let missing = || Missing::new("no --kernel was given", "");
         let name = self.guest.kernel.clone().unwrap_or_default();
@@ -228,9 +242,7 @@ impl SweepArgs {
         atomic_file::write(&folder.join("sweep.csv"), sweep.csv().as_bytes())?;
         match sweep.chart() {
             Some(chart) => atomic_file::write(&folder.join("sweep.svg"), chart.svg(Theme::File)?.as_bytes())?,
-            None => {
-                progress::note("no chart: nothing was measured, or more lines would be needed than can be told apart")
-            }
+            None => progress::note("no sweep.svg: nothing was measured, or the chart would need more than six lines"),
         }
         atomic_file::write(&folder.join("sweep.json"), serde_json::to_string_pretty(sweep)?.as_bytes())?;
         progress::note(&format!("written to {}", folder.display()));

@@ -8,6 +8,7 @@ use crate::kernel::symbols::Symbols;
 use crate::profile::{Moved, ProcessName, Profile, RoleShare, Unit, attribute};
 use crate::roles::Skid;
 use crate::util::progress;
+use crate::util::usage::UsageError;
 use crate::vm::job::CountAnswer;
 use crate::vm::scratch::Scratch;
 use crate::vm::{self, Accel, GuestOptions, Job, PluginArgs, qemu};
@@ -21,7 +22,7 @@ use std::path::Path;
 /// When the request asks for what cannot be counted exactly, or when the guest, QEMU or the plugin gives no whole
 /// profile: one line that says which.
 pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>) -> Result<Outcome> {
-    check(request, options)?;
+    check(request, options.accel)?;
     let symbols = vmlinux.map(names::vmlinux).transpose()?;
     let scratch = Scratch::new()?;
     let so = scratch.path("plugin");
@@ -71,15 +72,21 @@ fn guest_symbols(list: &str) -> Result<Symbols> {
     symbols.context("cannot read the guest's symbols; give the uncompressed image of its kernel with --vmlinux")
 }
 
-fn check(request: &Request, options: &GuestOptions) -> Result<()> {
+/// Check that instructions can be counted for `request` on a guest executed by `accel`.
+///
+/// # Errors
+/// A usage error that names the flag.
+pub(super) fn check(request: &Request, accel: Accel) -> Result<()> {
     if matches!(&request.collect, Selection::List(list) if list.len() > 1) {
-        bail!("--collect insn cannot be combined with other collectors: their work would be counted too");
+        bail!(UsageError::new(
+            "--collect insn cannot be combined with other collectors, whose instructions would be counted too"
+        ));
     }
     if matches!(request.workload.amount, Amount::DurationNs(_)) {
-        bail!("--collect insn conflicts with --duration: use --calls or --bytes");
+        bail!(UsageError::new("--collect insn conflicts with --duration: use --calls or --bytes"));
     }
-    if options.accel == Accel::Kvm {
-        bail!("--collect insn requires --accel tcg");
+    if accel == Accel::Kvm {
+        bail!(UsageError::new("--collect insn requires --accel tcg"));
     }
     Ok(())
 }

@@ -1,9 +1,10 @@
-//! What `pipeprof run` is asked for, as typed values: by its own command line, by a column of a comparison, by `check`.
+//! The flags of `pipeprof run` as typed values. They come from its command line, a column of a comparison, or `check`.
 
 use super::Setting;
 use crate::document::{Collector, ExecutedOn, Loader, Outcome, Request, Selection};
 use crate::experiment::StopRule;
 use crate::util::progress;
+use crate::util::usage::OrUsage as _;
 use crate::vm::{GuestMachine, GuestOptions};
 use crate::workload::WorkloadRequest;
 use crate::workload::spec::Amount;
@@ -11,32 +12,32 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A short window, and many of them: pairs differ more from each other than a window does within itself.
+/// A short window, so that there can be many: runs differ more from each other than parts of one run do.
 const AMOUNT: Amount = Amount::DurationNs(300_000_000);
-/// What a guest moves where nothing is asked: emulated time is some twenty times slower than the clock on the wall.
+/// Default in guests: emulated time passes some twenty times slower than real time.
 const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
-/// Calls of the writer in an exact profile: the cost per call settles long before.
+/// Calls of the writer in an exact profile: the cost per call is steady long before.
 const EXACT_AMOUNT: Amount = Amount::Calls(400);
 
 /// The flags of `pipeprof run` that decide what it measures. Absent fields leave the default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunOptions {
     pub workload: WorkloadRequest,
-    /// The guest's kernel as it is named; absent: the kernel of this machine.
+    /// The guest's kernel as given; absent: the kernel of this machine.
     pub kernel: Option<String>,
     pub machine: GuestMachine,
     /// Absent: [`Selection::Auto`].
     pub collect: Option<Selection>,
     pub loader: Loader,
-    /// Fresh pairs per measurement.
+    /// Runs per measurement.
     pub runs: Option<u32>,
     /// What ends the run by its precision or its time.
     #[serde(default, skip_serializing_if = "StopRule::is_none")]
     pub stop: StopRule,
     pub seed: u64,
-    /// Whether a guest's pair is charged to a memory cgroup.
+    /// Whether the memory of a guest's workload is charged to a cgroup.
     pub memcg: bool,
-    /// Symbols of a guest's kernel that has no list of its own.
+    /// Image with the symbols of a guest's kernel that has no kallsyms.
     pub vmlinux: Option<PathBuf>,
 }
 
@@ -77,7 +78,19 @@ impl RunOptions {
     /// # Errors
     /// One line that names the flag and the way out.
     pub fn request(&self, command: String) -> Result<Request> {
+        let request = self.typed(command).or_usage()?;
+        if self.exact() {
+            super::exact::check(&request, self.machine.accel)?;
+        }
+        Ok(request)
+    }
+
+    fn typed(&self, command: String) -> Result<Request> {
         let guest = self.kernel.is_some();
+        if !guest && self.exact() {
+            bail!("--collect insn requires a guest: add --kernel, such as --kernel 6.12");
+        }
+        self.machine.check(guest)?;
         if !self.memcg && !guest {
             bail!("--no-memcg requires a guest: add --kernel, such as --kernel 6.12");
         }
@@ -108,7 +121,7 @@ impl RunOptions {
             };
         }
         let runs = match (guest, chosen || self.stop.until.is_some()) {
-            // It is known there whether it is emulated.
+            // The guest decides: it knows whether it is emulated.
             (true, _) => 0,
             (false, true) => super::measure::LEAST,
             (false, false) => 20,
@@ -126,7 +139,7 @@ impl RunOptions {
         })
     }
 
-    /// Measure `request` where these options say: here, or in their guest.
+    /// Measure `request` on this machine or in the guest of these options.
     ///
     /// # Errors
     /// Why there is no outcome.
@@ -134,9 +147,6 @@ impl RunOptions {
         match self.guest()? {
             Some(options) if self.exact() => super::exact::execute(request, &options, self.vmlinux.as_deref()),
             Some(options) => super::in_guest(request, &options),
-            None if self.exact() => {
-                bail!("--collect insn requires a guest: add --kernel, such as --kernel 6.12")
-            }
             None => {
                 let setting = Setting {
                     executed_on: ExecutedOn::Hardware,

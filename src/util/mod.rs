@@ -1,4 +1,4 @@
-//! Small tools for every layer: units, statistics, atomic files, signals.
+//! Small tools for every layer: units, statistics, atomic files, signals, usage errors.
 
 pub mod atomic_file;
 pub mod build;
@@ -9,4 +9,5 @@ pub mod progress;
 pub mod size;
 pub mod stats;
 pub mod stdout;
+pub mod usage;
 pub mod warning;

@@ -1,6 +1,7 @@
-//! The machine that a guest runs on, as its flags describe it.
+//! The virtual machine of a guest, as the flags describe it.
 
 use crate::util::size;
+use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::{Accel, GuestOptions};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ const LEAST_MEMORY: u64 = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 #[command(next_help_heading = "Guest")]
 pub struct GuestMachine {
-    /// What executes the guest
+    /// How the guest's instructions are executed
     #[arg(long, value_enum, default_value_t, value_name = "ACCEL")]
     pub accel: Accel,
     /// CPUs of the guest
@@ -22,16 +23,16 @@ pub struct GuestMachine {
     /// Memory of the guest
     #[arg(long, default_value = "1G", value_parser = size::parse, value_name = "SIZE")]
     pub memory: u64,
-    /// Kernel arguments for the guest, such as mitigations=off; may be repeated
+    /// Kernel command-line arguments for the guest, such as mitigations=off; may be repeated
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     pub append: Vec<String>,
-    /// QEMU's CPU model and flags, such as max or qemu64,+erms [default: qemu64; under KVM host]
+    /// QEMU's CPU model and flags, such as max or qemu64,+erms [default: qemu64; with KVM, host]
     #[arg(long, value_name = "MODEL", allow_hyphen_values = true)]
     pub cpu: Option<String>,
-    /// How long the guest may take to boot, in seconds
+    /// Time limit for booting the guest, in seconds
     #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", allow_hyphen_values = true)]
     pub boot_limit: Duration,
-    /// How long it may take for its job, in seconds
+    /// Time limit for the work in the guest, in seconds
     #[arg(long, default_value = "900", value_parser = seconds, value_name = "SECONDS", allow_hyphen_values = true)]
     pub time_limit: Duration,
 }
@@ -58,14 +59,24 @@ impl GuestMachine {
     pub fn guest(&self, kernel: Option<&str>) -> Result<Option<GuestOptions>> {
         match kernel {
             Some(kernel) => self.options(kernel).map(Some),
-            None => match self.given() {
-                Some(flag) => bail!("{flag} requires a guest: add --kernel, such as --kernel 6.12"),
-                None => Ok(None),
-            },
+            None => self.check(false).map(|()| None),
         }
     }
 
-    /// A flag that was given other than its default is.
+    /// Check these flags; `guest`: whether a kernel is given. Nothing is read.
+    ///
+    /// # Errors
+    /// A usage error that names the flag.
+    pub fn check(&self, guest: bool) -> Result<()> {
+        match self.given() {
+            Some(flag) if !guest => {
+                bail!(UsageError::new(format!("{flag} requires a guest: add --kernel, such as --kernel 6.12")))
+            }
+            _ => self.check_values().or_usage(),
+        }
+    }
+
+    /// The first flag whose value differs from the default.
     fn given(&self) -> Option<&'static str> {
         let default = Self::default();
         [
@@ -86,25 +97,7 @@ impl GuestMachine {
     /// # Errors
     /// One line that names the flag.
     pub fn options(&self, kernel: &str) -> Result<GuestOptions> {
-        if !(1..=64).contains(&self.cpus) {
-            bail!("--cpus {}: a guest has 1 to 64 CPUs", self.cpus);
-        }
-        if self.memory < LEAST_MEMORY {
-            bail!("--memory {}: a guest needs 64M at least, 256M for most work", size::format(self.memory));
-        }
-        if let Some(cpu) = &self.cpu
-            && (cpu.is_empty() || cpu.starts_with('-') || cpu.contains(char::is_whitespace))
-        {
-            bail!("--cpu '{cpu}': name a model of `qemu-system-x86_64 -cpu help`, such as max or qemu64,+erms");
-        }
-        for argument in &self.append {
-            if argument.contains(['\n', '\0']) {
-                bail!("--append: kernel arguments are one line");
-            }
-            if argument.contains("ttyS1") {
-                bail!("--append {argument}: the guest's second serial port, ttyS1, carries its answer");
-            }
-        }
+        self.check(true)?;
         Ok(GuestOptions {
             accel: self.accel,
             cpus: self.cpus,
@@ -115,6 +108,31 @@ impl GuestMachine {
             time_limit: self.time_limit,
             ..GuestOptions::new(kernel)?
         })
+    }
+
+    fn check_values(&self) -> Result<()> {
+        if !(1..=64).contains(&self.cpus) {
+            bail!("--cpus {}: give 1 to 64", self.cpus);
+        }
+        if self.memory < LEAST_MEMORY {
+            bail!("--memory {}: give 64M or more; most work needs 256M", size::format(self.memory));
+        }
+        if let Some(cpu) = &self.cpu
+            && (cpu.is_empty() || cpu.starts_with('-') || cpu.contains(char::is_whitespace))
+        {
+            bail!(
+                "--cpu '{cpu}': not a CPU model; give one of `qemu-system-x86_64 -cpu help`, such as max or qemu64,+erms"
+            );
+        }
+        for argument in &self.append {
+            if argument.contains(['\n', '\0']) {
+                bail!("--append: the kernel arguments contain a line break or a NUL; give one line");
+            }
+            if argument.contains("ttyS1") {
+                bail!("--append {argument}: ttyS1 carries the guest's reply; use another serial port");
+            }
+        }
+        Ok(())
     }
 }
 

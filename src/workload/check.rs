@@ -5,12 +5,17 @@
 use super::axes::AXES;
 use super::spec::{Amount, PAGE, Pin, Reader, Spec, Writer};
 use crate::util::size;
+use crate::util::usage::OrUsage as _;
 use anyhow::{Result, bail, ensure};
 
 impl Spec {
     /// # Errors
     /// The first contradiction among the axes: the flag and the fix.
     pub fn check(&self) -> Result<()> {
+        self.contradictions().or_usage()
+    }
+
+    fn contradictions(&self) -> Result<()> {
         AXES.iter().try_for_each(|axis| axis.check(self))?;
         self.check_halves()?;
         self.check_options()?;

@@ -3,10 +3,11 @@
 use super::axis::{Overrides, name_with_overrides};
 use super::modes::{Mode, names};
 use super::spec::{Amount, Pin, Spec};
+use crate::util::usage::OrUsage as _;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 
-/// What `pipeprof run` and its kin are asked to run. Absent fields leave the mode's or the command's default.
+/// The workload that `pipeprof run` or a similar command is asked for. Absent fields leave the default of the mode or command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadRequest {
     pub mode: Option<String>,
@@ -29,9 +30,10 @@ impl WorkloadRequest {
     pub fn spec(&self) -> Result<(String, Spec)> {
         let name = self.mode.as_deref().unwrap_or(Self::DEFAULT_MODE);
         let mode = Mode::find(name)
-            .with_context(|| format!("--mode {name}: unknown mode; choose one of {}", names().join(", ")))?;
+            .with_context(|| format!("--mode {name}: unknown mode; choose one of {}", names().join(", ")))
+            .or_usage()?;
         let mut spec = mode.spec();
-        self.overrides.apply(&mut spec)?;
+        self.overrides.apply(&mut spec).or_usage()?;
         spec.amount = self.amount.unwrap_or(spec.amount);
         spec.pin = self.pin.unwrap_or(spec.pin);
         spec.verify = self.verify;

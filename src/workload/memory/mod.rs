@@ -9,6 +9,7 @@ use super::spec::Spec;
 use super::worker::buffer::Mapping;
 use super::worker::now_ns;
 use crate::target::Throughput;
+use crate::util::usage::UsageError;
 use crate::util::{cancel, stats};
 use anyhow::{Result, ensure};
 use loops::{Body, LOOPS, Loop, LoopKind};
@@ -87,10 +88,13 @@ struct LoopRun {
 /// When this machine is emulated, the CPU or the memory is not available, a loop's code does not match its name, or
 /// on interruption.
 pub fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result<Report> {
-    ensure!(options.runs > 0, "--runs 0: give at least 1");
+    ensure!(options.runs > 0, UsageError::new("--runs 0: give at least 1"));
     ensure!(
         options.read_bytes >= 1 << 20 && options.read_bytes.is_multiple_of(256),
-        "--read-size: give 1M or more, a multiple of 256"
+        UsageError::new(format!(
+            "--read-size {}: give 1M or more, a multiple of 256",
+            crate::util::size::format(options.read_bytes)
+        ))
     );
     ensure!(!emulated(), "memory bandwidth is not available on an emulated machine (QEMU TCG): run on hardware");
     let allowed = cpus::allowed()?;
