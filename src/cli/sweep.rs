@@ -133,6 +133,9 @@ impl SweepArgs {
             warmup_bytes: exact.then_some(EXACT_WARMUP),
             ..WorkloadRequest::default()
         };
+        if exact && self.guest.kernel.is_none() {
+            bail!(UsageError::new("--collect insn requires a guest: add --kernel, such as --kernel 6.12"));
+        }
         if self.mode.is_empty() && self.axes.0.iter().all(|(_, values)| values.is_empty()) {
             let axes: Vec<String> = self.axes.0.iter().map(|(axis, _)| format!("--{}", axis.name)).collect();
             bail!(UsageError::new(format!(
@@ -225,9 +228,6 @@ impl SweepArgs {
 
     fn bench(&self, exact: bool) -> Result<Machine> {
         let options = self.guest.options()?;
-        if exact && options.is_none() {
-            bail!(UsageError::new("--collect insn requires a guest: add --kernel, such as --kernel 6.12"));
-        }
         let missing = || Missing::new("no --kernel was given", "");
         let name = self.guest.kernel.clone().unwrap_or_default();
         Ok(Machine {
