@@ -6,17 +6,19 @@
 mod common;
 
 use common::pipeprof;
-use pipeprof::cli::follow::{Found, MEMBERS};
+use pipeprof::cli::follow::{Found, MEMBERS, THREAD_EXEC_MEMBERS};
+use pipeprof::collect::fgraph::EXEC_DROPPED;
 use pipeprof::vm::{GuestOptions, Job, run_job};
 
 const CALLS: u64 = 60;
 
 /// What a collector finds in a guest of two CPUs.
-fn in_guest(series: &str, collector: &str, loader: &str) -> Found {
+fn in_guest(series: &str, collector: &str, more: &[&str]) -> Found {
     let calls = CALLS.to_string();
-    let words = ["__follow", "--collect", collector, "--loader", loader, "--calls", &calls];
+    let words = [&["__follow", "--collect", collector, "--calls", &calls], more].concat();
     let guest = GuestOptions { cpus: 2, ..common::guest(series) };
-    let reply = run_job(&guest, &Job::Command(words.map(str::to_owned).to_vec())).expect("a guest");
+    let command = words.into_iter().map(str::to_owned).collect();
+    let reply = run_job(&guest, &Job::Command(command)).expect("a guest");
     reply.parse().expect("what was found")
 }
 
@@ -24,7 +26,7 @@ fn in_guest(series: &str, collector: &str, loader: &str) -> Found {
 #[ignore = "boots guests: make test"]
 fn probes_count_the_calls_of_all_descendants() {
     for (series, loader) in [("5.10", "libbpf"), ("6.1", "libbpf"), ("6.1", "aya"), ("7.2", "libbpf")] {
-        let found = in_guest(series, "kprobe", loader);
+        let found = in_guest(series, "kprobe", &["--loader", loader]);
         assert_eq!(found.writes, CALLS * MEMBERS, "{series} {loader}: {found:?}");
         assert_eq!(found.returns, found.writes, "{series} {loader}: {found:?}");
         assert!(!found.notes.iter().any(|note| note.contains("not watched")), "{series} {loader}: {found:?}");
@@ -49,15 +51,25 @@ fn samples_are_of_all_descendants() {
     }
 }
 
-/// 600 instead of 660 calls were seen once in four runs on 7.2, with unmatched calls of exchange_tids. The cause is inferred,
-/// not traced: one member execs from a thread that is not the leader and takes the leader's id, which ftrace has just
-/// removed from its filter. To do: count each member's calls, so that only this member may be missing.
 #[test]
 #[ignore = "boots guests: make test"]
 fn the_call_tree_has_the_calls_of_all_descendants() {
     for series in ["6.1", "7.2"] {
-        let found = in_guest(series, "fgraph", "libbpf");
-        let without_exec_of_a_thread = CALLS * (MEMBERS - 1);
-        assert!([without_exec_of_a_thread, CALLS * MEMBERS].contains(&found.writes), "{series}: {found:?}");
+        let found = in_guest(series, "fgraph", &["--without-thread-exec"]);
+        assert_eq!(found.writes, CALLS * (MEMBERS - THREAD_EXEC_MEMBERS), "{series}: {found:?}");
+        assert!(!found.warnings.iter().any(|(code, _)| code == EXEC_DROPPED), "{series}: {found:?}");
+    }
+}
+
+/// ftrace's filter drops a process whose second thread calls exec, at the next switch to it: of its last `CALLS` calls,
+/// any number may be missing. The run must say so, and nothing else may be missing.
+#[test]
+#[ignore = "boots guests: make test"]
+fn the_call_tree_reports_a_process_that_the_kernel_drops() {
+    for series in ["6.1", "7.2"] {
+        let found = in_guest(series, "fgraph", &[]);
+        let whole = CALLS * MEMBERS;
+        assert!((whole - CALLS..=whole).contains(&found.writes), "{series}: {found:?}");
+        assert_eq!(found.warnings.iter().filter(|(code, _)| code == EXEC_DROPPED).count(), 1, "{series}: {found:?}");
     }
 }

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Threads and processes of a family that each make the asked number of calls.
 pub const MEMBERS: u64 = 11;
+/// Those of them that `--without-thread-exec` leaves out: a process before and after its second thread calls exec.
+pub const THREAD_EXEC_MEMBERS: u64 = 2;
 
 #[derive(Debug, clap::Args)]
 pub struct FollowArgs {
@@ -26,6 +28,9 @@ pub struct FollowArgs {
     /// Calls that each thread and process of the family makes.
     #[arg(long, default_value_t = 100)]
     calls: u64,
+    /// Leave out the process whose second thread calls exec.
+    #[arg(long)]
+    without_thread_exec: bool,
     /// Be a member instead.
     #[arg(long)]
     be: Option<Member>,
@@ -62,19 +67,30 @@ pub struct Found {
     /// The CPU time of the whole family.
     pub cpu_ns: u64,
     pub notes: Vec<String>,
-    pub warnings: Vec<String>,
+    /// Code and message of each.
+    pub warnings: Vec<(String, String)>,
 }
 
 impl FollowArgs {
     pub fn run(self) -> Result<ExitCode> {
         match (self.be, self.collect) {
-            (Some(member), _) => member.run(self.calls)?,
-            (None, Some(collector)) => {
-                crate::outln!("{}", serde_json::to_string(&watch(collector, self.loader, self.calls)?)?);
-            }
+            (Some(member), _) => member.run(self.calls, self.without_thread_exec)?,
+            (None, Some(collector)) => crate::outln!("{}", serde_json::to_string(&self.watch(collector)?)?),
             (None, None) => anyhow::bail!("--collect or --be is needed"),
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn watch(&self, collector: Collector) -> Result<Found> {
+        let mut stranger = command("stranger", self.calls).spawn().context("start a stranger")?;
+        let mut family = command("family", self.calls);
+        if self.without_thread_exec {
+            family.arg("--without-thread-exec");
+        }
+        let found = watch_family(collector, self.loader, family);
+        stranger.kill()?;
+        stranger.wait()?;
+        found
     }
 }
 
@@ -85,17 +101,8 @@ fn command(member: &str, calls: u64) -> Command {
     command
 }
 
-fn watch(collector: Collector, loader: Loader, calls: u64) -> Result<Found> {
-    let mut stranger = command("stranger", calls).spawn().context("start a stranger")?;
-    let found = watch_family(collector, loader, calls);
-    stranger.kill()?;
-    stranger.wait()?;
-    found
-}
-
-fn watch_family(collector: Collector, loader: Loader, calls: u64) -> Result<Found> {
-    let mut family =
-        command("family", calls).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start a family")?;
+fn watch_family(collector: Collector, loader: Loader, mut family: Command) -> Result<Found> {
+    let mut family = family.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start a family")?;
     // Its second thread is there.
     read_byte(&mut family)?;
     let watched = Watched::one(ProcessName::new("family"), family.id());
@@ -121,7 +128,7 @@ fn watch_family(collector: Collector, loader: Loader, calls: u64) -> Result<Foun
         samples: collected.samples,
         cpu_ns,
         notes: collected.notes,
-        warnings: collected.warnings.into_iter().map(|warning| warning.message).collect(),
+        warnings: collected.warnings.into_iter().map(|warning| (warning.code, warning.message)).collect(),
     })
 }
 
@@ -141,9 +148,9 @@ fn cpu_of_children() -> Result<u64> {
 }
 
 impl Member {
-    fn run(self, calls: u64) -> Result<()> {
+    fn run(self, calls: u64, without_thread_exec: bool) -> Result<()> {
         match self {
-            Self::Family => family(calls),
+            Self::Family => family(calls, without_thread_exec),
             Self::Threaded => std::thread::scope(|scope| {
                 let others = [scope.spawn(|| write(calls)), scope.spawn(|| write(calls))];
                 write(calls)?;
@@ -167,7 +174,7 @@ impl Member {
 
 /// The first process: its two threads, one of which is there before it is watched; a thread that forks; a child that
 /// forks; two children that execute this program, of which one does so again from its second thread.
-fn family(calls: u64) -> Result<()> {
+fn family(calls: u64, without_thread_exec: bool) -> Result<()> {
     let gate = Barrier::new(2);
     std::thread::scope(|scope| {
         let early = scope.spawn(|| {
@@ -185,13 +192,17 @@ fn family(calls: u64) -> Result<()> {
             write(calls)
         });
         let mut threaded = command("threaded", calls).spawn().context("start a child")?;
-        let mut becoming = command("becoming", calls).spawn().context("start a child")?;
+        let becoming = (!without_thread_exec).then(|| command("becoming", calls).spawn().context("start a child"));
+        let becoming = becoming.transpose()?;
         fork(|| {
             fork(|| write(calls))?;
             write(calls)
         })?;
         write(calls)?;
-        ensure!(threaded.wait()?.success() && becoming.wait()?.success(), "a child failed");
+        ensure!(threaded.wait()?.success(), "a child failed");
+        if let Some(mut becoming) = becoming {
+            ensure!(becoming.wait()?.success(), "a child failed");
+        }
         for thread in [early, late] {
             thread.join().unwrap_or_else(|_| anyhow::bail!("a thread failed"))?;
         }

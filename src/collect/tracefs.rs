@@ -260,13 +260,14 @@ pub struct Session {
 }
 
 /// The files that a session changes. `tracing_on` comes last, and what the tracer needs goes before it.
-const CHANGED: [&str; 8] = [
+const CHANGED: [&str; 9] = [
     "current_tracer",
     "set_ftrace_pid",
     "options/overwrite",
     "options/sleep-time",
     "options/function-fork",
     "events/sched/sched_process_fork/enable",
+    "events/sched/sched_process_exec/enable",
     "buffer_size_kb",
     "tracing_on",
 ];

@@ -1,5 +1,5 @@
-//! Where the fields of function_graph's two events, and of that of a fork, lie on this kernel: the files `format` in
-//! `events/ftrace/funcgraph_*` and `events/sched/sched_process_fork` of tracefs.
+//! Where the fields of the recorded events lie on this kernel: function_graph's two, a fork's and an exec's. Read from
+//! the files `format` in `events/ftrace/funcgraph_*` and `events/sched/sched_process_*` of tracefs.
 
 use anyhow::{Context as _, Result};
 
@@ -66,6 +66,8 @@ pub struct Formats {
     returned: FormatField,
     /// The fork's number and the child's id, where forks are recorded.
     fork: Option<(u64, FormatField)>,
+    /// The exec's number and the id before it, where execs are recorded.
+    exec: Option<(u64, FormatField)>,
 }
 
 /// One event.
@@ -85,16 +87,23 @@ pub enum GraphEvent {
     Fork {
         child: u32,
     },
+    /// The task executed a program. Its id was `before` until then: a thread takes over the id of its process.
+    Exec {
+        before: u32,
+    },
 }
 
 impl Formats {
-    /// From the texts of the format files; forks are left out without `fork`.
+    /// From the texts of the format files. Without `fork` or `exec`, those events are not recognized.
     ///
     /// # Errors
-    /// When one of them lacks what is needed.
-    pub fn parse(entry: &str, exit: &str, fork: Option<&str>) -> Result<Self> {
-        let fork = fork.map(|fork| Format::parse(fork).context("events/sched/sched_process_fork/format has no ID"));
-        let fork = fork.transpose()?;
+    /// When a field is missing.
+    pub fn parse(entry: &str, exit: &str, fork: Option<&str>, exec: Option<&str>) -> Result<Self> {
+        let optional = |text: Option<&str>, event: &str, field: &str| -> Result<Option<(u64, FormatField)>> {
+            let Some(text) = text else { return Ok(None) };
+            let format = Format::parse(text).with_context(|| format!("events/sched/{event}/format has no ID"))?;
+            Ok(Some((format.id, format.field(field)?)))
+        };
         let entry = Format::parse(entry).context("events/ftrace/funcgraph_entry/format has no ID")?;
         let exit = Format::parse(exit).context("events/ftrace/funcgraph_exit/format has no ID")?;
         Ok(Self {
@@ -109,7 +118,8 @@ impl Formats {
             overrun: exit.field("overrun")?,
             called: exit.field("calltime")?,
             returned: exit.field("rettime")?,
-            fork: fork.map(|fork| anyhow::Ok((fork.id, fork.field("child_pid")?))).transpose()?,
+            fork: optional(fork, "sched_process_fork", "child_pid")?,
+            exec: optional(exec, "sched_process_exec", "old_pid")?,
         })
     }
 
@@ -127,9 +137,11 @@ impl Formats {
                 took: self.returned.of(record)?.saturating_sub(self.called.of(record)?),
                 overrun: self.overrun.of(record)?,
             }
-        } else {
-            let (_, child) = self.fork.filter(|(id, _)| *id == kind)?;
+        } else if let Some((_, child)) = self.fork.filter(|(id, _)| *id == kind) {
             GraphEvent::Fork { child: u32::try_from(child.of(record)?).ok()? }
+        } else {
+            let (_, before) = self.exec.filter(|(id, _)| *id == kind)?;
+            GraphEvent::Exec { before: u32::try_from(before.of(record)?).ok()? }
         };
         Some((pid, event))
     }
@@ -185,9 +197,22 @@ format:
 \tfield:pid_t child_pid;\toffset:12;\tsize:4;\tsigned:1;
 ";
 
+    /// As 6.18 has it.
+    const EXEC: &str = "\
+name: sched_process_exec
+ID: 304
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:__data_loc char[] filename;\toffset:8;\tsize:4;\tsigned:0;
+\tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;
+\tfield:pid_t old_pid;\toffset:16;\tsize:4;\tsigned:1;
+";
+
     #[test]
     fn fields_are_found_by_name() {
-        let formats = Formats::parse(ENTRY, EXIT, Some(FORK)).unwrap();
+        let formats = Formats::parse(ENTRY, EXIT, Some(FORK), Some(EXEC)).unwrap();
         let mut record = vec![0; 40];
         record[0] = 10;
         record[4] = 77;
@@ -202,24 +227,26 @@ format:
         (record[0], record[1]) = (0x31, 1);
         record[12] = 78;
         assert_eq!(formats.event(&record), Some((77, GraphEvent::Fork { child: 78 })));
-        assert_eq!(Formats::parse(ENTRY, EXIT, None).unwrap().event(&record), None);
+        assert_eq!(Formats::parse(ENTRY, EXIT, None, None).unwrap().event(&record), None);
+        (record[0], record[16]) = (0x30, 76);
+        assert_eq!(formats.event(&record), Some((77, GraphEvent::Exec { before: 76 })));
     }
 
     #[test]
     fn a_missing_field_is_named() {
-        let error = Formats::parse(ENTRY, &EXIT.replace("calltime", "calltimf"), None).unwrap_err();
+        let error = Formats::parse(ENTRY, &EXIT.replace("calltime", "calltimf"), None, None).unwrap_err();
         assert!(error.to_string().contains("calltime"), "{error}");
     }
 
     proptest! {
         #[test]
         fn any_text_and_record_is_read(text in "(ID: ?[0-9]{0,9}\n)?(\tfield:[a-z ]{0,9};\toffset:[0-9]{0,20};\tsize:[0-9]{1,20};\n){0,4}.{0,40}") {
-            let _ = Formats::parse(&text, &text, Some(&text));
+            let _ = Formats::parse(&text, &text, Some(&text), Some(&text));
         }
 
         #[test]
         fn any_record_is_read(record in proptest::collection::vec(any::<u8>(), 0..60)) {
-            let _ = Formats::parse(ENTRY, EXIT, Some(FORK)).unwrap().event(&record);
+            let _ = Formats::parse(ENTRY, EXIT, Some(FORK), Some(EXEC)).unwrap().event(&record);
         }
     }
 }

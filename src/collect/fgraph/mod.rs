@@ -9,7 +9,7 @@ use self::format::Formats;
 use self::tree::CallTree;
 use super::tracefs::{self, Session};
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
-use crate::document::{FunctionCalls, Status};
+use crate::document::{FunctionCalls, Status, Warning};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
@@ -25,6 +25,9 @@ use std::sync::Arc;
 
 const TRACER: &str = "function_graph";
 const FORK_ENABLED: &str = "events/sched/sched_process_fork/enable";
+const EXEC_ENABLED: &str = "events/sched/sched_process_exec/enable";
+/// The code of the warning that calls after an exec may be missing.
+pub const EXEC_DROPPED: &str = "exec-not-followed";
 /// The part of the free memory that the buffers of all CPUs take together.
 const SHARE_OF_MEMORY: u64 = 4;
 /// Limits of one CPU's buffer, KiB.
@@ -122,7 +125,7 @@ impl Collect for Fgraph {
         // When a buffer is full, its oldest events stay: a tree with its beginning, not one of loose ends.
         session.set("options/overwrite", "0")?;
         // The kernel adds what the traced tasks fork; the event tells whose it is.
-        let follow = ["options/function-fork", FORK_ENABLED].map(|file| session.set(file, "1"));
+        let follow = ["options/function-fork", FORK_ENABLED, EXEC_ENABLED].map(|file| session.set(file, "1"));
         if let Some(error) = follow.into_iter().find_map(Result::err) {
             self.notes.push(format!("new threads and child processes were not watched: {error:#}"));
         }
@@ -158,14 +161,18 @@ impl Collect for Fgraph {
             &tracefs::read(&events.join("ftrace/funcgraph_entry/format"))?,
             &tracefs::read(&events.join("ftrace/funcgraph_exit/format"))?,
             tracefs::read(&events.join("sched/sched_process_fork/format")).ok().as_deref(),
+            tracefs::read(&events.join("sched/sched_process_exec/format")).ok().as_deref(),
         )?;
         let (by_task, lost) = read_all(&armed, &formats)?;
-        let _ = armed.session.set(FORK_ENABLED, "0");
+        for event in [FORK_ENABLED, EXEC_ENABLED] {
+            let _ = armed.session.set(event, "0");
+        }
         let instance = armed.session.is_instance();
         let sleeps_counted = armed.sleeps_counted;
         let (watched, tasks) = (armed.watched.clone(), with_children(armed.tasks.clone(), &by_task));
         // The session goes before the mount that it lies in.
         let restored = armed.session.close();
+        let dropped = dropped_by_exec(&tasks, &by_task);
 
         let mut trees: ByProcess<Vec<CallTree>> = watched.by_process();
         for (task, process) in tasks {
@@ -177,6 +184,7 @@ impl Collect for Fgraph {
             trees.get_or_default(process).push(tree);
         }
         let mut collected = self.collected(&trees, &lost, instance, sleeps_counted);
+        collected.warnings.extend(dropped);
         collected.warnings.extend(restored.err().map(|error| restore_warning(format!("{error:#}"))));
         Ok(collected)
     }
@@ -262,6 +270,26 @@ fn with_children(mut tasks: Vec<(u32, ProcessName)>, by_task: &ByTask) -> Vec<(u
     tasks
 }
 
+/// A warning for each of `tasks` that the kernel's filter may have dropped. At exec, a thread that is not the first of
+/// its process takes over the first one's id, which the option `function-fork` has just removed from `set_ftrace_pid`
+/// (kernel/trace/ftrace.c, `ftrace_pid_follow_sched_process_exit`). The next `sched_switch` drops the task.
+fn dropped_by_exec(tasks: &[(u32, ProcessName)], by_task: &ByTask) -> Vec<Warning> {
+    let exec = |events: &[(u64, format::GraphEvent)], task: u32| {
+        events.iter().any(|(_, event)| matches!(event, format::GraphEvent::Exec { before } if *before != task))
+    };
+    let dropped = tasks.iter().filter(|(task, _)| by_task.get(task).is_some_and(|events| exec(events, *task)));
+    let message = |(task, process): &(u32, ProcessName)| {
+        format!(
+            "function_graph: process {task} of {process} executed a program from a thread that is not its first; the \
+             kernel may have stopped recording its calls there"
+        )
+    };
+    let action = "trace with kprobe, which follows such an exec".to_owned();
+    dropped
+        .map(|task| Warning { code: EXEC_DROPPED.to_owned(), message: message(task), action: action.clone() })
+        .collect()
+}
+
 type ByTask = HashMap<u32, Vec<(u64, format::GraphEvent)>>;
 
 /// All events of all CPUs by task, and what was lost.
@@ -330,8 +358,18 @@ mod tests {
     }
 
     #[test]
+    fn only_an_exec_that_changes_the_id_is_reported() {
+        let tasks = [(7, ProcessName::WRITER), (8, ProcessName::READER)];
+        let exec = |before| vec![(5, format::GraphEvent::Exec { before })];
+        let by_task: ByTask = [(7, exec(7)), (8, exec(9)), (10, exec(11))].into_iter().collect();
+        let warnings = dropped_by_exec(&tasks, &by_task);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].message.contains("process 8 of reader"), "{warnings:?}");
+    }
+
+    #[test]
     fn a_recorded_call_becomes_a_stack() {
-        let formats = Formats::parse(format::tests::ENTRY, format::tests::EXIT, None).unwrap();
+        let formats = Formats::parse(format::tests::ENTRY, format::tests::EXIT, None, None).unwrap();
         let record = |kind: u8, function: u64, depth: u8, took: u64| {
             let mut record = vec![kind, 0, 0, 0, 9, 0, 0, 0];
             record.extend_from_slice(&function.to_le_bytes());

@@ -75,7 +75,7 @@ impl CallTree {
                 self.nodes[node].calls += 1;
                 self.open.push(Open { node, depth, callees: 0 });
             }
-            GraphEvent::Fork { .. } => {}
+            GraphEvent::Fork { .. } | GraphEvent::Exec { .. } => {}
             GraphEvent::Exit { function, depth, took, overrun } => {
                 self.overrun = self.overrun.max(overrun);
                 let is_it = |open: &Open| open.depth == depth && self.nodes[open.node].function == function;
