@@ -1,5 +1,4 @@
-//! Exact profiles compared with collectors inside the guest: probes that count the same pair, and samples of the same
-//! workload.
+//! Exact profiles compared with probes inside the guest that count the same pair.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -7,15 +6,14 @@ mod common;
 
 use common::{request, spec};
 use pipeprof::collect::insn::{Counted, Names, Plugin, Raw, count};
-use pipeprof::document::{Collector, FunctionCalls, Outcome, Request};
+use pipeprof::document::{Collector, FunctionCalls, Request};
 use pipeprof::experiment::Plan;
 use pipeprof::kernel::symbols::Symbols;
-use pipeprof::profile::{ProcessName, Profile};
+use pipeprof::profile::ProcessName;
 use pipeprof::roles::RoleId;
-use pipeprof::run::exact;
 use pipeprof::vm::job::CountAnswer;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
-use pipeprof::workload::spec::{Amount, Spec};
+use pipeprof::workload::Spec;
 use std::collections::BTreeMap;
 
 /// One pair, counted by kprobes inside the guest and by the plugin from outside at the same time.
@@ -75,71 +73,4 @@ fn probes_count_the_same_contended_locks() {
     let workload = Spec { buffer_size: 4 << 10, ..spec("write", 20_000) };
     let (counted, probed) = watched_twice("7.2", 2, workload);
     assert_equal("7.2", &both_counts(&counted, &probed, RoleId::MutexSlow, "kprobe"));
-}
-
-/// Frames whose instructions all run with interrupts on. Samples due while they are off are taken elsewhere.
-const FRAMES: [(ProcessName, &str); 7] = [
-    (ProcessName::WRITER, "pipe_write"),
-    (ProcessName::WRITER, "__alloc_pages"),
-    (ProcessName::WRITER, "copy_page_from_iter"),
-    (ProcessName::WRITER, "__memcg_kmem_charge_page"),
-    (ProcessName::READER, "pipe_read"),
-    (ProcessName::READER, "__folio_put"),
-    (ProcessName::READER, "__mem_cgroup_uncharge"),
-];
-
-/// Share of `profile` that is below `frame`.
-fn share(profile: &Profile, frame: &str, weigh: impl Fn(&str, u64) -> f64) -> f64 {
-    let (mut below, mut all) = (0.0, 0.0);
-    for (stack, count) in profile.stacks.iter() {
-        let leaf = stack.rsplit(';').next().unwrap_or(stack);
-        let weight = weigh(leaf, count);
-        all += weight;
-        below += if stack.split(';').any(|this| this == frame) { weight } else { 0.0 };
-    }
-    below / all
-}
-
-#[test]
-#[ignore = "boots guests: make test"]
-fn samples_agree_with_exact_shares() {
-    let options = common::guest("6.1");
-    let workload = spec("write", 400);
-    let counted = exact::execute(&request(workload.clone(), vec![Collector::Insn]), &options, None).expect("counts");
-    // Ten times the bytes, for more samples.
-    let more = Spec { amount: Amount::Calls(4_000), ..workload };
-    let job = Job::Run(Box::new(request(more, vec![Collector::Sample])));
-    let sampled: Outcome = run_job(&options, &job).expect("a guest").parse().expect("an outcome");
-    // Samples are taken at fixed times, and in such a guest each iteration of a `rep` instruction takes as long as an
-    // instruction: count iterations with their function.
-    let code = counted.code.as_ref().expect("the code");
-    let longer = |process: ProcessName| -> BTreeMap<&str, f64> {
-        let function = |function: &'_ pipeprof::document::code::ExecutedFunction| {
-            let sum = |pick: fn(&pipeprof::document::code::ExecutedInstruction) -> &[u64]| -> f64 {
-                function.instructions.iter().map(|instruction| code.of(pick(instruction), Some(process)) as f64).sum()
-            };
-            let (counts, iterations) = (sum(|i| &i.counts), sum(|i| &i.iterations));
-            if counts > 0.0 { (counts + iterations) / counts } else { 1.0 }
-        };
-        code.functions.iter().map(|f| (f.name.as_str(), function(f))).collect()
-    };
-    let of = |outcome: &'_ Outcome, process: ProcessName| -> Profile {
-        outcome.profiles.iter().find(|profile| profile.process == process).expect("a profile of each process").clone()
-    };
-    for (process, frame) in FRAMES {
-        let longer = longer(process);
-        let samples = of(&sampled, process);
-        let n = samples.stacks.total() as f64;
-        assert!(n > 1000.0, "{n} samples of the {}", process.as_str());
-        let seen = share(&samples, frame, |_, count| count as f64);
-        let exact =
-            share(&of(&counted, process), frame, |leaf, count| count as f64 * longer.get(leaf).copied().unwrap_or(1.0));
-        let error = (exact * (1.0 - exact) / n).sqrt();
-        // Four standard errors, plus one point for code below these frames that runs with interrupts off.
-        assert!(
-            (seen - exact).abs() < 4.0 * error + 0.01,
-            "{} {frame}: {exact:.4} exact, {seen:.4} of {n} samples",
-            process.as_str()
-        );
-    }
 }

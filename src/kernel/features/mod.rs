@@ -65,8 +65,7 @@ impl Feature {
 /// The kernel's limit for the sampling rate of perf events.
 pub const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
-/// The sampling rate that pipeprof requests, per second and CPU. It is prime, so that it does not stay in step with
-/// the workload.
+/// The sampling rate that pipeprof requests, per second and CPU.
 pub const WANTED_SAMPLES: u64 = 4999;
 
 /// The fix that works wherever QEMU does.

@@ -1,0 +1,178 @@
+//! Samples of cpu-clock compared with exact shares of the same workload, in emulated guests.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{request, spec};
+use pipeprof::document::code::{ExecutedFunction, ExecutedInstruction};
+use pipeprof::document::{Collector, Outcome};
+use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
+use pipeprof::roles::Skid;
+use pipeprof::run::exact;
+use pipeprof::vm::{Job, run_job};
+use pipeprof::workload::spec::{Amount, Spec};
+use std::collections::BTreeMap;
+
+/// One workload, counted exactly and sampled.
+struct Both {
+    counted: Outcome,
+    sampled: Outcome,
+}
+
+impl Both {
+    /// `samples_of` calls are sampled: more than are counted, for more samples.
+    fn of(series: &str, mode: &str, samples_of: u64) -> Self {
+        let options = common::guest(series);
+        let workload = spec(mode, 400);
+        let counted = exact::execute(&request(workload.clone(), vec![Collector::Insn]), &options, None);
+        let more = Spec { amount: Amount::Calls(samples_of), ..workload };
+        let job = Job::Run(Box::new(request(more, vec![Collector::Sample])));
+        let sampled = run_job(&options, &job).expect("a guest").parse().expect("an outcome");
+        Self { counted: counted.expect("counts"), sampled }
+    }
+
+    fn samples(&self, process: ProcessName) -> &Folded {
+        stacks(&self.sampled, process)
+    }
+
+    /// The exact stacks, weighted by time. In such a guest each iteration of a `rep` instruction takes as long as an
+    /// instruction, so iterations count with their function.
+    fn exact(&self, process: ProcessName) -> Folded {
+        let longer = self.longer(process);
+        let mut weighted = Folded::new();
+        for (stack, count) in stacks(&self.counted, process).iter() {
+            let leaf = stack.rsplit(';').next().unwrap_or(stack);
+            weighted.add(stack, (count as f64 * longer.get(leaf).copied().unwrap_or(1.0)).round() as u64);
+        }
+        weighted
+    }
+
+    /// By how much the iterations make each function's time longer.
+    fn longer(&self, process: ProcessName) -> BTreeMap<&str, f64> {
+        let code = self.counted.code.as_ref().expect("the code");
+        let factor = |function: &ExecutedFunction| {
+            let sum = |pick: fn(&ExecutedInstruction) -> &[u64]| -> f64 {
+                function.instructions.iter().map(|instruction| code.of(pick(instruction), Some(process)) as f64).sum()
+            };
+            let (counts, iterations) = (sum(|i| &i.counts), sum(|i| &i.iterations));
+            if counts > 0.0 { (counts + iterations) / counts } else { 1.0 }
+        };
+        code.functions.iter().map(|function| (function.name.as_str(), factor(function))).collect()
+    }
+}
+
+fn stacks(outcome: &Outcome, process: ProcessName) -> &Folded {
+    let of = |profile: &&Profile| profile.process == process;
+    &outcome.profiles.iter().find(of).expect("a profile of each process").stacks
+}
+
+/// Share of `stacks` that is below `frame`.
+fn share(stacks: &Folded, frame: &str) -> f64 {
+    let below = stacks.iter().filter(|(stack, _)| stack.split(';').any(|this| this == frame));
+    below.map(|(_, weight)| weight as f64).sum::<f64>() / stacks.total() as f64
+}
+
+/// Shares by role.
+fn shares(stacks: &Folded, skid: Skid) -> BTreeMap<String, f64> {
+    let shares = attribute(stacks, Unit::Samples, skid, &Moved::default());
+    shares.into_iter().map(|row| (row.role.to_string(), row.share)).collect()
+}
+
+/// Shares by role, with the samples that were taken where interrupts came back on in a row of their own.
+fn shares_without_callers(samples: &Folded) -> BTreeMap<String, f64> {
+    let mut shares = BTreeMap::new();
+    for row in attribute(samples, Unit::Samples, Skid::CpuClock, &Moved::default()) {
+        *shares.entry(row.role.to_string()).or_default() += row.share - row.interrupts_off_share();
+        *shares.entry("interrupts off".to_owned()).or_default() += row.interrupts_off_share();
+    }
+    shares
+}
+
+/// Total-variation distance in points: what has to move from one role to another to make the shares equal.
+fn distance(a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>) -> f64 {
+    let roles = a.keys().chain(b.keys()).collect::<std::collections::BTreeSet<_>>();
+    let of = |shares: &BTreeMap<String, f64>, role: &str| shares.get(role).copied().unwrap_or(0.0);
+    50.0 * roles.into_iter().map(|role| (of(a, role) - of(b, role)).abs()).sum::<f64>()
+}
+
+/// The distance, in points, that `n` independent samples of `exact` have on average: the mean absolute deviation of a
+/// normal distribution with each share's variance.
+fn of_chance(exact: &BTreeMap<String, f64>, n: f64) -> f64 {
+    50.0 * exact.values().map(|p| (2.0 * p * (1.0 - p) / (std::f64::consts::PI * n)).sqrt()).sum::<f64>()
+}
+
+/// Frames whose instructions all run with interrupts on. Samples due while they are off are taken elsewhere.
+const FRAMES: [(ProcessName, &str); 7] = [
+    (ProcessName::WRITER, "pipe_write"),
+    (ProcessName::WRITER, "__alloc_pages"),
+    (ProcessName::WRITER, "copy_page_from_iter"),
+    (ProcessName::WRITER, "__memcg_kmem_charge_page"),
+    (ProcessName::READER, "pipe_read"),
+    (ProcessName::READER, "__folio_put"),
+    (ProcessName::READER, "__mem_cgroup_uncharge"),
+];
+
+/// Frames that are only printed: part of their instructions run with interrupts off.
+const PARTLY_OFF: [(ProcessName, &str); 7] = [
+    (ProcessName::WRITER, "get_page_from_freelist"),
+    (ProcessName::WRITER, "__wake_up_common_lock"),
+    (ProcessName::WRITER, "memcg_account_kmem"),
+    (ProcessName::WRITER, "__schedule"),
+    (ProcessName::READER, "copy_page_to_iter"),
+    (ProcessName::READER, "free_unref_page"),
+    (ProcessName::READER, "__schedule"),
+];
+
+/// `--nocapture` prints the table of docs/exactness.md.
+fn frames_agree(both: &Both) {
+    for (process, frame) in FRAMES.into_iter().chain(PARTLY_OFF) {
+        let samples = both.samples(process);
+        let n = samples.total() as f64;
+        assert!(n > 1000.0, "{n} samples of the {process}");
+        let (seen, exact) = (share(samples, frame), share(&both.exact(process), frame));
+        let error = (exact * (1.0 - exact) / n).sqrt();
+        let z = (seen - exact) / error;
+        println!("| {process} | `{frame}` | {:.1} % | {:.1} % | {z:.1} |", 100.0 * exact, 100.0 * seen);
+        if PARTLY_OFF.contains(&(process, frame)) {
+            continue;
+        }
+        // Four standard errors, plus one point for code below these frames that runs with interrupts off.
+        assert!(
+            (seen - exact).abs() < 4.0 * error + 0.01,
+            "{process} {frame}: {exact:.4} exact, {seen:.4} of {n} samples"
+        );
+    }
+}
+
+/// At most `limit` points have to move to make the shares equal. `--nocapture` prints the table of docs/method.md.
+fn roles_agree(series: &str, mode: &str, both: &Both, limit: f64) {
+    for process in [ProcessName::WRITER, ProcessName::READER] {
+        let samples = both.samples(process);
+        let n = samples.total() as f64;
+        let exact = shares(&both.exact(process), Skid::None);
+        let without = distance(&shares_without_callers(samples), &exact);
+        let with = distance(&shares(samples, Skid::CpuClock), &exact);
+        let chance = of_chance(&exact, n);
+        println!("| {series} | {mode} | {process} | {n} | {without:.1} | {with:.1} | {chance:.1} |");
+        assert!(with < 0.5 * without, "{series} {mode} {process}: {with:.1} points, {without:.1} without attribution");
+        assert!(with < limit, "{series} {mode} {process}: {with:.1} points, {chance:.1} of them by chance");
+    }
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn samples_of_write_agree_with_exact_shares() {
+    let both = Both::of("6.1", "write", 4_000);
+    frames_agree(&both);
+    roles_agree("6.1", "write", &both, 8.0);
+    roles_agree("6.12", "write", &Both::of("6.12", "write", 4_000), 8.0);
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn samples_of_vmsplice_agree_with_exact_shares() {
+    for series in ["6.1", "6.12"] {
+        roles_agree(series, "vmsplice", &Both::of(series, "vmsplice", 50_000), 15.0);
+    }
+}
