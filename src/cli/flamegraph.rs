@@ -139,7 +139,7 @@ impl FlamegraphArgs {
             };
             let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let weights = if self.unit == UnitName::Weights { "weights" } else { flamegraph::unit_name(unit) };
-            let subtitle = format!("{} {weights}", flamegraph::grouped(stacks.total()));
+            let subtitle = format!("{} {weights}", crate::util::text::grouped(stacks.total()));
             let skid = if self.cpu_clock { Skid::CpuClock } else { Skid::None };
             return Ok(StackSource {
                 stacks,

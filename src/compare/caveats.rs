@@ -2,9 +2,9 @@
 
 use super::input::Input;
 use super::model::{Caveat, Method};
-use super::text;
 use crate::document::Status;
 use crate::roles::{self, RoleId, Skid};
+use crate::util::text::clean;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// What every reader of the comparison must know: of the method, and what the runs themselves warn of.
@@ -72,7 +72,7 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
         } else {
             columns.into_iter().map(|column| labels[column].to_owned()).collect()
         };
-        caveats.push(Caveat { text: text::plain(&text), columns });
+        caveats.push(Caveat { text: clean(&text), columns });
     }
     caveats
 }

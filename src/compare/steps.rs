@@ -6,11 +6,11 @@ use super::functions;
 use super::input::{Against, CompareOptions, Input, boots, of_mode};
 use super::measure::Measure;
 use super::model::{Blame, Cell, Method, Section, Step, Verdict, Word};
-use super::text;
 use super::timed::{self, Boots, Evidence};
 use crate::document::Outcome;
 use crate::profile::{ProcessName, listed};
 use crate::roles::RoleId;
+use crate::util::text::capitalized;
 
 /// The pairs of columns to compare, of `present` ones.
 fn step_pairs(present: &[usize], against: Against) -> Vec<(usize, usize)> {
@@ -175,7 +175,7 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
         remarks.push(format!(
             "{} slept {} times, then {}; they were preempted {} times, then {} ({} calls of the {first}). \
              What that costs is in waiting, wake-up, scheduler and PSI accounting.",
-            text::capitalized(&listed(before.processes.names())),
+            capitalized(&listed(before.processes.names())),
             sleeps.0,
             sleeps.1,
             preempted.0,

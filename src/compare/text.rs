@@ -1,4 +1,6 @@
-//! Numbers as every output writes them.
+//! Numbers as every output of a comparison writes them.
+
+use crate::util::text::rounded;
 
 /// A value per KiB or per call: `631.41`, `12,345`, `0.037`.
 #[must_use]
@@ -7,7 +9,7 @@ pub fn value(value: f64) -> String {
     if size == 0.0 {
         "0".to_owned()
     } else if size >= 10_000.0 {
-        thousands(value)
+        rounded(value)
     } else if size >= 0.095 {
         format!("{value:.2}")
     } else {
@@ -51,24 +53,6 @@ pub fn change(before: f64, after: f64) -> String {
     }
 }
 
-fn thousands(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if value < 0.0 { format!("-{text}") } else { text }
-}
-
-/// Text of others (process names, kernel strings) made safe for a terminal and a mail: no control characters.
-#[must_use]
-pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 /// `text`, cut to `width` characters with `..` at the end where it is longer.
 #[must_use]
 pub fn cut(text: &str, width: usize) -> String {
@@ -77,11 +61,4 @@ pub fn cut(text: &str, width: usize) -> String {
     }
     let kept: String = text.chars().take(width.saturating_sub(2)).collect();
     format!("{kept}..")
-}
-
-/// `text` with a capital first letter.
-#[must_use]
-pub fn capitalized(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -240,7 +240,7 @@ fn hypervisor() -> Option<String> {
         "VMwareVMware" => "VMware".to_owned(),
         "XenVMMXenVMM" => "Xen".to_owned(),
         "" => "unknown".to_owned(),
-        other => other.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+        other => crate::util::text::clean(other),
     })
 }
 

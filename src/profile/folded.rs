@@ -6,6 +6,7 @@
 pub use crate::roles::{KERNEL, is_kernel_entry};
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -23,6 +24,15 @@ pub struct FoldedError {
     /// Counted from 1.
     pub line: usize,
     pub what: String,
+}
+
+/// `name` as a frame of a stack: without what separates frames and lines.
+#[must_use]
+pub fn frame_name(name: &str) -> Cow<'_, str> {
+    if name.bytes().all(|b| b != b';' && b.is_ascii() && !b.is_ascii_control()) {
+        return Cow::Borrowed(name);
+    }
+    name.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }).collect()
 }
 
 impl Folded {
@@ -46,11 +56,7 @@ impl Folded {
             if !stack.is_empty() {
                 stack.push(';');
             }
-            if frame.bytes().all(|b| b != b';' && b.is_ascii() && !b.is_ascii_control()) {
-                stack.push_str(frame);
-            } else {
-                stack.extend(frame.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }));
-            }
+            stack.push_str(&frame_name(frame));
         }
         self.add(stack, weight);
     }

@@ -2,6 +2,7 @@
 
 use crate::document::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::profile::{ProcessName, listed};
+use crate::util::text::grouped;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, SymbolResolver, SymbolResult};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -37,19 +38,6 @@ fn all_of(code: &ExecutedCode) -> String {
         return listed(code.processes.iter().copied());
     }
     format!("{} and others", names.join(", "))
-}
-
-/// Thousands apart.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// The text. `process` limits the counts to one process's.

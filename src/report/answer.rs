@@ -5,6 +5,7 @@ use crate::document::{Document, ExecutedOn};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::roles;
 use crate::util::size;
+use crate::util::text::capitalized;
 
 /// Roles below this share are not part of a sentence.
 const NAMED_SHARE: f64 = 0.05;
@@ -105,10 +106,7 @@ fn cautions(document: &Document) -> Vec<String> {
         .into_iter()
         .filter_map(first)
         .map(|warning| {
-            let mut text = warning.message.clone();
-            if let Some(start) = text.get_mut(..1) {
-                start.make_ascii_uppercase();
-            }
+            let text = capitalized(&warning.message);
             if warning.action.is_empty() { format!("{text}.") } else { format!("{text}: {}.", warning.action) }
         })
         .collect()

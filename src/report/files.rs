@@ -6,6 +6,7 @@ use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
 use crate::util::atomic_file;
+use crate::util::text::grouped;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -314,7 +315,7 @@ pub fn subtitle(document: &Document, whose: &str, unit: Unit, total: u64) -> Str
         "{whose} · mode {} · Linux {} · {} {} · {on}",
         document.mode,
         document.kernel.release,
-        flamegraph::grouped(total),
+        grouped(total),
         flamegraph::unit_name(unit)
     )
 }

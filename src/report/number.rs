@@ -1,5 +1,7 @@
 //! Numbers as tables and sentences show them.
 
+use crate::util::text::rounded;
+
 /// A number in three or four digits.
 #[must_use]
 pub fn number(value: f64) -> String {
@@ -8,24 +10,11 @@ pub fn number(value: f64) -> String {
         () if !value.is_finite() => "-".to_owned(),
         // Minus nothing is nothing.
         () if value == 0.0 => "0".to_owned(),
-        () if size >= 10_000.0 => grouped(value),
+        () if size >= 10_000.0 => rounded(value),
         () if size >= 100.0 => format!("{value:.0}"),
         () if size >= 10.0 => format!("{value:.1}"),
         () if size >= 0.1 => format!("{value:.2}"),
         () if size >= 0.001 => format!("{value:.4}"),
         () => format!("{value:.1e}"),
     }
-}
-
-/// A whole number with its thousands apart.
-fn grouped(value: f64) -> String {
-    let digits = format!("{:.0}", value.abs());
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if value < 0.0 { format!("-{out}") } else { out }
 }

@@ -1,4 +1,4 @@
-//! Small tools for every layer: units, statistics, atomic files, signals, usage errors.
+//! Small tools for every layer: units, text, statistics, atomic files, signals, usage errors.
 
 pub mod atomic_file;
 pub mod build;
@@ -9,5 +9,6 @@ pub mod progress;
 pub mod size;
 pub mod stats;
 pub mod stdout;
+pub mod text;
 pub mod usage;
 pub mod warning;

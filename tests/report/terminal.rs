@@ -32,6 +32,14 @@ fn narrow_terminals_are_not_overrun() {
 }
 
 #[test]
+fn very_narrow_terminals_lose_functions_before_shares() {
+    let text = render(&sample::sampled_run().document, None, Style { width: Some(40), colour: false });
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains(" %  ") || line.ends_with(" %")).collect();
+    assert!(rows.iter().any(|row| row.contains("wake-up")), "{text}");
+    assert!(rows.iter().all(|row| !row.contains("__wake_up") && row.chars().count() <= 44), "{text}");
+}
+
+#[test]
 fn no_escape_reaches_a_terminal_from_a_document() {
     let mut document = sample::sampled_run().document;
     let hostile = "\u{1b}[2Jx\u{7}".to_owned();

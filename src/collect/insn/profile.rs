@@ -4,7 +4,7 @@ use super::names::Names;
 use super::raw::{Raw, Root};
 use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
-use crate::profile::folded::KERNEL;
+use crate::profile::folded::{KERNEL, frame_name};
 use crate::profile::{Folded, ProcessName, Profile, Unit};
 use crate::roles::{self, Skid};
 use anyhow::{Result, ensure};
@@ -53,7 +53,7 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
                 }
                 match leaves.last_mut() {
                     Some(last) if last.0 == function.name => last.1 += count.times,
-                    _ => leaves.push((frame(&function.name), count.times)),
+                    _ => leaves.push((frame_name(&function.name).into_owned(), count.times)),
                 }
             }
             address += u64::from(*length);
@@ -110,10 +110,6 @@ fn shortened(stacks: &Folded) -> Folded {
     short
 }
 
-fn frame(name: &str) -> String {
-    name.chars().map(|c| if c == ';' || c.is_control() { '_' } else { c }).collect()
-}
-
 /// The callers of a context, outermost first.
 fn prefix(raw: &Raw, names: &Names, node: u32) -> String {
     let mut path = Vec::new();
@@ -127,7 +123,7 @@ fn prefix(raw: &Raw, names: &Names, node: u32) -> String {
         if !text.is_empty() {
             text.push(';');
         }
-        text.push_str(&frame(&names.function(address).name));
+        text.push_str(&frame_name(&names.function(address).name));
     }
     text
 }
@@ -178,7 +174,7 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
         for byte in &seen.code {
             let _ = write!(code, "{byte:02x}");
         }
-        functions.entry((frame(&function.name), start)).or_default().push(ExecutedInstruction {
+        functions.entry((frame_name(&function.name).into_owned(), start)).or_default().push(ExecutedInstruction {
             offset: address - start,
             code,
             counts: seen.counts,

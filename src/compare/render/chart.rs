@@ -4,6 +4,7 @@ use crate::compare::model::{Comparison, Section};
 use crate::compare::text;
 use crate::profile::listed;
 use crate::roles::RoleId;
+use crate::util::text::clean;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -76,7 +77,7 @@ pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
         }
         let y = chart.backend_coord(&(0.0, row + 0.5)).1;
         let end = chart.backend_coord(&(at, row + 0.5)).0;
-        let name = text::cut(&text::plain(&comparison.columns[*column].label), 24);
+        let name = text::cut(&clean(&comparison.columns[*column].label), 24);
         let right = label.pos(Pos::new(HPos::Right, VPos::Center));
         area.draw_text(&name, &right, (LABELS - 10, y)).map_err(|error| failed(&error))?;
         let left = label.pos(Pos::new(HPos::Left, VPos::Center));
@@ -112,7 +113,7 @@ fn colour(hex: &str) -> RGBColor {
 
 fn themed(svg: &str, mode: &str) -> String {
     let mut name = String::new();
-    for c in text::plain(mode).chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == ' ') {
+    for c in clean(mode).chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == ' ') {
         let _ = write!(name, "{c}");
     }
     svg.replace("#010203", "currentColor").replace("#010204", "var(--faint)").replacen(

@@ -1,6 +1,7 @@
 //! Tables and paragraphs of plain text, for terminals and mails: fixed width, no colour, no markup.
 
 use crate::compare::text;
+use crate::util::text::clean;
 use std::fmt::Write as _;
 
 /// A table whose first column is text and whose others are right-aligned.
@@ -41,7 +42,7 @@ impl TextTable {
         for (index, row) in self.rows.iter().enumerate() {
             let mut line = " ".repeat(indent);
             for (column, cell) in row.iter().enumerate() {
-                let cell = text::plain(cell);
+                let cell = clean(cell);
                 let _ = if column == 0 {
                     write!(line, "{:<first$}", text::cut(&cell, first))
                 } else {
@@ -66,7 +67,7 @@ pub fn wrap(paragraph: &str, width: usize, indent: usize, lead: &str) -> String 
     let room = width.saturating_sub(hang).max(16);
     let mut lines: Vec<String> = vec![String::new()];
     let mut used = 0;
-    for word in text::plain(paragraph).split_whitespace() {
+    for word in clean(paragraph).split_whitespace() {
         let mut word = word;
         let mut length = word.chars().count();
         if used > 0 && used + 1 + length > room {

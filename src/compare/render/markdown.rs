@@ -4,6 +4,7 @@ use super::layout::{TextTable, wrap};
 use super::terminal::{self, Extent};
 use crate::compare::model::{CallList, Comparison, Method};
 use crate::compare::text;
+use crate::util::text::clean;
 use std::fmt::Write as _;
 
 /// Columns of a mail.
@@ -79,7 +80,7 @@ fn code(text: &str) -> String {
 /// Text of others in Markdown's own text: no markup, no HTML.
 fn escape(text: &str) -> String {
     let mut out = String::new();
-    for c in crate::compare::text::plain(text).chars() {
+    for c in clean(text).chars() {
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),

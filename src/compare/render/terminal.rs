@@ -8,6 +8,7 @@ use crate::compare::model::{
 use crate::compare::text;
 use crate::profile::ProcessName;
 use crate::roles::SCHEDULING;
+use crate::util::text::clean;
 use std::fmt::Write as _;
 
 /// How much of each step to print.
@@ -26,7 +27,7 @@ pub fn render(comparison: &Comparison, extent: Extent) -> String {
         out.push_str(&wrap(&line, extent.width, 0, ""));
     }
     for section in &comparison.sections {
-        let _ = writeln!(out, "\n== {} ==\n", text::plain(&section.mode));
+        let _ = writeln!(out, "\n== {} ==\n", clean(&section.mode));
         out.push_str(&cells(comparison, section, extent.width));
         for step in &section.steps {
             out.push('\n');
@@ -222,7 +223,7 @@ pub fn environment(comparison: &Comparison, width: usize) -> String {
         let why = if difference.matters.is_empty() { String::new() } else { format!(" ({})", difference.matters) };
         out.push_str(&wrap(&format!("{}{why}", difference.what), width, 2, ""));
         for (column, value) in comparison.columns.iter().zip(&difference.values) {
-            out.push_str(&wrap(value, width, 4, &format!("{}: ", text::plain(&column.label))));
+            out.push_str(&wrap(value, width, 4, &format!("{}: ", clean(&column.label))));
         }
     }
     let labels = comparison.columns.iter().map(|column| text::cut(&column.label, 24));

@@ -10,6 +10,7 @@ pub use diff::{Differential, Shown, render_diff};
 
 use crate::profile::{Attributor, Folded, ProcessName, Unit};
 use crate::roles::{self, Skid};
+use crate::util::text::grouped;
 use anyhow::{Context as _, Result, bail};
 use dress::{Dress, Frame, Swatch};
 use tree::FrameTree;
@@ -214,17 +215,4 @@ fn shortened(text: &str, most: usize) -> String {
         return text;
     }
     text.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-}
-
-/// A count with thousands separators: `1,234,567`.
-pub(crate) fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

@@ -1,11 +1,11 @@
 //! What limits the figures of a run: what was lost or is missing, and what profiling cost.
 
 use super::roles::interrupts_off;
-use super::text::{clean, paragraph, shortened};
+use super::text::{paragraph, shortened};
 use super::{Style, value_name};
 use crate::document::{CollectorReport, Document, ExecutedOn, Status};
 use crate::report::answer;
-use crate::report::flamegraph::grouped;
+use crate::util::text::{clean, grouped};
 use std::fmt::Write as _;
 
 /// Longer reasons, such as the log of a kernel's verifier, are cut; run.json has them whole.

@@ -1,12 +1,11 @@
 //! The table of counted functions: calls by each process, and times per call where they were measured.
 
-use super::roles::fitted;
-use super::text::clean;
+use super::table::{Figures, fitted};
 use super::{Style, decimals};
 use crate::document::{Document, ExecutedOn, FunctionCalls, Log2Histogram};
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::report::flamegraph::grouped;
 use crate::roles::{self, RoleId};
+use crate::util::text::{clean, grouped};
 use std::fmt::Write as _;
 
 /// How function_graph's counts are marked.
@@ -83,11 +82,11 @@ pub fn functions(document: &Document, style: Style, out: &mut String) {
     };
     let emulated = document.executed_on == ExecutedOn::Tcg;
 
-    let mut columns: Vec<(String, Vec<String>)> = Vec::new();
+    let mut columns: Vec<Figures> = Vec::new();
     let mut column = |heading: &str, value: &dyn Fn(&CallsRow<'_>) -> Option<String>| {
         let values: Vec<String> = rows.iter().map(|row| value(row).unwrap_or_default()).collect();
         if values.iter().any(|value| !value.is_empty()) {
-            columns.push((heading.to_owned(), values));
+            columns.push(Figures { heading: heading.to_owned(), cells: values, dispensable: 0 });
         }
     };
     for process in processes {
@@ -111,6 +110,9 @@ pub fn functions(document: &Document, style: Style, out: &mut String) {
     }
     let names: Vec<String> = rows.iter().map(|row| clean(row.symbol)).collect();
     let titles: Vec<String> = rows.iter().map(|row| roles::by_id(row.role).title.to_owned()).collect();
-    let _ =
-        writeln!(out, "\n{what}, by process:\n{}", fitted(("function", &names), &columns, ("role", &titles), style));
+    let _ = writeln!(
+        out,
+        "\n{what}, by process:\n{}",
+        fitted(None, ("function", &names), &columns, ("role", &titles), style)
+    );
 }

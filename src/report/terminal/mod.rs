@@ -4,16 +4,17 @@ mod caveats;
 pub mod colour;
 mod functions;
 mod roles;
+mod table;
 mod text;
 
-use self::text::{clean, paragraph};
+use self::text::paragraph;
 use crate::document::{Document, ExecutedOn, ProcessTotals};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};
 use crate::report::files::Written;
-use crate::report::flamegraph::{grouped, unit_name};
+use crate::report::flamegraph::unit_name;
 use crate::util::size;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use crate::util::text::{clean, grouped};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
@@ -235,33 +236,5 @@ fn decimals(value: f64) -> String {
         v if v >= 10.0 => format!("{v:.1}"),
         v if v >= 0.1 || v == 0.0 => format!("{v:.2}"),
         v => format!("{v:.4}"),
-    }
-}
-
-/// The table's lines, without blanks at their ends.
-fn text_of(table: &Table) -> String {
-    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
-}
-
-fn empty_table(style: Style) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    if style.colour {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
-    if let Some(width) = style.width {
-        table.set_width(width);
-    } else {
-        table.set_content_arrangement(ContentArrangement::Disabled);
-    }
-    table
-}
-
-/// Numbers stand right, from column `first` on.
-fn align_right(table: &mut Table, first: usize) {
-    for column in table.column_iter_mut().skip(first) {
-        column.set_cell_alignment(CellAlignment::Right);
     }
 }

@@ -1,17 +1,13 @@
 //! Text for a terminal: wrapped prose, without anything that could drive the terminal.
 
 use super::Style;
+use crate::util::text::clean;
 
 /// Width of prose where the output is not a terminal.
 const PLAIN_WIDTH: u16 = 100;
 
 /// Prose is not set wider than this, however wide the terminal.
 const WIDEST_PROSE: u16 = 120;
-
-/// `text` without control characters, which could drive a terminal.
-pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
 
 /// `text` in at most `most` characters, cleaned.
 pub fn shortened(text: &str, most: usize) -> String {

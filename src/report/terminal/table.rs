@@ -1,0 +1,89 @@
+//! Tables fitted to the terminal's width.
+
+use super::Style;
+use super::text::shortened;
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
+
+/// Longer names, such as those of generic Rust functions, are cut.
+pub const LONGEST_TEXT: usize = 40;
+
+/// Where the terminal is narrow, columns of figures are left out before the last column gets less room than this.
+const SHORTEST_TEXT: usize = 12;
+
+/// A swatch, and the blanks around it.
+const SWATCH_WIDTH: usize = 3;
+
+/// A column of figures.
+pub struct Figures {
+    pub heading: String,
+    /// One per row.
+    pub cells: Vec<String>,
+    /// Narrow terminals lose the columns with the highest number first, and none with 0.
+    pub dispensable: u8,
+}
+
+/// A table with names in the first column, figures, and text in the last. Where `style` has too little room, it loses
+/// dispensable figures; then the text is cut, then left out. `swatches` stand before the names where there is colour.
+pub fn fitted(
+    swatches: Option<&[Cell]>,
+    first: (&str, &[String]),
+    figures: &[Figures],
+    last: (&str, &[String]),
+    style: Style,
+) -> String {
+    let swatches = swatches.filter(|_| style.colour);
+    let mut figures: Vec<&Figures> = figures.iter().collect();
+    let used = swatches.map_or(0, |_| SWATCH_WIDTH) + width(first.0, first.1);
+    let room = room(used, &mut figures, style.width);
+    let with_last = room >= SHORTEST_TEXT;
+    let mut table = empty(style);
+    let bold = |name: &str| if style.colour { Cell::new(name).add_attribute(Attribute::Bold) } else { Cell::new(name) };
+    let headings = swatches.map(|_| "").into_iter().chain([first.0]);
+    let headings = headings.chain(figures.iter().map(|column| column.heading.as_str()));
+    table.set_header(headings.chain(with_last.then_some(last.0)).map(bold));
+    for (index, name) in first.1.iter().enumerate() {
+        let mut cells: Vec<Cell> = swatches.map(|swatches| swatches[index].clone()).into_iter().collect();
+        cells.push(Cell::new(shortened(name, LONGEST_TEXT)));
+        cells.extend(figures.iter().map(|column| Cell::new(&column.cells[index])));
+        if with_last {
+            cells.push(Cell::new(shortened(&last.1[index], room)));
+        }
+        table.add_row(cells);
+    }
+    let before = 1 + usize::from(swatches.is_some());
+    for column in table.column_iter_mut().skip(before).take(figures.len()) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    // Without blanks at the ends of lines.
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// The width of a column with the blanks around it.
+fn width(heading: &str, cells: &[String]) -> usize {
+    cells.iter().map(|cell| cell.chars().count()).chain([heading.chars().count()]).max().unwrap_or(0) + 2
+}
+
+/// The room that is left for the last column once `figures` has lost what has to go.
+fn room(used: usize, figures: &mut Vec<&Figures>, terminal: Option<u16>) -> usize {
+    let Some(terminal) = terminal else { return LONGEST_TEXT };
+    loop {
+        let all = used + figures.iter().map(|column| width(&column.heading, &column.cells)).sum::<usize>();
+        let room = usize::from(terminal).saturating_sub(all + 2);
+        let most = figures.iter().map(|column| column.dispensable).max().unwrap_or(0);
+        if room >= SHORTEST_TEXT || most == 0 {
+            return room.min(LONGEST_TEXT);
+        }
+        figures.retain(|column| column.dispensable < most);
+    }
+}
+
+fn empty(style: Style) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    if style.colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
+    table
+}

@@ -1,0 +1,55 @@
+//! Text and numbers as every output writes them.
+
+/// `text` without control characters, which could drive a terminal.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// `text` with a capital first letter.
+#[must_use]
+pub fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// A count with a comma between thousands: `1,234,567`.
+#[must_use]
+pub fn grouped(count: u64) -> String {
+    in_groups(&count.to_string())
+}
+
+/// [`grouped`] for `value`, rounded to a whole number.
+#[must_use]
+pub fn rounded(value: f64) -> String {
+    let text = in_groups(&format!("{:.0}", value.abs()));
+    if value < 0.0 { format!("-{text}") } else { text }
+}
+
+fn in_groups(digits: &str) -> String {
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_apart() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!([12_345.6, -1234.0].map(rounded), ["12,346", "-1,234"]);
+    }
+
+    #[test]
+    fn control_characters_are_replaced_and_the_first_letter_is_a_capital() {
+        assert_eq!(clean("a\u{1b}[2J\nb"), "a?[2J?b");
+        assert_eq!((capitalized("the end"), capitalized("")), ("The end".to_owned(), String::new()));
+    }
+}
