@@ -107,8 +107,8 @@ fn an_unknown_role_is_an_error_that_names_the_role_and_the_file() {
     let role = |name: &str| format!("\"role\": \"{name}\"");
     std::fs::write(&file, stored.replace(&role("user"), &role("users"))).expect("a file");
     let error = format!("{:#}", files::load(&file).expect_err("an error"));
-    let start = format!("cannot use {}: unknown role \"users\" at line ", file.display());
-    assert!(error.starts_with(&start) && error.ends_with(": update pipeprof, or run again"), "{error}");
+    let start = format!("{}: unknown role \"users\" at line ", file.display());
+    assert!(error.starts_with(&start) && error.ends_with("; update pipeprof, or run again"), "{error}");
     // The id that documents gave to interrupts-off time before it went to the caller.
     std::fs::write(&file, stored.replace(&role("user"), &role("irq-off"))).expect("a file");
     assert!(files::load_document(&file).expect("a document").attribution.of_target().any(|s| s.role == RoleId::IrqOff));
