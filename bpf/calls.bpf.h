@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * Calls of probed functions: one program for all entries, one for all returns. Which function was entered is told
- * by the probe's cookie or address; which one returns, by the stack pointer. Needs nothing newer than 5.10.
+ * Calls of probed functions: one program for all entries, one for all returns. The probe's cookie or address
+ * identifies the function entered, the stack pointer the one that returns. Works on Linux 5.10.
  */
 
-/* Address of a probe to its slot; several addresses may lead to one slot. */
+/* From a probe's address to its slot; several addresses may share a slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PP_SLOTS * 2);
@@ -12,8 +12,8 @@ struct {
 	__type(value, u32);
 } slots SEC(".maps");
 
-/* The threads that are compared with directly, by row. Only the thread itself touches its element, and programs do
- * not interrupt each other on one CPU, so nothing there needs an atomic. */
+/* The threads that are compared with directly, by row. Only the thread itself accesses its element, and programs do
+ * not interrupt each other on one CPU, so no atomics are needed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PP_FAST);
@@ -21,7 +21,7 @@ struct {
 	__type(value, struct pp_task);
 } tasks SEC(".maps");
 
-/* By row * PP_SLOTS + slot. Rows from PP_FAST on are shared by the threads of a process, and need atomics. */
+/* Index: row * PP_SLOTS + slot. Rows from PP_FAST on are shared by the threads of a process and need atomics. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PP_ROWS * PP_SLOTS);
@@ -29,7 +29,7 @@ struct {
 	__type(value, struct pp_function);
 } functions SEC(".maps");
 
-/* What a thread begins with. */
+/* The initial state of a thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -52,7 +52,7 @@ static __always_inline void count_call(int row, struct pp_function *function)
 		__sync_fetch_and_add(&function->calls, 1);
 }
 
-/* The probed calls that the current thread is inside of; null where there is no room for it. */
+/* The open probed calls of the current thread; null if the map is full. */
 static __always_inline struct pp_task *calls_of(int row, int create)
 {
 	struct pp_task *task, *nothing;
@@ -78,8 +78,8 @@ static __always_inline struct pp_task *calls_of(int row, int create)
 	return task;
 }
 
-/* The call at `depth`, which the caller has compared with PP_DEPTH. The mask is for the verifier, and in assembly as
- * the compiler would see through it and leave it out. */
+/* The call at `depth`, which the caller has compared with PP_DEPTH. The mask is for the verifier. It is in assembly
+ * because the compiler would optimise it away. */
 static __always_inline struct pp_call *call_at(struct pp_task *task, u64 depth)
 {
 	_Static_assert((PP_DEPTH & (PP_DEPTH - 1)) == 0, "PP_DEPTH is a power of two");
@@ -132,7 +132,7 @@ int pp_enter(struct pt_regs *ctx)
 	if (settings.cookies) {
 		slot = bpf_get_attach_cookie(ctx);
 	} else {
-		/* A probe's handler sees the address behind its (one byte long) breakpoint. */
+		/* A probe's handler gets the address after its breakpoint, which is one byte long. */
 		u64 address = ctx->ip - 1;
 		u32 *found = bpf_map_lookup_elem(&slots, &address);
 
@@ -148,9 +148,9 @@ int pp_enter(struct pt_regs *ctx)
 	if (!task)
 		return 0;
 
-	/* A return that the kernel did not report leaves its call behind, until the return of one further out drops
-	 * it. Where the outermost is left behind, nothing would: it is over when the stack is up there again. (A tail
-	 * call begins with the very stack pointer of its caller.) */
+	/* A call whose return the kernel did not report stays open until the return of an outer call. An outermost call
+	 * has no outer one: it has ended when the stack pointer is above it. (A tail call starts with the same stack
+	 * pointer as its caller.) */
 	sp = ctx->sp;
 	depth = task->depth;
 	call = &task->calls[0];
@@ -184,18 +184,18 @@ int pp_leave(struct pt_regs *ctx)
 	if (!task)
 		return 0;
 
-	/* The return address is off the stack now. */
+	/* The return address is already popped. */
 	sp = ctx->sp - 8;
 	for (i = 0; i < PP_DEPTH; i++) {
 		depth = task->depth - 1 - i;
 		if (depth >= PP_DEPTH)
-			return 0; /* entered before the probes were there */
+			return 0; /* entered before the probes existed */
 		if (call_at(task, depth)->sp == sp)
 			break;
 	}
 	if (i == PP_DEPTH)
 		return 0;
-	/* Whatever was entered since is over too, unheard. */
+	/* Calls entered since then have ended too; their returns were not reported. */
 	task->depth = depth;
 	call = call_at(task, depth);
 	function = function_of(row, call->slot);

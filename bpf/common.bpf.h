@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * The few kernel types and macros that the programs need. Fields of kernel types are found by name in the running
- * kernel's BTF (CO-RE), so only those that are read are declared.
+ * The kernel types and macros that the programs need. Fields are found by name in the running kernel's BTF (CO-RE),
+ * so only those that are read are declared.
  */
 #ifndef PIPEPROF_COMMON_BPF_H
 #define PIPEPROF_COMMON_BPF_H
@@ -19,7 +19,7 @@ struct bpf_pidns_info {
 	u32 tgid;
 };
 
-/* The names that libbpf's helper declarations use. */
+/* Names used by libbpf's helper declarations. */
 typedef u8 __u8;
 typedef u16 __u16;
 typedef u32 __u32;
@@ -47,8 +47,7 @@ struct pt_regs {
 
 extern const volatile struct pp_settings settings;
 
-/* The current thread and its process, by their numbers in the namespace of `settings`; zeros where they are not of
- * that namespace. */
+/* The current thread and its process, by their ids in the namespace of `settings`; zeros if they are outside it. */
 static __always_inline struct bpf_pidns_info current_ids(void)
 {
 	struct bpf_pidns_info ids = {};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * Which watched process the current thread belongs to. Two threads are compared with directly. Others are looked up:
- * those that were there at the start by their ids, those that began since by the address of their task_struct, which
- * the tracepoint of a fork passes on. No field of the kernel is read, so this needs no BTF. An exec keeps the address.
+ * Find the watched process of the current thread. Two threads are compared with directly. Others are looked up:
+ * those that existed at the start by their id, later ones by the address of their task_struct, which the fork
+ * tracepoint gives. No kernel field is read, so this needs no BTF. An exec keeps the address.
  */
 
-/* Thread id to the number of its process. */
+/* From a thread id to the number of its process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PP_GIVEN);
@@ -13,7 +13,7 @@ struct {
 	__type(value, u32);
 } given SEC(".maps");
 
-/* Address of a task to its process. */
+/* From a task's address to its process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PP_FOLLOWED);
@@ -21,7 +21,7 @@ struct {
 	__type(value, struct pp_member);
 } followed SEC(".maps");
 
-/* By address of a task: the probed calls that it is inside of, for threads that are not compared with directly. */
+/* By a task's address: its open probed calls, for threads that are not compared with directly. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PP_THREADS);
@@ -51,7 +51,8 @@ static __always_inline void count_one(u32 which)
 		__sync_fetch_and_add(count, 1);
 }
 
-/* The row of counters of the current thread, or -1 where it is not watched. Rows below PP_FAST are one thread's own. */
+/* The row of counters of the current thread, or -1 if it is not watched. Rows below PP_FAST belong to one
+ * thread. */
 static __always_inline int watched_row(void)
 {
 	u32 pid = current_ids().pid;
@@ -77,13 +78,13 @@ static __always_inline int watched_row(void)
 	return -1;
 }
 
-/* The number of the process that a row is of. */
+/* The number of a row's process. */
 static __always_inline u32 process_of(int row)
 {
 	return row >= PP_FAST ? (u32)row - PP_FAST : row ? settings.processes[1] : settings.processes[0];
 }
 
-/* How often the current thread's memory was replaced by an exec since the start. */
+/* The number of execs of the current thread's process since the start. */
 static __always_inline u32 current_execs(void)
 {
 	struct pp_member *member;
@@ -100,7 +101,7 @@ static __always_inline void follow(u64 task, u32 process, u32 execs)
 {
 	struct pp_member member = { process, execs };
 
-	/* Counted first: whoever finds the map's count at 0 does not look into it. */
+	/* Increment first: programs do not look into a map whose count is 0. */
 	count_one(PP_COUNT_FOLLOWED);
 	if (bpf_map_update_elem(&followed, &task, &member, BPF_ANY))
 		count_one(PP_COUNT_UNFOLLOWED);
@@ -139,7 +140,7 @@ int pp_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 	return 0;
 }
 
-/* The task is given back, and with it its address: after its exit, and after its parent was told of that. */
+/* The task_struct is freed, after the task's exit and its parent's notification. Its address can be reused. */
 SEC("raw_tp/sched_process_free")
 int pp_free(struct pp_tracepoint *ctx)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * All BPF programs, as one object that libbpf and aya load alike.
+ * All BPF programs in one object, which both libbpf and aya can load.
  */
 #include "common.bpf.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * What the BPF programs and the Rust side share: limits and structs, defined here and nowhere else. build.rs
- * turns this file into Rust, so it keeps to a small form: `#define PP_NAME number` and structs of u64, u32 and
- * structs named before, whose members need no padding.
+ * Limits and structs shared by the BPF programs and the Rust code; the only definition. build.rs turns this file
+ * into Rust, so only this form is allowed: `#define PP_NAME number`, and structs of u64, u32 and earlier structs,
+ * without padding.
  */
 #ifndef PIPEPROF_H
 #define PIPEPROF_H
@@ -11,18 +11,18 @@
 #define PP_WATCHED 64
 /* Threads that are compared with directly; all others are looked up. */
 #define PP_FAST 2
-/* Rows of counters: one for each thread that is compared with directly, then one for the other threads of each
- * process: PP_FAST + PP_WATCHED. */
+/* Rows of counters: one per thread that is compared with directly, then one per process for its other threads
+ * (PP_FAST + PP_WATCHED). */
 #define PP_ROWS 66
-/* Threads named when the programs start, beyond those compared with directly. */
+/* Threads known when the programs start, without those compared with directly. */
 #define PP_GIVEN 4096
-/* Threads that live at once and began after the programs did. */
+/* Simultaneous threads that started after the programs. */
 #define PP_FOLLOWED 8192
-/* Threads that can be inside probed functions at once, beyond those compared with directly. */
+/* Threads inside probed functions at once, without those compared with directly. */
 #define PP_THREADS 2048
 /* Functions probed at once. */
 #define PP_SLOTS 64
-/* Probed functions of one task that can be inside each other. */
+/* Maximum depth of nested probed calls of one task. */
 #define PP_DEPTH 32
 /* Buckets of the latency histogram: the last one takes 2^39 ns (nine minutes) and more. */
 #define PP_BUCKETS 40
@@ -31,49 +31,49 @@
 #define PP_USER_FRAMES 64
 /* Distinct stacks. */
 #define PP_STACKS 8192
-/* The slot of a stack that is a sample and no hit of a breakpoint. */
+/* The slot of a sample's stack; other slots are breakpoints. */
 #define PP_NO_SLOT 4294967295
 
-/* Set before loading, constant for the verifier. */
+/* Settings, constant once loaded. */
 struct pp_settings {
-	/* Whether probes carry their slot as an attach cookie (5.15 and newer); else it is found by address. */
+	/* Whether probes carry their slot as an attach cookie (5.15 and newer). Otherwise the address identifies it. */
 	u32 cookies;
 	u32 unused;
-	/* The threads that are compared with directly, and their processes' numbers. */
+	/* The threads that are compared with directly, and the numbers of their processes. */
 	u32 pids[PP_FAST];
 	u32 processes[PP_FAST];
-	/* The PID namespace that all ids are of, by device and inode; 0 for the first one. */
+	/* The PID namespace of all ids, by device and inode; 0 for the initial one. */
 	u64 namespace_device;
 	u64 namespace_inode;
 };
 
 /* Counters of following, as elements of one array. */
-/* Thread ids in `given`: where there are none, nobody looks. Written by the Rust side. */
+/* Number of thread ids in `given`; 0 skips the lookup. Written by the Rust code. */
 #define PP_COUNT_GIVEN 0
-/* Tasks put into `followed` so far: where there are none, nobody looks. */
+/* Number of tasks added to `followed` so far; 0 skips the lookup. */
 #define PP_COUNT_FOLLOWED 1
-/* Tasks for which there was no room in `followed`. */
+/* Tasks not added because `followed` was full. */
 #define PP_COUNT_UNFOLLOWED 2
-/* Calls that were counted but not timed, for want of room for their thread. */
+/* Calls counted but not timed because the map of threads was full. */
 #define PP_COUNT_UNTIMED 3
 #define PP_COUNTS 4
 
-/* What is known of a task that is found by its address. */
+/* A task that is looked up by its address. */
 struct pp_member {
 	/* The number of its process. */
 	u32 process;
-	/* How often it, or whoever forked it, executed another program since the start. */
+	/* The number of execs since the start, including those of its parent before the fork. */
 	u32 execs;
 };
 
-/* A distinct stack and how often it was seen. Keyed by a hash over all the rest. */
+/* A distinct stack and its count. The key is a hash of all other fields. */
 struct pp_stack {
 	u64 count;
 	/* The number of the watched process. */
 	u32 process;
-	/* Whose memory the user frames are in: the thread group's id, 0 where it is of another PID namespace. */
+	/* The thread group id of the user frames' process; 0 if it is in another PID namespace. */
 	u32 pid;
-	/* As in pp_member. */
+	/* See pp_member. */
 	u32 execs;
 	u32 slot;
 	/* Frames in use. */
@@ -83,7 +83,7 @@ struct pp_stack {
 	u64 user_frames[PP_USER_FRAMES];
 };
 
-/* What sampling and breakpoints saw and could not keep. */
+/* Events of sampling and breakpoints, and losses. */
 struct pp_losses {
 	/* Events of the watched processes. */
 	u64 seen;
@@ -97,9 +97,9 @@ struct pp_losses {
 	u64 user_unreadable;
 };
 
-/* One probed function inside which a task is. */
+/* One open call of a probed function. */
 struct pp_call {
-	/* The stack pointer at entry, which says what return belongs to it. */
+	/* The stack pointer at entry, which identifies the matching return. */
 	u64 sp;
 	u64 start;
 	/* Time in probed functions that it called. */
@@ -109,8 +109,8 @@ struct pp_call {
 	u32 children;
 };
 
-/* The probed functions inside which a thread is, outermost first. Interrupts stack up on top: they return before
- * what they interrupt goes on. */
+/* A thread's open probed calls, outermost first. Calls in interrupts are on top, because they return before the
+ * interrupted code continues. */
 struct pp_task {
 	u64 depth;
 	/* The number of its process. */
@@ -118,12 +118,12 @@ struct pp_task {
 	struct pp_call calls[PP_DEPTH];
 };
 
-/* What the threads of one row did in one probed function. */
+/* The calls of one probed function by the threads of one row. */
 struct pp_function {
 	u64 calls;
 	u64 returns;
 	u64 total_ns;
-	/* Total less probed callees. */
+	/* Total time without probed callees. */
 	u64 self_ns;
 	/* Probed callees of the calls that returned. */
 	u64 children;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * Stacks, counted in the kernel: on every tick of a sampling clock, and on every hit of an execution breakpoint.
- * A stack map would drop a stack whose slot another one holds; here a stack's whole content is its key.
+ * Stacks, counted in the kernel: on every tick of a sampling clock, and on every hit of an execution breakpoint. A
+ * BPF stack map would drop a stack on a hash collision, so here the key is the stack's whole content.
  */
 
-/* linux/bpf_perf_event.h on x86-64, which is kernel ABI: no relocation, so that sampling needs no BTF. */
+/* From linux/bpf_perf_event.h on x86-64. It is kernel ABI and needs no relocation, so sampling needs no BTF. */
 struct bpf_perf_event_data {
 	u64 registers_before_ip[16];
 	u64 ip;
@@ -23,7 +23,7 @@ struct {
 	__type(value, struct pp_stack);
 } stacks SEC(".maps");
 
-/* Where a stack is put together; one per CPU, as programs do not interrupt each other. */
+/* Buffer for building a stack; one per CPU, because programs do not interrupt each other. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -93,7 +93,7 @@ static __always_inline int count_stack(struct bpf_perf_event_data *ctx, int row,
 		bytes = bpf_map_update_elem(&stacks, &hash, stack, BPF_NOEXIST);
 		if (!bytes)
 			return 0;
-		/* Another CPU may have put it there in between. */
+		/* Another CPU may have added it in between. */
 		known = bpf_map_lookup_elem(&stacks, &hash);
 	}
 	if (known)

@@ -1,4 +1,4 @@
-//! `pipeprof annotate`: the executed instructions of a function, with the count of each.
+//! `pipeprof annotate`: show the executed instructions of a function, with counts.
 
 use crate::profile::{ProcessName, listed};
 use crate::report::{annotate, files};
@@ -13,7 +13,7 @@ pub struct AnnotateArgs {
     /// A folder written by `pipeprof run --collect insn`
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// A kernel function such as pipe_write, or one of pipeprof; compiler suffixes may be left out
+    /// Function of the kernel or of pipeprof, such as pipe_write; compiler suffixes are optional
     #[arg(value_name = "FUNCTION")]
     function: String,
     /// Count the executions of one process only: writer, reader or other
@@ -23,19 +23,19 @@ pub struct AnnotateArgs {
 
 impl AnnotateArgs {
     /// # Errors
-    /// When the run holds no code, or did not execute the function: then with similar names that it did execute.
+    /// When the run has no code or did not execute the function; then similar names are given.
     pub fn run(self) -> Result<ExitCode> {
         let document = files::load_document(&self.run)?;
         let code = files::load_code(&self.run)?;
         let process = self.process.as_deref().map(ProcessName::new);
         if let Some(process) = process.filter(|process| !code.processes.contains(process)) {
-            bail!("unknown process '{process}'; known: {}", listed(code.processes.iter().copied()));
+            bail!("--process {process}: unknown process; known: {}", listed(code.processes.iter().copied()));
         }
         let wanted = self.function.as_str();
         let is = |name: &str| name == wanted || roles::base_name(name) == wanted;
         let mut found: Vec<_> = code.functions.iter().filter(|function| is(&function.name)).collect();
         if found.is_empty() {
-            // The name may be that of another kernel.
+            // The name may be another kernel's.
             let canonical = roles::canonical(wanted);
             found = code.functions.iter().filter(|function| roles::canonical(&function.name) == canonical).collect();
         }
@@ -45,7 +45,7 @@ impl AnnotateArgs {
             alike.dedup();
             alike.truncate(8);
             let alike = if alike.is_empty() { String::new() } else { format!("; similar names: {}", alike.join(", ")) };
-            bail!("'{wanted}' was not executed in {}{alike}", self.run.display());
+            bail!("{}: function '{wanted}' was not executed{alike}", self.run.display());
         }
         let mut text = String::new();
         for function in found {

@@ -1,5 +1,5 @@
-//! Attaching BPF programs: each to a perf event of its own, whose file descriptor holds program and probe. When the
-//! descriptor closes, on whatever end of the process, both are gone.
+//! Attach BPF programs, each to its own perf event. The event's file descriptor keeps program and probe alive. When it
+//! closes, even because the process was killed, the kernel removes both.
 
 use crate::roles::Skid;
 use anyhow::{Context, Result, anyhow};
@@ -10,15 +10,15 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-/// A program, attached.
+/// An attached program.
 #[derive(Debug)]
 pub struct Attached {
-    // The link goes before the event that it holds on to.
+    // The link is dropped before the event that it refers to.
     _link: Option<OwnedFd>,
     _event: OwnedFd,
 }
 
-/// What a sampling clock counts.
+/// The event that triggers samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// Cycles of the CPU, by its performance counters.
@@ -28,7 +28,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// As `perf list` has it.
+    /// The name in `perf list`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// Where its samples pile up.
+    /// The skid of its samples.
     #[must_use]
     pub fn skid(self) -> Skid {
         match self {
@@ -57,17 +57,16 @@ fn attributes(kind: u32) -> perf::perf_event_attr {
 
 fn open(attributes: &mut perf::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     let flags = u64::from(perf::PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: `attributes` is a whole perf_event_attr whose size member says so; names that it points to outlive
-    // the call.
+    // SAFETY: `attributes` is a complete perf_event_attr with its size set; names that it points to outlive the call.
     let fd = unsafe { sys::perf_event_open(attributes, pid, cpu, -1, flags) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Connect `program` with `event` and let the event go. With `cookie`, the program sees it.
+/// Attach `program` to `event` and enable the event. The program can read `cookie`.
 fn connect(program: BorrowedFd<'_>, event: OwnedFd, cookie: Option<u64>) -> io::Result<Attached> {
     let link = match cookie {
         Some(cookie) => Some(link(program, &event, cookie)?),
@@ -86,13 +85,13 @@ fn check(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// BPF_LINK_CREATE on a perf event, which is how a cookie comes with it (5.15 and newer).
+/// BPF_LINK_CREATE on a perf event, the only call that sets a cookie (Linux 5.15 and newer).
 fn link(program: BorrowedFd<'_>, event: &OwnedFd, cookie: u64) -> io::Result<OwnedFd> {
     // SAFETY: all zeros is a valid value of this plain C struct.
     let mut options: libbpf_sys::bpf_link_create_opts = unsafe { std::mem::zeroed() };
     options.sz = size_of_val(&options) as libbpf_sys::size_t;
     options.__bindgen_anon_1.perf_event.bpf_cookie = cookie;
-    // SAFETY: both descriptors are open and the options say their own size.
+    // SAFETY: both descriptors are open, and the options contain their own size.
     let fd = unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),
@@ -104,11 +103,11 @@ fn link(program: BorrowedFd<'_>, event: &OwnedFd, cookie: u64) -> io::Result<Own
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The type that the kernel gave to the PMU of kprobes, and the bit that makes one a kretprobe.
+/// The kernel's number for the kprobe PMU, and the bit that selects a kretprobe.
 fn kprobe_pmu() -> Result<(u32, u32)> {
     let folder = "/sys/bus/event_source/devices/kprobe";
     let read = |name: &str| {
@@ -125,7 +124,7 @@ fn kprobe_pmu() -> Result<(u32, u32)> {
 /// A kprobe, or a kretprobe, on `symbol` at `address`, on all CPUs.
 ///
 /// # Errors
-/// When the kernel has no kprobes or refuses this one.
+/// When the kernel has no kprobes or rejects this one.
 pub fn kprobe(
     program: BorrowedFd<'_>,
     symbol: &str,
@@ -134,17 +133,17 @@ pub fn kprobe(
     cookie: Option<u64>,
 ) -> Result<Attached> {
     let event = match open_kprobe(symbol, 0, returns) {
-        // Several functions of this name (refused since 6.7): the address tells them apart.
+        // The name is ambiguous, which kernels reject since 6.7; the address is not.
         Err(error) if error.downcast_ref::<Ambiguous>().is_some() => open_kprobe(symbol, address, returns)?,
         other => other?,
     };
     connect(program, event, cookie).with_context(|| format!("attach to {symbol}"))
 }
 
-/// A return probe that [`super::tracefs::ReturnProbes`] made, by its number.
+/// A return probe made by [`super::tracefs::ReturnProbes`], by its number.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// When the kernel rejects it.
 pub fn traced_return(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
     let mut attributes = attributes(perf::PERF_TYPE_TRACEPOINT);
     attributes.config = id;
@@ -154,7 +153,7 @@ pub fn traced_return(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
     connect(program, event, None).context("attach to a return probe")
 }
 
-/// By name, or where `address` is not 0, by that.
+/// By address, or by name if `address` is 0.
 fn open_kprobe(symbol: &str, address: u64, returns: bool) -> Result<OwnedFd> {
     let (kind, bit) = kprobe_pmu()?;
     let name = CString::new(symbol).context("symbol")?;
@@ -166,7 +165,7 @@ fn open_kprobe(symbol: &str, address: u64, returns: bool) -> Result<OwnedFd> {
     } else {
         attributes.__bindgen_anon_4.kprobe_addr = address;
     }
-    // The event counts on CPU 0 only; a program on it runs wherever the function does.
+    // The event itself counts on CPU 0 only, but its program runs on every CPU.
     open(&mut attributes, -1, 0).map_err(|error| explain_kprobe(symbol, &error))
 }
 
@@ -185,10 +184,10 @@ fn explain_kprobe(symbol: &str, error: &io::Error) -> anyhow::Error {
     }
 }
 
-/// A raw tracepoint. Nobody is notified by it but the program, which runs until the descriptor closes.
+/// A raw tracepoint. Only the program receives its events, until the descriptor closes.
 ///
 /// # Errors
-/// When the kernel has no such tracepoint, or refuses.
+/// When the kernel has no such tracepoint, or rejects the program.
 pub fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<OwnedFd> {
     let name = CString::new(tracepoint).context("tracepoint")?;
     // SAFETY: the name outlives the call, and the descriptor is open.
@@ -197,14 +196,14 @@ pub fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<Owned
         let error = io::Error::from_raw_os_error(-fd);
         return Err(error).with_context(|| format!("attach to the tracepoint {tracepoint}"));
     }
-    // SAFETY: a new descriptor that nothing else owns.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// An execution breakpoint of the CPU at `address`, on each of `cpus`.
 ///
 /// # Errors
-/// When there are no breakpoints, or no more of them (x86 has four).
+/// When the CPU has no free breakpoint (x86 has four).
 pub fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) -> Result<Vec<Attached>> {
     cpus.iter()
         .map(|cpu| {
@@ -240,10 +239,10 @@ fn rates(clock: Clock, frequency: u64) -> Vec<u64> {
     }
 }
 
-/// A sampling clock of `frequency` Hz on each of `cpus`: cycles where the CPU has counters, else the kernel's timers.
+/// Sample at `frequency` Hz on each of `cpus`: by CPU cycles if there are counters, otherwise by the kernel's timers.
 ///
 /// # Errors
-/// When neither is allowed.
+/// When the kernel allows neither.
 pub fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result<(Clock, Vec<Attached>)> {
     let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
     for clock in [Clock::Cycles, Clock::CpuClock] {
@@ -292,7 +291,7 @@ pub fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result
 pub fn online_cpus() -> Result<Vec<u32>> {
     let path = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
-    parse_cpu_list(&text).with_context(|| format!("{path}: {text:?} is no list of CPUs"))
+    parse_cpu_list(&text).with_context(|| format!("{path}: {text:?} is not a list of CPUs"))
 }
 
 fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {

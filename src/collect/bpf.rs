@@ -1,5 +1,5 @@
-//! The BPF object (bpf/pipeprof.bpf.c), loaded by libbpf or by aya. Beyond loading, both give the same: file
-//! descriptors of programs, and maps to read. Attaching is [`super::attach`]'s, the same for both.
+//! Load the BPF object (bpf/pipeprof.bpf.c) with libbpf or aya. Both give file descriptors of programs, and maps to
+//! read. [`super::attach`] attaches the programs of both.
 
 use crate::document::Loader;
 use crate::kernel::attempt::BTF;
@@ -9,12 +9,12 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// What bpf/pipeprof.h defines.
+/// Definitions of bpf/pipeprof.h.
 #[allow(missing_docs, reason = "documented in the header it is made from")]
 pub mod shared {
     include!(concat!(env!("OUT_DIR"), "/shared.rs"));
 
-    // Two ids that no task has: nothing is watched by default.
+    // Ids that no task has, so that nothing is watched by default.
     impl Default for Settings {
         fn default() -> Self {
             Self { pids: [u32::MAX; PP_FAST], ..bytemuck::Zeroable::zeroed() }
@@ -24,17 +24,17 @@ pub mod shared {
 
 use shared::Settings;
 
-/// The object, at an address that ELF parsers can read from.
+/// The object, aligned as ELF parsers require.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/pipeprof.bpf.o"));
 
-/// The object inside the kernel. Dropping it unloads everything that nothing is attached to.
+/// The loaded object. Dropping it unloads all programs that are not attached.
 #[derive(Debug)]
 pub enum Object {
     Libbpf(libbpf_rs::Object),
     Aya(Box<aya::Ebpf>),
 }
 
-/// What libbpf said last: its errors alone do not tell what the verifier did not like.
+/// The last log text of libbpf; its error values do not contain the verifier's reason.
 static LIBBPF_SAID: Mutex<String> = Mutex::new(String::new());
 
 fn keep_message(_: libbpf_rs::PrintLevel, text: String) {
@@ -45,7 +45,7 @@ fn keep_message(_: libbpf_rs::PrintLevel, text: String) {
 
 fn take_message() -> String {
     let mut said = LIBBPF_SAID.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
-    // The end of a verifier log tells the reason.
+    // The reason is at the end of the verifier's log.
     let cut = said.len().saturating_sub(2000);
     if let Some(cut) = (cut..said.len()).find(|at| said.is_char_boundary(*at)) {
         said.drain(..cut);
@@ -53,10 +53,10 @@ fn take_message() -> String {
     said.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// Programs that read no type of the kernel.
+/// Programs that need no kernel types, and so no BTF.
 const WITHOUT_BTF: [&str; 4] = ["pp_sample", "pp_fork", "pp_exec", "pp_free"];
 
-/// The programs that keep state of each thread: without one of them, room for it is left out.
+/// Programs that keep per-thread state. Without any of them, the map for it is kept small.
 const WITH_THREADS: &str = "pp_enter";
 
 /// The library's name.
@@ -68,11 +68,11 @@ pub fn name(loader: Loader) -> &'static str {
     }
 }
 
-/// Load `programs` of the object with `settings`, and at most `stacks` distinct stacks. Programs that need no BTF are
-/// loaded by aya where the kernel has none, as libbpf then refuses the whole object for the sake of the others.
+/// Load `programs` of the object with `settings`, and room for `stacks` distinct stacks. On a kernel without BTF, aya
+/// loads the programs that need none; libbpf would reject the whole object.
 ///
 /// # Errors
-/// When the kernel refuses: what it said, and what would help.
+/// When the kernel rejects them: its reason and a fix.
 pub fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
     if !Path::new(BTF).exists() {
         if let Some(program) = programs.iter().find(|program| !WITHOUT_BTF.contains(program)) {
@@ -122,9 +122,9 @@ fn load_libbpf(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Ob
 }
 
 fn load_aya(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
-    // Before 5.11 maps count as locked memory; libbpf raises this limit by itself.
+    // Before 5.11, maps count as locked memory. libbpf raises this limit itself.
     let most = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the structure outlives the call. Where it is refused, loading says so if it matters.
+    // SAFETY: the structure outlives the call. If it fails and matters, loading reports an error.
     unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const most) };
     let settings = Pod(*settings);
     let mut loader = aya::EbpfLoader::new();
@@ -146,19 +146,19 @@ fn load_aya(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Objec
     Ok(Object::Aya(Box::new(object)))
 }
 
-/// Plain data, as aya marks it.
+/// Marks plain data for aya.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 struct Pod<T>(T);
 
-// SAFETY: transparent over a type that bytemuck knows to be plain data.
+// SAFETY: a transparent wrapper of a type that is plain data for bytemuck.
 unsafe impl<T: bytemuck::Pod> aya::Pod for Pod<T> {}
 
 impl Object {
     /// A loaded program.
     ///
     /// # Errors
-    /// When it is not among those loaded.
+    /// When it was not loaded.
     pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
         match self {
             Self::Libbpf(object) => {
@@ -178,7 +178,7 @@ impl Object {
     /// Put `value` into a hash map.
     ///
     /// # Errors
-    /// When there is no such map, or no room.
+    /// When the map does not exist or is full.
     pub fn insert<K: bytemuck::Pod, V: bytemuck::Pod>(&mut self, map: &str, key: K, value: V) -> Result<()> {
         match self {
             Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
@@ -197,7 +197,7 @@ impl Object {
     /// Set one element of an array map.
     ///
     /// # Errors
-    /// When there is no such map or element.
+    /// When the map or element does not exist.
     pub fn set<V: bytemuck::Pod>(&mut self, map: &str, index: u32, value: V) -> Result<()> {
         match self {
             Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
@@ -216,7 +216,7 @@ impl Object {
     /// All values of a hash map, in no order.
     ///
     /// # Errors
-    /// When there is no such map or it cannot be read.
+    /// When the map does not exist or cannot be read.
     pub fn values<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<V>> {
         match self {
             Self::Libbpf(object) => {
@@ -249,7 +249,7 @@ impl Object {
     /// One element of an array map.
     ///
     /// # Errors
-    /// When there is no such map or element.
+    /// When the map or element does not exist.
     pub fn element<V: bytemuck::Pod>(&self, map: &str, index: u32) -> Result<V> {
         match self {
             Self::Libbpf(object) => {
@@ -264,9 +264,9 @@ impl Object {
         }
     }
 
-    /// How often the kernel passed over a program because another BPF program was running on the same CPU; absent or 0
-    /// where it does not count that: before 5.12, of kprobes for some time after (kernel/trace/bpf_trace.c,
-    /// `trace_call_bpf`), of perf events on no kernel.
+    /// How often the kernel skipped a program because another BPF program was running on the same CPU. Absent or 0 if
+    /// the kernel does not count it: before 5.12, for kprobes on some later kernels (kernel/trace/bpf_trace.c,
+    /// `trace_call_bpf`), and for perf events on all kernels.
     #[must_use]
     pub fn passed_over(&self, program: &str) -> Option<u64> {
         let fd = self.program(program).ok()?;

@@ -1,4 +1,4 @@
-//! What a probe costs on this kernel: measured on a system call that does next to nothing.
+//! The cost of a probe on this kernel, measured on a system call that does almost nothing.
 
 use super::Watched;
 use super::attach;
@@ -12,23 +12,24 @@ use std::time::Instant;
 
 /// Calls in one round.
 const CALLS: u32 = 2000;
-/// Rounds of which the fastest counts: whatever disturbs only adds.
+/// Number of rounds. The fastest counts, because disturbances only add time.
 const ROUNDS: u32 = 5;
-/// A correction of this part of a time or more is none: it would say more about the probes than about the function.
+/// Larger corrections, as part of a function's time, are not made: the result would describe the probes more than the
+/// function.
 const LIMIT: f64 = 0.2;
 
 /// The cost of one call's probes, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// What the function's own time has too much: between the two readings of the clock.
+    /// Overhead in the function's own time: between the two clock readings.
     pub inside: f64,
-    /// What the caller's time has too much besides.
+    /// Further overhead in the caller's time.
     pub outside: f64,
 }
 
 impl Cost {
-    /// The self time of `function` without its own probes' and its callees' probes' cost; absent where that is a
-    /// fifth or more of it.
+    /// The self time of `function` without the cost of its probes and of its callees' probes. Absent if that cost is a
+    /// fifth of it or more.
     #[must_use]
     pub fn correct(&self, function: &Function) -> Option<u64> {
         let correction = function.returns as f64 * self.inside + function.children as f64 * self.outside;
@@ -49,10 +50,10 @@ impl std::fmt::Display for Cost {
     }
 }
 
-/// Measure it in this thread.
+/// Measure the cost in this thread.
 ///
 /// # Errors
-/// When the system call cannot be probed, or was not.
+/// When the system call cannot be probed, or its probe was not hit.
 pub fn cost(loader: Loader, symbols: &Symbols) -> Result<Cost> {
     let symbol = symbols.functions("__x64_sys_getppid").into_iter().next().context("no __x64_sys_getppid")?;
     // SAFETY: gettid has no preconditions.

@@ -1,4 +1,5 @@
-//! Whom the BPF programs watch (bpf/follow.bpf.h): the threads of the watched processes, and all that these fork.
+//! Select the threads that the BPF programs watch (bpf/follow.bpf.h): those of the target's processes, and all that
+//! they fork.
 
 use super::bpf::shared::{
     PP_COUNT_FOLLOWED, PP_COUNT_GIVEN, PP_COUNT_UNFOLLOWED, PP_COUNT_UNTIMED, PP_FAST, PP_GIVEN, PP_WATCHED, Settings,
@@ -10,17 +11,17 @@ use crate::kernel::namespace::PidNamespace;
 use anyhow::{Result, ensure};
 use std::os::fd::OwnedFd;
 
-/// The programs that follow, and their tracepoints. They read no type of the kernel.
+/// The programs that follow forks, and their tracepoints. They need no kernel types.
 pub(super) const PROGRAMS: [(&str, &str); 3] =
     [("pp_fork", "sched_process_fork"), ("pp_exec", "sched_process_exec"), ("pp_free", "sched_process_free")];
 
-/// The watched ids, each with the number that the programs know its process by: its place in `watched`.
+/// The watched ids, each with the number of its process: the index in `watched`.
 pub(super) fn numbered(watched: &Watched) -> Vec<(u32, u32)> {
     let all = (0u32..).zip(&watched.processes);
     all.flat_map(|(number, process)| process.pids.iter().map(move |pid| (*pid, number))).collect()
 }
 
-/// What the programs are told before they are loaded.
+/// Settings of the programs, fixed before loading.
 pub(super) fn settings(watched: &Watched, cookies: bool) -> Settings {
     let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };
     if let Some(namespace) = PidNamespace::own() {
@@ -34,7 +35,8 @@ pub(super) fn settings(watched: &Watched, cookies: bool) -> Settings {
     settings
 }
 
-/// Load `programs` and those that follow. Where the kernel refuses the latter: without them, and why.
+/// Load `programs` and the programs that follow forks. If the kernel rejects the latter, load without them and give
+/// the reason.
 ///
 /// # Errors
 /// As [`bpf::load`].
@@ -58,19 +60,20 @@ pub(super) struct Following {
     refused: Option<String>,
 }
 
-/// What following came to.
+/// The result of following.
 #[derive(Debug)]
 pub(super) struct Followed {
     pub notes: Vec<String>,
     pub warnings: Vec<Warning>,
     /// Threads and forks that were not watched.
     pub unfollowed: u64,
-    /// Whether any thread was watched besides those that the programs compare with directly.
+    /// Whether any thread was watched in addition to those that the programs compare with directly.
     pub others: bool,
 }
 
 impl Following {
-    /// Tell the programs all threads of `watched`, and follow what they fork. `refused` says why that cannot be.
+    /// Give the programs all threads of `watched`, and follow their forks. `refused` is the reason if that is not
+    /// possible.
     ///
     /// # Errors
     /// When there are more processes or threads than the programs have room for.
@@ -86,7 +89,7 @@ impl Following {
         Ok(following)
     }
 
-    /// Stop following, and say what came of it.
+    /// Stop following and return the result.
     ///
     /// # Errors
     /// When the programs' counters cannot be read.
@@ -114,8 +117,8 @@ fn attach_all(object: &Object) -> Result<Vec<OwnedFd>> {
     PROGRAMS.iter().map(|(program, tracepoint)| attach::raw_tracepoint(object.program(program)?, tracepoint)).collect()
 }
 
-/// Put all threads of `watched` into the programs' map, except those that they compare with directly. Threads may begin
-/// meanwhile: those of threads already there are followed, those of others are found by looking again.
+/// Add all threads of `watched` to the programs' map, except those that they compare with directly. Meanwhile threads
+/// may start. Those started by known threads are followed; repeated scans find the others.
 fn give(object: &mut Object, watched: &Watched) -> Result<()> {
     let processes = watched.processes.len();
     ensure!(processes <= PP_WATCHED, "at most {PP_WATCHED} processes can be watched, not {processes}");
@@ -142,7 +145,7 @@ fn give(object: &mut Object, watched: &Watched) -> Result<()> {
     }
 }
 
-/// The threads of process `pid`; itself alone where it is a thread, or gone.
+/// The threads of process `pid`; only `pid` if it is a thread or has ended.
 pub(super) fn threads(pid: u32) -> Vec<u32> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let ids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

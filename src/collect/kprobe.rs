@@ -1,5 +1,5 @@
-//! Probes: calls and times of the functions that stand for roles, counted in the kernel by bpf/calls.bpf.h; by
-//! execution breakpoints and bpf/sample.bpf.h where the kernel allows no kprobe.
+//! Probes: count calls and times of the roles' functions in the kernel, with kprobes (bpf/calls.bpf.h), or with
+//! execution breakpoints (bpf/sample.bpf.h) on functions that accept no kprobe.
 
 use super::attach::{self, Attached};
 use super::bpf::Object;
@@ -32,7 +32,7 @@ pub struct Kprobe {
     symbols: Arc<Symbols>,
     targets: Vec<ProbeTarget>,
     cost: Option<Cost>,
-    /// Whether the ways of all targets are settled.
+    /// Whether it is decided how each target is watched.
     armed_once: bool,
     armed: Option<ArmedProbes>,
 }
@@ -43,23 +43,23 @@ struct ArmedProbes {
     cookies: bool,
     entries: Vec<Attached>,
     returns: Vec<Attached>,
-    // Goes after what is attached to it.
+    // Declared last, so that it is dropped after what is attached to it.
     return_probes: Option<ReturnProbes>,
     following: Following,
     user: UserNames,
-    /// Functions whose returns are not watched, and why.
+    /// Functions whose returns are not watched, with the reason.
     without_return: Vec<String>,
 }
 
 impl Kprobe {
-    /// Probes on what `symbols` has for each role.
+    /// Probes on the functions of each role in `symbols`.
     #[must_use]
     pub fn new(loader: Loader, symbols: Arc<Symbols>) -> Self {
         let targets = targets::all(&symbols);
         Self { loader, symbols, targets, cost: None, armed_once: false, armed: None }
     }
 
-    /// Put a probe, else a breakpoint, on each target that is not given up yet.
+    /// Attach a probe, or else a breakpoint, to each target that has not failed before.
     fn attach_all(&mut self, armed: &mut ArmedProbes) -> Result<()> {
         let enter = armed.object.program(ENTER)?;
         let leave = armed.object.program(LEAVE)?;
@@ -69,7 +69,7 @@ impl Kprobe {
                 let (symbol, address) = (&target.symbol, target.address);
                 match attach::kprobe(enter, symbol, address, false, cookie) {
                     Ok(entry) => {
-                        // The entry is not enabled before the return is: no call is seen by halves.
+                        // The return is enabled first, so that no call is seen without its return.
                         let exit = match &mut armed.return_probes {
                             Some(probes) => probes
                                 .add(slot, symbol, room(target.role))
@@ -94,8 +94,8 @@ impl Kprobe {
         Ok(())
     }
 
-    /// Put breakpoints on the best candidates that take no kprobe. There are few of them: the roles that can be
-    /// counted in no other way come first.
+    /// Set breakpoints on the best candidates that accept no kprobe. Breakpoints are few, so roles that cannot be
+    /// counted otherwise come first.
     fn attach_breakpoints(&mut self, armed: &mut ArmedProbes) -> Result<()> {
         if self.armed_once {
             for target in self.targets.iter().filter(|target| target.way == Way::Breakpoint) {
@@ -127,14 +127,14 @@ impl Kprobe {
         Ok(())
     }
 
-    /// Why nothing is watched: what the kernel said of the first function, without what was tried after it.
+    /// The reason why nothing is watched: the kernel's error for the first function.
     fn first_reason(&self) -> &str {
         let why = self.targets.iter().find_map(|target| target.why.as_deref());
-        why.and_then(|why| why.split("; ").next()).unwrap_or("this kernel has none of the functions that are probed")
+        why.and_then(|why| why.split("; ").next()).unwrap_or("none of the functions to probe exists in this kernel")
     }
 
-    /// The functions that were called, by process. `others` says whether other threads were watched than those that the
-    /// programs compare with directly.
+    /// The functions that were called, by process. `others`: whether threads were watched that the programs do not
+    /// compare with directly.
     fn rows(&mut self, armed: &ArmedProbes, others: bool) -> Result<Vec<FunctionCalls>> {
         let direct = follow::numbered(&armed.watched).into_iter().map(|(_, process)| process).take(PP_FAST);
         let mut rows: Vec<(usize, u32, Vec<Task>)> = Vec::new();
@@ -197,8 +197,8 @@ impl Kprobe {
     }
 }
 
-/// Calls of a function of this role that may be open at once, by all tasks of the machine: every task that is asleep is
-/// inside the scheduler. The kernel allows 4096.
+/// Number of simultaneous calls of a function of this role, by all tasks of the machine. Every sleeping task is inside
+/// the scheduler. The kernel allows 4096.
 fn room(role: RoleId) -> u32 {
     if role == RoleId::Scheduler { 4096 } else { 256 }
 }
@@ -214,16 +214,16 @@ fn add(sum: &mut Function, one: &Function) {
     }
 }
 
-/// The programs, loaded.
+/// The loaded programs.
 pub(super) struct Loaded {
     pub object: Object,
     /// Whether their probes have attach cookies.
     pub cookies: bool,
-    /// Why forks and threads cannot be followed.
+    /// The reason if forks and threads cannot be followed.
     refused: Option<String>,
 }
 
-/// Load the programs, with attach cookies where the kernel has them.
+/// Load the programs, with attach cookies if the kernel supports them.
 pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32) -> Result<Loaded> {
     let load = |cookies| {
         let settings = follow::settings(watched, cookies);
@@ -233,11 +233,11 @@ pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32) -> Result<Loa
     load(true).or_else(|_: anyhow::Error| load(false))
 }
 
-/// Tell the programs which address stands for which slot.
+/// Give the programs the slot of each address.
 pub(super) fn tell_slots(object: &mut Object, addresses: impl Iterator<Item = u64>) -> Result<()> {
     for (slot, address) in (0u32..).zip(addresses) {
         object.insert("slots", address, slot)?;
-        // With CONFIG_X86_KERNEL_IBT a function begins with endbr64, and its probe sits behind that.
+        // With CONFIG_X86_KERNEL_IBT a function begins with endbr64, and the probe is after it.
         object.insert("slots", address + 4, slot)?;
     }
     Ok(())
@@ -314,8 +314,9 @@ impl Collect for Kprobe {
             warnings.push(Warning { code: "returns-missed".to_owned(), message, action });
         }
         if lost_stacks + passed_over > 0 {
-            let message =
-                format!("probes: {lost_stacks} stacks without room, {passed_over} events during another BPF program");
+            let message = format!(
+                "probes: {lost_stacks} stacks lost (map full), {passed_over} events skipped (another BPF program was running)"
+            );
             warnings.push(loss_warning("probe-events-lost", message));
         }
         let given_up: Vec<String> =

@@ -1,9 +1,9 @@
-//! What collectors have in this kernel at the moment: nothing, unless one is armed or was killed.
+//! List what collectors have created in this kernel: nothing, unless one is armed or was killed.
 
 use crate::kernel::tracefs::Tracefs;
 use serde::{Deserialize, Serialize};
 
-/// Things in the kernel that collectors made.
+/// Kernel objects created by collectors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftovers {
     /// BPF programs, by name.
@@ -17,7 +17,7 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Look.
+    /// List them.
     #[must_use]
     pub fn now() -> Self {
         let programs = libbpf_rs::query::ProgInfoIter::default()
@@ -39,7 +39,7 @@ impl Leftovers {
         }
     }
 
-    /// Whether there is nothing.
+    /// Whether nothing was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

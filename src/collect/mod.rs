@@ -1,4 +1,4 @@
-//! Collectors: what watches a pair while it moves bytes. One module each; [`Collect`] is what they have in common.
+//! Collectors observe the processes of a target during a run. Each has a module; [`Collect`] is their interface.
 
 pub mod attach;
 pub mod bpf;
@@ -29,42 +29,41 @@ fn loss_warning(code: &str, message: String) -> Warning {
     Warning { code: code.to_owned(), message, action }
 }
 
-/// Something in the kernel that a collector could not put back.
+/// A warning about something in the kernel that a collector could not restore.
 fn restore_warning(message: String) -> Warning {
-    Warning { code: "not-restored".to_owned(), message, action: "run again, which tries once more".to_owned() }
+    Warning { code: "not-restored".to_owned(), message, action: "run again to retry".to_owned() }
 }
 
-/// A collector. `arm` is called once both processes wait at the gate, `finish` once both have ended their window.
-/// Dropping it at any time leaves nothing behind in the kernel.
+/// A collector. `arm` is called once all processes wait for their release, `finish` once all have ended their window.
+/// Dropping it at any time removes everything that it created in the kernel.
 pub trait Collect {
-    /// Attach to `watched`. What cannot be attached is said in [`Collected::reason`] where the rest still gives
-    /// something.
+    /// Attach to `watched`. If only a part can be attached, [`Collected::reason`] says why.
     ///
     /// # Errors
-    /// When nothing at all can be collected: the reason, and what would help.
+    /// When nothing can be collected: the reason and a fix.
     fn arm(&mut self, watched: &Watched) -> Result<()>;
 
-    /// Detach and hand over.
+    /// Detach and return the results.
     ///
     /// # Errors
     /// When what was collected cannot be read.
     fn finish(&mut self) -> Result<Collected>;
 
-    /// What became of each role's candidates, over all pairs so far; empty for collectors that choose no functions.
+    /// The result for each role's candidates, over all runs so far. Empty for collectors that do not choose functions.
     fn resolutions(&self) -> Vec<Resolution> {
         Vec::new()
     }
 }
 
-/// What a collector hands over of one pair.
+/// A collector's results of one run.
 #[derive(Debug, Clone)]
 pub struct Collected {
     pub status: Status,
     pub reason: Option<String>,
     pub unit: Unit,
-    /// Where samples land that are due while interrupts are off.
+    /// The skid of its samples.
     pub skid: Skid,
-    /// Of every process of the target, empty where it gave none.
+    /// One per process of the target; empty if the collector takes no stacks.
     pub stacks: ByProcess<Folded>,
     pub functions: Vec<FunctionCalls>,
     pub samples: u64,

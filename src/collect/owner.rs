@@ -1,9 +1,9 @@
-//! Whose is what a run makes in the kernel: told by its name, so that the next run can remove what a killed one left.
+//! Names of kernel objects that contain their owner, so that the next run can remove what a killed run left.
 
 use crate::kernel::namespace::PidNamespace;
 
-/// This process, for names of what it makes: `PID_START`, its number and when it started (in the kernel's ticks), which
-/// no other process has in common with it; behind its PID namespace where that is not the first.
+/// This process as part of a name: `PID_START`, its id and start time in kernel ticks, which together are unique.
+/// Outside the initial PID namespace, the namespace comes first.
 #[must_use]
 pub fn own() -> String {
     let pid = std::process::id();
@@ -11,8 +11,8 @@ pub fn own() -> String {
     PidNamespace::own().map_or_else(|| own.clone(), |namespace| format!("{}_{own}", namespace.inode))
 }
 
-/// Whether the process that [`own`] named has ended. Not said of one of another PID namespace, which cannot be looked up
-/// from here, nor of names of another form.
+/// Whether the process named by [`own`] has ended. False for names of another form, and for processes of another PID
+/// namespace, which cannot be looked up.
 #[must_use]
 pub fn is_dead(owner: &str) -> bool {
     let numbers: Option<Vec<u64>> = owner.split('_').map(|part| part.parse().ok()).collect();

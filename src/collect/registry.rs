@@ -1,4 +1,4 @@
-//! Which collectors there are: one line each in [`make`], and in [`auto`] if a run takes it without being asked.
+//! The list of collectors: a line each in [`make`], and in [`auto`] if `--collect auto` includes it.
 
 use super::Collect;
 use super::fgraph::Fgraph;
@@ -13,10 +13,10 @@ use crate::kernel::symbols::Symbols;
 use anyhow::{Result, bail};
 use std::sync::Arc;
 
-/// What collectors know of this kernel before they are made.
+/// Facts about this kernel that collectors need.
 pub struct Context {
     pub loader: Loader,
-    /// This kernel's symbols; absent, with the reason, where they cannot be had.
+    /// This kernel's symbols, or the reason why they are not available.
     pub symbols: Result<Arc<Symbols>, String>,
 }
 
@@ -31,19 +31,19 @@ impl Context {
     /// The symbols.
     ///
     /// # Errors
-    /// Why there are none, and the way out.
+    /// The reason why they are not available, and a fix.
     pub fn symbols(&self) -> Result<Arc<Symbols>> {
         self.symbols.clone().map_err(anyhow::Error::msg)
     }
 
-    /// What each role is called here; empty where the kernel's symbols cannot be read.
+    /// Each role's functions in this kernel; empty if the symbols cannot be read.
     #[must_use]
     pub fn resolutions(&self) -> Vec<Resolution> {
         self.symbols.as_ref().map_or_else(|_| Vec::new(), |symbols| resolve::resolve(symbols, &Listed::running()))
     }
 }
 
-/// The collectors that a run takes when none is named; those that this kernel does not allow say so.
+/// The collectors of `--collect auto`. Those that this kernel does not support report the reason.
 #[must_use]
 pub fn auto() -> Vec<Collector> {
     vec![Collector::Sample, Collector::Kprobe, Collector::Fgraph]
@@ -52,7 +52,7 @@ pub fn auto() -> Vec<Collector> {
 /// A collector.
 ///
 /// # Errors
-/// Why it is not to be had here, and what would help.
+/// The reason why it is not available, and a fix.
 pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
     Ok(match kind {
         Collector::Sample => Box::new(Sample::new(context.loader, features::WANTED_SAMPLES, context.symbols()?)),

@@ -1,4 +1,4 @@
-//! Sampling: the stacks of both processes at every tick of a clock, counted in the kernel by bpf/sample.bpf.h.
+//! Sampling: the stacks of the target's processes at each clock tick, counted in the kernel by bpf/sample.bpf.h.
 
 use super::attach::{self, Attached, Clock};
 use super::bpf::Object;
@@ -13,7 +13,7 @@ use crate::profile::Unit;
 use anyhow::{Context as _, Result};
 use std::sync::Arc;
 
-/// The most that the kernel allows, which lowers it by itself where sampling took long.
+/// The highest rate that the kernel allows; it lowers this limit when sampling takes too long.
 fn allowed() -> u64 {
     let most = std::fs::read_to_string(kernel::features::MOST_SAMPLES).ok().and_then(|text| text.trim().parse().ok());
     most.unwrap_or(u64::MAX).max(1)
@@ -40,7 +40,7 @@ struct ArmedSampler {
 }
 
 impl Sample {
-    /// A sampler of `frequency` Hz.
+    /// A sampler at `frequency` Hz.
     #[must_use]
     pub fn new(loader: Loader, frequency: u64, symbols: Arc<Symbols>) -> Self {
         Self { loader, frequency, symbols, armed: None }
@@ -89,7 +89,7 @@ impl Collect for Sample {
         for (count, what) in [
             (losses.kernel_unreadable, "without their kernel stack"),
             (losses.user_unreadable, "without their user stack"),
-            (readable.full_depth, "cut at the maximum depth: the root may be missing"),
+            (readable.full_depth, "cut at the maximum depth, so their root may be missing"),
         ] {
             if count > 0 {
                 notes.push(format!("{count} samples {what}"));

@@ -1,4 +1,4 @@
-//! Stacks as the BPF half of [`super::sample`] and [`super::kprobe`] counts them (bpf/sample.bpf.h), made readable.
+//! Give names to the stacks that the BPF half of [`super::sample`] and [`super::kprobe`] counts (bpf/sample.bpf.h).
 
 use super::Watched;
 use super::bpf::shared::{PP_KERNEL_FRAMES, PP_USER_FRAMES, Stack};
@@ -24,7 +24,7 @@ struct FileMapping {
     path: PathBuf,
 }
 
-/// The executable mappings of a `/proc/PID/maps`. Lines that cannot be read are passed over.
+/// The executable mappings in a `/proc/PID/maps`. Malformed lines are skipped.
 fn parse_maps(text: &str) -> Vec<FileMapping> {
     let line = |line: &str| {
         let mut fields = line.splitn(6, ' ');
@@ -47,18 +47,19 @@ fn mappings_of(pid: u32) -> Vec<FileMapping> {
     parse_maps(&std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
 }
 
-/// Names of user code. Mappings are read while a process lives, as they are gone with it.
+/// Names of user code. Mappings must be read while their process lives.
 pub struct UserNames {
-    /// By process id, and by how often that process had executed another program since the start.
+    /// By process id and the number of its execs since the start.
     mappings: HashMap<(u32, u32), Vec<FileMapping>>,
-    /// At the start, of the first process of each number: whoever it forked, and executed nothing since, has them too.
+    /// Mappings at the start, of the first process of each number. Forked processes without an exec have the same
+    /// ones.
     inherited: Vec<(u32, u32)>,
     symbolizer: Symbolizer,
     known: RefCell<HashMap<(PathBuf, u64), Option<String>>>,
 }
 
 impl UserNames {
-    /// Note where `watched` have their code.
+    /// Record the mappings of `watched`.
     #[must_use]
     pub fn of(watched: &Watched) -> Self {
         let ids = follow::numbered(watched);
@@ -69,7 +70,7 @@ impl UserNames {
         Self { mappings, inherited, symbolizer, known: RefCell::default() }
     }
 
-    /// Note where the other processes that have `stacks` have their code, of those that still live.
+    /// Record the mappings of the other processes in `stacks` that still live.
     pub fn look_again(&mut self, stacks: &[Stack]) {
         let mut latest: HashMap<u32, u32> = HashMap::new();
         for stack in stacks.iter().filter(|stack| stack.pid != 0) {
@@ -81,7 +82,7 @@ impl UserNames {
         }
     }
 
-    /// The function at `address` of the process that `stack` is of.
+    /// The function at `address` in the process of `stack`.
     fn name(&self, stack: &Stack, address: u64) -> Option<String> {
         let own = self.mappings.get(&(stack.pid, stack.execs)).filter(|mappings| !mappings.is_empty());
         let inherited = || {
@@ -104,18 +105,18 @@ impl UserNames {
     }
 }
 
-/// What became of the stacks.
+/// The named stacks.
 #[derive(Debug, Default)]
 pub struct Readable {
     pub stacks: ByProcess<Folded>,
     pub total: u64,
     /// Weight of the stacks whose innermost frame has no symbol.
     pub unresolved: u64,
-    /// Weight of the stacks that fill all the room there is for kernel or user frames: they may be cut at the root.
+    /// Weight of the stacks with the maximum number of kernel or user frames. Their root may be missing.
     pub full_depth: u64,
 }
 
-/// Put names to `stacks`. The root frame is the process's name.
+/// Give names to `stacks`. The root frame is the process's name.
 #[must_use]
 pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &UserNames) -> Readable {
     let mut result = Readable { stacks: watched.by_process(), ..Readable::default() };
@@ -145,14 +146,14 @@ pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &Us
     result
 }
 
-/// Names of `frames`, innermost first. All but the innermost are return addresses, which lie behind their call.
+/// Names of `frames`, innermost first. All except the innermost are return addresses, which follow their call.
 fn names(frames: &[u64], name: impl Fn(u64, bool) -> Option<String>) -> Vec<String> {
     let named = |(index, address): (usize, &u64)| name(*address, index > 0).unwrap_or_else(|| UNKNOWN.to_owned());
     frames.iter().enumerate().map(named).collect()
 }
 
-/// The kernel's function at `address`. One byte before a return address is inside the call, even where the call is
-/// the last thing in its function; but a return that a kretprobe diverts leads to the start of its trampoline.
+/// The kernel's function at `address`. The byte before a return address is inside the call, even if the call ends its
+/// function. A return diverted by a kretprobe is an exception: it points to the start of its trampoline.
 fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String> {
     let at = kernel.at(address)?;
     if !returning || (at.offset == 0 && at.symbol.name.ends_with("_trampoline")) {
@@ -161,7 +162,7 @@ fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String
     Some(kernel.at(address.checked_sub(1)?)?.symbol.name.to_owned())
 }
 
-/// Leave out what every program of its kind has at the root: the C and Rust runtimes' way to the program's own code.
+/// Remove the frames of the C and Rust runtimes at the root, which all programs have.
 fn without_start_up(names: &mut Vec<String>) {
     let start_up = |name: &String| {
         matches!(&**name, "_start" | "main" | "__libc_start_call_main" | "__libc_start_main_impl")

@@ -9,19 +9,19 @@ use crate::profile::ProcessName;
 use crate::roles::{self, RoleId};
 use std::collections::HashSet;
 
-/// How a target is watched.
+/// How a target's calls are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Kprobe and kretprobe: calls and times.
     Kprobe,
     /// Execution breakpoint of the CPU: calls and stacks.
     Breakpoint,
-    /// Not at all, see the reason.
+    /// Not counted; see the reason.
     None,
 }
 
 impl Way {
-    /// As `FunctionCalls.how` has it.
+    /// The text in `FunctionCalls.how`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,20 +32,20 @@ impl Way {
     }
 }
 
-/// One function, at the place of its slot.
+/// One function; its index is its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeTarget {
     pub role: RoleId,
     pub symbol: String,
     pub address: u64,
     pub way: Way,
-    /// Why it is not watched, or not by a kprobe.
+    /// The reason why it is not watched, or not by a kprobe.
     pub why: Option<String>,
-    /// Calls by all processes, over all pairs so far.
+    /// Calls by all processes, in all runs so far.
     pub hits: u64,
 }
 
-/// All candidates of all roles that `symbols` has, role by role, best first.
+/// All candidates of all roles in `symbols`, by role, best first.
 #[must_use]
 pub fn all(symbols: &Symbols) -> Vec<ProbeTarget> {
     let mut seen = HashSet::new();
@@ -68,15 +68,15 @@ pub fn all(symbols: &Symbols) -> Vec<ProbeTarget> {
     targets
 }
 
-/// The first of `candidates`, best first, that is called, and not just by the way: a tenth as often as any of them.
+/// The first of `candidates` (best first) that is called at least a tenth as often as the most frequent one.
 #[must_use]
 pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
     let most = candidates.iter().map(&calls).max()?;
     candidates.iter().find(|candidate| calls(candidate) > 0 && calls(candidate).saturating_mul(10) >= most)
 }
 
-/// Calls per MiB of what `role` stands for, of counted functions of one process that moved `bytes`: those of the role's best
-/// candidate that is called ([`best`]). Candidates are often called by each other, so that a sum would count twice.
+/// Calls per MiB of `role` by a process that moved `bytes`: those of the role's [`best`] candidate. Candidates often
+/// call each other, so a sum would count calls twice.
 #[must_use]
 pub fn calls_per_mib<'f>(
     role: RoleId,
@@ -93,10 +93,10 @@ pub fn calls_per_mib<'f>(
     (bytes > 0).then(|| *calls as f64 * f64::from(1 << 20) / bytes as f64)
 }
 
-/// Roles whose functions no probe reaches on any kernel, and that matter most to pipes: they get the first breakpoints.
+/// Important roles whose functions accept no probe on any kernel. They get the first breakpoints.
 const FIRST: [RoleId; 3] = [RoleId::UserPages, RoleId::CopyIn, RoleId::CopyOut];
 
-/// The targets that are worth a breakpoint, best first: of each role, the best candidate, if it is not watched yet.
+/// The targets to set breakpoints on, most important first: the best candidate of each role that is not watched yet.
 #[must_use]
 pub fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
     let mut of_role = HashSet::new();
@@ -106,7 +106,7 @@ pub fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
     best
 }
 
-/// The roles that have functions here of which none is watched, each with the reason.
+/// The roles with functions in this kernel, none of which is watched, each with the reason.
 #[must_use]
 pub fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
@@ -121,8 +121,8 @@ pub fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
     reasons
 }
 
-/// What became of each role's candidates: chosen is the best one that was hit ([`best`]); where none was, the best one
-/// that is watched.
+/// The result for each role's candidates. The chosen one is the [`best`] that was hit, or else the best that is
+/// watched.
 #[must_use]
 pub fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution> {
     let resolution = |role: &'static roles::Role| {
@@ -139,7 +139,9 @@ pub fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution
             rejected.push(match (target.way, target.hits) {
                 (Way::None, _) => target.why.clone().unwrap_or_else(|| format!("{}: not watched", target.symbol)),
                 (_, 0) => format!("{}: watched, never called", target.symbol),
-                (_, hits) => format!("{}: called too ({hits} times), an inner or further function", target.symbol),
+                (_, hits) => {
+                    format!("{}: also called ({hits} times), as an inner or additional function", target.symbol)
+                }
             });
         }
         let reach = match chosen.map(|target| target.way) {

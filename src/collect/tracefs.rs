@@ -1,4 +1,4 @@
-//! What is changed in tracefs, and how it is put back; also what a killed run left there.
+//! Change settings in tracefs, restore them, and remove what a killed run left there.
 
 use super::owner;
 use crate::kernel::tracefs::Tracefs;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What instances of this program are called, in front of their owner ([`owner::own`]).
+/// Prefix of this program's instances; their owner follows ([`owner::own`]).
 const PREFIX: &str = "pipeprof-";
-/// The same of groups of probes, whose names allow no dash.
+/// The same for groups of probes, whose names may not contain a dash.
 const GROUP: &str = "pipeprof_";
-/// Remembers, for the next start, what the top-level tracer was before; gone after an orderly end.
+/// Record of the top-level tracer's previous state, for the next start. Removed after a normal end.
 const STATE: &str = "/run/pipeprof-tracer.json";
 
-/// Remove what runs that were killed left behind. Reports what was removed, and what could not be.
+/// Remove what killed runs left. Returns messages about what was removed and what could not be removed.
 pub fn clean_up(tracefs: &Tracefs) -> Vec<String> {
     clean_up_in(tracefs.root(), Path::new(STATE), &owner::is_dead)
 }
@@ -41,7 +41,7 @@ fn remove_dead_instances(root: &Path, is_dead: &dyn Fn(&str) -> bool) -> Vec<Str
     report
 }
 
-/// Remove a tracefs instance; its tracer has to end before.
+/// Remove a tracefs instance; its tracer must be stopped first.
 fn remove_instance(folder: &Path) -> Result<()> {
     let ended = write(&folder.join("current_tracer"), "nop");
     std::fs::remove_dir(folder).with_context(|| match ended {
@@ -84,7 +84,7 @@ fn restore_after_kill(root: &Path, state: &Path, is_dead: &dyn Fn(&str) -> bool)
         let _ = std::fs::remove_file(state);
         let current = read(&root.join("current_tracer")).unwrap_or_default();
         return Some(format!(
-            "removed {}, which cannot be read: if nothing else traces, set current_tracer ({current}) to nop",
+            "removed the unreadable file {}: if no other program is tracing, set current_tracer ({current}) to nop",
             state.display()
         ));
     };
@@ -107,9 +107,9 @@ fn dead_probes(text: &str, is_dead: &dyn Fn(&str) -> bool) -> Vec<String> {
     text.lines().filter_map(dead).collect()
 }
 
-/// Return probes with room for many calls at once, which only tracefs can give: elsewhere the kernel decides, for ten
-/// calls or so, without preemption (up to 6.1) for one per CPU, so that sleeping callers take it from all others.
-/// Dropping this removes them; what is attached to them has to be gone by then.
+/// Return probes for many simultaneous calls, which only tracefs can create. Elsewhere the kernel limits them to about
+/// ten, and without preemption (up to 6.1) to one per CPU, which sleeping callers use up. Dropping this removes the
+/// probes; programs must be detached before.
 #[derive(Debug)]
 pub struct ReturnProbes {
     tracefs: Tracefs,
@@ -117,16 +117,16 @@ pub struct ReturnProbes {
 }
 
 impl ReturnProbes {
-    /// None yet.
+    /// An empty set.
     ///
     /// # Errors
-    /// When there is no tracefs.
+    /// When tracefs is not available.
     pub fn open() -> Result<Self> {
         Ok(Self { tracefs: Tracefs::open()?, made: Vec::new() })
     }
 
-    /// Make one on `symbol`, with room for `room` calls at once, by all processes together; its number is that of a
-    /// tracepoint to the perf_event interface.
+    /// Create a probe on `symbol` for `room` simultaneous calls by all processes together. Returns its number, which
+    /// the perf_event interface uses as a tracepoint's.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -135,12 +135,12 @@ impl ReturnProbes {
         append(&self.tracefs.root().join("kprobe_events"), &format!("r{room}:{probe} {symbol}"))?;
         self.made.push(probe.clone());
         let id = self.tracefs.root().join("events").join(&probe).join("id");
-        read(&id)?.parse().with_context(|| format!("{} is no number", name(&id)))
+        read(&id)?.parse().with_context(|| format!("{} is not a number", name(&id)))
     }
 }
 
 impl ReturnProbes {
-    /// Remove them. Returns the failures; the next run tries those again.
+    /// Remove the probes. Returns the failures, which the next run retries.
     #[must_use]
     pub fn close(mut self) -> Vec<String> {
         self.remove()
@@ -159,17 +159,17 @@ impl Drop for ReturnProbes {
     }
 }
 
-/// Write `value` to a control file, in one call. An empty value clears.
+/// Write `value` to a control file in one call. An empty value clears it.
 ///
 /// # Errors
-/// The kernel's, with the file's name.
+/// The kernel's error, with the file name.
 pub fn write(path: &Path, value: &str) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = file.and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()));
     written.with_context(|| format!("write {value:?} to {}", name(path)))
 }
 
-/// Add a line to a control file that is a list.
+/// Append a line to a control file that contains a list.
 fn append(path: &Path, line: &str) -> Result<()> {
     let file = std::fs::OpenOptions::new().append(true).open(path);
     let written = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
@@ -179,7 +179,7 @@ fn append(path: &Path, line: &str) -> Result<()> {
 /// Read a control file.
 ///
 /// # Errors
-/// The kernel's, with the file's name.
+/// The kernel's error, with the file name.
 pub fn read(path: &Path) -> Result<String> {
     Ok(std::fs::read_to_string(path).with_context(|| format!("read {}", name(path)))?.trim().to_owned())
 }
@@ -189,16 +189,16 @@ fn name(path: &Path) -> String {
     text.strip_prefix("/proc/self/fd/").map_or_else(|| text.clone().into_owned(), |rest| format!("tracefs:{rest}"))
 }
 
-/// Values of control files, to be written back in this order.
+/// Values of control files, restored in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Saved {
-    /// Who changes them.
+    /// The process that changes them.
     owner: String,
     values: Vec<(String, String)>,
 }
 
 impl Saved {
-    /// The values that `files` below `root` have now. Files that this kernel has not are left out.
+    /// The current values of `files` below `root`. Files that do not exist in this kernel are skipped.
     fn of(root: &Path, files: &[&str]) -> Self {
         let value = |file: &&str| Some(((*file).to_owned(), read(&root.join(file)).ok()?));
         Self { owner: owner::own(), values: files.iter().filter_map(value).collect() }
@@ -208,8 +208,8 @@ impl Saved {
         self.values.iter().find(|(name, _)| name == file).map_or("", |(_, value)| value)
     }
 
-    /// Write the values back, then remove the record of them. The record stays where a value cannot be written, for the
-    /// next run to try again.
+    /// Restore the values, then remove the record. If a value cannot be restored, the record stays, and the next run
+    /// retries.
     fn restore(&self, root: &Path, state: &Path) -> Result<()> {
         let mut failures = Vec::new();
         failures.extend(write(&root.join("tracing_on"), "0").err());
@@ -226,14 +226,14 @@ impl Saved {
         }
         let failures: Vec<String> = failures.iter().map(|error| format!("{error:#}")).collect();
         anyhow::bail!(
-            "cannot restore the tracer: {}; {} keeps what to restore, and the next run tries again",
+            "cannot restore the tracer: {}; the previous values stay in {}, and the next run tries again",
             failures.join("; "),
             state.display()
         )
     }
 }
 
-/// What to write so that a file reads `value` again: some files read as words that they do not take.
+/// The text to write so that a file contains `value` again. Some files show text that they do not accept.
 fn to_write(file: &str, value: &str) -> String {
     match file {
         // `no pid`, or one id per line.
@@ -241,25 +241,25 @@ fn to_write(file: &str, value: &str) -> String {
         "set_ftrace_pid" => value.split_whitespace().collect::<Vec<_>>().join(" "),
         // `7 (expanded: 1408)` while nothing has been traced yet.
         "buffer_size_kb" => value.split_whitespace().next().unwrap_or_default().to_owned(),
-        // A star says that someone else wants the event too.
+        // A star means that another user enabled the event too.
         file if file.starts_with("events/") => value.trim_end_matches('*').to_owned(),
         _ => value.to_owned(),
     }
 }
 
-/// A folder of control files to trace in: an instance where the kernel allows the tracer there, else the top one.
-/// Dropping it puts everything back.
+/// A tracefs folder to trace in: an instance if the kernel allows the tracer there, otherwise the top folder. Dropping
+/// it restores everything.
 #[derive(Debug)]
 pub struct Session {
     folder: PathBuf,
-    /// What the top-level tracer was before; absent for an instance, which just goes.
+    /// The previous state of the top-level tracer; absent for an instance, which is removed.
     saved: Option<Saved>,
     /// The record of `saved`.
     state: PathBuf,
     open: bool,
 }
 
-/// The files that a session changes. `tracing_on` comes last, and what the tracer needs goes before it.
+/// The files that a session changes. Settings that the tracer needs come before it, `tracing_on` is last.
 const CHANGED: [&str; 9] = [
     "current_tracer",
     "set_ftrace_pid",
@@ -273,10 +273,10 @@ const CHANGED: [&str; 9] = [
 ];
 
 impl Session {
-    /// A place where `tracer` can be set. Tracing is off in it.
+    /// A folder in which `tracer` can be set. Tracing is off in it.
     ///
     /// # Errors
-    /// When the kernel has no such tracer, or someone else uses the only place for it.
+    /// When the kernel has no such tracer, or it is in use and exists only once.
     pub fn open(tracefs: &Tracefs, tracer: &str) -> Result<Self> {
         Self::open_in(tracefs.root(), tracer, Path::new(STATE))
     }
@@ -291,13 +291,13 @@ impl Session {
         if std::fs::create_dir(&folder).is_ok() {
             let instance = Self { folder, saved: None, state: state.to_owned(), open: true };
             write(&instance.folder.join("tracing_on"), "0")?;
-            // Tried and taken back: most kernels allow it at the top only.
+            // Most kernels allow the tracer in the top folder only.
             if write(&instance.folder.join("current_tracer"), tracer).is_ok() {
                 write(&instance.folder.join("current_tracer"), "nop")?;
                 return Ok(instance);
             }
         }
-        // Values that an earlier session of this process could not write back are the ones to remember.
+        // If an earlier session of this process could not restore its values, those are the ones to restore.
         if let Some(kept) =
             std::fs::read_to_string(state).ok().and_then(|text| serde_json::from_str::<Saved>(&text).ok())
             && kept.owner == owner::own()
@@ -307,7 +307,7 @@ impl Session {
         let current = read(&root.join("current_tracer"))?;
         anyhow::ensure!(
             current == "nop",
-            "ftrace is in use (current_tracer is {current}) and this kernel has {tracer} once only: \
+            "ftrace is in use (current_tracer is {current}) and this kernel allows {tracer} only once: \
              end the other tracing, or `echo nop > {}`",
             name(&root.join("current_tracer"))
         );
@@ -323,7 +323,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether it is an instance of its own.
+    /// Whether it is an instance.
     #[must_use]
     pub fn is_instance(&self) -> bool {
         self.saved.is_none()
@@ -337,17 +337,17 @@ impl Session {
     /// Write one of its control files.
     ///
     /// # Errors
-    /// The kernel's, with the file's name.
+    /// The kernel's error, with the file name.
     pub fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.folder.join(file), value)
     }
 }
 
 impl Session {
-    /// End it and put everything back.
+    /// Stop tracing and restore everything.
     ///
     /// # Errors
-    /// What could not be put back. What to restore stays recorded for the next run.
+    /// What could not be restored. The record stays for the next run.
     pub fn close(mut self) -> Result<()> {
         self.restore()
     }
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(dead_probes(text, &|owner| owner == "77_1"), ["pipeprof_77_1/f3"]);
     }
 
-    /// A folder with the control files that a session at the top changes, in which no instance has a tracer.
+    /// A folder with the control files that a session in the top folder changes. No instance accepts a tracer.
     fn fake() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         for (file, value) in [
@@ -429,7 +429,7 @@ mod tests {
         (folder, state)
     }
 
-    /// Make a control file refuse what is written, for root too.
+    /// Make writes to a control file fail, even for root.
     fn break_file(path: &Path) {
         std::fs::remove_file(path).unwrap();
         std::fs::create_dir(path).unwrap();
@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(read("current_tracer"), "nop\n", "what can be restored is");
         assert!(state.exists(), "{error}");
 
-        // The next run says so too, as long as it fails; then it restores, and the record goes.
+        // Each run reports the failure until restoring succeeds; then the record is removed.
         let report = clean_up_in(folder.path(), &state, &|_| true);
         assert!(report.len() == 1 && report[0].contains("cannot restore the tracer"), "{report:?}");
         assert!(state.exists());

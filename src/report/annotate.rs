@@ -1,4 +1,4 @@
-//! A function's executed instructions as text: disassembled, each with its count, the hottest marked.
+//! A function's executed instructions as text: disassembled, with counts; the most frequent ones are marked.
 
 use crate::document::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::profile::{ProcessName, listed};
@@ -7,7 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, SymbolResolver,
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-/// Names for the targets of calls and jumps: those of other functions, and places in this one.
+/// Names for the targets of calls and jumps: other functions, and offsets in this one.
 struct Targets {
     starts: HashMap<u64, String>,
     own: std::ops::Range<u64>,
@@ -31,7 +31,7 @@ impl SymbolResolver for Targets {
     }
 }
 
-/// Whose counts are added up: `writer, reader and others`.
+/// The processes whose counts are summed: `writer, reader and others`.
 fn all_of(code: &ExecutedCode) -> String {
     let names: Vec<&str> = code.processes.iter().filter(|name| name.is_of_target()).map(|name| name.as_str()).collect();
     if names.len() == code.processes.len() {
@@ -40,7 +40,7 @@ fn all_of(code: &ExecutedCode) -> String {
     format!("{} and others", names.join(", "))
 }
 
-/// The text. `process` limits the counts to one process's.
+/// The text. With `process`, only its counts.
 #[must_use]
 pub fn render(function: &ExecutedFunction, code: &ExecutedCode, release: &str, process: Option<ProcessName>) -> String {
     let mut text = String::new();

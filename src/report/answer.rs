@@ -1,5 +1,5 @@
-//! The answer of a run in sentences: what a reader needs before any table. Made from the document alone, so that
-//! terminal, HTML and Markdown say the same.
+//! The answer of a run in sentences, printed before the tables. It depends on the document alone, so that terminal,
+//! HTML and Markdown are equal.
 
 use crate::document::{Document, ExecutedOn};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
@@ -7,21 +7,21 @@ use crate::roles;
 use crate::util::size;
 use crate::util::text::capitalized;
 
-/// Roles below this share are not part of a sentence.
+/// Roles with smaller shares are not named.
 const NAMED_SHARE: f64 = 0.05;
 
-/// At most this many roles are named per process.
+/// Maximum number of roles named per process.
 const NAMED_ROLES: usize = 3;
 
-/// Codes of the warnings that concern the findings themselves. They stand with the answer, not below the tables.
+/// Codes of the warnings that cast doubt on the findings. They are printed with the answer, not below the tables.
 pub const CAUTIONS: [&str; 2] = ["busy", crate::workload::VERIFY_FAILED];
 
-/// What a run says first.
+/// The answer of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Where each process spends its time, then how fast the bytes moved.
+    /// Where each process spends its time, then the throughput.
     pub findings: Vec<String>,
-    /// What makes the findings doubtful, each with what to do about it.
+    /// Reasons to doubt the findings, each with a fix.
     pub cautions: Vec<String>,
 }
 
@@ -42,8 +42,8 @@ pub fn answer(document: &Document) -> Answer {
     Answer { findings, cautions: cautions(document) }
 }
 
-/// `The writer spends 69 % of its time waking up the other process and 12 % spinning on the pipe's mutex.` For counted
-/// runs: `The writer executes 319 instructions per KiB: 45 % of them allocating pages.`
+/// `The writer spends 69 % of its time waking up the other process and 12 % spinning on the pipe's mutex.` With
+/// counted instructions: `The writer executes 319 instructions per KiB: 45 % of them allocating pages.`
 fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<String> {
     let mut largest: Vec<&RoleShare> = shares.iter().filter(|share| share.share >= NAMED_SHARE).collect();
     largest.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -66,7 +66,7 @@ fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<Stri
     (!parts.is_empty()).then(|| format!("The {process} {start} {}.", listed(&parts)))
 }
 
-/// How fast the bytes moved, on what.
+/// The throughput, the workload and the kernel.
 fn speed(document: &Document) -> String {
     let workload = format!("{}, {} buffers", workload(document), size::format(document.workload.buffer_size));
     let kernel = format!("Linux {}", document.kernel.release);
@@ -79,7 +79,7 @@ fn speed(document: &Document) -> String {
         (executed_on, Some(median)) => {
             let interval = throughput
                 .ci95
-                .map_or("too few for an interval".to_owned(), |[low, high]| format!("95 % CI {low:.2} to {high:.2}"));
+                .map_or("too few for a 95 % CI".to_owned(), |[low, high]| format!("95 % CI {low:.2} to {high:.2}"));
             let runs = throughput.runs.len();
             let plural = if runs == 1 { "" } else { "s" };
             let on = if executed_on == ExecutedOn::Kvm { " in a KVM guest" } else { "" };

@@ -1,4 +1,4 @@
-//! Charts as SVG, drawn by plotters: grouped bars, and lines over a doubling axis. Equal input gives equal bytes.
+//! SVG charts, drawn by plotters: grouped bars, and lines over a doubling axis. Equal input gives equal bytes.
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -7,19 +7,19 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A chart, as data.
+/// A chart's data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Chart {
-    /// A file name without ending.
+    /// A file name without extension.
     pub id: String,
     pub title: String,
     pub kind: ChartKind,
-    /// What the values are, with unit.
+    /// Name and unit of the values.
     pub y: String,
-    /// What is along the other axis; empty for bars.
+    /// Name of the other axis; empty for bars.
     pub x: String,
     pub series: Vec<Series>,
-    /// n, spread, machines: drawn below the chart, so that a picture that is taken elsewhere still says it.
+    /// Number of runs, spread, machine. Drawn below the chart, so that a copied picture contains them.
     pub caption: String,
 }
 
@@ -28,7 +28,7 @@ pub struct Chart {
 pub enum ChartKind {
     /// Horizontal bars, one group per label.
     Bars,
-    /// Lines over places that are labelled one by one, such as doubling sizes.
+    /// Lines over labelled positions, such as doubling sizes.
     Lines,
 }
 
@@ -40,32 +40,33 @@ pub struct Series {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// The place along the axis: points of equal labels stand at one place, in the order of first appearance.
+    /// The position along the axis. Points with equal labels share a position; labels are in the order of first
+    /// appearance.
     pub label: String,
     pub y: f64,
-    /// An interval, or least and greatest: the caption says which.
+    /// An interval, or minimum and maximum; the caption says which.
     pub span: Option<[f64; 2]>,
 }
 
-/// Where a chart is going to stand.
+/// The chart's destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Theme {
-    /// A file of its own, on white.
+    /// A separate file, with a white background.
     File,
-    /// Inside a page of [`super::html`], whose colours it takes.
+    /// Inside a page of [`super::html`], with that page's colours.
     Page,
 }
 
 const WIDTH: i32 = 900;
 const RIGHT: i32 = 84;
 const TOP: i32 = 44;
-/// What fits into a line of the footer at its size, with wide letters in it.
+/// Number of characters in a line of the footer, even with wide letters.
 const FOOTER_CHARS: usize = 136;
 const FOOTER_LINE: i32 = 17;
 const INK: RGBColor = RGBColor(0x1b, 0x1f, 0x24);
 const DIM: RGBColor = RGBColor(0x57, 0x60, 0x6a);
 const FAINT: RGBColor = RGBColor(0xd5, 0xda, 0xe0);
-/// One per series; distinct to people with any of the common colour deficiencies (Okabe and Ito, without yellow).
+/// One per series, distinguishable with all common colour deficiencies (Okabe and Ito, without yellow).
 const SERIES: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -74,7 +75,7 @@ const SERIES: [RGBColor; 6] = [
     RGBColor(0x7a, 0x6a, 0x00),
     RGBColor(0x56, 0xb4, 0xe9),
 ];
-/// What the page calls the colours above, in their order: `--ink`, `--dim`, `--faint`, `--s1` ...
+/// The page's names of the colours above, in the same order: `--ink`, `--dim`, `--faint`, `--s1` ...
 const NAMES: [&str; 3] = ["var(--ink)", "var(--dim)", "var(--faint)"];
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -83,7 +84,7 @@ impl Chart {
     /// The SVG.
     ///
     /// # Errors
-    /// When the drawing library refuses.
+    /// When the drawing library fails.
     pub fn svg(&self, theme: Theme) -> Result<String> {
         let height = self.height();
         let footer = wrapped(&self.caption, FOOTER_CHARS);
@@ -111,7 +112,7 @@ impl Chart {
         })
     }
 
-    /// Labels along the axis, each once.
+    /// The distinct labels along the axis.
     #[must_use]
     pub fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
@@ -130,7 +131,7 @@ impl Chart {
         }
     }
 
-    /// The points at `label`, each with its series' place.
+    /// The points at `label`, each with the index of its series.
     fn at<'a>(&'a self, label: &'a str) -> impl Iterator<Item = (usize, &'a Point)> {
         let points = self.series.iter().enumerate();
         points.filter_map(move |(index, series)| Some((index, series.points.iter().find(|p| p.label == label)?)))
@@ -212,7 +213,7 @@ impl Chart {
             area.draw(&PathElement::new([(left, y), (WIDTH - RIGHT, y)], FAINT)).map_err(refused)?;
             text(area, &short(*tick), (left - 8, y), 13, DIM, HPos::Right)?;
         }
-        // As many labels as there is room for.
+        // As many labels as fit.
         let every = (labels.len() * 46).div_ceil(700).max(1);
         for (place, label) in labels.iter().enumerate().step_by(every) {
             text(area, label, (x_of(place), bottom + 16), 13, DIM, HPos::Center)?;
@@ -257,7 +258,7 @@ fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
 }
 
-/// `text` in lines of up to `most` characters, broken between words.
+/// `text` in lines of up to `most` characters, wrapped between words.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -272,7 +273,7 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// Round values from 0 to `largest` or a little above, and the end of the axis.
+/// Round tick values from 0 to at least `largest`, and the end of the axis.
 fn ticks(largest: f64) -> (Vec<f64>, f64) {
     if !(largest.is_finite() && largest > 0.0) {
         return (vec![0.0, 1.0], 1.0);
@@ -284,7 +285,7 @@ fn ticks(largest: f64) -> (Vec<f64>, f64) {
     ((0..=count).map(|index| index as f64 * step).collect(), count as f64 * step)
 }
 
-/// A value beside a bar or a tick.
+/// A value at a bar or a tick.
 fn short(value: f64) -> String {
     let size = value.abs();
     let trimmed = |text: String| {
@@ -300,7 +301,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The page's colours in place of fixed ones, and a description for those who cannot see it.
+/// Replace fixed colours by the page's, and add a description for screen readers.
 fn themed(svg: String, title: &str) -> String {
     let mut svg = svg;
     let hex = |colour: RGBColor| format!("\"#{:02X}{:02X}{:02X}\"", colour.0, colour.1, colour.2);

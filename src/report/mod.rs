@@ -1,4 +1,4 @@
-//! Outcomes made readable: terminal table, files, flame graphs (the only place that calls inferno).
+//! Write outcomes for people: terminal tables, files, flame graphs. Only this module calls inferno.
 
 pub mod annotate;
 pub mod answer;

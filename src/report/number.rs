@@ -1,14 +1,14 @@
-//! Numbers as tables and sentences show them.
+//! Format numbers for tables and sentences.
 
 use crate::util::text::rounded;
 
-/// A number in three or four digits.
+/// A number with three or four digits.
 #[must_use]
 pub fn number(value: f64) -> String {
     let size = value.abs();
     match () {
         () if !value.is_finite() => "-".to_owned(),
-        // Minus nothing is nothing.
+        // Avoid "-0".
         () if value == 0.0 => "0".to_owned(),
         () if size >= 10_000.0 => rounded(value),
         () if size >= 100.0 => format!("{value:.0}"),

@@ -1,6 +1,6 @@
-//! Text and numbers as every output writes them.
+//! Text and numbers, formatted alike in all outputs.
 
-/// `text` without control characters, which could drive a terminal.
+/// `text` without control characters, which could change a terminal's state.
 #[must_use]
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
@@ -13,7 +13,7 @@ pub fn capitalized(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// A count with a comma between thousands: `1,234,567`.
+/// A count with thousands separators: `1,234,567`.
 #[must_use]
 pub fn grouped(count: u64) -> String {
     in_groups(&count.to_string())

@@ -1,9 +1,9 @@
-//! Where the fields of the recorded events lie on this kernel: function_graph's two, a fork's and an exec's. Read from
-//! the files `format` in `events/ftrace/funcgraph_*` and `events/sched/sched_process_*` of tracefs.
+//! Layout of the recorded events on this kernel: function_graph's two, fork and exec. Read from the `format` files in
+//! `events/ftrace/funcgraph_*` and `events/sched/sched_process_*` of tracefs.
 
 use anyhow::{Context as _, Result};
 
-/// A field's place in a record.
+/// A field's position in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FormatField {
     offset: usize,
@@ -24,7 +24,7 @@ impl FormatField {
     }
 }
 
-/// One event's form.
+/// One event's layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Format {
     id: u64,
@@ -50,7 +50,7 @@ impl Format {
     }
 }
 
-/// What the two events say, and where.
+/// The layout of all events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Formats {
     entry_id: u64,
@@ -64,7 +64,7 @@ pub struct Formats {
     overrun: FormatField,
     called: FormatField,
     returned: FormatField,
-    /// The fork's number and the child's id, where forks are recorded.
+    /// The number of the fork event and the field of the child's id, if forks are recorded.
     fork: Option<(u64, FormatField)>,
     /// The exec's number and the id before it, where execs are recorded.
     exec: Option<(u64, FormatField)>,
@@ -83,7 +83,7 @@ pub enum GraphEvent {
         took: u64,
         overrun: u64,
     },
-    /// The task began another: a thread or a process.
+    /// The task started a thread or a process.
     Fork {
         child: u32,
     },
@@ -94,7 +94,7 @@ pub enum GraphEvent {
 }
 
 impl Formats {
-    /// From the texts of the format files. Without `fork` or `exec`, those events are not recognized.
+    /// Parse the texts of the format files. Without `fork` or `exec`, those events are not recognized.
     ///
     /// # Errors
     /// When a field is missing.
@@ -123,7 +123,7 @@ impl Formats {
         })
     }
 
-    /// The task and event that a record tells of; absent for records of other events.
+    /// The task and event of a record; `None` for other events.
     #[must_use]
     pub fn event(&self, record: &[u8]) -> Option<(u32, GraphEvent)> {
         let pid = u32::try_from(self.pid.of(record)?).ok()?;

@@ -1,5 +1,5 @@
-//! function_graph: every function that both processes call in the kernel, with its duration, as ftrace records it.
-//! No BPF half: the kernel's own tracer, in a tracefs instance where the kernel allows that.
+//! function_graph: ftrace records every kernel function called by the target's processes, with its duration. This uses
+//! the kernel's tracer, without BPF, in a tracefs instance if the kernel allows that.
 
 mod format;
 mod ring;
@@ -28,7 +28,7 @@ const FORK_ENABLED: &str = "events/sched/sched_process_fork/enable";
 const EXEC_ENABLED: &str = "events/sched/sched_process_exec/enable";
 /// The code of the warning that calls after an exec may be missing.
 pub const EXEC_DROPPED: &str = "exec-not-followed";
-/// The part of the free memory that the buffers of all CPUs take together.
+/// Size of all CPUs' buffers together, as a part of the free memory.
 const SHARE_OF_MEMORY: u64 = 4;
 /// Limits of one CPU's buffer, KiB.
 const BUFFER_KIB: std::ops::RangeInclusive<u64> = 1024..=256 * 1024;
@@ -41,16 +41,16 @@ pub struct Fgraph {
 }
 
 struct ArmedTracer {
-    // The session goes before the mount that it lies in.
+    // The session is dropped before the mount that contains it.
     session: Session,
     tracefs: Tracefs,
     watched: Watched,
-    /// All threads that were there at the start.
+    /// All threads that existed at the start.
     tasks: Vec<(u32, ProcessName)>,
     sleeps_counted: bool,
 }
 
-/// What one CPU's buffer held and lost.
+/// Events in one CPU's buffer, and the number of lost events.
 #[derive(Debug, Default)]
 struct Lost {
     events: u64,
@@ -114,7 +114,7 @@ impl Collect for Fgraph {
     fn arm(&mut self, watched: &Watched) -> Result<()> {
         ensure!(
             PidNamespace::own().is_none(),
-            "this is a PID namespace of its own (a container), and ftrace filters by the numbers of the first one: \
+            "this process is in a PID namespace (a container), and ftrace filters by ids of the initial namespace: \
              run outside of it, or inside a guest with --kernel"
         );
         let tracefs = Tracefs::open()?;
@@ -122,9 +122,9 @@ impl Collect for Fgraph {
         let cpus = super::attach::online_cpus()?.len().max(1) as u64;
         let kib = (free_memory_kib() / SHARE_OF_MEMORY / cpus).clamp(*BUFFER_KIB.start(), *BUFFER_KIB.end());
         session.set("buffer_size_kb", &kib.to_string())?;
-        // When a buffer is full, its oldest events stay: a tree with its beginning, not one of loose ends.
+        // A full buffer keeps its oldest events, so that the tree is complete from its beginning.
         session.set("options/overwrite", "0")?;
-        // The kernel adds what the traced tasks fork; the event tells whose it is.
+        // The kernel also traces forked tasks; the fork event contains their parent.
         let follow = ["options/function-fork", FORK_ENABLED, EXEC_ENABLED].map(|file| session.set(file, "1"));
         if let Some(error) = follow.into_iter().find_map(Result::err) {
             self.notes.push(format!("new threads and child processes were not watched: {error:#}"));
@@ -146,7 +146,7 @@ impl Collect for Fgraph {
             session.set("set_ftrace_pid", &ids.join(" "))?;
         }
         session.set("current_tracer", TRACER)?;
-        // The option is there once the tracer is.
+        // The option exists only while the tracer is set.
         let sleeps_counted = session.set("options/sleep-time", "0").is_err();
         session.set("tracing_on", "1")?;
         self.armed = Some(ArmedTracer { session, tracefs, watched: watched.clone(), tasks, sleeps_counted });
@@ -170,7 +170,7 @@ impl Collect for Fgraph {
         let instance = armed.session.is_instance();
         let sleeps_counted = armed.sleeps_counted;
         let (watched, tasks) = (armed.watched.clone(), with_children(armed.tasks.clone(), &by_task));
-        // The session goes before the mount that it lies in.
+        // The session is dropped before the mount that contains it.
         let restored = armed.session.close();
         let dropped = dropped_by_exec(&tasks, &by_task);
 
@@ -178,7 +178,7 @@ impl Collect for Fgraph {
         for (task, process) in tasks {
             let mut tree = CallTree::default();
             let mut events = by_task.get(&task).cloned().unwrap_or_default();
-            // Events of one CPU are in order already, and the sort keeps the order of equal times.
+            // Events of one CPU are in order, and a stable sort keeps events with equal times in order.
             events.sort_by_key(|(time, _)| *time);
             events.iter().for_each(|(_, event)| tree.add(*event));
             trees.get_or_default(process).push(tree);
@@ -214,8 +214,8 @@ impl Fgraph {
         let mut warnings = Vec::new();
         if total + unmatched + lost.pages > 0 {
             let message = format!(
-                "function_graph: {} events without room in the buffers, {overrun} calls too deep, \
-                 {unmatched} calls without their other end, {} pages unreadable",
+                "function_graph: {} events lost (buffers full), {overrun} calls too deep, \
+                 {unmatched} calls without entry or exit, {} pages unreadable",
                 lost.events, lost.pages
             );
             warnings.push(loss_warning("calls-lost", message));
@@ -230,7 +230,7 @@ impl Fgraph {
             reason: match (calls, total + unmatched) {
                 (0, _) => Some("no call was recorded".to_owned()),
                 (_, 0) => None,
-                _ if total == 0 => Some(format!("{unmatched} calls without their other end")),
+                _ if total == 0 => Some(format!("{unmatched} calls without entry or exit")),
                 _ => Some(format!(
                     "{total} events lost: the buffers were full before the end of the window, so the tree is that of \
                      its beginning; move fewer bytes to have it whole"
@@ -253,7 +253,7 @@ impl Fgraph {
     }
 }
 
-/// `tasks` and all that they began, each with its process.
+/// `tasks` and all tasks that they started, each with its process.
 fn with_children(mut tasks: Vec<(u32, ProcessName)>, by_task: &ByTask) -> Vec<(u32, ProcessName)> {
     let mut known: HashSet<u32> = tasks.iter().map(|(task, _)| *task).collect();
     let mut next = 0;
@@ -292,7 +292,7 @@ fn dropped_by_exec(tasks: &[(u32, ProcessName)], by_task: &ByTask) -> Vec<Warnin
 
 type ByTask = HashMap<u32, Vec<(u64, format::GraphEvent)>>;
 
-/// All events of all CPUs by task, and what was lost.
+/// The events of all CPUs by task, and the number of lost events.
 fn read_all(armed: &ArmedTracer, formats: &Formats) -> Result<(ByTask, Lost)> {
     let folder = armed.session.folder().join("per_cpu");
     let mut by_task = ByTask::new();
@@ -308,7 +308,7 @@ fn read_all(armed: &ArmedTracer, formats: &Formats) -> Result<(ByTask, Lost)> {
             .with_context(|| format!("open {}", path.display()))?;
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            // One call hands out one page (of 4 KiB unless buffer_subbuf_size_kb says more).
+            // Each read returns one page: 4 KiB, or the size in buffer_subbuf_size_kb.
             let got = match pipe.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(got) => got,
@@ -328,7 +328,7 @@ fn read_all(armed: &ArmedTracer, formats: &Formats) -> Result<(ByTask, Lost)> {
     Ok((by_task, lost))
 }
 
-/// The events that a CPU's buffer could not take, from its `stats`.
+/// Events lost because a CPU's buffer was full, from its `stats`.
 fn lost_events(stats: &str) -> u64 {
     let value = |line: &str| {
         let (name, value) = line.split_once(':')?;
@@ -338,7 +338,7 @@ fn lost_events(stats: &str) -> u64 {
     stats.lines().filter_map(value).sum()
 }
 
-/// Memory that can be had without swapping, KiB.
+/// Memory available without swapping, in KiB.
 fn free_memory_kib() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

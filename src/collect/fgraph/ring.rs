@@ -1,15 +1,15 @@
-//! The kernel's trace ring buffer as `trace_pipe_raw` hands it out: pages of events. Read from bytes that may be
-//! anything: what makes no sense ends the page and is counted.
+//! Parse the pages of events that `trace_pipe_raw` returns from the kernel's trace ring buffer. The bytes are not
+//! trusted: malformed data end the page and are counted.
 //!
 //! Form: include/linux/ring_buffer.h (`ring_buffer_type`) and events/header_page of tracefs.
 
 use std::ops::Range;
 
-/// Bytes of a page's header: time of its first event, and how much of it is in use.
+/// Size of a page's header: the time of its first event, and its used length.
 const HEADER: usize = 16;
-/// In the length: events are missing before this page.
+/// Flag in the length: events are missing before this page.
 const MISSED: u64 = 1 << 31;
-/// The bits of the length that are the length.
+/// Mask of the length without flags.
 const LENGTH: u64 = (1 << 20) - 1;
 
 const PADDING: u32 = 29;
@@ -19,11 +19,11 @@ const TIME_STAMP: u32 = 31;
 /// A page's events.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Where each event's record lies in the page, and its time.
+    /// Each event's record in the page, and its time.
     pub records: Vec<(u64, Range<usize>)>,
     /// Events are missing before this page.
     pub missed: bool,
-    /// The page ends in something that is no event.
+    /// The page ends with malformed data.
     pub broken: bool,
 }
 
@@ -63,8 +63,8 @@ pub fn page(bytes: &[u8]) -> Page {
     page
 }
 
-/// The record of the event at `at`, if it has one, and its size; 0 where the page is empty from there on. `time` moves
-/// on by its delta.
+/// The record of the event at `at`, if it has one, and its size; 0 if the page is empty from there on. Adds the
+/// event's delta to `time`.
 fn event(bytes: &[u8], at: usize, time: &mut u64) -> Option<(Option<Range<usize>>, usize)> {
     let head = word(bytes, at)?;
     let (kind, delta) = (head & 31, u64::from(head >> 5));
@@ -76,7 +76,7 @@ fn event(bytes: &[u8], at: usize, time: &mut u64) -> Option<(Option<Range<usize>
             Some((None, 8))
         }
         TIME_STAMP => {
-            // Absolute, without its upper five bits.
+            // An absolute time without its upper five bits.
             *time = *time & (31 << 59) | u64::from(word(bytes, at + 4)?) << 27 | delta;
             Some((None, 8))
         }
@@ -97,7 +97,7 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A page that holds `records` (length in bytes a multiple of 4 below 112), each one ns after the one before.
+    /// A page with `records` (whose length in bytes is a multiple of 4 below 112), one ns apart.
     pub fn made(time: u64, records: &[Vec<u8>]) -> Vec<u8> {
         let mut data = Vec::new();
         for record in records {

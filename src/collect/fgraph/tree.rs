@@ -1,4 +1,4 @@
-//! The call tree of one task, put together from entries and exits.
+//! Build the call tree of one task from entries and exits.
 
 use super::format::GraphEvent;
 use crate::util::histogram::Log2Histogram;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallNode {
     pub function: u64,
-    /// Index of the caller; the root's is its own.
+    /// Index of the caller; the root refers to itself.
     pub parent: usize,
     /// Entries seen.
     pub calls: u64,
@@ -22,23 +22,23 @@ pub struct CallNode {
     pub durations: Log2Histogram,
 }
 
-/// A task's calls by path. Node 0 is the root, which stands for what is outside of all traced functions.
+/// A task's calls by path. Node 0 is the root: time outside all traced functions.
 #[derive(Debug, Clone)]
 pub struct CallTree {
     pub nodes: Vec<CallNode>,
     children: HashMap<(usize, u64), usize>,
     /// The calls that are open, outermost first.
     open: Vec<Open>,
-    /// Entries without exit or exits without entry, those that are open at the end aside, by function.
+    /// Entries without exit and exits without entry, by function. Calls open at the end do not count.
     pub unmatched: BTreeMap<u64, u64>,
-    /// Calls that the kernel had no room to follow.
+    /// Calls that were too deep for the kernel to trace.
     pub overrun: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Open {
     node: usize,
-    /// As the entry has it.
+    /// The depth in the entry event.
     depth: u64,
     /// Time of callees that returned.
     callees: u64,
@@ -61,8 +61,8 @@ impl CallTree {
     pub fn add(&mut self, event: GraphEvent) {
         match event {
             GraphEvent::Entry { function, depth } => {
-                // A function that is about to report its exit has left its depth to the interrupt that comes in
-                // between, so an equal depth is no sign of a lost exit.
+                // An interrupt just before a function's exit event uses the same depth, so an equal depth does not
+                // mean a lost exit.
                 while self.open.last().is_some_and(|open| open.depth > depth) {
                     self.give_up();
                 }
@@ -99,7 +99,7 @@ impl CallTree {
         }
     }
 
-    /// The exit of the innermost open call did not come.
+    /// The exit of the innermost open call was lost.
     fn give_up(&mut self) {
         let Some(open) = self.open.pop() else { return };
         *self.unmatched.entry(self.nodes[open.node].function).or_insert(0) += 1;
@@ -114,7 +114,7 @@ impl CallTree {
         self.open.len()
     }
 
-    /// How many calls lack an end.
+    /// The number of calls without an end.
     #[must_use]
     pub fn unmatched(&self) -> u64 {
         self.unmatched.values().sum()

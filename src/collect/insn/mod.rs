@@ -1,9 +1,9 @@
-//! Exact instruction counts, by a QEMU plugin: `plugin/` is the half in C, this is the half on the host.
+//! Exact instruction counts by a QEMU plugin. `plugin/` is its C code; this module is the host's half.
 //!
-//! The plugin ([`object`]) counts, per block of code and calling context, what executed between the workload's markers
-//! ([`crate::util::marker`]), and writes numbers and code bytes without a name. [`raw`] reads that file and checks
-//! it, [`names`] has the symbols, [`profile`] makes stacks, calls and executed code of both. docs/exactness.md says
-//! what is exact and how it was checked.
+//! The plugin ([`object`]) counts executions between the workload's markers ([`crate::util::marker`]), per block of
+//! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
+//! [`names`] has the symbols, and [`profile`] makes stacks, calls and executed code. docs/exactness.md says what is
+//! exact and how it was verified.
 
 pub mod names;
 pub mod object;

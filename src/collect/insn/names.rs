@@ -1,4 +1,4 @@
-//! Names for addresses: the guest kernel's functions, and those of this program, which ran in the guest as well.
+//! Names for addresses: functions of the guest's kernel, and of this program, which is the guest's workload.
 
 use super::raw::Raw;
 use crate::kernel::symbols::Symbols;
@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The function that an address is in.
+/// The function that contains an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function<'a> {
     pub name: Cow<'a, str>,
-    /// Its first instruction; absent where the name is not one of a function.
+    /// Address of its first instruction; absent if the name is not a function's.
     pub start: Option<u64>,
 }
 
@@ -25,14 +25,14 @@ pub struct Names {
 }
 
 impl Names {
-    /// `kernel` are the guest's symbols; `program` is the file whose processes ran in it.
+    /// `kernel`: the guest's symbols; `program`: the file that its processes executed.
     #[must_use]
     pub fn new(kernel: Symbols, program: Option<Program>, raw: &Raw) -> Self {
         let user = program.and_then(|program| program.placed(raw));
         Self { kernel, user }
     }
 
-    /// The function that `address` is in; `[user]` and `[kernel]` stand for code without symbols.
+    /// The function that contains `address`, or `[user]` or `[kernel]` for code without symbols.
     #[must_use]
     pub fn function(&self, address: u64) -> Function<'_> {
         if address >> 63 == 0 {
@@ -49,10 +49,12 @@ impl Names {
 /// The symbols of an uncompressed kernel image with a symbol table, in the form of /proc/kallsyms.
 ///
 /// # Errors
-/// When the file is no such image.
+/// When the file is not such an image.
 pub fn vmlinux(path: &Path) -> Result<Symbols> {
     let bytes = std::fs::read(path).with_context(|| format!("--vmlinux: cannot read {}", path.display()))?;
-    let wrong = || format!("--vmlinux {}: no ELF file with a symbol table; give the uncompressed one", path.display());
+    let wrong = || {
+        format!("--vmlinux {}: not an ELF file with a symbol table; give the uncompressed kernel image", path.display())
+    };
     let file = object::File::parse(&*bytes).with_context(wrong)?;
     let text: Vec<_> = file
         .sections()
@@ -61,7 +63,7 @@ pub fn vmlinux(path: &Path) -> Result<Symbols> {
         .collect();
     let mut list = String::new();
     for symbol in file.symbols() {
-        // Assembly's entry points have no type.
+        // Entry points in assembly code have no type.
         let code = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Label | SymbolKind::Unknown);
         let Ok(name) = symbol.name() else { continue };
         if !code || name.is_empty() || name.contains(char::is_whitespace) {
@@ -82,7 +84,7 @@ pub struct Program {
     functions: Vec<(u64, u64, String)>,
     /// The code's address within the file, and its bytes.
     text: (u64, Vec<u8>),
-    /// Where the file's address 0 is in the guest's processes.
+    /// The address in the guest's processes of the file's address 0.
     base: u64,
 }
 
@@ -99,7 +101,7 @@ impl Program {
     /// Read an ELF file.
     ///
     /// # Errors
-    /// When it is none, or has no code.
+    /// When the file is not ELF or has no code.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let file = object::File::parse(bytes)?;
         let section = file.section_by_name(".text").context("no section .text")?;
@@ -112,14 +114,14 @@ impl Program {
                 Some((symbol.address(), symbol.size(), name))
             })
             .collect();
-        // Of several names of one function the shortest, whatever their order in the file.
+        // The shortest of several names of one function, independent of their order.
         functions.sort_by(|a, b| (a.0, a.2.len(), &a.2).cmp(&(b.0, b.2.len(), &b.2)));
         functions.dedup_by_key(|function| function.0);
         Ok(Self { functions, text, base: 0 })
     }
 
-    /// Find out where in the guest's processes the program was: where its markers are those that were executed, and
-    /// most of the code around is the same. Absent where it is not found.
+    /// Find the program's address in the guest's processes: there, its markers are those that were executed, and most
+    /// of the code around them is the same. `None` if it is not found.
     fn placed(mut self, raw: &Raw) -> Option<Self> {
         let user = || raw.blocks.iter().filter(|block| block.address >> 63 == 0);
         let markers = |code: &[u8]| -> Vec<u64> {

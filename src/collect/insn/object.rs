@@ -1,4 +1,4 @@
-//! The plugin's shared objects, embedded, and which of them a QEMU takes.
+//! The plugin's embedded shared objects, and the choice of the one that fits a QEMU.
 
 use super::raw::MOST;
 use anyhow::{Context, Result, bail, ensure};
@@ -13,10 +13,10 @@ const OBJECTS: [(u32, &[u8]); 5] = [
     (7, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-7.so"))),
 ];
 
-/// Memory that the plugin may take, in bytes. A window that needs more is refused.
+/// Limit of the plugin's memory, in bytes. A window that needs more is rejected.
 pub const MEMORY: u64 = 512 << 20;
 
-/// The plugin, written out for one guest.
+/// The plugin's file for one guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plugin {
     /// The shared object.
@@ -30,11 +30,11 @@ pub struct Plugin {
 /// The plugin interface for a QEMU of this version (QEMU: include/qemu/qemu-plugin.h of each release).
 ///
 /// # Errors
-/// When that QEMU has none that serves.
+/// When that QEMU has no suitable interface.
 pub fn interface(version: (u32, u32)) -> Result<u32> {
     let (major, minor) = version;
     if version < (7, 2) {
-        bail!("--collect insn: needs QEMU 7.2 or later, this is {major}.{minor}; name another in PIPEPROF_QEMU");
+        bail!("--collect insn requires QEMU 7.2 or newer, found {major}.{minor}; set PIPEPROF_QEMU to another QEMU");
     }
     Ok(match version {
         (..9, _) => 1,
@@ -46,11 +46,11 @@ pub fn interface(version: (u32, u32)) -> Result<u32> {
 }
 
 impl Plugin {
-    /// Write the plugin for a QEMU of `version` into `folder`, to count one window: of each process by
-    /// number, so many threads begin and end it.
+    /// Write the plugin for a QEMU of `version` into `folder`, to count one window. `windows` has, for each process,
+    /// the number of threads that begin and end it.
     ///
     /// # Errors
-    /// When no plugin serves that QEMU, or the folder cannot be written.
+    /// When no plugin fits that QEMU, or the folder cannot be written.
     pub fn write(folder: &Path, version: (u32, u32), windows: &[u32]) -> Result<Self> {
         ensure!(
             (1..=MOST).contains(&windows.len()),
@@ -59,7 +59,9 @@ impl Plugin {
         );
         let interface = interface(version)?;
         let Some((_, object)) = OBJECTS.iter().find(|(of, _)| *of == interface) else {
-            bail!("--collect insn: no plugin for plugin interface {interface}");
+            bail!(
+                "--collect insn: this build has no plugin for QEMU's plugin interface {interface}; set PIPEPROF_QEMU to another QEMU"
+            );
         };
         let so = folder.join(format!("pipeprof-insn-{interface}.so"));
         std::fs::write(&so, object).with_context(|| {
@@ -96,7 +98,7 @@ mod tests {
             assert_eq!(interface(version).unwrap(), expected, "{version:?}");
             assert!(OBJECTS.iter().any(|(of, _)| *of == expected), "{expected}");
         }
-        assert!(interface((7, 1)).unwrap_err().to_string().contains("7.2 or later"));
+        assert!(interface((7, 1)).unwrap_err().to_string().contains("7.2 or newer"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From blocks and contexts to stacks, calls and executed code.
+//! Make stacks, calls and executed code from blocks and contexts.
 
 use super::names::Names;
 use super::raw::{Raw, Root};
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 /// The collector's name in profiles.
 pub const NAME: &str = "insn";
 
-/// Frame of contexts whose outer callers are not known, as they were entered before the window.
+/// Frame for contexts entered before the window, whose outer callers are unknown.
 pub const UNFOLLOWED: &str = "[since before the window]";
 
 /// Frame of instructions of the processes whose context could not be followed.
@@ -23,18 +23,18 @@ pub const UNATTRIBUTED: &str = "[unattributed]";
 /// What one window executed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// Each process by number, then others.
+    /// By process number; the last one is for others.
     pub profiles: Vec<Profile>,
-    /// Calls of the functions that stand for a role, by process.
+    /// Calls of the roles' functions, by process.
     pub functions: Vec<FunctionCalls>,
     pub code: ExecutedCode,
     pub report: CollectorReport,
 }
 
-/// Give names to `raw`, in which `processes` are known by number.
+/// Give names to `raw`, which identifies `processes` by number.
 ///
 /// # Errors
-/// When there are more or fewer of them.
+/// When the number of processes differs.
 pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Counted> {
     ensure!(raw.processes == processes.len(), "{} processes were counted, not {}", raw.processes, processes.len());
     let mut stacks = vec![Folded::new(); processes.len() + 1];
@@ -93,13 +93,13 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
     Ok(Counted { profiles: profiles.collect(), functions: calls(&code), code, report })
 }
 
-/// All that counts are kept of: the processes, then others.
+/// The processes, then others.
 fn with_others(processes: &[ProcessName]) -> impl Iterator<Item = ProcessName> {
     processes.iter().copied().chain(std::iter::once(ProcessName::OTHER))
 }
 
-/// Stacks of others of which there are very many, and each for next to nothing: those below a thousandth of the whole
-/// end after their fourth frame, so that the sum stays what it is.
+/// Shorten the many small stacks of others: those below a thousandth of the total end after their fourth frame. The
+/// sum does not change.
 fn shortened(stacks: &Folded) -> Folded {
     let least = stacks.total() / 1000;
     let mut short = Folded::new();
@@ -155,7 +155,7 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
         }
     }
     for block in raw.blocks.iter().filter(|block| block.rep_accesses != none) {
-        // The block's rep instruction is its last.
+        // The rep instruction is the last of its block.
         let last = block.lengths.last().copied().unwrap_or_default();
         let address = block.address + block.code.len() as u64 - u64::from(last);
         if let Some(seen) = seen.get_mut(&address) {
@@ -190,7 +190,7 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
     }
 }
 
-/// How often functions that stand for a role were entered.
+/// The number of entries of the roles' functions.
 fn calls(code: &ExecutedCode) -> Vec<FunctionCalls> {
     let mut calls = Vec::new();
     for (index, process) in code.processes.iter().copied().enumerate() {

@@ -1,4 +1,4 @@
-//! The file that the plugin writes (`plugin/store.c`, `store_write`): read, and checked before it is believed.
+//! Read and check the file that the plugin writes (`plugin/store.c`, `store_write`).
 
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
@@ -8,27 +8,27 @@ const END: &[u8] = b"PPEND";
 /// Processes that the plugin can follow (`PROCESSES` in store.h).
 pub const MOST: usize = 64;
 
-/// Whose a calling context is, by the number of its root (`enum root` in store.h).
+/// The owner of a calling context, by the number of its root (`enum root` in store.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
-    /// A process's, by number.
+    /// A process, by number.
     Process(usize),
-    /// A process's, in a context that could not be followed.
+    /// A process, in a context that could not be followed.
     Unattributed(usize),
-    /// No process's of the target.
+    /// Not a process of the target.
     Other,
-    /// The same, and its callers are not known: it slept since before the window.
+    /// The same, with unknown callers: it slept since before the window.
     Unfollowed,
 }
 
-/// The root of the first process; each process has two, and each root is the node of the same number.
+/// The root of the first process. Each process has two roots, and each root is the node of the same number.
 const FIRST: u32 = 3;
 
 impl Root {
     fn of(number: u32, processes: usize) -> Option<Self> {
         match number {
             1 => Some(Self::Other),
-            // The first node is none: nothing is counted there.
+            // The first node is unused.
             0 | 2 => Some(Self::Unfollowed),
             _ => {
                 let process = (number - FIRST) as usize / 2;
@@ -38,7 +38,7 @@ impl Root {
         }
     }
 
-    /// Where its process is in a list of all `processes`; others come last.
+    /// The index of its process in a list of all `processes`; others come last.
     #[must_use]
     pub fn place(self, processes: usize) -> usize {
         match self {
@@ -48,7 +48,7 @@ impl Root {
     }
 }
 
-/// A calling context: the caller's context, and where in the caller the call, trap or system call is.
+/// A calling context: the caller's context, and the address of the call, trap or system call in the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextNode {
     pub parent: u32,
@@ -56,14 +56,14 @@ pub struct ContextNode {
     pub address: u64,
 }
 
-/// A block of code as it was executed.
+/// An executed block of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     pub address: u64,
     pub code: Vec<u8>,
-    /// Lengths of its instructions, which add up to the code's.
+    /// Lengths of its instructions; their sum is the code's length.
     pub lengths: Vec<u8>,
-    /// Memory accesses by which the iterations of its `rep` instruction are told: of each process, then of others.
+    /// Memory accesses of its `rep` instruction, which give its iterations: by process, then of others.
     pub rep_accesses: Vec<u64>,
 }
 
@@ -85,18 +85,18 @@ impl BlockCount {
     }
 }
 
-/// What passed through the plugin, counted apart from the contexts (`enum total` in follow.h).
+/// Totals counted independently of the contexts (`enum total` in follow.h).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Instructions begun; every iteration of a `rep` instruction is one here.
+    /// Instructions begun; each iteration of a `rep` instruction counts as one.
     pub begun: u64,
-    /// Of them: struck by a fault, not completed.
+    /// Of these: faulted, not completed.
     pub faulted: u64,
-    /// Of them: further iterations of a `rep` instruction.
+    /// Of these: further iterations of a `rep` instruction.
     pub repeated: u64,
-    /// Of them: begun a second time by the emulator itself.
+    /// Of these: begun again by the emulator.
     pub replayed: u64,
-    /// Interrupts and exceptions that struck kernel code.
+    /// Interrupts and exceptions in kernel code.
     pub traps: u64,
     pub switches: u64,
     pub odd_returns: u64,
@@ -105,18 +105,18 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Instructions completed: what all contexts together must come to.
+    /// Instructions completed: the sum over all contexts must be equal.
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.begun.saturating_sub(self.faulted + self.repeated + self.replayed)
     }
 }
 
-/// All that the plugin wrote.
+/// The plugin's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raw {
     pub totals: Totals,
-    /// How many processes there are; they are known by number.
+    /// The number of processes.
     pub processes: usize,
     pub nodes: Vec<ContextNode>,
     pub blocks: Vec<Block>,
@@ -124,7 +124,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Read the plugin's file. Whatever makes it less than a whole and exact profile is an error.
+    /// Read the plugin's file. An incomplete or inexact profile is an error.
     ///
     /// # Errors
     /// One line that says what went wrong in the guest or with the file.
@@ -138,10 +138,10 @@ impl Raw {
     /// As [`Raw::read`], from bytes.
     ///
     /// # Errors
-    /// Likewise.
+    /// The same.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut from = ByteReader { bytes };
-        ensure!(from.take(MAGIC.len())? == MAGIC, "is not written by this version's plugin");
+        ensure!(from.take(MAGIC.len())? == MAGIC, "was not written by this version's plugin");
         let problem = from.length()?;
         let problem = from.take(problem)?;
         if !problem.is_empty() {
@@ -152,7 +152,7 @@ impl Raw {
         ensure!(processes <= MOST, "has more processes than a plugin can follow");
         let (nodes, blocks) = (from.nodes(processes)?, from.blocks(processes)?);
         let raw = Self { totals, processes, nodes, blocks, counts: from.counts()? };
-        ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end, or more behind it");
+        ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end mark, or data after it");
         raw.check()?;
         Ok(raw)
     }
@@ -174,7 +174,7 @@ impl Raw {
         FIRST as usize + 2 * self.processes
     }
 
-    /// Whose context a node is.
+    /// The owner of a node's context.
     #[must_use]
     pub fn root(&self, node: u32) -> Option<Root> {
         self.nodes.get(node as usize).map(|node| node.root)
@@ -200,7 +200,7 @@ impl Raw {
     }
 }
 
-/// The plugin's reasons for giving no profile.
+/// The plugin's reasons for not writing a profile.
 fn explain(problem: &str) -> String {
     match problem {
         "never-begun" => "the guest never reached its measured window: the workload did not start".to_owned(),
@@ -251,7 +251,7 @@ impl<'a> ByteReader<'a> {
         Ok(self.u32()? as usize)
     }
 
-    /// A list of items of at least `size` bytes each: a length that the rest of the file cannot hold is not believed.
+    /// A list of items of at least `size` bytes each. A length beyond the rest of the file is an error.
     fn list<T>(&mut self, size: usize, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let n = self.length()?;
         ensure!(n <= self.bytes.len() / size, "is cut short");
@@ -261,7 +261,7 @@ impl<'a> ByteReader<'a> {
     fn totals(&mut self) -> Result<Totals> {
         let totals = self.list(8, Self::u64)?;
         let [begun, faulted, repeated, replayed, traps, switches, odd_returns, lost_stacks, vcpus] = totals[..] else {
-            bail!("is not written by this version's plugin");
+            bail!("was not written by this version's plugin");
         };
         Ok(Totals { begun, faulted, repeated, replayed, traps, switches, odd_returns, lost_stacks, vcpus })
     }

@@ -1,6 +1,5 @@
-//! Differential flame graphs. One picture cannot show both what grew and what vanished: frames are as wide as in one of
-//! the two profiles, so each pair of profiles has two pictures, [`Shown::After`] and [`Shown::Before`]. Colours mean
-//! the same in both.
+//! Differential flame graphs. Frames have the width of one of the two profiles, so one picture cannot show both what
+//! grew and what vanished. Hence there are two, [`Shown::After`] and [`Shown::Before`], with the same colours.
 
 use super::dress::{self, Dress, Frame, Swatch};
 use super::tree::{FrameTree, drawn};
@@ -16,23 +15,23 @@ pub enum Shown {
     After,
 }
 
-/// Two profiles to set against each other.
+/// Two profiles to compare.
 #[derive(Debug, Clone, Copy)]
 pub struct Differential<'a> {
     pub before: &'a Folded,
     pub after: &'a Folded,
-    /// What one weight of `before` is in `unit`.
+    /// One unit of weight of `before`, in `unit`.
     pub before_scale: f64,
-    /// What one weight of `after` is in `unit`.
+    /// One unit of weight of `after`, in `unit`.
     pub after_scale: f64,
-    /// What differences are counted in: `instructions per KiB`, `% of all`.
+    /// Unit of the differences: `instructions per KiB`, `% of all`.
     pub unit: &'a str,
-    /// Whether the sums of both profiles say something: not where each is 100 %.
+    /// Whether the totals have a meaning; not if each is 100 %.
     pub sums: bool,
 }
 
 impl<'a> Differential<'a> {
-    /// Two profiles by their shares: all that two profiles of unknown length have in common.
+    /// Compare shares. Profiles of unknown length allow nothing else.
     #[must_use]
     pub fn of_shares(before: &'a Folded, after: &'a Folded) -> Self {
         let scale = |folded: &Folded| 100.0 / folded.total().max(1) as f64;
@@ -52,8 +51,8 @@ struct Other {
     own: u64,
 }
 
-/// The SVG of `difference`, frames as wide as in the profile `shown`, coloured by how their own weight changed.
-/// Functions that kernels renamed are one frame; frames are matched by their whole call path.
+/// The SVG of `difference`, with the widths of the profile `shown`, coloured by the change of their self part. A
+/// renamed function is one frame; frames are matched by their whole call path.
 ///
 /// # Errors
 /// When the shown profile is empty.
@@ -189,7 +188,8 @@ impl WeightChange {
     }
 }
 
-/// Between white and a full colour, by the root of the part of the largest difference, so that small ones show.
+/// Interpolate between white and full colour by the square root of the relative difference, so that small ones are
+/// visible.
 fn colour(difference: f64, most: f64) -> String {
     if difference == 0.0 || most == 0.0 {
         return hex(SAME);

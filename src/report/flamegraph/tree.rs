@@ -1,22 +1,21 @@
-//! Stacks merged into a tree of frames.
+//! Merge stacks into a tree of frames.
 
 use crate::profile::ProcessName;
 use crate::profile::folded::is_kernel_entry;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Frames of one stack beyond this many are drawn as one: a picture of more is unreadable, and a hostile file must
-/// not ask for one.
+/// Deeper frames of a stack are drawn as one. More are unreadable, and a hostile file must not cause a huge picture.
 const DEEPEST: usize = 400;
 
-/// The frame that stands for all that is deeper than [`DEEPEST`].
+/// The frame for everything deeper than [`DEEPEST`].
 const DEEPER: &str = "[deeper]";
 
-/// What the functions of our own worker's hot loop have in their names.
+/// Part of the names of all functions in the worker's hot loop.
 const HOT_LOOP: &str = "::workload::worker::hot::";
 
-/// The frames of `stack` that are drawn, root first: all, but of our own worker not how it came from `main` to its hot
-/// loop. That is the same for every stack, and higher than what is to be seen. Folded files have it.
+/// The frames of `stack` to draw, root first. The frames of pipeprof's worker between `main` and its hot loop are left
+/// out, because they are in every stack. Folded files contain them.
 pub(super) fn drawn<'a>(stack: &'a str, processes: &[ProcessName]) -> Vec<&'a str> {
     let mut frames: Vec<&str> = stack.split(';').collect();
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
@@ -33,15 +32,15 @@ pub(super) fn drawn<'a>(stack: &'a str, processes: &[ProcessName]) -> Vec<&'a st
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FrameNode {
     pub name: String,
-    /// Of it and all below.
+    /// Weight of this frame with all its callees.
     pub weight: u64,
-    /// Of stacks that end here.
+    /// Weight of the stacks that end here.
     pub own: u64,
     parent: Option<usize>,
     children: BTreeMap<String, usize>,
 }
 
-/// A forest; the nodes without a parent are the stacks' roots (leaves, where stacks are reversed).
+/// A forest. Nodes without a parent are roots of stacks (leaves, if stacks are reversed).
 #[derive(Debug, Clone, Default)]
 pub(super) struct FrameTree {
     nodes: Vec<FrameNode>,
@@ -50,7 +49,7 @@ pub(super) struct FrameTree {
 }
 
 impl FrameTree {
-    /// An empty tree; roots named like `processes` stand in their order.
+    /// An empty tree. Roots named like `processes` keep their order.
     pub fn of(processes: &[ProcessName]) -> Self {
         Self { processes: processes.to_vec(), ..Self::default() }
     }
@@ -63,8 +62,7 @@ impl FrameTree {
         &self.nodes[node]
     }
 
-    /// Add a stack, root first, merged with others by what `key` makes of its frames' names; the nodes that it went
-    /// through.
+    /// Add a stack, root first. Frames with equal `key` are merged. Returns the nodes of its path.
     pub fn add<'a>(
         &mut self,
         stack: &'a str,
@@ -128,13 +126,13 @@ impl FrameTree {
         names.join(";")
     }
 
-    /// All nodes, parents before children and siblings in the order of their names; but processes come
-    /// in the order of the target, as bytes flow.
+    /// All nodes, parents before children. Siblings are in the order of their names, processes in the order of the
+    /// target, as bytes flow.
     pub fn ordered(&self) -> Vec<usize> {
         let mut ordered = Vec::with_capacity(self.nodes.len());
         let mut todo: Vec<usize> = self.roots.values().rev().copied().collect();
         let place = |node: &usize| self.processes.iter().position(|process| process.as_str() == self.nodes[*node].name);
-        // The last is taken first. The sort is stable: roots that are no processes keep their order, before them.
+        // The last is taken first. The sort is stable: other roots keep their order, before the processes.
         todo.sort_by_key(|node| std::cmp::Reverse(place(node)));
         while let Some(node) = todo.pop() {
             ordered.push(node);
@@ -143,9 +141,8 @@ impl FrameTree {
         ordered
     }
 
-    /// A line for inferno per node that has weight of its own. Frames are named by their place in
-    /// [`FrameTree::ordered`], all with as many digits, so that the lines are in the order of their text too, which inferno
-    /// insists on.
+    /// A line for inferno per node with self weight. Frames are named by their index in [`FrameTree::ordered`], with
+    /// equal numbers of digits, so that the lines are sorted as text, which inferno requires.
     pub fn lines(&self) -> Vec<String> {
         let digits = self.nodes.len().to_string().len();
         let mut paths: Vec<String> = vec![String::new(); self.nodes.len()];
@@ -172,7 +169,7 @@ mod tests {
     const PAIR: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
 
     #[test]
-    fn the_worker_s_way_to_its_hot_loop_is_not_drawn() {
+    fn the_worker_s_frames_before_its_hot_loop_are_not_drawn() {
         let stack = "writer;core::ops::call_once;pipeprof::main;pipeprof::workload::worker::hot::run;\
                      pipeprof::workload::worker::hot::around;write;entry_SYSCALL_64;pipe_write";
         let frames = ["writer", "pipeprof::workload::worker::hot::around", "write", "entry_SYSCALL_64", "pipe_write"];
@@ -183,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_stand_as_bytes_flow_and_others_by_name() {
+    fn processes_are_ordered_as_bytes_flow_and_others_by_name() {
         let mut tree = FrameTree::of(&PAIR);
         for stack in ["reader;b", "other;c", "writer;z", "writer;a", "zsh", "bash"] {
             tree.add(stack, 1, false, |name| name);

@@ -1,6 +1,6 @@
 "use strict";
-// Flame graphs are carried gzipped and become documents of their own when they come into view, so that search and zoom
-// of one do not meet another's.
+// Flame graphs are packed (gzip). Each becomes a separate document when it scrolls into view, so that search and zoom
+// affect one graph only.
 const texts = new Map();
 async function graph(id) {
   if (!texts.has(id)) {
@@ -18,8 +18,8 @@ async function show(frame) {
     const height = root ? root.getBoundingClientRect().height : 0;
     if (height > 0) frame.parentElement.style.height = Math.min(Math.ceil(height) + 10, 900) + "px";
   });
-  // Without prolog and document type, as a part of a page: a document from a file: address could not be measured. Such
-  // a page has no address of its own to keep a search in, so that part of the graph's script does nothing.
+  // As part of a page, without prolog and document type, because a page at a file: address cannot measure another
+  // document. Such a page has no URL to store a search in, so history.replaceState does nothing.
   frame.srcdoc = "<!doctype html><script>history.replaceState = () => {};<\/script><style>html,body{margin:0;background:#fff}svg{display:block;width:100%}@media (max-width:900px) { #legend { display:none } }</style>" + svg.slice(svg.indexOf("<svg"));
 }
 async function alone(id) {

@@ -1,15 +1,16 @@
-//! What self-contained HTML pages share: colours for light and dark, table styles, and the script that shows packed flame
-//! graphs. A page is a minijinja template that includes `style.css` and `graphs.js`.
+//! Shared parts of self-contained HTML pages: light and dark colours, table styles, and the script that shows packed
+//! flame graphs. A page is a minijinja template that includes `style.css` and `graphs.js`.
 
 use anyhow::{Context as _, Result};
 use flate2::{Compression, GzBuilder};
 use minijinja::Environment;
 use std::io::Write as _;
 
-/// Templates can include `style.css` and `graphs.js` (which are templates themselves: no brace before a `#` or `%` in them); names that end in `.html` switch escaping on.
+/// A template environment with `style.css` and `graphs.js`. These are templates too, so they may not contain a brace
+/// before `#` or `%`. Names that end in `.html` enable escaping.
 ///
 /// # Errors
-/// Never in a build whose tests passed.
+/// Never, if the tests pass.
 pub fn environment() -> Result<Environment<'static>> {
     let mut environment = Environment::new();
     for (name, text) in [("style.css", include_str!("style.css")), ("graphs.js", include_str!("graphs.js"))] {
@@ -18,7 +19,7 @@ pub fn environment() -> Result<Environment<'static>> {
     Ok(environment)
 }
 
-/// An SVG as a page carries it for `graphs.js`: gzip, base64. Equal graphs give equal bytes.
+/// An SVG packed for `graphs.js`: gzip, then base64. Equal graphs give equal bytes.
 ///
 /// # Errors
 /// When compression fails.

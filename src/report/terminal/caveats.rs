@@ -1,4 +1,4 @@
-//! What limits the figures of a run: what was lost or is missing, and what profiling cost.
+//! The limits of a run's figures: losses, missing collectors, and the cost of profiling.
 
 use super::roles::interrupts_off;
 use super::text::{paragraph, shortened};
@@ -8,10 +8,11 @@ use crate::report::answer;
 use crate::util::text::{clean, grouped};
 use std::fmt::Write as _;
 
-/// Longer reasons, such as the log of a kernel's verifier, are cut; run.json has them whole.
+/// Longer reasons, such as a BPF verifier's log, are cut; run.json contains the full text.
 const LONGEST_REASON: usize = 300;
 
-/// The collectors that ran and what they lost, what is not available, what a column means, then all warnings that the answer does not hold.
+/// Print the collectors with their losses, what is not available, the meaning of a column, then the warnings that are
+/// not part of the answer.
 pub fn caveats(document: &Document, style: Style, out: &mut String) {
     out.push_str("\nLimits:\n");
     let (missing, ran): (Vec<_>, Vec<_>) =
@@ -27,12 +28,12 @@ pub fn caveats(document: &Document, style: Style, out: &mut String) {
         names.push("hardware counters (cycles, instructions)".to_owned());
     }
     if !names.is_empty() {
-        let text = format!("{}; `pipeprof doctor` tells why and what to do", names.join(", "));
+        let text = format!("{}; see `pipeprof doctor`", names.join(", "));
         out.push_str(&paragraph("  not available on this machine: ", &text, style));
     }
     let mut shares = document.attribution.processes.of_target().flat_map(|(_, shares)| shares);
     if shares.any(|share| interrupts_off(share).is_some()) {
-        let text = "part of the share that was spent with interrupts off, attributed to the caller";
+        let text = "the part of a share with interrupts off, attributed to the caller";
         out.push_str(&paragraph("  IRQs off: ", text, style));
     }
     for warning in document.warnings.iter().filter(|warning| !answer::CAUTIONS.contains(&warning.code.as_str())) {
@@ -71,7 +72,7 @@ fn collector(report: &CollectorReport) -> String {
             if let Some([low, high]) = report.cost_ci95 {
                 let _ = write!(text, " [{low:.1}, {high:.1}]");
                 if high < 0.0 {
-                    text.push_str(" (faster while profiled: its interrupts keep idle CPUs awake)");
+                    text.push_str(" (faster when profiled: sampling interrupts keep idle CPUs awake)");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Whether output has colours: what `--color` says, else what the terminal and the environment do.
+//! Decide whether output is coloured: by `--color`, else by the terminal and the environment.
 
 use clap::ValueEnum;
 use std::io::IsTerminal as _;
@@ -17,12 +17,12 @@ pub enum When {
 
 static WHEN: AtomicU8 = AtomicU8::new(When::Auto as u8);
 
-/// Choose for all output that follows.
+/// Set the choice for all further output.
 pub fn choose(when: When) {
     WHEN.store(when as u8, Ordering::Relaxed);
 }
 
-/// Whether standard output is to have colours.
+/// Whether to colour standard output.
 pub(super) fn on_stdout() -> bool {
     match WHEN.load(Ordering::Relaxed) {
         when if when == When::Always as u8 => true,

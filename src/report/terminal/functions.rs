@@ -1,4 +1,4 @@
-//! The table of counted functions: calls by each process, and times per call where they were measured.
+//! The table of counted functions: calls by each process, and times per call if measured.
 
 use super::table::{Figures, fitted};
 use super::{Style, decimals};
@@ -8,7 +8,7 @@ use crate::roles::{self, RoleId};
 use crate::util::text::{clean, grouped};
 use std::fmt::Write as _;
 
-/// How function_graph's counts are marked.
+/// The `how` of function_graph's counts.
 const FUNCTION_GRAPH: &str = "function-graph";
 
 /// One function, counted in one way.
@@ -24,7 +24,7 @@ impl CallsRow<'_> {
         self.by_process.values().flatten().copied()
     }
 
-    /// Mean ns of the calls of all processes. Calls whose return was not reported have no time.
+    /// Mean ns per call over all processes. A call whose return was not reported has no time.
     fn mean(&self, ns: fn(&FunctionCalls) -> Option<u64>) -> Option<String> {
         let timed = || self.all().filter_map(|f| Some((ns(f)?, f.calls.saturating_sub(f.missed))));
         let calls: u64 = timed().map(|(_, calls)| calls).sum();
@@ -32,7 +32,8 @@ impl CallsRow<'_> {
         (calls > 0).then(|| decimals(total as f64 / calls as f64))
     }
 
-    /// Self time less the cost of probes: of all processes, or not at all, as a mean of corrected and raw times is neither.
+    /// Mean self time without the cost of probes. `None` if a process has no corrected time: corrected and raw times
+    /// do not mix.
     fn corrected(&self) -> Option<String> {
         let whole = self.all().all(|f| f.corrected_self_ns.is_some() == f.self_ns.is_some());
         whole.then(|| self.mean(|f| f.corrected_self_ns)).flatten()
@@ -45,7 +46,7 @@ impl CallsRow<'_> {
     }
 }
 
-/// The counted functions in the order of the document. Where probes counted too, function_graph's counts are only in
+/// The counted functions in the order of the document. If there are counts of probes, function_graph's are left to
 /// run.json.
 fn rows(document: &Document) -> Vec<CallsRow<'_>> {
     let probed = document.functions.iter().any(|f| f.how != FUNCTION_GRAPH);
@@ -65,7 +66,7 @@ fn rows(document: &Document) -> Vec<CallsRow<'_>> {
     rows
 }
 
-/// The table, where functions were counted. Counted instructions have their calls in the table of roles.
+/// The table, if functions were counted. For instruction counts, the table of roles contains the calls.
 pub fn functions(document: &Document, style: Style, out: &mut String) {
     let rows = if document.unit == Unit::Instructions { Vec::new() } else { rows(document) };
     let Some(first) = rows.first() else { return };

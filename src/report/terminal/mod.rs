@@ -1,4 +1,4 @@
-//! A run on the terminal: the answer first, then where each process spent its time, then what limits these figures.
+//! Print a run: the answer, then the table of each process, then the limits of these figures.
 
 mod caveats;
 pub mod colour;
@@ -21,7 +21,7 @@ use std::io::IsTerminal as _;
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
-    /// Columns to fit into; `None` for as many as it takes.
+    /// Maximum width in columns; `None` for no limit.
     pub width: Option<u16>,
     pub colour: bool,
 }
@@ -30,7 +30,7 @@ impl Style {
     /// Plain text of any width.
     pub const PLAIN: Self = Self { width: None, colour: false };
 
-    /// What suits standard output: its width, and colours as [`colour`] decides.
+    /// The style of standard output: its width, and colours as [`colour`] decides.
     #[must_use]
     pub fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
@@ -42,7 +42,7 @@ impl Style {
     }
 }
 
-/// All of `document` that a person wants to see at once, and where its files are.
+/// The summary of `document`, and its files.
 #[must_use]
 pub fn render(document: &Document, written: Option<&Written>, style: Style) -> String {
     let mut out = String::new();
@@ -73,7 +73,7 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     out
 }
 
-/// What executed the run.
+/// The machine that executed the run.
 fn machine(document: &Document, style: Style, out: &mut String) {
     let environment = &document.environment;
     let mut parts = vec![environment.cpu_model.clone().unwrap_or_else(|| "unknown CPU".to_owned())];
@@ -87,12 +87,12 @@ fn machine(document: &Document, style: Style, out: &mut String) {
     out.push_str(&paragraph("  machine: ", &parts.join(", "), style));
 }
 
-/// The name that a value of an axis has on the command line.
+/// An axis value's name on the command line.
 fn value_name(value: &impl clap::ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Spread of the runs' throughput; nothing where it was not measured.
+/// Spread of the runs' throughput; `None` if it was not measured.
 fn spread(document: &Document) -> Option<String> {
     let throughput = &document.throughput;
     let mad = throughput.mad_gib_s.filter(|_| throughput.median_gib_s.is_some() && throughput.runs.len() > 1)?;
@@ -181,7 +181,7 @@ fn process(totals: &ProcessTotals, emulated: bool) -> String {
     parts.join(", ")
 }
 
-/// Bytes for people: three digits and a unit.
+/// Bytes as three digits and a unit.
 fn amount(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["bytes", "KiB", "MiB", "GiB"] {
@@ -203,7 +203,7 @@ fn table_heading(document: &Document, whose: ProcessName, shares: &[RoleShare]) 
     format!("{what} of the {whose} by role ({} {}{from}):", grouped(total), unit_name(document.unit))
 }
 
-/// What no process of the workload did, in a line: it is in nobody's share.
+/// One line about what ran outside the workload's processes.
 fn others(document: &Document, style: Style, out: &mut String) {
     let weight = |shares: &[RoleShare]| shares.iter().map(|share| share.weight).sum::<u64>();
     let attribution = &document.attribution;

@@ -12,7 +12,7 @@ use comfy_table::{Cell, Color};
 /// Roles with a smaller share are summed in one row.
 const SMALL: f64 = 0.005;
 
-/// A column of figures: heading, a role's value, and the sum of several roles where that means something.
+/// A column of figures: heading, a role's value, and the sum of several roles if it has a meaning.
 struct FigureColumn {
     heading: &'static str,
     value: fn(&RoleShare) -> Option<String>,
@@ -61,7 +61,7 @@ const COLUMNS: [FigureColumn; 7] = [
     FigureColumn { heading: "calls/MiB", value: |share| share.calls_per_mib.map(decimals), sum: None, dispensable: 4 },
 ];
 
-/// The part of the whole that went to this role as the caller that had interrupts off, where it is not 0.0 %.
+/// The part of the total attributed to this role as the caller that had interrupts off; `None` if it rounds to 0.0 %.
 pub fn interrupts_off(share: &RoleShare) -> Option<f64> {
     Some(share.interrupts_off_share()).filter(|part| *part >= 0.0005)
 }
@@ -73,7 +73,7 @@ fn percent(share: f64) -> String {
 /// The table of `shares`.
 pub fn table(document: &Document, shares: &[RoleShare], style: Style) -> String {
     let (large, small): (Vec<&RoleShare>, Vec<&RoleShare>) = shares.iter().partition(|share| share.share >= SMALL);
-    // A single small one says more by its name.
+    // A single small role is named.
     let (large, small) = if small.len() < 2 { (shares.iter().collect(), Vec::new()) } else { (large, small) };
     let columns = COLUMNS.iter().filter(|column| shares.iter().any(|share| (column.value)(share).is_some()));
     let figures: Vec<Figures> = columns
@@ -112,7 +112,7 @@ fn swatch(role: &Role) -> Cell {
     rgb().map_or_else(|| Cell::new(""), |rgb| Cell::new("■").fg(rgb))
 }
 
-/// The function that the role was resolved to, or else the frame that most of its weight came by; and how many more.
+/// The function to which the role was resolved, or else the frame with most of its weight, and the number of others.
 fn functions(document: &Document, share: &RoleShare) -> String {
     let resolved = document
         .symbols

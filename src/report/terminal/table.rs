@@ -7,10 +7,10 @@ use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, pre
 /// Longer names, such as those of generic Rust functions, are cut.
 pub const LONGEST_TEXT: usize = 40;
 
-/// Where the terminal is narrow, columns of figures are left out before the last column gets less room than this.
+/// On a narrow terminal, columns of figures are left out before the last column becomes narrower than this.
 const SHORTEST_TEXT: usize = 12;
 
-/// A swatch, and the blanks around it.
+/// Width of a swatch with blanks.
 const SWATCH_WIDTH: usize = 3;
 
 /// A column of figures.
@@ -18,12 +18,12 @@ pub struct Figures {
     pub heading: String,
     /// One per row.
     pub cells: Vec<String>,
-    /// Narrow terminals lose the columns with the highest number first, and none with 0.
+    /// On a narrow terminal, columns with the highest number are dropped first; columns with 0 stay.
     pub dispensable: u8,
 }
 
-/// A table with names in the first column, figures, and text in the last. Where `style` has too little room, it loses
-/// dispensable figures; then the text is cut, then left out. `swatches` stand before the names where there is colour.
+/// A table of names, figures, and text in the last column. If `style` is too narrow, dispensable figures are dropped,
+/// then the text is cut, then left out. With colour, `swatches` come before the names.
 pub fn fitted(
     swatches: Option<&[Cell]>,
     first: (&str, &[String]),
@@ -54,16 +54,16 @@ pub fn fitted(
     for column in table.column_iter_mut().skip(before).take(figures.len()) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    // Without blanks at the ends of lines.
+    // Without trailing blanks.
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// The width of a column with the blanks around it.
+/// The width of a column with blanks.
 fn width(heading: &str, cells: &[String]) -> usize {
     cells.iter().map(|cell| cell.chars().count()).chain([heading.chars().count()]).max().unwrap_or(0) + 2
 }
 
-/// The room that is left for the last column once `figures` has lost what has to go.
+/// The width left for the last column after dropping figures.
 fn room(used: usize, figures: &mut Vec<&Figures>, terminal: Option<u16>) -> usize {
     let Some(terminal) = terminal else { return LONGEST_TEXT };
     loop {

@@ -1,15 +1,15 @@
-//! Text for a terminal: wrapped prose, without anything that could drive the terminal.
+//! Text for a terminal: wrapped, without control characters.
 
 use super::Style;
 use crate::util::text::clean;
 
-/// Width of prose where the output is not a terminal.
+/// Width of prose if the output is not a terminal.
 const PLAIN_WIDTH: u16 = 100;
 
-/// Prose is not set wider than this, however wide the terminal.
+/// Maximum width of prose, even on wider terminals.
 const WIDEST_PROSE: u16 = 120;
 
-/// `text` in at most `most` characters, cleaned.
+/// `text` cut to `most` characters, cleaned.
 pub fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return clean(text);
@@ -17,8 +17,8 @@ pub fn shortened(text: &str, most: usize) -> String {
     clean(&text.chars().take(most - 1).collect::<String>()) + "…"
 }
 
-/// `text` as a paragraph: cleaned and wrapped at spaces, so that names and paths stay whole. The first line starts with
-/// `first`; the others are indented by two blanks more than it, or not at all where nothing stands before the text.
+/// `text` as a paragraph, cleaned and wrapped at spaces, so that names and paths stay whole. The first line starts
+/// with `first`. The others are indented by two more blanks, or not at all if `first` is empty.
 pub fn paragraph(first: &str, text: &str, style: Style) -> String {
     let width = usize::from(style.width.unwrap_or(PLAIN_WIDTH).clamp(20, WIDEST_PROSE));
     let indent = first.len() - first.trim_start().len();

@@ -146,7 +146,7 @@ struct insn decode(const uint8_t *code, unsigned len, uint64_t addr)
 		insn.stack = STACK_POP;
 		break;
 	case 0xca:
-	case 0xcb: // far: no return address of ours
+	case 0xcb: // far return: not to a recorded call
 		insn.flow = FLOW_JUMP_INDIRECT;
 		break;
 	case 0xcf:
@@ -162,7 +162,7 @@ struct insn decode(const uint8_t *code, unsigned len, uint64_t addr)
 	case 0xff:
 		return group_ff(modrm);
 	case 0x8b:
-		// mov disp(%reg),%rsp. The kernel's entry code loads its own stack through %gs: no switch of tasks.
+		// mov disp(%reg),%rsp. Loads through %gs are the kernel's entry code, not a task switch.
 		if ((rex & 0x0c) == 0x08 && !gs && ((modrm >> 3) & 7) == 4 && modrm >> 6 != 3)
 			insn.stack = STACK_SWITCH;
 		break;
@@ -170,9 +170,9 @@ struct insn decode(const uint8_t *code, unsigned len, uint64_t addr)
 	return insn;
 }
 
-// Handlers begin, behind an optional endbr64, with clac (3 bytes of nop where the CPU has no SMAP), from 6.1 with cld
-// behind it, then push $-1 in place of an error code or call error_entry at once; device interrupts with push $vector
-// and a jump (arch/x86/entry/entry_64.S, arch/x86/include/asm/idtentry.h).
+// Handlers begin with an optional endbr64, clac (3 bytes of nop without SMAP) and, since 6.1, cld. Then they push $-1
+// in place of an error code, or call error_entry. Device interrupts push $vector and jump (arch/x86/entry/entry_64.S,
+// arch/x86/include/asm/idtentry.h).
 enum entry entry_kind(const uint8_t *code, unsigned len)
 {
 	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa }, sealed[] = { 0x66, 0x0f, 0x1f, 0x00 };

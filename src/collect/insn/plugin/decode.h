@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 enum flow {
-	FLOW_NEXT,	    // goes on behind itself
+	FLOW_NEXT,	    // to the next instruction
 	FLOW_JUMP,	    // to `target`
-	FLOW_BRANCH,	    // to `target` or behind itself
+	FLOW_BRANCH,	    // to `target` or to the next instruction
 	FLOW_JUMP_INDIRECT, // anywhere
 	FLOW_CALL,	    // to `target`, pushes a return address
 	FLOW_CALL_INDIRECT, // anywhere, pushes a return address
@@ -26,25 +26,25 @@ enum stack {
 	STACK_NONE,
 	STACK_PUSH,   // writes at the new top of the stack
 	STACK_POP,    // reads at the old top of the stack
-	STACK_SWITCH, // loads the stack pointer from a task's memory (a context switch)
+	STACK_SWITCH, // loads the stack pointer from memory (a context switch)
 };
 
 struct insn {
 	enum flow flow;
 	enum stack stack;
 	bool rep;	 // rep, repe, repne with a string instruction
-	bool rep_reads;	 // its iterations are told by loads (else by stores)
+	bool rep_reads;	 // loads count its iterations (otherwise stores)
 	bool rep_twice;	 // two loads per iteration (cmps)
 	uint64_t target; // of direct jumps, branches, calls
 };
 
 struct insn decode(const uint8_t *code, unsigned len, uint64_t addr);
 
-// How code that begins like this is entered.
+// How code with these first instructions is entered.
 enum entry {
 	ENTRY_NONE,
-	ENTRY_PLAIN, // looks like an interrupt or exception handler's first instructions, without an error code
-	ENTRY_ERROR, // likewise, of an exception with an error code: the faulting instruction did not complete
+	ENTRY_PLAIN, // an interrupt or exception handler, without an error code
+	ENTRY_ERROR, // an exception handler with an error code: the faulting instruction did not complete
 };
 
 enum entry entry_kind(const uint8_t *code, unsigned len);

@@ -26,14 +26,14 @@ void follow_process(unsigned vcpu, unsigned process)
 	vcpus[vcpu].process = process;
 }
 
-// An interrupt or exception struck kernel code at `at`, which is to be resumed at `resume` if that is known.
+// An interrupt or exception in kernel code at `at`, which resumes at `resume` if that is known.
 static void trap(struct vcpu *v, uint64_t at, uint64_t resume, uint64_t rep)
 {
 	totals[TOTAL_TRAPS]++;
 	push(v, 0, resume, at, rep);
 }
 
-// Leave the kernel's stack behind: the task is back in user code.
+// Drop the kernel's stack: the task is back in user code.
 static void to_user(struct vcpu *v)
 {
 	v->user = true;
@@ -55,7 +55,7 @@ static void from_user(struct vcpu *v, uint64_t at, uint64_t rep)
 	v->node = store_child(v->node, at);
 }
 
-// `iret` within the kernel: back to what the latest trap interrupted. Tells where that goes on.
+// `iret` within the kernel: return to what the latest trap interrupted. Returns the address expected next.
 static uint64_t back_from_trap(struct vcpu *v)
 {
 	struct task *task = v->task;
@@ -72,8 +72,8 @@ static uint64_t back_from_trap(struct vcpu *v)
 	return 0;
 }
 
-// The block that ended on `v` and the one that starts: what happened between them? `done` of the block's instructions
-// were completed; `trapped` says that the new block cannot be where the old one leads.
+// Find out what happened between the block that ended on `v` and the one that starts. `done` instructions of the old
+// block completed. `trapped`: the old block does not lead to the new one.
 static void into_kernel_block(struct vcpu *v, const struct block *to, uint64_t last, uint64_t resume, uint64_t rep)
 {
 	const struct block *from = v->block;
@@ -100,7 +100,7 @@ static void into_kernel_block(struct vcpu *v, const struct block *to, uint64_t l
 			trap(v, from->last.target, from->last.target, 0);
 		return;
 	case FLOW_RET:
-		// error_entry moves its return address to another place on the stack before it returns by it.
+		// error_entry moves its return address on the stack before it returns.
 		if (!v->returned && v->task->frames && v->task->frame[v->task->frames - 1].stack &&
 		    v->task->frame[v->task->frames - 1].resume == to->pc) {
 			v->node = v->task->frame[--v->task->frames].node;
@@ -116,7 +116,7 @@ static void into_kernel_block(struct vcpu *v, const struct block *to, uint64_t l
 		return;
 	case FLOW_IRET:
 		if (to->pc == from->next)
-			return; // to itself, to serialise
+			return; // to itself, to serialise the CPU
 		for (unsigned i = 0; i < v->task->frames; i++)
 			if (!v->task->frame[i].stack) {
 				uint64_t back = back_from_trap(v);
@@ -130,7 +130,7 @@ static void into_kernel_block(struct vcpu *v, const struct block *to, uint64_t l
 			v->node = lost_root(v->task->process);
 			return;
 		}
-		// To user code, and struck before its first instruction.
+		// Returned to user code and interrupted before its first instruction.
 		__attribute__((fallthrough));
 	case FLOW_SYSRET:
 		rep = v->task->rep;
@@ -142,7 +142,7 @@ static void into_kernel_block(struct vcpu *v, const struct block *to, uint64_t l
 	}
 }
 
-// Count the block that ended on `v`, given the one that follows it (null: none does).
+// Count the block that ended on `v`. `to` is the block that follows, or null.
 static void settle(struct vcpu *v, const struct block *to)
 {
 	struct block *from = v->block;
@@ -183,7 +183,7 @@ static void settle(struct vcpu *v, const struct block *to)
 	}
 	totals[TOTAL_REPEATED] += skip && done;
 	if (skip && faulted && !done)
-		rep = last; // it was counted with its first iteration
+		rep = last; // already counted with its first iteration
 	else if (last_rep && !faulted)
 		rep = last;
 	if (last_rep && !faulted && to && to->pc == last)
@@ -208,14 +208,14 @@ void follow_block(unsigned vcpu, struct block *block, const uint64_t *counter)
 {
 	struct vcpu *v = &vcpus[vcpu];
 
-	// One counter may serve all vCPUs: the block before this one ended here, whichever vCPU ran it.
+	// All vCPUs may share a counter: the previous block ended here, on whichever vCPU it ran.
 	if (latest && latest != v && latest->block && !latest->ended) {
 		latest->begun = *latest->counter - latest->start;
 		latest->ended = true;
 	}
 	latest = v;
 	if (v->block) {
-		// Further iterations of one rep instruction: nothing changes but their number.
+		// Further iterations of one rep instruction change only their number.
 		if (v->block == block && v->rep_goes_on && block->insns == 1 && !v->process_pending &&
 		    *counter - v->start == 1 && !v->ended) {
 			totals[TOTAL_BEGUN]++;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// QEMU plugin that counts executed instructions, exactly, per block of code and calling context, between the markers
-// that the workload executes (src/util/marker.rs). It names nothing: the host side (src/collect/insn) has the symbols.
+// QEMU plugin that counts executed instructions exactly, per block of code and calling context, between the workload's
+// markers (src/util/marker.rs). It knows no names; the host (src/collect/insn) has the symbols.
 //
-// Until the first begin marker it only looks for markers, at translation. That marker makes QEMU drop all translated
-// code; from then on every block, instruction and stack access calls in here, until the last end marker.
+// Until the first begin marker, it only looks for markers, when code is translated. The marker makes QEMU drop all
+// translated code. From then until the last end marker, each block, instruction and stack access calls the plugin.
 //
 // Arguments: out=FILE, processes=N:N... (for each process, how many end markers close the window), memory=BYTES.
 #include "follow.h"
@@ -35,15 +35,14 @@ static int vcpus = 1;
 #endif
 static unsigned closer;
 static const char *problem = "";
-// From QEMU 10.0 on, code translated under -icount holds the number of the vCPU that it was translated on as a constant,
-// whichever executes it, and inline operations on a scoreboard compute in that constant: translated on another vCPU than
-// the first, the second operation of a block already writes elsewhere (QEMU 10.0: accel/tcg/plugin-gen.c, gen_cpu_index
-// and gen_plugin_u64_ptr). So, with more than one, instructions are counted by a callback, and vCPUs are told apart by
-// what they hold (running.c).
+// Since QEMU 10.0, code translated under -icount contains the number of the translating vCPU as a constant, whichever
+// vCPU executes it. Inline operations on a scoreboard use it: if it is not the first vCPU, the second operation of a
+// block writes to a wrong address (QEMU 10.0: accel/tcg/plugin-gen.c, gen_cpu_index and gen_plugin_u64_ptr). So with
+// several vCPUs a callback counts instructions, and vCPUs are identified by their registers (running.c).
 static bool unnamed;
-static unsigned running; // where unnamed: the vCPU of the block under way
+static unsigned running; // if QEMU does not give it: the vCPU of the current block
 
-// Instructions begun. One counter does for all vCPUs: with -icount they take turns in one thread.
+// Instructions begun. One counter is enough: with -icount all vCPUs alternate in one thread.
 static uint64_t counter;
 
 #if PLUGIN_API >= 2
@@ -92,7 +91,8 @@ static void insn_code(const struct qemu_plugin_insn *insn, uint8_t *code, unsign
 #endif
 }
 
-// The number of the marker that this instruction is, in its displacement's lower half (src/util/marker.rs); 0 for none.
+// The marker's number, in the lower half of this instruction's displacement (src/util/marker.rs); 0 if it is not a
+// marker.
 static unsigned marker_of(const uint8_t *code, unsigned len)
 {
 	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0x00 };
@@ -146,7 +146,7 @@ static void on_reset_to_open(ON_RESET)
 	open_window();
 }
 
-// The vCPU that executes a callback which QEMU says `vcpu` executes.
+// The vCPU that executes a callback; QEMU reports `vcpu`.
 static unsigned vcpu_of(unsigned vcpu)
 {
 	return unnamed ? running : vcpu;
@@ -217,8 +217,8 @@ static void on_block(unsigned vcpu, void *data)
 		follow_close();
 		if (memcmp(begun, ended, sizeof(begun)))
 			problem = "uneven";
-		// The callbacks stay, and return at once. To reset the plugin again would free them, and QEMU 7.2 can
-		// still hold those of the latest call or return on another vCPU, for the next interrupt to run into.
+		// The callbacks stay, and return at once. Another reset of the plugin would free them, but QEMU 7.2 can still call
+		// those of the latest call or return on another vCPU, at its next interrupt.
 		finish();
 	}
 }
@@ -273,7 +273,7 @@ static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsig
 	if (!site)
 		return;
 	*site = (struct site){ .block = block, .addr = addr, .insn = decoded };
-	// Both directions are asked for, and told apart when they come: QEMU 7.2 takes loads for stores in this filter.
+	// Request loads and stores, and distinguish them in the callback: this filter of QEMU 7.2 confuses them.
 	qemu_plugin_register_vcpu_mem_cb(insn, decoded.rep ? on_rep : on_stack, QEMU_PLUGIN_CB_NO_REGS,
 					 QEMU_PLUGIN_MEM_RW, site);
 }
@@ -311,10 +311,10 @@ static void on_translate(ON_TRANSLATE)
 }
 
 #if PLUGIN_API < 2
-// Before 8.0, QEMU lets the first vCPU run until the next timer and then starts with the first again: another one runs
-// only if the first pauses or halts. Kernels before 6.5 wait for a starting CPU without a pause, for ever. A reset makes
-// QEMU go on with the next vCPU; the code dropped by it holds no memory callbacks yet.
-#define ALONE 4000000 // blocks that one vCPU may run while another that has been started waits
+// Before 8.0, QEMU runs the first vCPU until the next timer and then starts with the first again; another vCPU runs
+// only if the first pauses or halts. Kernels before 6.5 wait for a starting CPU without a pause, forever. A reset
+// makes QEMU continue with the next vCPU; the dropped code has no memory callbacks yet.
+#define ALONE 4000000 // blocks that one vCPU may run while another started vCPU waits
 #define RESETS 200
 
 static unsigned turns, last_turn, resets;
@@ -359,7 +359,7 @@ static void share_turns(struct qemu_plugin_tb *tb)
 }
 #endif
 
-// Before the window: find begin markers in user code, touch nothing else.
+// Before the window: only find begin markers in user code.
 static void on_translate_waiting(ON_TRANSLATE)
 {
 	size_t insns;
@@ -382,7 +382,7 @@ static void on_translate_waiting(ON_TRANSLATE)
 	}
 }
 
-// Read how many windows each process has. Says how many processes there are, 0 where that is not in form.
+// Read the number of windows of each process. Returns the number of processes, or 0 if the text is malformed.
 static unsigned expect(const char *list)
 {
 	unsigned n = 0;

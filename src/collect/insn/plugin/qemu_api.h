@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The part of QEMU's plugin interface that this plugin uses, declared anew so that no QEMU headers are needed to build.
+// The part of QEMU's plugin interface that this plugin uses, declared here so that building needs no QEMU headers.
 //
 // PLUGIN_API is the interface version that the object is built for (QEMU: include/qemu/qemu-plugin.h):
 //   1  QEMU 4.2 to 8.x
-//   2  QEMU 9.0: inline operations work on "scoreboards" (one counter per vCPU), those on plain pointers are gone
+//   2  QEMU 9.0: inline operations use "scoreboards" (one counter per vCPU); those on plain pointers were removed
 //   3  QEMU 9.1: qemu_plugin_insn_data copies the code instead of returning a pointer to it
-//   4  QEMU 10.0, 5 QEMU 10.1 and 10.2: additions that are not used here
-//   6  between 10.2 and 11.1, taken for 11.0's: qemu_plugin_read_register tells success as a bool
-//   7  QEMU 11.1: callbacks get what was registered with them instead of the plugin's number; 11.1 takes no older plugin
+//   4  QEMU 10.0, 5 QEMU 10.1 and 10.2: additions not used here
+//   6  between 10.2 and 11.1, assumed for 11.0: qemu_plugin_read_register returns success as a bool
+//   7  QEMU 11.1: callbacks get their registered data instead of the plugin's id; 11.1 rejects older plugins
 #ifndef PIPEPROF_QEMU_API_H
 #define PIPEPROF_QEMU_API_H
 
@@ -41,7 +41,7 @@ enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS, QEMU_
 enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W, QEMU_PLUGIN_MEM_RW };
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 
-// The parameters of three kinds of callbacks, and what is to be added where they are registered. None is used but `tb`.
+// The parameters of three kinds of callbacks, and the argument added at registration. Only `tb` is used.
 #define UNUSED __attribute__((unused))
 #if PLUGIN_API >= 7
 #define ON_RESET UNUSED void *userdata
@@ -97,7 +97,7 @@ void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *score, unsigned
 void qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(struct qemu_plugin_insn *insn, enum qemu_plugin_op op,
 							 qemu_plugin_u64 entry, uint64_t imm);
 
-// Registers of the CPU that executes the callback. The arrays are GLib's, which QEMU brings.
+// Registers of the CPU that executes the callback. The arrays are from GLib, which QEMU links.
 typedef struct {
 	char *data;
 	unsigned int len;

@@ -31,7 +31,7 @@ static bool find_registers(void)
 	return gs_base && kernel_gs_base;
 }
 
-// 0 where it cannot be read.
+// 0 if it cannot be read.
 static uint64_t read_register(struct qemu_plugin_register *handle)
 {
 	uint64_t number;
@@ -44,8 +44,8 @@ static uint64_t read_register(struct qemu_plugin_register *handle)
 	return number;
 }
 
-// Linux keeps the address of a CPU's own data, a kernel address, in the base of gs while in the kernel, and in the base
-// that swapgs brings in while in user code (arch/x86/entry/entry_64.S).
+// Linux keeps the address of a CPU's own data, a kernel address, in the gs base; in user code, in the base that swapgs
+// exchanges with it (arch/x86/entry/entry_64.S).
 unsigned running_vcpu(void)
 {
 	static uint64_t own[VCPUS];

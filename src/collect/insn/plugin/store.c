@@ -16,7 +16,7 @@ struct table {
 	uint64_t mask, used;
 };
 
-// The bytes of a page of kernel code as executed, to notice code that changes.
+// The executed bytes of a page of kernel code, to detect code that changes.
 struct page {
 	uint64_t number;
 	uint8_t bytes[PAGE];
@@ -56,7 +56,7 @@ void *store_alloc(size_t size)
 	return memory;
 }
 
-// Make room for one more element. The old array is given back.
+// Make room for one more element, within the memory limit.
 static void *grown(void *array, uint32_t n, uint32_t *room, size_t size)
 {
 	uint32_t more = *room ? *room * 2 : 1024;
@@ -155,7 +155,7 @@ static struct page *page_of(uint64_t addr)
 	return pages[n_pages - 1];
 }
 
-// Remember this kernel code; notice where it differs from what was executed before.
+// Record this kernel code, and detect differences from code executed earlier.
 static void remember_code(uint64_t pc, const uint8_t *code, unsigned bytes)
 {
 	for (unsigned i = 0; i < bytes; i++) {
@@ -319,8 +319,8 @@ void store_rep_access(struct block *block, unsigned process)
 		block->rep_accesses[process == OTHER ? store.processes : process]++;
 }
 
-// The format, little-endian, is read by raw.rs: magic, problem, totals, the number of processes, nodes, blocks, counts,
-// end mark.
+// The format, little-endian, which raw.rs reads: magic, problem, totals, the number of processes, nodes, blocks,
+// counts, end mark.
 static void put(FILE *file, uint64_t value, unsigned size)
 {
 	fwrite(&value, size, 1, file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What is kept: blocks of code, the tree of calling contexts, and how often each block ran in each context.
+// Stores blocks of code, the tree of calling contexts, and how often each block ran in each context.
 #ifndef PIPEPROF_STORE_H
 #define PIPEPROF_STORE_H
 
@@ -7,25 +7,25 @@
 
 #include <stddef.h>
 
-// All memory of the plugin together. Beyond it nothing is kept and the window is refused, never cut short in silence.
+// Limit of the plugin's memory. A window that needs more is rejected, never silently truncated.
 #define MEMORY_BOUND_DEFAULT (512ull << 20)
 
-// Processes are numbered from 0; what no process of the target executes is another's.
+// Processes are numbered from 0; OTHER is everything outside the target.
 #define PROCESSES 64
 #define OTHER 0xffffffffu
 
-// The first nodes of the tree, each the root of one kind of context. The numbers are known to raw.rs.
+// The first nodes of the tree, each the root of one kind of context. raw.rs depends on these numbers.
 enum root {
 	ROOT_NONE,
 	ROOT_OTHER,
-	ROOT_UNFOLLOWED, // other: it slept since before the window, so its callers are not known
-	ROOT_PROCESSES,	 // two for each process: what is followed, and what could not be
+	ROOT_UNFOLLOWED, // other: it slept since before the window, so its callers are unknown
+	ROOT_PROCESSES,	 // two for each process: followed, and not followed
 };
 
-// A translated block: code at an address, so long. Kept for ever; the same code translated again is the same block.
+// A translated block: code at an address. Never freed; the same code translated again is the same block.
 struct block {
 	uint64_t pc;
-	uint64_t next; // behind its last instruction
+	uint64_t next; // address after its last instruction
 	uint64_t hash;
 	uint32_t id;
 	uint16_t insns;
@@ -34,10 +34,10 @@ struct block {
 	uint64_t last_pc;
 	enum entry entry;
 	bool first_rep;
-	bool short_call; // a call over a few bytes of its own function: speculation traps, no call of a function
+	bool short_call; // a call that skips a few bytes of its own function: a speculation trap, not a function call
 	uint8_t *code;	 // `bytes` bytes of code, then `insns` bytes with the lengths of its instructions
-	uint64_t *rep_accesses; // by process, then others; null for none
-	// Where the last execution was counted: most blocks run in one context many times.
+	uint64_t *rep_accesses; // by process, then others; may be null
+	// The last counter used: most blocks run many times in one context.
 	uint32_t cached_node;
 	uint16_t cached_from, cached_to;
 	uint32_t cached_count;
@@ -54,7 +54,7 @@ struct site {
 struct node {
 	uint32_t parent;
 	uint8_t root;
-	uint64_t addr; // the call instruction, or where an interrupt or exception struck
+	uint64_t addr; // the call instruction, or the interrupted instruction
 };
 
 // Instructions `from` to `to` (not included) of a block were completed `count` times in a context.
@@ -74,25 +74,25 @@ struct store {
 	uint32_t n_nodes;
 	struct count *counts;
 	uint32_t n_counts;
-	uint64_t patched; // the first kernel address whose code changed within the window; 0 for none
+	uint64_t patched; // the first kernel address whose code changed within the window, or 0
 };
 
 extern struct store store;
 
 void store_init(uint64_t bound, unsigned processes);
-// Zeroed memory under the bound, never given back; null where the bound is reached.
+// Zeroed memory within the limit, never freed; null if the limit is reached.
 void *store_alloc(size_t size);
 struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, const uint8_t *lengths, unsigned insns);
 uint32_t store_child(uint32_t parent, uint64_t addr);
 void store_count(struct block *block, uint32_t node, unsigned from, unsigned to);
-// The root of what `process` executes, and of that part whose callers are not known.
+// The roots of a process's contexts: with known callers, and with unknown callers.
 unsigned process_root(unsigned process);
 unsigned lost_root(unsigned process);
-// The process that a node is of, or OTHER.
+// The process of a node, or OTHER.
 unsigned node_process(uint32_t node);
 // Count one access of the block's rep instruction.
 void store_rep_access(struct block *block, unsigned process);
-// Write all to `path`, whole or not at all. False with errno set where that fails.
+// Write everything to `path` atomically. Returns false and sets errno on failure.
 bool store_write(const char *path, const char *problem, const uint64_t *totals, unsigned n_totals);
 
 #endif

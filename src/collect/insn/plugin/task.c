@@ -32,7 +32,7 @@ static struct task *task_of(uint64_t region)
 		if (tasks[i]->region == region) {
 			struct task *found = tasks[i];
 
-			// The most recently wanted is found first.
+			// The most recently used is found first.
 			memmove(tasks + 1, tasks, i * sizeof(*tasks));
 			tasks[0] = found;
 			return found;
@@ -95,7 +95,7 @@ static void prune(struct vcpu *v, uint64_t stack)
 	}
 }
 
-// The stack pointer was loaded from another task: whose it is, the first access to the new stack tells.
+// The stack pointer was loaded from another task. The first access to the new stack identifies it.
 static void switch_task(struct vcpu *v, uint64_t stack)
 {
 	struct task *to = task_of(REGION(stack));
@@ -171,8 +171,8 @@ void follow_stack(unsigned vcpu, struct site *site, uint64_t address)
 {
 	struct vcpu *v = &vcpus[vcpu];
 
-	// Each instruction accesses the stack once. What comes besides are accesses of the CPU itself, such as those by
-	// which it delivers an interrupt: QEMU 7.2 reports them as the latest instruction's.
+	// Each instruction accesses the stack once. Further accesses are the CPU's own, such as those that deliver an
+	// interrupt, which QEMU 7.2 reports as the latest instruction's.
 	if (!v->task || v->block != site->block || v->fired == site)
 		return;
 	v->fired = site;

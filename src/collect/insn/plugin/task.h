@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Tasks and vCPUs, and the stack of each task: calls and returns, traps, switches from one task to another.
+// Tasks and vCPUs, and each task's stack: calls, returns, traps, task switches.
 #ifndef PIPEPROF_TASK_H
 #define PIPEPROF_TASK_H
 
@@ -15,17 +15,17 @@
 #define IN_KERNEL(address) ((address) >> 63)
 
 struct frame {
-	uint64_t stack;	 // where the return address lies; 0 for a trap
-	uint64_t resume; // where a return is expected to go; 0 where that is not known
-	uint64_t rep;	 // traps: the rep instruction that was under way
+	uint64_t stack;	 // address of the return address; 0 for a trap
+	uint64_t resume; // expected target of the return; 0 if unknown
+	uint64_t rep;	 // traps: the interrupted rep instruction
 	uint32_t node;	 // the caller's context
 };
 
 struct task {
 	uint64_t region; // of its kernel stack; 0 until seen
 	unsigned process;
-	bool followed; // all of its kernel stack is known
-	bool resumed;  // switched to, and no return seen since to where it was called before
+	bool followed; // its whole kernel stack is known
+	bool resumed;  // switched to, and no return to an earlier caller seen since
 	unsigned resumed_frames;
 	uint32_t context, user_context;
 	unsigned frames, user_frames;
@@ -35,27 +35,27 @@ struct task {
 
 struct vcpu {
 	struct task *task;
-	struct block *block; // under way; null before the first
-	uint64_t start;	     // the counter when it started
+	struct block *block; // current block; null before the first
+	uint64_t start;	     // counter at its start
 	const uint64_t *counter;
-	uint64_t begun; // instructions of it, once it has ended
+	uint64_t begun; // its executed instructions, once it has ended
 	bool ended;
 	bool user, entering, switching, process_pending;
 	unsigned process;
-	uint32_t node;	 // the context now
-	uint32_t counted; // the context when the block started
-	uint64_t returned; // where the last return is expected to go; 0 where not known
-	const struct site *fired; // the latest of the block's instructions to access the stack
-	unsigned rep_accesses;	  // of the rep instruction of the block under way
-	bool overwriting;  // a speculation trap's call was executed: the return to come goes elsewhere, and that is meant
+	uint32_t node;	 // the current context
+	uint32_t counted; // the context at the block's start
+	uint64_t returned; // expected target of the last return; 0 if unknown
+	const struct site *fired; // the block's latest instruction that accessed the stack
+	unsigned rep_accesses;	  // of the rep instruction of the current block
+	bool overwriting;  // a speculation trap's call was executed: its return goes elsewhere on purpose
 	uint64_t rep;	   // the address of the rep instruction executed last, if it was the last instruction
-	bool rep_goes_on;  // the block under way began with a further iteration of it
+	bool rep_goes_on;  // the current block began with a further iteration of it
 };
 
 extern struct vcpu vcpus[VCPUS];
 
 struct task *new_task(unsigned process, bool followed);
-// A call or trap at `at` goes one deeper. `stack` is where the return address lies, 0 for a trap.
+// Push a call or trap at `at`. `stack` is the address of the return address, or 0 for a trap.
 void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep);
 
 #endif
