@@ -167,3 +167,44 @@ fn differences(options: &GuestOptions) -> String {
     note(options.append != plain.append, format!("kernel arguments {}", options.append.join(" ")));
     if words.is_empty() { String::new() } else { format!("guests with {}", words.join(", ")) }
 }
+
+/// A bench for tests: pairs come from a function of their number, from 0, and their workload; runs and guests fail.
+#[cfg(test)]
+pub(crate) struct MockBench<F> {
+    pub pair: F,
+    /// How many pairs and runs were asked for.
+    pub pairs: std::cell::Cell<usize>,
+    pub runs: std::cell::Cell<usize>,
+    pub setting: String,
+}
+
+#[cfg(test)]
+impl<F: Fn(usize, &Spec) -> Result<Processes>> MockBench<F> {
+    pub fn new(pair: F) -> Self {
+        Self { pair, pairs: Default::default(), runs: Default::default(), setting: String::new() }
+    }
+}
+
+#[cfg(test)]
+impl<F: Fn(usize, &Spec) -> Result<Processes>> Bench for MockBench<F> {
+    fn pair(&self, spec: &Spec) -> Result<Processes> {
+        let number = self.pairs.replace(self.pairs.get() + 1);
+        (self.pair)(number, spec)
+    }
+    fn run(&self, _: &Request) -> Result<Outcome> {
+        self.runs.set(self.runs.get() + 1);
+        bail!("no runs")
+    }
+    fn exact(&self, _: &Request, _: &GuestSetup) -> Result<Outcome> {
+        bail!("no guests")
+    }
+    fn executed_on(&self) -> ExecutedOn {
+        ExecutedOn::Hardware
+    }
+    fn setting(&self) -> String {
+        self.setting.clone()
+    }
+    fn exact_kernel(&self) -> Taken<String> {
+        Err(Missing::new("no kernel", ""))
+    }
+}

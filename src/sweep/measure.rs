@@ -211,10 +211,8 @@ pub(super) fn summarise(cell: &mut SweepCell) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Outcome, Request};
-    use crate::run::bench::{Missing, Taken};
+    use crate::run::bench::MockBench;
     use anyhow::bail;
-    use std::cell::Cell;
 
     #[test]
     fn huge_pages_that_were_not_got_leave_no_value() {
@@ -228,39 +226,6 @@ mod tests {
         caveats(&mut cell, &combination, &mut results);
         assert!(results.is_empty() && cell.reason.as_ref().unwrap().contains("0 of 2M in huge pages"), "{cell:?}");
         assert_eq!(cell.caveats, ["the pipe held 8K instead of 64K"]);
-    }
-
-    /// Pairs of speeds that follow from the workload; interrupted after `until` of them.
-    struct Made {
-        pairs: Cell<usize>,
-        until: usize,
-    }
-
-    impl Bench for Made {
-        fn pair(&self, spec: &Spec) -> Result<Processes> {
-            if self.pairs.get() >= self.until {
-                return Err(crate::util::cancel::Cancelled.into());
-            }
-            self.pairs.set(self.pairs.get() + 1);
-            if spec.poll {
-                bail!("the pipe burst");
-            }
-            let mut pair = Processes { window_ns: 1_000_000_000, ..Processes::default() };
-            pair.of_mut(ProcessName::READER).bytes = spec.buffer_size;
-            Ok(pair)
-        }
-        fn run(&self, _: &Request) -> Result<Outcome> {
-            bail!("no runs here")
-        }
-        fn exact(&self, _: &Request, _: &GuestSetup) -> Result<Outcome> {
-            bail!("no guests here")
-        }
-        fn executed_on(&self) -> ExecutedOn {
-            ExecutedOn::Hardware
-        }
-        fn exact_kernel(&self) -> Taken<String> {
-            Err(Missing::new("no kernel", ""))
-        }
     }
 
     #[test]
@@ -285,7 +250,19 @@ mod tests {
             of("broken", Ok(Spec { poll: true, ..Spec::default() })),
         ];
         let sweep = |until: usize, out: &str, resume| {
-            let (made, out) = (Made { pairs: Cell::new(0), until }, folder.path().join(out));
+            // Pairs of speeds that follow from the workload; interrupted after `until` of them.
+            let made = MockBench::new(|number, spec: &Spec| {
+                if number >= until {
+                    return Err(crate::util::cancel::Cancelled.into());
+                }
+                if spec.poll {
+                    bail!("the pipe burst");
+                }
+                let mut pair = Processes { window_ns: 1_000_000_000, ..Processes::default() };
+                pair.of_mut(ProcessName::READER).bytes = spec.buffer_size;
+                Ok(pair)
+            });
+            let out = folder.path().join(out);
             (measure(&made, &plan, &combinations, Some((&out, resume)), &|_| {}), made.pairs.get())
         };
         let (whole, all) = sweep(usize::MAX, "whole", false);
@@ -298,7 +275,7 @@ mod tests {
         let (resumed, second) = sweep(usize::MAX, "broken", true);
         assert_eq!(resumed.unwrap().0, cells);
         // What failed is tried again; what did not is not.
-        assert!(first == 3 && (4..=5).contains(&second), "{second}");
+        assert!(first == 4 && (4..=5).contains(&second), "three pairs and the interrupted one, then {second}");
         assert!(sweep(1, "whole", false).0.unwrap_err().to_string().contains("--resume"));
     }
 }
