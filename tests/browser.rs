@@ -97,7 +97,7 @@ fn the_report_works_in_chromium() {
 fn reproduction() -> tempfile::TempDir {
     use pipeprof::document::ExecutedOn;
     use pipeprof::report::chart::{Chart, ChartKind, Point, Series};
-    use pipeprof::reproduce::result::{Graph, PartResult, SCHEMA};
+    use pipeprof::reproduce::result::{DiffGraph, PartResult, Yield};
     use pipeprof::reproduce::verdict::{Reading, Readings};
     let folder = tempfile::tempdir().unwrap();
     let facts = pipeprof::reproduce::facts::Facts::load().unwrap();
@@ -114,28 +114,19 @@ fn reproduction() -> tempfile::TempDir {
         y: "GiB/s".into(),
         x: String::new(),
         series: vec![Series { name: "this machine".into(), points }],
-        caption: "Ours: median of 3 fresh pairs.".into(),
+        caption: "Measured: median of 3 runs.".into(),
     };
     let svg = include_str!("data/santos_zeroes_pv.svg").to_owned();
-    let graph = Graph { id: "zeroes".into(), title: "write(2) into pv".into(), about: "widths".into(), svg };
-    let part = PartResult {
-        schema: SCHEMA.into(),
-        version: "0".into(),
-        part: "ladder".into(),
-        key: "k".into(),
-        again: false,
-        started: "2026-01-01T00:00:00Z".into(),
-        seconds: 1.0,
-        kernel: Default::default(),
-        environment: Default::default(),
-        busy: Some(0.5),
+    let graph = DiffGraph { id: "zeroes".into(), title: "write(2) into pv".into(), about: "widths".into(), svg };
+    let found = Yield {
         readings,
         findings: vec!["a finding".into()],
-        tables: Vec::new(),
         charts: vec![chart],
         graphs: vec![graph],
         notes: vec!["a note".into()],
+        ..Yield::default()
     };
+    let part = PartResult { part: "ladder".into(), busy: Some(0.5), found, ..PartResult::default() };
     let unfinished = vec!["cat".to_owned()];
     let command = "pipeprof reproduce ladder cat".to_owned();
     let reproduction = pipeprof::reproduce::Reproduction { facts, parts: vec![part], unfinished, command };
@@ -154,11 +145,11 @@ fn a_reproduction_works_in_chromium() {
         let overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert_eq!(overflow, Value::from(0), "at {} pixels", look.width);
         let verdicts = page.evaluate("['A.ladder.1', 'A.ladder.2'].map(id => document.getElementById(id).querySelector('.verdict').textContent).join()");
-        assert_eq!(verdicts, Value::from("✓ reproduced,? undecided here"));
+        assert_eq!(verdicts, Value::from("✓ reproduced,? undecided"));
         let head = page.evaluate("document.querySelector('header').innerText");
         assert!(head.as_str().unwrap().contains("Not finished: cat."), "{head}");
         let drawn = page.evaluate("document.querySelector('svg.chart').textContent");
-        assert!(drawn.as_str().unwrap().contains("median of 3 fresh pairs"), "{drawn}");
+        assert!(drawn.as_str().unwrap().contains("median of 3 runs"), "{drawn}");
         page.evaluate("document.querySelectorAll('iframe[data-graph]').forEach(frame => show(frame)); true");
         until(
             &mut page,

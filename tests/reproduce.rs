@@ -107,7 +107,7 @@ fn bad_input_is_one_line_that_names_the_flag() {
     for (line, says) in [
         ("reproduce ladders", "ladders"),
         ("reproduce memory -o used", "used"),
-        ("reproduce memory -o used --resume", "holds no reproduction"),
+        ("reproduce memory -o used --resume", "not the folder of an interrupted reproduction"),
         ("reproduce memory -o used/notes/x", "notes"),
         ("reproduce memory --kernel no-such-kernel -o new", "no-such-kernel"),
         ("reproduce memory --in-guest --kernel none -o new", "--in-guest"),

@@ -1,7 +1,8 @@
 //! `pipeprof reproduce`: repeat the articles' experiments and compare the results.
 
 use crate::document::ExecutedOn;
-use crate::reproduce::parts::{PARTS, Part};
+use crate::report::terminal::Style;
+use crate::reproduce::parts::{ArticlePart, PARTS};
 use crate::reproduce::verdict::Missing;
 use crate::reproduce::{self, Settings, report};
 use crate::run::bench::Machine;
@@ -26,7 +27,7 @@ pub struct ReproduceArgs {
     /// Take about a minute: fewer and shorter runs
     #[arg(long)]
     quick: bool,
-    /// Folder for report and results [default: reproduce]
+    /// Folder for report and results
     #[arg(short, long, value_name = "DIR", default_value = "reproduce")]
     output: PathBuf,
     /// Continue in the folder of an interrupted reproduction, keeping its results
@@ -47,7 +48,7 @@ pub struct ReproduceArgs {
 }
 
 fn part_values() -> Vec<PossibleValue> {
-    PARTS.iter().map(|part| PossibleValue::new(part.id()).help(part.about())).collect()
+    PARTS.iter().map(|part| PossibleValue::new(part.id).help(part.about)).collect()
 }
 
 impl ReproduceArgs {
@@ -55,14 +56,11 @@ impl ReproduceArgs {
     /// One line that names the flag or file and the way out.
     pub fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
-        let wanted: Vec<&'static dyn Part> = if self.parts.is_empty() {
-            PARTS.to_vec()
-        } else {
-            PARTS.iter().filter(|part| self.parts.iter().any(|id| id == part.id())).copied().collect()
-        };
         if self.in_guest && self.kernel == "none" {
             bail!(UsageError::new("--in-guest conflicts with --kernel none: give a kernel, such as --kernel 6.12"));
         }
+        let named = |part: &&ArticlePart| self.parts.is_empty() || self.parts.iter().any(|id| id == part.id);
+        let wanted: Vec<&'static ArticlePart> = PARTS.iter().filter(named).collect();
         let bench = self.bench()?;
         let kernel = bench.kernel.as_ref().ok().map(|(name, _)| name.clone());
         if self.in_guest && kernel.is_none() {
@@ -79,11 +77,11 @@ impl ReproduceArgs {
         };
         let command = super::command_line();
         let reproduction = reproduce::run(&settings, &bench, &wanted, &command, &|what| progress::step(what))?;
-        progress::step("report");
+        progress::step("writing the report");
         let page = report::write(&reproduction, &settings.output)?;
         progress::clear();
-        crate::out!("{}", report::terminal(&reproduction));
-        crate::outln!("\n{}", page.display());
+        crate::out!("{}", report::terminal(&reproduction, Style::of_stdout()));
+        crate::outln!("\nReport: {}", page.display());
         Ok(ExitCode::SUCCESS)
     }
 

@@ -1,4 +1,4 @@
-//! What the articles printed, as data: `facts.json`. Everything in it is theirs; nothing of ours is ever written there.
+//! What the articles published, as data: `facts.json`. It contains no measurement of this project.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Facts {
     /// By letter: `A`, `B`, `C`.
     pub articles: BTreeMap<String, Article>,
-    pub tables: Vec<Table>,
+    pub tables: Vec<ArticleTable>,
 }
 
 /// Where figures come from.
@@ -19,18 +19,18 @@ pub struct Facts {
 pub struct Article {
     pub title: String,
     pub author: String,
-    /// 0 where it is not known.
+    /// 0 if unknown.
     pub year: u32,
-    /// The machine that its figures are of.
+    /// The machine on which it measured.
     pub machine: String,
-    /// What all its experiments share.
+    /// What all its experiments have in common.
     pub setup: String,
 }
 
 /// One table or figure of an article.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct ArticleTable {
     pub id: String,
     /// The part of `pipeprof reproduce` that measures it.
     pub part: String,
@@ -46,9 +46,9 @@ pub struct Table {
 pub struct Fact {
     pub id: String,
     pub what: String,
-    /// Theirs, in the table's unit; absent where the article states it in words.
+    /// In the table's unit; absent if the article states it in words.
     pub value: Option<f64>,
-    /// Call graphs: the share of stacks with one of these frames (names as on Linux 6.1; renames are understood) ...
+    /// Call graphs: the share of stacks with one of these frames (names of Linux 6.1; renames are known) ...
     #[serde(default)]
     pub frames: Vec<String>,
     /// ... below one of these ...
@@ -57,8 +57,8 @@ pub struct Fact {
     /// ... and without any of these below.
     #[serde(default)]
     pub but: Vec<String>,
-    /// What calls the function on every pass: where this is sampled and the function itself never, this kernel has none
-    /// of that name that runs.
+    /// What always calls the function: if this is sampled but the function itself never, the function is inlined or does
+    /// not exist on this kernel.
     #[serde(default)]
     pub caller: Vec<String>,
     /// Call graphs: the row that this one is listed below.
@@ -67,41 +67,42 @@ pub struct Fact {
     pub judge: Judge,
 }
 
-/// By what ours is judged. Speeds of other hardware are no target: ratios within one machine are what an article claims.
+/// The rule by which a measured value is judged. Speeds of other hardware are not a target: articles claim ratios within
+/// one machine.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Judge {
-    /// The ratio to another figure has the same direction, and is within this factor of theirs.
+    /// The ratio to another figure has the same direction as the article's, and is within this factor of it.
     Ratio { ratio_to: String, factor: f64 },
-    /// The figure itself is within this factor: for figures that a ratio has to start from.
+    /// The value is within this factor: for the base of ratios.
     Factor { factor: f64 },
-    /// The figure itself is within so many per cent: for counts that no machine changes.
+    /// The value is within this percentage: for counts, which do not depend on the machine.
     Percent { percent: f64 },
-    /// A share is within so many percentage points.
+    /// A share is within this number of percentage points.
     Points { points: f64 },
-    /// A claim that says how much: our figure lies between these.
+    /// A claim with a size: the value lies between these.
     Between { at_least: f64, at_most: f64 },
-    /// A claim: our figure is no more than this.
+    /// A claim: the value is at most this.
     AtMost { at_most: f64 },
-    /// The same figure as another in other words, and judged there.
+    /// The same figure as another one in other words, judged there.
     SameAs { same_as: String },
-    /// Nothing that pipeprof could measure: why, and how to.
+    /// Not measurable by pipeprof: the reason, and a command that measures it.
     Never { never: String, command: String },
 }
 
 impl Judge {
-    /// The criterion in words.
+    /// The rule in words; `None` if the fact is not judged.
     #[must_use]
-    pub fn text(&self) -> String {
-        match self {
-            Self::Ratio { factor, .. } => format!("same direction, ratio within a factor of {factor}"),
-            Self::Factor { factor } => format!("within a factor of {factor} (another machine)"),
-            Self::Percent { percent } => format!("within {percent} %"),
-            Self::Points { points } => format!("within {points} points"),
-            Self::Between { at_least, at_most } => format!("{at_least} to {at_most}"),
-            Self::AtMost { at_most } => format!("at most {at_most}"),
-            Self::SameAs { .. } | Self::Never { .. } => "-".to_owned(),
-        }
+    pub fn text(&self) -> Option<String> {
+        Some(match self {
+            Self::Ratio { factor, .. } => format!("ratio in the same direction and within a factor of {factor}"),
+            Self::Factor { factor } => format!("value within a factor of {factor}"),
+            Self::Percent { percent } => format!("value within {percent} %"),
+            Self::Points { points } => format!("share within {points} percentage points"),
+            Self::Between { at_least, at_most } => format!("value between {at_least} and {at_most}"),
+            Self::AtMost { at_most } => format!("value at most {at_most}"),
+            Self::SameAs { .. } | Self::Never { .. } => return None,
+        })
     }
 }
 
@@ -113,42 +114,42 @@ impl Facts {
     /// # Errors
     /// Never in a build whose tests passed.
     pub fn load() -> Result<Self> {
-        Self::parse(FACTS).context("the facts built into this program")
+        Self::parse(FACTS).context("invalid built-in facts")
     }
 
     /// Read a facts file.
     ///
     /// # Errors
-    /// Text that is no facts file, an id twice, a base or an article that is not there.
+    /// Text that is not a facts file, a duplicate id, a missing base or article.
     pub fn parse(text: &str) -> Result<Self> {
         let facts: Self = serde_json::from_str(text)?;
         let mut ids = BTreeSet::new();
         for fact in facts.tables.iter().flat_map(|table| &table.rows) {
             if !ids.insert(fact.id.as_str()) {
-                bail!("{} is there twice", fact.id);
+                bail!("duplicate fact {}", fact.id);
             }
         }
         for table in &facts.tables {
             if !facts.articles.contains_key(&table.article) {
-                bail!("{} is of article {}, which is not there", table.id, table.article);
+                bail!("{} names article {}, which is missing", table.id, table.article);
             }
             for fact in &table.rows {
                 if let Judge::Ratio { ratio_to, .. } = &fact.judge
                     && facts.find(ratio_to).is_none_or(|(_, base)| base.value.is_none_or(|value| value <= 0.0))
                 {
-                    bail!("{} is judged by its ratio to {ratio_to}, which has no figure", fact.id);
+                    bail!("{} is judged by its ratio to {ratio_to}, which has no value", fact.id);
                 }
                 if !fact.parent.is_empty() && !table.rows.iter().any(|other| other.id == fact.parent) {
-                    bail!("{} is below {}, which its table has not", fact.id, fact.parent);
+                    bail!("{} has parent {}, which is not in its table", fact.id, fact.parent);
                 }
                 if let Judge::SameAs { same_as } = &fact.judge
                     && facts.find(same_as).is_none_or(|(_, other)| matches!(other.judge, Judge::SameAs { .. }))
                 {
-                    bail!("{} is judged as {same_as}, which is not", fact.id);
+                    bail!("{} is judged as {same_as}, which is not judged", fact.id);
                 }
                 let claim = matches!(fact.judge, Judge::AtMost { .. } | Judge::Between { .. } | Judge::Never { .. });
                 if fact.value.is_none() && !claim {
-                    bail!("{} has neither a figure nor a claim", fact.id);
+                    bail!("{} has neither a value nor a claim", fact.id);
                 }
             }
         }
@@ -157,18 +158,18 @@ impl Facts {
 
     /// The fact called `id`, with its table.
     #[must_use]
-    pub fn find(&self, id: &str) -> Option<(&Table, &Fact)> {
+    pub fn find(&self, id: &str) -> Option<(&ArticleTable, &Fact)> {
         self.tables.iter().find_map(|table| Some((table, table.rows.iter().find(|fact| fact.id == id)?)))
     }
 
     /// The tables of one part.
-    pub fn of_part<'a>(&'a self, part: &'a str) -> impl Iterator<Item = &'a Table> {
+    pub fn of_part<'a>(&'a self, part: &'a str) -> impl Iterator<Item = &'a ArticleTable> {
         self.tables.iter().filter(move |table| table.part == part)
     }
 
     /// The table called `id`.
     #[must_use]
-    pub fn table(&self, id: &str) -> Option<&Table> {
+    pub fn table(&self, id: &str) -> Option<&ArticleTable> {
         self.tables.iter().find(|table| table.id == id)
     }
 }
@@ -199,11 +200,11 @@ mod tests {
         };
         let row = r#"{"id":"A.x","what":"w","value":1.0,"judge":{"factor":2}}"#;
         assert!(with(row).is_ok());
-        assert!(with(&format!("{row},{row}")).unwrap_err().to_string().contains("twice"));
+        assert!(with(&format!("{row},{row}")).unwrap_err().to_string().contains("duplicate"));
         let adrift = r#"{"id":"A.y","what":"w","value":1.0,"judge":{"ratio_to":"A.z","factor":2}}"#;
-        assert!(with(adrift).unwrap_err().to_string().contains("no figure"));
+        assert!(with(adrift).unwrap_err().to_string().contains("no value"));
         let twice = r#"{"id":"A.y","what":"w","value":1.0,"judge":{"same_as":"A.z"}}"#;
-        assert!(with(twice).unwrap_err().to_string().contains("is not"));
+        assert!(with(twice).unwrap_err().to_string().contains("is not judged"));
         let empty = r#"{"id":"A.y","what":"w","value":null,"judge":{"factor":2}}"#;
         assert!(with(empty).unwrap_err().to_string().contains("neither"));
         assert!(with(r#"{"id":"A.y","what":"w","value":1,"judge":{"guess":2}}"#).is_err());

@@ -1,34 +1,36 @@
-//! What a part may ask for: pairs raced against each other, a sampled profile, an exact one. Results are kept as each
-//! ends, so that an interrupted part starts where it was.
+//! What a part may ask for: races, sampled profiles, exact counts. Each result is stored as it ends, so that an
+//! interrupted part continues where it was.
 
 use super::Settings;
 use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
-use crate::experiment::{self, JsonFolder, NoStore, OnFailure, Plan, State, Task};
+use crate::experiment::{self, Json, JsonFolder, OnFailure, Plan, State, Task};
 use crate::util::cancel;
 use crate::workload::Spec;
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::{Cell, RefCell};
 
+pub use super::race::{Contestant, Race, Raced};
 pub use crate::run::bench::{Bench, GuestSetup, Missing, Taken};
-
-pub use super::race::{Contestant, LaneRuns, Raced};
 
 /// A part's access to the bench.
 pub struct Lab<'a> {
     pub settings: &'a Settings,
     bench: &'a dyn Bench,
     progress: &'a dyn Fn(&str),
-    /// Where results of this part are kept.
+    /// Where results of this part are stored.
     store: JsonFolder,
     /// Whether something failed that may work another time.
     failed: Cell<bool>,
-    /// What was not as asked for, and of which contestants.
+    /// Differences from what was requested, and the contestants that had them.
     remarks: RefCell<Vec<(Warning, Vec<String>)>>,
 }
 
-/// What results depend on, apart from what was asked: only those of an equal key are taken over by `--resume`.
+/// The runs of one lane of an experiment, and why it failed if it did.
+pub type LaneRuns = (Vec<Processes>, Option<String>);
+
+/// What results depend on apart from the question: `--resume` keeps only those with an equal key.
 #[must_use]
 pub fn key(settings: &Settings, bench: &dyn Bench) -> String {
     let setting = bench.setting();
@@ -43,14 +45,13 @@ impl<'a> Lab<'a> {
         Self { settings, bench, progress, store, failed: Cell::new(false), remarks: RefCell::default() }
     }
 
-    /// Whether something failed that may work another time: a program that was not there, a right that was missing.
-    /// A resumed reproduction tries it again.
+    /// Whether something failed that may work another time: a missing program or privilege. `--resume` tries it again.
     #[must_use]
     pub fn failed(&self) -> bool {
         self.failed.get()
     }
 
-    /// Say what is being done.
+    /// Report progress.
     pub fn say(&self, what: &str) {
         (self.progress)(what);
     }
@@ -60,7 +61,7 @@ impl<'a> Lab<'a> {
         self.bench.executed_on()
     }
 
-    /// One pair, nothing attached.
+    /// One unprofiled run.
     ///
     /// # Errors
     /// When it cannot run.
@@ -68,90 +69,96 @@ impl<'a> Lab<'a> {
         self.bench.pair(spec)
     }
 
-    /// Fresh pairs of every contestant, `rounds` of each, in blocks shuffled by a seed, so that drift of the machine
-    /// falls on all alike. One that cannot run is left out of later blocks and says why.
+    /// `rounds` unprofiled runs of every contestant, alternating, so that drift of the machine affects all alike. One that
+    /// cannot run is left out of later rounds and says why.
     ///
     /// # Errors
-    /// On interruption, or when results cannot be kept.
-    pub fn race(&self, name: &str, contestants: &[Contestant], rounds: usize) -> Result<Vec<Raced>> {
-        let ids: Vec<&str> = contestants.iter().map(|contestant| contestant.id.as_str()).collect();
-        let lanes = self.interleaved(name, contestants.to_vec(), &ids, rounds, &|index| {
-            self.bench.pair(&contestants[index].spec)
-        })?;
-        let executed_on = self.executed_on();
-        let raced: Vec<Raced> =
-            contestants.iter().zip(lanes).map(|(contestant, lane)| Raced::of(contestant, lane, executed_on)).collect();
-        self.remark(&raced);
-        Ok(raced)
+    /// On interruption, or when results cannot be stored.
+    pub fn race(&self, name: &str, contestants: &[Contestant], rounds: usize) -> Result<Race> {
+        let measure = |contestant: &Contestant| self.pair(&contestant.spec);
+        let lanes = self.alternate(name, contestants.to_vec(), |contestant| contestant.id.clone(), rounds, measure)?;
+        Ok(self.raced(contestants, lanes))
     }
 
-    /// Note for the part's report where what ran was not what was asked for.
-    pub fn remark(&self, raced: &[Raced]) {
-        for entry in raced {
+    /// The results of `contestants` by lane; differences from what was requested are noted for [`Self::remarks`].
+    pub fn raced(&self, contestants: &[Contestant], lanes: Vec<LaneRuns>) -> Race {
+        let raced = contestants.iter().zip(lanes).map(|(contestant, (pairs, failed))| {
+            let Contestant { id, spec } = contestant.clone();
+            Raced { id, spec, pairs, executed_on: self.executed_on(), failed }
+        });
+        let race = Race(raced.collect());
+        let mut remarks = self.remarks.borrow_mut();
+        for entry in &race.0 {
             for caveat in entry.caveats() {
-                let mut remarks = self.remarks.borrow_mut();
                 match remarks.iter_mut().find(|(known, _)| *known == caveat) {
                     Some((_, ids)) => ids.push(entry.id.clone()),
                     None => remarks.push((caveat, vec![entry.id.clone()])),
                 }
             }
         }
+        race
     }
 
-    /// What [`Self::remark`] noted, in sentences.
+    /// Differences from what was requested, in sentences.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let say = |(caveat, ids): &(Warning, Vec<String>)| {
             let action = if caveat.action.is_empty() { String::new() } else { format!(": {}", caveat.action) };
-            format!("Not as asked for ({}): {}{action}.", ids.join(", "), caveat.message)
+            format!("Not as requested ({}): {}{action}.", ids.join(", "), caveat.message)
         };
         self.remarks.borrow().iter().map(say).collect()
     }
 
-    /// As [`Self::race`], of whatever `measure` does for the lane of that index; `question` says what that is.
+    /// `rounds` results of every cell, alternating. Each is stored as it ends; results by lane, in the order of `cells`.
     ///
     /// # Errors
-    /// On interruption, or when results cannot be kept.
-    pub fn interleaved<Q>(
+    /// On interruption, or when results cannot be stored.
+    pub fn alternate<C: Serialize>(
         &self,
         name: &str,
-        question: Q,
-        ids: &[&str],
+        cells: Vec<C>,
+        label: impl Fn(&C) -> String,
         rounds: usize,
-        measure: &dyn Fn(usize) -> Result<Processes>,
-    ) -> Result<Vec<LaneRuns>>
-    where
-        Q: Serialize,
-    {
-        // A failed lane is run again by a resumed reproduction, and the others with it: side by side is the point.
-        let whole = |lanes: &Vec<LaneRuns>| lanes.iter().all(|lane| lane.failed.is_none());
-        self.kept_if(name, (question, rounds), whole, || {
-            let plan = Plan { on_failure: OnFailure::GiveUp, ..Plan::new(0..ids.len(), rounds, self.settings.seed) };
-            let finished = experiment::run(&plan, &|index: &usize, _: Task| measure(*index), &NoStore, &|event| {
-                if event.state == State::Running {
-                    self.say(&format!("{name}: pair {}: {}", event.progress.next_text(), ids[*event.cell]));
+        measure: impl Fn(&C) -> Result<Processes>,
+    ) -> Result<Vec<LaneRuns>> {
+        let count = cells.len();
+        let plan = Plan { on_failure: OnFailure::GiveUp, ..Plan::new(cells, rounds, self.settings.seed) };
+        let folder = self.store.folder.join(name);
+        let store = Json(JsonFolder { folder: folder.clone(), ..self.store.clone() });
+        let lanes = experiment::run(&plan, &|cell: &C, _: Task| measure(cell), &store, &|event| {
+            if event.state == State::Running {
+                self.say(&format!("{name}: run {}: {}", event.progress.next_text(), label(event.cell)));
+            }
+        })?
+        .lanes(count);
+        if lanes.iter().any(|(_, failed)| failed.is_some()) {
+            // A resumed reproduction tries the failed lane again, and the others too: they have to alternate with it.
+            self.failed.set(true);
+            match std::fs::remove_dir_all(&folder) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot remove {}", folder.display()));
                 }
-            })?;
-            let lanes = finished.lanes(ids.len()).into_iter();
-            Ok(lanes.map(|(pairs, failed)| LaneRuns { pairs, failed }).collect())
-        })
+                _ => {}
+            }
+        }
+        Ok(lanes)
     }
 
     /// A run with collectors.
     ///
     /// # Errors
-    /// On interruption, or when results cannot be kept.
+    /// On interruption, or when results cannot be stored.
     pub fn run(&self, name: &str, request: &Request) -> Result<Taken<Outcome>> {
         self.kept_if(name, request.clone(), whole, || {
             self.say(name);
-            self.taken(self.bench.run(request), &request.command)
+            taken(self.bench.run(request), &request.command)
         })
     }
 
     /// An exact profile of `request` in a guest.
     ///
     /// # Errors
-    /// On interruption, or when results cannot be kept.
+    /// On interruption, or when results cannot be stored.
     pub fn exact(&self, name: &str, request: &Request, setup: &GuestSetup) -> Result<Taken<Outcome>> {
         let kernel = match self.bench.exact_kernel() {
             Ok(kernel) => kernel,
@@ -163,15 +170,15 @@ impl<'a> Lab<'a> {
         }
         command.extend(setup.append.iter().map(|argument| format!(" --append {argument}")));
         self.kept_if(name, (request.clone(), setup.clone(), kernel), whole, || {
-            self.say(&format!("{name} (guest, exact)"));
-            self.taken(self.bench.exact(request, setup), &command)
+            self.say(&format!("{name} (exact count in a guest)"));
+            taken(self.bench.exact(request, setup), &command)
         })
     }
 
-    /// Anything else whose result is worth keeping. What failed is not: a resumed reproduction tries it again.
+    /// Any other result that is worth storing. Failures are not stored: a resumed reproduction tries again.
     ///
     /// # Errors
-    /// Those of `work`, or when the result cannot be kept.
+    /// Those of `work`, or when the result cannot be stored.
     pub fn kept<Q, A>(&self, name: &str, question: Q, work: impl FnOnce() -> Result<Taken<A>>) -> Result<Taken<A>>
     where
         Q: Serialize,
@@ -184,9 +191,9 @@ impl<'a> Lab<'a> {
         &self,
         name: &str,
         question: Q,
-        worth: impl Fn(&A) -> bool,
-        work: impl FnOnce() -> Result<A>,
-    ) -> Result<A>
+        worth: impl Fn(&Taken<A>) -> bool,
+        work: impl FnOnce() -> Result<Taken<A>>,
+    ) -> Result<Taken<A>>
     where
         Q: Serialize,
         A: Serialize + DeserializeOwned,
@@ -197,7 +204,7 @@ impl<'a> Lab<'a> {
         cancel::check()?;
         let answer = work()?;
         if !worth(&answer) {
-            // A signal that ended a program which this started is an interruption, not an answer.
+            // A signal that ended a program started here is an interruption, not an answer.
             cancel::check()?;
             self.failed.set(true);
             return Ok(answer);
@@ -205,73 +212,50 @@ impl<'a> Lab<'a> {
         self.store.save(name, &question, &answer)?;
         Ok(answer)
     }
+}
 
-    fn taken<T>(&self, result: Result<T>, command: &str) -> Result<Taken<T>> {
-        match result {
-            Ok(value) => Ok(Ok(value)),
-            Err(error) => {
-                cancel::check()?;
-                // A guest's last lines are for the terminal, not for a table.
-                let text = format!("{error:#}");
-                let line = text.lines().next().unwrap_or_default().trim_end_matches([':', ';']);
-                let line = line.strip_suffix("; its last lines").unwrap_or(line);
-                Ok(Err(Missing::new(line, command)))
-            }
+fn taken<T>(result: Result<T>, command: &str) -> Result<Taken<T>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(error) => {
+            cancel::check()?;
+            // A guest's last lines belong on the terminal, not in a table.
+            let text = format!("{error:#}");
+            let line = text.lines().next().unwrap_or_default().trim_end_matches([':', ';']);
+            let line = line.strip_suffix("; its last lines").unwrap_or(line);
+            Ok(Err(Missing::new(line, command)))
         }
     }
 }
 
-/// Whether every collector that was asked for gave something.
+/// Whether every requested collector returned something.
 fn whole(taken: &Taken<Outcome>) -> bool {
     let gave = |status: Status| matches!(status, Status::Ok | Status::Partial);
     taken.as_ref().is_ok_and(|outcome| outcome.document.collectors.iter().all(|collector| gave(collector.status)))
 }
 
-/// GiB/s of the pairs that a collector watched, or of those alone.
+/// GiB/s of the profiled runs, or of the unprofiled ones.
 #[must_use]
-pub fn speeds(runs: &[PairRecord], watched: bool) -> Vec<f64> {
-    runs.iter().filter(|pair| pair.collectors.is_empty() != watched).map(|pair| pair.processes.gib_s()).collect()
+pub fn speeds(runs: &[PairRecord], profiled: bool) -> Vec<f64> {
+    runs.iter().filter(|run| run.collectors.is_empty() != profiled).map(|run| run.processes.gib_s()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::profile::ProcessName;
+    use crate::run::bench::MockBench;
+    use crate::util::cancel::Cancelled;
     use anyhow::bail;
 
-    /// Pairs fail while `broken`; its guests are as `setting` says.
-    #[derive(Default)]
-    struct Mock {
-        pairs: Cell<u64>,
-        runs: Cell<u64>,
-        broken: Cell<bool>,
-        setting: String,
-    }
-
-    impl Bench for Mock {
-        fn pair(&self, spec: &Spec) -> Result<Processes> {
-            self.pairs.set(self.pairs.get() + 1);
-            if self.broken.get() && spec.poll {
+    /// Pairs of polling workloads fail while `broken`; the window of each is its number.
+    fn mock(broken: &Cell<bool>) -> MockBench<impl Fn(usize, &Spec) -> Result<Processes>> {
+        MockBench::new(|number, spec: &Spec| {
+            if broken.get() && spec.poll {
                 bail!("the pipe burst");
             }
-            Ok(Processes { window_ns: self.pairs.get(), ..Processes::default() })
-        }
-        fn run(&self, _: &Request) -> Result<Outcome> {
-            self.runs.set(self.runs.get() + 1);
-            bail!("no rights")
-        }
-        fn exact(&self, _: &Request, _: &GuestSetup) -> Result<Outcome> {
-            bail!("no guests here")
-        }
-        fn executed_on(&self) -> ExecutedOn {
-            ExecutedOn::Hardware
-        }
-        fn setting(&self) -> String {
-            self.setting.clone()
-        }
-        fn exact_kernel(&self) -> Taken<String> {
-            Err(Missing::new("no kernel", ""))
-        }
+            Ok(Processes { window_ns: number as u64 + 1, ..Processes::default() })
+        })
     }
 
     fn settings(folder: &std::path::Path) -> Settings {
@@ -285,17 +269,19 @@ mod tests {
     #[test]
     fn what_failed_is_tried_again_and_what_did_not_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let (settings, bench) = (settings(folder.path()), Mock { broken: Cell::new(true), ..Mock::default() });
+        let broken = Cell::new(true);
+        let (settings, bench) = (settings(folder.path()), mock(&broken));
         let lab = || Lab::new(&settings, &bench, "part", &|_| {});
         let first = lab();
-        let raced = first.race("race", &contestants(), 2).unwrap();
+        let Race(raced) = first.race("race", &contestants(), 2).unwrap();
         assert!(first.failed() && raced[1].failed.is_some() && raced[0].pairs.len() == 2);
-        bench.broken.set(false);
-        let raced = lab().race("race", &contestants(), 2).unwrap();
-        assert!(raced.iter().all(|raced| raced.failed.is_none() && raced.pairs.len() == 2));
-        let pairs = bench.pairs.get();
-        assert_eq!(lab().race("race", &contestants(), 2).unwrap(), raced);
-        assert_eq!(bench.pairs.get(), pairs);
+        broken.set(false);
+        let before = bench.pairs.get();
+        let race = lab().race("race", &contestants(), 2).unwrap();
+        assert!(race.0.iter().all(|raced| raced.failed.is_none() && raced.pairs.len() == 2));
+        assert_eq!(bench.pairs.get(), before + 4, "all alternate again");
+        assert_eq!(lab().race("race", &contestants(), 2).unwrap(), race);
+        assert_eq!(bench.pairs.get(), before + 4);
 
         let kept = |answer: Taken<u8>| lab().kept("other", 7, || Ok(answer)).unwrap();
         assert_eq!(kept(Err(Missing::new("signal: 2", ""))), Err(Missing::new("signal: 2", "")));
@@ -304,31 +290,49 @@ mod tests {
     }
 
     #[test]
+    fn an_interrupted_race_keeps_its_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(folder.path());
+        let until = |until: usize| {
+            let bench = MockBench::new(move |number, _: &Spec| {
+                anyhow::ensure!(number < until, Cancelled);
+                Ok(Processes { window_ns: 1, ..Processes::default() })
+            });
+            let race = Lab::new(&settings, &bench, "part", &|_| {}).race("race", &contestants(), 3);
+            (race, bench.pairs.get())
+        };
+        assert!(until(4).0.is_err());
+        let (race, pairs) = until(usize::MAX);
+        assert!(race.unwrap().0.iter().all(|raced| raced.pairs.len() == 3));
+        assert_eq!(pairs, 2, "four of six runs were stored");
+    }
+
+    #[test]
     fn what_was_not_as_asked_for_is_said_and_missing_huge_pages_are_no_figure() {
         use crate::document::GotAsked;
         let folder = tempfile::tempdir().unwrap();
-        let (settings, bench) = (settings(folder.path()), Mock::default());
+        let broken = Cell::new(false);
+        let (settings, bench) = (settings(folder.path()), mock(&broken));
         let lab = Lab::new(&settings, &bench, "part", &|_| {});
         let mut pair = Processes { window_ns: 1, ..Processes::default() };
         pair.of_mut(ProcessName::WRITER).pipe_size = 8192;
         let contestant = |id: &str| Contestant { id: id.into(), spec: Spec::default() };
-        let of = |id, pair: &Processes| {
-            Raced::of(&contestant(id), LaneRuns { pairs: vec![pair.clone(); 3], failed: None }, ExecutedOn::Hardware)
-        };
-        let small = of("a", &pair);
-        assert!(small.speed().unwrap().how.ends_with("3 fresh pairs, but the pipe held 8K instead of 64K"));
-        lab.remark(&[small.clone(), of("b", &pair)]);
+        let lane = |pair: &Processes| (vec![pair.clone(); 3], None);
+        let race = lab.raced(&[contestant("a"), contestant("b")], vec![lane(&pair), lane(&pair)]);
+        let how = race.speed("a").unwrap().how;
+        assert!(how.ends_with("3 runs, but the pipe held 8K instead of 64K"), "{how}");
         let remarks = lab.remarks();
         assert!(remarks.len() == 1 && remarks[0].contains("(a, b): the pipe held 8K"), "{remarks:?}");
         pair.of_mut(ProcessName::WRITER).huge_pages = Some(GotAsked { got: 0, asked: 2 << 20 });
-        let missing = of("c", &pair).speed().unwrap_err();
+        let missing = lab.raced(&[contestant("c")], vec![lane(&pair)]).speed("c").unwrap_err();
         assert!(missing.why.contains("0 of 2M in huge pages"), "{}", missing.why);
     }
 
     #[test]
     fn a_run_that_failed_is_tried_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (settings, bench) = (settings(folder.path()), Mock::default());
+        let broken = Cell::new(false);
+        let (settings, bench) = (settings(folder.path()), mock(&broken));
         let request = crate::run::bench::request("r", &Spec::default(), Vec::new(), 1);
         for runs in [1, 2] {
             let lab = Lab::new(&settings, &bench, "part", &|_| {});
@@ -342,7 +346,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let plain = settings(folder.path());
         let race = |settings: &Settings, setting: &str| {
-            let bench = Mock { setting: setting.to_owned(), ..Mock::default() };
+            let broken = Cell::new(false);
+            let bench = MockBench { setting: setting.to_owned(), ..mock(&broken) };
             Lab::new(settings, &bench, "part", &|_| {}).race("race", &contestants(), 1).unwrap();
             bench.pairs.get()
         };
@@ -351,9 +356,9 @@ mod tests {
         assert_eq!((race(&guest, ""), race(&guest, "")), (2, 0));
         assert_eq!((race(&guest, "2 CPUs"), race(&Settings { seed: 2, ..plain.clone() }, "")), (2, 2));
         assert_eq!((race(&plain, ""), race(&plain, "")), (2, 0));
-        let path = folder.path().join("raw/part/race.json");
+        let path = folder.path().join("raw/part/race/0001-1.json");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replacen(crate::util::build::version(), "0.0.1", 1)).unwrap();
-        assert_eq!(race(&plain, ""), 2);
+        assert_eq!(race(&plain, ""), 1, "only the run of another build");
     }
 }

@@ -1,7 +1,7 @@
-//! The articles' experiments run again, and what they printed beside what this machine says.
+//! The articles' experiments, repeated, and their figures compared with this machine's.
 //!
-//! [`facts`] holds what the articles printed, and nothing of ours; [`parts`] has one file per part, each measuring
-//! through a [`lab`] and handing over a [`result`]; [`verdict`] judges every fact; [`report`] writes the page.
+//! [`facts`] holds what the articles published, and nothing else. Each of [`parts`] measures through a [`lab`] and returns
+//! a [`result`]; [`verdict`] judges every fact; [`report`] writes the page.
 
 pub mod facts;
 pub mod lab;
@@ -15,11 +15,11 @@ pub mod verdict;
 
 use crate::document::{Environment, KernelInfo};
 use crate::kernel::environment::CpuTime;
-use crate::util::{atomic_file, cancel};
-use anyhow::{Context as _, Result, bail};
+use crate::util::{atomic_file, build, cancel};
+use anyhow::{Context as _, Result, anyhow, bail};
 use facts::Facts;
 use lab::{Bench, Lab};
-use parts::Part;
+use parts::ArticlePart;
 use result::{PartResult, SCHEMA};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,30 +27,32 @@ use std::time::{Duration, Instant};
 /// How to reproduce.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// A first answer within a minute: fewer and shorter pairs, few guests.
+    /// Fewer and shorter runs, few guests: about a minute.
     pub quick: bool,
     pub output: PathBuf,
-    /// Go on in a folder that an earlier, interrupted call left.
+    /// Continue in the folder of an interrupted call.
     pub resume: bool,
-    /// Seed of the order of pairs.
+    /// Seed of the order of runs.
     pub seed: u64,
-    /// Whether timed experiments run in the guest as well, and under which kernel: part of what results depend on.
+    /// The kernel of the guest that runs timed experiments; `None` for this machine.
     pub in_guest: Option<String>,
-    /// The kernel of exact profiles, as it was named.
+    /// The kernel of exact counts, by the name that was given.
     pub kernel: Option<String>,
 }
 
 impl Settings {
-    /// What results of a part depend on: only those with an equal key are taken over by `--resume`.
+    /// What the results of a part depend on: `--resume` keeps only those with an equal key.
     #[must_use]
     pub fn key(&self) -> String {
         let speed = if self.quick { "quick" } else { "full" };
-        let place = self.in_guest.as_ref().map_or_else(|| "here".to_owned(), |kernel| format!("in {kernel}"));
-        let kernel = self.kernel.as_deref().unwrap_or("none");
-        format!("{speed}, {place}, exact profiles on {kernel}, seed {}", self.seed)
+        let place =
+            self.in_guest.as_ref().map_or("on this machine".to_owned(), |kernel| format!("in a guest with {kernel}"));
+        let counts =
+            self.kernel.as_ref().map_or("no exact counts".to_owned(), |kernel| format!("exact counts on {kernel}"));
+        format!("{speed}, {place}, {counts}, seed {}", self.seed)
     }
 
-    /// Fresh pairs per contestant of a race.
+    /// Runs per contestant of a race.
     #[must_use]
     pub fn rounds(&self) -> usize {
         if self.quick { 3 } else { 9 }
@@ -68,20 +70,20 @@ impl Settings {
 pub struct Reproduction {
     pub facts: Facts,
     pub parts: Vec<PartResult>,
-    /// Parts that were wanted and are not there, as the reproduction ended early.
+    /// Requested parts that are missing because of an interruption or an error.
     pub unfinished: Vec<String>,
     pub command: String,
 }
 
-/// Run `wanted`, each part kept as it ends, and hand over all parts that the folder then holds.
+/// Run the `wanted` parts, store each as it ends, and return all parts that the folder contains then.
 ///
 /// # Errors
-/// A folder that holds something else, results that cannot be kept, an interruption. What was finished stays, a report
-/// shows it, and the error says how to go on.
+/// A folder with other content, results that cannot be stored, an interruption. Finished parts stay, a report shows them,
+/// and the error says how to continue.
 pub fn run(
     settings: &Settings,
     bench: &dyn Bench,
-    wanted: &[&'static dyn Part],
+    wanted: &[&'static ArticlePart],
     command: &str,
     progress: &dyn Fn(&str),
 ) -> Result<Reproduction> {
@@ -92,19 +94,18 @@ pub fn run(
     let mut stopped = None;
     for part in wanted {
         if settings.resume
-            && let Some(result) = load(&settings.output, part.id())
+            && let Some(result) = load(&settings.output, part.id)
             && result.key == key
             && !result.again
         {
-            progress(&format!("{}: kept from before", part.id()));
+            progress(&format!("{}: finished earlier", part.id));
             finished.push(result);
             continue;
         }
-        let say = |what: &str| progress(&format!("{}: {what}", part.id()));
-        let lab = Lab::new(settings, bench, part.id(), &say);
-        match one(*part, &lab, &key, &facts) {
+        let say = |what: &str| progress(&format!("{}: {what}", part.id));
+        match one(part, &Lab::new(settings, bench, part.id, &say), &key, &facts) {
             Ok(result) => {
-                let path = part_file(&settings.output, part.id());
+                let path = part_file(&settings.output, part.id);
                 atomic_file::write(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
                 finished.push(result);
             }
@@ -114,15 +115,15 @@ pub fn run(
             }
         }
     }
-    // Parts of earlier calls into the same folder are part of the report as well.
+    // The report includes parts of earlier calls with the same folder.
     let mut all = Vec::new();
     for part in parts::PARTS {
-        let this = finished.iter().find(|result| result.part == part.id()).cloned();
-        let earlier = || load(&settings.output, part.id()).filter(|result| result.key == key);
+        let this = finished.iter().find(|result| result.part == part.id).cloned();
+        let earlier = || load(&settings.output, part.id).filter(|result| result.key == key);
         all.extend(this.or_else(earlier));
     }
     let there = |id: &str| all.iter().any(|result: &PartResult| result.part == id);
-    let unfinished = wanted.iter().map(|part| part.id().to_owned()).filter(|id| !there(id)).collect();
+    let unfinished = wanted.iter().map(|part| part.id.to_owned()).filter(|id| !there(id)).collect();
     let reproduction = Reproduction { facts, parts: all, unfinished, command: command.to_owned() };
     match stopped {
         None => Ok(reproduction),
@@ -130,29 +131,30 @@ pub fn run(
     }
 }
 
-/// Why a reproduction ended early, where its report of what was finished is, and how to go on.
+/// Why a reproduction ended early, where the report of its finished parts is, and how to continue.
 fn unfinished_error(reproduction: &Reproduction, settings: &Settings, error: anyhow::Error) -> anyhow::Error {
-    let mut how = format!("what was finished is kept: go on with --resume -o {}", settings.output.display());
+    let mut how = format!("finished parts are stored: continue with --resume -o {}", settings.output.display());
     if !reproduction.parts.is_empty() {
         match report::write(reproduction, &settings.output) {
-            Ok(page) => how = format!("{how}; {} shows the parts that were", page.display()),
-            Err(report) => how = format!("{how}; there is no report of it: {report:#}"),
+            Ok(page) => how = format!("{how}; their report is {}", page.display()),
+            Err(report) => how = format!("{how}; cannot write their report: {report:#}"),
         }
     }
-    if cancel::happened() { anyhow::anyhow!("interrupted; {how}") } else { error.context(how) }
+    if cancel::happened() { anyhow!("interrupted; {how}") } else { error.context(how) }
 }
 
-fn one(part: &dyn Part, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<PartResult> {
+fn one(part: &ArticlePart, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<PartResult> {
     cancel::check()?;
     let busy = others();
     let started = now();
     let begin = Instant::now();
     let (kernel, environment) = (KernelInfo::running(), Environment::now());
-    let found = part.run(lab, facts).with_context(|| format!("part {}", part.id()))?;
+    let mut found = (part.run)(lab, facts).with_context(|| format!("part {}", part.id))?;
+    found.notes.extend(lab.remarks());
     Ok(PartResult {
         schema: SCHEMA.to_owned(),
-        version: crate::util::build::version().to_owned(),
-        part: part.id().to_owned(),
+        version: build::version().to_owned(),
+        part: part.id.to_owned(),
         key: key.to_owned(),
         again: lab.failed(),
         started,
@@ -160,23 +162,18 @@ fn one(part: &dyn Part, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<PartR
         kernel,
         environment,
         busy,
-        readings: found.readings,
-        findings: found.findings,
-        tables: found.tables,
-        charts: found.charts,
-        graphs: found.graphs,
-        notes: [found.notes, lab.remarks()].concat(),
+        found,
     })
 }
 
-/// How much of the CPUs' time is used while this process only waits.
+/// The share of CPU time that is used while this process waits.
 fn others() -> Option<f64> {
     let before = CpuTime::now()?;
     std::thread::sleep(Duration::from_millis(300));
     CpuTime::now()?.busy_since(before)
 }
 
-/// Make the folder, or look whether an earlier call left it.
+/// Create the folder, or check that an earlier call made it.
 fn prepare(settings: &Settings) -> Result<()> {
     let folder = &settings.output;
     match std::fs::read_dir(folder) {
@@ -184,33 +181,39 @@ fn prepare(settings: &Settings) -> Result<()> {
             let used = entries.next().is_some();
             if used && !settings.resume {
                 bail!(
-                    "the output folder {} exists and is not empty: go on in it with --resume, or choose another with -o",
+                    "the output folder {} is not empty: continue in it with --resume, or choose another with -o",
                     folder.display()
                 );
             }
             if used && !folder.join("parts").is_dir() {
-                bail!("{} holds no reproduction to resume: choose another with -o", folder.display());
+                bail!(
+                    "--resume: {} is not the folder of an interrupted reproduction: choose another with -o",
+                    folder.display()
+                );
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read the folder {}", folder.display())),
     }
-    let parts = folder.join("parts");
-    std::fs::create_dir_all(&parts)
-        .with_context(|| format!("cannot make the folder {}: choose another with -o", parts.display()))
+    create_folder(&folder.join("parts"))
+}
+
+/// Create a folder of the output.
+fn create_folder(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create the folder {}: choose another with -o", folder.display()))
 }
 
 fn part_file(folder: &Path, part: &str) -> PathBuf {
     folder.join("parts").join(format!("{part}.json"))
 }
 
-/// A part that an earlier call finished; `None` where there is none, or it is of another version.
+/// A part that an earlier call of this build finished; `None` if there is none.
 #[must_use]
 pub fn load(folder: &Path, part: &str) -> Option<PartResult> {
     let text = std::fs::read(part_file(folder, part)).ok()?;
     let result: PartResult = serde_json::from_slice(&text).ok()?;
-    (result.schema == SCHEMA && result.version == crate::util::build::version() && result.part == part)
-        .then_some(result)
+    (result.schema == SCHEMA && result.version == build::version() && result.part == part).then_some(result)
 }
 
 /// UTC, RFC 3339, whole seconds.
@@ -222,105 +225,64 @@ fn now() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{ExecutedOn, Outcome, Processes, Request};
+    use crate::document::Processes;
     use crate::profile::ProcessName;
+    use crate::run::bench::MockBench;
     use crate::workload::Spec;
-    use lab::{GuestSetup, Taken};
     use result::Yield;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use verdict::Missing;
 
-    /// Counts pairs, and fails from the `fails_at`th on.
-    struct Mock {
-        pairs: AtomicUsize,
-        fails_at: usize,
+    /// Measures one contestant.
+    static LADDER: ArticlePart = part("ladder", |lab, _| race(lab));
+    static CAT: ArticlePart = part("cat", |lab, _| race(lab));
+    /// Fails after the measurement.
+    static BROKEN_CAT: ArticlePart = part("cat", |lab, _| race(lab).and_then(|_| bail!("interrupted, say")));
+
+    const fn part(id: &'static str, run: fn(&Lab<'_>, &Facts) -> Result<Yield>) -> ArticlePart {
+        ArticlePart { id, title: "t", about: "a", run }
     }
 
-    impl Bench for Mock {
-        fn pair(&self, _: &Spec) -> Result<Processes> {
-            let number = self.pairs.fetch_add(1, Ordering::Relaxed);
-            anyhow::ensure!(number < self.fails_at, "the pipe burst");
-            let mut pair = Processes { window_ns: 1_000_000_000, ..Processes::default() };
-            pair.of_mut(ProcessName::READER).bytes = (number as u64 + 1) << 30;
-            Ok(pair)
-        }
-        fn run(&self, _: &Request) -> Result<Outcome> {
-            bail!("no runs here")
-        }
-        fn exact(&self, _: &Request, _: &GuestSetup) -> Result<Outcome> {
-            bail!("no guests here")
-        }
-        fn executed_on(&self) -> ExecutedOn {
-            ExecutedOn::Hardware
-        }
-        fn exact_kernel(&self) -> Taken<String> {
-            Err(Missing::new("no kernel", ""))
-        }
-    }
-
-    /// Races one contestant, then fails where it is told to.
-    struct Racing {
-        id: &'static str,
-        broken: bool,
-    }
-
-    impl Part for Racing {
-        fn id(&self) -> &'static str {
-            self.id
-        }
-        fn title(&self) -> &'static str {
-            "t"
-        }
-        fn about(&self) -> &'static str {
-            "a"
-        }
-        fn run(&self, lab: &Lab<'_>, _: &Facts) -> Result<Yield> {
-            let contestant = lab::Contestant { id: "one".into(), spec: Spec::default() };
-            let raced = lab.race("race", &[contestant], 2)?;
-            if self.broken {
-                bail!("interrupted, say");
-            }
-            let mut out = Yield::default();
-            out.readings.insert("A.ladder.1".into(), raced[0].speed());
-            Ok(out)
-        }
+    fn race(lab: &Lab<'_>) -> Result<Yield> {
+        let raced = lab.race("race", &[lab::Contestant { id: "one".into(), spec: Spec::default() }], 2)?;
+        let mut out = Yield::default();
+        out.readings.insert("A.ladder.1".into(), raced.speed("one"));
+        Ok(out)
     }
 
     fn settings(output: &Path, resume: bool) -> Settings {
         Settings { quick: true, output: output.to_owned(), resume, seed: 1, in_guest: None, kernel: None }
     }
 
-    fn mock(fails_at: usize) -> Mock {
-        Mock { pairs: AtomicUsize::new(0), fails_at }
+    /// Pairs of 1 GiB/s, 2 GiB/s and so on; from the `fails_at`th on they fail.
+    fn mock(fails_at: usize) -> MockBench<impl Fn(usize, &Spec) -> Result<Processes>> {
+        MockBench::new(move |number, _| {
+            anyhow::ensure!(number < fails_at, "the pipe burst");
+            let mut pair = Processes { window_ns: 1_000_000_000, ..Processes::default() };
+            pair.of_mut(ProcessName::READER).bytes = (number as u64 + 1) << 30;
+            Ok(pair)
+        })
     }
 
     #[test]
     fn an_interrupted_reproduction_keeps_what_was_finished_and_goes_on() {
-        static LADDER: Racing = Racing { id: "ladder", broken: false };
-        static BROKEN: Racing = Racing { id: "cat", broken: true };
-        static MENDED: Racing = Racing { id: "cat", broken: false };
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
         let bench = mock(usize::MAX);
-        let error = run(&settings(&output, false), &bench, &[&LADDER, &BROKEN], "c", &|_| {}).unwrap_err();
-        assert!(format!("{error:#}").contains("--resume -o"), "{error:#}");
-        assert!(format!("{error:#}").contains("report.html shows the parts that were"), "{error:#}");
-        assert_eq!(bench.pairs.load(Ordering::Relaxed), 4);
-        let text = |output: &Path| std::fs::read_to_string(output.join("report.md")).unwrap();
-        assert!(
-            text(&output).contains("## The ladder") && text(&output).contains("Not finished: cat."),
-            "{}",
-            text(&output)
-        );
+        let error = run(&settings(&output, false), &bench, &[&LADDER, &BROKEN_CAT], "c", &|_| {}).unwrap_err();
+        let error = format!("{error:#}");
+        assert!(error.contains("--resume -o") && error.contains("their report is"), "{error}");
+        assert_eq!(bench.pairs.get(), 4);
+        let text = std::fs::read_to_string(output.join("report.md")).unwrap();
+        assert!(error.contains("report.html") && text.contains("## The ladder"), "{error} {text}");
+        assert!(text.contains("Not finished: cat."), "{text}");
 
         let error = run(&settings(&output, false), &bench, &[&LADDER], "c", &|_| {}).unwrap_err();
         assert!(error.to_string().contains("--resume"), "a used folder is not overwritten: {error}");
 
         // Neither the finished part nor the race of the broken one is run again.
-        let all = run(&settings(&output, true), &bench, &[&LADDER, &MENDED], "c", &|_| {}).unwrap();
-        assert_eq!(bench.pairs.load(Ordering::Relaxed), 4);
+        let all = run(&settings(&output, true), &bench, &[&LADDER, &CAT], "c", &|_| {}).unwrap();
+        assert_eq!(bench.pairs.get(), 4);
         assert_eq!(all.parts.iter().map(|part| part.part.as_str()).collect::<Vec<_>>(), ["ladder", "cat"]);
-        assert_eq!(all.parts[0].readings["A.ladder.1"].as_ref().unwrap().runs, [1.0, 2.0]);
+        assert_eq!(all.parts[0].found.readings["A.ladder.1"].as_ref().unwrap().runs, [1.0, 2.0]);
 
         // Other settings are another experiment.
         let slow = Settings { quick: false, ..settings(&output, true) };
@@ -330,37 +292,34 @@ mod tests {
 
     #[test]
     fn half_a_file_is_made_anew() {
-        static LADDER: Racing = Racing { id: "ladder", broken: false };
         let folder = tempfile::tempdir().unwrap();
         let bench = mock(usize::MAX);
         run(&settings(folder.path(), false), &bench, &[&LADDER], "c", &|_| {}).unwrap();
-        for file in ["parts/ladder.json", "raw/ladder/race.json"] {
+        for file in ["parts/ladder.json", "raw/ladder/race/0001-2.json"] {
             let path = folder.path().join(file);
             let text = std::fs::read(&path).unwrap();
             std::fs::write(&path, &text[..text.len() / 2]).unwrap();
         }
         run(&settings(folder.path(), true), &bench, &[&LADDER], "c", &|_| {}).unwrap();
-        assert_eq!(bench.pairs.load(Ordering::Relaxed), 4);
+        assert_eq!(bench.pairs.get(), 3, "one of two runs is measured again");
     }
 
     #[test]
     fn a_contestant_that_cannot_run_says_why_and_how() {
-        static LADDER: Racing = Racing { id: "ladder", broken: false };
         let folder = tempfile::tempdir().unwrap();
         let all = run(&settings(folder.path(), false), &mock(1), &[&LADDER], "c", &|_| {}).unwrap();
-        let missing = all.parts[0].readings["A.ladder.1"].as_ref().unwrap_err();
+        let missing = all.parts[0].found.readings["A.ladder.1"].as_ref().unwrap_err();
         assert!(missing.why.contains("the pipe burst") && missing.command.starts_with("pipeprof run "), "{missing:?}");
         // What failed is tried again, and no more than that.
         let (bench, mended) = (mock(usize::MAX), settings(folder.path(), true));
         let all = run(&mended, &bench, &[&LADDER], "c", &|_| {}).unwrap();
-        assert!(all.parts[0].readings["A.ladder.1"].is_ok());
+        assert!(all.parts[0].found.readings["A.ladder.1"].is_ok());
         run(&mended, &bench, &[&LADDER], "c", &|_| {}).unwrap();
-        assert_eq!(bench.pairs.load(Ordering::Relaxed), 2);
+        assert_eq!(bench.pairs.get(), 2);
     }
 
     #[test]
     fn a_foreign_folder_is_left_alone() {
-        static LADDER: Racing = Racing { id: "ladder", broken: false };
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("thesis.tex"), "x").unwrap();
         for resume in [false, true] {

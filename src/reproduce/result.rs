@@ -1,5 +1,5 @@
-//! What one part leaves behind: readings beside the facts, further tables, charts and graphs. Written as JSON when the
-//! part ends, so that an interrupted reproduction keeps it.
+//! What one part returns: readings of the facts, more tables, charts and graphs. Stored as JSON when the part ends, so
+//! that an interrupted reproduction keeps it.
 
 use super::verdict::Readings;
 use crate::document::{Environment, KernelInfo};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: &str = "pipeprof.reproduce/2";
 
 /// A finished part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartResult {
     pub schema: String,
     /// pipeprof's version.
@@ -26,32 +26,28 @@ pub struct PartResult {
     pub seconds: f64,
     pub kernel: KernelInfo,
     pub environment: Environment,
-    /// How much of its CPUs' time others used just before the part began, 0 to 1. The load of the environment cannot tell:
-    /// the part before is in it.
+    /// Share of CPU time that other programs used just before the part began, 0 to 1. The load average of `environment`
+    /// includes the part before.
     #[serde(default)]
     pub busy: Option<f64>,
-    pub readings: Readings,
-    /// In a few sentences: what this machine says.
-    pub findings: Vec<String>,
-    pub tables: Vec<ExtraTable>,
-    pub charts: Vec<Chart>,
-    pub graphs: Vec<Graph>,
-    /// What a reader has to know to read the figures right.
-    pub notes: Vec<String>,
+    #[serde(flatten)]
+    pub found: Yield,
 }
 
-/// What a part hands over; [`super::run`] adds where and when.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// What a part found; [`super::run`] adds where and when.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Yield {
     pub readings: Readings,
+    /// Results in sentences.
     pub findings: Vec<String>,
     pub tables: Vec<ExtraTable>,
     pub charts: Vec<Chart>,
-    pub graphs: Vec<Graph>,
+    pub graphs: Vec<DiffGraph>,
+    /// What a reader has to know to interpret the figures.
     pub notes: Vec<String>,
 }
 
-/// A table of ours beyond what the articles printed.
+/// A table beyond those of the articles.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtraTable {
     pub title: String,
@@ -64,18 +60,21 @@ pub struct ExtraTable {
 impl ExtraTable {
     #[must_use]
     pub fn new(title: impl Into<String>, header: &[&str], note: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            header: header.iter().map(|cell| (*cell).to_owned()).collect(),
-            rows: Vec::new(),
-            note: note.into(),
-        }
+        let header = header.iter().map(|cell| (*cell).to_owned()).collect();
+        Self { title: title.into(), header, rows: Vec::new(), note: note.into() }
+    }
+
+    /// Add a row; cells that are missing at its end stay empty.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
+        let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
+        row.resize(self.header.len(), String::new());
+        self.rows.push(row);
     }
 }
 
-/// A flame graph.
+/// A differential flame graph.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Graph {
+pub struct DiffGraph {
     /// A file name without ending.
     pub id: String,
     pub title: String,

@@ -1,13 +1,13 @@
-//! Shares of call trees: ours and the articles', frames matched across kernels. Pure.
+//! Shares of call trees of this machine and of the articles; frames are matched across kernels. Pure.
 
-use super::facts::{Fact, Judge, Table};
+use super::facts::{ArticleTable, Fact, Judge};
 use crate::document::{Collector, CollectorReport, Document};
 use crate::profile::{Attributor, Folded, attribution};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 
-/// A profile that an article printed whole.
+/// A profile that an article published as folded stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Printed {
     pub id: &'static str,
@@ -32,12 +32,11 @@ impl Printed {
     /// # Errors
     /// Never in a build whose tests passed.
     pub fn stacks(&self) -> Result<Folded> {
-        Folded::parse(self.text)
-            .with_context(|| format!("the stacks of article B built into this program: {}", self.id))
+        Folded::parse(self.text).with_context(|| format!("invalid built-in stacks of article B: {}", self.id))
     }
 }
 
-/// Per cent of all weight that `fact`'s frames are part of: each stack counts once. `None` of an empty profile.
+/// Percentage of all weight in stacks with `fact`'s frames; each stack counts once. `None` for an empty profile.
 #[must_use]
 pub fn share<'a>(profiles: impl IntoIterator<Item = &'a Folded>, skid: Skid, fact: &Fact) -> Option<f64> {
     let (mut part, mut whole) = (0u64, 0u64);
@@ -59,7 +58,7 @@ pub fn holds(stack: &str, attributor: Attributor, fact: &Fact) -> bool {
     shown(&attributor.restored(stack), fact)
 }
 
-/// [`holds`] by the frames alone that the stack shows.
+/// [`holds`], but only by frames that the stack contains, without those that a tail call hides.
 #[must_use]
 pub fn shown(stack: &str, fact: &Fact) -> bool {
     let names: Vec<&str> = stack.split(';').map(roles::canonical).collect();
@@ -71,14 +70,14 @@ pub fn shown(stack: &str, fact: &Fact) -> bool {
     fact.but.is_empty() || of(&fact.but, at).is_none()
 }
 
-/// The deepest frame of `stack` that is one of `names` on any kernel, as this kernel calls it.
+/// The deepest frame of `stack` that is one of `names` on any kernel, by its name on this kernel.
 #[must_use]
 pub fn deepest<'a>(stack: &'a str, names: &[String]) -> Option<&'a str> {
     let is = |frame: &&str| names.iter().any(|name| roles::canonical(name) == roles::canonical(frame));
     stack.rsplit(';').find(is).map(roles::base_name)
 }
 
-/// Shares, 0 to 1, of the roles.
+/// Share of each role, 0 to 1.
 #[must_use]
 pub fn shares(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
     let total = folded.total().max(1) as f64;
@@ -86,22 +85,22 @@ pub fn shares(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
     weights.into_iter().map(|(role, weight)| (role, weight as f64 / total)).collect()
 }
 
-/// Weight of all stacks that hold a frame called `name` on any kernel.
+/// Weight of all stacks with a frame called `name` on any kernel: the function's total.
 #[must_use]
-pub fn inclusive(folded: &Folded, name: &str) -> u64 {
+pub fn total(folded: &Folded, name: &str) -> u64 {
     let name = roles::canonical(name);
     folded.iter().filter(|(stack, _)| stack.split(';').any(|f| roles::canonical(f) == name)).map(|(_, w)| w).sum()
 }
 
-/// Weight of all stacks that end in a frame called `name` on any kernel.
+/// Weight of all stacks that end in a frame called `name` on any kernel: the function's self weight.
 #[must_use]
-pub fn leaf(folded: &Folded, name: &str) -> u64 {
+pub fn own(folded: &Folded, name: &str) -> u64 {
     let name = roles::canonical(name);
     let last = |stack: &str| stack.rsplit(';').next().map(roles::canonical) == Some(name);
     folded.iter().filter(|(stack, _)| last(stack)).map(|(_, weight)| weight).sum()
 }
 
-/// Per cent of each role.
+/// Percentage of each role.
 #[must_use]
 pub fn by_role(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
     shares(folded, skid).into_iter().map(|(role, share)| (role, share * 100.0)).collect()
@@ -114,19 +113,19 @@ pub fn skid(document: &Document) -> Skid {
     document.collectors.iter().find_map(of).unwrap_or_default()
 }
 
-/// What a graph does not list, as a stack.
+/// The stack of what an article's graph does not list.
 pub const UNLISTED: &str = "(not listed)";
 
-/// Whether a row is there a second time, and so no stack of its own.
+/// Whether a row repeats another one.
 #[must_use]
 pub fn again(fact: &Fact) -> bool {
     matches!(fact.judge, Judge::SameAs { .. })
 }
 
-/// The stacks that a listed call graph amounts to, in hundredths of a per cent: of each frame what those listed below
-/// it leave over.
+/// The stacks of a call graph of which an article lists frames with their shares, in hundredths of a per cent: the weight of
+/// each frame is its share without those listed below it.
 #[must_use]
-pub fn listed(table: &Table) -> Folded {
+pub fn listed(table: &ArticleTable) -> Folded {
     let rows = || table.rows.iter().filter(|row| !again(row));
     let weight = |share: f64| (share.max(0.0) * 100.0).round() as u64;
     let mut folded = Folded::new();
@@ -138,7 +137,7 @@ pub fn listed(table: &Table) -> Folded {
         while let Some(fact) = at {
             path.extend(fact.frames.first().map(String::as_str));
             at = rows().find(|other| other.id == fact.parent);
-            // The outermost frame is libc's: what it calls is the kernel.
+            // The outermost frame is libc's, and it calls the kernel.
             if at.is_none() {
                 path.insert(path.len() - 1, "entry_SYSCALL_64_after_hwframe");
             }
@@ -152,10 +151,9 @@ pub fn listed(table: &Table) -> Folded {
     folded
 }
 
-/// `stack` down to the deepest frame below which `table` lists nothing: what an article folded into that frame is part of
-/// it here too.
+/// `stack` cut below the deepest frame that is a leaf of `table`: the article's share of that frame includes its callees.
 #[must_use]
-pub fn as_listed(stack: &str, attributor: Attributor, table: &Table) -> String {
+pub fn as_listed(stack: &str, attributor: Attributor, table: &ArticleTable) -> String {
     let stack = attributor.restored(stack);
     let ends = |name: &str| {
         table.rows.iter().filter(|row| !again(row)).any(|row| {
@@ -168,9 +166,8 @@ pub fn as_listed(stack: &str, attributor: Attributor, table: &Table) -> String {
     frames[..end].join(";")
 }
 
-/// The same stacks from the system call's own function down, under one name per function whatever the kernel calls
-/// it: what two programs on two kernels have in common. User code and what is on top of the system call are one
-/// frame each.
+/// The same stacks from the function of the system call down, with one name per function for all kernels: what two programs
+/// on two kernels have in common. User code is one frame, and so is everything above the system call's function.
 #[must_use]
 pub fn aligned(folded: &Folded) -> Folded {
     const TOPS: [&str; 6] =
@@ -182,7 +179,7 @@ pub fn aligned(folded: &Folded) -> Folded {
         let entry = names.iter().position(|name| roles::is_kernel_entry(name));
         match (top, entry) {
             (Some(top), _) => aligned.add_frames(names[top..].iter().copied(), weight),
-            (None, Some(_)) => aligned.add("(entry, exit and above)", weight),
+            (None, Some(_)) => aligned.add("(system call entry and exit)", weight),
             (None, None) => aligned.add("(user)", weight),
         }
     }
@@ -196,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_headline_shares_follow_from_the_printed_stacks() {
-        // The article rounds, and counts a symbol's self time together with its callees', as is done here.
+        // The article rounds, and its shares include callees, as here.
         let facts = Facts::load().unwrap();
         for (table, printed) in [("B.profile.write", ZEROES), ("B.profile.vmsplice", VMSPLICE)] {
             let stacks = printed.stacks().unwrap();
@@ -237,8 +234,8 @@ mod tests {
         assert_eq!(share(fact(&["schedule"], &[], &[])), 60.0);
         assert_eq!(share(fact(&["schedule"], &["pipe_write"], &[])), 40.0);
         assert_eq!(share(fact(&["alloc_pages"], &[], &["__alloc_pages"])), 10.0);
-        assert_eq!(inclusive(&folded, "__alloc_pages"), 30);
-        assert_eq!(leaf(&folded, "alloc_pages"), 10);
+        assert_eq!(total(&folded, "__alloc_pages"), 30);
+        assert_eq!(own(&folded, "alloc_pages"), 10);
         assert_eq!(super::share([&Folded::new()], Skid::None, &fact(&["x"], &[], &[])), None);
     }
 

@@ -1,64 +1,72 @@
-//! Theirs beside ours, judged. Pure: readings in, verdicts out.
+//! The articles' figures compared with this machine's. Pure: readings in, verdicts out.
 
 pub mod rules;
 
 pub use crate::report::number::number;
 pub use crate::run::bench::Missing;
 
-use super::facts::{Fact, Facts, Judge, Table};
+use super::facts::{ArticleTable, Fact, Facts, Judge};
+use super::lab::Taken;
 use crate::document::ExecutedOn;
+use crate::report::chart::Point;
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A figure of ours.
+/// A figure of this machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// In `unit`; the median where there are several.
+    /// In `unit`; the median if there are several.
     pub value: f64,
     pub unit: String,
-    /// One value per fresh pair; one value for an exact count.
+    /// One value per run; one value for an exact count.
     pub runs: Vec<f64>,
-    /// 95 % interval of a share or of a ratio, where `runs` do not give one.
+    /// 95 % interval of a share or of a ratio, if `runs` do not give one.
     pub interval: Option<[f64; 2]>,
-    /// What a ratio is taken to, where that is not the reading of another fact: other runs of the same experiment, in
+    /// What a ratio is relative to, if that is not the reading of another fact: other runs of the same experiment, in
     /// `unit`.
     #[serde(default)]
     pub base: Option<Vec<f64>>,
     pub executed_on: ExecutedOn,
-    /// How it was read, for the reader of the report: `median of 5 fresh pairs`.
+    /// How it was obtained, for the report: `median of 5 runs`.
     pub how: String,
 }
 
 impl Reading {
-    /// The median of `runs`; `None` of nothing.
+    /// The median of `runs`; `None` if there are none.
     #[must_use]
     pub fn median(runs: Vec<f64>, unit: &str, executed_on: ExecutedOn, how: &str) -> Option<Self> {
         let value = stats::median(&runs)?;
-        let (unit, how) = (unit.to_owned(), how.to_owned());
-        Some(Self { value, unit, runs, interval: None, base: None, executed_on, how })
+        Some(Self { runs, ..Self::single(value, unit, executed_on, how) })
     }
 
-    /// A single value that repetition would not change, or that is already made of many.
+    /// A single value that repetition would not change, or that already combines many.
     #[must_use]
     pub fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
         let (unit, how) = (unit.to_owned(), how.to_owned());
         Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
     }
 
-    /// From the least of its runs to the greatest.
+    /// Minimum and maximum of its runs.
     #[must_use]
     pub fn range(&self) -> [f64; 2] {
         self.runs.iter().fold([self.value; 2], |[least, most], run| [least.min(*run), most.max(*run)])
     }
 
-    /// Median absolute deviation in per cent of the median; absent for a single value.
+    /// Median absolute deviation as a percentage of the median: `±3.4 %`; `None` for a single value.
     #[must_use]
-    pub fn spread_percent(&self) -> Option<f64> {
-        (self.runs.len() > 1 && self.value != 0.0).then(|| stats::mad(&self.runs))?.map(|mad| mad / self.value * 100.0)
+    pub fn spread(&self) -> Option<String> {
+        let mad = stats::mad(&self.runs).filter(|_| self.runs.len() > 1 && self.value != 0.0)?;
+        Some(format!("±{:.1} %", mad / self.value * 100.0))
     }
 
-    /// The same in another unit; `None` where the units have nothing in common.
+    /// As a point of a chart, with its minimum and maximum.
+    #[must_use]
+    pub fn point(&self, label: impl Into<String>) -> Point {
+        Point { label: label.into(), y: self.value, span: Some(self.range()) }
+    }
+
+    /// The same in another unit; `None` if the units cannot be converted.
     #[must_use]
     pub fn convert(&self, unit: &str) -> Option<Self> {
         const GB_PER_GIB: f64 = 1.073_741_824;
@@ -80,128 +88,126 @@ impl Reading {
     }
 }
 
-/// Figures of ours by the id of the fact that they stand beside.
-pub type Readings = BTreeMap<String, Result<Reading, Missing>>;
+/// Figures of this machine by the id of the article's fact.
+pub type Readings = BTreeMap<String, Taken<Reading>>;
 
+/// What a measurement says about an article's figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum FigureVerdict {
     Reproduced,
     NotReproduced,
-    /// Measured, and too noisy to tell.
+    /// The 95 % interval straddles a bound of the tolerance.
     Undecided,
-    NotTestableHere,
-    /// Shown, and judged in another row, of which it is the same figure in other words.
+    /// Not possible on this machine.
+    NotTestable,
+    /// The same figure in other words as that of another row, which is judged.
     JudgedElsewhere,
 }
 
-impl Verdict {
+impl FigureVerdict {
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
             Self::NotReproduced => "not reproduced",
-            Self::Undecided => "undecided here",
-            Self::NotTestableHere => "not testable here",
+            Self::Undecided => "undecided",
+            Self::NotTestable => "not testable",
             Self::JudgedElsewhere => "-",
+        }
+    }
+
+    /// For styles of the page.
+    #[must_use]
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Reproduced => "yes",
+            Self::NotReproduced => "no",
+            Self::Undecided => "open",
+            Self::NotTestable => "untestable",
+            Self::JudgedElsewhere => "elsewhere",
         }
     }
 }
 
-/// One line of the report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    pub fact: String,
-    pub what: String,
-    pub theirs: Option<f64>,
-    pub ours: Option<Reading>,
-    pub verdict: Verdict,
-    /// What was compared, and by which measure: `3.43 times rung 1, theirs 3.43 times: within a factor of 1.5`.
+/// One fact, judged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgedFact<'a> {
+    pub fact: &'a Fact,
+    pub measured: Option<Reading>,
+    pub verdict: FigureVerdict,
+    /// What was compared, and by which rule: `3.43 times "rung 1"; article: 3.43 times; within a factor of 1.5`.
     pub why: String,
-    /// How to test it, where it cannot be tested here.
+    /// How to test it elsewhere, if it cannot be tested on this machine.
     pub command: String,
 }
 
 /// Judge every fact of `table`.
 #[must_use]
-pub fn judge_table(facts: &Facts, table: &Table, readings: &Readings) -> Vec<Line> {
-    table.rows.iter().map(|fact| judge(facts, table, fact, readings)).collect()
+pub fn judge_table<'a>(facts: &Facts, table: &'a ArticleTable, readings: &Readings) -> Vec<JudgedFact<'a>> {
+    table.rows.iter().map(|fact| judge(facts, fact, readings)).collect()
 }
 
-fn judge(facts: &Facts, table: &Table, fact: &Fact, readings: &Readings) -> Line {
-    let line = |ours: Option<Reading>, verdict, why: String, command: &str| Line {
-        fact: fact.id.clone(),
-        what: fact.what.clone(),
-        theirs: fact.value,
-        ours,
-        verdict,
-        why,
-        command: command.to_owned(),
+fn judge<'a>(facts: &Facts, fact: &'a Fact, readings: &Readings) -> JudgedFact<'a> {
+    let measured = reading(facts, &fact.id, readings);
+    let answer = measured.clone().and_then(|measured| compare(facts, fact, &measured, readings));
+    let (verdict, why, command) = match answer {
+        Ok((verdict, why)) => (verdict, why, String::new()),
+        Err(missing) => (FigureVerdict::NotTestable, missing.why, missing.command),
     };
-    let not_testable =
-        |ours, missing: &Missing| line(ours, Verdict::NotTestableHere, missing.why.clone(), &missing.command);
-    if let Judge::Never { never, command } = &fact.judge {
-        return not_testable(None, &Missing::new(never.clone(), command.clone()));
-    }
-    let ours = match reading(facts, &fact.id, readings) {
-        Ok(ours) => ours,
-        Err(missing) => return not_testable(None, &missing),
-    };
-    let answer = |(verdict, why): (Verdict, String)| line(Some(ours.clone()), verdict, why, "");
-    let theirs = fact.value.unwrap_or_default();
-    match &fact.judge {
-        Judge::Never { never, command } => not_testable(None, &Missing::new(never.clone(), command.clone())),
+    JudgedFact { fact, measured: measured.ok(), verdict, why, command }
+}
+
+fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) -> Taken<(FigureVerdict, String)> {
+    let article = fact.value.unwrap_or_default();
+    Ok(match &fact.judge {
+        Judge::Never { never, command } => return Err(Missing::new(never, command)),
         Judge::SameAs { same_as } => {
-            let name = facts.find(same_as).map_or_else(
-                || same_as.clone(),
-                |(table, fact)| {
-                    let row = short(&fact.what);
-                    format!("\"{row}\" of \"{}\"", table.title)
-                },
-            );
-            answer((Verdict::JudgedElsewhere, format!("judged once, as {name}: the same figure")))
+            let name =
+                |(table, fact): (&ArticleTable, &Fact)| format!("\"{}\" of \"{}\"", short(&fact.what), table.title);
+            let name = facts.find(same_as).map_or_else(|| same_as.clone(), name);
+            (FigureVerdict::JudgedElsewhere, format!("same figure as {name}, judged there"))
         }
-        Judge::Between { at_least, at_most } => answer(rules::claim(&ours, *at_least, *at_most)),
-        Judge::AtMost { at_most } => answer(rules::claim(&ours, f64::NEG_INFINITY, *at_most)),
-        Judge::Factor { factor } => answer(rules::factor(&ours, theirs, *factor)),
-        Judge::Percent { percent } => answer(rules::percent(&ours, theirs, *percent)),
-        Judge::Points { points } => answer(rules::points(&ours, theirs, *points)),
+        Judge::Between { at_least, at_most } => rules::claim(measured, *at_least, *at_most),
+        Judge::AtMost { at_most } => rules::claim(measured, f64::NEG_INFINITY, *at_most),
+        Judge::Factor { factor } => rules::factor(measured, article, *factor),
+        Judge::Percent { percent } => rules::percent(measured, article, *percent),
+        Judge::Points { points } => rules::points(measured, article, *points),
         Judge::Ratio { ratio_to, factor } => {
-            let base = facts.find(ratio_to);
-            let name = base.map_or(ratio_to.as_str(), |(_, fact)| short(&fact.what));
-            // Other runs of the same experiment stand nearer than another experiment's reading.
-            let (name, base_ours) = match ours.base.as_deref().and_then(|runs| alone(&ours, runs)) {
-                Some(alone) => (format!("{name}, in the same runs"), Ok(alone)),
-                None => (name.to_owned(), reading(facts, ratio_to, readings)),
+            let base = facts.find(ratio_to).map(|(_, fact)| fact);
+            let name = base.map_or_else(String::new, |fact| format!("\"{}\"", short(&fact.what)));
+            let article_base = base.and_then(|fact| fact.value);
+            let article_base = article_base.ok_or_else(|| Missing::new(format!("{ratio_to} has no value"), ""))?;
+            // Other runs of the same experiment are a better base than another experiment's reading.
+            let same = measured
+                .base
+                .clone()
+                .and_then(|runs| Reading::median(runs, &measured.unit, measured.executed_on, &measured.how));
+            let (name, base) = match same {
+                Some(base) => (format!("{name} in the same experiment"), base),
+                None => {
+                    let base = reading(facts, ratio_to, readings).map_err(|missing| {
+                        let why = format!("judged by its ratio to {name}, which is missing: {}", missing.why);
+                        Missing::new(why, missing.command)
+                    })?;
+                    (name, base)
+                }
             };
-            match (base.and_then(|(_, fact)| fact.value), base_ours) {
-                (Some(base_theirs), Ok(base_ours)) => {
-                    answer(rules::ratio(&ours, &base_ours, theirs / base_theirs, *factor, &name))
-                }
-                (_, Err(missing)) => {
-                    let why = format!("judged by its ratio to \"{name}\", and that is missing: {}", missing.why);
-                    not_testable(Some(ours.clone()), &Missing::new(why, missing.command))
-                }
-                (None, _) => not_testable(Some(ours.clone()), &Missing::new(format!("{} has no figure", table.id), "")),
-            }
+            rules::ratio(measured, &base, article / article_base, *factor, &name)
         }
-    }
+    })
 }
 
-/// The base that a reading brings along.
-fn alone(ours: &Reading, runs: &[f64]) -> Option<Reading> {
-    Reading::median(runs.to_vec(), &ours.unit, ours.executed_on, &ours.how)
-}
-
-fn reading(facts: &Facts, id: &str, readings: &Readings) -> Result<Reading, Missing> {
-    let (unit, part) = facts.find(id).map_or(("", ""), |(table, _)| (table.unit.as_str(), table.part.as_str()));
-    match readings.get(id) {
-        Some(Ok(reading)) => reading
-            .convert(unit)
-            .ok_or_else(|| Missing::new(format!("ours is in {}, theirs in {unit}", reading.unit), "")),
-        Some(Err(missing)) => Err(missing.clone()),
-        None => Err(Missing::new(format!("part {part} was not run"), format!("pipeprof reproduce {part}"))),
-    }
+fn reading(facts: &Facts, id: &str, readings: &Readings) -> Taken<Reading> {
+    let (unit, part) = match facts.find(id) {
+        Some((_, Fact { judge: Judge::Never { never, command }, .. })) => return Err(Missing::new(never, command)),
+        Some((table, _)) => (table.unit.as_str(), table.part.as_str()),
+        None => ("", ""),
+    };
+    let not_run = || Err(Missing::new(format!("part {part} was not run"), format!("pipeprof reproduce {part}")));
+    let reading = readings.get(id).cloned().unwrap_or_else(not_run)?;
+    let other_unit = || Missing::new(format!("measured in {}, article in {unit}", reading.unit), "");
+    reading.convert(unit).ok_or_else(other_unit)
 }
 
 /// The name of a row before its first remark in parentheses.
@@ -221,14 +227,14 @@ mod tests {
         .unwrap()
     }
 
-    fn of(values: &[f64]) -> Result<Reading, Missing> {
+    fn of(values: &[f64]) -> Taken<Reading> {
         Ok(Reading::median(values.to_vec(), "GB/s", ExecutedOn::Hardware, "").unwrap())
     }
 
     const STEP: &str = r#"{"id":"A.1","what":"one (x)","value":4.0,"judge":{"factor":2.0}},
         {"id":"A.2","what":"two","value":8.0,"judge":{"ratio_to":"A.1","factor":1.5}}"#;
 
-    fn verdicts(rows: &str, readings: &[(&str, Result<Reading, Missing>)]) -> Vec<(Verdict, String)> {
+    fn verdicts(rows: &str, readings: &[(&str, Taken<Reading>)]) -> Vec<(FigureVerdict, String)> {
         let facts = facts(rows);
         let readings = readings.iter().map(|(id, reading)| ((*id).to_owned(), reading.clone())).collect();
         judge_table(&facts, &facts.tables[0], &readings).into_iter().map(|line| (line.verdict, line.why)).collect()
@@ -237,33 +243,33 @@ mod tests {
     #[test]
     fn ratios_count_and_not_speeds() {
         let lines = verdicts(STEP, &[("A.1", of(&[10.0, 10.1, 9.9])), ("A.2", of(&[20.0, 20.2, 19.9]))]);
-        assert_eq!(lines[0].0, Verdict::NotReproduced, "{}", lines[0].1);
-        assert_eq!(lines[1].0, Verdict::Reproduced, "{}", lines[1].1);
-        assert!(lines[1].1.contains("\"one\"") && lines[1].1.contains("theirs 2.00 times"), "{}", lines[1].1);
+        assert_eq!(lines[0].0, FigureVerdict::NotReproduced, "{}", lines[0].1);
+        assert_eq!(lines[1].0, FigureVerdict::Reproduced, "{}", lines[1].1);
+        assert!(lines[1].1.contains("\"one\"") && lines[1].1.contains("article: 2.00 times"), "{}", lines[1].1);
     }
 
     #[test]
     fn a_reading_that_brings_its_base_is_compared_with_that() {
         let two = Reading { base: Some(vec![10.0; 3]), ..of(&[20.0; 3]).unwrap() };
         let lines = verdicts(STEP, &[("A.1", of(&[4.0; 3])), ("A.2", Ok(two))]);
-        assert_eq!(lines[1].0, Verdict::Reproduced, "{}", lines[1].1);
-        assert!(lines[1].1.contains("2.00 times \"one, in the same runs\""), "{}", lines[1].1);
+        assert_eq!(lines[1].0, FigureVerdict::Reproduced, "{}", lines[1].1);
+        assert!(lines[1].1.contains("2.00 times \"one\" in the same experiment"), "{}", lines[1].1);
     }
 
     #[test]
     fn one_figure_in_two_rows_is_judged_once() {
         let rows = format!(r#"{STEP},{{"id":"A.3","what":"three","value":9.0,"judge":{{"same_as":"A.2"}}}}"#);
         let lines = verdicts(&rows, &[("A.1", of(&[4.0])), ("A.2", of(&[8.0])), ("A.3", of(&[1.0]))]);
-        assert_eq!(lines[2].0, Verdict::JudgedElsewhere);
+        assert_eq!(lines[2].0, FigureVerdict::JudgedElsewhere);
         assert!(lines[2].1.contains("\"two\""), "{}", lines[2].1);
-        assert_eq!(verdicts(&rows, &[])[2].0, Verdict::NotTestableHere);
+        assert_eq!(verdicts(&rows, &[])[2].0, FigureVerdict::NotTestable);
     }
 
     #[test]
     fn what_is_missing_is_not_testable_and_says_how() {
         let lines = verdicts(STEP, &[("A.1", Err(Missing::new("no pipe", "mkfifo x"))), ("A.2", of(&[1.0]))]);
-        assert_eq!(lines[0], (Verdict::NotTestableHere, "no pipe".to_owned()));
-        assert_eq!(lines[1].0, Verdict::NotTestableHere);
+        assert_eq!(lines[0], (FigureVerdict::NotTestable, "no pipe".to_owned()));
+        assert_eq!(lines[1].0, FigureVerdict::NotTestable);
         assert!(lines[1].1.contains("no pipe"));
         let lines = verdicts(STEP, &[]);
         assert_eq!(lines[0].1, "part ladder was not run");
@@ -280,7 +286,7 @@ mod tests {
             let lines = verdicts(rows, &[("A.n", of(&[n])), ("A.s", of(&[s])), ("A.c", of(&[c])), ("A.b", of(&[c]))]);
             lines.into_iter().map(|(verdict, _)| verdict).collect::<Vec<_>>()
         };
-        use Verdict::{NotReproduced as No, NotTestableHere as Never, Reproduced as Yes};
+        use FigureVerdict::{NotReproduced as No, NotTestable as Never, Reproduced as Yes};
         assert_eq!(verdict(101.9, 44.9, 0.5), [Yes, Yes, Yes, Yes, Never]);
         assert_eq!(verdict(102.1, 45.1, 0.51), [No, No, No, Yes, Never]);
         assert_eq!(verdict(97.9, 34.9, 0.9), [No, No, No, No, Never]);
@@ -294,8 +300,8 @@ mod tests {
             let reading = Reading::single(60.0, "GB/s", ExecutedOn::Hardware, "9 samples");
             verdicts(rows, &[("A.s", Ok(Reading { interval: Some(interval), ..reading }))])[0].0
         };
-        assert_eq!(share([30.0, 85.0]), Verdict::Undecided);
-        assert_eq!(share([58.0, 62.0]), Verdict::NotReproduced);
+        assert_eq!(share([30.0, 85.0]), FigureVerdict::Undecided);
+        assert_eq!(share([58.0, 62.0]), FigureVerdict::NotReproduced);
     }
 
     #[test]
@@ -304,7 +310,7 @@ mod tests {
         assert!((one.convert("GB/s").unwrap().value - 1.073_741_824).abs() < 1e-12);
         assert_eq!(one.convert("calls"), None);
         let lines = verdicts(STEP, &[("A.1", Ok(Reading::single(4.0, "calls", ExecutedOn::Hardware, "")))]);
-        assert_eq!(lines[0].0, Verdict::NotTestableHere);
+        assert_eq!(lines[0].0, FigureVerdict::NotTestable);
     }
 
     #[test]
@@ -314,8 +320,8 @@ mod tests {
             for fact in table.rows.iter().filter(|fact| matches!(fact.judge, Judge::Points { .. })) {
                 let none =
                     Reading { interval: Some([0.0, 0.0]), ..Reading::single(0.0, "%", ExecutedOn::Hardware, "") };
-                let line = judge(&facts, table, fact, &Readings::from([(fact.id.clone(), Ok(none))]));
-                assert_eq!(line.verdict, Verdict::NotReproduced, "{}", fact.id);
+                let line = judge(&facts, fact, &Readings::from([(fact.id.clone(), Ok(none))]));
+                assert_eq!(line.verdict, FigureVerdict::NotReproduced, "{}", fact.id);
             }
         }
     }
@@ -330,10 +336,11 @@ mod tests {
     fn every_fact_has_a_line_and_without_a_run_none_is_reproduced() {
         let facts = Facts::load().unwrap();
         let readings = Readings::new();
-        let lines: Vec<Line> = facts.tables.iter().flat_map(|table| judge_table(&facts, table, &readings)).collect();
-        let ids: Vec<&str> = lines.iter().map(|line| line.fact.as_str()).collect();
+        let lines: Vec<JudgedFact<'_>> =
+            facts.tables.iter().flat_map(|table| judge_table(&facts, table, &readings)).collect();
+        let ids: Vec<&str> = lines.iter().map(|line| line.fact.id.as_str()).collect();
         let all: Vec<&str> = facts.tables.iter().flat_map(|table| &table.rows).map(|fact| fact.id.as_str()).collect();
         assert_eq!(ids, all);
-        assert!(lines.iter().all(|line| line.verdict == Verdict::NotTestableHere && !line.why.is_empty()));
+        assert!(lines.iter().all(|line| line.verdict == FigureVerdict::NotTestable && !line.why.is_empty()));
     }
 }

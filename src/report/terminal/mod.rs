@@ -5,7 +5,7 @@ pub mod colour;
 mod functions;
 mod roles;
 mod table;
-mod text;
+pub(crate) mod text;
 
 use self::text::paragraph;
 use crate::document::{Document, ExecutedOn, ProcessTotals};

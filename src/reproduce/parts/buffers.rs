@@ -1,12 +1,12 @@
 //! Article B: the table over buffer sizes, with instructions.
 
-use super::Part;
+use super::{skipped_by_quick, writer as writer_of};
 use crate::document::{Collector, ExecutedOn, Outcome, Processes};
-use crate::profile::{Attributor, ProcessName};
+use crate::profile::Attributor;
 use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Raced, Taken};
-use crate::reproduce::race::without_huge_pages;
+use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Race, Raced, Taken};
+use crate::reproduce::race::{counted, without_huge_pages};
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::roles::RoleId;
@@ -17,29 +17,25 @@ use crate::workload::{self, Spec};
 use anyhow::Result;
 use std::collections::BTreeMap;
 
-/// The part.
-pub struct Buffers;
-
 /// Bytes that the article piped for each row.
 const PIPED: f64 = 100.0 * (1u64 << 30) as f64;
-/// Bytes per call: the article's are the third, fourth and fifth.
+/// Bytes per call.
 const SIZES: [u64; 11] =
     [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20];
-/// The article's.
-const THEIRS: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
-/// Those whose instructions are counted in a full run where no hardware counts them: the article's, and what lies before
-/// and after. Each takes a guest of its own, most of whose time is its boot.
+/// Those of a quick reproduction.
+const QUICK: [u64; 5] = [4 << 10, 32 << 10, 64 << 10, 128 << 10, 1 << 20];
+/// Those of the article.
+const ARTICLE: [u64; 3] = [32 << 10, 64 << 10, 128 << 10];
+/// Those whose instructions are counted in guests if no hardware counts them. Each takes a guest of its own, which spends
+/// most of its time booting.
 const COUNTED: [u64; 6] = [4 << 10, 32 << 10, 64 << 10, 128 << 10, 1 << 20, 4 << 20];
-/// Roles of a process that sleeps, is woken or waits for its turn.
+/// Roles of a process that waits, is woken up, or is scheduled.
 const ASLEEP: &[RoleId] =
     &[RoleId::Wait, RoleId::WakeUp, RoleId::Scheduler, RoleId::Psi, RoleId::Idle, RoleId::MutexSleep];
 
-/// Sizes of a quick run.
-const QUICK: [u64; 5] = [4 << 10, 32 << 10, 64 << 10, 128 << 10, 1 << 20];
-
 const WRITERS: [&str; 2] = ["write", "vmsplice"];
 
-/// The article's set-up with `block` bytes per call: write(2) into a splicing reader, or vmsplice from huge pages.
+/// The article's workload with `block` bytes per call: write(2) into a splicing reader, or vmsplice from huge pages.
 fn spec(writer: &str, block: u64, busy_loop: bool) -> Spec {
     match writer {
         "write" => Spec { reader: Reader::Splice, buffer_size: block, ..Spec::default() },
@@ -55,8 +51,8 @@ fn spec(writer: &str, block: u64, busy_loop: bool) -> Spec {
     }
 }
 
-/// The same with a pipe of what this user may have at most, where that is less than a block: without CAP_SYS_RESOURCE
-/// /proc/sys/fs/pipe-max-size. A guest's process 1 may have any.
+/// The same with the largest pipe that this user may have, if that is smaller than a block: without CAP_SYS_RESOURCE, the
+/// limit is /proc/sys/fs/pipe-max-size. Process 1 of a guest has no limit.
 fn within_limits(spec: Spec, executed_on: ExecutedOn) -> Spec {
     let most = match spec.writer {
         Writer::Vmsplice if executed_on == ExecutedOn::Hardware => workload::largest_pipe(spec.block()),
@@ -69,78 +65,61 @@ fn key(writer: &str, block: u64) -> String {
     format!("{writer}.{}", size::format(block))
 }
 
-impl Part for Buffers {
-    fn id(&self) -> &'static str {
-        "buffers"
-    }
-
-    fn title(&self) -> &'static str {
-        "Buffer sizes"
-    }
-
-    fn about(&self) -> &'static str {
-        "article B: throughput, system calls and instructions over buffer sizes"
-    }
-
-    fn run(&self, lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
-        let mut out = Yield::default();
-        let window = Amount::DurationNs(lab.settings.window_ns());
-        let mut contestants = Vec::new();
-        let sizes: &[u64] = if lab.settings.quick { &QUICK } else { &SIZES };
-        for &block in sizes {
-            for writer in WRITERS {
-                let spec = Spec { amount: window, ..spec(writer, block, true) };
-                let spec = within_limits(spec, lab.executed_on());
-                contestants.push(Contestant { id: key(writer, block), spec });
-            }
+pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+    let mut out = Yield::default();
+    let window = Amount::DurationNs(lab.settings.window_ns());
+    let sizes: &[u64] = if lab.settings.quick { &QUICK } else { &SIZES };
+    let contestant = |writer, block| {
+        let spec = within_limits(spec(writer, block, true), lab.executed_on());
+        Contestant { id: key(writer, block), spec: Spec { amount: window, ..spec } }
+    };
+    let contestants: Vec<Contestant> =
+        sizes.iter().flat_map(|block| WRITERS.map(|writer| contestant(writer, *block))).collect();
+    let race = lab.race("sizes", &contestants, lab.settings.rounds())?;
+    let mut insert = |id: String, reading: Taken<Reading>| {
+        if facts.find(&id).is_some() {
+            out.readings.insert(id, reading);
         }
-        let raced = lab.race("sizes", &contestants, lab.settings.rounds())?;
-        let by_key: BTreeMap<&str, &Raced> = raced.iter().map(|raced| (raced.id.as_str(), raced)).collect();
-        for (id, raced) in &by_key {
-            insert(&mut out, facts, format!("B.buffers.speed.{id}"), raced.speed());
-            insert(&mut out, facts, format!("B.buffers.calls.{id}"), calls(raced));
-        }
-        insert(&mut out, facts, "B.speed.zeroes".into(), by_key["write.32K"].speed());
-        insert(&mut out, facts, "B.speed.reference".into(), by_key["vmsplice.128K"].speed());
-        let counts = instructions(lab, &raced)?;
-        for (id, count) in &counts {
-            let total = count.clone().map(|count| count.total());
-            insert(&mut out, facts, format!("B.buffers.instructions.{id}"), total);
-            insert(&mut out, facts, format!("B.buffers.percall.{id}"), count.clone().map(|count| count.per_call()));
-        }
-        out.charts.extend(chart(facts, &raced));
-        out.tables.push(table(&raced, &counts));
-        findings(&mut out, &by_key);
+    };
+    for raced in &race.0 {
+        insert(format!("B.buffers.speed.{}", raced.id), raced.speed());
+        insert(format!("B.buffers.calls.{}", raced.id), calls(raced));
+    }
+    insert("B.speed.zeroes".into(), race.speed("write.32K"));
+    insert("B.speed.reference".into(), race.speed("vmsplice.128K"));
+    let counts = instructions(lab, &race)?;
+    for (id, count) in &counts {
+        insert(
+            format!("B.buffers.instructions.{id}"),
+            count.as_ref().map(InstructionCount::total).map_err(Clone::clone),
+        );
+        insert(format!("B.buffers.percall.{id}"), count.as_ref().map(InstructionCount::per_call).map_err(Clone::clone));
+    }
+    out.charts.extend(chart(facts, &race));
+    out.tables.push(table(&race, &counts));
+    out.findings.extend(WRITERS.iter().filter_map(|writer| fastest(&race, writer)));
+    out.notes.push(
+        "The buffer of vmsplice has two halves, each as large as one call, in huge pages; its writer and reader use a busy \
+         loop. write(2) blocks. Both readers splice to /dev/null, like pv and the article's reader."
+            .into(),
+    );
+    if let Some(most) = contestants.iter().find_map(|contestant| contestant.spec.pipe_size) {
+        out.notes.push(format!(
+            "This user's pipes are limited to {} (raise /proc/sys/fs/pipe-max-size, or use CAP_SYS_RESOURCE). A vmsplice call \
+             moves at most what the pipe holds, which limits the speed of rows with more bytes per call. Guests have no such \
+             limit: there the pipe is as large as a block.",
+            size::format(most)
+        ));
+    }
+    if counts.values().flatten().any(|count| count.executed_on == ExecutedOn::Tcg) {
         out.notes.push(
-            "Bytes per call: a vmsplice buffer is two halves of that size, in huge pages, in a busy loop; write(2) blocks. \
-             Both readers splice into /dev/null, as pv and the article's reference reader do."
+            "Instructions are counted for some sizes only, because each count boots a guest. For the others: pipeprof sweep \
+             --collect insn --kernel 6.1 --reader splice --buffer-size 4K..4M, and the same with --mode vmsplice-huge \
+             --buffer-size 8K..8M, where one call moves half of the buffer."
                 .into(),
         );
-        if let Some(most) = contestants.iter().find_map(|contestant| contestant.spec.pipe_size) {
-            out.notes.push(format!(
-                "A pipe of this user holds {} at most (more takes CAP_SYS_RESOURCE, or /proc/sys/fs/pipe-max-size raised), and \
-                 a call of vmsplice moves no more than the pipe holds: the speeds of rows that ask for more are of that. \
-                 Instructions counted in a guest are not: there the pipe is as large as a block.",
-                size::format(most)
-            ));
-        }
-        if counts.values().any(|count| count.as_ref().is_ok_and(|count| count.executed_on == ExecutedOn::Tcg)) {
-            out.notes.push(
-                "Each count of instructions boots a guest of its own, which takes longer than all the pairs of a size: \
-                 they are counted for some sizes. For the others: pipeprof sweep --collect insn --kernel 6.1 --reader \
-                 splice --buffer-size 4K..4M, and the same with --mode vmsplice-huge --buffer-size 8K..8M, of which one \
-                 call moves one half."
-                    .into(),
-            );
-        }
-        Ok(out)
     }
-}
-
-fn insert(out: &mut Yield, facts: &Facts, id: String, reading: Taken<Reading>) {
-    if facts.find(&id).is_some() {
-        out.readings.insert(id, reading);
-    }
+    Ok(out)
 }
 
 /// All of the writer's calls for 100 GiB, as a tracer counts them.
@@ -148,27 +127,16 @@ fn calls(raced: &Raced) -> Taken<Reading> {
     let of = |pair: &Processes| {
         (pair.writer().bytes > 0).then(|| pair.writer().calls as f64 / pair.writer().bytes as f64 * PIPED)
     };
-    // Of the pair whose calls are the median, not of that whose speed is: EAGAIN differs much from pair to pair.
+    // From the run with the median of the calls, not of the speed: EAGAIN differs much from run to run.
     let moving = raced.pairs.iter().filter(|pair| pair.writer().bytes > 0);
-    let typical = stats::median_by(moving, |pair| of(pair).unwrap_or_default());
-    let what = typical.map_or_else(String::new, |pair| {
-        format!(
-            "all calls: EAGAIN answered {:.1} % of them, {} moved bytes",
-            again_percent(pair),
-            number(PIPED / moved(pair))
-        )
+    let what = stats::median_by(moving, |pair| of(pair).unwrap_or_default()).map_or_else(String::new, |pair| {
+        let moving = number(PIPED / moved(pair));
+        format!("all calls: {:.1} % returned EAGAIN, {moving} moved bytes", again_percent(pair))
     });
-    // A count: emulation does not change what it says.
-    match raced.reading("calls", &what, of) {
-        Err(missing) if raced.executed_on == ExecutedOn::Tcg && without_huge_pages(&raced.caveats(), "").is_none() => {
-            let runs: Vec<f64> = raced.pairs.iter().filter_map(of).collect();
-            Reading::median(runs, "calls", raced.executed_on, &what).ok_or(missing)
-        }
-        reading => reading,
-    }
+    raced.count("calls", &what, of)
 }
 
-/// Bytes of each call that moved any.
+/// Bytes per call that moved any.
 fn moved(pair: &Processes) -> f64 {
     let moving = pair.writer().calls.saturating_sub(pair.writer().eagain).max(1);
     pair.writer().bytes as f64 / moving as f64
@@ -178,226 +146,200 @@ fn again_percent(pair: &Processes) -> f64 {
     pair.writer().eagain as f64 / pair.writer().calls.max(1) as f64 * 100.0
 }
 
-/// Instructions of the writer per call.
+/// Instructions of the writer.
 #[derive(Debug, Clone, PartialEq)]
-struct Count {
+struct InstructionCount {
     per_call: f64,
-    /// Without sleeping, being woken and waiting.
+    /// Without the roles [`ASLEEP`].
     awake_per_call: f64,
     per_byte: f64,
-    /// Which of the two per call stands beside the article's.
+    /// Whether `awake_per_call` is compared with the article.
     judged_awake: bool,
     executed_on: ExecutedOn,
     how: String,
 }
 
-impl Count {
-    fn judged(&self) -> f64 {
-        if self.judged_awake { self.awake_per_call } else { self.per_call }
-    }
-
+impl InstructionCount {
     fn per_call(&self) -> Reading {
-        Reading::single(self.judged(), "instructions per call", self.executed_on, &self.how)
+        let judged = if self.judged_awake { self.awake_per_call } else { self.per_call };
+        Reading::single(judged, "instructions per call", self.executed_on, &self.how)
     }
 
     fn total(&self) -> Reading {
-        let part = self.judged() / self.per_call.max(1.0);
+        let part = self.per_call().value / self.per_call.max(1.0);
         Reading::single(self.per_byte * part * PIPED, "instructions", self.executed_on, &self.how)
     }
 }
 
-type Counts = BTreeMap<String, Taken<Count>>;
+type Counts = BTreeMap<String, Taken<InstructionCount>>;
 
-/// From hardware counters where there are any, else counted in a guest.
-fn instructions(lab: &Lab<'_>, raced: &[Raced]) -> Result<Counts> {
+/// From hardware counters if there are any, else counted in guests.
+fn instructions(lab: &Lab<'_>, race: &Race) -> Result<Counts> {
     let mut counts = Counts::new();
-    for block in SIZES {
-        for writer in WRITERS {
-            let id = key(writer, block);
-            let pair = raced.iter().find(|raced| raced.id == id).and_then(Raced::typical);
-            let counted = pair.and_then(|pair| Some((pair, *pair.writer().counters.get("instructions")?)));
-            if let Some((pair, count)) = counted.filter(|(pair, _)| pair.writer().calls > 0) {
-                let per_call = count as f64 / pair.writer().calls as f64;
-                let count = Count {
-                    per_call,
-                    awake_per_call: per_call,
-                    per_byte: count as f64 / pair.writer().bytes.max(1) as f64,
-                    judged_awake: false,
-                    executed_on: lab.executed_on(),
-                    how: "hardware counter of the median pair".into(),
-                };
-                counts.insert(id, Ok(count));
-            } else if COUNTED.contains(&block) && (!lab.settings.quick || THEIRS.contains(&block)) {
-                counts.insert(id, exact(lab, writer, block)?);
-            }
+    for (block, writer) in SIZES.iter().flat_map(|block| WRITERS.map(|writer| (*block, writer))) {
+        let id = key(writer, block);
+        let pair = race.get(&id).ok().and_then(|raced| stats::median_by(&raced.pairs, Processes::gib_s));
+        let totals = pair.map(Processes::writer).filter(|totals| totals.calls > 0);
+        let counted = totals.and_then(|totals| Some((totals, *totals.counters.get("instructions")?)));
+        if let Some((totals, count)) = counted {
+            let per_call = count as f64 / totals.calls as f64;
+            let count = InstructionCount {
+                per_call,
+                awake_per_call: per_call,
+                per_byte: count as f64 / totals.bytes.max(1) as f64,
+                judged_awake: false,
+                executed_on: lab.executed_on(),
+                how: "hardware counter, median run".into(),
+            };
+            counts.insert(id, Ok(count));
+        } else if COUNTED.contains(&block) && (!lab.settings.quick || ARTICLE.contains(&block)) {
+            counts.insert(id, exact(lab, writer, block)?);
         }
     }
     Ok(counts)
 }
 
-fn exact(lab: &Lab<'_>, writer: &str, block: u64) -> Result<Taken<Count>> {
-    if lab.settings.quick && (writer, block) != (WRITERS[0], THEIRS[0]) {
-        let why = "left out by --quick: counted in a guest";
-        return Ok(Err(Missing::new(why, "pipeprof reproduce buffers")));
+fn exact(lab: &Lab<'_>, writer: &str, block: u64) -> Result<Taken<InstructionCount>> {
+    if lab.settings.quick && (writer, block) != (WRITERS[0], ARTICLE[0]) {
+        return Ok(Err(skipped_by_quick("buffers")));
     }
-    // Without a busy loop: two emulated CPUs take turns, and one that spins for the other only burns its turn.
-    // Cost per call is constant; a short window has fewer timers of the guest in it.
+    // Without a busy loop: two emulated CPUs take turns, and one that spins only wastes its turn. The cost per call is
+    // constant, and a short window contains fewer timer interrupts.
     let calls = ((64 << 20) / block).clamp(16, 1024);
     let spec = Spec { amount: Amount::Calls(calls), warmup_bytes: 8 << 20, ..spec(writer, block, false) };
     let name = format!("instructions of {writer}, {}", size::format(block));
-    // As the article's machine: mitigations off, copies by rep movsb.
+    // Like the article's machine: no mitigations, copies by rep movsb.
     let setup = GuestSetup { cpus: Some(1), cpu: Some("qemu64,+erms".into()), append: vec!["mitigations=off".into()] };
     let request = request(&name, &spec, vec![Collector::Insn], 1);
     Ok(lab.exact(&name, &request, &setup)?.and_then(|outcome| count(&outcome, writer)))
 }
 
-fn count(outcome: &Outcome, writer: &str) -> Taken<Count> {
-    if let Some(missing) = without_huge_pages(&outcome.document.warnings, &outcome.document.command) {
+fn count(outcome: &Outcome, writer: &str) -> Taken<InstructionCount> {
+    let document = &outcome.document;
+    if let Some(missing) = without_huge_pages(&document.warnings, &document.command) {
         return Err(missing);
     }
-    let process = outcome.document.processes.writer();
-    let profile = outcome.profiles.iter().find(|p| p.process == ProcessName::WRITER && p.collector == "insn");
-    let Some(profile) = profile.filter(|_| process.calls > 0 && process.bytes > 0) else {
-        return Err(Missing::new("the guest counted nothing", outcome.document.command.clone()));
-    };
+    let totals = document.processes.writer();
+    let profile = writer_of(outcome).filter(|_| totals.calls > 0 && totals.bytes > 0);
+    let profile = profile.ok_or_else(|| Missing::new("the guest counted no instructions", document.command.clone()))?;
     let attributor = Attributor::new(&profile.stacks, profile.skid);
-    let asleep: u64 = profile
-        .stacks
-        .iter()
-        .filter(|(stack, _)| ASLEEP.contains(&attributor.place(stack).role.id))
-        .map(|(_, weight)| weight)
-        .sum();
-    let (total, calls) = (profile.stacks.total() as f64, process.calls as f64);
-    let release = &outcome.document.kernel.release;
+    let asleep = profile.stacks.iter().filter(|(stack, _)| ASLEEP.contains(&attributor.place(stack).role.id));
+    let asleep: u64 = asleep.map(|(_, weight)| weight).sum();
+    let (total, calls) = (profile.stacks.total() as f64, totals.calls as f64);
     let judged_awake = writer == "vmsplice";
     let which = if judged_awake {
-        "without sleeping and waking, which the article's busy loop on two CPUs does not do"
+        "without waiting, waking up and scheduling, which the article's busy loop on two CPUs avoids"
     } else {
-        "sleeping and waking included"
+        "waiting, waking up and scheduling included"
     };
-    Ok(Count {
+    Ok(InstructionCount {
         per_call: total / calls,
         awake_per_call: (total - asleep as f64) / calls,
-        per_byte: total / process.bytes as f64,
+        per_byte: total / totals.bytes as f64,
         judged_awake,
         executed_on: ExecutedOn::Tcg,
-        how: format!("instruction collector, {release}, mitigations=off, one emulated CPU; {which}"),
+        how: format!("insn collector, Linux {}, mitigations=off, one emulated CPU; {which}", document.kernel.release),
     })
 }
 
-fn table(raced: &[Raced], counts: &Counts) -> ExtraTable {
-    let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
+fn table(race: &Race, counts: &Counts) -> ExtraTable {
     let note = format!(
-        "Throughput: median of {n} fresh pairs, all sizes interleaved, with the median absolute deviation. Calls and CPU \
-         time of the writer in the median pair; moved: bytes per call but for those that EAGAIN answered (a call moves no more than \
-         the pipe holds). Instructions of the writer: hardware counter, or exact in the guest \
-         (emulated: instructions are not time) whole and without sleeping and waking."
+        "GiB/s: median of {}, all sizes alternating, with the median absolute deviation. Calls and CPU time: those of the \
+         writer in the median run. Moved per call: without calls that returned EAGAIN; a call moves at most what the pipe \
+         holds. Instructions of the writer: from a hardware counter, or counted exactly in an emulated guest (instructions are \
+         not time); awake: without waiting, waking up and scheduling.",
+        counted(race.runs(), "run")
     );
     let header = [
         "writer",
-        "bytes per call, asked",
-        "moved, KiB",
+        "bytes per call",
+        "moved per call, KiB",
         "GiB/s",
         "spread",
         "calls per MiB",
         "EAGAIN",
-        "CPU, ns/KiB",
+        "CPU time, ns/KiB",
         "instructions per call",
-        "awake",
+        "instructions per call, awake",
     ];
-    let mut table = ExtraTable::new("Over buffer sizes on this machine", &header, note);
-    for writer in WRITERS {
-        for block in SIZES {
-            let id = key(writer, block);
-            let Some(entry) = raced.iter().find(|raced| raced.id == id) else { continue };
-            let mut row = vec![writer.to_owned(), size::format(block)];
-            match (entry.speed(), entry.typical()) {
-                (Ok(speed), Some(pair)) => {
-                    let process = pair.writer();
-                    let mib = process.bytes.max(1) as f64 / f64::from(1 << 20);
-                    row.extend([
-                        number(moved(pair) / 1024.0),
-                        number(speed.value),
-                        speed.spread_percent().map_or_else(|| "-".to_owned(), |percent| format!("±{percent:.1} %")),
-                        number(process.calls as f64 / mib),
-                        format!("{:.1} %", again_percent(pair)),
-                        number((process.user_ns + process.system_ns) as f64 / mib / 1024.0),
-                    ]);
-                }
-                (Err(missing), _) => row.extend(["-".to_owned(), "-".to_owned(), missing.why]),
-                (Ok(_), None) => {}
+    let mut table = ExtraTable::new("Buffer sizes on this machine", &header, note);
+    let dash = || "-".to_owned();
+    for (writer, block) in WRITERS.iter().flat_map(|writer| SIZES.map(|block| (*writer, block))) {
+        let id = key(writer, block);
+        let Ok(raced) = race.get(&id) else { continue };
+        let cells = match raced.measured() {
+            Ok((speed, pair)) => {
+                let totals = pair.writer();
+                let mib = totals.bytes.max(1) as f64 / f64::from(1 << 20);
+                [
+                    number(moved(pair) / 1024.0),
+                    number(speed.value),
+                    speed.spread().unwrap_or_else(dash),
+                    number(totals.calls as f64 / mib),
+                    format!("{:.1} %", again_percent(pair)),
+                    number((totals.user_ns + totals.system_ns) as f64 / mib / 1024.0),
+                ]
             }
-            row.resize(8, String::new());
-            match counts.get(&id) {
-                Some(Ok(count)) => row.extend([number(count.per_call), number(count.awake_per_call)]),
-                _ => row.extend(["-".to_owned(), "-".to_owned()]),
-            }
-            table.rows.push(row);
-        }
+            Err(missing) => [dash(), dash(), missing.why, dash(), dash(), dash()],
+        };
+        let instructions = match counts.get(&id) {
+            Some(Ok(count)) => [count.per_call, count.awake_per_call].map(number),
+            _ => [dash(), dash()],
+        };
+        table.row([writer.to_owned(), size::format(block)].into_iter().chain(cells).chain(instructions));
     }
     table
 }
 
-fn chart(facts: &Facts, raced: &[Raced]) -> Option<Chart> {
+fn chart(facts: &Facts, race: &Race) -> Option<Chart> {
     const GIB_PER_GB: f64 = 1e9 / (1u64 << 30) as f64;
-    let mut series = Vec::new();
-    let mut n = 0;
-    for writer in WRITERS {
-        let mut points = Vec::new();
-        for block in SIZES {
-            let id = key(writer, block);
-            let Some(Ok(speed)) = raced.iter().find(|raced| raced.id == id).map(Raced::speed) else { continue };
-            n = speed.runs.len();
-            points.push(Point { label: size::format(block), y: speed.value, span: Some(speed.range()) });
-        }
-        series.push(Series { name: format!("{writer}, here"), points });
-    }
-    if series.iter().all(|series| series.points.is_empty()) {
+    let measured = |writer: &str| -> Vec<Point> {
+        let speed = |block: u64| Some(race.speed(&key(writer, block)).ok()?.point(size::format(block)));
+        SIZES.iter().filter_map(|block| speed(*block)).collect()
+    };
+    let article = |writer: &str| -> Vec<Point> {
+        let value = |block: u64| facts.find(&format!("B.buffers.speed.{}", key(writer, block)))?.1.value;
+        let point = |block: u64| Some(Point { label: size::format(block), y: value(block)? * GIB_PER_GB, span: None });
+        ARTICLE.iter().filter_map(|block| point(*block)).collect()
+    };
+    let here = WRITERS.map(|writer| Series { name: format!("{writer}, this machine"), points: measured(writer) });
+    if here.iter().all(|series| series.points.is_empty()) {
         return None;
     }
-    for writer in WRITERS {
-        let theirs = THEIRS.iter().filter_map(|block| {
-            let (_, fact) = facts.find(&format!("B.buffers.speed.{}", key(writer, *block)))?;
-            Some(Point { label: size::format(*block), y: fact.value? * GIB_PER_GB, span: None })
-        });
-        series.push(Series { name: format!("{writer}, article B"), points: theirs.collect() });
-    }
-    let machine = facts.articles.get("B").map_or("", |article| article.machine.as_str());
+    let there = WRITERS.map(|writer| Series { name: format!("{writer}, article B"), points: article(writer) });
     Some(Chart {
         id: "buffers".into(),
         title: "Throughput over buffer sizes".into(),
         kind: ChartKind::Lines,
         y: "GiB/s".into(),
         x: "bytes per system call".into(),
-        series,
-        caption: format!("Ours: median of {n} fresh pairs, bars from least to greatest. Theirs: {machine}."),
+        series: here.into_iter().chain(there).collect(),
+        caption: format!(
+            "Measured: median of {}, bars from minimum to maximum. Article: {}.",
+            counted(race.runs(), "run"),
+            facts.articles.get("B").map_or("", |article| article.machine.as_str())
+        ),
     })
 }
 
-fn findings(out: &mut Yield, by_key: &BTreeMap<&str, &Raced>) {
-    for writer in WRITERS {
-        let mut speeds: Vec<(u64, f64)> = Vec::new();
-        for block in SIZES {
-            if let Some(Ok(speed)) = by_key.get(key(writer, block).as_str()).map(|raced| raced.speed()) {
-                speeds.push((block, speed.value));
-            }
-        }
-        let best = speeds.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
-        if let (Some((block, speed)), Some((least, slowest))) = (best, speeds.first()) {
-            out.findings.push(format!(
-                "{writer} is fastest with {} per call ({} GiB/s), {} times what it moves with {}.",
-                size::format(block),
-                number(speed),
-                number(speed / slowest),
-                size::format(*least)
-            ));
-        }
-    }
+fn fastest(race: &Race, writer: &str) -> Option<String> {
+    let speed = |block: &u64| Some((*block, race.speed(&key(writer, *block)).ok()?.value));
+    let speeds: Vec<(u64, f64)> = SIZES.iter().filter_map(speed).collect();
+    let (block, speed) = speeds.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (least, slowest) = speeds.first()?;
+    Some(format!(
+        "{writer} is fastest with {} per call: {} GiB/s, {} times the speed with {}.",
+        size::format(*block),
+        number(*speed),
+        number(speed / slowest),
+        size::format(*least)
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::ProcessName;
 
     #[test]
     fn all_calls_count_and_those_that_moved_nothing_stand_beside_them() {
@@ -418,7 +360,7 @@ mod tests {
         };
         let reading = calls(&raced).unwrap();
         assert_eq!(reading.value, 100.0 * f64::from(1 << 14));
-        assert!(reading.how.ends_with("EAGAIN answered 50.0 % of them, 819,200 moved bytes"), "{}", reading.how);
+        assert!(reading.how.ends_with("50.0 % returned EAGAIN, 819,200 moved bytes"), "{}", reading.how);
         // A count holds under emulation, but not of other pages.
         raced.executed_on = ExecutedOn::Tcg;
         assert!(calls(&raced).is_ok());

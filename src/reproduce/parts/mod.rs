@@ -1,4 +1,4 @@
-//! The parts of a reproduction. To add one: a file beside this, a line in [`PARTS`], its facts in `facts.json`.
+//! The parts of a reproduction. To add one: a file in this folder, an entry in [`PARTS`], its facts in `facts.json`.
 
 mod buffers;
 mod cat;
@@ -12,36 +12,70 @@ use super::lab::{Lab, Taken};
 use super::result::Yield;
 use super::stacks;
 use super::verdict::{Missing, Reading, Readings, number};
-use crate::document::ExecutedOn;
-use crate::profile::{Attributor, Folded, Profile};
+use crate::document::{ExecutedOn, Outcome, Request};
+use crate::profile::{Attributor, Folded, ProcessName, Profile};
+use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::roles::Skid;
 use crate::util::stats;
 use anyhow::Result;
 use std::collections::BTreeMap;
 
 /// One part.
-pub trait Part: Sync {
+pub struct ArticlePart {
     /// Its name on the command line.
-    fn id(&self) -> &'static str;
+    pub id: &'static str,
     /// For headings.
-    fn title(&self) -> &'static str;
-    /// One line for `--help`.
-    fn about(&self) -> &'static str;
-    /// Measure.
-    ///
-    /// # Errors
-    /// On interruption, or when results cannot be kept; what cannot be measured is a [`Missing`] reading.
-    fn run(&self, lab: &Lab<'_>, facts: &Facts) -> Result<Yield>;
+    pub title: &'static str,
+    /// One line for the help, and the first one of its section in the report.
+    pub about: &'static str,
+    /// Measures. Fails on interruption, or when results cannot be stored; what cannot be measured is a [`Missing`] reading.
+    pub run: fn(&Lab<'_>, &Facts) -> Result<Yield>,
 }
 
 /// All parts, in the order of the report.
-pub const PARTS: &[&dyn Part] =
-    &[&ladder::Ladder, &memory::Memory, &buffers::Buffers, &cat::Cat, &profiles::Profiles, &scale::Scale];
+pub const PARTS: &[ArticlePart] = &[
+    ArticlePart {
+        id: "ladder",
+        title: "The ladder: from write to busy-looping vmsplice",
+        about: "Six versions (rungs) of a program, each faster than the one before: what each step removes (article A)",
+        run: ladder::run,
+    },
+    ArticlePart {
+        id: "memory",
+        title: "Memory: the upper bounds",
+        about: "Memory bandwidth in user space, and what fraction of it a pipe reaches (articles A and B)",
+        run: memory::run,
+    },
+    ArticlePart {
+        id: "buffers",
+        title: "Buffer sizes",
+        about: "Throughput, system calls and instructions for different buffer sizes (article B)",
+        run: buffers::run,
+    },
+    ArticlePart {
+        id: "cat",
+        title: "A cat clone, five ways",
+        about: "cat with stdio, read/write and splice, into head and dd, compared with the installed cat (article C)",
+        run: cat::run,
+    },
+    ArticlePart {
+        id: "profiles",
+        title: "Profiles: call trees of the articles and of this machine",
+        about: "Shares by role and differential flame graphs, with the reason for each large difference (articles A and B)",
+        run: profiles::run,
+    },
+    ArticlePart {
+        id: "scale",
+        title: "Scale: many pipes, many writers, many readers",
+        about: "Several pipes, writers or readers at once, and when the pipe's lock dominates (article B)",
+        run: scale::run,
+    },
+];
 
 /// The part called `id`.
 #[must_use]
-pub fn find(id: &str) -> Option<&'static dyn Part> {
-    PARTS.iter().find(|part| part.id() == id).copied()
+pub fn find(id: &str) -> Option<&'static ArticlePart> {
+    PARTS.iter().find(|part| part.id == id)
 }
 
 /// Every fact of the tables `ids` is missing for the same reason.
@@ -51,13 +85,59 @@ fn all_missing(readings: &mut Readings, facts: &Facts, ids: &[&str], missing: &M
     }
 }
 
-/// A function whose samples by cpu-clock are never its own: interrupts are off in it, and the timer waits.
-const UNSEEN: &str = "_raw_spin_lock_irq";
+/// Why a value that needs a guest is missing from a quick reproduction of `part`.
+fn skipped_by_quick(part: &str) -> Missing {
+    Missing::new("skipped by --quick: needs a guest", format!("pipeprof reproduce {part}"))
+}
 
-/// The share of sampled stacks that `fact` is about, with its interval.
+/// The samples of the writer, if there are any.
+fn writer(outcome: &Outcome) -> Option<&Profile> {
+    outcome.profiles.iter().find(|profile| profile.process == ProcessName::WRITER && !profile.stacks.is_empty())
+}
+
+/// `outcome`, if it has a profile of the writer.
 ///
 /// # Errors
-/// Why these profiles cannot tell.
+/// The collector's reason, if it has not.
+fn with_writer(outcome: Outcome, request: &Request) -> Taken<Outcome> {
+    if writer(&outcome).is_some() {
+        return Ok(outcome);
+    }
+    let why = outcome.document.collectors.iter().find_map(|collector| collector.reason.clone());
+    Err(Missing::new(why.unwrap_or_else(|| "no samples".to_owned()), format!("sudo {}", request.command)))
+}
+
+/// Bars of an article's values next to this machine's; `None` without values of this machine.
+fn bars(
+    id: &str,
+    title: &str,
+    y: &str,
+    article: (&str, Vec<Point>),
+    measured: Vec<Point>,
+    caption: String,
+) -> Option<Chart> {
+    if measured.is_empty() {
+        return None;
+    }
+    let series = [(format!("article {}", article.0), article.1), ("this machine".to_owned(), measured)];
+    Some(Chart {
+        id: id.into(),
+        title: title.into(),
+        kind: ChartKind::Bars,
+        y: y.into(),
+        x: String::new(),
+        series: series.into_iter().map(|(name, points)| Series { name, points }).collect(),
+        caption,
+    })
+}
+
+/// A function that cpu-clock never samples in place: it runs with interrupts off, and the timer waits.
+const UNSEEN: &str = "_raw_spin_lock_irq";
+
+/// The share of sampled stacks that `fact` counts, with its interval.
+///
+/// # Errors
+/// Why these profiles do not show it.
 fn share_reading(
     profiles: &[&Profile],
     fact: &Fact,
@@ -65,18 +145,17 @@ fn share_reading(
     whose: &str,
     command: &str,
 ) -> Taken<Reading> {
+    let missing = |why: &str| Missing::new(why, format!("sudo {command}"));
     let skids = profiles.iter().any(|profile| profile.skid == Skid::CpuClock);
     let skid = if skids { Skid::CpuClock } else { Skid::None };
     if skids && fact.frames.iter().any(|frame| frame == UNSEEN) {
-        let why = "sampled by cpu-clock, whose timer cannot fire while interrupts are off: the section cannot be sampled \
-             in place (a PMU's interrupt can)";
-        return Err(Missing::new(why, format!("sudo {command}")));
+        return Err(missing("cpu-clock cannot sample this function, which runs with interrupts off: needs a PMU"));
     }
-    let folded = || profiles.iter().map(|profile| &profile.stacks);
-    let samples: u64 = folded().map(Folded::total).sum();
-    let Some(share) = stacks::share(folded(), skid, fact) else { return Err(Missing::new("no samples", command)) };
-    if let Some(why) = inlined(&folded().collect::<Vec<_>>(), fact, share, samples) {
-        return Err(Missing::new(why, format!("sudo {command}")));
+    let folded: Vec<&Folded> = profiles.iter().map(|profile| &profile.stacks).collect();
+    let samples: u64 = folded.iter().map(|folded| folded.total()).sum();
+    let share = stacks::share(folded.iter().copied(), skid, fact).ok_or_else(|| Missing::new("no samples", command))?;
+    if let Some(why) = inlined(&folded, fact, share, samples) {
+        return Err(missing(&why));
     }
     let part = (share / 100.0 * samples as f64).round() as u64;
     let interval = stats::wilson(part, samples).map(|share| share * 100.0);
@@ -86,24 +165,24 @@ fn share_reading(
         let hidden = |stack: &str| stacks::holds(stack, attributor, fact) && !stacks::shown(stack, fact);
         profile.iter().filter(|(stack, _)| hidden(stack)).map(|(_, weight)| weight).sum()
     };
-    let hidden: u64 = folded().map(hidden_in).sum();
+    let hidden: u64 = folded.iter().map(|folded| hidden_in(folded)).sum();
     if hidden > 0 {
         let percent = number(hidden as f64 / samples as f64 * 100.0);
         how = format!(
-            "{how}; {percent} % stand right below pipe_write or pipe_read where the wait queue's lock is released: the \
-             wake-up, whose own frame a tail call takes away"
+            "{how}; in {percent} % of the samples a tail call hides the frame of the wake-up, which is identified by the release \
+             of the wait queue's lock directly below pipe_write or pipe_read"
         );
     }
     Ok(Reading { interval: Some(interval), ..Reading::single(share, "%", executed_on, &how) })
 }
 
-/// Samples that a tenth of the article's share would have left, from which their absence tells something.
+/// If a tenth of the article's share would give fewer samples than this, their absence proves nothing.
 const TELLING: f64 = 3.0;
 
-/// Why `fact`'s function has no share of its own here: its caller is sampled, and it never.
+/// Why `fact`'s function has no share of its own on this machine: its caller is sampled, and it never.
 fn inlined(folded: &[&Folded], fact: &Fact, share: f64, samples: u64) -> Option<String> {
-    let theirs = fact.value.unwrap_or_default();
-    if share > 0.0 || fact.caller.is_empty() || theirs / 100.0 * samples as f64 / 10.0 < TELLING {
+    let article = fact.value.unwrap_or_default();
+    if share > 0.0 || fact.caller.is_empty() || article / 100.0 * samples as f64 / 10.0 < TELLING {
         return None;
     }
     let mut callers: BTreeMap<&str, u64> = BTreeMap::new();
@@ -114,18 +193,18 @@ fn inlined(folded: &[&Folded], fact: &Fact, share: f64, samples: u64) -> Option<
     }
     let weight: u64 = callers.values().sum();
     let (caller, _) = callers.into_iter().max_by_key(|(_, weight)| *weight)?;
-    let names = fact.frames.first()?;
+    let name = fact.frames.first()?;
     let percent = number(weight as f64 / samples as f64 * 100.0);
     Some(format!(
-        "no function of its own in this kernel: {percent} % of the samples are of {caller}, which calls it in the \
-         article's, and none of {names}: inlined, or replaced; on the article's kernel"
+        "inlined or replaced in this kernel: {percent} % of the samples contain {caller}, which calls it in the article's \
+         kernel, but none contains {name}: needs the article's kernel"
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{ProcessName, Unit};
+    use crate::profile::Unit;
 
     fn profile(skid: Skid, text: &str) -> Profile {
         let stacks = Folded::parse(text).unwrap();
@@ -144,7 +223,7 @@ mod tests {
         let hot = format!("{entry};__x64_sys_vmsplice 900\n{entry};x 100\n");
         let missing = read("B.profile.vmsplice.add", Skid::None, &hot).unwrap_err();
         assert!(
-            missing.why.contains("no function of its own") && missing.why.contains("__x64_sys_vmsplice"),
+            missing.why.contains("inlined or replaced") && missing.why.contains("__x64_sys_vmsplice"),
             "{missing:?}"
         );
         // Sampled once, it is a function; a caller that is not there calls nothing; few samples tell nothing.
@@ -159,16 +238,16 @@ mod tests {
         let text = "w;entry_SYSCALL_64_after_hwframe;pipe_write;_raw_spin_lock_irq 10\nw 90\n";
         for id in ["A.graph.1.spin", "B.profile.write.spin"] {
             let missing = read(id, Skid::CpuClock, text).unwrap_err();
-            assert!(missing.why.contains("interrupts are off"), "{missing:?}");
+            assert!(missing.why.contains("with interrupts off"), "{missing:?}");
             assert_eq!(read(id, Skid::None, text).unwrap().value, 10.0);
         }
     }
 
     #[test]
-    fn a_hidden_wake_up_counts_and_is_told() {
+    fn a_hidden_wake_up_counts_and_is_mentioned() {
         let text = "w;entry_SYSCALL_64_after_hwframe;anon_pipe_write;_raw_spin_unlock_irqrestore 20\nw 80\n";
         let reading = read("A.graph.1.wake", Skid::CpuClock, text).unwrap();
         assert_eq!(reading.value, 20.0);
-        assert!(reading.how.contains("20.0 % stand right below"), "{}", reading.how);
+        assert!(reading.how.contains("in 20.0 % of the samples a tail call hides"), "{}", reading.how);
     }
 }

@@ -1,11 +1,11 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
-use super::Part;
-use crate::document::{Collector, Processes};
+use crate::document::{Collector, PipeTotals, Processes};
 use crate::profile::ProcessName;
 use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{Contestant, Lab, Raced};
+use crate::reproduce::lab::{Contestant, Lab, Race};
+use crate::reproduce::race::counted;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::verdict::{Reading, number};
 use crate::roles::RoleId;
@@ -16,66 +16,62 @@ use crate::workload::spec::{Amount, Pin};
 use crate::workload::{self, Spec};
 use anyhow::Result;
 
-/// The part.
-pub struct Scale;
-
 /// Roles of the pipe's lock.
 const LOCK: &[RoleId] = &[RoleId::Mutex, RoleId::MutexSlow, RoleId::MutexSpin, RoleId::MutexSleep];
-/// The share of the writers' time from which the lock is said to dominate.
+/// The share of CPU time from which the lock dominates.
 const DOMINATES: f64 = 0.5;
 
-/// The id of the pair whose ends share a CPU.
+/// The id of the pipe whose writer and reader share a CPU.
 const ONE_CPU: &str = "one CPU";
 
-/// What grows: its name, the workload with `n` of it, and whose lock is looked at.
-struct Axis {
+/// What grows: its name, the workload with `n` of it, and the process whose lock time counts.
+struct ScaleAxis {
     name: &'static str,
     /// For a chart's legend.
     short: &'static str,
     about: &'static str,
     of: fn(&Spec, u32) -> Spec,
-    side: ProcessName,
+    process: ProcessName,
 }
 
-const AXES: &[Axis] = &[
-    Axis {
+const AXES: &[ScaleAxis] = &[
+    ScaleAxis {
         name: "pairs",
         short: "N pipes",
         about: "independent pipes",
         of: |spec, n| Spec { pairs: n, ..spec.clone() },
-        side: ProcessName::WRITER,
+        process: ProcessName::WRITER,
     },
-    Axis {
+    ScaleAxis {
         name: "writers",
         short: "N writers",
         about: "writers on one pipe",
         of: |spec, n| Spec { writers: n, ..spec.clone() },
-        side: ProcessName::WRITER,
+        process: ProcessName::WRITER,
     },
-    Axis {
+    ScaleAxis {
         name: "readers",
         short: "N readers",
         about: "readers on one pipe",
         of: |spec, n| Spec { readers: n, ..spec.clone() },
-        side: ProcessName::READER,
+        process: ProcessName::READER,
     },
 ];
 
-/// Whether every process has a CPU of its own, or all are left to the scheduler: two lines, as the one says nothing of
-/// the other.
+/// Whether each process has its own CPU, or all are left to the scheduler. The two cannot be compared.
 const PINNED: [bool; 2] = [true, false];
 
 fn pinning(pinned: bool) -> &'static str {
-    if pinned { "a CPU of its own each" } else { "left to the scheduler" }
+    if pinned { "each process on its own CPU" } else { "left to the scheduler" }
 }
 
-/// One pipe between one writer and one reader is where all axes begin: it is measured once.
-fn id(axis: &Axis, n: u32, pinned: bool) -> String {
+/// All axes begin with one pipe between one writer and one reader, which is measured once.
+fn id(axis: &ScaleAxis, n: u32, pinned: bool) -> String {
     let pin = if pinned { "pinned" } else { "unpinned" };
     if n == 1 { format!("one pipe {pin}") } else { format!("{} {n} {pin}", axis.name) }
 }
 
-/// Every point of every line, once.
+/// Everything to measure on `cpus` CPUs, except the pipe on one CPU.
 fn contestants(base: &Spec, counts: &[u32], cpus: usize) -> Vec<Contestant> {
     let mut all: Vec<Contestant> = Vec::new();
     for axis in AXES {
@@ -95,86 +91,68 @@ fn contestants(base: &Spec, counts: &[u32], cpus: usize) -> Vec<Contestant> {
     all
 }
 
-impl Part for Scale {
-    fn id(&self) -> &'static str {
-        "scale"
+pub(super) fn run(lab: &Lab<'_>, _facts: &Facts) -> Result<Yield> {
+    let mut out = Yield::default();
+    let here = workload::cpus::allowed()?;
+    let cpus = here.len();
+    let most = u32::try_from(cpus).unwrap_or(u32::MAX).clamp(4, 64);
+    let counts: Vec<u32> = (0..).map(|power| 1 << power).take_while(|n| *n <= most).collect();
+    let Some(mode) = Mode::find("write") else { return Ok(out) };
+    let base = Spec { amount: Amount::DurationNs(lab.settings.window_ns()), ..mode.spec() };
+    let mut contestants = contestants(&base, &counts, cpus);
+    if cpus > 1 {
+        let cpu = workload::cpus::first(&here);
+        let spec = Spec { pin: Pin::Cpus { writer: cpu, reader: cpu }, ..base };
+        contestants.push(Contestant { id: ONE_CPU.to_owned(), spec });
     }
-
-    fn title(&self) -> &'static str {
-        "Scale: many pipes, many writers, many readers"
+    let race = lab.race("scale", &contestants, lab.settings.rounds().min(5))?;
+    let locks = lock_shares(lab, &contestants)?;
+    out.tables.push(table(&race, &counts, &locks));
+    out.charts.extend(chart(&race, &counts));
+    out.findings.extend(AXES.iter().filter_map(|axis| grown(axis, &race, &counts)));
+    for axis in AXES.iter().filter(|axis| axis.name != "pairs") {
+        out.findings.extend(PINNED.iter().filter_map(|pinned| dominates(axis, *pinned, &counts, &locks)));
     }
-
-    fn about(&self) -> &'static str {
-        "article B: N pipes at once, N writers or readers on one; where the lock starts to dominate"
+    out.findings.extend(apart(&race));
+    if cpus < 4 {
+        out.notes.push(format!(
+            "This machine has {}: more than one writer and one reader share CPUs. To see growth without that, run pipeprof \
+             reproduce scale on a machine with 8 CPUs or more.",
+            counted(cpus, "CPU")
+        ));
     }
-
-    fn run(&self, lab: &Lab<'_>, _facts: &Facts) -> Result<Yield> {
-        let mut out = Yield::default();
-        let here = workload::cpus::allowed()?;
-        let cpus = here.len();
-        let most = u32::try_from(cpus).unwrap_or(u32::MAX).clamp(4, 64);
-        let counts: Vec<u32> = (0..).map(|power| 1 << power).take_while(|n| *n <= most).collect();
-        let Some(mode) = Mode::find("write") else { return Ok(out) };
-        let base = Spec { amount: Amount::DurationNs(lab.settings.window_ns()), ..mode.spec() };
-        let mut contestants = contestants(&base, &counts, cpus);
-        if cpus > 1 {
-            let cpu = workload::cpus::first(&here);
-            let spec = Spec { pin: Pin::Cpus { writer: cpu, reader: cpu }, ..base };
-            contestants.push(Contestant { id: ONE_CPU.to_owned(), spec });
-        }
-        let raced = lab.race("scale", &contestants, lab.settings.rounds().min(5))?;
-        let locks = lock_shares(lab, &contestants)?;
-        out.tables.push(table(&raced, &counts, &locks));
-        out.charts.extend(chart(&raced, &counts));
-        out.findings.extend(AXES.iter().filter_map(|axis| grown(axis, &raced, &counts)));
-        dominates(&mut out, &counts, &locks);
-        out.findings.extend(apart(&raced));
-        if cpus < 4 {
-            out.notes.push(format!(
-                "This machine has {cpus} CPUs, one pair's worth: with more pairs, writers or readers they share CPUs, so that \
-                 growth here is that of a full machine. On one with 8 CPUs or more: pipeprof reproduce scale."
-            ));
-        }
-        Ok(out)
-    }
+    Ok(out)
 }
 
-fn table(raced: &[Raced], counts: &[u32], locks: &[Lock]) -> ExtraTable {
-    let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
+fn table(race: &Race, counts: &[u32], locks: &[LockShare]) -> ExtraTable {
     let note = format!(
-        "write(2) to read(2), 256 KiB buffers. GiB/s of all pipes together: median of {n} runs with the median absolute \
-         deviation; per pipe: least and greatest within the median run. The lock: share of that side's sampled CPU time \
-         in the pipe's mutex. Rows are comparable where their CPUs are: more processes than CPUs cannot have one each."
+        "write(2) to read(2), 256 KiB buffers. GiB/s of all pipes together: median of {} with the median absolute deviation; \
+         per pipe: minimum and maximum within the median run. Lock: the pipe's mutex, as a share of the sampled CPU time of the \
+         writers or readers. Compare only rows with equal CPUs.",
+        counted(race.runs(), "run")
     );
-    let header = ["what", "n", "CPUs", "GiB/s together", "spread", "per pipe", "lock, writers", "lock, readers"];
-    let mut table = ExtraTable::new("Growing", &header, note);
-    let mut rows: Vec<(String, &str, u32, &str)> = Vec::new();
-    for pinned in PINNED {
-        rows.push((id(&AXES[0], 1, pinned), "one pipe", 1, pinning(pinned)));
-    }
-    rows.push((ONE_CPU.to_owned(), "one pipe", 1, "one for both ends"));
+    let header = ["what", "n", "CPUs", "GiB/s, total", "spread", "GiB/s per pipe", "lock, writers", "lock, readers"];
+    let mut table = ExtraTable::new("Throughput and lock for several pipes, writers or readers", &header, note);
+    let one = |id: String, cpus: &'static str| (id, "one pipe", 1, cpus);
+    let mut rows: Vec<(String, &str, u32, &str)> = PINNED.map(|pin| one(id(&AXES[0], 1, pin), pinning(pin))).to_vec();
+    rows.push(one(ONE_CPU.to_owned(), "both processes on one CPU"));
     for axis in AXES {
         for pinned in PINNED {
             let many = counts.iter().filter(|n| **n > 1);
             rows.extend(many.map(|n| (id(axis, *n, pinned), axis.about, *n, pinning(pinned))));
         }
     }
+    let dash = || "-".to_owned();
     for (id, about, n, cpus) in rows {
-        let Some(entry) = raced.iter().find(|raced| raced.id == id) else { continue };
-        let mut row = vec![about.to_owned(), n.to_string(), cpus.to_owned()];
-        match entry.speed() {
-            Ok(speed) => row.extend([
-                number(speed.value),
-                speed.spread_percent().map_or_else(|| "-".to_owned(), |percent| format!("±{percent:.1} %")),
-                entry.typical().map(per_pipe).unwrap_or_default(),
-            ]),
-            Err(missing) => row.extend(["-".to_owned(), missing.why, String::new()]),
-        }
-        let lock = locks.iter().find(|lock| lock.id == id);
-        for share in [lock.and_then(|lock| lock.writers), lock.and_then(|lock| lock.readers)] {
-            row.push(share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0)));
-        }
-        table.rows.push(row);
+        let Ok(raced) = race.get(&id) else { continue };
+        let speed = match raced.measured() {
+            Ok((speed, pair)) => [number(speed.value), speed.spread().unwrap_or_else(dash), per_pipe(pair)],
+            Err(missing) => [dash(), missing.why, String::new()],
+        };
+        let lock = |process| lock_share(locks, &id, process);
+        let locks = [ProcessName::WRITER, ProcessName::READER]
+            .map(|process| lock(process).map_or_else(dash, |share| format!("{:.0} %", share * 100.0)));
+        table.row([about.to_owned(), n.to_string(), cpus.to_owned()].into_iter().chain(speed).chain(locks));
     }
     table
 }
@@ -183,157 +161,129 @@ fn per_pipe(pair: &Processes) -> String {
     if pair.pipes.len() < 2 {
         return "-".to_owned();
     }
-    let speeds: Vec<f64> = pair.pipes.iter().map(crate::document::PipeTotals::gib_s).collect();
+    let speeds: Vec<f64> = pair.pipes.iter().map(PipeTotals::gib_s).collect();
     let least = speeds.iter().copied().fold(f64::INFINITY, f64::min);
     format!("{} to {}", number(least), number(speeds.iter().copied().fold(0.0, f64::max)))
 }
 
-/// The lock's share of each side's samples; `None` where there are none.
-struct Lock {
+/// The lock's share of the samples of the writers or readers of a contestant.
+struct LockShare {
     id: String,
-    writers: Option<f64>,
-    readers: Option<f64>,
+    process: ProcessName,
+    share: f64,
 }
 
-impl Lock {
-    fn of(&self, side: ProcessName) -> Option<f64> {
-        if side == ProcessName::READER { self.readers } else { self.writers }
-    }
+fn lock_share(locks: &[LockShare], id: &str, process: ProcessName) -> Option<f64> {
+    locks.iter().find(|lock| lock.id == id && lock.process == process).map(|lock| lock.share)
 }
 
-/// For one pipe, and several writers and readers on it.
-fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<Lock>> {
+/// Of all contestants with one pipe, except on one CPU.
+fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<LockShare>> {
     let mut locks = Vec::new();
-    for contestant in contestants.iter().filter(|contestant| contestant.spec.pairs == 1 && contestant.id != ONE_CPU) {
-        let runs = if lab.settings.quick { 1 } else { 3 };
-        let request = request(&contestant.id, &contestant.spec, vec![Collector::Sample], runs);
-        let taken = lab.run(&format!("lock with {}", contestant.id), &request)?;
-        let attribution = taken.as_ref().map(|outcome| &outcome.document.attribution).ok();
-        let share = |process: ProcessName| {
-            let shares = attribution.map(|attribution| attribution.of(process)).filter(|shares| !shares.is_empty())?;
-            // From zero: the sum of no numbers is minus zero.
+    for Contestant { id, spec } in contestants.iter().filter(|entry| entry.spec.pairs == 1 && entry.id != ONE_CPU) {
+        let request = request(id, spec, vec![Collector::Sample], if lab.settings.quick { 1 } else { 3 });
+        let Ok(outcome) = lab.run(&format!("lock with {id}"), &request)? else { continue };
+        for process in [ProcessName::WRITER, ProcessName::READER] {
+            let shares = outcome.document.attribution.of(process);
             let locked = shares.iter().filter(|share| LOCK.contains(&share.role)).map(|share| share.share);
-            Some(locked.fold(0.0, |sum, share| sum + share))
-        };
-        locks.push(Lock {
-            id: contestant.id.clone(),
-            writers: share(ProcessName::WRITER),
-            readers: share(ProcessName::READER),
-        });
+            if !shares.is_empty() {
+                // From zero: the sum of no numbers is minus zero.
+                locks.push(LockShare { id: id.clone(), process, share: locked.fold(0.0, |sum, share| sum + share) });
+            }
+        }
     }
     Ok(locks)
 }
 
-fn dominates(out: &mut Yield, counts: &[u32], locks: &[Lock]) {
-    for axis in AXES.iter().filter(|axis| axis.name != "pairs") {
-        for pinned in PINNED {
-            let share = |n: u32| locks.iter().find(|lock| lock.id == id(axis, n, pinned))?.of(axis.side);
-            let shares: Vec<(u32, f64)> = counts.iter().filter_map(|n| Some((*n, share(*n)?))).collect();
-            // One writer and one reader alone are no growth.
-            let Some((last, at_last)) = shares.last().filter(|(n, _)| *n > 1) else { continue };
-            let (how, whose) = (pinning(pinned), axis.side.as_str());
-            let text = match shares.iter().find(|(_, share)| *share >= DOMINATES) {
-                Some((n, share)) => format!(
-                    "With {n} {} ({how}) the pipe's lock takes {:.0} % of the {whose}s' CPU time: from there it dominates.",
-                    axis.about,
-                    share * 100.0
-                ),
-                None => format!(
-                    "The pipe's lock does not dominate with up to {last} {} ({how}): {:.0} % of the {whose}s' CPU time.",
-                    axis.about,
-                    at_last * 100.0
-                ),
-            };
-            out.findings.push(text);
-        }
-    }
-}
-
-/// How much more the most of an axis move than one pipe does, all left to the scheduler. Where processes outnumber CPUs,
-/// pipes have their ends on one CPU by turns, which may be far faster than apart: beside one such pipe they are seen right.
-fn grown(axis: &Axis, raced: &[Raced], counts: &[u32]) -> Option<String> {
-    let most = *counts.last()?;
-    let speed = |id: &str| raced.iter().find(|raced| raced.id == id)?.speed().ok();
-    let many = speed(&id(axis, most, false))?;
-    let times = |one: &Reading| {
-        let Ratio { ratio, ci95: [low, high] } = stats::ratio_of_medians(&many.runs, &one.runs, 1)?;
-        Some(format!("{} [{}, {}] times", number(ratio), number(low), number(high)))
-    };
-    let apart = times(&speed(&id(axis, 1, false))?)?;
-    let together = speed(ONE_CPU).and_then(|one| times(&one)).map_or_else(String::new, |times| {
-        format!("; {times} what one pipe does whose ends take turns on one CPU, as they have to where CPUs are few")
-    });
-    Some(format!(
-        "{most} {} move {apart} what one writer and one reader on one pipe do, all left to the scheduler{together}.",
-        axis.about
-    ))
-}
-
-/// What it does to a pipe that its ends are on two CPUs.
-fn apart(raced: &[Raced]) -> Option<String> {
-    let speeds = |id: &str| raced.iter().find(|raced| raced.id == id)?.speed().ok();
-    let (together, apart) = (speeds(ONE_CPU)?, speeds(&id(&AXES[0], 1, true))?);
-    let Ratio { ratio, ci95: [low, high] } = stats::ratio_of_medians(&together.runs, &apart.runs, 1)?;
-    let moved = format!(
-        "A pipe whose ends take turns on one CPU moves {} [{}, {}] times what it moves with an end on each of two CPUs",
-        number(ratio),
-        number(low),
-        number(high)
-    );
-    Some(if low > 1.0 {
-        format!("{moved}: waking the other end across CPUs costs more here than working at the same time gains.")
-    } else if high < 1.0 {
-        format!("{moved}: working at the same time gains more here than waking the other end across CPUs costs.")
-    } else {
-        format!("{moved}: no clear difference.")
+/// From how many writers or readers the lock dominates.
+fn dominates(axis: &ScaleAxis, pinned: bool, counts: &[u32], locks: &[LockShare]) -> Option<String> {
+    let share = |n: u32| lock_share(locks, &id(axis, n, pinned), axis.process);
+    let shares: Vec<(u32, f64)> = counts.iter().filter_map(|n| Some((*n, share(*n)?))).collect();
+    // One writer and one reader are no growth.
+    let (last, at_last) = shares.last().filter(|(n, _)| *n > 1)?;
+    let (about, how, whose) = (axis.about, pinning(pinned), axis.process);
+    Some(match shares.iter().find(|(_, share)| *share >= DOMINATES) {
+        Some((n, share)) => format!(
+            "From {n} {about} ({how}), the pipe's lock dominates: {:.0} % of the {whose}s' CPU time.",
+            share * 100.0
+        ),
+        None => format!(
+            "With up to {last} {about} ({how}), the pipe's lock does not dominate: {:.0} % of the {whose}s' CPU time.",
+            at_last * 100.0
+        ),
     })
 }
 
-fn point(label: String, speed: &Reading) -> Point {
-    Point { label, y: speed.value, span: Some(speed.range()) }
+/// How often as much one speed is as another, with its interval.
+fn ratio(speed: &Reading, base: &Reading) -> Option<(String, [f64; 2])> {
+    let Ratio { ratio, ci95 } = stats::ratio_of_medians(&speed.runs, &base.runs, 1)?;
+    let [low, high] = ci95.map(number);
+    Some((format!("{} [{low}, {high}] times", number(ratio)), ci95))
 }
 
-/// A line per axis left to the scheduler, and one per axis of processes on CPUs of their own where there are enough.
-fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
-    let n = raced.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0);
+/// How the throughput of the largest number of an axis compares with one pipe, left to the scheduler. If processes outnumber
+/// CPUs, writers and readers share CPUs, which may be far faster; so it is compared with such a pipe, too.
+fn grown(axis: &ScaleAxis, race: &Race, counts: &[u32]) -> Option<String> {
+    let most = *counts.last()?;
+    let many = race.speed(&id(axis, most, false)).ok()?;
+    let (times, _) = ratio(&many, &race.speed(&id(axis, 1, false)).ok()?)?;
+    let shared = race.speed(ONE_CPU).ok().and_then(|one| ratio(&many, &one));
+    let shared = shared
+        .map_or_else(String::new, |(times, _)| format!("; {times} as much as one pipe whose processes share one CPU"));
+    Some(format!("{most} {} move {times} as much as one pipe, all left to the scheduler{shared}.", axis.about))
+}
+
+/// Whether a pipe is faster with its writer and reader on two CPUs.
+fn apart(race: &Race) -> Option<String> {
+    let (shared, apart) = (race.speed(ONE_CPU).ok()?, race.speed(&id(&AXES[0], 1, true)).ok()?);
+    let (times, [low, high]) = ratio(&shared, &apart)?;
+    let why = if low > 1.0 {
+        "waking up the other process on another CPU costs more than working in parallel gains"
+    } else if high < 1.0 {
+        "working in parallel gains more than waking up the other process on another CPU costs"
+    } else {
+        "no clear difference"
+    };
+    Some(format!(
+        "A pipe whose processes share one CPU moves {times} as much as one whose processes have a CPU each: {why}."
+    ))
+}
+
+/// A line per axis left to the scheduler, and one per axis of processes on their own CPUs if there are enough.
+fn chart(race: &Race, counts: &[u32]) -> Option<Chart> {
     let mut series = Vec::new();
     for pinned in [false, true] {
         for axis in AXES {
-            let points = counts.iter().filter_map(|count| {
-                let speed = raced.iter().find(|raced| raced.id == id(axis, *count, pinned))?.speed().ok()?;
-                Some(point(count.to_string(), &speed))
-            });
-            let points: Vec<Point> = points.collect();
-            match points.len() {
-                0 => {}
-                // What all axes begin with, and no growth: one point for all.
-                1 if pinned && axis.name != AXES[0].name => {}
-                1 if pinned => series.push(Series { name: "1 pipe, pinned".into(), points }),
-                _ => series
-                    .push(Series { name: format!("{}{}", axis.short, if pinned { ", pinned" } else { "" }), points }),
-            }
+            let point = |n: &u32| Some(race.speed(&id(axis, *n, pinned)).ok()?.point(n.to_string()));
+            let points: Vec<Point> = counts.iter().filter_map(point).collect();
+            let name = match points.len() {
+                0 => continue,
+                // The common beginning of all axes is one point.
+                1 if pinned && axis.name != AXES[0].name => continue,
+                1 if pinned => "1 pipe, pinned".to_owned(),
+                _ => format!("{}{}", axis.short, if pinned { ", pinned" } else { "" }),
+            };
+            series.push(Series { name, points });
         }
     }
     if series.is_empty() {
         return None;
     }
-    // One line more than there are colours could not be told apart.
-    if let Some(speed) = raced.iter().find(|raced| raced.id == ONE_CPU).and_then(|raced| raced.speed().ok())
-        && series.len() < 6
-    {
-        let points = vec![point("1".to_owned(), &speed)];
-        series.push(Series { name: "1 pipe on one CPU".into(), points });
+    // There are six colours.
+    if let Some(speed) = race.speed(ONE_CPU).ok().filter(|_| series.len() < 6) {
+        series.push(Series { name: "1 pipe on one CPU".into(), points: vec![speed.point("1")] });
     }
     Some(Chart {
         id: "scale".into(),
         title: "Throughput with more pipes, writers or readers".into(),
         kind: ChartKind::Lines,
         y: "GiB/s, all pipes together".into(),
-        x: "how many".into(),
+        x: "number".into(),
         series,
         caption: format!(
-            "write(2) to read(2) on this machine; median of {n} runs, bars from least to greatest. Processes are left to the \
-             scheduler unless they are said to be pinned, each to a CPU of its own; between the two nothing grew."
+            "write(2) to read(2); median of {}, bars from minimum to maximum. Processes are left to the scheduler, except in \
+             series marked pinned, where each has its own CPU.",
+            counted(race.runs(), "run")
         ),
     })
 }
@@ -341,6 +291,8 @@ fn chart(raced: &[Raced], counts: &[u32]) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::document::ExecutedOn;
+    use crate::reproduce::lab::Raced;
 
     fn ids(cpus: usize) -> Vec<String> {
         contestants(&Spec::default(), &[1, 2, 4], cpus).into_iter().map(|contestant| contestant.id).collect()
@@ -369,42 +321,35 @@ mod tests {
             pair
         };
         let pairs = (0..3).map(|more| pair(ns + more)).collect();
-        let executed_on = crate::document::ExecutedOn::Hardware;
-        Raced { id: id.into(), spec: Spec::default(), pairs, executed_on, failed: None }
+        Raced { id: id.into(), spec: Spec::default(), pairs, executed_on: ExecutedOn::Hardware, failed: None }
     }
 
     #[test]
     fn pinned_and_unpinned_are_never_on_one_line() {
-        let entries = contestants(&Spec::default(), &[1, 2, 4], 2)
-            .into_iter()
-            .map(|c| raced(&c.id, 1_000_000))
-            .collect::<Vec<_>>();
-        let chart = chart(&entries, &[1, 2, 4]).unwrap();
+        let entries = contestants(&Spec::default(), &[1, 2, 4], 2);
+        let mut race = Race(entries.iter().map(|entry| raced(&entry.id, 1_000_000)).collect());
+        let chart = chart(&race, &[1, 2, 4]).unwrap();
         let points: Vec<usize> = chart.series.iter().map(|series| series.points.len()).collect();
         assert_eq!(points, [3, 3, 3, 1]);
         assert!(chart.series[3].name == "1 pipe, pinned");
-        let text = grown(&AXES[0], &entries, &[1, 2, 4]).unwrap();
-        assert!(text.starts_with("4 independent pipes move 1.00") && !text.contains("take turns"), "{text}");
-        // Beside a pipe whose ends share a CPU, growth of 4 is none.
-        let mut entries = entries;
-        entries.push(raced(ONE_CPU, 250_000));
-        for pipes in entries.iter_mut().filter(|entry| entry.id == "pairs 4 unpinned") {
+        let text = grown(&AXES[0], &race, &[1, 2, 4]).unwrap();
+        assert!(text.starts_with("4 independent pipes move 1.00") && !text.contains("share one CPU"), "{text}");
+        // Compared with a pipe whose processes share a CPU, nothing grew.
+        race.0.push(raced(ONE_CPU, 250_000));
+        for pipes in race.0.iter_mut().filter(|entry| entry.id == "pairs 4 unpinned") {
             *pipes = raced(&pipes.id, 250_000);
         }
-        let text = grown(&AXES[0], &entries, &[1, 2, 4]).unwrap();
+        let text = grown(&AXES[0], &race, &[1, 2, 4]).unwrap();
         assert!(text.contains("move 4.00") && text.contains("; 1.00"), "{text}");
     }
 
     #[test]
     fn the_readers_lock_is_the_readers() {
-        let lock = |n: u32, writers: f64, readers: f64| Lock {
-            id: id(&AXES[2], n, false),
-            writers: Some(writers),
-            readers: Some(readers),
-        };
-        let mut out = Yield::default();
-        dominates(&mut out, &[1, 2], &[lock(1, 0.9, 0.1), lock(2, 0.9, 0.2)]);
-        let readers: Vec<&String> = out.findings.iter().filter(|text| text.contains("readers on one pipe")).collect();
-        assert!(readers.len() == 1 && readers[0].contains("20 % of the readers' CPU time"), "{:?}", out.findings);
+        let lock = |n: u32, process: ProcessName, share: f64| LockShare { id: id(&AXES[2], n, false), process, share };
+        let (writer, reader) = (ProcessName::WRITER, ProcessName::READER);
+        let locks = [lock(1, writer, 0.9), lock(1, reader, 0.1), lock(2, writer, 0.9), lock(2, reader, 0.2)];
+        let text = dominates(&AXES[2], false, &[1, 2], &locks).unwrap();
+        assert!(text.contains("2 readers on one pipe") && text.contains("20 % of the readers' CPU time"), "{text}");
+        assert_eq!(dominates(&AXES[2], true, &[1, 2], &locks), None);
     }
 }

@@ -1,6 +1,6 @@
-//! `report.html`: one file, no network. The template escapes whatever it is given; only SVGs drawn here pass as they are.
+//! `report.html`: one file, no network. The template escapes all text except the SVGs that are drawn here.
 
-use super::View;
+use super::ReproductionView;
 use crate::report::chart::Theme;
 use crate::report::html::{environment, pack};
 use anyhow::{Context as _, Result};
@@ -24,7 +24,7 @@ struct Packed {
 ///
 /// # Errors
 /// When a chart or the template cannot be rendered.
-pub fn render(view: &View<'_>) -> Result<String> {
+pub fn render(view: &ReproductionView<'_>) -> Result<String> {
     let mut drawn = Vec::new();
     for part in &view.parts {
         let charts = part

@@ -1,31 +1,41 @@
-//! The report: one view of a reproduction, rendered as a self-contained HTML page and as Markdown with its pictures
-//! beside it.
+//! The report: one view of a reproduction, rendered as a self-contained HTML page, as Markdown with its pictures next to
+//! it, and on the terminal.
 
 mod html;
 mod markdown;
 
-use super::Reproduction;
-use super::facts::{Article, Facts, Judge};
-use super::parts;
-use super::result::{ExtraTable, Graph, PartResult};
-use super::verdict::{Line, Reading, Verdict, judge_table, number};
+use super::facts::{Article, ArticleTable, Facts, Judge};
+use super::race::counted;
+use super::result::{DiffGraph, ExtraTable, PartResult};
+use super::verdict::{FigureVerdict, JudgedFact, Reading, judge_table, number};
+use super::{Reproduction, create_folder, parts};
 use crate::document::ExecutedOn;
 use crate::report::chart::{Chart, Theme};
-use crate::util::atomic_file;
-use anyhow::{Context as _, Result};
+use crate::report::terminal::{Style, text::paragraph};
+use crate::util::{atomic_file, build};
+use anyhow::Result;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// All that a report shows, in its order.
+/// How to read the verdicts.
+const LEGEND: &str = "The articles used other machines, so their speeds are not a target. Where possible, a figure is \
+    judged by a ratio within one machine; each table names its rules. A figure is reproduced if the 95 % confidence interval \
+    (CI) of the measured value lies inside the tolerance, not reproduced if it lies outside, and undecided if it straddles \
+    a bound: the measurement is too noisy. A figure that is not testable needs another machine, kernel or program; its row \
+    says which. Measured values are medians with their median absolute deviation (±) and the number of runs (n), unless \
+    stated otherwise.";
+
+/// Everything that a report shows, in its order.
 #[derive(Debug, Serialize)]
-pub struct View<'a> {
+pub struct ReproductionView<'a> {
     pub version: &'a str,
     pub command: &'a str,
-    /// Parts that are missing as the reproduction ended early.
+    pub legend: &'a str,
+    /// Parts that are missing because the reproduction ended early.
     pub unfinished: &'a [String],
-    pub summary: Vec<Summary>,
-    /// Over all parts.
-    pub total: Summary,
+    pub summary: Vec<VerdictCounts>,
+    /// Of all parts.
+    pub total: VerdictCounts,
     pub machine: Vec<(&'static str, String)>,
     pub articles: Vec<(&'a str, &'a Article)>,
     pub parts: Vec<PartView<'a>>,
@@ -33,12 +43,11 @@ pub struct View<'a> {
 
 /// How many verdicts of each kind.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
-pub struct Summary {
+pub struct VerdictCounts {
     pub id: String,
     pub title: String,
     pub reproduced: usize,
     pub not_reproduced: usize,
-    /// Too noisy to tell.
     pub undecided: usize,
     pub not_testable: usize,
     pub seconds: u64,
@@ -48,124 +57,108 @@ pub struct Summary {
 pub struct PartView<'a> {
     pub id: &'a str,
     pub title: &'a str,
+    pub about: &'a str,
     pub started: &'a str,
     pub key: &'a str,
-    /// What makes timed figures of this part doubtful; empty where nothing does.
+    /// What makes timed figures of this part doubtful; empty if nothing does.
     pub doubt: String,
     pub findings: &'a [String],
-    /// Each says in its caption which machine ours are of.
+    /// Each caption names this machine.
     pub charts: Vec<Chart>,
     pub tables: Vec<TableView<'a>>,
     pub extra: &'a [ExtraTable],
-    pub graphs: &'a [Graph],
+    pub graphs: &'a [DiffGraph],
     pub notes: &'a [String],
 }
 
-/// One table of an article, theirs beside ours.
+/// One table of an article, with the values of this machine.
 #[derive(Debug, Serialize)]
 pub struct TableView<'a> {
     pub id: &'a str,
     pub article: &'a str,
     pub title: &'a str,
     pub unit: &'a str,
-    /// How rows are judged, each criterion once.
-    pub criteria: String,
-    pub rows: Vec<Row>,
+    /// The rules of its rows, each once.
+    pub rules: String,
+    pub rows: Vec<FactRow>,
 }
 
 /// One fact's line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
-    pub fact: String,
+pub struct FactRow {
+    pub id: String,
     pub what: String,
-    pub theirs: String,
-    pub ours: String,
-    /// `±2 %, n 9`; what executed it where that is not the hardware.
+    pub article: String,
+    pub measured: String,
+    /// `±2 %, n 9`; what executed it if that was not the hardware.
     pub spread: String,
-    /// How it was read.
+    /// How it was obtained.
     pub how: String,
     pub verdict: &'static str,
-    /// `yes`, `no`, `open`, `untestable` or `elsewhere`: for styles.
+    /// The style of the verdict.
     pub class: &'static str,
     pub why: String,
     pub command: String,
 }
 
-impl Summary {
-    fn count(&mut self, verdict: Verdict) {
-        match verdict {
-            Verdict::Reproduced => self.reproduced += 1,
-            Verdict::NotReproduced => self.not_reproduced += 1,
-            Verdict::Undecided => self.undecided += 1,
-            Verdict::NotTestableHere => self.not_testable += 1,
-            Verdict::JudgedElsewhere => {}
-        }
+impl VerdictCounts {
+    fn add(&mut self, rows: &[FactRow]) {
+        let of = |verdict: FigureVerdict| rows.iter().filter(|row| row.class == verdict.class()).count();
+        self.reproduced += of(FigureVerdict::Reproduced);
+        self.not_reproduced += of(FigureVerdict::NotReproduced);
+        self.undecided += of(FigureVerdict::Undecided);
+        self.not_testable += of(FigureVerdict::NotTestable);
     }
 }
 
-impl<'a> View<'a> {
+impl<'a> ReproductionView<'a> {
     /// Judge everything.
     #[must_use]
     pub fn of(reproduction: &'a Reproduction) -> Self {
         let facts = &reproduction.facts;
-        let readings = reproduction.parts.iter().flat_map(|part| part.readings.clone()).collect();
-        let mut total = Summary { id: "all".into(), title: "all".into(), ..Summary::default() };
+        let readings = reproduction.parts.iter().flat_map(|part| part.found.readings.clone()).collect();
+        let mut total = VerdictCounts { id: "all".into(), title: "all".into(), ..VerdictCounts::default() };
         let (mut summary, mut views) = (Vec::new(), Vec::new());
         for part in &reproduction.parts {
-            let title = parts::find(&part.part).map_or(part.part.as_str(), |part| part.title());
-            let mut count = Summary {
-                id: part.part.clone(),
-                title: title.to_owned(),
-                seconds: part.seconds.round() as u64,
-                ..Summary::default()
-            };
-            let tables = facts
+            let (title, about) = parts::find(&part.part).map_or(("", ""), |part| (part.title, part.about));
+            let (id, seconds) = (part.part.clone(), part.seconds.round() as u64);
+            let mut count = VerdictCounts { id, title: title.to_owned(), seconds, ..VerdictCounts::default() };
+            let tables: Vec<TableView<'_>> = facts
                 .of_part(&part.part)
-                .map(|table| {
-                    let lines = judge_table(facts, table, &readings);
-                    for line in &lines {
-                        count.count(line.verdict);
-                        total.count(line.verdict);
-                    }
-                    let mut criteria: Vec<String> = Vec::new();
-                    for fact in &table.rows {
-                        let text = fact.judge.text();
-                        if text != "-" && !criteria.contains(&text) {
-                            criteria.push(text);
-                        }
-                    }
-                    if table.rows.iter().any(|fact| matches!(fact.judge, Judge::Points { .. })) {
-                        criteria.push("never more than half of theirs away".to_owned());
-                    }
-                    TableView {
-                        id: &table.id,
-                        article: &table.article,
-                        title: &table.title,
-                        unit: &table.unit,
-                        criteria: criteria.join("; "),
-                        rows: lines.iter().map(row).collect(),
-                    }
+                .map(|table| TableView {
+                    id: &table.id,
+                    article: &table.article,
+                    title: &table.title,
+                    unit: &table.unit,
+                    rules: rules(table),
+                    rows: judge_table(facts, table, &readings).iter().map(row).collect(),
                 })
                 .collect();
-            total.seconds += count.seconds;
+            for table in &tables {
+                count.add(&table.rows);
+                total.add(&table.rows);
+            }
+            total.seconds += seconds;
             summary.push(count);
             views.push(PartView {
                 id: &part.part,
                 title,
+                about,
                 started: &part.started,
                 key: &part.key,
                 doubt: doubt(part),
-                findings: &part.findings,
-                charts: part.charts.iter().map(|chart| captioned(chart, part)).collect(),
+                findings: &part.found.findings,
+                charts: part.found.charts.iter().map(|chart| captioned(chart, part)).collect(),
                 tables,
-                extra: &part.tables,
-                graphs: &part.graphs,
-                notes: &part.notes,
+                extra: &part.found.tables,
+                graphs: &part.found.graphs,
+                notes: &part.found.notes,
             });
         }
         Self {
-            version: crate::util::build::version(),
+            version: build::version(),
             command: &reproduction.command,
+            legend: LEGEND,
             unfinished: &reproduction.unfinished,
             summary,
             total,
@@ -176,10 +169,28 @@ impl<'a> View<'a> {
     }
 }
 
+fn rules(table: &ArticleTable) -> String {
+    let mut rules: Vec<String> = Vec::new();
+    for text in table.rows.iter().filter_map(|fact| fact.judge.text()) {
+        if !rules.contains(&text) {
+            rules.push(text);
+        }
+    }
+    if table.rows.iter().any(|fact| matches!(fact.judge, Judge::Points { .. })) {
+        rules.push("all shares within half of the article's share".to_owned());
+    }
+    match rules.len() {
+        0 => String::new(),
+        1 => format!("Rule: {}.", rules[0]),
+        _ => format!("Rules, by row: {}.", rules.join("; ")),
+    }
+}
+
 fn doubt(part: &PartResult) -> String {
     match part.busy {
         Some(busy) if busy > crate::run::BUSY => format!(
-            "Other programs used {:.0} % of the CPUs' time when this part began: its timed figures are those of a busy machine, and their verdicts may be its. Run it again when the machine is idle.",
+            "Other programs used {:.0} % of the CPU time when this part began, which may affect its timings and verdicts. \
+             Repeat it on an idle machine.",
             busy * 100.0
         ),
         _ => String::new(),
@@ -190,61 +201,42 @@ fn articles(facts: &Facts) -> Vec<(&str, &Article)> {
     facts.articles.iter().map(|(letter, article)| (letter.as_str(), article)).collect()
 }
 
-fn row(line: &Line) -> Row {
-    let class = match line.verdict {
-        Verdict::Reproduced => "yes",
-        Verdict::NotReproduced => "no",
-        Verdict::Undecided => "open",
-        Verdict::NotTestableHere => "untestable",
-        Verdict::JudgedElsewhere => "elsewhere",
+fn row(judged: &JudgedFact<'_>) -> FactRow {
+    // An article's figure keeps all digits that it has there.
+    let printed = |value: f64| if value.abs() >= 10_000.0 { number(value) } else { value.to_string() };
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let measured = judged.measured.as_ref();
+    let how = measured.map_or("", |measured| measured.how.as_str());
+    // The column of measured values says the rest.
+    let plain = how.is_empty() || how.starts_with("median of") && !how.contains(',');
+    FactRow {
+        id: judged.fact.id.clone(),
+        what: judged.fact.what.clone(),
+        article: or_dash(judged.fact.value.map(printed)),
+        measured: or_dash(measured.map(|measured| number(measured.value))),
+        spread: measured.map(spread).unwrap_or_default(),
+        how: how.to_owned(),
+        verdict: judged.verdict.text(),
+        class: judged.verdict.class(),
+        why: if plain { judged.why.clone() } else { format!("{}; {how}", judged.why) },
+        command: judged.command.clone(),
+    }
+}
+
+fn spread(measured: &Reading) -> String {
+    let runs = measured.runs.len();
+    let executed_on = match measured.executed_on {
+        ExecutedOn::Hardware => None,
+        ExecutedOn::Kvm => Some("KVM".to_owned()),
+        ExecutedOn::Tcg => Some("emulated, exact".to_owned()),
     };
-    Row {
-        fact: line.fact.clone(),
-        what: line.what.clone(),
-        theirs: line.theirs.map_or_else(|| "-".to_owned(), printed),
-        ours: line.ours.as_ref().map_or_else(|| "-".to_owned(), |ours| number(ours.value)),
-        spread: line.ours.as_ref().map(spread).unwrap_or_default(),
-        how: line.ours.as_ref().map(|ours| ours.how.clone()).unwrap_or_default(),
-        verdict: line.verdict.text(),
-        class,
-        why: match &line.ours {
-            // The column of ours says the rest.
-            Some(ours) if !ours.how.is_empty() && !plain(&ours.how) => format!("{} ({})", line.why, ours.how),
-            _ => line.why.clone(),
-        },
-        command: line.command.clone(),
-    }
-}
-
-/// Whether a reading needs no words beyond its spread and its n.
-fn plain(how: &str) -> bool {
-    how.starts_with("median of") && !how.contains(',')
-}
-
-/// A figure of theirs with all the digits that they printed.
-fn printed(value: f64) -> String {
-    if value.abs() >= 10_000.0 { number(value) } else { value.to_string() }
-}
-
-fn spread(ours: &Reading) -> String {
-    let mut parts = Vec::new();
-    if let Some(percent) = ours.spread_percent() {
-        parts.push(format!("±{percent:.1} %"));
-    }
-    if ours.runs.len() > 1 {
-        parts.push(format!("n {}", ours.runs.len()));
-    }
-    match ours.executed_on {
-        ExecutedOn::Hardware => {}
-        ExecutedOn::Kvm => parts.push("KVM".to_owned()),
-        ExecutedOn::Tcg => parts.push("emulated, exact".to_owned()),
-    }
-    parts.join(", ")
+    let parts = [measured.spread(), (runs > 1).then(|| format!("n {runs}")), executed_on];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn captioned(chart: &Chart, part: &PartResult) -> Chart {
     let environment = &part.environment;
-    let cpus = (environment.cpus > 0).then(|| format!("{} CPUs", environment.cpus));
+    let cpus = (environment.cpus > 0).then(|| counted(environment.cpus as usize, "CPU"));
     let kernel = (!part.kernel.release.is_empty()).then(|| format!("Linux {}", part.kernel.release));
     let known = [environment.cpu_model.clone(), cpus, kernel, environment.hypervisor.clone()];
     let machine: Vec<String> = known.into_iter().flatten().collect();
@@ -254,7 +246,7 @@ fn captioned(chart: &Chart, part: &PartResult) -> Chart {
     Chart { caption: format!("{} This machine: {}.", chart.caption, machine.join(", ")), ..chart.clone() }
 }
 
-/// This machine, as far as it is known.
+/// What is known of this machine.
 fn machine(part: &PartResult) -> Vec<(&'static str, String)> {
     let environment = &part.environment;
     let mut lines = vec![("kernel", part.kernel.release.clone())];
@@ -267,83 +259,73 @@ fn machine(part: &PartResult) -> Vec<(&'static str, String)> {
     add("governor", environment.governor.clone());
     add("mitigations", environment.mitigations.get("mitigations").cloned());
     add("CPU flags for copying", (!environment.cpu_flags.is_empty()).then(|| environment.cpu_flags.join(" ")));
-    add("other programs' CPU time when it began", part.busy.map(|busy| format!("{:.0} %", busy * 100.0)));
+    add("CPU time of other programs at the start", part.busy.map(|busy| format!("{:.0} %", busy * 100.0)));
     lines.retain(|(_, value)| !value.is_empty());
     lines
 }
 
-/// Write `report.html`, `report.md`, the charts and the graphs into `folder`; hands over the page's path.
+/// Write `report.html`, `report.md`, the charts and the graphs into `folder`; returns the page's path.
 ///
 /// # Errors
 /// Names the file that cannot be written.
 pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
-    let view = View::of(reproduction);
-    for (name, pictures) in [("charts", charts(&view)?), ("graphs", graphs(&view))] {
-        if pictures.is_empty() {
-            continue;
-        }
+    let view = ReproductionView::of(reproduction);
+    let charts = view.parts.iter().flat_map(|part| &part.charts);
+    let charts = charts.map(|chart| Ok((&chart.id, chart.svg(Theme::File)?))).collect::<Result<Vec<_>>>()?;
+    let graphs = view.parts.iter().flat_map(|part| part.graphs);
+    let graphs = graphs.map(|graph| (&graph.id, graph.svg.clone())).collect();
+    for (name, pictures) in [("charts", charts), ("graphs", graphs)] {
         let below = folder.join(name);
-        std::fs::create_dir_all(&below)
-            .with_context(|| format!("cannot make the folder {}: choose another with -o", below.display()))?;
+        if !pictures.is_empty() {
+            create_folder(&below)?;
+        }
         for (id, svg) in pictures {
             atomic_file::write(&below.join(format!("{id}.svg")), svg.as_bytes())?;
         }
     }
-    atomic_file::write(&folder.join("report.md"), markdown::render(&view).as_bytes())?;
+    atomic_file::write(&folder.join("report.md"), markdown::render(&view)?.as_bytes())?;
     let page = folder.join("report.html");
     atomic_file::write(&page, html::render(&view)?.as_bytes())?;
     Ok(page)
 }
 
-fn charts(view: &View<'_>) -> Result<Vec<(String, String)>> {
-    let charts = view.parts.iter().flat_map(|part| &part.charts);
-    charts.map(|chart| Ok((chart.id.clone(), chart.svg(Theme::File)?))).collect()
-}
-
-fn graphs(view: &View<'_>) -> Vec<(String, String)> {
-    view.parts.iter().flat_map(|part| part.graphs).map(|graph| (graph.id.clone(), graph.svg.clone())).collect()
-}
-
 /// The answer on the terminal.
 #[must_use]
-pub fn terminal(reproduction: &Reproduction) -> String {
-    let view = View::of(reproduction);
+pub fn terminal(reproduction: &Reproduction, style: Style) -> String {
+    let view = ReproductionView::of(reproduction);
+    let total = &view.total;
+    let answer = format!(
+        "{} of the articles' figures reproduced, {} not reproduced, {} undecided (the 95 % CI straddles the tolerance), {} not \
+         testable on this machine.",
+        total.reproduced, total.not_reproduced, total.undecided, total.not_testable
+    );
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::NOTHING);
-    table.set_header(["part", "reproduced", "not reproduced", "undecided here", "not testable here", "seconds"]);
-    let total = (view.summary.len() > 1).then_some(&view.total);
-    for summary in view.summary.iter().chain(total) {
-        table.add_row([
-            summary.id.clone(),
-            summary.reproduced.to_string(),
-            summary.not_reproduced.to_string(),
-            summary.undecided.to_string(),
-            summary.not_testable.to_string(),
-            summary.seconds.to_string(),
-        ]);
+    table.set_header(["part", "reproduced", "not reproduced", "undecided", "not testable", "seconds"]);
+    for counts in view.summary.iter().chain((view.summary.len() > 1).then_some(total)) {
+        let VerdictCounts { reproduced, not_reproduced, undecided, not_testable, .. } = counts;
+        let cells = [reproduced, not_reproduced, undecided, not_testable].map(usize::to_string);
+        table.add_row([counts.id.clone()].into_iter().chain(cells).chain([counts.seconds.to_string()]));
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
-    let mut text = format!("{table}\n");
-    for (class, heading) in [("no", "Not reproduced"), ("open", "Undecided here, too noisy")] {
-        let lines = listed(&view, class);
+    let mut text = format!("{}\n{}\n", paragraph("", &answer, style), table.trim_fmt());
+    for (verdict, heading) in
+        [(FigureVerdict::NotReproduced, "Not reproduced"), (FigureVerdict::Undecided, "Undecided")]
+    {
+        let tables = view.parts.iter().flat_map(|part| &part.tables);
+        let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (table.unit, row)));
+        let lines = rows.filter(|(_, row)| row.class == verdict.class()).map(|(unit, row)| {
+            let figures = format!("article {} {unit}, measured {} {unit}; {}", row.article, row.measured, row.why);
+            paragraph(&format!("  {}: ", row.id), &figures, style)
+        });
+        let lines: String = lines.collect();
         if !lines.is_empty() {
-            text.push_str(&format!("\n{heading}:\n{}\n", lines.join("\n")));
+            text.push_str(&format!("\n{heading}:\n{lines}"));
         }
     }
     text
-}
-
-/// The lines of one verdict, each with its figures.
-fn listed(view: &View<'_>, class: &str) -> Vec<String> {
-    let rows = view.parts.iter().flat_map(|part| &part.tables);
-    rows.flat_map(|table| table.rows.iter().map(move |row| (table.unit, row)))
-        .filter(|(_, row)| row.class == class)
-        .map(|(unit, row)| {
-            format!("  {}: theirs {} {unit}, ours {} {unit}; {}", row.fact, row.theirs, row.ours, row.why)
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,55 +1,34 @@
-//! What the report shows of readings that are made up.
+//! What the report shows of invented readings.
 
 use super::*;
 use crate::document::ExecutedOn;
+use crate::reproduce::result::Yield;
 use crate::reproduce::verdict::{Missing, Readings};
 
-/// A reproduction in which every fact has a reading of ours: theirs times `factor`.
+/// A reproduction in which every fact has a reading: the article's value times `factor`.
 fn reproduction(factor: f64) -> Reproduction {
     let facts = Facts::load().unwrap();
-    let parts = parts::PARTS
-        .iter()
-        .map(|part| {
-            let mut readings = Readings::new();
-            for table in facts.of_part(part.id()) {
-                for fact in &table.rows {
-                    let value = fact.value.map_or(factor / 100.0, |value| value * factor);
-                    let reading = Reading::single(value, &table.unit, ExecutedOn::Hardware, "made up");
-                    readings.insert(fact.id.clone(), Ok(reading));
-                }
+    let part = |id: &str| {
+        let mut readings = Readings::new();
+        for table in facts.of_part(id) {
+            for fact in &table.rows {
+                let value = fact.value.map_or(factor / 100.0, |value| value * factor);
+                let reading = Reading::single(value, &table.unit, ExecutedOn::Hardware, "made up");
+                readings.insert(fact.id.clone(), Ok(reading));
             }
-            PartResult { readings, ..empty(part.id()) }
-        })
-        .collect();
+        }
+        let found = Yield { readings, findings: vec!["a <script> finding".into()], ..Yield::default() };
+        PartResult { part: id.into(), found, ..PartResult::default() }
+    };
+    let parts = parts::PARTS.iter().map(|entry| part(entry.id)).collect();
     Reproduction { facts, parts, unfinished: Vec::new(), command: "pipeprof reproduce <all>".into() }
-}
-
-fn empty(part: &str) -> PartResult {
-    PartResult {
-        schema: crate::reproduce::result::SCHEMA.into(),
-        version: "0".into(),
-        part: part.into(),
-        key: "k".into(),
-        again: false,
-        started: "2026-01-01T00:00:00Z".into(),
-        seconds: 1.0,
-        kernel: Default::default(),
-        environment: Default::default(),
-        busy: None,
-        readings: Readings::new(),
-        findings: vec!["a <script> finding".into()],
-        tables: Vec::new(),
-        charts: Vec::new(),
-        graphs: Vec::new(),
-        notes: Vec::new(),
-    }
 }
 
 #[test]
 fn every_row_of_the_facts_has_a_line_in_both_reports() {
     let reproduction = reproduction(1.0);
-    let view = View::of(&reproduction);
-    let (page, text) = (html::render(&view).unwrap(), markdown::render(&view));
+    let view = ReproductionView::of(&reproduction);
+    let (page, text) = (html::render(&view).unwrap(), markdown::render(&view).unwrap());
     for fact in reproduction.facts.tables.iter().flat_map(|table| &table.rows) {
         assert!(page.contains(&format!("id=\"{}\"", fact.id)), "{} has no line in the page", fact.id);
         let cell = fact.what.replace('|', "\\|").replace('<', "&lt;").replace('_', "\\_");
@@ -59,40 +38,40 @@ fn every_row_of_the_facts_has_a_line_in_both_reports() {
 }
 
 #[test]
-fn readings_like_theirs_are_reproduced_and_absurd_ones_are_not() {
+fn readings_like_the_articles_are_reproduced_and_absurd_ones_are_not() {
     let same = reproduction(1.0);
     let never = same.facts.tables.iter().flat_map(|table| &table.rows);
     let never = never.filter(|fact| matches!(fact.judge, crate::reproduce::facts::Judge::Never { .. })).count();
-    let total = View::of(&same).total;
-    let wrong: Vec<String> = View::of(&same)
+    let total = ReproductionView::of(&same).total;
+    let wrong: Vec<String> = ReproductionView::of(&same)
         .parts
         .iter()
         .flat_map(|part| &part.tables)
         .flat_map(|table| &table.rows)
         .filter(|row| row.class == "no")
-        .map(|row| format!("{}: {}", row.fact, row.why))
+        .map(|row| format!("{}: {}", row.id, row.why))
         .collect();
     assert_eq!((total.not_reproduced, total.not_testable), (0, never), "{wrong:?}");
     // Ratios stand, whatever the machine; figures and shares do not.
-    let off = View::of(&reproduction(100.0)).total;
+    let off = ReproductionView::of(&reproduction(100.0)).total;
     assert!(off.not_reproduced > 40 && off.not_testable == never, "{off:?}");
 }
 
 #[test]
-fn a_part_made_beside_other_work_says_so() {
+fn a_part_measured_on_a_busy_machine_says_so() {
     let mut reproduction = reproduction(1.0);
-    assert!(View::of(&reproduction).parts.iter().all(|part| part.doubt.is_empty()));
+    assert!(ReproductionView::of(&reproduction).parts.iter().all(|part| part.doubt.is_empty()));
     reproduction.parts[0].busy = Some(0.31);
-    assert!(markdown::render(&View::of(&reproduction)).contains("Other programs used 31 %"));
+    assert!(markdown::render(&ReproductionView::of(&reproduction)).unwrap().contains("Other programs used 31 %"));
 }
 
 #[test]
 fn what_is_missing_says_how_to_test_it() {
     let mut reproduction = reproduction(1.0);
     let missing = Missing::new("this CPU has no AVX-512", "pipeprof memory");
-    reproduction.parts[1].readings.insert("B.memory.avx512".into(), Err(missing));
-    let view = View::of(&reproduction);
-    for text in [html::render(&view).unwrap(), markdown::render(&view)] {
+    reproduction.parts[1].found.readings.insert("B.memory.avx512".into(), Err(missing));
+    let view = ReproductionView::of(&reproduction);
+    for text in [html::render(&view).unwrap(), markdown::render(&view).unwrap()] {
         assert!(text.contains("this CPU has no AVX-512") && text.contains("pipeprof memory"));
     }
 }
@@ -101,14 +80,16 @@ fn what_is_missing_says_how_to_test_it() {
 fn noise_is_counted_and_shown_on_its_own() {
     let mut reproduction = reproduction(1.0);
     let noisy = Reading::median(vec![1.0, 3.7, 9.0], "GiB/s", ExecutedOn::Hardware, "").unwrap();
-    reproduction.parts[0].readings.insert("A.ladder.1".into(), Ok(noisy));
-    let view = View::of(&reproduction);
+    reproduction.parts[0].found.readings.insert("A.ladder.1".into(), Ok(noisy));
+    let view = ReproductionView::of(&reproduction);
     assert!(view.total.undecided >= 1);
     assert_eq!(view.total.undecided, view.summary.iter().map(|part| part.undecided).sum::<usize>());
-    let (page, text, terminal) = (html::render(&view).unwrap(), markdown::render(&view), terminal(&reproduction));
-    assert!(page.contains("? undecided here") && page.contains("class=\"verdict open\">? undecided here"));
-    assert!(text.contains(&format!("{} undecided here (too noisy)", view.total.undecided)), "{text}");
-    assert!(terminal.contains("undecided here") && terminal.contains("A.ladder.1: theirs 3.7"), "{terminal}");
+    let (page, text) = (html::render(&view).unwrap(), markdown::render(&view).unwrap());
+    let terminal = terminal(&reproduction, Style::PLAIN);
+    assert!(page.contains("class=\"verdict open\">? undecided") && page.contains("straddles the tolerance"));
+    assert!(text.contains(&format!("{} undecided,", view.total.undecided)), "{text}");
+    assert!(terminal.contains("undecided (the 95 % CI straddles"), "{terminal}");
+    assert!(terminal.contains("A.ladder.1: article 3.7 GiB/s, measured 3.70 GiB/s;"), "{terminal}");
 }
 
 /// Every figure of the facts file that the tests carry: cells of its tables under a unit, `name 12.3` in its call

@@ -1,130 +1,124 @@
-//! The rules: what range of ours is allowed, and what an interval says of it.
+//! The rules: the range of measured values that counts as reproduced, and what a 95 % interval says about it.
 
-use super::{Reading, Verdict, number};
+use super::{FigureVerdict, Reading, number};
 use crate::util::stats;
 
-/// Ratios closer to 1 than this have no direction: the minimum effect that is claimed at all.
+/// Ratios closer to 1 than this have no direction.
 const EFFECT: f64 = 0.02;
 
-/// What an interval of ours says of what is allowed: wholly within, wholly without, or too wide to tell. A value
-/// without an interval is one of no width.
+/// Whether an interval lies inside the tolerance, outside of it, or straddles a bound. A value without an interval is an
+/// interval of no width.
 #[must_use]
-pub fn decide(ours: [f64; 2], allowed: [f64; 2]) -> Verdict {
+pub fn decide(measured: [f64; 2], tolerance: [f64; 2]) -> FigureVerdict {
     match () {
-        () if ours[0].is_nan() || ours[1].is_nan() => Verdict::NotReproduced,
-        () if ours[0] >= allowed[0] && ours[1] <= allowed[1] => Verdict::Reproduced,
-        () if ours[1] < allowed[0] || ours[0] > allowed[1] => Verdict::NotReproduced,
-        () => Verdict::Undecided,
+        () if measured[0].is_nan() || measured[1].is_nan() => FigureVerdict::NotReproduced,
+        () if measured[0] >= tolerance[0] && measured[1] <= tolerance[1] => FigureVerdict::Reproduced,
+        () if measured[1] < tolerance[0] || measured[0] > tolerance[1] => FigureVerdict::NotReproduced,
+        () => FigureVerdict::Undecided,
     }
 }
 
-/// The 95 % interval of a reading's value: its own, or that of the median of its runs; from least to greatest where
-/// they are too few for one.
+/// The 95 % interval of a reading's value: its own, or that of the median of its runs; minimum to maximum if they are too
+/// few for one.
 #[must_use]
 pub fn interval(reading: &Reading) -> [f64; 2] {
     reading.interval.or_else(|| stats::median_ci95(&reading.runs)).unwrap_or_else(|| reading.range())
 }
 
-/// The rule's answer, with the reason in words: `what` was seen, `rule` is allowed.
-fn answer(ours: [f64; 2], allowed: [f64; 2], what: &str, rule: &str) -> (Verdict, String) {
-    let verdict = decide(ours, allowed);
-    let noise = match verdict {
-        Verdict::Undecided => {
-            let [low, high] = ours.map(number);
-            let [least, most] = allowed.map(number);
-            format!("; too noisy here: {low} to {high} reaches both in and out of {least} to {most}")
-        }
-        _ => String::new(),
-    };
-    (verdict, format!("{what}; {rule}{noise}"))
+/// The verdict and its reason: `what` was measured, `rule` is allowed.
+fn answer(reading: &Reading, tolerance: [f64; 2], what: &str, rule: &str) -> (FigureVerdict, String) {
+    let interval = interval(reading);
+    let verdict = decide(interval, tolerance);
+    let mut why = format!("{what}; {rule}");
+    if verdict == FigureVerdict::Undecided {
+        let [low, high] = interval.map(number);
+        why = format!("{why}; the 95 % CI, {low} to {high}, {}", straddled(tolerance));
+    }
+    (verdict, why)
 }
 
-/// The figure itself is within a factor of theirs.
-#[must_use]
-pub fn factor(ours: &Reading, theirs: f64, factor: f64) -> (Verdict, String) {
-    let what = format!("{} times theirs", number(ours.value / theirs));
-    answer(interval(ours), band(theirs, factor), &what, &format!("{factor} times either way is allowed"))
+/// What an interval does that is neither inside nor outside.
+fn straddled([least, most]: [f64; 2]) -> String {
+    let range = if least.is_finite() { format!("{} to {}", number(least), number(most)) } else { number(most) };
+    format!("straddles the tolerance ({range})")
 }
 
-/// The figure itself is within so many per cent of theirs.
+/// The value is within a factor of the article's.
 #[must_use]
-pub fn percent(ours: &Reading, theirs: f64, percent: f64) -> (Verdict, String) {
-    let what = format!("{:+.1} %", (ours.value / theirs - 1.0) * 100.0);
-    let off = theirs.abs() * percent / 100.0;
-    answer(interval(ours), [theirs - off, theirs + off], &what, &format!("{percent} % is allowed"))
+pub fn factor(measured: &Reading, article: f64, factor: f64) -> (FigureVerdict, String) {
+    let what = format!("{} times the article's value", number(measured.value / article));
+    answer(measured, band(article, factor), &what, &format!("tolerance: a factor of {factor}"))
 }
 
-/// A share is within so many points of theirs, and no more than half of theirs away: of a small share, a few points
-/// would let nothing at all pass.
+/// The value is within a percentage of the article's.
 #[must_use]
-pub fn points(ours: &Reading, theirs: f64, points: f64) -> (Verdict, String) {
-    let allowed = points.min(theirs / 2.0);
-    let what = format!("{:+.1} points", ours.value - theirs);
-    let rule = format!("{} are allowed", (allowed * 100.0).round() / 100.0);
-    answer(interval(ours), [theirs - allowed, theirs + allowed], &what, &rule)
+pub fn percent(measured: &Reading, article: f64, percent: f64) -> (FigureVerdict, String) {
+    let what = format!("{:+.1} %", (measured.value / article - 1.0) * 100.0);
+    let off = article.abs() * percent / 100.0;
+    answer(measured, [article - off, article + off], &what, &format!("tolerance: ±{percent} %"))
 }
 
-/// A claim: ours is no less than `least` and no more than `most`.
+/// A share is within percentage points of the article's, and at most half of the article's share away: otherwise a share
+/// of 0 would reproduce a small one.
 #[must_use]
-pub fn claim(ours: &Reading, least: f64, most: f64) -> (Verdict, String) {
-    let value = number(ours.value);
-    let rule = if least > f64::NEG_INFINITY {
-        format!("{least} to {most} is allowed")
-    } else {
-        format!("no more than {most} is allowed")
-    };
-    answer(interval(ours), [least, most], &value, &rule)
+pub fn points(measured: &Reading, article: f64, points: f64) -> (FigureVerdict, String) {
+    let off = points.min(article / 2.0);
+    let what = format!("{:+.1} percentage points", measured.value - article);
+    let rule = format!("tolerance: ±{}", (off * 100.0).round() / 100.0);
+    answer(measured, [article - off, article + off], &what, &rule)
 }
 
-/// The ratio of `ours` to `base` has the direction of `theirs`, and is within `factor` of it.
+/// A claim: the value lies between `least` and `most`.
 #[must_use]
-pub fn ratio(ours: &Reading, base: &Reading, theirs: f64, factor: f64, name: &str) -> (Verdict, String) {
-    let ratio = ours.value / base.value;
-    let interval = (ours.runs.len() >= 3 && base.runs.len() >= 3)
-        .then(|| stats::ratio_of_medians(&ours.runs, &base.runs, 1))
+pub fn claim(measured: &Reading, least: f64, most: f64) -> (FigureVerdict, String) {
+    let rule =
+        if least.is_finite() { format!("expected: {least} to {most}") } else { format!("expected: at most {most}") };
+    answer(measured, [least, most], &number(measured.value), &rule)
+}
+
+/// The ratio of `measured` to `base` has the direction of the `article`'s, and is within `factor` of it.
+#[must_use]
+pub fn ratio(measured: &Reading, base: &Reading, article: f64, factor: f64, name: &str) -> (FigureVerdict, String) {
+    let ratio = measured.value / base.value;
+    let [low, high] = (measured.runs.len() >= 3 && base.runs.len() >= 3)
+        .then(|| stats::ratio_of_medians(&measured.runs, &base.runs, 1))
         .flatten()
         .map_or([ratio, ratio], |ratio| ratio.ci95);
-    let span = match interval {
-        [low, high] if low < high => format!("{} [{}, {}]", number(ratio), number(low), number(high)),
-        _ => number(ratio),
-    };
-    let figures = format!("{span} times \"{name}\", theirs {} times", number(theirs));
-    let band = band(theirs, factor);
-    // Theirs being the same within the effect makes any direction of ours within the factor a match.
-    let allowed = match theirs {
-        theirs if theirs > 1.0 + EFFECT => [band[0].max(1.0 + EFFECT), band[1]],
-        theirs if theirs < 1.0 - EFFECT => [band[0], band[1].min(1.0 - EFFECT)],
+    let mut times = number(ratio);
+    if low < high {
+        times = format!("{times} [{}, {}]", number(low), number(high));
+    }
+    let band = band(article, factor);
+    // An article's ratio of about 1 has no direction.
+    let tolerance = match article {
+        article if article > 1.0 + EFFECT => [band[0].max(1.0 + EFFECT), band[1]],
+        article if article < 1.0 - EFFECT => [band[0], band[1].min(1.0 - EFFECT)],
         _ => band,
     };
-    let [low, high] = interval;
-    let verdict = decide(interval, allowed);
+    let verdict = decide([low, high], tolerance);
     let why = match verdict {
-        Verdict::Reproduced => format!("within the factor of {factor} allowed"),
-        Verdict::NotReproduced if high < band[0] || low > band[1] => {
-            format!("apart by more than the factor of {factor} allowed")
+        FigureVerdict::Reproduced => format!("within a factor of {factor}"),
+        FigureVerdict::NotReproduced if high < band[0] || low > band[1] => {
+            format!("more than a factor of {factor} apart")
         }
-        Verdict::NotReproduced if (low - 1.0).abs() <= EFFECT && (high - 1.0).abs() <= EFFECT => {
-            "no difference here".to_owned()
+        FigureVerdict::NotReproduced if (low - 1.0).abs() <= EFFECT && (high - 1.0).abs() <= EFFECT => {
+            "no difference on this machine".to_owned()
         }
-        Verdict::NotReproduced => "the other way round here".to_owned(),
-        _ => format!(
-            "too noisy here, as the interval reaches both in and out of the {} to {} allowed",
-            number(allowed[0]),
-            number(allowed[1])
-        ),
+        FigureVerdict::NotReproduced => "opposite direction on this machine".to_owned(),
+        _ => format!("the 95 % CI {}", straddled(tolerance)),
     };
-    (verdict, format!("{figures}: {why}"))
+    (verdict, format!("{times} times {name}; article: {} times; {why}", number(article)))
 }
 
-fn band(theirs: f64, factor: f64) -> [f64; 2] {
-    [theirs / factor, theirs * factor]
+fn band(article: f64, factor: f64) -> [f64; 2] {
+    [article / factor, article * factor]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::document::ExecutedOn;
-    use Verdict::{NotReproduced as No, Reproduced as Yes, Undecided as Open};
+    use FigureVerdict::{NotReproduced as No, Reproduced as Yes, Undecided as Open};
 
     fn of(runs: &[f64]) -> Reading {
         Reading::median(runs.to_vec(), "x", ExecutedOn::Hardware, "").unwrap()
@@ -197,18 +191,18 @@ mod tests {
     fn ratios_by_their_intervals_and_their_direction() {
         let base = of(&[10.0, 10.1, 9.9]);
         for (runs, theirs, verdict, why) in [
-            (&[20.0, 20.2, 19.9][..], 2.0, Yes, "within the factor"),
+            (&[20.0, 20.2, 19.9][..], 2.0, Yes, "within a factor"),
             // 0.6 to 1.6 times where 2 is theirs and 1.33 to 3 allowed.
-            (&[6.0, 15.0, 16.0], 2.0, Open, "too noisy"),
-            (&[35.0, 35.0, 35.0], 2.0, No, "apart by more"),
-            (&[8.0, 8.1, 8.2], 2.0, No, "apart by more"),
+            (&[6.0, 15.0, 16.0], 2.0, Open, "the 95 % CI straddles"),
+            (&[35.0, 35.0, 35.0], 2.0, No, "more than a factor of 1.5 apart"),
+            (&[8.0, 8.1, 8.2], 2.0, No, "more than a factor of 1.5 apart"),
             // Within the factor of theirs, and yet not what they say.
-            (&[8.5, 8.6, 8.7], 1.1, No, "the other way round"),
+            (&[8.5, 8.6, 8.7], 1.1, No, "opposite direction"),
             (&[10.0, 10.0, 10.0], 1.1, No, "no difference"),
-            (&[9.6, 10.9, 11.5], 1.1, Open, "too noisy"),
-            (&[10.9, 11.0, 11.1], 1.1, Yes, "within the factor"),
+            (&[9.6, 10.9, 11.5], 1.1, Open, "the 95 % CI straddles"),
+            (&[10.9, 11.0, 11.1], 1.1, Yes, "within a factor"),
             // Theirs have no direction.
-            (&[9.0, 10.0, 11.0], 1.0, Yes, "within the factor"),
+            (&[9.0, 10.0, 11.0], 1.0, Yes, "within a factor"),
         ] {
             let (answer, text) = ratio(&of(runs), &base, theirs, 1.5, "base");
             assert_eq!(answer, verdict, "{runs:?} to {theirs}: {text}");

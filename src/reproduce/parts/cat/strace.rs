@@ -1,4 +1,4 @@
-//! The calls of a program that is on this machine anyway, counted by strace.
+//! The calls of an installed program, counted by strace.
 
 use crate::target::pipeline::{End, Pipeline};
 use anyhow::{Context as _, Result, anyhow};
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, anyhow};
 /// How many write(2) calls `program` makes for `bytes`, counted by strace.
 ///
 /// # Errors
-/// When strace is not there or not allowed, or the program makes none.
+/// If strace is missing or not permitted, or the program makes none.
 pub fn writes(program: &[String], bytes: u64) -> Result<u64> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let log = folder.path().join("calls");
@@ -15,8 +15,8 @@ pub fn writes(program: &[String], bytes: u64) -> Result<u64> {
     traced.extend_from_slice(program);
     let reader = ["head".to_owned(), "-c".to_owned(), bytes.to_string()].to_vec();
     Pipeline { writer: traced, reader, cpus: [None; 2], end: End::Bytes(bytes) }.run()?;
-    let text = std::fs::read_to_string(&log).context("strace left no count: install it, and allow ptrace")?;
-    counted(&text, "write").ok_or_else(|| anyhow!("it makes no write calls: this cat moves bytes by other calls"))
+    let text = std::fs::read_to_string(&log).context("strace wrote no counts: install it and permit ptrace")?;
+    counted(&text, "write").ok_or_else(|| anyhow!("the installed cat makes no write calls"))
 }
 
 /// The calls of `name` in the table of `strace -c`.

@@ -1,36 +1,37 @@
-//! What each rung of the ladder removed, by role, against what the article says that it removes.
+//! What each step of the ladder removed, by role, compared with what the article says.
 
-use super::Profiles;
+use super::{COMMAND, Profiles};
 use crate::document::{ExecutedOn, Processes};
 use crate::profile::ProcessName;
-use crate::reproduce::lab::Raced;
+use crate::reproduce::lab::{Race, Taken};
+use crate::reproduce::race::cpu_per_kib;
 use crate::reproduce::result::{ExtraTable, Yield};
 use crate::reproduce::stacks;
 use crate::reproduce::verdict::{Missing, Reading, number};
 use crate::roles::RoleId;
 use std::collections::BTreeMap;
 
-/// A step of the ladder: what the article says it removes.
-struct Step {
+/// A step of the ladder, and what the article says it removes.
+struct LadderStep {
     from: &'static str,
     to: &'static str,
     argument: &'static str,
     removes: &'static [RoleId],
-    /// Whether time off the CPU goes as well.
+    /// Whether it also removes time off the CPU.
     sleep: bool,
 }
 
-const STEPS: &[Step] = &[
-    Step {
+const STEPS: &[LadderStep] = &[
+    LadderStep {
         from: "1",
         to: "2",
         argument: "no copying in, no pages to allocate",
         removes: &[RoleId::CopyIn, RoleId::PageAlloc, RoleId::PageFree, RoleId::MemcgCharge, RoleId::MemcgUncharge],
         sleep: false,
     },
-    Step { from: "2", to: "3", argument: "no copying out", removes: &[RoleId::CopyOut], sleep: false },
-    Step { from: "3", to: "4", argument: "cheaper user pages", removes: &[RoleId::UserPages], sleep: false },
-    Step {
+    LadderStep { from: "2", to: "3", argument: "no copying out", removes: &[RoleId::CopyOut], sleep: false },
+    LadderStep { from: "3", to: "4", argument: "cheaper user pages", removes: &[RoleId::UserPages], sleep: false },
+    LadderStep {
         from: "4",
         to: "5",
         argument: "no waits, no wake-ups",
@@ -39,202 +40,189 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Per cent of the time before within which prediction and measurement are said to fit.
-const FITS_POINTS: f64 = 15.0;
+/// The article's claims about the time in some roles: the fact, the rungs before and after, the roles.
+const CLAIMS: &[(&str, &str, &str, &[RoleId])] = &[
+    ("A.claims.copy", "1", "2", &[RoleId::CopyIn, RoleId::CopyOut]),
+    ("A.claims.nocopy", "2", "3", &[RoleId::CopyIn, RoleId::CopyOut]),
+    ("A.claims.huge", "3", "4", &[RoleId::UserPages]),
+    ("A.claims.busy", "4", "5", &[RoleId::Wait, RoleId::WakeUp, RoleId::Scheduler, RoleId::Psi, RoleId::Idle]),
+];
 
-/// CPU time of both processes per KiB, in ns.
-pub(super) fn cpu_per_kib(pair: &Processes, side: ProcessName) -> f64 {
-    let process = if side == ProcessName::WRITER { pair.writer() } else { pair.reader() };
-    (process.user_ns + process.system_ns) as f64 / (pair.reader().bytes.max(1) as f64 / 1024.0)
-}
+/// Percentage points within which prediction and measurement agree.
+const AGREE_POINTS: f64 = 15.0;
 
-fn wall_per_kib(pair: &Processes) -> f64 {
-    pair.window_ns as f64 / (pair.reader().bytes.max(1) as f64 / 1024.0)
-}
+/// Writer and reader.
+const BOTH: [ProcessName; 2] = [ProcessName::WRITER, ProcessName::READER];
 
-/// A rung's median pair, and in which roles its processes spent their time.
-struct Profiled<'a> {
+/// A rung's median run, and the shares (0 to 1) of the roles in which its writer and reader spent their time.
+struct ProfiledRung<'a> {
     pair: &'a Processes,
     executed_on: ExecutedOn,
-    writer: Shares,
-    reader: Shares,
+    shares: [BTreeMap<RoleId, f64>; 2],
 }
 
-/// Shares, 0 to 1, by role.
-type Shares = BTreeMap<RoleId, f64>;
+impl ProfiledRung<'_> {
+    /// CPU time per KiB of each process, and its share in `roles`.
+    fn processes(&self, roles: &[RoleId]) -> [(f64, f64); 2] {
+        let share = |process: usize| roles.iter().filter_map(|role| self.shares[process].get(role)).sum();
+        [0, 1].map(|process| (cpu_per_kib(self.pair, BOTH[process]), share(process)))
+    }
 
-fn share_of(shares: &Shares, roles: &[RoleId]) -> f64 {
-    roles.iter().filter_map(|role| shares.get(role)).sum()
+    /// ns per KiB in `roles`, both processes together: shares of the profile times the CPU time of unprofiled runs.
+    fn time_in(&self, roles: &[RoleId]) -> f64 {
+        let [writer, reader] = self.processes(roles).map(|(time, share)| share * time);
+        writer + reader
+    }
+
+    fn cpu(&self) -> f64 {
+        let [writer, reader] = self.processes(&[]).map(|(time, _)| time);
+        writer + reader
+    }
+
+    fn wall(&self) -> f64 {
+        self.pair.window_ns as f64 / (self.pair.reader().bytes.max(1) as f64 / 1024.0)
+    }
 }
 
-/// ns per KiB that one rung spends in `roles`, both processes together: shares of its profile times the CPU time of
-/// its pairs alone.
-fn time_in(rung: &Profiled<'_>, roles: &[RoleId]) -> f64 {
-    share_of(&rung.writer, roles) * cpu_per_kib(rung.pair, ProcessName::WRITER)
-        + share_of(&rung.reader, roles) * cpu_per_kib(rung.pair, ProcessName::READER)
-}
-
-fn rung<'a>(raced: &'a [Raced], profiles: &'a Profiles, id: &str) -> Result<Profiled<'a>, Missing> {
+fn rung<'a>(race: &'a Race, profiles: &'a Profiles, id: &str) -> Taken<ProfiledRung<'a>> {
+    let not_profiled = || Err(Missing::new(format!("rung {id} was not profiled"), COMMAND));
     let outcome = match profiles.get(id) {
-        Some(Ok(outcome)) => outcome,
-        Some(Err(missing)) => return Err(missing.clone()),
-        None => return Err(Missing::new(format!("rung {id} was not profiled"), "pipeprof reproduce ladder")),
-    };
-    let none = || Missing::new("no pair", "pipeprof reproduce ladder");
-    let raced = raced.iter().find(|raced| raced.id == id).ok_or_else(none)?;
-    raced.speed()?;
-    let pair = raced.typical().ok_or_else(none)?;
-    let spent = |side: ProcessName| {
-        let profile = outcome.profiles.iter().find(|profile| profile.collector == "sample" && profile.process == side);
-        profile.map_or_else(Shares::new, |profile| stacks::shares(&profile.stacks, profile.skid))
-    };
-    let executed_on = outcome.document.executed_on;
-    Ok(Profiled { pair, executed_on, writer: spent(ProcessName::WRITER), reader: spent(ProcessName::READER) })
+        Some(taken) => taken.as_ref().map_err(Clone::clone),
+        None => not_profiled(),
+    }?;
+    let (_, pair) = race.get(id)?.measured()?;
+    let shares = BOTH.map(|process| {
+        let profile =
+            outcome.profiles.iter().find(|profile| profile.collector == "sample" && profile.process == process);
+        profile.map_or_else(BTreeMap::new, |profile| stacks::shares(&profile.stacks, profile.skid))
+    });
+    Ok(ProfiledRung { pair, executed_on: outcome.document.executed_on, shares })
 }
 
-/// Which roles went with each step, whether the gain fits, and the article's claims.
-pub(super) fn explain(out: &mut Yield, raced: &[Raced], profiles: &Profiles) {
-    let note = "ns of CPU time per KiB, writer and reader together: shares of the sampled profile times the CPU time of \
-        the median pair without sampler. \"Said to go\": the part of both processes' CPU time before \
-        that the profile before books to the roles which the article names; for the busy loop, the part of the elapsed time \
-        by which the busier process gets shorter without them and without time off the CPU. \"Went\": the part that did. \
-        They fit when they are within 15 points. Time with interrupts off is attributed to the caller that had \
-        them off.";
-    let header =
-        ["step", "the article's argument", "largest changes by role, ns/KiB", "of", "said to go", "went", "fits"];
-    let mut table = ExtraTable::new("What each rung removed", &header, note);
+/// Which roles each step removed, whether that explains the gain, and the article's claims.
+pub(super) fn explain(out: &mut Yield, race: &Race, profiles: &Profiles) {
+    let rungs = |from, to| Ok((rung(race, profiles, from)?, rung(race, profiles, to)?));
+    let note = "ns of CPU time per KiB, writer and reader together: the shares of the sampled profile times the CPU time of the \
+        median unprofiled run. Predicted: the part of the CPU time before the step that its profile attributes to the roles \
+        that the article names; for the busy loop, the part of the elapsed time that would go if the busier process spent no \
+        time in these roles or off the CPU. Measured: the part that went. They agree if they are within 15 percentage points. \
+        Time with interrupts off is attributed to the caller that had them off.";
+    let header = [
+        "step",
+        "the article's explanation",
+        "largest changes by role, ns/KiB",
+        "of",
+        "predicted decrease",
+        "measured decrease",
+        "agree",
+    ];
+    let mut table = ExtraTable::new("What each step removed", &header, note);
     for step in STEPS {
-        let (before, after) = match (rung(raced, profiles, step.from), rung(raced, profiles, step.to)) {
-            (Ok(before), Ok(after)) => (before, after),
-            (Err(missing), _) | (_, Err(missing)) => {
-                let dash = || "-".to_owned();
-                let name = format!("{} to {}", step.from, step.to);
-                table.rows.push(vec![
-                    name,
-                    step.argument.into(),
-                    missing.why,
-                    dash(),
-                    dash(),
-                    dash(),
-                    "not testable".into(),
-                ]);
-                continue;
+        let name = format!("{} to {}", step.from, step.to);
+        match rungs(step.from, step.to) {
+            Ok((before, after)) => {
+                let changed = changes(&before, &after, &[]);
+                let (row, finding) = judge(step, &before, &after);
+                table.row([name, step.argument.to_owned(), changed].into_iter().chain(row));
+                out.findings.push(finding);
             }
-        };
-        let (said, went) = if step.sleep { elapsed(step, &before, &after) } else { cpu(step, &before, &after) };
-        let fits = (said - went).abs() <= FITS_POINTS;
-        table.rows.push(vec![
-            format!("{} to {}", step.from, step.to),
-            step.argument.to_owned(),
-            changes(&before, &after, &[]),
-            if step.sleep { "elapsed time" } else { "CPU time" }.to_owned(),
-            format!("{said:.0} %"),
-            format!("{went:.0} %"),
-            if fits { "yes" } else { "no" }.to_owned(),
-        ]);
-        let of = if step.sleep { "elapsed time" } else { "CPU time of both processes" };
-        let moved = if went >= 0.0 {
-            format!("{went:.0} % of the {of} went")
-        } else {
-            format!("the {of} grew by {:.0} %", -went)
-        };
-        let fitting = match () {
-            () if fits => "which fits",
-            () if went > said => "more than",
-            () => "less than",
-        };
-        let besides = if fits { String::new() } else { changes(&before, &after, step.removes) };
-        let besides = if besides.is_empty() {
-            besides
-        } else {
-            format!(" Beside what it names, changed most, in ns of CPU time per KiB: {besides}.")
-        };
-        out.findings.push(format!(
-            "Step {} to {} ({}): {moved}, {fitting} the {said:.0} % that the profile before says would go.{besides}",
-            step.from, step.to, step.argument
-        ));
+            Err(Missing { why, .. }) => table.row([&name, step.argument, &why, "-", "-", "-", "not testable"]),
+        }
     }
     out.tables.push(table);
-    let waits: &[RoleId] = &[RoleId::Wait, RoleId::WakeUp, RoleId::Scheduler, RoleId::Psi, RoleId::Idle];
-    let claims: [(&str, &str, &str, &[RoleId]); 4] = [
-        ("A.claims.copy", "1", "2", &[RoleId::CopyIn, RoleId::CopyOut]),
-        ("A.claims.nocopy", "2", "3", &[RoleId::CopyIn, RoleId::CopyOut]),
-        ("A.claims.huge", "3", "4", &[RoleId::UserPages]),
-        ("A.claims.busy", "4", "5", waits),
-    ];
-    for (id, from, to, roles) in claims {
-        let reading = match (rung(raced, profiles, from), rung(raced, profiles, to)) {
-            (Ok(before), Ok(after)) => {
-                let (was, is) = (time_in(&before, roles), time_in(&after, roles));
-                let how = format!("{} ns/KiB on rung {from}, {} on rung {to}", number(was), number(is));
-                if was > 0.0 {
-                    Ok(Reading::single(is / was, "of before", after.executed_on, &how))
-                } else {
-                    Err(Missing::new(format!("no such time was sampled on rung {from}"), "pipeprof reproduce ladder"))
-                }
+    for (id, from, to, roles) in CLAIMS {
+        let reading = rungs(from, to).and_then(|(before, after)| {
+            let (was, is) = (before.time_in(roles), after.time_in(roles));
+            if was <= 0.0 {
+                return Err(Missing::new(format!("rung {from} has no samples in these roles"), COMMAND));
             }
-            (Err(missing), _) | (_, Err(missing)) => Err(missing),
-        };
-        out.readings.insert(id.to_owned(), reading);
+            let how = format!("{} ns/KiB on rung {from}, {} on rung {to}", number(was), number(is));
+            Ok(Reading::single(is / was, "ratio", after.executed_on, &how))
+        });
+        out.readings.insert((*id).to_owned(), reading);
     }
-    if let (Ok(before), Ok(after)) = (rung(raced, profiles, "1"), rung(raced, profiles, "2")) {
+    if let Ok((before, after)) = rungs("1", "2") {
         out.findings.extend(copying(&before, &after));
     }
 }
 
-/// What became of each half of the copying when one of them went.
-fn copying(before: &Profiled<'_>, after: &Profiled<'_>) -> Option<String> {
+/// The last cells of a step's row, and its sentence.
+fn judge(step: &LadderStep, before: &ProfiledRung<'_>, after: &ProfiledRung<'_>) -> ([String; 4], String) {
+    let LadderStep { from, to, argument, removes, sleep } = step;
+    let (predicted, measured) = if *sleep { elapsed(removes, before, after) } else { cpu(removes, before, after) };
+    let agree = (predicted - measured).abs() <= AGREE_POINTS;
+    let (of, whole) =
+        if *sleep { ("elapsed time", "elapsed time") } else { ("CPU time", "CPU time of both processes") };
+    let row = [
+        of.to_owned(),
+        format!("{predicted:.0} %"),
+        format!("{measured:.0} %"),
+        if agree { "yes" } else { "no" }.to_owned(),
+    ];
+    let changed = if measured < 0.0 { "rose" } else { "fell" };
+    let compared = match () {
+        () if agree => "in agreement with",
+        () if measured < 0.0 => "in contrast to",
+        () if measured > predicted => "more than",
+        () => "less than",
+    };
+    let others = if agree { String::new() } else { changes(before, after, removes) };
+    let others = if others.is_empty() {
+        others
+    } else {
+        format!(" Largest changes in other roles, in ns of CPU time per KiB: {others}.")
+    };
+    let sentence = format!(
+        "Step {from} to {to} ({argument}): the {whole} per KiB {changed} by {:.0} %, {compared} the decrease of {predicted:.0} % \
+         that the profile of rung {from} predicts.{others}",
+        measured.abs()
+    );
+    (row, sentence)
+}
+
+/// What became of each half of the copying when one of them was removed.
+fn copying(before: &ProfiledRung<'_>, after: &ProfiledRung<'_>) -> Option<String> {
     let [was_in, was_out, is_in, is_out] =
         [(before, RoleId::CopyIn), (before, RoleId::CopyOut), (after, RoleId::CopyIn), (after, RoleId::CopyOut)]
-            .map(|(rung, role)| time_in(rung, &[role]));
+            .map(|(rung, role)| rung.time_in(&[role]));
+    let cheaper = if is_out < was_out / 2.0 {
+        "; copying out became cheaper as well, because its pages are now the writer's buffer instead of new pages"
+    } else {
+        ""
+    };
     (was_in + was_out > 0.0).then(|| {
-        let rest = if is_out < was_out / 2.0 {
-            "; more than half went, as copying out got cheaper too: its pages are the writer's own buffer now, and no \
-             newly allocated ones"
-        } else {
-            ""
-        };
+        let [was_in, was_out, is_in, is_out] = [was_in, was_out, is_in, is_out].map(number);
         format!(
-            "Copying, rung 1 to 2, in ns of CPU time per KiB: in {} to {}, out {} to {}{rest}.",
-            number(was_in),
-            number(is_in),
-            number(was_out),
-            number(is_out)
+            "Copying, rung 1 to 2, in ns of CPU time per KiB: in {was_in} → {is_in}, out {was_out} → {is_out}{cheaper}."
         )
     })
 }
 
-/// Per cent of both processes' CPU time per KiB that the step was said to take away, and that went: the time of both
-/// counts, as the pipe's lock lets only one of them work at a time; other load on the machine does not.
-fn cpu(step: &Step, before: &Profiled<'_>, after: &Profiled<'_>) -> (f64, f64) {
-    let both =
-        |rung: &Profiled<'_>| cpu_per_kib(rung.pair, ProcessName::WRITER) + cpu_per_kib(rung.pair, ProcessName::READER);
-    let was = both(before).max(f64::MIN_POSITIVE);
-    (time_in(before, step.removes) / was * 100.0, (1.0 - both(after) / was) * 100.0)
+/// Predicted and measured decrease of both processes' CPU time per KiB, in per cent. The time of both counts, because the
+/// pipe's lock lets only one of them work at a time. Other load of the machine does not matter.
+fn cpu(removes: &[RoleId], before: &ProfiledRung<'_>, after: &ProfiledRung<'_>) -> (f64, f64) {
+    let was = before.cpu().max(f64::MIN_POSITIVE);
+    (before.time_in(removes) / was * 100.0, (1.0 - after.cpu() / was) * 100.0)
 }
 
-/// The same of the elapsed time, where sleeping is what goes: said to be left is the work of the busier process.
-fn elapsed(step: &Step, before: &Profiled<'_>, after: &Profiled<'_>) -> (f64, f64) {
-    let left =
-        |side: ProcessName, shares: &Shares| cpu_per_kib(before.pair, side) * (1.0 - share_of(shares, step.removes));
-    let was = wall_per_kib(before.pair).max(f64::MIN_POSITIVE);
-    let left = left(ProcessName::WRITER, &before.writer).max(left(ProcessName::READER, &before.reader)).min(was);
-    ((1.0 - left / was) * 100.0, (1.0 - wall_per_kib(after.pair) / was) * 100.0)
+/// The same for the elapsed time, if the step removes sleeping: the work of the busier process is predicted to remain.
+fn elapsed(removes: &[RoleId], before: &ProfiledRung<'_>, after: &ProfiledRung<'_>) -> (f64, f64) {
+    let was = before.wall().max(f64::MIN_POSITIVE);
+    let [writer, reader] = before.processes(removes).map(|(time, share)| time * (1.0 - share));
+    let left = writer.max(reader).min(was);
+    ((1.0 - left / was) * 100.0, (1.0 - after.wall() / was) * 100.0)
 }
 
-/// The three roles that changed most, of those that are not in `without`.
-fn changes(before: &Profiled<'_>, after: &Profiled<'_>, without: &[RoleId]) -> String {
+/// The three roles that changed most, except those in `without`.
+fn changes(before: &ProfiledRung<'_>, after: &ProfiledRung<'_>, without: &[RoleId]) -> String {
     let mut changes: Vec<(f64, &str)> = crate::roles::all()
         .iter()
         .filter(|role| !without.contains(&role.id))
-        .map(|role| (time_in(after, &[role.id]) - time_in(before, &[role.id]), role.title))
+        .map(|role| (after.time_in(&[role.id]) - before.time_in(&[role.id]), role.title))
         .collect();
     changes.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()));
-    let text: Vec<String> = changes
-        .iter()
-        .take(3)
-        .filter(|(change, _)| change.abs() > 0.05)
-        .map(|(change, title)| format!("{title} {}{}", if *change < 0.0 { "−" } else { "+" }, number(change.abs())))
-        .collect();
-    text.join(", ")
+    let large = changes.iter().take(3).filter(|(change, _)| change.abs() > 0.05);
+    let text = large
+        .map(|(change, title)| format!("{title} {}{}", if *change < 0.0 { "−" } else { "+" }, number(change.abs())));
+    text.collect::<Vec<_>>().join(", ")
 }
