@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// The profile of this machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured<'a> {
+pub struct OurProfile<'a> {
     /// Options of the kernel, by name.
     pub config: &'a BTreeMap<String, String>,
     pub environment: &'a Environment,
@@ -20,7 +20,7 @@ pub struct Measured<'a> {
     pub skid: Skid,
 }
 
-impl<'a> Measured<'a> {
+impl<'a> OurProfile<'a> {
     /// The writer's profile of a run.
     #[must_use]
     pub fn of(document: &'a Document, stacks: &'a Folded) -> Self {
@@ -63,7 +63,7 @@ const NAMED: usize = 2;
 
 /// The reason for the difference in `role` between the article's writer and this machine's.
 #[must_use]
-pub fn reason(role: RoleId, article: &Folded, here: &Measured<'_>) -> String {
+pub fn reason(role: RoleId, article: &Folded, here: &OurProfile<'_>) -> String {
     let (before, after) = (functions(article, Skid::None, role), functions(here.stacks, here.skid, role));
     let mut changes: Vec<(&str, f64, f64)> = Vec::new();
     for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
@@ -111,7 +111,7 @@ fn never_inlined(name: &str) -> bool {
 }
 
 /// What became of the article's function `name` if it has no frame on this machine: its caller's self time, if that has some.
-fn absorbed(name: &str, article: &Folded, here: &Measured<'_>) -> Option<String> {
+fn absorbed(name: &str, article: &Folded, here: &OurProfile<'_>) -> Option<String> {
     if never_inlined(name) || here.has(name) {
         return None;
     }
@@ -137,7 +137,7 @@ fn absorbed(name: &str, article: &Folded, here: &Measured<'_>) -> Option<String>
 const DISPLACES: f64 = 10.0;
 
 /// All other shares shrink when one role grows: the difference that remains without that role.
-fn displaced(role: RoleId, article: &Folded, here: &Measured<'_>) -> Option<String> {
+fn displaced(role: RoleId, article: &Folded, here: &OurProfile<'_>) -> Option<String> {
     let (before, after) = (stacks::by_role(article, Skid::None), stacks::by_role(here.stacks, here.skid));
     let of = |shares: &BTreeMap<RoleId, f64>, role: RoleId| shares.get(&role).copied().unwrap_or_default();
     // The role `user` contains what completes a whole.
@@ -167,7 +167,7 @@ fn known(
     role: RoleId,
     before: &BTreeMap<String, f64>,
     after: &BTreeMap<String, f64>,
-    here: &Measured<'_>,
+    here: &OurProfile<'_>,
 ) -> Option<String> {
     const CLEARING: &str = "CONFIG_INIT_ON_ALLOC_DEFAULT_ON";
     let environment = here.environment;
@@ -234,7 +234,7 @@ fn known(
 }
 
 /// The spin lock that pipe_write of older kernels takes for each page.
-fn queue_lock(before: &BTreeMap<String, f64>, here: &Measured<'_>) -> &'static str {
+fn queue_lock(before: &BTreeMap<String, f64>, here: &OurProfile<'_>) -> &'static str {
     const LOCK: &str = "_raw_spin_lock_irq";
     if !before.contains_key(LOCK) {
         return "";
@@ -266,7 +266,7 @@ mod tests {
             let config = value.map(|value| ("CONFIG_INIT_ON_ALLOC_DEFAULT_ON".to_owned(), value.to_owned()));
             let config = config.into_iter().collect();
             let (environment, writer) = (Environment::default(), ProcessTotals::default());
-            let ours = Measured {
+            let ours = OurProfile {
                 config: &config,
                 environment: &environment,
                 writer: &writer,
@@ -294,7 +294,7 @@ mod tests {
         reason(
             role,
             &theirs,
-            &Measured {
+            &OurProfile {
                 config: &config,
                 environment: &environment,
                 writer: &writer,

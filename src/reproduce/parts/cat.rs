@@ -117,24 +117,24 @@ struct InstalledCat {
 
 /// One lane of the race.
 #[derive(Clone, Serialize)]
-enum Lane {
+enum RaceLane {
     Way(Contestant),
     Installed(&'static str, Pipeline),
 }
 
 /// The five ways and the installed cat, alternating.
 fn race(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<(Race, InstalledCat)> {
-    let mut lanes: Vec<Lane> = contestants.iter().cloned().map(Lane::Way).collect();
+    let mut lanes: Vec<RaceLane> = contestants.iter().cloned().map(RaceLane::Way).collect();
     if lab.executed_on() == ExecutedOn::Hardware {
         lanes.extend(pipelines(lab)?);
     }
-    let label = |lane: &Lane| match lane {
-        Lane::Way(contestant) => contestant.id.clone(),
-        Lane::Installed(name, _) => (*name).to_owned(),
+    let label = |lane: &RaceLane| match lane {
+        RaceLane::Way(contestant) => contestant.id.clone(),
+        RaceLane::Installed(name, _) => (*name).to_owned(),
     };
     let mut lanes = lab.alternate("ways", lanes, label, lab.settings.rounds().min(5), |lane| match lane {
-        Lane::Way(contestant) => lab.pair(&contestant.spec),
-        Lane::Installed(_, pipeline) => pipeline.run(),
+        RaceLane::Way(contestant) => lab.pair(&contestant.spec),
+        RaceLane::Installed(_, pipeline) => pipeline.run(),
     })?;
     let mut installed = lanes.split_off(contestants.len()).into_iter().map(|(pairs, failed)| match failed {
         None => Ok(pairs),
@@ -150,7 +150,7 @@ fn no_programs() -> Missing {
 }
 
 /// `cat | head -c` and `cat | dd bs=1M` on the CPUs to which pairs are pinned.
-fn pipelines(lab: &Lab<'_>) -> Result<[Lane; 2]> {
+fn pipelines(lab: &Lab<'_>) -> Result<[RaceLane; 2]> {
     let place = workload::cpus::places(&Spec::default())?;
     let of = |places: &[Option<u32>]| places.first().copied().flatten();
     let cpus = place.first().map_or([None; 2], |pair| [of(&pair.writers), of(&pair.readers)]);
@@ -159,7 +159,7 @@ fn pipelines(lab: &Lab<'_>) -> Result<[Lane; 2]> {
     let pipeline = |reader: &[&str], end| Pipeline { writer: words(&CAT), reader: words(reader), cpus, end };
     let head = pipeline(&["head", "-c", &bytes.to_string()], End::Bytes(bytes));
     let dd = pipeline(&["dd", "bs=1M"], End::After(2 * lab.settings.window_ns()));
-    Ok([Lane::Installed("cat into head", head), Lane::Installed("cat into dd", dd)])
+    Ok([RaceLane::Installed("cat into head", head), RaceLane::Installed("cat into dd", dd)])
 }
 
 /// Seconds for the article's 10 GiB.

@@ -2,7 +2,7 @@
 
 use crate::document::Outcome;
 use crate::profile::Folded;
-use crate::reproduce::reasons::{self, Measured};
+use crate::reproduce::reasons::{self, OurProfile};
 use crate::reproduce::stacks;
 use crate::roles::{self, RoleId, Skid};
 
@@ -40,7 +40,7 @@ pub fn rows(
         }
         let reason = match (sampled, time) {
             (Some((outcome, stacks)), Some(time)) if (time - before).abs() >= LARGE_POINTS => {
-                reasons::reason(role.id, article, &Measured::of(&outcome.document, stacks))
+                reasons::reason(role.id, article, &OurProfile::of(&outcome.document, stacks))
             }
             _ => String::new(),
         };
