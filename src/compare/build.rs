@@ -1,4 +1,4 @@
-//! Outcomes in, one comparison out.
+//! Build a comparison from outcomes.
 
 use super::caveats::caveats;
 use super::columns;
@@ -13,17 +13,17 @@ use crate::roles::{self, RoleId};
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A comparison, and the measures that graphs are drawn from: by section, then by column.
+/// A comparison, and the measures for its graphs: by section, then by column.
 #[derive(Debug, Clone)]
 pub struct Compared {
     pub comparison: Comparison,
     pub measures: Vec<Vec<Option<Measure>>>,
 }
 
-/// Compare `inputs`, the first being the oldest or the baseline.
+/// Compare `inputs`. The first is the oldest or the baseline.
 ///
 /// # Errors
-/// Where runs cannot be compared: the reason names both.
+/// When runs cannot be compared; the error names both.
 pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     ensure!(
         inputs.len() >= 2,
@@ -32,7 +32,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     let method = check(inputs)?;
     let firsts: Vec<&Document> =
         inputs.iter().filter_map(|input| input.runs.first()).map(|(_, o)| &o.document).collect();
-    ensure!(firsts.len() == inputs.len(), "a column has no run: nothing to compare");
+    ensure!(firsts.len() == inputs.len(), "a column has no run");
     let given: Vec<Option<String>> = inputs.iter().map(|input| input.label.clone()).collect();
     let sources = inputs.iter().map(|input| input.runs.iter().map(|(source, _)| source.clone()).collect()).collect();
     let columns = columns::columns(&given, &firsts, sources);
@@ -71,7 +71,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     }
     for difference in differences.iter().filter(|difference| difference.what == "version") {
         caveats.push(Caveat {
-            text: format!("the runs are of different builds of pipeprof: {}", difference.matters),
+            text: format!("the runs were made by different builds of pipeprof: {}", difference.matters),
             columns: Vec::new(),
         });
     }
@@ -92,7 +92,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     Ok(Compared { comparison, measures })
 }
 
-/// Refuse what cannot be compared; say how the rest is.
+/// Reject what cannot be compared, and choose the method.
 fn check(inputs: &[Input]) -> Result<Method> {
     let mut all = inputs.iter().flat_map(|input| &input.runs);
     let Some((first_source, first)) = all.next() else {
@@ -103,7 +103,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
         let document = &outcome.document;
         ensure!(
             document.schema == document::SCHEMA,
-            "{source} has schema {}, but this pipeprof reads {}: run again, or use the pipeprof that wrote it",
+            "{source}: schema {}, but this pipeprof reads {}; run again, or use the pipeprof that wrote it",
             document.schema,
             document::SCHEMA
         );

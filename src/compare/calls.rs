@@ -1,5 +1,5 @@
-//! What the bodies of the pipe's own functions call, in the order of their code: where between the lock and the unlock
-//! something happens does not show in call paths, and does in the code as executed.
+//! The functions called by the pipe's system calls, in the order of the code. Call paths do not show what happens
+//! between lock and unlock, but the executed code does.
 
 use super::model::{CallList, CallRow};
 use crate::document::Outcome;
@@ -8,7 +8,7 @@ use crate::roles::{self, RoleId};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use std::collections::BTreeMap;
 
-/// Roles whose functions are the bodies of the pipe's system calls.
+/// Roles of the functions that implement the pipe's system calls.
 const BODIES: [RoleId; 4] = [RoleId::PipeWrite, RoleId::PipeRead, RoleId::Vmsplice, RoleId::Splice];
 
 /// One executed call.
@@ -19,7 +19,7 @@ struct Call {
     count: f64,
 }
 
-/// The lists of all bodies that both runs executed and in which something differs.
+/// The lists of all such functions that both runs executed and that differ.
 #[must_use]
 pub fn lists(before: &Outcome, after: &Outcome) -> Vec<CallList> {
     let (Some(old), Some(new)) = (&before.code, &after.code) else {
@@ -39,7 +39,7 @@ pub fn lists(before: &Outcome, after: &Outcome) -> Vec<CallList> {
     lists
 }
 
-/// The bodies by canonical name; the one that executed most where several share it.
+/// The functions by canonical name; of several with one name, the one that executed most.
 fn bodies(code: &ExecutedCode) -> BTreeMap<&str, &ExecutedFunction> {
     let mut found: BTreeMap<&str, &ExecutedFunction> = BTreeMap::new();
     for function in &code.functions {
@@ -53,7 +53,7 @@ fn bodies(code: &ExecutedCode) -> BTreeMap<&str, &ExecutedFunction> {
     found
 }
 
-/// Its direct calls, in the order of the code, neighbours to one target added up.
+/// Its direct calls in the order of the code. Adjacent calls of one target are summed.
 fn calls(function: &ExecutedFunction, code: &ExecutedCode, first_calls: u64) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     for instruction in &function.instructions {
@@ -78,7 +78,7 @@ fn calls(function: &ExecutedFunction, code: &ExecutedCode, first_calls: u64) -> 
     calls
 }
 
-/// Both lists in one, equal targets (by canonical name) in one row: the longest common subsequence.
+/// Merge both lists. Equal targets (by canonical name) share a row, by the longest common subsequence.
 fn align(before: &[Call], after: &[Call]) -> Vec<CallRow> {
     let equal = |a: &Call, b: &Call| roles::canonical(&a.target) == roles::canonical(&b.target);
     let mut lengths = vec![vec![0u32; after.len() + 1]; before.len() + 1];

@@ -1,4 +1,4 @@
-//! What to know before a comparison is believed.
+//! The caveats of a comparison.
 
 use super::input::Input;
 use super::model::{Caveat, Method};
@@ -7,15 +7,15 @@ use crate::roles::{self, RoleId, Skid};
 use crate::util::text::clean;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// What every reader of the comparison must know: of the method, and what the runs themselves warn of.
+/// Caveats of the method, and the warnings of the runs.
 pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     let for_all = |text: &str| Caveat { text: text.to_owned(), columns: Vec::new() };
     match method {
         Method::Exact => {
             caveats.push(for_all(
-                "Instructions are not time: they include no caches, memory bandwidth or parallel CPUs. A copy by \
-                 `rep movsb` is one instruction for any number of bytes.",
+                "Instructions are not time: caches, memory bandwidth and parallel CPUs do not count. A copy by `rep movsb` \
+                 is one instruction for any number of bytes.",
             ));
             caveats.push(for_all(
                 "Emulated (QEMU TCG): counts are exact and repeat to the last instruction. A kernel that selects code \
@@ -37,8 +37,8 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
         .collect();
     if skids.len() > 1 {
         caveats.push(for_all(
-            "Some runs were sampled by cpu-clock, which cannot look where interrupts are off, and some by a hardware \
-             counter, which can: part of what differs by role is the clocks'.",
+            "Some runs were sampled by cpu-clock, which cannot fire while interrupts are off, and some by a hardware \
+             counter, which can. Part of the differences by role comes from the clocks.",
         ));
     }
     let mut by_text: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
@@ -77,10 +77,10 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
     caveats
 }
 
-/// Smaller parts of all samples, 0 to 1, are left out of [`interrupts_off`].
+/// [`interrupts_off`] leaves out smaller parts of all samples.
 const SMALL: f64 = 0.005;
 
-/// For each mode of a sampled column: how much of which roles was sampled where interrupts came back on.
+/// For each mode of a sampled column: the part of each role with interrupts off.
 fn interrupts_off(input: &Input) -> Vec<String> {
     let mut by_mode: BTreeMap<&str, (u64, BTreeMap<RoleId, u64>)> = BTreeMap::new();
     for (_, outcome) in &input.runs {
@@ -98,7 +98,7 @@ fn interrupts_off(input: &Input) -> Vec<String> {
         let named =
             large.iter().map(|(role, weight)| format!("{} {:.1} %", roles::by_id(*role).title, 100.0 * part(*weight)));
         let named: Vec<String> = named.collect();
-        let text = "of all samples, attributed to the caller that had interrupts off";
+        let text = "samples with interrupts off, attributed to the caller, in percent of all";
         (!named.is_empty()).then(|| format!("{mode}: {text}: {}", named.join(", ")))
     };
     by_mode.into_iter().filter_map(line).collect()

@@ -1,4 +1,4 @@
-//! What makes columns differ: kernel, configuration, command line, workload, machine. Named, and labelled shortly.
+//! Find and label the differences between columns: kernel, configuration, command line, workload, machine.
 
 use super::model::{Column, Difference, Shared};
 use crate::document::Document;
@@ -6,7 +6,7 @@ use crate::workload::axis::Axis;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What configuration options and settings mean to a pipe. The longest prefix of a name counts.
+/// The effect of configuration options and settings on pipes. The longest matching prefix applies.
 const MATTERS: &[(&str, &str)] = &[
     (
         "CONFIG_PREEMPT",
@@ -39,21 +39,21 @@ const MATTERS: &[(&str, &str)] = &[
     ("CONFIG_VIRT_CPU_ACCOUNTING", "time accounting at kernel entry and exit"),
     ("CONFIG_CONTEXT_TRACKING", "accounting at kernel entry and exit"),
     ("CONFIG_NO_HZ", "timer interrupts within the window"),
-    ("CONFIG_SMP", "whether locks are real"),
+    ("CONFIG_SMP", "whether locks cost anything"),
     ("CONFIG_PARAVIRT", "how a guest's kernel calls its hypervisor"),
     ("CONFIG_STACKPROTECTOR", "a check at the end of functions"),
     ("CONFIG_UNWINDER", "frame pointers cost instructions in each function"),
     ("CONFIG_FRAME_POINTER", "instructions in each function"),
-    ("CONFIG_CC_VERSION", "another compiler makes other code of the same source"),
+    ("CONFIG_CC_VERSION", "another compiler generates other code"),
     ("CONFIG_RANDOMIZE_KSTACK", "a random stack offset at each system call"),
-    ("kernel.command_line", "what the kernel was told at boot"),
-    ("environment.cpu_flags", "which copy loop the kernel takes"),
+    ("kernel.command_line", "kernel arguments at boot"),
+    ("environment.cpu_flags", "which copy loop the kernel uses"),
     ("environment.mitigations", "costs at kernel entry, exit and indirect calls"),
     ("memcg", "every pipe page is charged to a memory cgroup"),
-    ("version", "another build of pipeprof moves the bytes in other code: compare runs of one build"),
+    ("version", "another build of pipeprof has other code in its workload: compare runs of one build"),
 ];
 
-/// Fields that hold results, times or names of places, and say nothing of the set-up.
+/// Fields with results, times or paths, which are not settings.
 const LEFT_OUT: &[&str] = &[
     "schema",
     "started",
@@ -77,13 +77,13 @@ const LEFT_OUT: &[&str] = &[
     "files",
 ];
 
-/// Why a setting matters to pipes; empty where nothing is known.
+/// Why a setting matters to pipes; empty if unknown.
 #[must_use]
 pub fn matters(what: &str) -> &'static str {
     known(what).map_or("", |(_, why)| why)
 }
 
-/// The beginning of names by which it is known why `what` matters.
+/// The prefix under which the effect of `what` is listed.
 #[must_use]
 pub fn family(what: &str) -> Option<&str> {
     known(what).map(|(prefix, _)| prefix)
@@ -96,12 +96,12 @@ fn known(what: &str) -> Option<(&str, &'static str)> {
     MATTERS.iter().filter(|(prefix, _)| what.starts_with(prefix)).max_by_key(|(prefix, _)| prefix.len()).copied()
 }
 
-/// The axis of the workload that the setting `what` is.
+/// The workload axis of the setting `what`.
 fn axis(what: &str) -> Option<&'static Axis> {
     what.strip_prefix("workload.").and_then(Axis::of_field)
 }
 
-/// The set-up of a run as flat names and values.
+/// The settings of a run as flat names and values.
 #[must_use]
 pub fn settings(document: &Document) -> BTreeMap<String, String> {
     let mut flat = BTreeMap::new();
@@ -120,7 +120,7 @@ fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
             for (field, value) in fields {
                 let long = match name {
                     "" => field.clone(),
-                    // Options are known by their own names.
+                    // Options keep their own names.
                     "kernel.config" => field.clone(),
                     _ => format!("{name}.{field}"),
                 };
@@ -139,7 +139,7 @@ fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
     }
 }
 
-/// The emulator's arguments without the kernel's and the initramfs's files: which kernel it is stands in its release.
+/// The emulator's arguments without kernel and initramfs files; the release identifies the kernel.
 fn without_files(arguments: Vec<String>) -> Vec<String> {
     let mut kept = Vec::new();
     let mut arguments = arguments.into_iter();
@@ -175,7 +175,7 @@ pub fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
     let mut differences = Vec::new();
     let mut shared = Vec::new();
     for what in names {
-        // An option that a kernel does not know is as good as not set.
+        // An option unknown to a kernel counts as not set.
         let option = what.starts_with("CONFIG_");
         let absent = if option { "n" } else { "-" };
         let values: Vec<String> =
@@ -198,7 +198,7 @@ pub fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
     (differences, shared)
 }
 
-/// Long values (command lines, lists of flags) cut down to the words that not all of them have.
+/// Shorten long values (command lines, lists of flags) to the words that not all of them contain.
 fn unlike(values: Vec<String>) -> Vec<String> {
     if values.iter().all(|value| value.split_whitespace().count() < 4) {
         return values;
@@ -212,7 +212,7 @@ fn unlike(values: Vec<String>) -> Vec<String> {
             if own.is_empty() { "without".to_owned() } else { own.join(" ") }
         })
         .collect();
-    // Words in another order, or more often: shown whole.
+    // If only the order or number of words differs, show the whole values.
     if cut.windows(2).all(|pair| pair[0] == pair[1]) { values } else { cut }
 }
 
@@ -224,7 +224,7 @@ pub fn short_release(release: &str) -> &str {
     if short.is_empty() { release } else { short }
 }
 
-/// A label per column, all different: the given ones, else the shortest that tell the columns apart.
+/// A distinct label per column: the given one, else the shortest that distinguishes the columns.
 #[must_use]
 pub fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<String> {
     let different = |labels: &[String]| labels.iter().collect::<BTreeSet<_>>().len() == labels.len();
@@ -255,7 +255,7 @@ pub fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<String> 
     named
 }
 
-/// Of columns with equal releases: the kernel arguments and workload axes by which they differ.
+/// For columns with equal releases: the kernel arguments and workload axes in which they differ.
 fn distinguishing(documents: &[&Document]) -> Vec<String> {
     let words: Vec<BTreeSet<&str>> =
         documents.iter().map(|document| document.kernel.command_line.split_whitespace().collect()).collect();

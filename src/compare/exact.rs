@@ -1,4 +1,4 @@
-//! Verdicts where instructions were counted: no statistics, every difference that is not zero is real.
+//! Verdicts on counted instructions. No statistics: every difference is real.
 
 use super::measure::Measure;
 use super::model::{Verdict, Word};
@@ -8,7 +8,7 @@ use super::text;
 #[must_use]
 pub fn verdict(before: &Measure, after: &Measure) -> Verdict {
     let weight = |measure: &Measure| u128::from(measure.weight());
-    // Cross-multiplied, so that no rounding can turn equal into different.
+    // Cross-multiplied, so that rounding cannot make equal counts differ.
     let (old, new) = (weight(before) * u128::from(after.bytes), weight(after) * u128::from(before.bytes));
     let word = match new.cmp(&old) {
         std::cmp::Ordering::Less => Word::Fewer,
@@ -19,7 +19,7 @@ pub fn verdict(before: &Measure, after: &Measure) -> Verdict {
     let (delta, ratio) = if word == Word::Same { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
     let text = match word {
         Word::Same => {
-            format!("no difference: {} instructions per KiB before and after, to the last one", text::value(a))
+            format!("no difference: exactly {} instructions per KiB before and after", text::value(a))
         }
         _ => format!(
             "{} instructions per KiB ({}), {} to {}",

@@ -1,4 +1,4 @@
-//! Functions of two runs in one table: matched by role and canonical name, then by call path. Functions of one run stay.
+//! Match the functions of two runs: by role and canonical name, then by call path. Functions of only one run are kept.
 
 use super::measure::{FunctionWeight, Key, Measure};
 use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
@@ -6,12 +6,12 @@ use crate::profile::{ByProcess, ProcessName};
 use crate::roles::{self, RoleId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rows kept in the model; what is beyond them is counted and summed.
+/// Maximum number of rows; the rest is counted and summed.
 pub const KEPT: usize = 80;
 /// Call paths kept per row.
 const PATHS: usize = 2;
 
-/// The rows that changed, largest change of own weight first; how many changed rows were left out; their sum.
+/// The changed rows, largest change of self weight first; the number of rows left out; their sum.
 #[must_use]
 pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionRow>, usize, f64) {
     let partners = partners_by_path(before, after);
@@ -51,7 +51,7 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
     (rows, left.len(), sum)
 }
 
-/// Roles of all processes, largest change first; those without any weight are left out.
+/// Roles of all processes, largest change first; roles without weight are left out.
 #[must_use]
 pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> bool) -> Vec<RoleRow> {
     let mut ids: BTreeSet<RoleId> = BTreeSet::new();
@@ -85,7 +85,7 @@ pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> 
     rows
 }
 
-/// Whether a row differs: exactly so for counts, by more than rounding for times.
+/// Whether a row differs: exactly for counts, by more than rounding for times.
 fn changed(
     old: Option<&FunctionWeight>,
     new: Option<&FunctionWeight>,
@@ -189,8 +189,8 @@ fn mark_moved(rows: &mut [FunctionRow]) {
     }
 }
 
-/// Functions that are likely one under two names: same process and role, a caller in common, each in one run only, and
-/// names that share half of their words. Each is paired at most once, the likest first.
+/// Functions that are probably one under two names: each in one run only, with the same process, role and a common
+/// caller, and with half of their words in common. Each is matched at most once, the most similar first.
 fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a Key, &'a Key> {
     let gone: Vec<(&Key, &FunctionWeight)> =
         before.functions.iter().filter(|(key, _)| !after.functions.contains_key(key)).collect();
@@ -221,7 +221,7 @@ fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a
     partners
 }
 
-/// How much of two names is the same: shared words over all words, words being what underscores separate.
+/// Similarity of two names: common words divided by all words. Underscores separate words.
 fn likeness(a: &str, b: &str) -> f64 {
     let words = |name: &str| -> BTreeSet<String> {
         name.split(['_', '.']).filter(|word| !word.is_empty() && *word != "noprof").map(str::to_owned).collect()

@@ -1,26 +1,26 @@
-//! What is compared, and how.
+//! The inputs and options of a comparison.
 
 use super::model::MissingCell;
 use super::timed::Boots;
 use crate::document::Outcome;
 use crate::experiment::Ending;
 
-/// One column's runs: one per mode and boot.
+/// One column's runs, one per mode and boot.
 #[derive(Debug, Clone, Default)]
 pub struct Input {
-    /// What to call it; absent: what tells it from the others.
+    /// Its label; absent: derived from the differences between columns.
     pub label: Option<String>,
-    /// Where each run comes from, and the run.
+    /// Source and run.
     pub runs: Vec<(String, Outcome)>,
 }
 
-/// Which columns are set against which.
+/// Which columns are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Against {
-    /// Each against the one before it, and the last against the first.
+    /// Each with the previous one, and the last with the first
     #[default]
     Previous,
-    /// Each against the first.
+    /// Each with the first
     First,
 }
 
@@ -29,13 +29,13 @@ pub enum Against {
 pub struct CompareOptions {
     pub command: String,
     pub against: Against,
-    /// Of bootstraps and shuffles.
+    /// Seed of bootstraps and shuffles.
     pub seed: u64,
-    /// The first column's second measurement, where there is one.
+    /// The second measurement of the first column, if any.
     pub control: Option<Input>,
-    /// What was asked for and could not be measured.
+    /// What could not be measured.
     pub missing: Vec<MissingCell>,
-    /// What ended the measurement, where a stop rule was given.
+    /// How the measurement ended, if a stop rule was given.
     pub ending: Option<Ending>,
 }
 
@@ -45,20 +45,20 @@ pub fn of_mode<'a>(input: &'a Input, mode: &str) -> Vec<&'a Outcome> {
     input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| base_mode(&outcome.document.mode) == mode).collect()
 }
 
-/// A mode without the axes that override it: `write` of `write (buffer-size=64K)`. What overrides is a difference
-/// between columns, not another mode.
+/// A mode without its overrides: `write` of `write (buffer-size=64K)`. Overrides are differences between columns, not
+/// other modes.
 #[must_use]
 pub fn base_mode(mode: &str) -> &str {
     mode.split(" (").next().unwrap_or(mode)
 }
 
-/// Nanoseconds per KiB of every pair, by boot.
+/// Nanoseconds per KiB of each run, by boot.
 #[must_use]
 pub fn boots(runs: &[&Outcome]) -> Boots {
     runs.iter().map(|outcome| pair_times(outcome)).filter(|boot| !boot.is_empty()).collect()
 }
 
-/// Nanoseconds per KiB of every pair of a run that no collector watched.
+/// Nanoseconds per KiB of each unprofiled run.
 #[must_use]
 pub fn pair_times(outcome: &Outcome) -> Vec<f64> {
     let speeds = outcome.document.throughput.runs.iter().filter(|gib_s| **gib_s > 0.0);

@@ -1,4 +1,4 @@
-//! Running a plan through the engine of [`crate::experiment`]: which runs there are, and the folder of each.
+//! Run a plan with [`crate::experiment`]: the list of runs, and the folder of each.
 
 use super::input::{self, Input};
 use super::model::MissingCell;
@@ -25,26 +25,26 @@ pub struct MatrixRun {
     pub options: RunOptions,
 }
 
-/// What runs a cell.
+/// Executes one run.
 pub trait Runner: Sync {
     /// # Errors
-    /// Why it has no outcome, in one line.
+    /// The reason of the failure, in one line.
     fn run(&self, run: &MatrixRun) -> Result<Outcome>;
 }
 
-/// What came of a matrix.
+/// The results of a matrix.
 #[derive(Debug, Clone, Default)]
 pub struct Results {
     pub inputs: Vec<Input>,
     pub control: Option<Input>,
     pub missing: Vec<MissingCell>,
-    /// What ended it, where a stop rule was given.
+    /// How it ended, if a stop rule was given.
     pub ending: Option<Ending>,
 }
 
 impl MatrixPlan {
-    /// The experiment: a lane per mode and column, and one per mode for the control. Exact ones run as listed, timed ones
-    /// shuffled within each block.
+    /// The experiment: one lane per mode and column, and one per mode for the control. Exact runs keep this order;
+    /// timed runs are shuffled within each block.
     #[must_use]
     pub fn experiment(&self) -> experiment::Plan<MatrixRun> {
         let mut lanes = Vec::new();
@@ -64,7 +64,7 @@ impl MatrixPlan {
         }
     }
 
-    /// `run` as it is in another block.
+    /// `run` in another block.
     fn in_block(&self, run: &MatrixRun, block: usize) -> MatrixRun {
         let column = self.columns.get(run.column).or(self.columns.first());
         column.map_or_else(|| run.clone(), |column| self.at(run.column, column, &run.mode, block))
@@ -119,10 +119,10 @@ pub struct MatrixStore {
 }
 
 impl MatrixStore {
-    /// Make the folder for `plan`, or go on with one that holds the same plan.
+    /// Create the folder for `plan`, or resume one with the same plan.
     ///
     /// # Errors
-    /// A folder that exists and is not to be resumed, or holds another plan.
+    /// When the folder exists without `resume`, or contains another plan.
     pub fn open(folder: &Path, plan: &MatrixPlan, resume: bool) -> Result<Self> {
         experiment::open(folder, plan, resume)?;
         Ok(Self { folder: folder.to_owned() })
@@ -156,7 +156,7 @@ impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
     fn keep(&self, run: &MatrixRun, task: Task, mut outcome: Outcome) -> Result<Outcome> {
         let path = self.store.path(self.plan, &self.plan.in_block(run, task.block));
         if path.exists() {
-            // Left by a run that could not be read back: nothing of worth is in it.
+            // Left by a run that could not be read back.
             std::fs::remove_dir_all(&path).with_context(|| format!("cannot replace {}", path.display()))?;
         }
         let folder = Folder::prepare(Some(&path), &outcome.document.started, &run.mode)?;
@@ -177,16 +177,16 @@ impl Executor<MatrixRun> for Runs<'_> {
         self.runner.run(&self.plan.in_block(run, task.block))
     }
 
-    /// Time per KiB of each pair without collectors: what the verdict of a timed comparison is on.
+    /// Time per KiB of each unprofiled run, on which the verdict of a timed comparison is based.
     fn values(&self, _: &MatrixRun, outcome: &Outcome) -> Vec<f64> {
         input::pair_times(outcome)
     }
 }
 
-/// Run all of `plan` that `store` does not have yet, `jobs` at a time.
+/// Execute the runs of `plan` that are not in `store`, `jobs` in parallel.
 ///
 /// # Errors
-/// An interruption: what is finished is kept. A run that fails is part of the results.
+/// An interruption; finished runs are kept. A failed run is part of the results.
 pub fn run(
     plan: &MatrixPlan,
     store: &MatrixStore,
@@ -198,7 +198,7 @@ pub fn run(
     let finished = experiment::run_jobs(&experiment, jobs, &Runs { plan, runner }, &RunFolders { plan, store }, watch)
         .map_err(|error| match error.downcast_ref::<Interrupted>() {
             Some(interrupted) => anyhow::anyhow!(
-                "interrupted with {} of {} runs done, kept in {}: go on with the same command and --resume",
+                "interrupted after {} of {} runs, which are kept in {}: repeat the command with --resume to continue",
                 interrupted.done,
                 interrupted.of,
                 store.folder.display()
@@ -212,7 +212,7 @@ pub fn run(
         ending: (!plan.stop.is_none()).then_some(finished.ending),
     };
     let mut entries = finished.entries;
-    // Lanes are in the order of modes, and of columns within each.
+    // Lanes are ordered by mode, then by column.
     entries.sort_by_key(|entry| (entry.block, entry.lane));
     for entry in entries {
         let Some(lane) = experiment.lanes.get(entry.lane) else { continue };
@@ -235,10 +235,10 @@ pub fn run(
     Ok(results)
 }
 
-/// As many guests at a time as there are CPUs, and memory for all of them with a fifth to spare.
+/// The number of parallel guests: at most one per CPU, and with a fifth of the memory left free.
 #[must_use]
 pub fn default_jobs(cpus: usize, available_bytes: Option<u64>, guest_bytes: u64) -> usize {
-    // QEMU's own memory beside the guest's: its translation buffer and tables.
+    // QEMU's memory without the guest's: translation buffer and tables.
     const OVERHEAD: u64 = 512 << 20;
     let by_memory = available_bytes.map_or(usize::MAX, |available| {
         usize::try_from(available / 5 * 4 / (guest_bytes + OVERHEAD)).unwrap_or(usize::MAX)

@@ -1,4 +1,5 @@
-//! One run's stacks as a table: what each function took, by process and role, under names that kernels share.
+//! Sum one run's stacks in a table: the weight of each function by process and role, under canonical names that
+//! kernels share.
 
 use crate::document::Outcome;
 use crate::profile::folded::is_kernel_entry;
@@ -14,15 +15,15 @@ pub struct Key {
     pub name: String,
 }
 
-/// What one function took, in the profile's own weight.
+/// The weight of one function, in the profile's unit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FunctionWeight {
     pub own: u64,
-    /// Callees included.
+    /// With callees.
     pub whole: u64,
     /// The kernel's own names.
     pub names: BTreeSet<String>,
-    /// Own weight by call path, canonical names, kernel entry first.
+    /// Self weight by call path, in canonical names, kernel entry first.
     pub paths: BTreeMap<String, u64>,
     /// Canonical names of its callers.
     pub callers: BTreeSet<String>,
@@ -32,12 +33,12 @@ pub struct FunctionWeight {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProcessMeasure {
     pub weight: u64,
-    /// Unit per KiB for one of weight.
+    /// Unit per KiB for one unit of weight.
     pub scale: f64,
-    /// Unit per call of this process for one of weight.
+    /// Unit per call of this process for one unit of weight.
     pub call_scale: f64,
     pub calls: u64,
-    /// By role: weight.
+    /// Weight by role.
     pub roles: BTreeMap<RoleId, u64>,
     /// Stacks under the kernel's own names.
     pub stacks: Folded,
@@ -47,20 +48,20 @@ pub struct ProcessMeasure {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measure {
     pub bytes: u64,
-    /// Where samples land that are due while interrupts are off.
+    /// The skid of its samples.
     pub skid: Skid,
     pub processes: ByProcess<ProcessMeasure>,
     pub functions: BTreeMap<Key, FunctionWeight>,
 }
 
 impl Measure {
-    /// Per KiB of what `weight` stands for in `process`.
+    /// `weight` of `process` in the unit per KiB.
     #[must_use]
     pub fn per_kib(&self, process: ProcessName, weight: u64) -> f64 {
         self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.scale)
     }
 
-    /// Per call of `process` of what `weight` stands for.
+    /// `weight` of `process` in the unit per call of `process`.
     #[must_use]
     pub fn per_call(&self, process: ProcessName, weight: u64) -> f64 {
         self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
@@ -95,21 +96,21 @@ impl Measure {
         self.processes.of_target().map(|(_, measure)| measure.weight).sum()
     }
 
-    /// A process's whole value per KiB.
+    /// A process's total per KiB.
     #[must_use]
     pub fn of(&self, process: ProcessName) -> f64 {
         self.per_kib(process, self.processes.get(process).map_or(0, |measure| measure.weight))
     }
 }
 
-/// Weights fit a double's 53 bits in every profile that a run can make (2^53 instructions are a month of emulation).
+/// Weights of real profiles fit into a double's 53 bits: 2^53 instructions are a month of emulation.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 pub fn as_f64(weight: u64) -> f64 {
     weight as f64
 }
 
-/// A stack's frames under names that kernels share: each frame's canonical name, user frames as they are.
+/// The canonical names of a stack's frames; user frames are unchanged.
 fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str> {
     frames
         .iter()
@@ -118,8 +119,8 @@ fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str
         .collect()
 }
 
-/// Read the profiles that the attributions of `runs` were made from (boots of one column in one mode, added up).
-/// `None` where there are no stacks of any process of the target.
+/// Sum the attributed profiles of `runs` (the boots of one column in one mode). `None` if no process of the target has
+/// stacks.
 #[must_use]
 pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
     let mut measure = Measure::default();
@@ -132,7 +133,7 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
         measure.bytes += document.processes.first().bytes;
         for profile in outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector) {
             let shares = document.attribution.of(profile.process);
-            // What others did is told per call of the first process.
+            // The weight of others is per call of the first process.
             let process = document.processes.totals.get(profile.process);
             let calls = process.unwrap_or(document.processes.first()).calls;
             exact &= profile.unit == Unit::Instructions;
@@ -149,10 +150,10 @@ pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
     }
     for (process, part) in measure.processes.iter_mut() {
         part.scale = if exact {
-            // Straight from the counts, so that equal counts give equal values.
+            // Computed from the counts, so that equal counts give equal values.
             1024.0 / as_f64(measure.bytes.max(1))
         } else {
-            // Samples: the attribution says how many nanoseconds per KiB a process took in all.
+            // Samples: the attribution contains each process's total in ns per KiB.
             let mean = time.get(process).copied().unwrap_or(0.0) / as_f64(runs.len() as u64);
             mean / as_f64(part.weight.max(1))
         };
@@ -185,7 +186,7 @@ fn add_stack(
         add_name(entry, leaf_name);
         *entry.paths.entry(canonical[path_from..].join(";")).or_insert(0) += weight;
     }
-    // Inclusive weight: each function once per stack and role, the role being that of the stack down to it.
+    // Weight with callees: each function once per stack and role; the role is that of the stack up to this function.
     let mut role: Option<&'static Role> = None;
     let mut seen: BTreeSet<(RoleId, &str)> = BTreeSet::new();
     let Some(start) = kernel else {

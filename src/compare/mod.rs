@@ -1,9 +1,9 @@
-//! What differs between kernels, or between settings of one, and how far to believe it.
+//! Compare kernels, or settings of one kernel, with an estimate of reliability.
 //!
-//! [`matrix`] runs every column in every mode; [`build`] makes one [`model::Comparison`] of the outcomes, or of stored
-//! ones ([`input`]), column by column in [`steps`]; [`render`] writes that model as terminal table, Markdown, JSON and HTML. [`measure`] and [`functions`] match
-//! what two kernels call differently, [`exact`] and [`timed`] give the verdicts, [`columns`] names what differs, [`caveats`]
-//! what to know before believing it.
+//! [`matrix`] runs every column in every mode. [`build`] makes one [`model::Comparison`] of these outcomes, or of
+//! stored ones ([`input`]); [`steps`] compares column with column. [`render`] writes the model as terminal table,
+//! Markdown, JSON and HTML. [`measure`] and [`functions`] match functions with different names. [`exact`] and
+//! [`timed`] give the verdicts, [`columns`] names the differences, and [`caveats`] lists caveats.
 
 pub mod build;
 pub mod calls;

@@ -1,4 +1,4 @@
-//! What a comparison says: `report.json` is this, and every other output is rendered from it.
+//! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 /// The `schema` of comparisons that this version writes.
 pub const SCHEMA: &str = "pipeprof.compare/2";
 
-/// How differences were told from chance.
+/// How differences were distinguished from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Instructions counted in deterministic guests: every difference that is not zero is real.
+    /// Instructions counted in deterministic guests: every difference is real.
     Exact,
-    /// Time measured on fresh pairs: statistics decide.
+    /// Times of separate runs: statistics decide.
     Timed,
 }
 
@@ -44,46 +44,46 @@ pub struct Comparison {
     pub columns: Vec<Column>,
     /// What differs between the columns, the kernel's release first.
     pub differences: Vec<Difference>,
-    /// What is the same in all of them.
+    /// Settings that are the same in all columns.
     pub shared: Vec<Shared>,
     /// One per mode.
     pub sections: Vec<Section>,
-    /// What a reader of these numbers has to know.
+    /// Caveats about these numbers.
     pub caveats: Vec<Caveat>,
-    /// What was asked for and could not be measured.
+    /// What could not be measured.
     pub missing: Vec<MissingCell>,
 }
 
 /// One kernel, or one setting of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Column {
-    /// Short, and different from all others.
+    /// Short and distinct.
     pub label: String,
     /// `uname -r`.
     pub release: String,
-    /// The runs that it was read from.
+    /// The files of its runs.
     pub sources: Vec<String>,
 }
 
-/// Something that is not the same in all columns.
+/// A setting that differs between columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// `kernel.release`, `CONFIG_PREEMPT`, `workload.buffer_size`.
     pub what: String,
-    /// Why it matters to pipes; empty where nothing is known.
+    /// Why it matters to pipes; empty if unknown.
     pub matters: String,
-    /// One value per column; `-` where it has none.
+    /// One value per column; `-` if it has none.
     pub values: Vec<String>,
 }
 
-/// Something that is the same in all columns.
+/// A setting that is the same in all columns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Shared {
     pub what: String,
     pub value: String,
 }
 
-/// A warning, with the columns that it concerns (empty for all).
+/// A warning, with the affected columns (empty for all).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Caveat {
     pub text: String,
@@ -102,9 +102,9 @@ pub struct MissingCell {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Section {
     pub mode: String,
-    /// In the order of the columns; absent where the column has no such run.
+    /// In the order of the columns; absent if the column has no such run.
     pub cells: Vec<Option<Cell>>,
-    /// Each column against another: neighbours, then the last against the first.
+    /// Comparisons of two columns: neighbours, then the last with the first.
     pub steps: Vec<Step>,
 }
 
@@ -122,30 +122,30 @@ impl Section {
     }
 }
 
-/// One column's figures in one mode. All values per KiB moved unless they say otherwise.
+/// One column's figures in one mode. Values are per KiB moved unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Bytes that the first process moved in the window.
     pub bytes: u64,
     /// The target's processes together.
     pub total: f64,
-    /// Each process apart, in the order in which bytes flow.
+    /// By process, in the order in which bytes flow.
     pub processes: ByProcess<CellProcess>,
-    /// The total without the roles that hang on who runs when; counted runs only.
+    /// The total without the roles that depend on scheduling; counted runs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_scheduling: Option<f64>,
-    /// What neither executed: idle, kernel threads. Not part of the total.
+    /// Outside the target's processes: idle, kernel threads. Not part of the total.
     pub other: f64,
     /// Per call of the first process.
     pub per_call: f64,
-    /// The target's processes together, in the profile's own unit.
+    /// The target's processes together, in the profile's unit.
     pub weight: u64,
-    /// By role, heaviest first, the target's processes together.
+    /// By role, largest first, the target's processes together.
     pub roles: Vec<RoleValue>,
-    /// Times a process gave up its CPU, all together.
+    /// Number of voluntary context switches, all processes together.
     pub voluntary_switches: u64,
     pub involuntary_switches: u64,
-    /// Timed runs only: ns per KiB of every pair, by boot.
+    /// Timed runs only: ns per KiB of each run, by boot.
     pub pairs: Vec<Vec<f64>>,
     /// Timed runs only: GiB/s, median.
     pub gib_s: Option<f64>,
@@ -167,7 +167,7 @@ impl Cell {
     }
 }
 
-/// What one role took.
+/// The value of one role.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleValue {
     pub role: RoleId,
@@ -176,28 +176,29 @@ pub struct RoleValue {
     pub value: f64,
 }
 
-/// One column against another.
+/// The comparison of two columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Indexes of columns.
     pub from: usize,
     pub to: usize,
     pub verdict: Verdict,
-    /// The role to blame: the largest change that goes the way of the total; absent where nothing differs.
+    /// The largest contributor: the role with the largest change in the direction of the total; absent if nothing
+    /// differs.
     pub blame: Option<Blame>,
-    /// Counted runs that differ: before and after without the roles that hang on who runs when (scheduler, wake-up, PSI,
-    /// waiting, idle, ticks, interrupts, softirqs), the target's processes together.
+    /// Counted runs that differ: before and after, without the roles that depend on scheduling (scheduler, wake-up,
+    /// PSI, waiting, idle, ticks, interrupts, softirqs), the target's processes together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_scheduling: Option<[f64; 2]>,
-    /// What explains the change beyond roles: how often the processes slept and were preempted.
+    /// Explanations beyond roles: how often the processes slept and were preempted.
     pub remarks: Vec<String>,
     /// Largest change first.
     pub roles: Vec<RoleRow>,
-    /// Largest change of own weight first.
+    /// Largest change of self weight first.
     pub functions: Vec<FunctionRow>,
-    /// What the bodies of the pipe's system calls call, in the order of their code, where it differs.
+    /// The functions called by the pipe's system calls, in the order of the code, if they differ.
     pub calls: Vec<CallList>,
-    /// Changed functions that were left out of `functions`, and the sum of what they changed.
+    /// Number of changed functions that are not in `functions`, and the sum of their changes.
     pub functions_left_out: usize,
     pub left_out_delta: f64,
 }
@@ -220,7 +221,7 @@ pub struct CallRow {
     pub after: Option<f64>,
 }
 
-/// The answer's one word.
+/// The verdict in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Word {
@@ -248,7 +249,7 @@ impl Word {
     }
 }
 
-/// Is it faster or slower, and by how much.
+/// The verdict: faster or slower, and by how much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     pub word: Word,
@@ -264,28 +265,28 @@ pub struct Verdict {
     pub p: Option<f64>,
     /// The same after Holm's correction over all verdicts of the comparison.
     pub p_holm: Option<f64>,
-    /// How far the ratio strays where nothing differs (A/A), as a part of 1.
+    /// The noise floor: the ratio's distance from 1 when nothing differs (A/A).
     pub noise_floor: Option<f64>,
-    /// Where the noise floor comes from.
+    /// The source of the noise floor.
     pub noise_from: String,
-    /// Fresh pairs of both columns.
+    /// Number of runs of both columns.
     pub pairs: [usize; 2],
     pub boots: [usize; 2],
-    /// Further pairs per column that would likely settle it; only with `inconclusive`.
+    /// Further runs per column that would probably give a verdict; only with `inconclusive`.
     pub more_runs: Option<usize>,
     /// The verdict in words.
     pub text: String,
 }
 
-/// Which role is to blame, which functions within it.
+/// The largest contributor: a role, and functions within it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
     pub role: RoleId,
     pub title: String,
     pub delta: f64,
-    /// The functions within the role that changed most, callees apart: name and change.
+    /// The functions within the role with the largest change of self weight: name and change.
     pub functions: Vec<(String, f64)>,
-    /// The function within the role that changed most with its callees, where those apart do not explain half of it.
+    /// The function within the role with the largest change of its total, if self changes explain less than half.
     pub whole: Option<(String, f64)>,
 }
 
@@ -298,9 +299,9 @@ pub struct RoleRow {
     pub before: f64,
     pub after: f64,
     pub delta: f64,
-    /// Of it each process's.
+    /// The change by process.
     pub deltas: ByProcess<f64>,
-    /// Timed profiles: whether the change is larger than the two shares' intervals. Always true where exact.
+    /// Timed profiles: whether the change is larger than the two shares' intervals. Exact profiles: true.
     pub certain: bool,
 }
 
@@ -312,7 +313,7 @@ pub enum Matched {
     Name,
     /// A rename that the role tables know.
     Rename,
-    /// Names alike, at the same place of the call path, in the same role.
+    /// Similar names with the same role and caller.
     Path,
     /// Before and after, but in different roles: its caller changed.
     Moved,
@@ -322,7 +323,7 @@ pub enum Matched {
     OnlyAfter,
 }
 
-/// One function in one role before and after. Per KiB unless it says otherwise.
+/// One function in one role before and after. Per KiB unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionRow {
     #[serde(alias = "side")]
@@ -340,13 +341,13 @@ pub struct FunctionRow {
     pub inclusive_before: f64,
     pub inclusive_after: f64,
     pub inclusive_delta: f64,
-    /// Own weight per system call of its process.
+    /// Self weight per system call of its process.
     pub call_before: f64,
     pub call_after: f64,
-    /// Whole weight, callees included, per system call of its process.
+    /// Total weight, with callees, per system call of its process.
     pub inclusive_call_before: f64,
     pub inclusive_call_after: f64,
-    /// The call paths whose own weight changed most, kernel entry first.
+    /// The call paths with the largest change of self weight, kernel entry first.
     pub paths: Vec<PathRow>,
 }
 
@@ -359,8 +360,8 @@ pub struct PathRow {
 }
 
 impl FunctionRow {
-    /// Both names where they differ: `pipe_write / anon_pipe_write`, with `~` between them where only names and call
-    /// path speak for their being one; the one name otherwise.
+    /// Both names if they differ: `pipe_write / anon_pipe_write`. `~` instead of `/` marks a match by similar names
+    /// and call path.
     #[must_use]
     pub fn shown(&self) -> String {
         let join = |names: &[String]| names.join("+");

@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 /// The `schema` of `matrix.json`.
 pub const SCHEMA: &str = "pipeprof.matrix/2";
 
-/// What makes columns. An empty list does not vary.
+/// The axes that make columns. An empty list does not vary.
 #[derive(Debug, Clone, Default)]
 pub struct Axes {
     pub kernels: Vec<String>,
@@ -23,30 +23,30 @@ pub struct Axes {
     pub memcg: Vec<bool>,
     /// Values of axes of the workload.
     pub workload: Vec<(&'static Axis, Vec<Value>)>,
-    /// Further options, one set of them per column; they include those of all columns.
+    /// Sets of further options, one per column; they include the options common to all columns.
     pub variants: Vec<Variant>,
 }
 
 /// Further options of a column.
 #[derive(Debug, Clone, Default)]
 pub struct Variant {
-    /// For labels; empty where there is nothing to say.
+    /// Name in labels; may be empty.
     pub name: String,
     pub options: RunOptions,
 }
 
-/// One column to be.
+/// A planned column.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ColumnPlan {
-    /// What to call it; absent: what its runs say of themselves.
+    /// Its label; absent: derived from its runs.
     pub label: Option<String>,
-    /// What it runs; the mode is the plan's.
+    /// Its options; the plan has the mode.
     pub options: RunOptions,
-    /// Size and time of the kernel's image: an image built anew is another kernel.
+    /// Size and time of the kernel's image; a rebuilt image is another kernel.
     pub image: Option<String>,
 }
 
-/// One value of what makes columns.
+/// One value of an axis.
 enum ColumnChange<'a> {
     Kernel(&'a str),
     Cpu(&'a str),
@@ -60,26 +60,26 @@ enum ColumnChange<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatrixPlan {
     pub schema: String,
-    /// pipeprof's version and build: another build moves the bytes in other code.
+    /// pipeprof's version and build, because another build has other code in its workload.
     pub build: String,
     pub columns: Vec<ColumnPlan>,
     pub modes: Vec<String>,
-    /// Blocks in which every column runs once, shuffled: boots of guests, spells of the host. One where exact.
+    /// Number of blocks, in which every column runs once: boots of guests, or periods on the host. One if exact.
     pub blocks: usize,
-    /// Fresh pairs per column, mode and block; absent where exact.
+    /// Runs per column, mode and block; absent if exact.
     pub pairs: Option<u32>,
     /// Whether the first column is measured a second time, as a control.
     pub control: bool,
     pub seed: u64,
-    /// What ends it by its precision or its time.
+    /// When to stop by precision or time.
     #[serde(default, skip_serializing_if = "StopRule::is_none")]
     pub stop: StopRule,
 }
 
-/// Multiply the axes out, the first to vary slowest: kernel, CPU, kernel arguments, cgroup, workload, variant.
+/// All combinations of the axes. The first varies slowest: kernel, CPU, kernel arguments, cgroup, workload, variant.
 ///
 /// # Errors
-/// Where an option is given twice, or fewer than two columns come out.
+/// When an option is given twice, or there are fewer than two columns.
 pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     let mut lists: Vec<Vec<ColumnChange>> = vec![
         axes.kernels.iter().map(|kernel| ColumnChange::Kernel(kernel)).collect(),
@@ -112,16 +112,16 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     Ok(columns)
 }
 
-/// The column of these changes, each with whether it is one of several.
+/// The column with these changes; each says whether its axis has several values.
 fn column(changes: &[(&ColumnChange, bool)]) -> Result<ColumnPlan> {
     let mut column = ColumnPlan::default();
-    // The other changes are made to what a variant asks for, whichever comes first.
+    // A variant's options come first; other changes modify them.
     for (change, _) in changes {
         if let ColumnChange::Variant(variant) = change {
             column.options = variant.options.clone();
         }
     }
-    let twice = |flag: &str| format!("{flag} is given twice: as a column, and in --variant or --run-flags");
+    let twice = |flag: &str| format!("{flag} is given twice; remove it from --variant and --run-flags");
     for (change, varies) in changes {
         let options = &mut column.options;
         let name = match change {
@@ -145,7 +145,10 @@ fn column(changes: &[(&ColumnChange, bool)]) -> Result<ColumnPlan> {
                 (*append).to_owned()
             }
             ColumnChange::Memcg(memcg) => {
-                ensure!(options.memcg, "--memcg: --no-memcg is also in --variant or --run-flags; leave it out");
+                ensure!(
+                    options.memcg,
+                    "--memcg conflicts with --no-memcg in --variant or --run-flags; remove one of them"
+                );
                 options.memcg = *memcg;
                 if *memcg { "memcg".to_owned() } else { "no memcg".to_owned() }
             }
@@ -163,12 +166,12 @@ fn column(changes: &[(&ColumnChange, bool)]) -> Result<ColumnPlan> {
     Ok(column)
 }
 
-/// A series or release is its own label; the path of an image is none, its run knows the release.
+/// A series or release is a label. A path is not; the run has its release.
 fn name_of(kernel: &str) -> Option<String> {
     (!kernel.contains('/') && !Path::new(kernel).exists()).then(|| kernel.to_owned())
 }
 
-/// The same column twice (A/A) gets numbers.
+/// Number identical columns (A/A).
 fn number_copies(columns: &mut [ColumnPlan]) {
     let labels: Vec<Option<String>> = columns.iter().map(|column| column.label.clone()).collect();
     for (index, column) in columns.iter_mut().enumerate() {
@@ -180,7 +183,7 @@ fn number_copies(columns: &mut [ColumnPlan]) {
     }
 }
 
-/// Size and time of a kernel's image, where it is on this machine.
+/// Size and time of a kernel's image, if it is on this machine.
 pub(crate) fn image(kernel: &str) -> Option<String> {
     let metadata = std::fs::metadata(vm::Kernel::find(kernel).ok()?.image).ok()?;
     let changed = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;

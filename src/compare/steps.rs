@@ -1,4 +1,4 @@
-//! From column to column: the verdict, and which roles and functions it is due to.
+//! Compare two columns: the verdict, and the roles and functions that contribute to it.
 
 use super::calls;
 use super::exact;
@@ -29,7 +29,7 @@ fn step_pairs(present: &[usize], against: Against) -> Vec<(usize, usize)> {
     }
 }
 
-/// Compare the columns of each section pairwise, and judge all timed pairs together.
+/// Compare the columns of each section in pairs. Timed verdicts are corrected together.
 pub fn fill_steps(
     sections: &mut [Section],
     measures: &[Vec<Option<Measure>>],
@@ -89,7 +89,7 @@ pub fn fill_steps(
     }
 }
 
-/// Whether two columns were booted apart: another kernel or another command line.
+/// Whether two columns were booted separately, with another kernel or command line.
 fn other_kernels(inputs: &[Input], from: usize, to: usize) -> bool {
     let kernel = |column: usize| inputs[column].runs.first().map(|(_, outcome)| &outcome.document.kernel);
     kernel(from) != kernel(to)
@@ -157,7 +157,7 @@ fn step(
     step
 }
 
-/// How often the processes gave up or lost their CPU, where that changed by a twentieth or more.
+/// Changes of a twentieth or more in the number of sleeps, preemptions and calls.
 fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
     let (Some(Some(before)), Some(Some(after))) = (cells.get(from), cells.get(to)) else {
         return Vec::new();
@@ -165,7 +165,7 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
     if before.bytes != after.bytes {
         return Vec::new();
     }
-    // A tenth of a call's worth of switches apart: below that nothing hangs on it.
+    // Differences below a tenth of a switch per call do not matter.
     let differs = |a: u64, b: u64| a.abs_diff(b) * 20 > a.max(b) && a.abs_diff(b) * 10 > before.first_calls();
     let Some(first) = before.processes.names().next() else { return Vec::new() };
     let sleeps = (before.voluntary_switches, after.voluntary_switches);
@@ -174,7 +174,7 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
     if differs(sleeps.0, sleeps.1) || differs(preempted.0, preempted.1) {
         remarks.push(format!(
             "{} slept {} times, then {}; they were preempted {} times, then {} ({} calls of the {first}). \
-             What that costs is in waiting, wake-up, scheduler and PSI accounting.",
+             The cost is in the roles waiting, wake-up, scheduler and PSI accounting.",
             capitalized(&listed(before.processes.names())),
             sleeps.0,
             sleeps.1,
@@ -185,8 +185,8 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
     }
     if before.first_calls() != after.first_calls() {
         remarks.push(format!(
-            "The {first} made {} calls, then {}, for the same bytes: what the further ones cost is in syscall entry/exit \
-             and VFS, and in whatever they set off.",
+            "The {first} made {} calls, then {}, for the same bytes. The cost is in syscall entry/exit, VFS, and the \
+             work of each call.",
             before.first_calls(),
             after.first_calls()
         ));
@@ -200,7 +200,7 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
     remarks
 }
 
-/// Whether the intervals of a role's shares do not touch, of any process.
+/// Whether the intervals of a role's shares are disjoint for any process.
 fn apart(before: &[&Outcome], after: &[&Outcome], role: RoleId) -> bool {
     let interval = |runs: &[&Outcome], process: ProcessName| -> Option<[f64; 2]> {
         let mut whole: Option<[f64; 2]> = None;
@@ -220,7 +220,7 @@ fn apart(before: &[&Outcome], after: &[&Outcome], role: RoleId) -> bool {
     })
 }
 
-/// The role whose change is largest in the direction of the total; of no direction where the total is the same.
+/// The role with the largest change in the direction of the total; `None` if the total is the same.
 fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
     let direction = match verdict.word {
         Word::More | Word::Slower => 1.0,
@@ -233,7 +233,7 @@ fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
         .filter(|row| row.delta * direction > 0.0)
         .max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))?;
     let within = || step.functions.iter().filter(|function| function.role == row.role);
-    // All processes together.
+    // Sum over all processes.
     let mut sums: Vec<(String, f64)> = Vec::new();
     for function in within() {
         match sums.iter_mut().find(|(name, _)| *name == function.shown()) {

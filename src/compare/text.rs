@@ -1,4 +1,4 @@
-//! Numbers as every output of a comparison writes them.
+//! Format numbers alike in all outputs of a comparison.
 
 use crate::util::text::rounded;
 
@@ -17,13 +17,13 @@ pub fn value(value: f64) -> String {
     }
 }
 
-/// A change: as [`value`], always with its sign; no sign for zero.
+/// A change: like [`value`], with its sign; zero has none.
 #[must_use]
 pub fn signed(change: f64) -> String {
     if change > 0.0 { format!("+{}", value(change)) } else { value(change) }
 }
 
-/// A ratio as a change in per cent: `+3.1 %`.
+/// A ratio as a change in percent: `+3.1 %`.
 #[must_use]
 pub fn percent(ratio: f64) -> String {
     if !ratio.is_finite() {
@@ -39,7 +39,7 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
-/// What `after` is of `before`, as a change in per cent; `new` and `gone` where one is missing.
+/// The change from `before` to `after` in percent; `new` or `gone` if one is missing.
 #[must_use]
 pub fn change(before: f64, after: f64) -> String {
     if before == after {
@@ -53,7 +53,7 @@ pub fn change(before: f64, after: f64) -> String {
     }
 }
 
-/// `text`, cut to `width` characters with `..` at the end where it is longer.
+/// `text`, cut to `width` characters; `..` at the end shows the cut.
 #[must_use]
 pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

@@ -1,4 +1,4 @@
-//! Verdicts where time was measured: fresh pairs, several boots, a noise floor, and words that own up to chance.
+//! Verdicts on measured times, from separate runs, several boots and a noise floor.
 
 use super::model::{Verdict, Word};
 use crate::util::stats;
@@ -6,29 +6,29 @@ use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
-/// Smaller changes are called `same`, however certain they are.
+/// Smaller changes count as `same`, even if they are certain.
 pub const MINIMUM_EFFECT: f64 = 0.02;
-/// How far from none the whole interval has to be for `faster` or `slower`.
+/// Minimum distance of the whole interval from no change, for `faster` or `slower`.
 const CERTAIN_EFFECT: f64 = MINIMUM_EFFECT / 2.0;
-/// How many times the noise floor a change has to be. Of 60 real A/A trials on a noisy machine three passed all other
-/// conditions or nearly so, with 1.2, 1.5 and 1.8 times the floor (docs/findings.md).
+/// Minimum change, in multiples of the noise floor. Of 60 real A/A trials on a noisy machine, three met or nearly met
+/// all other conditions, with 1.2, 1.5 and 1.8 times the floor (docs/findings.md).
 const TIMES_THE_FLOOR: f64 = 2.0;
-/// Fresh pairs that a column needs before a verdict is given.
+/// Runs that a column needs for a verdict.
 pub const MINIMUM_PAIRS: usize = 10;
-/// Boots that a kernel needs: where code and data land in memory differs from boot to boot.
+/// Boots that a kernel needs, because the addresses of code and data change with each boot.
 pub const MINIMUM_BOOTS: usize = 3;
 /// Level of significance after Holm's correction.
 const ALPHA: f64 = 0.05;
 const RESAMPLES: usize = 4_000;
-/// More pairs than this are not predicted.
+/// Predictions of more runs are not made.
 const MOST_MORE: f64 = 100_000.0;
-/// More pairs than this nobody runs.
+/// More runs than this are impractical.
 const HOPELESS: usize = 10_000;
 
-/// One column's times, ns per KiB of each fresh pair, by boot.
+/// One column's times: ns per KiB of each run, by boot.
 pub type Boots = Vec<Vec<f64>>;
 
-/// What decides about two columns, before the correction for the number of verdicts.
+/// The evidence about two columns, before the correction for the number of verdicts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evidence {
     pub before: f64,
@@ -39,19 +39,19 @@ pub struct Evidence {
     pub pairs: [usize; 2],
     pub boots: [usize; 2],
     pub noise: Noise,
-    /// Whether each column has to have [`MINIMUM_BOOTS`]: not where all ran in one boot, interleaved.
+    /// Whether each column needs [`MINIMUM_BOOTS`]. Not if all ran interleaved in one boot.
     pub boots_matter: bool,
 }
 
-/// How far a ratio of medians strays where nothing differs.
+/// The noise floor: how far a ratio of medians is from 1 although nothing differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Noise {
-    /// As a part of 1.
+    /// As a fraction of 1.
     pub floor: f64,
     pub from: String,
 }
 
-/// Gather the evidence. `None` where a column has no pair.
+/// Collect the evidence. `None` if a column has no run.
 #[must_use]
 pub fn evidence(before: &Boots, after: &Boots, noise: Noise, boots_matter: bool, seed: u64) -> Option<Evidence> {
     let (a, b): (Vec<f64>, Vec<f64>) = (before.concat(), after.concat());
@@ -73,8 +73,8 @@ pub fn evidence(before: &Boots, after: &Boots, noise: Noise, boots_matter: bool,
     })
 }
 
-/// 95 % percentile bootstrap of the ratio of medians, resampling boots first and pairs within them: pairs of one boot
-/// are alike, so boots are what was sampled (Davison and Hinkley, Bootstrap Methods and their Application, 3.8).
+/// 95 % percentile bootstrap of the ratio of medians, resampling boots first and runs within them: runs of one boot
+/// are similar, so boots are the samples (Davison and Hinkley, Bootstrap Methods and their Application, 3.8).
 fn ratio_ci95(before: &Boots, after: &Boots, seed: u64) -> Option<[f64; 2]> {
     if before.len() == 1 && after.len() == 1 {
         return stats::ratio_of_medians(&after[0], &before[0], seed).map(|ratio| ratio.ci95);
@@ -110,8 +110,8 @@ pub fn noise_of_control(baseline: &Boots, control: &Boots, seed: u64) -> Option<
     })
 }
 
-/// The noise floor from one column alone: its pairs split in halves at random (95th percentile of the ratios' distance
-/// from 1), and its boots set against each other.
+/// The noise floor from one column: its runs split into random halves (95th percentile of the ratios' distance from
+/// 1), and its boots compared with each other.
 #[must_use]
 pub fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
     let mut pairs = baseline.concat();
@@ -126,7 +126,7 @@ pub fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
         strays.push((stats::median(one)? / stats::median(other)? - 1.0).abs());
     }
     strays.sort_by(f64::total_cmp);
-    // Halves are noisier than wholes by the square root of two.
+    // Halves are noisier than the whole by the square root of two.
     let halves = strays[strays.len() * 95 / 100] / std::f64::consts::SQRT_2;
     let medians: Vec<f64> = baseline.iter().filter_map(|boot| stats::median(boot)).collect();
     let mut boots: f64 = 0.0;
@@ -135,7 +135,7 @@ pub fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
             boots = boots.max((one / other - 1.0).abs());
         }
     }
-    // The median over b boots strays less than one boot's by about the square root of b.
+    // The median over b boots is less noisy than one boot's, by about the square root of b.
     let boots = boots / measure_f64(medians.len().max(1)).sqrt();
     let from = match medians.len() {
         0 | 1 => "A/A: random halves of the first column's runs".to_owned(),
@@ -148,7 +148,7 @@ fn measure_f64(count: usize) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Turn evidence into verdicts, with Holm's correction over all of them.
+/// Derive verdicts from evidence, with Holm's correction over all of them.
 #[must_use]
 pub fn verdicts(evidence: &[Evidence]) -> Vec<Verdict> {
     let corrected = stats::holm(&evidence.iter().map(|e| e.p).collect::<Vec<_>>());
@@ -218,13 +218,13 @@ fn what_is_missing(e: &Evidence, few_boots: bool, more: usize) -> String {
     format!("needs about {more} more runs")
 }
 
-/// Further pairs per column: the interval narrows with the square root of their number, until it lies
-/// beyond the effect that has to be certain, or within the minimum effect.
+/// Further runs needed per column. The interval narrows with the square root of their number, until it is beyond the
+/// effect that must be certain, or within the minimum effect.
 fn more_runs(e: &Evidence, effect: f64) -> usize {
     let have = e.pairs.iter().min().copied().unwrap_or(0);
     let half = (e.ci95[1] - e.ci95[0]) / 2.0;
     let target = if effect >= MINIMUM_EFFECT { effect - CERTAIN_EFFECT } else { MINIMUM_EFFECT - effect }.max(0.002);
-    // The noise floor falls as the interval narrows.
+    // The noise floor shrinks with the interval.
     let floor = if effect >= MINIMUM_EFFECT { TIMES_THE_FLOOR * e.noise.floor / effect } else { 0.0 };
     let wanted = measure_f64(have) * (half / target).max(floor).powi(2) * 1.2;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small positive range")]
@@ -236,7 +236,7 @@ fn more_runs(e: &Evidence, effect: f64) -> usize {
 mod tests {
     use super::*;
 
-    /// Times with 1 % of noise between pairs and half a per cent between boots.
+    /// Times with 1 % of noise between runs and 0.5 % between boots.
     fn boots(random: &mut SmallRng, centre: f64, boots: usize, pairs: usize) -> Boots {
         let mut normal = |spread: f64| -> f64 {
             let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum();

@@ -1,4 +1,4 @@
-//! The stacked bars: one bar per column, one piece per role, drawn by plotters as an SVG for the page to embed.
+//! The chart of stacked bars: one bar per column, one piece per role, as an SVG drawn by plotters.
 
 use crate::compare::model::{Comparison, Section};
 use crate::compare::text;
@@ -17,15 +17,14 @@ const VALUES: i32 = 100;
 const TOP: i32 = 8;
 const AXIS: i32 = 44;
 
-/// Colours that the page replaces by its own, so that the chart follows light and dark.
+/// Placeholders for the page's colours, so that the chart follows its light and dark theme.
 const INK: RGBColor = RGBColor(1, 2, 3);
 const FAINT: RGBColor = RGBColor(1, 2, 4);
 
-/// The chart of one section as an `<svg>` element. Its text is escaped by the SVG backend; the roles' colours are the
-/// project's own.
+/// The chart of one section as an `<svg>` element. The SVG backend escapes its text.
 ///
 /// # Errors
-/// When the drawing library refuses.
+/// When the drawing library fails.
 pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
     let present: Vec<usize> = (0..section.cells.len()).filter(|column| section.cells[*column].is_some()).collect();
     let sum = |column: usize| {
@@ -67,7 +66,7 @@ pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
         let Some(cell) = &section.cells[*column] else { continue };
         let row = f64::from(count) - 1.0 - f64::from(u32::try_from(index).unwrap_or(0));
         let mut at = 0.0;
-        // Heaviest role of the whole section first, so that pieces stand in the same order in every bar.
+        // Largest role of the whole section first, so that pieces have the same order in every bar.
         for role in role_order(section) {
             let Some(value) = cell.roles.iter().find(|value| value.role == role) else { continue };
             let colour = colour(&value.colour);
@@ -89,7 +88,7 @@ pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
     Ok(themed(&svg, &section.mode))
 }
 
-/// Ids of the roles of a section, the one with the largest value anywhere first.
+/// Ids of the roles of a section, ordered by their largest value in any column.
 #[must_use]
 pub fn role_order(section: &Section) -> Vec<RoleId> {
     let mut largest: Vec<(RoleId, f64)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Flame graphs for the page: drawn by [`crate::report::flamegraph`], packed so that two dozen fit into one small file.
+//! Flame graphs for the page, drawn by [`crate::report::flamegraph`] and compressed.
 
 use crate::compare::measure::{Measure, as_f64};
 use crate::compare::model::{Comparison, Method, Section, Step};
@@ -11,14 +11,14 @@ use anyhow::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A graph as the page carries it.
+/// A graph in the page.
 #[derive(Debug, Clone, Serialize)]
 pub struct PackedGraph {
     pub id: String,
     pub title: String,
-    /// What the reader sees in it.
+    /// Description for the reader.
     pub about: String,
-    /// The SVG, gzip, base64.
+    /// The SVG, gzip and base64.
     pub packed: String,
 }
 
@@ -34,7 +34,7 @@ fn unit(comparison: &Comparison) -> Unit {
     }
 }
 
-/// Unit per KiB for one of weight, over all processes.
+/// Unit per KiB for one unit of weight, over all processes.
 fn scale(measure: &Measure) -> f64 {
     measure.total() / as_f64(measure.weight().max(1))
 }
@@ -120,8 +120,8 @@ pub fn differential(
     Ok(graphs)
 }
 
-/// Both profiles without the kernel frames that call others in one of them only: a wrapper that came or went, or that
-/// now jumps where it called, would else set all that it calls apart. Frames with weight of their own stay.
+/// Both profiles without the kernel frames that are callers in only one of them. Otherwise a wrapper that appeared,
+/// vanished or now jumps instead of calling would separate everything below it. Frames with self weight stay.
 fn aligned(before: &Folded, after: &Folded) -> (Folded, Folded) {
     let (old, new) = (callers(before), callers(after));
     let keep = |folded: &Folded, here: &BTreeMap<String, f64>, there: &BTreeMap<String, f64>| -> Folded {
@@ -132,7 +132,7 @@ fn aligned(before: &Folded, after: &Folded) -> (Folded, Folded) {
             let last = frames.len() - 1;
             let share =
                 |of: &BTreeMap<String, f64>, frame: &str| of.get(roles::canonical(frame)).copied().unwrap_or(0.0);
-            // A twentieth: the same wrapper may still be called on a side path.
+            // A twentieth, because the same wrapper may still be called on a rare path.
             let stays = |index: usize, frame: &str| {
                 index <= kernel || index == last || share(there, frame) * 20.0 > share(here, frame)
             };
@@ -146,7 +146,7 @@ fn aligned(before: &Folded, after: &Folded) -> (Folded, Folded) {
     (keep(before, &old, &new), keep(after, &new, &old))
 }
 
-/// By canonical name: the share of a profile that functions passed on to those that they called.
+/// By canonical name: the share of a profile below each function, without its self part.
 fn callers(folded: &Folded) -> BTreeMap<String, f64> {
     let total = as_f64(folded.total().max(1));
     let mut shares = BTreeMap::new();
@@ -160,7 +160,7 @@ fn callers(folded: &Folded) -> BTreeMap<String, f64> {
     shares
 }
 
-/// A mode's name as part of an element's id.
+/// A mode's name for use in an element's id.
 fn slug(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
@@ -170,13 +170,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrapper_in_one_run_does_not_set_its_callees_apart() {
+    fn a_wrapper_in_one_run_does_not_separate_its_callees() {
         let of = |text: &str| Folded::parse(text).unwrap();
         let before =
             of("p;do_syscall_64;pipe_write;alloc_old;__alloc_pages 7\np;do_syscall_64;pipe_write;alloc_old 2\n");
         let after = of("p;do_syscall_64;anon_pipe_write;new_a;new_b;__alloc_frozen_pages_noprof 7\n");
         let (old, new) = aligned(&before, &after);
-        // What the wrapper took itself stays; nothing of the weight is lost.
+        // The wrapper's self part stays, and no weight is lost.
         assert_eq!(old, of("p;do_syscall_64;pipe_write;__alloc_pages 7\np;do_syscall_64;pipe_write;alloc_old 2\n"));
         assert_eq!(new, of("p;do_syscall_64;anon_pipe_write;__alloc_frozen_pages_noprof 7\n"));
     }

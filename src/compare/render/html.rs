@@ -1,4 +1,4 @@
-//! `report.html`: one file, no network. The template escapes whatever it is given; only SVGs drawn here pass as they are.
+//! `report.html`: one file that needs no network. The template escapes all values except the SVGs drawn here.
 
 use super::{chart, graphs, terminal};
 use crate::compare::build::Compared;
@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Functions listed per direction.
 const LISTED: usize = 15;
 
-/// A section as the template wants it.
+/// A section for the template.
 #[derive(Serialize)]
 struct SectionView<'a> {
     section: &'a Section,
@@ -40,7 +40,7 @@ struct StepView<'a> {
     remarks: &'a [String],
     grew: Vec<FunctionView<'a>>,
     shrank: Vec<FunctionView<'a>>,
-    /// Largest change of a role, for the bars.
+    /// Largest change of a role, for the scale of the bars.
     largest: f64,
     graphs: Vec<graphs::PackedGraph>,
 }
@@ -81,7 +81,7 @@ pub fn render(compared: &Compared) -> Result<String> {
     environment.add_filter("signed", |number: f64| text::signed(number));
     environment.add_function("change", |before: f64, after: f64| text::change(before, after));
     environment.add_filter("percent", |ratio: f64| text::percent(ratio));
-    // The name's ending switches escaping on.
+    // The extension enables escaping.
     environment.add_template("report.html", include_str!("report.html")).context("report template")?;
     environment
         .get_template("report.html")

@@ -1,10 +1,10 @@
-//! Tables and paragraphs of plain text, for terminals and mails: fixed width, no colour, no markup.
+//! Plain-text tables and paragraphs for terminals and mails: fixed width, no colour, no markup.
 
 use crate::compare::text;
 use crate::util::text::clean;
 use std::fmt::Write as _;
 
-/// A table whose first column is text and whose others are right-aligned.
+/// A table with text in the first column; the others are right-aligned.
 #[derive(Debug, Clone, Default)]
 pub struct TextTable {
     rows: Vec<Vec<String>>,
@@ -20,14 +20,14 @@ impl TextTable {
         self.rows.push(cells);
     }
 
-    /// Whether there is nothing but the header.
+    /// Whether the table has only its header.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }
 
-    /// The table in at most `width` columns, each line behind `indent` spaces: what is too long in the first column
-    /// is cut, and said to be by two dots.
+    /// The table in at most `width` columns, indented by `indent` spaces. Text too long for the first column is cut,
+    /// which two dots show.
     #[must_use]
     pub fn render(&self, width: usize, indent: usize) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -60,7 +60,8 @@ impl TextTable {
     }
 }
 
-/// `paragraph` in lines of at most `width`, the first behind `indent` spaces and `lead`, the others aligned with it.
+/// `paragraph` in lines of at most `width` columns. The first line starts with `indent` spaces and `lead`; the others
+/// are aligned with its text.
 #[must_use]
 pub fn wrap(paragraph: &str, width: usize, indent: usize, lead: &str) -> String {
     let hang = indent + lead.chars().count();
@@ -74,7 +75,7 @@ pub fn wrap(paragraph: &str, width: usize, indent: usize, lead: &str) -> String 
             lines.push(String::new());
             used = 0;
         }
-        // A word longer than a line (a path, a command line) is broken, not left to overflow.
+        // A word longer than a line, such as a path, is broken.
         while length > room {
             let cut = word.char_indices().nth(room).map_or(word.len(), |(at, _)| at);
             if let Some(line) = lines.last_mut() {

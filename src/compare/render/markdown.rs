@@ -1,4 +1,4 @@
-//! `report.md`: the comparison as a mail to a list takes it. 78 columns, tables as plain text in code blocks.
+//! `report.md`: the comparison for a mailing list, in 78 columns, with tables as plain text in code blocks.
 
 use super::layout::{TextTable, wrap};
 use super::terminal::{self, Extent};
@@ -22,7 +22,7 @@ pub fn render(comparison: &Comparison) -> String {
         }
         Method::Timed => {
             "Nanoseconds per KiB moved, medians of unprofiled runs; Mann-Whitney with Holm's correction, changes under 2 % \
-             are called same."
+             count as the same."
         }
     };
     out.push_str(&wrap(how, WIDTH, 0, ""));
@@ -47,7 +47,7 @@ pub fn render(comparison: &Comparison) -> String {
     out
 }
 
-/// What a body of the pipe's calls, in the order of its code.
+/// The functions called by one of the pipe's system calls, in the order of its code.
 fn calls(list: &CallList, from: &str, to: &str) -> String {
     let head = format!(
         "Calls of {} in {from} and of {} in {to}, in the order of the code, per call of the writer:",
@@ -72,12 +72,12 @@ fn list(lines: &[String]) -> String {
     lines.iter().map(|line| wrap(&escape(line), WIDTH, 0, "- ")).collect()
 }
 
-/// Text for a code block: nothing in it ends the block.
+/// Text for a code block, without marks that would end it.
 fn code(text: &str) -> String {
     text.replace("```", "'''")
 }
 
-/// Text of others in Markdown's own text: no markup, no HTML.
+/// Foreign text for Markdown, with markup and HTML escaped.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in clean(text).chars() {

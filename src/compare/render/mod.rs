@@ -1,4 +1,4 @@
-//! The model as text, Markdown, JSON and HTML.
+//! Write a comparison as text, Markdown, JSON and HTML.
 
 pub mod chart;
 pub mod graphs;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 /// Write `report.html`, `report.md` and `report.json` into `folder`.
 ///
 /// # Errors
-/// A full disk and the like, or a graph that cannot be drawn; a file that was written stays whole.
+/// A write error or a graph that cannot be drawn. Files already written stay complete.
 pub fn write_all(folder: &Path, compared: &Compared) -> Result<Vec<PathBuf>> {
-    let json =
-        serde_json::to_string_pretty(&compared.comparison).context("a number in the comparison has no form in JSON")?;
+    let json = serde_json::to_string_pretty(&compared.comparison)
+        .context("cannot write report.json: a number cannot be represented in JSON")?;
     let mut written = Vec::new();
     for (name, text) in [
         ("report.json", json + "\n"),

@@ -1,4 +1,4 @@
-//! The comparison on a terminal: the answer first, then who is to blame.
+//! Print a comparison: the answer first, then the roles and functions that changed.
 
 use super::layout::{TextTable, wrap};
 use crate::compare::columns;
@@ -39,7 +39,7 @@ pub fn render(comparison: &Comparison, extent: Extent) -> String {
     out
 }
 
-/// One line per step: the answer; then what could not be measured.
+/// The answer of each step in one line, then what could not be measured.
 #[must_use]
 pub fn summary_lines(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
@@ -197,10 +197,10 @@ pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String
     out
 }
 
-/// `W` or `R` for the process, the name before and after, and what is odd about it.
+/// `W` or `R` for the process, the names before and after, and how they were matched.
 #[must_use]
 pub fn function_name(row: &FunctionRow) -> String {
-    // A letter is enough for the pair.
+    // The built-in workload's names are shortened.
     let process = match row.process {
         ProcessName::WRITER => "W",
         ProcessName::READER => "R",
@@ -214,7 +214,7 @@ pub fn function_name(row: &FunctionRow) -> String {
     format!("{process} {}{mark}", row.shown())
 }
 
-/// What differs between the columns, what does not, and every caveat.
+/// The differences between the columns, and all caveats.
 #[must_use]
 pub fn environment(comparison: &Comparison, width: usize) -> String {
     let mut out = String::from("What differs\n");
