@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show the executed instructions of a function, with the count of each
+/// Show the executed instructions of a function, with their counts
 #[derive(Debug, clap::Args)]
 pub struct AnnotateArgs {
     /// A folder written by `pipeprof run --collect insn`

@@ -14,29 +14,30 @@ use std::process::ExitCode;
 
 /// Test a kernel for a regression against a stored run
 ///
-/// Exit codes, as `git bisect run` expects them: 0 no regression, 1 regression (roles and functions are printed), 125 not
-/// testable. The kernel runs as the baseline did unless --run-flags says otherwise.
+/// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
+/// testable. Mode and collector are the baseline's; give its other flags with --run-flags.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
     /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
     #[arg(long, value_name = "PATH|NAME")]
     kernel: Option<String>,
-    /// Mode; must be the baseline's [default: the baseline's]
+    /// Mode of `pipeprof run`; must be equal to the baseline's [default: the baseline's]
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     /// Stored run to compare with: a run.json or its folder
     #[arg(long, value_name = "RUN")]
     baseline: PathBuf,
-    /// Regression threshold, in per cent of instructions (or time) per KiB
+    /// Regression threshold: increase of instructions (or time) per KiB, in percent
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     fail_above: f64,
-    /// Flags of `pipeprof run` that the baseline used: --run-flags '--cpus 2'
+    /// Further flags of `pipeprof run`, as in the baseline: --run-flags '--cpus 2'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
-    /// Ignore scheduler, wake-up, PSI, waiting, ticks and interrupts, which can vary by a per cent
+    /// Ignore scheduling, which varies by about 1 %: scheduler, wake-up, PSI, waiting, idle, ticks, interrupts,
+    /// softirqs
     #[arg(long)]
     without_scheduling: bool,
-    /// Keep the run in this folder
+    /// Folder to store the run in [default: not stored]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
 }

@@ -21,11 +21,11 @@ use std::process::ExitCode;
 
 /// Compare kernels, settings or stored runs, and show how reliable the result is
 ///
-/// Each kernel is booted and profiled in each mode; instructions are counted unless --collect says otherwise. Stored runs
-/// can be given instead. Repeated flags multiply: every combination is a column.
+/// Boots and profiles each kernel in each mode. Instructions are counted unless --run-flags contains another
+/// --collect. Repeated flags multiply: each combination is a column. Stored runs can be given instead of kernels.
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
-    /// Stored runs, oldest first: a run.json, its folder, or a folder of run folders (several boots of one column)
+    /// Stored runs, oldest first: a run.json, its folder, or a folder of run folders (boots of one column)
     #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "memcg", "buffer_size", "variant"])]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -34,21 +34,21 @@ pub struct CompareArgs {
     /// [default: previous for kernels and stored runs, first for settings of one kernel]
     #[arg(long, help_heading = "Measurement", value_enum)]
     against: Option<Against>,
-    /// Number of guests that run in parallel [default: by CPUs and free memory; 1 where time is measured]
+    /// Number of guests to run in parallel [default: depends on CPUs and free memory; 1 for timed runs]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: Option<u32>,
-    /// Timed runs: boots of each kernel, or blocks of runs [default: 3; the number of --pairs where nothing boots]
+    /// Timed runs: boots of each kernel [default: 3; without guests, one block per run]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     boots: Option<u32>,
-    /// Timed runs: number of runs per column and mode, over all boots
+    /// Timed runs: number of runs per column and mode, in all boots together
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pairs: u32,
     #[command(flatten, next_help_heading = "Measurement")]
     stop: StopArgs,
-    /// Seed of shuffles and bootstraps
+    /// Seed for the order of runs and for bootstraps
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Folder for the runs, report.html, report.md and report.json [default for kernels: compare-TIME]
+    /// Folder for runs, report.html, report.md and report.json [default: compare-TIME; stored runs: no files]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Continue the interrupted comparison in -o DIR
@@ -59,29 +59,29 @@ pub struct CompareArgs {
     json: bool,
 }
 
-/// What makes columns.
+/// The axes that make columns.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Columns")]
 struct AxesArgs {
     /// Kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; may be repeated
     #[arg(long, value_name = "PATH|NAME")]
     kernel: Vec<String>,
-    /// Mode of `pipeprof run`; each is a section of the report; may be repeated [default: write]
+    /// Mode of `pipeprof run`; may be repeated, each is a section of the report [default: write]
     #[arg(long, value_name = "MODE")]
     mode: Vec<String>,
-    /// Kernel arguments; may be repeated, --append '' for none
+    /// Kernel command-line arguments; may be repeated; --append '' adds none
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     append: Vec<String>,
-    /// QEMU's CPU model; may be repeated
+    /// QEMU's CPU model, such as max; may be repeated
     #[arg(long, value_name = "MODEL")]
     cpu: Vec<String>,
-    /// Charge the guest's pages to a memory cgroup; may be given twice
+    /// Charge the guest's memory to a cgroup; may be given twice [default: on]
     #[arg(long, value_name = "on|off", value_parser = on_off)]
     memcg: Vec<bool>,
-    /// Bytes per call; may be repeated
+    /// Bytes per call; may be repeated [default: 256K]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     buffer_size: Vec<u64>,
-    /// Any other flags of `pipeprof run` as a column: --variant '' --variant '--cpus 2'
+    /// Other flags of `pipeprof run` as a column; may be repeated: --variant '' --variant '--cpus 2'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
     variant: Vec<String>,
     /// Flags of `pipeprof run` for all columns
@@ -124,7 +124,7 @@ fn on_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("'{text}' is neither on nor off")),
+        _ => Err(format!("'{text}' is not on or off")),
     }
 }
 
@@ -165,7 +165,7 @@ impl CompareArgs {
         let compared = compare(&inputs, &options)?;
         if let Some(folder) = &self.output {
             std::fs::create_dir_all(folder)
-                .with_context(|| format!("-o {}: cannot make the folder: choose another", folder.display()))?;
+                .with_context(|| format!("cannot create the folder {}: choose another with -o", folder.display()))?;
         }
         self.report(&compared, self.output.as_deref())?;
         Ok(ExitCode::SUCCESS)
@@ -177,7 +177,7 @@ impl CompareArgs {
         let store = MatrixStore::open(&folder, &plan, self.resume)?;
         let jobs = match (self.jobs, guest_memory, plan.pairs) {
             (Some(jobs), _, _) => jobs as usize,
-            // Time measured beside another guest is time shared with it.
+            // Parallel guests would disturb each other's times.
             (None, _, Some(_)) | (None, None, None) => 1,
             (None, Some(memory), None) => {
                 let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -199,7 +199,7 @@ impl CompareArgs {
                 .map(|missing| format!("{} {}: {}", missing.column, missing.mode, missing.reason))
                 .collect();
             bail!(
-                "fewer than two columns have a result, so there is nothing to compare; what there is is kept in {}: {}",
+                "nothing to compare: fewer than two columns have a result (finished runs are kept in {}): {}",
                 folder.display(),
                 reasons.join("; ")
             );
@@ -216,7 +216,7 @@ impl CompareArgs {
         CompareOptions { command: super::command_line(), against, seed: self.seed, ..CompareOptions::default() }
     }
 
-    /// The plan, and the largest guest's memory.
+    /// The plan, and the memory of the largest guest.
     fn plan(&self) -> Result<(MatrixPlan, Option<u64>)> {
         let modes = if self.axes.mode.is_empty() {
             vec![WorkloadRequest::DEFAULT_MODE.to_owned()]
@@ -230,11 +230,11 @@ impl CompareArgs {
         let mut exact = true;
         let mut memory = None;
         for ColumnPlan { options, .. } in &mut columns {
-            // Instructions are what differs exactly; time is for whoever asks for it.
+            // The default is to count instructions, which are exact.
             if options.kernel.is_some() && options.collect.is_none() && options.machine.accel != Accel::Kvm {
                 options.collect = Some(Selection::List(vec![Collector::Insn]));
             }
-            // A mode that cannot be has no result; a column that can be in no mode is refused before anything boots.
+            // An invalid combination has no result; a column without a valid mode is an error before anything boots.
             let refused: Vec<anyhow::Error> = modes.iter().filter_map(|mode| request(options, mode).err()).collect();
             if refused.len() == modes.len() {
                 return Err(refused.into_iter().next().context("no mode")?);
@@ -250,7 +250,7 @@ impl CompareArgs {
             columns.iter().all(|column| column.options.stop.is_none()),
             "--until and --max-time cannot be given in --variant or --run-flags; give them to `pipeprof compare` itself"
         );
-        // Pairs that follow each other are alike. Where no boot has to be paid for, columns alternate pair by pair.
+        // Consecutive runs are similar. Without boots, which take time, columns alternate run by run.
         let boots = columns.iter().any(|column| column.options.kernel.is_some());
         let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { self.pairs }) };
         let plan = MatrixPlan {
@@ -270,7 +270,7 @@ impl CompareArgs {
         );
         if !exact && (self.pairs as usize) < timed::MINIMUM_PAIRS {
             progress::note(&format!(
-                "--pairs {}: a timed verdict needs {} fresh pairs; the report will say inconclusive",
+                "--pairs {}: a timed verdict needs {} runs; the result will be inconclusive",
                 self.pairs,
                 timed::MINIMUM_PAIRS
             ));
@@ -279,7 +279,7 @@ impl CompareArgs {
     }
 
     fn report(&self, compared: &Compared, folder: Option<&Path>) -> Result<()> {
-        // Files first: a closed pipe behind the tables must not cost the report.
+        // Files first, because printing may fail on a closed pipe.
         let written = folder.map(|folder| render::write_all(folder, compared)).transpose()?;
         if self.json {
             crate::outln!("{}", serde_json::to_string_pretty(&compared.comparison)?);
@@ -294,7 +294,7 @@ impl CompareArgs {
     }
 }
 
-/// What `options` ask for in `mode`.
+/// The request of `options` in `mode`.
 fn request(options: &RunOptions, mode: &str) -> Result<Request> {
     let mut options = options.clone();
     options.workload.mode = Some(mode.to_owned());
@@ -320,7 +320,7 @@ fn extent() -> terminal::Extent {
     terminal::Extent { width, roles: 12, functions: 12 }
 }
 
-/// Refuse a report folder that holds anything.
+/// Refuse a report folder that is not empty.
 fn refuse_used(folder: &Path) -> Result<()> {
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
         bail!("the report folder {} exists and is not empty: choose another with -o, or remove it", folder.display());
@@ -333,33 +333,37 @@ fn stored(path: &Path) -> Result<Input> {
     let shown = |path: &Path| path.display().to_string();
     if path.is_dir() && !path.join(files::DOCUMENT).exists() {
         let mut folders: Vec<PathBuf> = std::fs::read_dir(path)
-            .with_context(|| format!("cannot look into the folder {}", path.display()))?
+            .with_context(|| format!("cannot read the folder {}", path.display()))?
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|inner| inner.join(files::DOCUMENT).is_file())
             .collect();
         folders.sort();
-        ensure!(!folders.is_empty(), "{}: no {} in it or in a folder below it", path.display(), files::DOCUMENT);
+        ensure!(!folders.is_empty(), "{}: contains no {}, nor does a folder in it", path.display(), files::DOCUMENT);
         let runs = folders.iter().map(|inner| Ok((shown(inner), whole(inner)?))).collect::<Result<Vec<_>>>()?;
         return Ok(Input { label: None, runs });
     }
     Ok(Input { label: None, runs: vec![(shown(path), whole(path)?)] })
 }
 
-/// A stored run, with the code it executed where that is kept.
+/// A stored run, with its executed code if available.
 fn whole(path: &Path) -> Result<Outcome> {
     let mut outcome = files::load(path)?;
     outcome.code = files::load_code(path).ok();
     Ok(outcome)
 }
 
-/// By which axes two workloads differ, for messages.
+/// The axes in which two workloads differ, for messages.
 pub(super) fn workload_difference(a: &crate::document::Document, b: &crate::document::Document) -> String {
     let (differences, _) = crate::compare::columns::split(&[a, b]);
     let axes: Vec<String> = differences
         .iter()
         .filter_map(|difference| {
             let axis = difference.what.strip_prefix("workload.")?;
-            Some(format!("{axis} {} there, {} here", difference.values.first()?, difference.values.get(1)?))
+            Some(format!(
+                "{axis} is {} in the baseline, {} in the run",
+                difference.values.first()?,
+                difference.values.get(1)?
+            ))
         })
         .collect();
     axes.join(", ")

@@ -49,7 +49,7 @@ impl DoctorArgs {
             Some(options) => {
                 let command = ["doctor", "--json", "--no-qemu"].map(str::to_owned).to_vec();
                 let mut report: DoctorReport = vm::run_job(&options, &Job::Command(command))?.parse()?;
-                // The guest has no file with its configuration; the host may have one beside the image.
+                // The guest has no file with its configuration; the host may have one next to the image.
                 if let Some(config) = &options.kernel.config {
                     let found = Feature::ok("config", "kernel configuration", config.display().to_string());
                     report
@@ -111,17 +111,17 @@ impl DoctorReport {
     }
 }
 
-/// QEMU, what it can, and whether KVM really boots a kernel.
+/// QEMU, its features, and whether KVM boots a kernel.
 fn emulator() -> Vec<Feature> {
     let version = match qemu::version() {
         Ok(version) => version,
         Err(error) => {
-            let lack = Feature::ok("qemu", "QEMU", format!("{error:#}")).limited(
+            let missing = Feature::ok("qemu", "QEMU", format!("{error:#}")).limited(
                 FeatureState::Missing,
                 "guests are not available: no --kernel, no exact instruction counts, no comparison of kernels",
                 "sudo apt install qemu-system-x86",
             );
-            return vec![lack];
+            return vec![missing];
         }
     };
     vec![Feature::ok("qemu", "QEMU", version), plugins(), kernels(), kvm()]
@@ -141,7 +141,7 @@ fn plugins() -> Feature {
     )
 }
 
-/// What of the cache can be booted.
+/// The kernels in the cache.
 fn cached() -> Vec<vm::store::CachedKernel> {
     KernelCache::open().and_then(|store| store.list()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `pipeprof __engine` (hidden): the workload engine alone, for tests and for comparison with other programs.
+//! `pipeprof __engine` (hidden): run only the workload, for tests and comparison with other programs.
 
 use super::workload_args::WorkloadArgs;
 use crate::document::Processes;
@@ -11,13 +11,13 @@ use std::process::ExitCode;
 pub struct EngineArgs {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// Fresh pairs, one after the other
+    /// Number of runs
     #[arg(long, default_value_t = 1)]
     runs: u32,
-    /// Print what each process did as JSON instead of GiB/s
+    /// Print the totals of each process as JSON instead of GiB/s
     #[arg(long)]
     json: bool,
-    /// Stop at the gate until a line comes on standard input
+    /// Wait for a line on standard input before the window
     #[arg(long)]
     hold: bool,
 }
@@ -38,7 +38,10 @@ impl EngineArgs {
                         "readers": watched.pids(ProcessName::READER),
                     })
                 );
-                ensure!(std::io::stdin().read_line(&mut String::new())? > 0, "nobody opened the gate");
+                ensure!(
+                    std::io::stdin().read_line(&mut String::new())? > 0,
+                    "standard input was closed before a line came"
+                );
             }
             launched.release()?;
             let processes: Processes = launched.wait()?;
@@ -54,7 +57,7 @@ impl EngineArgs {
     }
 }
 
-/// `pipeprof __worker writer|reader` (hidden): one process of a workload; only the engine starts it.
+/// `pipeprof __worker writer|reader` (hidden): one process of a workload, started by the engine.
 #[derive(Debug, clap::Args)]
 pub struct WorkerArgs {
     part: String,

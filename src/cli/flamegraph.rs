@@ -15,28 +15,28 @@ pub struct FlamegraphArgs {
     /// A folder written by `pipeprof run`, or a file of folded stacks
     #[arg(value_name = "DIR|FOLDED")]
     input: PathBuf,
-    /// Process of the run to draw: writer, reader or other; both for all of the target
+    /// Process to draw: writer, reader, other, or both (writer and reader)
     #[arg(long, alias = "side", value_name = "NAME", default_value = ALL)]
     process: String,
-    /// Merge stacks from the leaves, to show who calls the hot functions
+    /// Merge stacks from the leaves, to show the callers of hot functions
     #[arg(long)]
     reverse: bool,
     /// Draw from the top down (icicle graph)
     #[arg(long)]
     icicle: bool,
-    /// Draw the difference from DIR|FOLDED to OTHER, as two pictures: frames that vanished have no width in OTHER's
+    /// Draw the difference from DIR|FOLDED to OTHER: two pictures, with the widths of each
     #[arg(long, value_name = "OTHER")]
     diff: Option<PathBuf>,
-    /// Output file; `-` for standard output [default: next to the input, named after it]
+    /// Output file, `-` for standard output [default: next to the input, named after it]
     #[arg(short, long, value_name = "FILE.svg")]
     output: Option<PathBuf>,
-    /// Title [default: the run's command, or the file name]
+    /// Title of the picture [default: the run's command, or the file name]
     #[arg(long)]
     title: Option<String>,
-    /// Unit of the weights in a folded file
+    /// Unit of the weights in a folded file, for tooltips
     #[arg(long, value_enum, default_value = "weights")]
     unit: UnitName,
-    /// The samples of a folded file are cpu-clock's: book what piles up where interrupts come back on to its own role
+    /// Attribute samples taken where interrupts come back on to their caller (for folded files sampled by cpu-clock)
     #[arg(long)]
     cpu_clock: bool,
 }
@@ -54,19 +54,19 @@ enum UnitName {
     Nanoseconds,
 }
 
-/// One input, understood.
+/// A parsed input.
 struct StackSource {
     stacks: Folded,
     unit: Unit,
     weights: &'static str,
     skid: Skid,
     title: String,
-    /// Short, for the title of a comparison.
+    /// Short name, for the title of a comparison.
     name: String,
     subtitle: String,
-    /// What one weight is per KiB moved, where the run says it.
+    /// Cost per KiB of one unit of weight, and its unit, if known.
     per_kib: Option<(f64, &'static str)>,
-    /// The roots of its stacks; `None` where they are not known.
+    /// The roots of its stacks; `None` if unknown.
     processes: Option<Vec<ProcessName>>,
 }
 
@@ -74,7 +74,7 @@ impl FlamegraphArgs {
     /// Draw.
     ///
     /// # Errors
-    /// An input that cannot be read, nothing to draw, an output that cannot be written.
+    /// When the input cannot be read or is empty, or the output cannot be written.
     pub fn run(&self) -> Result<ExitCode> {
         let source = self.read(&self.input)?;
         let mut options = GraphOptions::new(
@@ -162,9 +162,9 @@ impl FlamegraphArgs {
         let Some(first) = found.first() else {
             let known = listed(others.iter().map(|profile| profile.process));
             if known.is_empty() {
-                bail!("{} holds no stacks: run with a collector", path.display());
+                bail!("{}: contains no stacks; run with a collector", path.display());
             }
-            bail!("{} holds no stacks of '{}'; --process can be: {known}", path.display(), self.process);
+            bail!("--process {}: {} contains no stacks of it; known: {known}", path.display(), self.process);
         };
         let stacks = match &found[..] {
             [one] => one.stacks.clone(),
@@ -188,7 +188,7 @@ impl FlamegraphArgs {
         self.output.as_deref() == Some(Path::new("-"))
     }
 
-    /// Where the picture goes: as asked for, or beside the input.
+    /// The output path: as given, or next to the input.
     fn output_path(&self, suffix: &str) -> PathBuf {
         if let Some(output) = &self.output {
             if suffix.is_empty() {

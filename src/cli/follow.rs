@@ -1,5 +1,5 @@
-//! `pipeprof __follow`: one collector on a process that has threads, forks and executes. For tests, which run it on
-//! this machine and inside guests, and know how many calls the family makes.
+//! `pipeprof __follow`: run one collector on a family of processes with threads, forks and execs. Tests run it on this
+//! machine and in guests, and know the number of calls that the family makes.
 
 use crate::collect::{Context, Watched, make};
 use crate::document::{Collector, Loader, Status};
@@ -13,14 +13,14 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// Threads and processes of a family that each make the asked number of calls.
+/// Number of threads and processes of a family, each of which makes the given number of calls.
 pub const MEMBERS: u64 = 11;
 /// Those of them that `--without-thread-exec` leaves out: a process before and after its second thread calls exec.
 pub const THREAD_EXEC_MEMBERS: u64 = 2;
 
 #[derive(Debug, clap::Args)]
 pub struct FollowArgs {
-    /// Watch the family by this collector.
+    /// Watch the family with this collector.
     #[arg(long)]
     collect: Option<Collector>,
     #[arg(long, default_value = "libbpf")]
@@ -31,35 +31,35 @@ pub struct FollowArgs {
     /// Leave out the process whose second thread calls exec.
     #[arg(long)]
     without_thread_exec: bool,
-    /// Be a member instead.
+    /// Act as a member of the family.
     #[arg(long)]
     be: Option<Member>,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Member {
-    /// Waits for its input, then starts the others.
+    /// Waits for input, then starts the others.
     Family,
     /// Two threads besides its own.
     Threaded,
     /// Becomes `single` from another thread than its first.
     Becoming,
     Single,
-    /// Not of the family; calls until it is killed.
+    /// Not a member of the family; makes calls until it is killed.
     Stranger,
 }
 
-/// What a collector had to tell of the family.
+/// A collector's results for the family.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Found {
     pub complete: bool,
     pub reason: Option<String>,
     /// Calls of `pipe_write` by all watched processes.
     pub writes: u64,
-    /// Times of them: returns, by the histogram.
+    /// Timed calls: returns in the histogram.
     pub returns: u64,
     pub missed: u64,
-    /// Stacks' weight, by process.
+    /// Weight of the stacks, by process.
     pub weights: BTreeMap<String, u64>,
     /// Weight of stacks with a frame of the family's own code.
     pub named: u64,
@@ -67,7 +67,7 @@ pub struct Found {
     /// The CPU time of the whole family.
     pub cpu_ns: u64,
     pub notes: Vec<String>,
-    /// Code and message of each.
+    /// Code and message of each warning.
     pub warnings: Vec<(String, String)>,
 }
 
@@ -103,7 +103,7 @@ fn command(member: &str, calls: u64) -> Command {
 
 fn watch_family(collector: Collector, loader: Loader, mut family: Command) -> Result<Found> {
     let mut family = family.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("start a family")?;
-    // Its second thread is there.
+    // Its second thread exists.
     read_byte(&mut family)?;
     let watched = Watched::one(ProcessName::new("family"), family.id());
     let mut collector = make(collector, &Context::new(loader))?;
@@ -172,8 +172,8 @@ impl Member {
     }
 }
 
-/// The first process: its two threads, one of which is there before it is watched; a thread that forks; a child that
-/// forks; two children that execute this program, of which one does so again from its second thread.
+/// The first process: two threads, one of which exists before it is watched; a thread that forks; a child that forks;
+/// two children that execute this program, one of them again from its second thread.
 fn family(calls: u64, without_thread_exec: bool) -> Result<()> {
     let gate = Barrier::new(2);
     std::thread::scope(|scope| {
@@ -210,13 +210,13 @@ fn family(calls: u64, without_thread_exec: bool) -> Result<()> {
     })
 }
 
-/// Run `what` in a forked child, and wait for that.
+/// Run `what` in a forked child, and wait for it.
 fn fork(what: impl FnOnce() -> Result<()>) -> Result<()> {
-    // SAFETY: the child calls only what is safe after a fork of a process with threads: system calls.
+    // SAFETY: after a fork of a process with threads, the child makes only system calls, which are safe.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let status = i32::from(what().is_err());
-        // SAFETY: ends the child, without what the parent has to do at its exit.
+        // SAFETY: ends the child without the parent's exit handlers.
         unsafe { libc::_exit(status) };
     }
     let mut status = 0;

@@ -1,14 +1,14 @@
-//! `pipeprof gallery`: a stored run made small enough for a repository.
+//! `pipeprof gallery`: make a stored run small enough for a repository.
 
 use crate::report::files::{self, Folder};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Stacks below one part in this many of a profile are shortened to where they join others.
+/// Stacks with less than this fraction of a profile are merged into their parents.
 const LEAST: u64 = 10_000;
 
-/// Copy a stored run without small stacks, without other processes, and without executed code
+/// Copy a stored run without small stacks, other processes and executed code
 #[derive(Debug, clap::Args)]
 pub struct GalleryArgs {
     /// A folder written by `pipeprof run`
@@ -23,7 +23,7 @@ impl GalleryArgs {
     /// Copy.
     ///
     /// # Errors
-    /// A run that cannot be read, a folder that cannot be made.
+    /// When the run cannot be read, or the folder cannot be created.
     pub fn run(&self) -> Result<ExitCode> {
         let mut outcome = files::load(&self.run)?;
         outcome.profiles.retain(|profile| profile.process.is_of_target());

@@ -1,4 +1,4 @@
-//! Flags that every subcommand takes, and what is done before any of them.
+//! Flags of all subcommands, and their effects.
 
 use crate::report::terminal::colour;
 use crate::util::{build, progress};
@@ -15,7 +15,7 @@ pub(super) struct Global {
     /// Print only the result and errors: no progress, no notes
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 900)]
     quiet: bool,
-    /// Print what is done: commands, files, what is chosen and why
+    /// Print more: commands, files, and which collectors were chosen and why
     #[arg(short, long, global = true, hide_short_help = true, display_order = 901)]
     verbose: bool,
     /// Colour the output: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never [default: auto]
@@ -58,7 +58,7 @@ pub(super) fn prepared(command: Command, arguments: &[String]) -> Command {
     command.color(choice.unwrap_or(ColorChoice::Auto))
 }
 
-/// Print why the command line is refused, or the help or version that it asks for.
+/// Print the error in the command line, or the requested help or version.
 pub(super) fn refuse(error: &clap::Error, arguments: &[String]) -> ExitCode {
     let _ = error.print();
     let check = arguments.iter().find(|argument| !argument.starts_with('-')).is_some_and(|command| command == "check");

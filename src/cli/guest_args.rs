@@ -16,7 +16,7 @@ pub struct GuestArgs {
 }
 
 impl GuestArgs {
-    /// The guest asked for; none without `--kernel`.
+    /// The requested guest; `None` without `--kernel`.
     ///
     /// # Errors
     /// One line that names the flag.

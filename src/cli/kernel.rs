@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Fetch, list and remove kernels for guests
+/// Manage the cache of kernels for guests
 #[derive(Debug, Args)]
 pub struct KernelCommand {
     #[command(subcommand)]
@@ -23,21 +23,21 @@ pub struct KernelCommand {
 enum Action {
     /// Fetch the newest Debian kernel of each series with apt, without installing it
     Fetch {
-        /// Series (6.12), releases or package names
+        /// Series such as 6.12, releases, or Debian package names
         #[arg(required = true, value_name = "SERIES")]
         series: Vec<String>,
-        /// Debian flavour of the kernel; cloud-amd64 is the smallest and boots fastest
+        /// Debian flavour; cloud-amd64 is the smallest and boots fastest
         #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
         flavour: String,
     },
-    /// Add a kernel image (bzImage) or a Debian kernel package
+    /// Add kernel images or Debian kernel packages to the cache
     Add {
         #[arg(required = true, value_name = "PATH|DEB")]
         paths: Vec<PathBuf>,
     },
     /// List the kernels in the cache
     List {
-        /// List the kernels that the mirror offers instead
+        /// List the kernels on the Debian mirror instead
         #[arg(long)]
         available: bool,
         #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
@@ -45,7 +45,7 @@ enum Action {
     },
     /// Boot a kernel in a guest and print its release and version
     Boot {
-        /// A bzImage, a .deb, or a series or release in the cache
+        /// Kernel to boot: a bzImage, a .deb, or a series or release in the cache
         kernel: String,
         #[command(flatten)]
         machine: GuestMachine,
@@ -55,7 +55,7 @@ enum Action {
     },
     /// Remove kernels from the cache
     Remove {
-        /// Releases or series
+        /// Releases, or series such as 6.12
         #[arg(required = true, value_name = "RELEASE")]
         releases: Vec<String>,
     },
@@ -104,7 +104,7 @@ impl KernelCommand {
                 let list = store.list()?;
                 if list.is_empty() {
                     progress::note(&format!(
-                        "no kernel in {}: try `pipeprof kernel fetch 6.12`",
+                        "no kernels in {}; fetch one with `pipeprof kernel fetch 6.12`",
                         store.root().display()
                     ));
                 }
@@ -121,7 +121,7 @@ impl KernelCommand {
                 let facts: vm::job::GuestFacts = reply.parse()?;
                 crate::outln!("{}", serde_json::to_string_pretty(&facts)?);
                 reply.notes.iter().for_each(|note| progress::note(note));
-                progress::note(&format!("booted and answered in {:.1} s", begun.elapsed().as_secs_f64()));
+                progress::note(&format!("booted and replied in {:.1} s", begun.elapsed().as_secs_f64()));
             }
             Action::Remove { releases } => {
                 for release in releases {

@@ -1,5 +1,5 @@
-//! `pipeprof __leftovers`: what collectors have attached to this kernel, and what is left after one was killed. Tests run
-//! it inside guests.
+//! `pipeprof __leftovers`: list what collectors have attached to this kernel, and what remains after one was killed.
+//! Tests run it in guests.
 
 use crate::collect::leftovers::Leftovers;
 use anyhow::{Context as _, Result, ensure};
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// Time for a collector to be armed, in an emulated guest.
+/// Time limit for arming a collector, in an emulated guest.
 const ARMED: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
 pub struct LeftoversArgs {
-    /// Run this collector, end the run by a signal while it is armed, then run it again.
+    /// Run this collector, end it with a signal while it is armed, then run it again.
     #[arg(long)]
     kill: Option<String>,
     /// The signal's number.
@@ -20,15 +20,15 @@ pub struct LeftoversArgs {
     signal: i32,
 }
 
-/// What was there when.
+/// What was found, and when.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Story {
     pub before: Leftovers,
-    /// While the run was watched.
+    /// While the collector was armed.
     pub armed: Leftovers,
     pub after_kill: Leftovers,
     pub after_next: Leftovers,
-    /// What the next run had to say: notes of its collectors, and warnings.
+    /// Notes and warnings of the next run.
     pub next_notes: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ fn story(collector: &str, signal: i32) -> Result<Story> {
         story.armed = Leftovers::now();
         std::thread::sleep(Duration::from_millis(20));
     }
-    // Attaching goes on after the first thing shows: into the window.
+    // Attaching continues after the first object appears, until the window.
     std::thread::sleep(Duration::from_secs(1));
     story.armed = Leftovers::now();
     // SAFETY: the process is our child and not waited for yet, so the id is its own.

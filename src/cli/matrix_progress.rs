@@ -1,4 +1,4 @@
-//! What each column of a matrix is doing: a line per column on a terminal's stderr, nothing elsewhere.
+//! Show the progress of each column of a matrix: a line per column, if stderr is a terminal.
 
 use crate::compare::matrix::MatrixRun;
 use crate::compare::plan::MatrixPlan;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 thread_local! {
-    /// The column that this thread works on.
+    /// The column of this thread's run.
     static COLUMN: ThreadCell<Option<usize>> = const { ThreadCell::new(None) };
 }
 
@@ -27,7 +27,7 @@ struct ColumnLine {
 /// All lines.
 pub struct MatrixProgress {
     lines: Arc<Mutex<Vec<ColumnLine>>>,
-    /// All runs, and the time left.
+    /// The line for all runs, with the time left.
     total: Option<ProgressBar>,
     all: MultiProgress,
     shown: bool,
@@ -45,7 +45,7 @@ fn bar(all: &MultiProgress, name: String) -> ProgressBar {
 }
 
 impl MatrixProgress {
-    /// Begin, with a line per column of `plan`.
+    /// Start, with a line per column of `plan`.
     pub fn start(plan: &MatrixPlan) -> Self {
         let all = MultiProgress::new();
         let shown = std::io::stderr().is_terminal() && !progress::is_quiet();
@@ -62,7 +62,7 @@ impl MatrixProgress {
         }
         let total = shown.then(|| bar(&all, "all".to_owned()));
         let theirs = Arc::clone(&lines);
-        // Always, shown or not: a single line of one guest would mislead about the others.
+        // Even if nothing is shown: progress of one guest would be misleading.
         progress::redirect(move |text| {
             if let (Ok(lines), Some(column)) = (theirs.lock(), COLUMN.get())
                 && let Some(line) = lines.get(column)
@@ -73,7 +73,7 @@ impl MatrixProgress {
         Self { lines, total, all, shown }
     }
 
-    /// A run's state changed; called on the thread that it runs on.
+    /// Show a changed state of a run. Called on its thread.
     pub fn show(&self, event: &Event<'_, MatrixRun>) {
         let (cell, state) = (event.cell, &event.state);
         COLUMN.set(Some(cell.column));
@@ -86,7 +86,7 @@ impl MatrixProgress {
             State::Running => format!("{}/{} done, {} begins", line.done, line.of, cell.mode),
             State::Kept | State::Done => {
                 line.done += 1;
-                // A stop rule may ask for more than was planned.
+                // A stop rule may need more runs than planned.
                 line.of = line.of.max(line.done + line.failed);
                 format!("{}/{} done", line.done, line.of)
             }
@@ -102,7 +102,7 @@ impl MatrixProgress {
         }
     }
 
-    /// Take the lines away, before something is printed.
+    /// Remove the lines before something is printed.
     pub fn finish(&self) {
         if self.shown {
             let _ = self.all.clear();

@@ -5,22 +5,22 @@ use crate::workload::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, loop
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// Measure memory bandwidth: copying, storing and reading in user space
+/// Measure memory bandwidth: copies, stores and reads in user space
 ///
-/// These are upper bounds for the throughput of a pipe. All loops except memcpy (the C library's) are in assembly; their
-/// code is read back from memory and disassembled to verify it (--code prints it).
+/// The results are upper bounds for the throughput of a pipe. All loops except the C library's memcpy are in assembly.
+/// Their code is disassembled from memory to verify it (--code prints it).
 #[derive(Debug, clap::Args)]
 pub struct MemoryArgs {
-    /// Measurements of each loop; the loops alternate
+    /// Number of measurements of each loop
     #[arg(long, value_name = "N", default_value_t = LoopOptions::default().runs)]
     runs: u32,
-    /// CPU to run on [default: chosen by topology]
+    /// CPU to run on, by number [default: chosen by topology]
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
     /// Use 2 MiB pages for the buffers
     #[arg(long)]
     huge_pages: bool,
-    /// Buffer size of the sequential reads [default: 1G]
+    /// Buffer size for the reads [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value_t = READ_BUFFER, hide_default_value = true)]
     read_size: u64,
     /// Print the disassembled code of each loop
@@ -55,7 +55,7 @@ fn text(report: &Report, code: bool) -> String {
     let model = report.cpu_model.as_deref().unwrap_or("unknown CPU model");
     let _ = writeln!(out, "{model}, CPU {}, {}; one thread", report.cpu, report.cpu_flags.join(" "));
     for (kind, heading) in [
-        (LoopKind::Copy, "Copying one buffer to another (a copied byte counts once)"),
+        (LoopKind::Copy, "Copying one buffer to another (each copied byte counts once)"),
         (LoopKind::Store, "Storing to one buffer"),
         (LoopKind::Read, "Reading one buffer from end to end"),
     ] {

@@ -27,10 +27,10 @@ use crate::util::usage::UsageError;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The exit code of usage errors, clap's and ours.
+/// The exit code of usage errors.
 const USAGE: u8 = 2;
 
-/// Kernel profiles of pipe system calls.
+/// Profile the kernel's work in pipe system calls, and compare kernels.
 #[derive(Debug, Parser)]
 #[command(name = "pipeprof", version, about, long_about = None, propagate_version = true)]
 #[command(disable_version_flag = true, disable_help_flag = true)]
@@ -115,7 +115,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The command line as it was typed, for titles: this program by its plain name.
+/// The command line as typed, for titles, with this program's plain name.
 fn command_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
     std::iter::once("pipeprof".to_owned())
@@ -126,7 +126,7 @@ fn command_line() -> String {
         .join(" ")
 }
 
-/// Now, in UTC, as RFC 3339 to the second.
+/// The time in UTC, in RFC 3339 format, in seconds.
 fn now() -> String {
     let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
     time::OffsetDateTime::now_utc().format(format).unwrap_or_default()

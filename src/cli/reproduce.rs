@@ -15,32 +15,32 @@ use clap::builder::PossibleValue;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The kernel of exact profiles where none is named: that of article B.
+/// The default kernel of exact profiles: that of article B.
 const KERNEL: &str = "6.1";
 
 /// Repeat the experiments of three articles on Linux pipes and compare the results
 #[derive(Debug, clap::Args)]
 pub struct ReproduceArgs {
-    /// Parts to run [default: all]
+    /// Parts of the report to run [default: all]
     #[arg(value_name = "PART", value_parser = part_values())]
     parts: Vec<String>,
-    /// Take about a minute: fewer and shorter runs
+    /// Make fewer and shorter runs (about a minute)
     #[arg(long)]
     quick: bool,
     /// Folder for report and results
     #[arg(short, long, value_name = "DIR", default_value = "reproduce")]
     output: PathBuf,
-    /// Continue in the folder of an interrupted reproduction, keeping its results
+    /// Continue the interrupted reproduction in -o DIR
     #[arg(long)]
     resume: bool,
     /// Kernel for exact instruction counts in a guest: an image, a .deb, or a name of `pipeprof kernel list`;
     /// `none` skips guests
     #[arg(long, value_name = "PATH|NAME|none", default_value = KERNEL)]
     kernel: String,
-    /// Run everything in the guest of --kernel, timed experiments too (emulated guests give no throughput)
+    /// Run all parts in the guest of --kernel, including timed ones (no throughput in emulated guests)
     #[arg(long)]
     in_guest: bool,
-    /// Seed of the order in which runs of different settings alternate
+    /// Seed of the order of runs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
@@ -91,7 +91,7 @@ impl ReproduceArgs {
         } else {
             match self.machine.options(&self.kernel) {
                 Ok(options) => Ok((self.kernel.clone(), options)),
-                // The default kernel may be missing: what needs no guest is measured all the same.
+                // If only the default kernel is missing, run the parts that need no guest.
                 Err(error) if self.kernel == KERNEL && !self.in_guest => {
                     Err(Missing::new(format!("{error:#}"), format!("pipeprof kernel fetch {KERNEL}")))
                 }

@@ -19,15 +19,15 @@ use std::process::ExitCode;
 pub struct RunArgs {
     #[command(flatten)]
     workload: WorkloadArgs,
-    /// Collectors to enable: `auto` (all that this kernel allows), `none`, or a list of sample,kprobe,fgraph,insn
-    /// [default: auto]
+    /// Collectors to enable: `auto` (all that the kernel allows, without insn), `none`, or a list of
+    /// sample,kprobe,fgraph,insn [default: auto]
     #[arg(long, help_heading = "Collectors", value_name = "auto|none|LIST", value_parser = selection)]
     collect: Option<Selection>,
     /// Library that loads the BPF programs
     #[arg(long, help_heading = "Collectors", value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
-    /// Number of unprofiled runs, and of profiled runs per collector; with --until, the minimum [default: 20 of 300 ms; 6 with --bytes,
-    /// --duration, --calls or --until, and in KVM guests; 3 in emulated guests]
+    /// Number of unprofiled runs, and of profiled runs per collector; with --until, the minimum [default: 20; 6 with
+    /// an amount, --until or KVM; 3 if emulated]
     #[arg(long, help_heading = "Collectors", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
     #[command(flatten, next_help_heading = "Collectors")]
@@ -35,7 +35,7 @@ pub struct RunArgs {
     /// Seed of the order of unprofiled and profiled runs
     #[arg(long, help_heading = "Collectors", value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Read symbols for --collect insn from this uncompressed kernel image (for kernels without kallsyms)
+    /// Uncompressed kernel image (ELF) with symbols for --collect insn, if the kernel has no kallsyms
     #[arg(long, help_heading = "Collectors", value_name = "FILE")]
     vmlinux: Option<PathBuf>,
     #[command(flatten)]

@@ -1,22 +1,21 @@
-//! What `-h` shows: the common flags on one screen of 24 lines by 80 columns. `--help` shows all.
+//! The short help of `-h`: common flags on one screen of 24 lines by 80 columns. `--help` shows all flags.
 
 use clap::Command;
 
-/// By subcommand: the flags that `-h` shows, each with a text that fits beside it; an empty text keeps the flag's own.
-/// A flag that is not named here is shown by `--help` only.
+/// By subcommand: the flags in `-h`, each with a short text. Other flags are in `--help` only.
 const SHOWN: [(&str, &[(&str, &str)]); 4] = [
     (
         "run",
         &[
             ("mode", "Preset, such as write, vmsplice, splice [write]"),
-            ("buffer-size", "Bytes that one call moves [256K]"),
+            ("buffer-size", "Bytes per call [256K]"),
             ("duration", "Length of one window, such as 500ms [300ms]"),
             ("pin", "CPUs of writer and reader, or none"),
             ("collect", "auto, none, or sample,kprobe,fgraph,insn"),
             ("runs", "Number of runs [20]"),
-            ("until", "Run until the 95 % CI is this narrow: 2%"),
+            ("until", "Measure until the 95 % CI is this narrow: 2%"),
             ("kernel", "Run inside this kernel: 6.12, or a bzImage"),
-            ("cpus", "CPUs of the guest"),
+            ("cpus", "CPUs of the guest [1]"),
             ("output", "Folder for the results"),
             ("json", "Print run.json instead of the tables"),
         ],
@@ -25,27 +24,27 @@ const SHOWN: [(&str, &[(&str, &str)]); 4] = [
         "compare",
         &[
             ("runs", "Stored runs, oldest first: run.json or its folder"),
-            ("kernel", "A kernel to boot: 6.12, or a bzImage; repeat"),
-            ("mode", "A mode of `pipeprof run`; repeat [write]"),
-            ("append", "Kernel arguments; repeat for more columns"),
-            ("buffer_size", "Bytes that one call moves; repeat for more"),
+            ("kernel", "Kernel to boot: 6.12, or a bzImage; repeatable"),
+            ("mode", "Mode of `pipeprof run`; repeatable [write]"),
+            ("append", "Kernel arguments; may be repeated"),
+            ("buffer_size", "Bytes per call; may be repeated"),
             ("run_flags", "Flags of `pipeprof run` for all columns"),
-            ("pairs", "Timed runs of each column and mode"),
-            ("until", "Run until the 95 % CI is this narrow: 2%"),
+            ("pairs", "Timed runs: runs per column and mode [12]"),
+            ("until", "Measure until the 95 % CI is this narrow: 2%"),
             ("output", "Folder for runs and reports"),
-            ("resume", "Go on with the comparison in -o DIR"),
+            ("resume", "Continue the comparison in -o DIR"),
             ("json", "Print report.json instead of the tables"),
         ],
     ),
     (
         "check",
         &[
-            ("kernel", "The kernel to test: 6.12, or a bzImage"),
-            ("baseline", "The run to compare with: run.json or its folder"),
-            ("fail_above", "Regression threshold, in percent"),
+            ("kernel", "Kernel to test: 6.12, or a bzImage"),
+            ("baseline", "Stored run: run.json or its folder"),
+            ("fail_above", "Regression threshold in percent [1%]"),
             ("run_flags", "Further flags of `pipeprof run`"),
-            ("without_scheduling", "Ignore what scheduling costs"),
-            ("output", "Keep the run in this folder"),
+            ("without_scheduling", "Ignore the cost of scheduling"),
+            ("output", "Folder to store the run in"),
         ],
     ),
     (
@@ -55,8 +54,8 @@ const SHOWN: [(&str, &[(&str, &str)]); 4] = [
             ("writer", "Calls that fill the pipe"),
             ("reader", "Calls that empty the pipe"),
             ("buffer-size", "Sizes, such as 4K,64K or 4K..4M"),
-            ("duration", "Length of one window"),
-            ("runs", "Runs of each combination"),
+            ("duration", "Length of each window [250ms]"),
+            ("runs", "Runs per combination [5]"),
             ("kernel", "Run inside this kernel: 6.12, or a bzImage"),
             ("output", "Folder for sweep.json, sweep.csv, sweep.svg"),
             ("json", "Print sweep.json instead of the table"),
@@ -91,7 +90,7 @@ mod tests {
             command.build();
             let command = command.find_subcommand_mut(name).unwrap();
             for (id, _) in shown {
-                assert!(command.get_arguments().any(|arg| arg.get_id() == id), "{name} has no {id}");
+                assert!(command.get_arguments().any(|arg| arg.get_id() == id), "{name}: {id} does not exist");
             }
             let short = command.render_help().to_string();
             assert!(short.lines().count() <= 24, "{name}: {} lines\n{short}", short.lines().count());
@@ -99,7 +98,7 @@ mod tests {
             let long = command.render_long_help().to_string();
             for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 if let Some(flag) = arg.get_long() {
-                    assert!(long.contains(&format!("--{flag}")), "{name} --help lacks --{flag}");
+                    assert!(long.contains(&format!("--{flag}")), "{name} --help does not contain --{flag}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Flags that end a measurement by its precision or its time: shared by `run`, `compare` and `sweep`.
+//! Flags that stop a measurement by precision or time, for `run`, `compare` and `sweep`.
 
 use super::workload_args::parse_duration;
 use crate::experiment::StopRule;
@@ -6,11 +6,11 @@ use crate::experiment::StopRule;
 /// When to stop measuring.
 #[derive(Debug, Clone, clap::Args)]
 pub struct StopArgs {
-    /// Measure until the 95 % interval of each median is this narrow: half its width over the median, such as 2%
-    /// [ends after 10 min at the latest, or after --max-time]
+    /// Measure until half the width of the 95 % CI is below this percentage of the median, such as 2% [limit:
+    /// --max-time, default 10 min]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     until: Option<f64>,
-    /// Begin no further round of runs that would end later than this, such as 60s; the first always runs
+    /// Start no further round of runs that would end after this time, such as 60s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     max_time: Option<u64>,
 }
@@ -23,7 +23,8 @@ impl StopArgs {
 
 /// `2%` as 0.02.
 fn parse_percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').ok_or_else(|| format!("'{text}' is not a percentage: write 2%"))?;
+    let number =
+        text.strip_suffix('%').ok_or_else(|| format!("'{text}' is not a percentage: use a form such as 2%"))?;
     match number.trim().parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
         _ => Err(format!("'{text}' is not a percentage above 0% and up to 100%, such as 2%")),

@@ -1,4 +1,4 @@
-//! `pipeprof sweep`: any axes of a workload, all combinations.
+//! `pipeprof sweep`: measure all combinations of some axes of a workload.
 
 use super::guest_args::GuestArgs;
 use super::stop_args::StopArgs;
@@ -29,19 +29,19 @@ const EXACT_WARMUP: u64 = 8 << 20;
 
 /// Measure every combination of several settings, and print a table, CSV or JSON
 ///
-/// Each axis takes a list (`--mode write,vmsplice`, or the flag twice) and, where it is a number or a size, a range that
-/// doubles (`--buffer-size 4K..4M`). Runs of all combinations alternate in shuffled blocks.
+/// Each axis accepts a list (`--mode write,vmsplice`, or the flag twice). Sizes and numbers also accept a doubling
+/// range (`--buffer-size 4K..4M`). Runs of all combinations alternate in random order.
 #[derive(Debug, clap::Args)]
 pub struct SweepArgs {
-    /// Presets of the other axes [default: write]
+    /// Presets of the flags below [default: write]
     #[arg(long, help_heading = "Workload", value_name = "MODE,...", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(names()))]
     mode: Vec<String>,
     #[command(flatten)]
     axes: AxisArgs,
-    /// Length of each run's window
+    /// Length of each run's window, such as 500ms
     #[arg(long, help_heading = "Workload", value_name = "TIME", default_value = "250ms", value_parser = super::workload_args::parse_duration)]
     duration: u64,
-    /// CPUs of writer and reader: 0,1; `none` leaves them to the scheduler [default: chosen by topology]
+    /// CPUs of writer and reader, such as 0,1; `none` does not pin them [default: chosen by topology]
     #[arg(long, help_heading = "Workload", value_name = "W,R|none", value_parser = super::workload_args::parse_pin)]
     pin: Option<Pin>,
     /// Number of runs per combination; with --until, the minimum
@@ -57,7 +57,7 @@ pub struct SweepArgs {
     collect: Option<String>,
     #[command(flatten)]
     guest: GuestArgs,
-    /// Folder for sweep.json, sweep.csv, sweep.svg and all results [default: nothing is written]
+    /// Folder for sweep.json, sweep.csv, sweep.svg and all results [default: none]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Continue the interrupted sweep in -o DIR
@@ -228,7 +228,7 @@ impl SweepArgs {
 
     fn bench(&self, exact: bool) -> Result<Machine> {
         let options = self.guest.options()?;
-        let missing = || Missing::new("no --kernel was given", "");
+        let missing = || Missing::new("--kernel was not given", "");
         let name = self.guest.kernel.clone().unwrap_or_default();
         Ok(Machine {
             guest: options.clone().filter(|_| !exact),

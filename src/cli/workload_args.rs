@@ -9,11 +9,10 @@ use crate::workload::spec::{Amount, Pin};
 use clap::builder::{BoolValueParser, PossibleValuesParser, TypedValueParser as _};
 use clap::{Arg, ArgMatches, Command};
 
-/// `--mode` is a named setting of the axes; an axis given with it overrides it. Axes that are on or off are turned off
-/// by `=false`.
+/// `--mode` is a preset of the axes, which the axes' own flags override. `=false` disables a switch.
 #[derive(Debug, Clone, Default)]
 pub struct WorkloadArgs {
-    /// What was asked for.
+    /// The request.
     pub request: WorkloadRequest,
 }
 
@@ -21,32 +20,32 @@ pub struct WorkloadArgs {
 #[derive(Debug, clap::Args)]
 struct ModeArgs {
     #[arg(long, value_parser = PossibleValuesParser::new(names()), hide_possible_values = true,
-        help = format!("A preset of the axes below [default: {}]\n{}", WorkloadRequest::DEFAULT_MODE, about_modes()))]
+        help = format!("Preset of the flags below [default: {}]:\n{}", WorkloadRequest::DEFAULT_MODE, about_modes()))]
     mode: Option<String>,
 }
 
 /// After the axes.
 #[derive(Debug, clap::Args)]
 struct AmountArgs {
-    /// Bytes per pair, divided among its writers
+    /// Amount to move through each pipe in the window, such as 1G
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse, conflicts_with_all = ["duration", "calls"])]
     bytes: Option<u64>,
-    /// Length of the measured window: 500ms, 1s [default: 1s; `run`: 300ms, in guests less or a number of calls]
+    /// Length of the window, such as 500ms [default: 300ms; in guests 200ms; with --collect insn, 400 calls]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "calls")]
     duration: Option<u64>,
-    /// Number of transfers of each writer: calls that move bytes into the pipe
+    /// Number of calls of each writer that move bytes in the window
     #[arg(long, value_name = "N")]
     calls: Option<u64>,
-    /// CPUs of writer and reader: 0,1; `none` leaves them to the scheduler [default: two CPUs chosen by topology]
+    /// CPUs of writer and reader, such as 0,1; `none` does not pin them [default: chosen by topology]
     #[arg(long, value_name = "W,R|none", value_parser = parse_pin)]
     pin: Option<Pin>,
-    /// Stamp every block and check it at the reader (--reader read); report torn and reused pages
+    /// Verify the bytes at the reader (requires --reader read); report torn and reused pages
     #[arg(long)]
     verify: bool,
-    /// Bytes that each writer moves before the window opens [default: 32M]
+    /// Bytes that each writer moves before the window [default: 32M]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     warmup: Option<u64>,
-    /// For tests of --verify: a vmsplice pipe larger than one half
+    /// Allow a vmsplice pipe larger than one half (for tests of --verify)
     #[arg(long, hide = true)]
     unsafe_pipe: bool,
 }
@@ -118,7 +117,7 @@ fn about_modes() -> String {
 /// `1s`, `500ms`, `2m`, `100us`, in nanoseconds.
 ///
 /// # Errors
-/// A sentence that says what is wrong; clap names the flag.
+/// The fault in `text`; clap names the flag.
 pub fn parse_duration(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -129,19 +128,20 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
         "s" => 1_000_000_000,
         "m" | "min" => 60_000_000_000,
         "h" => 3_600_000_000_000,
-        "" => return Err(format!("'{text}' lacks a unit: write {text}s or {text}ms")),
+        "" => return Err(format!("'{text}' has no unit: use {text}s or {text}ms")),
         _ => return Err(format!("unknown unit '{unit}': use ms, s or m, such as 500ms")),
     };
-    let number: f64 = number.parse().map_err(|_| format!("'{text}' is not a time: write 500ms or 1.5s"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("'{text}' is not a time: use a form such as 500ms or 1.5s"))?;
     let ns = number * scale as f64;
-    // A year and more is a slip of the keyboard.
+    // More than a year is a typing error.
     if ns > 3.2e16 { Err(format!("'{text}' is longer than a year")) } else { Ok(ns.round() as u64) }
 }
 
 /// `0,1` or `none`.
 ///
 /// # Errors
-/// A sentence that says what is wrong; clap names the flag.
+/// The fault in `text`; clap names the flag.
 pub fn parse_pin(text: &str) -> Result<Pin, String> {
     if text == "none" {
         return Ok(Pin::None);
@@ -202,7 +202,7 @@ mod tests {
         assert!(refused("--mode wriet").contains("--mode"));
         assert!(refused("--buffer-size 99999999999T").contains("--buffer-size"));
         assert!(refused("--buffer-size=-1").contains("--buffer-size"));
-        assert!(refused("--duration 5").contains("lacks a unit"));
+        assert!(refused("--duration 5").contains("has no unit"));
         assert!(refused("--duration 0s").starts_with("--duration 0"));
         assert!(refused("--bytes 1G --calls 7").contains("--calls"));
         assert!(refused("--pin 1").contains("0,1"));

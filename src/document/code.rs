@@ -1,5 +1,5 @@
-//! The code that a counted window executed, with the count of each instruction: `code.json.gz` beside `run.json`, for
-//! `pipeprof annotate`.
+//! `code.json.gz`, next to `run.json`: the executed code of a window with the count of each instruction, for `pipeprof
+//! annotate`.
 
 use crate::profile::ProcessName;
 use anyhow::{Context, Result, ensure};
@@ -16,13 +16,13 @@ pub const CODE_SCHEMA: &str = "pipeprof.code/1";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutedCode {
     pub schema: String,
-    /// Whose the counts of an instruction are, in their order.
+    /// The processes of an instruction's counts, in their order.
     #[serde(default = "pair")]
     pub processes: Vec<ProcessName>,
     pub functions: Vec<ExecutedFunction>,
 }
 
-/// The instructions of one function that were executed, as they were after the kernel patched itself.
+/// The executed instructions of one function, as the kernel patched them at boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutedFunction {
     pub name: String,
@@ -35,25 +35,25 @@ pub struct ExecutedFunction {
 pub struct ExecutedInstruction {
     /// Bytes from the function's address.
     pub offset: u64,
-    /// Its code, two hexadecimal digits for each byte.
+    /// Its code, two hexadecimal digits per byte.
     pub code: String,
-    /// How often it was completed; a `rep` instruction counts once, however often it repeats.
+    /// Number of executions; a `rep` instruction counts once, however often it repeats.
     pub counts: Vec<u64>,
     /// Iterations of a `rep` instruction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iterations: Vec<u64>,
 }
 
-/// Those of files that do not name them.
+/// The processes of files that do not contain their names.
 fn pair() -> Vec<ProcessName> {
     vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER]
 }
 
-/// More than this many bytes are no code of a window.
+/// Larger files are rejected.
 const LONGEST: u64 = 1 << 30;
 
 impl ExecutedCode {
-    /// One process's count of `counts`, or that of all.
+    /// One process's count in `counts`, or the sum of all.
     #[must_use]
     pub fn of(&self, counts: &[u64], process: Option<ProcessName>) -> u64 {
         let wanted = |name: &ProcessName| process.is_none_or(|process| process == *name);
@@ -66,10 +66,10 @@ impl ExecutedCode {
         counts.iter().zip(&self.processes).filter(|(_, name)| name.is_of_target()).map(|(count, _)| count).sum()
     }
 
-    /// The file: JSON, compressed. Equal code gives equal bytes.
+    /// The file's bytes: compressed JSON. Equal code gives equal bytes.
     ///
     /// # Errors
-    /// Never, as long as memory lasts.
+    /// Never, unless memory runs out.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let mut out = GzEncoder::new(Vec::new(), Compression::best());
         serde_json::to_writer(&mut out, self)?;
@@ -90,7 +90,7 @@ impl ExecutedCode {
 }
 
 impl ExecutedFunction {
-    /// How often it was entered: what a probe on its first instruction counts.
+    /// Number of calls: executions of its first instruction.
     #[must_use]
     pub fn calls(&self) -> &[u64] {
         self.instructions.first().filter(|first| first.offset == 0).map_or(&[], |first| &first.counts)

@@ -1,4 +1,4 @@
-//! `run.json`: what a run measured, on what, and how far to believe it. docs/run.schema.json is made from here.
+//! `run.json`: the results of a run, its environment, and limits. docs/run.schema.json is generated from this module.
 
 pub mod code;
 mod pair;
@@ -19,8 +19,8 @@ use crate::workload::Spec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The `schema` of documents that this version writes: a name, and a number that rises with every change that a
-/// reader of the old form would misread.
+/// The `schema` of documents that this version writes: a name and a number. The number increases with each change that
+/// an older reader would misinterpret.
 pub const SCHEMA: &str = "pipeprof.run/1";
 
 /// What executed the instructions.
@@ -29,7 +29,7 @@ pub const SCHEMA: &str = "pipeprof.run/1";
 pub enum ExecutedOn {
     Hardware,
     Kvm,
-    /// Emulated: its clock says nothing about speed.
+    /// Emulated: times are not meaningful.
     Tcg,
 }
 
@@ -45,7 +45,7 @@ pub struct Document {
     pub workload: Spec,
     pub kernel: KernelInfo,
     pub executed_on: ExecutedOn,
-    /// What the attribution's weights count.
+    /// Unit of the attribution's weights.
     pub unit: Unit,
     pub environment: Environment,
     pub throughput: Throughput,
@@ -59,26 +59,26 @@ pub struct Document {
     pub functions: Vec<FunctionCalls>,
     pub symbols: Vec<Resolution>,
     pub collectors: Vec<CollectorReport>,
-    /// Raw values of every pair, in the order in which they ran.
+    /// Raw values of each measurement, in the order in which they ran.
     pub runs: Vec<PairRecord>,
     pub warnings: Vec<Warning>,
-    /// What ended the run; absent where its number of runs was fixed.
+    /// How the run ended; absent if the number of runs was fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
-    /// Files beside this one, by content: `writer.folded`.
+    /// Other files in the same folder: `writer.folded`.
     pub files: Vec<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Attribution {
-    /// Which collector's profile was attributed.
+    /// The collector whose profile was attributed.
     pub collector: String,
-    /// Processes that have any share; [`ProcessName::OTHER`] in instruction profiles only.
+    /// Processes with shares; [`ProcessName::OTHER`] in instruction profiles only.
     pub processes: ByProcess<Vec<RoleShare>>,
 }
 
 impl Attribution {
-    /// The shares of one process; empty where there are none.
+    /// The shares of one process; may be empty.
     #[must_use]
     pub fn of(&self, name: ProcessName) -> &[RoleShare] {
         self.processes.get(name).map_or(&[], Vec::as_slice)
@@ -101,11 +101,11 @@ pub struct FunctionCalls {
     /// `kprobe`, `hardware-breakpoint`, `insn`.
     pub how: String,
     pub calls: u64,
-    /// Wall time inside, callees included; absent where only calls were counted.
+    /// Wall time with callees; absent if only calls were counted.
     pub total_ns: Option<u64>,
-    /// Wall time inside, less that of probed callees.
+    /// Wall time without probed callees.
     pub self_ns: Option<u64>,
-    /// `self_ns` less the calibrated cost of the probes; absent where that would be 20 % or more.
+    /// `self_ns` without the calibrated cost of the probes; absent if that cost is 20 % or more.
     pub corrected_self_ns: Option<u64>,
     /// Calls by duration: element i counts those of 2^i to 2^(i+1)-1 ns.
     pub log2_ns: Log2Histogram,
@@ -114,7 +114,7 @@ pub struct FunctionCalls {
 }
 
 impl FunctionCalls {
-    /// No calls yet of `symbol`, which stands for `role`, by `process`; counted by `how`.
+    /// Zero calls of `symbol`, a function of `role`, by `process`, counted by `how`.
     #[must_use]
     pub fn none(process: ProcessName, role: RoleId, symbol: &str, how: &str) -> Self {
         Self {
@@ -136,20 +136,20 @@ impl FunctionCalls {
 pub struct CollectorReport {
     pub name: Collector,
     pub status: Status,
-    /// Why it is not `ok`.
+    /// Why the status is not `ok`.
     pub reason: Option<String>,
-    /// Samples, probe hits, calls or instructions taken.
+    /// Number of samples, probe hits, calls or instructions.
     pub samples: u64,
     pub lost: u64,
     /// Samples whose leaf has no symbol or role.
     pub unresolved: u64,
-    /// Whether samples that are due while interrupts are off are taken later; absent where it took no stacks.
+    /// Whether samples that are due while interrupts are off are taken later; absent if it takes no stacks.
     #[serde(default, alias = "skew")]
     pub skid: Option<Skid>,
-    /// Slow-down that it causes, per cent of elapsed time; absent where not measured.
+    /// Cost in percent of elapsed time; absent if not measured.
     pub cost_percent: Option<f64>,
     pub cost_ci95: Option<[f64; 2]>,
-    /// More for people: `cpu-clock at 4999 Hz`, `loaded by libbpf`.
+    /// Notes for the user: `cpu-clock at 4999 Hz`, `loaded by libbpf`.
     pub notes: Vec<String>,
 }
 
@@ -157,28 +157,28 @@ pub struct CollectorReport {
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     Ok,
-    /// Gave something, not all: see the reason.
+    /// Incomplete; see the reason.
     Partial,
     Unavailable,
     Failed,
 }
 
-/// One pair's raw values.
+/// Raw values of one measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairRecord {
-    /// The collectors that watched it; empty for a pair alone.
+    /// The enabled collectors; empty for an unprofiled run.
     pub collectors: Vec<String>,
     #[serde(with = "pair::processes")]
     #[schemars(with = "pair::processes::ProcessesSchema")]
     pub processes: Processes,
 }
 
-/// All that a run yields: the document (`run.json`) and the stacks that its attribution was made from.
+/// All results of a run: the document (`run.json`), and the stacks on which its attribution is based.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub document: Document,
     pub profiles: Vec<Profile>,
-    /// Exact profiles only: the executed code. A file of its own, not sent from guests.
+    /// Exact profiles only: the executed code. Stored in a separate file, and not sent from guests.
     #[serde(skip)]
     pub code: Option<code::ExecutedCode>,
 }
@@ -186,7 +186,7 @@ pub struct Outcome {
 /// The JSON Schema of [`Document`], as text: docs/run.schema.json.
 ///
 /// # Errors
-/// Never, as long as the schema has a form in JSON.
+/// Never, unless JSON cannot represent the schema.
 pub fn json_schema() -> anyhow::Result<String> {
     let mut schema = schemars::schema_for!(Document);
     schema.insert("title".to_owned(), "pipeprof run.json".into());

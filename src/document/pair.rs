@@ -1,5 +1,5 @@
-//! The form of a pair's `run.json`: its processes stand beside the other fields by their names, `writer`, `reader` and
-//! `other`. In memory, and in documents of other targets, they are a map of their own.
+//! The format of a pair's `run.json`: its processes `writer`, `reader` and `other` are fields among the others. In
+//! memory, and in documents of other targets, they are in a map.
 
 use super::Attribution;
 use crate::profile::{ByProcess, ProcessName, RoleShare};
@@ -23,7 +23,7 @@ pub mod attribution {
         processes: ByProcess<Vec<RoleShare>>,
     }
 
-    /// What a pair's attribution looks like.
+    /// The schema of a pair's attribution.
     #[derive(JsonSchema)]
     #[schemars(rename = "Attribution")]
     #[expect(dead_code, reason = "only its schema is used")]
@@ -32,7 +32,7 @@ pub mod attribution {
         collector: String,
         writer: Vec<RoleShare>,
         reader: Vec<RoleShare>,
-        /// Instruction profiles only: what neither executed.
+        /// Instruction profiles only: what neither process executed.
         other: Vec<RoleShare>,
     }
 
@@ -45,7 +45,7 @@ pub mod attribution {
     }
 
     /// # Errors
-    /// When it is of another form.
+    /// When the format differs.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attribution, D::Error> {
         let form = AttributionForm::deserialize(deserializer)?;
         let processes = form.processes.into_iter().filter(|(_, shares)| !shares.is_empty());
@@ -79,18 +79,18 @@ pub mod processes {
         readers: Vec<ProcessTotals>,
     }
 
-    /// What the processes of a pair look like.
+    /// The schema of a pair's processes.
     #[derive(JsonSchema)]
     #[schemars(rename = "Processes")]
     #[expect(dead_code, reason = "only its schema is used")]
     pub struct ProcessesSchema {
-        /// Sums over all writers where there are several.
+        /// Sum over all writers.
         writer: ProcessTotals,
         reader: ProcessTotals,
         /// From the first writer's first call to the last process's end, monotonic raw clock.
         #[serde(default)]
         window_ns: u64,
-        /// Each process apart, by pipe; empty where one writer and one reader share one pipe.
+        /// Each process separately, by pipe; empty for one writer and one reader on one pipe.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pairs: Vec<PipeForm>,
     }
@@ -108,7 +108,7 @@ pub mod processes {
     }
 
     /// # Errors
-    /// When it is of another form.
+    /// When the format differs.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Processes, D::Error> {
         let form = ProcessesForm::deserialize(deserializer)?;
         let pipes = form.pairs.into_iter().map(|pipe| PipeTotals {
@@ -120,7 +120,7 @@ pub mod processes {
     }
 }
 
-/// `values` with all of `names` where they are a pair's, so that its form is always whole.
+/// For a pair, `values` with defaults for missing `names`, so that all fields exist.
 fn padded<T, S>(values: &ByProcess<T>, names: &[ProcessName], reserved: &[&str]) -> Result<ByProcess<T>, S::Error>
 where
     T: Clone + Default + Serialize + DeserializeOwned,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_stands_beside_the_other_fields_and_so_do_others() {
+    fn processes_are_fields_among_the_others() {
         for names in [&["writer", "reader"][..], &["sort", "head", "writer"]] {
             let totals = names.iter().zip(1..).map(|(name, bytes)| (ProcessName::new(name), totals(bytes))).collect();
             let document = Document(Processes { totals, window_ns: 9, pipes: Vec::new() });

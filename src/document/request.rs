@@ -1,4 +1,4 @@
-//! What to run, once the command line is understood. Sent into guests as it is.
+//! A request: what to run, after parsing the command line. It is sent to guests unchanged.
 
 use crate::experiment::StopRule;
 use crate::workload::Spec;
@@ -27,12 +27,12 @@ pub enum Collector {
     Kprobe,
     /// ftrace function_graph: the complete call tree.
     Fgraph,
-    /// Exact instructions, by a QEMU plugin; guests under TCG only.
+    /// Exact instruction counts by a QEMU plugin, in TCG guests only.
     Insn,
 }
 
 impl Collector {
-    /// As on the command line and in files: `sample`.
+    /// The name on the command line and in files: `sample`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,9 +48,9 @@ impl Collector {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Selection {
-    /// All that this kernel allows, without `insn`.
+    /// All that this kernel allows, except `insn`.
     Auto,
-    /// These and no others; empty for none.
+    /// These only; may be empty.
     List(Vec<Collector>),
 }
 
@@ -66,19 +66,19 @@ pub enum Loader {
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The preset's name, `write` or the like.
+    /// The preset's name, such as `write`.
     pub mode: String,
     pub workload: Spec,
     pub collect: Selection,
     pub loader: Loader,
-    /// Fresh pairs per measurement.
+    /// Runs per measurement.
     pub runs: u32,
-    /// What ends the run by its precision or its time.
+    /// When to stop by precision or time.
     #[serde(default, skip_serializing_if = "StopRule::is_none")]
     pub stop: StopRule,
-    /// Seed of the order in which pairs with and without collectors alternate.
+    /// Seed of the order of unprofiled and profiled runs.
     pub seed: u64,
-    /// Whether the pair runs in a child cgroup with memory accounting (guests only; hosts have their own).
+    /// Whether the processes run in a child cgroup with memory accounting (guests only; hosts have their own cgroups).
     pub memcg: bool,
     /// The command line as typed, for titles.
     pub command: String,

@@ -1,4 +1,4 @@
-//! Running a plan, one task after the other or several at a time.
+//! Run a plan, with one or several tasks at a time.
 
 use super::plan::{OnFailure, Plan, Task};
 use super::progress::{Progress, Times};
@@ -17,21 +17,22 @@ pub trait Executor<C> {
     type Output;
 
     /// # Errors
-    /// Why it has no result, in one line.
+    /// The reason of the failure, in one line.
     fn run(&self, cell: &C, task: Task) -> Result<Self::Output>;
 
-    /// Whether a further result is wanted of a cell that has `done`.
+    /// Whether another result of a cell with the results `done` is needed.
     fn wants(&self, _cell: &C, _done: usize) -> bool {
         true
     }
 
-    /// What the stop rule judges: the values that `output` adds to the cell's main value. None leaves the cell out.
+    /// The values that `output` adds to the cell's main value, for the stop rule. A cell without values is ignored by
+    /// it.
     fn values(&self, _cell: &C, _output: &Self::Output) -> Vec<f64> {
         Vec::new()
     }
 }
 
-/// A function that measures; nothing is judged by a stop rule.
+/// A measuring function, without values for a stop rule.
 impl<C, R, F: Fn(&C, Task) -> Result<R>> Executor<C> for F {
     type Output = R;
 
@@ -40,17 +41,17 @@ impl<C, R, F: Fn(&C, Task) -> Result<R>> Executor<C> for F {
     }
 }
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// The result of an earlier call is taken over.
+    /// The result of an earlier call is used.
     Kept,
     Running,
     Done,
     Failed(String),
 }
 
-/// What a watcher hears, on the thread that runs the task.
+/// An event for a watcher, on the thread that runs the task.
 #[derive(Debug)]
 pub struct Event<'a, C> {
     pub cell: &'a C,
@@ -59,25 +60,25 @@ pub struct Event<'a, C> {
     pub progress: Progress,
 }
 
-/// One task that ended.
+/// A finished task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskResult<R> {
     pub lane: usize,
     pub block: usize,
-    /// The result, or why there is none.
+    /// The result, or the reason of the failure.
     pub result: Result<R, String>,
 }
 
-/// What an experiment gave.
+/// The results of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished<R> {
-    /// In the order in which they ended.
+    /// In the order in which they finished.
     pub entries: Vec<TaskResult<R>>,
     pub ending: Ending,
 }
 
 impl<R> Finished<R> {
-    /// Results by lane, those of a lane in the order of blocks, and why the lane failed where it did.
+    /// Results by lane, in the order of blocks, and the error of a failed lane.
     #[must_use]
     pub fn lanes(mut self, lanes: usize) -> Vec<(Vec<R>, Option<String>)> {
         let mut out: Vec<(Vec<R>, Option<String>)> = (0..lanes).map(|_| (Vec::new(), None)).collect();
@@ -93,7 +94,7 @@ impl<R> Finished<R> {
     }
 }
 
-/// The error of an experiment that a signal ended. What a store keeps is kept.
+/// The error of an experiment interrupted by a signal. Stored results are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted with {done} of {of} results")]
 pub struct Interrupted {
@@ -183,11 +184,11 @@ where
     course.into_inner().unwrap_or_else(PoisonError::into_inner).finished()
 }
 
-/// How a task ended.
+/// The outcome of a task.
 enum TaskEnd<R> {
-    /// Nothing further is wanted of its cell.
+    /// No further result of its cell is needed.
     Unwanted,
-    /// A warm-up of a cell whose first result is there already.
+    /// A warm-up of a cell that already has its first result.
     Skipped,
     Kept(R, Vec<f64>),
     Measured(Result<(R, Vec<f64>)>, Duration),
@@ -223,22 +224,22 @@ fn attempt<C, E: Executor<C>>(
 
 enum Next {
     Run(Task),
-    /// Until a task under way has ended.
+    /// Until a running task has ended.
     Wait,
     End,
 }
 
-/// Where an experiment stands.
+/// The state of an experiment.
 struct Course<'a, C, R> {
     plan: &'a Plan<C>,
     jobs: usize,
     random: SmallRng,
     queue: VecDeque<Task>,
-    /// Blocks that have begun.
+    /// Number of blocks begun.
     begun: usize,
     under_way: usize,
     entries: Vec<TaskResult<R>>,
-    /// The main value's, by lane.
+    /// Values of the main value, by lane.
     values: Vec<Vec<f64>>,
     /// Results by lane.
     counts: Vec<usize>,
@@ -248,7 +249,7 @@ struct Course<'a, C, R> {
     block_started: Instant,
     longest_block: Duration,
     interrupted: bool,
-    /// Tasks that the interruption ended.
+    /// Number of interrupted tasks.
     broken_off: usize,
     error: Option<anyhow::Error>,
     ended_by: Option<EndedBy>,
@@ -312,7 +313,7 @@ impl<'a, C, R> Course<'a, C, R> {
         }
     }
 
-    /// What ends the experiment before the next block; `None` where nothing does.
+    /// The reason to end before the next block, if any.
     fn decide(&self) -> Option<EndedBy> {
         let stop = &self.plan.stop;
         if self.begun >= self.plan.blocks {
@@ -333,7 +334,7 @@ impl<'a, C, R> Course<'a, C, R> {
         (late && self.begun > 0).then_some(EndedBy::Time)
     }
 
-    /// The widest lane's; `None` while a lane has too few values.
+    /// Width of the widest lane; `None` while a lane has too few values.
     fn width(&self) -> Option<f64> {
         let mut widest: Option<f64> = None;
         for (values, given_up) in self.values.iter().zip(&self.given_up) {
@@ -350,7 +351,7 @@ impl<'a, C, R> Course<'a, C, R> {
         self.counts.get(lane).copied().unwrap_or(0)
     }
 
-    /// Note how `task` ended; what to tell a watcher.
+    /// Record the outcome of `task`. Returns the event for a watcher.
     fn finish(&mut self, task: Task, ended: TaskEnd<R>) -> Option<State> {
         self.under_way -= 1;
         let Task { lane, block, .. } = task;
@@ -366,7 +367,7 @@ impl<'a, C, R> Course<'a, C, R> {
                 (Ok(result), State::Done)
             }
             TaskEnd::Measured(Err(error), _) => {
-                // A program that the signal ended as well has not failed.
+                // A program ended by the same signal has not failed.
                 if cancel::happened() || error.is::<Cancelled>() || error.is::<Interrupted>() {
                     self.interrupted = true;
                     self.broken_off += 1;
@@ -411,7 +412,7 @@ impl<'a, C, R> Course<'a, C, R> {
             + later * lanes;
         let wanted =
             self.given_up.iter().enumerate().map(|(lane, given_up)| if *given_up { 0 } else { queued(lane) + later });
-        // Until when a stop rule goes on is not known, but for its time limit.
+        // The end of a stop rule is unknown, except for its time limit.
         let limit = self.plan.stop.limit().map(|limit| limit.saturating_sub(self.started.elapsed()));
         let planned = self.times.left(wanted, self.jobs);
         let left = match (planned, limit) {

@@ -1,8 +1,8 @@
-//! Experiments: any set of cells, measured alternately, stored as each result ends, resumed, and ended by a rule.
+//! Experiments: measure a set of cells alternately, store each result at once, resume, and stop by a rule.
 //!
 //! A [`Plan`] has lanes, one per cell, and runs them in blocks: every lane once per block, shuffled by a seed, so that
-//! drift of the machine affects all lanes alike. An [`Executor`] measures one cell. A [`Store`] keeps results; a resumed
-//! experiment takes them over and gives the same as one that was never interrupted. This module knows nothing of pipes,
+//! drift of the machine affects all lanes alike. An [`Executor`] measures one cell. A [`Store`] keeps results. A
+//! resumed experiment uses them and gives the same as an uninterrupted one. This module knows nothing of pipes,
 //! kernels or reports.
 
 mod engine;

@@ -1,4 +1,4 @@
-//! What an experiment measures, and in which order.
+//! The plan of an experiment: what to measure, and in which order.
 
 use super::stop::StopRule;
 use rand::SeedableRng as _;
@@ -9,19 +9,19 @@ use rand::seq::SliceRandom as _;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lane<C> {
     pub cell: C,
-    /// An A/A control: the same as another lane, to see how far equal lanes differ.
+    /// An A/A control: equal to another lane, to determine the noise.
     pub control: bool,
 }
 
-/// What becomes of a cell that fails.
+/// How to handle a cell that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
-    /// It is measured in later blocks all the same.
+    /// Measure it again in later blocks.
     #[default]
     TryAgain,
-    /// It is left out of later blocks.
+    /// Skip it in later blocks.
     GiveUp,
-    /// The experiment ends with its error.
+    /// End the experiment with its error.
     Abort,
 }
 
@@ -29,10 +29,10 @@ pub enum OnFailure {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan<C> {
     pub lanes: Vec<Lane<C>>,
-    /// Blocks to run; with [`StopRule::until`], the fewest.
+    /// Number of blocks; with [`StopRule::until`], the minimum.
     pub blocks: usize,
     pub seed: u64,
-    /// Whether the lanes of a block are shuffled. Unshuffled, they run as listed.
+    /// Whether to shuffle the lanes of each block.
     pub shuffled: bool,
     /// Whether each lane runs once before the first block; its result is discarded.
     pub warm_up: bool,
@@ -51,7 +51,7 @@ pub struct Task {
 }
 
 impl<C> Plan<C> {
-    /// Shuffled blocks of `cells`; a cell that fails is tried again in the next block.
+    /// Shuffled blocks of `cells`. A failed cell is measured again in the next block.
     pub fn new(cells: impl IntoIterator<Item = C>, blocks: usize, seed: u64) -> Self {
         let lanes = cells.into_iter().map(|cell| Lane { cell, control: false }).collect();
         Self {
@@ -72,7 +72,7 @@ impl<C> Plan<C> {
         (0..self.blocks).flat_map(|block| self.block(block, &mut random)).collect()
     }
 
-    /// The tasks of block `block`; `random` comes from the plan's seed and has been through the blocks before.
+    /// The tasks of block `block`. `random` comes from the plan's seed and was used for the earlier blocks.
     pub(super) fn block(&self, block: usize, random: &mut SmallRng) -> Vec<Task> {
         let mut order: Vec<Task> = (0..self.lanes.len()).map(|lane| Task { lane, block, warm_up: false }).collect();
         if self.shuffled {

@@ -1,15 +1,15 @@
-//! How far an experiment is, and how long it may still take.
+//! The progress of an experiment, with an estimate of the time left.
 
 use std::time::Duration;
 
-/// How far an experiment is.
+/// The progress of an experiment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Results that are there, failed ones and those of an earlier call included.
+    /// Number of results, including failures and results of earlier calls.
     pub done: usize,
-    /// Results that are planned. It grows while a stop rule asks for more.
+    /// Number of planned results. It grows while a stop rule needs more.
     pub of: usize,
-    /// Estimated from the times of finished cells; absent before the first and where the end cannot be foreseen.
+    /// Estimated from the times of finished cells; absent before the first one, and if the end is unknown.
     pub left: Option<Duration>,
 }
 
@@ -20,7 +20,7 @@ impl Progress {
         self.words(self.done)
     }
 
-    /// As [`Self::text`], with the number of the result that is measured now.
+    /// Like [`Self::text`], with the number of the result being measured.
     #[must_use]
     pub fn next_text(&self) -> String {
         self.words((self.done + 1).min(self.of))
@@ -28,7 +28,7 @@ impl Progress {
 
     fn words(&self, number: usize) -> String {
         let place = format!("{number}/{}", self.of);
-        // Less than this is over before it is read.
+        // Shorter times would pass before they are read.
         match self.left.filter(|left| *left >= Duration::from_secs(2)) {
             None => place,
             Some(left) => format!("{place}, {} left", roughly(left)),
@@ -62,8 +62,8 @@ impl Times {
         }
     }
 
-    /// Time for as many further results of each lane as `wanted` gives, `jobs` at a time: those of a lane take as long
-    /// as its earlier ones, or as those of all lanes where it has none.
+    /// Time for `wanted` further results of each lane, `jobs` at a time. A result is assumed to take as long as the
+    /// lane's earlier ones, or those of all lanes if it has none.
     pub(super) fn left(&self, wanted: impl Iterator<Item = usize>, jobs: usize) -> Option<Duration> {
         let (sum, count) = self.lanes.iter().fold((Duration::ZERO, 0), |(s, c), (sum, count)| (s + *sum, c + count));
         let mean = sum.checked_div(count)?;

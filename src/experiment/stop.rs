@@ -1,4 +1,4 @@
-//! When an experiment has measured enough.
+//! Stop rules of experiments.
 
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
@@ -9,26 +9,26 @@ const DEFAULT_LIMIT: Duration = Duration::from_secs(600);
 /// Most blocks of an experiment with a target width.
 pub(super) const MOST_BLOCKS: usize = 10_000;
 
-/// What ends an experiment before or after its planned number of blocks. It is looked at between blocks only, so that
-/// every lane has as many results as the others.
+/// A rule to stop before or after the planned number of blocks. It is evaluated between blocks, so that all lanes have
+/// equally many results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct StopRule {
-    /// Run blocks until [`relative_half_width`] of every lane that has values is at most this, such as 0.02.
+    /// Run blocks until [`relative_half_width`] of each lane with values is at most this, such as 0.02.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<f64>,
-    /// Begin no block that is not expected to end within this time, in nanoseconds. The first block always runs.
+    /// Start no block that is expected to end later than this, in nanoseconds. The first block always runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_time_ns: Option<u64>,
 }
 
 impl StopRule {
-    /// Whether the number of blocks alone decides.
+    /// Whether there is no rule.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.until.is_none() && self.max_time_ns.is_none()
     }
 
-    /// The time limit, that of [`Self::until`] without one included.
+    /// The time limit, including the default limit of [`Self::until`].
     #[must_use]
     pub fn limit(&self) -> Option<Duration> {
         self.max_time_ns.map(Duration::from_nanos).or(self.until.map(|_| DEFAULT_LIMIT))
@@ -39,12 +39,12 @@ impl StopRule {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ending {
     pub by: EndedBy,
-    /// Blocks that ran: results of each cell.
+    /// Number of blocks, which is the number of results of each cell.
     pub blocks: usize,
-    /// The widest lane's half-width of the 95 % interval of its median, relative to the median; absent with fewer than
-    /// six values.
+    /// Half-width of the 95 % interval of the median, relative to the median, of the widest lane; absent with fewer
+    /// than six values.
     pub width: Option<f64>,
-    /// The width that was asked for.
+    /// The requested width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<f64>,
 }
@@ -53,16 +53,16 @@ pub struct Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EndedBy {
-    /// All planned blocks ran, or no cell was left to measure.
+    /// All planned blocks ran, or all cells were done.
     Runs,
     /// The intervals were narrow enough.
     Until,
-    /// The time was over.
+    /// The time limit was reached.
     Time,
 }
 
 impl Ending {
-    /// In one sentence, for `unit` such as "run".
+    /// A sentence, for a `unit` such as "run".
     #[must_use]
     pub fn sentence(&self, unit: &str) -> String {
         let s = if self.blocks == 1 { "" } else { "s" };
@@ -79,8 +79,8 @@ impl Ending {
     }
 }
 
-/// How uncertain the median of `values` is: half the width of its distribution-free 95 % interval
-/// ([`stats::median_ci95`]), divided by the median. `None` with fewer than six values, or where the median is 0.
+/// The uncertainty of the median of `values`: half the width of its distribution-free 95 % interval
+/// ([`stats::median_ci95`]), divided by the median. `None` with fewer than six values, or if the median is 0.
 #[must_use]
 pub fn relative_half_width(values: &[f64]) -> Option<f64> {
     let [low, high] = stats::median_ci95(values)?;

@@ -1,4 +1,4 @@
-//! Where results are kept as they end, and what a resumed experiment takes over.
+//! Store results as soon as they are finished, and read them to resume.
 
 use super::plan::Task;
 use crate::util::{atomic_file, build};
@@ -7,19 +7,19 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// Keeps results. What failed is not kept: a resumed experiment tries it again.
+/// Stores results. Failures are not stored: a resumed experiment repeats them.
 pub trait Store<C, R> {
-    /// The result of an earlier call for the same cell, plan and build; `None` where it has to be measured.
+    /// The result of an earlier call with the same cell, plan and build; `None` if it must be measured.
     fn kept(&self, cell: &C, task: Task) -> Option<R>;
 
-    /// Keep `result`, whole or not at all, and hand it back as a later call would get it.
+    /// Store `result` atomically. Returns it as a later call would read it.
     ///
     /// # Errors
     /// When it cannot be written.
     fn keep(&self, cell: &C, task: Task, result: R) -> Result<R>;
 }
 
-/// Keeps nothing.
+/// Stores nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoStore;
 
@@ -33,7 +33,7 @@ impl<C, R> Store<C, R> for NoStore {
     }
 }
 
-/// A plan that stands in a file of the experiment's folder, so that a resumed call can be seen to ask for the same.
+/// A plan stored in the experiment's folder, so that a resumed call can be compared with it.
 pub trait StoredPlan: Serialize + DeserializeOwned {
     /// The file's name.
     const FILE: &'static str;
@@ -41,30 +41,30 @@ pub trait StoredPlan: Serialize + DeserializeOwned {
     const RESULTS: &'static str;
     /// The `schema` of the file.
     const SCHEMA: &'static str;
-    /// What the command makes: `comparison`.
+    /// Name of the experiment: `comparison`.
     const WHAT: &'static str;
 
-    /// How `now` differs from this plan, in words; `None` where it does not.
+    /// The difference of `now` from this plan, in words; `None` if equal.
     fn difference(&self, now: &Self) -> Option<&'static str>;
 }
 
-/// What every plan has, of whatever form.
+/// The common field of all plans.
 #[derive(Deserialize)]
 struct SchemaOnly {
     schema: String,
 }
 
-/// Make the folder for `plan`, or go on with one that holds the same plan.
+/// Create the folder for `plan`, or resume one with the same plan.
 ///
 /// # Errors
-/// A folder that exists and is not to be resumed, or that holds another plan.
+/// When the folder exists without `resume`, or contains another plan.
 pub fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> {
     let file = folder.join(P::FILE);
     if resume {
         let text = std::fs::read(&file).with_context(|| {
             format!("--resume: cannot read {}: is -o the folder of an interrupted {}?", file.display(), P::WHAT)
         })?;
-        // First, since a plan of another form cannot be read any further.
+        // Checked first, because other schemas cannot be parsed.
         let schema = serde_json::from_slice(&text).map_or_else(|_| String::new(), |stored: SchemaOnly| stored.schema);
         ensure!(
             schema.is_empty() || schema == P::SCHEMA,
@@ -76,7 +76,7 @@ pub fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> 
             format!("--resume: {} is not a plan of this pipeprof: start again without --resume", file.display())
         })?;
         if let Some(what) = stored.difference(plan) {
-            bail!("--resume: {} has another plan ({what}): give the same flags, or another -o", folder.display());
+            bail!("--resume: the plan in {} differs ({what}); give the same flags, or another -o", folder.display());
         }
     } else {
         if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
@@ -93,19 +93,19 @@ pub fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> 
     Ok(())
 }
 
-/// One JSON file per result, each with the question that it answers.
+/// One JSON file per result, each with its question.
 #[derive(Debug, Clone)]
 pub struct JsonFolder {
     pub folder: PathBuf,
-    /// What results depend on apart from the question: only those with an equal key are taken over.
+    /// Everything else that results depend on. Only results with an equal key are reused.
     pub key: String,
-    /// Whether results of earlier calls are taken over.
+    /// Whether results of earlier calls are reused.
     pub resume: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Kept<A> {
-    /// pipeprof's: another build may measure otherwise.
+    /// pipeprof's build; another build may give other results.
     version: String,
     key: String,
     question: serde_json::Value,
@@ -113,19 +113,19 @@ struct Kept<A> {
 }
 
 impl JsonFolder {
-    /// The answer to `question` that an earlier call of this build kept under `name`.
+    /// The answer to `question` stored as `name` by an earlier call of this build.
     pub fn load<A: DeserializeOwned>(&self, name: &str, question: &impl Serialize) -> Option<A> {
         if !self.resume {
             return None;
         }
-        // A file that cannot be read is made anew: it is only there to save time.
+        // An unreadable file is replaced.
         let text = std::fs::read(self.file(name)).ok()?;
         let kept: Kept<A> = serde_json::from_slice(&text).ok()?;
         let same = kept.version == build::version() && kept.key == self.key;
         (same && kept.question == serde_json::to_value(question).ok()?).then_some(kept.answer)
     }
 
-    /// Keep the `answer` to `question` under `name`.
+    /// Store the `answer` to `question` as `name`.
     ///
     /// # Errors
     /// Names the folder or file.

@@ -91,8 +91,8 @@ fn hidden_addresses_close_breakpoints_only() {
     assert!(pages.why_not[0].starts_with("kprobe: notrace"), "{:?}", pages.why_not);
 }
 
-/// Every function that a frame names exactly is spelt as some kernel spells it: a typing mistake would stand out
-/// as a name that none of the recorded kernels has. Names that are only inlined, older or newer are few.
+/// Each function named by a frame exists in some kernel: a typing error would be a name that none of the recorded
+/// kernels has. Few names are only inlined, older or newer.
 #[test]
 fn most_names_of_frames_exist_somewhere() {
     let kernels = kernels();

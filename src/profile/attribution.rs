@@ -7,32 +7,31 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What one role took of one process's profile. The shares of one process sum to 1.
+/// One role's part of one process's profile. The shares of one process sum to 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoleShare {
     /// The role's id, such as `page-alloc`.
     pub role: RoleId,
-    /// The frames by which stacks went to this role, heaviest first.
+    /// The frames that decided for this role, largest weight first.
     pub symbols: Vec<String>,
     /// Part of the process's total weight, 0 to 1.
     pub share: f64,
-    /// 95 % interval of the share: the wider one of Wilson's, for the number of samples, and of what fresh pairs differ by;
-    /// absent where the weights are exact.
+    /// 95 % interval of the share: the wider one of Wilson's, for the number of samples, and the interval from the
+    /// differences between runs; absent if the weights are exact.
     pub share_ci95: Option<[f64; 2]>,
-    /// The weight itself, in the profile's unit.
+    /// The weight, in the profile's unit.
     pub weight: u64,
-    /// The part of the weight that was sampled where interrupts came back on and attributed to the caller that had them
-    /// off; absent where it is 0.
+    /// The part of the weight with interrupts off, attributed to the caller; absent if 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub interrupts_off: u64,
     /// Nanoseconds of CPU time per KiB moved; absent in instruction profiles and under emulation. Sampled profiles:
-    /// the share times the process's CPU time (user and system) per KiB in the sampled pairs.
+    /// the share times the process's CPU time (user and system) per KiB in the sampled runs.
     pub ns_per_kib: Option<f64>,
     /// Instructions per KiB moved; instruction profiles only.
     pub instructions_per_kib: Option<f64>,
     /// Instructions per system call of this process; instruction profiles only.
     pub instructions_per_call: Option<f64>,
-    /// Calls of the role's probed functions per MiB moved; absent where nothing counted them.
+    /// Calls of the role's probed functions per MiB moved; absent if they were not counted.
     pub calls_per_mib: Option<f64>,
 }
 
@@ -57,13 +56,13 @@ pub struct Attributor {
 }
 
 impl Attributor {
-    /// For the stacks of `profile`, whose samples have this `skid`.
+    /// An attributor for the stacks of `profile`, whose samples have this `skid`.
     #[must_use]
     pub fn new(profile: &Folded, skid: Skid) -> Self {
         Self { skid, tail_call: TailCall::of(profile.iter().map(|(stack, _)| stack)) }
     }
 
-    /// What the weight of `stack` goes to.
+    /// The role of `stack`.
     #[must_use]
     pub fn place<'a>(&self, stack: &'a str) -> Placed<'a> {
         match self.skid {
@@ -75,7 +74,7 @@ impl Attributor {
         }
     }
 
-    /// `stack` with the frame that a tail call took away put back, in samples of cpu-clock.
+    /// `stack` with the frame removed by a tail call, in samples of cpu-clock.
     #[must_use]
     pub fn restored<'a>(&self, stack: &'a str) -> Cow<'a, str> {
         match self.skid {
@@ -85,23 +84,21 @@ impl Attributor {
     }
 }
 
-/// What one process moved in the windows that its profile is of: what weights are related to.
+/// Bytes, calls and time of one process in the profiled windows, for values per KiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     pub bytes: u64,
     /// System calls.
     pub calls: u64,
-    /// User and system time of the process; `None` under emulation, where it says nothing.
+    /// User and system time of the process; `None` under emulation.
     pub cpu_ns: Option<u64>,
 }
 
-/// Attribute all stacks of `folded`, a profile with this `skid`. Roles come heaviest first; those with no weight are left
-/// out.
+/// Attribute all stacks of `folded`, a profile with this `skid`. Returns roles with weight, largest first.
 ///
 /// Time per KiB of a sampled profile is the share times the CPU time that the kernel accounted to the process, not
-/// samples times the sampling period: the accounted time is exact, and samples that were lost or came late do not
-/// make it shorter. It is the time of sampled pairs: what sampling costs is in it, and stands beside it in the
-/// collector's report.
+/// samples times the sampling period: the accounted time is exact, and lost or late samples do not shorten it. It is
+/// the time of sampled runs and includes the cost of sampling, which the collector's report contains.
 #[must_use]
 pub fn attribute(folded: &Folded, unit: Unit, skid: Skid, moved: &Moved) -> Vec<RoleShare> {
     let attributor = Attributor::new(folded, skid);
@@ -111,8 +108,8 @@ pub fn attribute(folded: &Folded, unit: Unit, skid: Skid, moved: &Moved) -> Vec<
     })
 }
 
-/// [`attribute`] with another `classify`, which gives a stack's role, the frame that decided it, and whether it stood for
-/// time with interrupts off.
+/// [`attribute`] with another `classify`, which gives a stack's role, the frame that decided it, and whether
+/// interrupts were off.
 #[must_use]
 pub fn attribute_with(
     folded: &Folded,
@@ -172,12 +169,12 @@ pub fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
     weights
 }
 
-/// Widen the intervals of sampled shares to what fresh pairs differ by, where there are two or more: samples of one pair
-/// are no independent draws of what another pair would do. `pairs` are the weights by role of each.
+/// Widen the intervals of sampled shares to the differences between runs, if there are two or more: samples of one run
+/// are not independent. `pairs` are the weights by role of each run.
 ///
-/// The share is the ratio of two sums over pairs, its variance that of a ratio by linearisation with pairs as clusters
-/// (W. G. Cochran, Sampling Techniques, 3rd ed. 1977, ch. 6 and 9A), the interval Student's with one degree of freedom
-/// less than there are pairs.
+/// The share is the ratio of two sums over runs. Its variance is that of a ratio, by linearisation with runs as
+/// clusters (W. G. Cochran, Sampling Techniques, 3rd ed. 1977, ch. 6 and 9A), the interval is Student's with one
+/// degree of freedom less than runs.
 pub fn between_pairs(shares: &mut [RoleShare], pairs: &[RoleWeights]) {
     let totals: Vec<f64> = pairs.iter().map(|pair| pair.values().sum::<u64>() as f64).collect();
     let total: f64 = totals.iter().sum();

@@ -1,7 +1,7 @@
 //! Folded stacks: `root;...;leaf weight`, one line per distinct stack, the format of `stackcollapse` and inferno.
 //!
-//! Frames of the kernel and of user programs stand side by side by their plain names. The kernel's part of a stack
-//! starts at the first frame that [`is_kernel_entry`] knows; collectors put [`KERNEL`] there when a stack has none.
+//! Kernel and user frames have plain names. The kernel's part of a stack starts at the first frame for which
+//! [`is_kernel_entry`] is true; collectors insert [`KERNEL`] if a stack has no such frame.
 
 pub use crate::roles::{KERNEL, is_kernel_entry};
 
@@ -26,7 +26,7 @@ pub struct FoldedError {
     pub what: String,
 }
 
-/// `name` as a frame of a stack: without what separates frames and lines.
+/// `name` as a frame of a stack, without separators of frames and lines.
 #[must_use]
 pub fn frame_name(name: &str) -> Cow<'_, str> {
     if name.bytes().all(|b| b != b';' && b.is_ascii() && !b.is_ascii_control()) {
@@ -68,8 +68,7 @@ impl Folded {
         }
     }
 
-    /// The same weight in fewer stacks: each is cut to its longest part, from the root, that has at least `least` in
-    /// all stacks together.
+    /// The same weight in fewer stacks: each is cut to its longest prefix that has a total weight of at least `least`.
     #[must_use]
     pub fn pruned(&self, least: u64) -> Folded {
         let mut inclusive: BTreeMap<&str, u64> = BTreeMap::new();
@@ -123,8 +122,8 @@ impl Folded {
         text
     }
 
-    /// Read a folded file. Empty lines and lines that start with `#` are passed over; a stack that occurs twice is
-    /// added up. Weights must be whole numbers (a fraction `12.0` with only zeros behind the point is one).
+    /// Parse a folded file. Empty lines and lines that start with `#` are skipped, and repeated stacks are summed.
+    /// Weights must be whole numbers (`12.0` is one).
     ///
     /// # Errors
     /// The first line that is not a stack, a space and a weight.

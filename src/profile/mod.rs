@@ -1,4 +1,4 @@
-//! Pure: stacks, folding, attribution to roles. No file, no process, no kernel is touched here.
+//! Stacks, folding, attribution to roles; without input or output.
 
 pub mod attribution;
 pub mod folded;
@@ -11,7 +11,7 @@ pub use process::{ByProcess, ProcessName, listed};
 use crate::roles::Skid;
 use serde::{Deserialize, Serialize};
 
-/// What the weights of a profile count.
+/// Unit of a profile's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -27,7 +27,7 @@ pub struct Profile {
     /// The collector's name: `sample`, `insn`, `fgraph`.
     pub collector: String,
     pub unit: Unit,
-    /// Where samples land that are due while interrupts are off.
+    /// The skid of its samples.
     #[serde(alias = "skew")]
     pub skid: Skid,
     pub stacks: Folded,

@@ -9,12 +9,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Mutex, PoisonError};
 
-/// The name of a process, or of several that do the same: `writer`.
+/// The name of a process, or of several with the same task: `writer`.
 ///
-/// Every name can stand in a file name and in a folded stack: characters that mean something there are replaced by `_`
-/// when the name is made. Names are few and live as long as the program, so that they can be copied.
+/// Each name is valid in file names and folded stacks: other characters are replaced by `_`. Names are few and are
+/// never freed, so that they can be copied.
 ///
-/// They compare by their text; output follows the order of a [`ByProcess`].
+/// Names compare by text. Outputs have the order of a [`ByProcess`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessName(&'static str);
 
@@ -23,10 +23,10 @@ impl ProcessName {
     pub const WRITER: Self = Self("writer");
     /// The built-in workload's readers.
     pub const READER: Self = Self("reader");
-    /// What no process of the target executed: idle, kernel threads, the controller.
+    /// Everything outside the target's processes: idle, kernel threads, the controller.
     pub const OTHER: Self = Self("other");
 
-    /// The name made of `text`.
+    /// The name for `text`.
     #[must_use]
     pub fn new(text: &str) -> Self {
         for known in [Self::WRITER, Self::READER, Self::OTHER] {
@@ -59,7 +59,7 @@ impl ProcessName {
     }
 }
 
-/// `text` without what separates paths, frames and weights. It never starts with a dot.
+/// `text` without separators of paths, frames and weights, and without a dot at the start.
 fn safe(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_.+:@=".contains(c);
     let name: String = text.chars().take(64).map(|c| if plain(c) { c } else { '_' }).collect();
@@ -106,7 +106,7 @@ impl JsonSchema for ProcessName {
     }
 }
 
-/// Values by process, in the order of the target's processes: the order in which they were entered.
+/// Values by process, in the order of the target's processes, which is the order of insertion.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ByProcess<T> {
     entries: Vec<(ProcessName, T)>,
@@ -128,7 +128,7 @@ impl<T> ByProcess<T> {
         self.entries.iter_mut().find(|(of, _)| *of == name).map(|(_, value)| value)
     }
 
-    /// The value of `name`, entered last if there is none yet.
+    /// The value of `name`; if missing, it is inserted last.
     pub fn get_or_insert_with(&mut self, name: ProcessName, value: impl FnOnce() -> T) -> &mut T {
         let place = self.place(name).unwrap_or_else(|| {
             self.entries.push((name, value()));
@@ -137,7 +137,7 @@ impl<T> ByProcess<T> {
         &mut self.entries[place].1
     }
 
-    /// The value of `name`, entered last if there is none yet.
+    /// The value of `name`; if missing, it is inserted last.
     pub fn get_or_default(&mut self, name: ProcessName) -> &mut T
     where
         T: Default,
@@ -145,7 +145,7 @@ impl<T> ByProcess<T> {
         self.get_or_insert_with(name, T::default)
     }
 
-    /// Put `value` in the place of an earlier one of this name, or last.
+    /// Replace the value of `name`, or insert it last.
     pub fn insert(&mut self, name: ProcessName, value: T) {
         match self.get_mut(name) {
             Some(old) => *old = value,
@@ -153,7 +153,7 @@ impl<T> ByProcess<T> {
         }
     }
 
-    /// The place of `name` in the order.
+    /// The index of `name` in the order.
     #[must_use]
     pub fn place(&self, name: ProcessName) -> Option<usize> {
         self.entries.iter().position(|(of, _)| *of == name)
@@ -180,7 +180,7 @@ impl<T> ByProcess<T> {
         self.iter().filter(|(name, _)| name.is_of_target())
     }
 
-    /// The same processes with what `f` makes of their values.
+    /// The same processes with values mapped by `f`.
     #[must_use]
     pub fn map<U>(&self, mut f: impl FnMut(ProcessName, &T) -> U) -> ByProcess<U> {
         self.iter().map(|(name, value)| (name, f(name, value))).collect()

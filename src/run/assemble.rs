@@ -1,4 +1,4 @@
-//! Raw values into the document: medians, intervals, shares, costs, warnings.
+//! Make the document from raw values: medians, intervals, shares, costs, warnings.
 
 use super::gather::Gathered;
 use super::measure::{Measured, Slot};
@@ -17,14 +17,14 @@ use anyhow::Result;
 /// The collectors whose stacks can be attributed, best first.
 const ATTRIBUTED: [Collector; 2] = [Collector::Sample, Collector::Fgraph];
 
-/// A collector that hooks every call and slows the workload by more than this, in per cent, gives no shares: most of the
-/// time in its profile would be its own. Its calls are still counted.
+/// A collector that hooks every call and costs more than this, in percent, gives no shares, because most of the time
+/// in its profile would be its own. Its calls are still counted.
 const HIGHEST_COST_OF_SHARES: f64 = 100.0;
 
-/// Make the document and the profiles of what was measured.
+/// Make the document and the profiles.
 ///
 /// # Errors
-/// When this kernel's own description cannot be read.
+/// When this kernel's description cannot be read.
 pub fn outcome(
     request: &Request,
     setting: &Setting<'_>,
@@ -98,7 +98,7 @@ fn throughput(alone: &[&PairRecord], emulated: bool) -> Throughput {
     Throughput { median_gib_s: median, ci95: stats::median_ci95(&runs), mad_gib_s: mad, runs, outliers }
 }
 
-/// Let what was seen to be called win over what the symbols promised.
+/// Prefer functions that were called over those predicted from symbols.
 fn settle(symbol: &mut Resolution, seen: &[Resolution]) {
     let Some(seen) = seen.iter().find(|seen| seen.role == symbol.role) else { return };
     if seen.hits.is_some_and(|hits| hits > 0) && seen.symbol != symbol.symbol {
@@ -109,7 +109,7 @@ fn settle(symbol: &mut Resolution, seen: &[Resolution]) {
     }
 }
 
-/// The pair whose time per byte is the median's.
+/// The run with the median time per byte.
 fn median_pair<'a>(alone: &[&'a PairRecord]) -> Option<&'a PairRecord> {
     stats::median_by(alone.iter().copied(), |pair| cost::ns_per_byte(pair).unwrap_or(f64::INFINITY))
 }
@@ -121,7 +121,7 @@ fn attributed(measured: &Measured) -> Option<(Collector, &Gathered)> {
     })
 }
 
-/// The cost, in per cent, of a collector that costs too much for shares. Sampling hooks no calls.
+/// The cost in percent of a collector that is too expensive for shares. Sampling hooks no calls.
 fn too_costly(kind: Collector, measured: &Measured) -> Option<f64> {
     let (cost, _) = cost_of(kind, measured).filter(|_| kind != Collector::Sample)?;
     (cost > HIGHEST_COST_OF_SHARES).then_some(cost)
@@ -141,7 +141,7 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
         let moved = Moved {
             bytes: pairs.iter().map(|p| p.bytes).sum(),
             calls: pairs.iter().map(|p| p.calls).sum(),
-            // Of a call tree that lost its end, the time is not that of all that was moved.
+            // The time of a truncated call tree covers only a part of the bytes.
             cpu_ns: (!emulated && (gathered.unit == Unit::Samples || gathered.lost == 0))
                 .then(|| pairs.iter().map(|p| p.user_ns + p.system_ns).sum()),
         };
@@ -159,7 +159,7 @@ fn attribution(measured: &Measured, emulated: bool) -> Attribution {
     }
 }
 
-/// Put the calls of probed functions beside the roles that they stand for.
+/// Add the calls of probed functions to their roles.
 fn count_calls(shares: &mut [RoleShare], measured: &Measured, process: ProcessName) {
     let Some(gathered) = measured.gathered.get(&Collector::Kprobe) else { return };
     let bytes: u64 = pairs_under(measured, Some(Collector::Kprobe)).map(|pair| pair.processes.of(process).bytes).sum();
@@ -168,7 +168,7 @@ fn count_calls(shares: &mut [RoleShare], measured: &Measured, process: ProcessNa
     }
 }
 
-/// What `kind` costs in per cent of the run time, and its interval.
+/// The cost of `kind` in percent of the run time, and its interval.
 fn cost_of(kind: Collector, measured: &Measured) -> Option<(f64, Option<[f64; 2]>)> {
     let of_block = |wanted: Slot| measured.pairs.iter().find(|(slot, _)| *slot == wanted).map(|(_, record)| record);
     let compared: Vec<(f64, f64)> = measured
@@ -235,7 +235,7 @@ fn warnings(request: &Request, measured: &Measured, emulated: bool) -> Vec<Warni
             warn("too-costly", what, "use --collect sample for shares");
         }
         if gathered.lost > 0 {
-            // Details are in the warnings of the collector itself.
+            // Details are in the collector's own warnings.
             let what = if *kind == Collector::Sample { "samples" } else { "calls" };
             warn("lost", format!("{} lost {} {what}", kind.name(), gathered.lost), "move fewer bytes in each window");
         }

@@ -1,5 +1,4 @@
-//! What measures single pairs, whole runs and exact profiles: this machine, or a guest. Tests put something else in its
-//! place.
+//! Measure single runs, whole requests and exact profiles, on this machine or in a guest. Tests replace it.
 
 use super::{Setting, exact, execute, in_guest};
 use crate::document::{Collector, ExecutedOn, Loader, Outcome, Processes, Request, Selection};
@@ -9,11 +8,11 @@ use crate::workload::{self, Spec};
 use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// Why there is no result, and how to get one.
+/// The reason of a missing result, and a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
     pub why: String,
-    /// For a machine that can.
+    /// A command for a machine that supports it.
     pub command: String,
 }
 
@@ -24,7 +23,7 @@ impl Missing {
     }
 }
 
-/// A result, or why there is none here and how to get it elsewhere.
+/// A result, or the reason why this machine has none and how to get it elsewhere.
 pub type Taken<T> = Result<T, Missing>;
 
 /// How guests of exact profiles differ from the default.
@@ -35,9 +34,9 @@ pub struct GuestSetup {
     pub append: Vec<String>,
 }
 
-/// What measures. Tests put something else in its place.
+/// Measures; replaced in tests.
 pub trait Bench {
-    /// One pair, nothing attached.
+    /// One unprofiled run.
     ///
     /// # Errors
     /// When it cannot run.
@@ -58,15 +57,15 @@ pub trait Bench {
     /// What executes pairs and runs.
     fn executed_on(&self) -> ExecutedOn;
 
-    /// How its guests differ from the default, in words; empty where they do not. Results depend on it.
+    /// Options of its guests that are not defaults, in words; may be empty. Results depend on it.
     fn setting(&self) -> String {
         String::new()
     }
 
-    /// The guest kernel of exact profiles, as it was named; `None` where there is none, with the reason.
+    /// The guest kernel of exact profiles, as named.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason if there is none.
     fn exact_kernel(&self) -> Taken<String>;
 }
 
@@ -88,13 +87,13 @@ pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> R
     }
 }
 
-/// Timed experiments on this machine, or in `guest`; exact ones in a guest of `kernel`.
+/// Times on this machine or in `guest`, exact counts in a guest with `kernel`.
 pub struct Machine {
     /// Run timed experiments in here.
     pub guest: Option<GuestOptions>,
     /// What executes the guest.
     pub guest_executed_on: ExecutedOn,
-    /// For exact profiles; else the reason why there is none.
+    /// For exact profiles, or the reason why it is missing.
     pub kernel: Taken<(String, GuestOptions)>,
 }
 
@@ -155,7 +154,7 @@ impl Bench for Machine {
     }
 }
 
-/// What of a guest is not as [`GuestOptions::of`] makes it, and may change results.
+/// A guest's options that differ from [`GuestOptions::of`] and may change results.
 fn differences(options: &GuestOptions) -> String {
     let plain = GuestOptions::of(options.kernel.clone());
     let mut words = Vec::new();

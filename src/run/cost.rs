@@ -1,17 +1,17 @@
-//! What a collector costs: how much slower per byte pairs ran under it than the pairs alone of the same block.
+//! The cost of a collector: how much slower per byte its runs are than the unprofiled runs of the same block.
 
 use crate::document::PairRecord;
 use crate::util::stats;
 
-/// Nanoseconds of the window per byte that reached the reader; absent when nothing did.
+/// Nanoseconds of the window per byte that reached the reader; `None` without bytes.
 #[must_use]
 pub fn ns_per_byte(pair: &PairRecord) -> Option<f64> {
     let (bytes, window) = (pair.processes.last().bytes, pair.processes.window_ns);
     (bytes > 0 && window > 0).then(|| window as f64 / bytes as f64)
 }
 
-/// Slow-down in per cent and its 95 % interval, from pairs of (alone, watched) of the same block. Absent with no pair;
-/// no interval with fewer than the 6 pairs that a distribution-free 95 % interval of a median takes.
+/// Cost in percent and its 95 % interval, from (unprofiled, profiled) values of the same block. `None` without values.
+/// The interval needs six: fewer have no distribution-free 95 % interval of the median.
 #[must_use]
 pub fn percent(pairs: &[(f64, f64)]) -> Option<(f64, Option<[f64; 2]>)> {
     let slowdowns: Vec<f64> = pairs.iter().map(|(alone, watched)| (watched / alone - 1.0) * 100.0).collect();

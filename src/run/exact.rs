@@ -1,5 +1,5 @@
-//! Exact instruction profiles: one pair in a deterministic guest, counted from outside by the QEMU plugin. Nothing is
-//! attached inside; the guest's kernel needs an initramfs and a serial port.
+//! Exact instruction profiles: one run in a deterministic guest, counted by the QEMU plugin. Nothing is attached
+//! inside the guest. Its kernel needs support for initramfs and a serial port.
 
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
@@ -19,8 +19,7 @@ use std::path::Path;
 /// Run `request` in a guest and count its instructions. Symbols come from the guest's own list, or from `vmlinux`.
 ///
 /// # Errors
-/// When the request asks for what cannot be counted exactly, or when the guest, QEMU or the plugin gives no whole
-/// profile: one line that says which.
+/// When the request cannot be counted exactly, or the guest, QEMU or the plugin gives no complete profile.
 pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>) -> Result<Outcome> {
     check(request, options.accel)?;
     let symbols = vmlinux.map(names::vmlinux).transpose()?;
@@ -28,7 +27,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let so = scratch.path("plugin");
     let folder = so.parent().context("a temporary folder has a name")?;
     let spec = &request.workload;
-    // By the numbers that their markers carry (util::marker), and how many there are of each.
+    // In the order of their markers' numbers (util::marker), with the number of processes of each.
     let processes = [ProcessName::WRITER, ProcessName::READER];
     let windows = [spec.pairs * spec.writers, spec.pairs * spec.readers];
     let plugin = Plugin::write(folder, qemu::version_numbers()?, &windows)?;
@@ -37,12 +36,12 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),
         ..options.clone()
     };
-    // Without the command line: the guest reads its request from memory, and the same workload asked for in other words
-    // must be the same to the instruction.
+    // Without the command line. The guest reads its request from memory, and another spelling of the same request must
+    // not change the count.
     let inside = Request { collect: Selection::List(Vec::new()), runs: 1, command: String::new(), ..request.clone() };
     let job = Job::Count { request: Box::new(inside), symbols: symbols.is_none() };
     let reply = vm::run_job(&options, &job)?;
-    progress::step("naming what was executed");
+    progress::step("resolving symbols");
     let answer: CountAnswer = reply.parse()?;
     let raw = Raw::read(&plugin.out).with_context(|| format!("guest {}", options.kernel.release))?;
     let symbols = match (symbols, answer.symbols) {
@@ -91,7 +90,7 @@ pub(super) fn check(request: &Request, accel: Accel) -> Result<()> {
     Ok(())
 }
 
-/// Put what was counted into the document of the same pair.
+/// Add the counts to the document of the same run.
 fn enter(outcome: &mut Outcome, counted: Counted) {
     let document = &mut outcome.document;
     document.unit = Unit::Instructions;
@@ -108,7 +107,7 @@ fn enter(outcome: &mut Outcome, counted: Counted) {
 
 fn attribution(document: &Document, counted: &Counted) -> Attribution {
     let shares = |profile: &Profile| -> Vec<RoleShare> {
-        // What no process of the target executed moved nothing.
+        // Others move no bytes.
         let totals = document.processes.of(profile.process);
         let moved = Moved { bytes: totals.bytes, calls: totals.calls, cpu_ns: None };
         let mut shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);

@@ -1,4 +1,4 @@
-//! What one collector handed over of several pairs, added up.
+//! Sum a collector's results over several runs.
 
 use crate::collect::Collected;
 use crate::document::{FunctionCalls, Status, Warning};
@@ -6,16 +6,16 @@ use crate::profile::attribution::{self, RoleWeights};
 use crate::profile::{ByProcess, Folded, Unit};
 use crate::roles::Skid;
 
-/// All that a collector gave in a run.
+/// The summed results of a collector.
 #[derive(Debug, Clone)]
 pub struct Gathered {
     pub status: Status,
     pub reasons: Vec<String>,
     pub unit: Unit,
-    /// Where samples land that are due while interrupts are off.
+    /// The skid of its samples.
     pub skid: Skid,
     pub stacks: ByProcess<Folded>,
-    /// Weights by role of each pair.
+    /// Weights by role of each run.
     pub by_pair: ByProcess<Vec<RoleWeights>>,
     pub functions: Vec<FunctionCalls>,
     pub samples: u64,
@@ -27,7 +27,7 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// A collector that gave nothing, and why.
+    /// A collector without results, and the reason.
     #[must_use]
     pub fn nothing(status: Status, reason: String) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Gathered {
         }
     }
 
-    /// What a collector gave of its first pair.
+    /// A collector's results of its first run.
     #[must_use]
     pub fn first(collected: Collected) -> Self {
         let mut gathered = Self::nothing(collected.status, String::new());
@@ -58,20 +58,20 @@ impl Gathered {
         gathered
     }
 
-    /// End with what there is: a later pair could not be watched.
+    /// Keep the results so far: a later run could not be profiled.
     pub fn break_off(&mut self, reason: &str) {
         self.status = Status::Partial;
         self.given_up = true;
         push_new(&mut self.reasons, [reason.to_owned()]);
     }
 
-    /// Whether further pairs are not worth trying.
+    /// Whether further runs are pointless.
     #[must_use]
     pub fn given_up(&self) -> bool {
         self.given_up || matches!(self.status, Status::Failed | Status::Unavailable)
     }
 
-    /// Add what it gave of a further pair.
+    /// Add the results of another run.
     pub fn add(&mut self, collected: Collected) {
         self.status = worse(self.status, collected.status);
         push_new(&mut self.reasons, collected.reason);
@@ -107,7 +107,7 @@ impl Gathered {
     }
 }
 
-/// A sum that is only there when both parts are.
+/// The sum if both values are present.
 fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     Some(a? + b?)
 }
@@ -127,7 +127,7 @@ fn worse(a: Status, b: Status) -> Status {
         Status::Unavailable => 2,
         Status::Failed => 3,
     };
-    // Some pairs with and some without a collector are a part of what was asked for.
+    // If only some runs were profiled, the result is partial.
     match (rank(a), rank(b)) {
         (a_rank, b_rank) if a_rank == b_rank => a,
         _ => Status::Partial,

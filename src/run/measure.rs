@@ -1,4 +1,4 @@
-//! Run the pairs, each alone or under one collector, and gather raw values.
+//! Run the target, unprofiled and under each collector, and gather raw values.
 
 use super::Setting;
 use super::gather::Gathered;
@@ -12,12 +12,12 @@ use anyhow::{Result, bail};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// The fewest blocks that give an interval.
+/// Minimum number of blocks for an interval.
 pub const LEAST: u32 = 6;
-/// Blocks in an emulated guest, whose times say nothing.
+/// Blocks in an emulated guest, whose times are not meaningful.
 const EMULATED: u32 = 3;
 
-/// The number of blocks of a request: 0 runs leave it to where it executes.
+/// The number of blocks of a request; 0 selects the default of the executing machine.
 fn blocks(request: &Request, executed_on: ExecutedOn) -> u32 {
     match (request.runs, executed_on) {
         (0, ExecutedOn::Tcg) if request.stop.until.is_none() => EMULATED,
@@ -26,24 +26,24 @@ fn blocks(request: &Request, executed_on: ExecutedOn) -> u32 {
     }
 }
 
-/// Where a pair ran: its block, counted from 0, and its collector, or alone.
+/// A run's block, counted from 0, and its collector, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     pub block: usize,
     pub collector: Option<Collector>,
 }
 
-/// Raw values of all pairs.
+/// Raw values of all runs.
 pub struct Measured {
     /// In the order in which they ran.
     pub pairs: Vec<(Slot, PairRecord)>,
     pub gathered: BTreeMap<Collector, Gathered>,
-    /// What the collectors that choose functions found to be called.
+    /// The functions found to be called, by collectors that choose functions.
     pub resolutions: Vec<Resolution>,
     pub ending: Ending,
 }
 
-/// The collectors of a request: all that this kernel may allow for `auto`, the named ones else.
+/// The collectors of a request: the named ones, or for `auto` all that this kernel may allow.
 #[must_use]
 pub fn collectors(selection: &Selection) -> Vec<Collector> {
     match selection {
@@ -52,10 +52,10 @@ pub fn collectors(selection: &Selection) -> Vec<Collector> {
     }
 }
 
-/// Run all pairs of `request`.
+/// Execute all runs of `request`.
 ///
 /// # Errors
-/// When a pair cannot run, or an interrupting signal came.
+/// When a run fails, or on interruption.
 pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Result<Measured> {
     let wanted = collectors(&request.collect);
     let mut made: BTreeMap<Collector, Box<dyn Collect>> = BTreeMap::new();
@@ -79,10 +79,11 @@ pub fn all(request: &Request, setting: &Setting<'_>, context: &Context) -> Resul
     with(&request.workload, made, gathered, request, setting)
 }
 
-/// Run all pairs of `target`, alone and under the collectors `made`. `gathered` tells why others are not available.
+/// Execute all runs of `target`, unprofiled and under the collectors `made`. `gathered` contains the reasons why
+/// others are not available.
 ///
 /// # Errors
-/// When a pair cannot run, or an interrupting signal came.
+/// When a run fails, or on interruption.
 pub fn with(
     target: &dyn Target,
     made: BTreeMap<Collector, Box<dyn Collect>>,
@@ -119,7 +120,7 @@ pub fn with(
     Ok(measured)
 }
 
-/// Runs pairs: those of the lane `None` alone, the others under their collector.
+/// Executes runs: lane `None` unprofiled, the others under their collector.
 struct Pairs<'a> {
     target: &'a dyn Target,
     request: &'a Request,
@@ -129,7 +130,7 @@ struct Pairs<'a> {
 }
 
 impl Executor<Option<Collector>> for Pairs<'_> {
-    /// Nothing where the collector could not be armed.
+    /// `None` if the collector could not be armed.
     type Output = Option<PairRecord>;
 
     fn run(&self, cell: &Option<Collector>, _: Task) -> Result<Option<PairRecord>> {
@@ -144,20 +145,20 @@ impl Executor<Option<Collector>> for Pairs<'_> {
         !enough && !self.gathered.borrow().get(kind).is_some_and(Gathered::given_up)
     }
 
-    /// Throughput of pairs alone. Under emulation it is that of emulated time, whose spread is all that is asked.
+    /// Throughput of unprofiled runs. Under emulation it is in emulated time, and only its spread is used.
     fn values(&self, cell: &Option<Collector>, record: &Option<PairRecord>) -> Vec<f64> {
         let alone = record.as_ref().filter(|_| cell.is_none());
         alone.map(|record| record.processes.gib_s()).into_iter().collect()
     }
 }
 
-/// Collectors that watch one pair only unless asked for by name: the first call tree tells what the next would, and
-/// costs twenty times an unwatched pair.
+/// Collectors that profile only one run unless they are named: one call tree is enough, and it takes twenty times as
+/// long as an unprofiled run.
 fn once(collector: Collector) -> bool {
     collector == Collector::Fgraph
 }
 
-/// Run one pair; `None` where its collector could not be armed, which is then said in `gathered`.
+/// Execute one run. `None` if its collector could not be armed; `gathered` then has the reason.
 fn one_pair(
     target: &dyn Target,
     setting: &Setting<'_>,
@@ -176,7 +177,7 @@ fn one_pair(
     let mut give_up = |status: Status, error: anyhow::Error| {
         let reason = format!("{error:#}");
         progress::detail(|| format!("collector {}: {reason}", kind.name()));
-        // What it gave of earlier pairs is kept.
+        // Results of earlier runs are kept.
         gathered.entry(kind).and_modify(|sum| sum.break_off(&reason)).or_insert(Gathered::nothing(status, reason));
     };
     if let Err(error) = collector.arm(&watched) {

@@ -1,7 +1,7 @@
-//! One request in, one outcome out, on whatever kernel this is: the host's, or a guest's when called by `/init`.
+//! Execute one request and return its outcome, on the host or, called by `/init`, in a guest.
 //!
-//! [`measure`] runs the pairs, alternately, and gathers raw values; [`assemble`] makes the document of them; [`cost`] is
-//! what each collector did to the pairs it watched. [`RunOptions`] are what a request is made of.
+//! [`measure`] executes the runs alternately and gathers raw values. [`assemble`] makes the document, and [`cost`]
+//! computes the cost of each collector. [`RunOptions`] make a request.
 
 pub mod assemble;
 pub mod bench;
@@ -23,26 +23,26 @@ use anyhow::Result;
 
 pub use options::RunOptions;
 
-/// Where the run executes, and what its caller wants to hear while it does.
+/// Where the run executes, and a callback for its progress.
 pub struct Setting<'a> {
-    /// What executes it, and, in guests, the emulator as the host started it.
+    /// What executes it.
     pub executed_on: ExecutedOn,
-    /// Release pairs at a round time of the clock and when the kernel has come to rest, so that timers fall at the same
-    /// places of every window: what deterministic guests want.
+    /// Whether to start runs at a round time of the clock, when the kernel is idle. In deterministic guests, timers
+    /// then fire at the same points of every window.
     pub settle: bool,
-    /// Called before each pair with how far the run is, and what watches the pair.
+    /// Called before each run with the progress, and the collector of the run.
     pub progress: &'a dyn Fn(&Progress, &str),
 }
 
-/// Share of the CPUs' time that others use from which a machine is called busy.
+/// A machine is busy if others use at least this share of the CPUs' time.
 pub const BUSY: f64 = 0.1;
 
 /// Run `request` on this kernel.
 ///
 /// # Errors
-/// When the workload cannot run. A collector that cannot is said in the document.
+/// When the workload cannot run. Failures of collectors are recorded in the document.
 pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
-    // A guest is fresh; here, whatever this run collects, an earlier one may have been killed.
+    // On a host, an earlier run may have been killed; a guest is always fresh.
     let cleaned = match setting.executed_on {
         ExecutedOn::Hardware => Tracefs::open().map(|tracefs| tracefs::clean_up(&tracefs)).unwrap_or_default(),
         ExecutedOn::Kvm | ExecutedOn::Tcg => Vec::new(),
@@ -52,7 +52,7 @@ pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
     let before = CpuTime::now();
     let measured = measure::all(request, setting, &context)?;
     if setting.executed_on == ExecutedOn::Tcg {
-        // An emulated machine's load is that of its boot, and nobody steals from it.
+        // An emulated machine's load comes from its boot, and it has no steal time.
         environment.load = None;
     } else {
         let span = before.zip(CpuTime::now());
@@ -71,7 +71,7 @@ pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What only the host knows of the guest that an outcome is from.
+/// Facts about the guest that only the host knows.
 pub(crate) fn enter_guest(outcome: &mut Outcome, emulator: Emulator, kernel: &vm::Kernel) {
     outcome.document.environment.emulator = Some(emulator);
     if let Some(path) = &kernel.config
@@ -79,7 +79,7 @@ pub(crate) fn enter_guest(outcome: &mut Outcome, emulator: Emulator, kernel: &vm
         && let Ok(options) = config::read_file(path)
     {
         outcome.document.kernel.config = options;
-        // Not the path, which says nothing elsewhere.
+        // The name, because the path has no meaning on other machines.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         outcome.document.kernel.config_source = format!("{name}, next to the image");
     }
@@ -88,7 +88,7 @@ pub(crate) fn enter_guest(outcome: &mut Outcome, emulator: Emulator, kernel: &vm
 /// Run `request` in a guest.
 ///
 /// # Errors
-/// When the guest gives no outcome.
+/// When the guest returns no outcome.
 pub fn in_guest(request: &Request, options: &GuestOptions) -> Result<Outcome> {
     let reply = vm::run_job(options, &Job::Run(Box::new(request.clone())))?;
     let mut outcome: Outcome = reply.parse()?;

@@ -1,4 +1,4 @@
-//! Measuring combinations: fresh pairs alternately, or exact counts, one guest each.
+//! Measure combinations: runs alternately, or exact counts in one guest each.
 
 use super::{SweepAxis, SweepCell};
 use crate::document::{Collector, ExecutedOn, Processes};
@@ -15,28 +15,28 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One combination, to be measured.
+/// One combination to measure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepCombination {
     pub labels: BTreeMap<String, String>,
-    /// The workload, or why there is none.
+    /// The workload, or the reason why it is contradictory.
     pub spec: Result<Spec, String>,
 }
 
-/// What a sweep measures: what a resumed one has to agree with.
+/// The plan of a sweep, which must be equal to resume it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweepPlan {
     pub schema: String,
     /// pipeprof's version and build.
     pub build: String,
-    /// Where: the kernel as it was named, size and time of its image, and how its guest differs from the default.
+    /// The kernel as named, size and time of its image, and the guest's options that are not defaults.
     pub place: String,
     pub axes: Vec<SweepAxis>,
-    /// What all combinations share.
+    /// Options common to all combinations.
     pub common: WorkloadRequest,
     /// Whether instructions are counted instead of time.
     pub exact: bool,
-    /// Fresh pairs of each combination.
+    /// Runs of each combination.
     pub runs: usize,
     pub seed: u64,
     #[serde(default, skip_serializing_if = "StopRule::is_none")]
@@ -67,7 +67,7 @@ impl StoredPlan for SweepPlan {
 impl SweepPlan {
     fn experiment(&self, combinations: &[SweepCombination]) -> Plan<SweepCombination> {
         Plan {
-            // Counts repeat to the last instruction: order does not matter, and one is enough.
+            // Counts are deterministic, so the order does not matter and one run is enough.
             shuffled: !self.exact,
             on_failure: OnFailure::GiveUp,
             stop: self.stop,
@@ -76,7 +76,7 @@ impl SweepPlan {
     }
 }
 
-/// What a pair did, and, where they were counted, the instructions of writer and reader.
+/// The totals of a run and, if counted, the instructions of writer and reader.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct SweepResult {
     processes: Processes,
@@ -104,7 +104,7 @@ impl Executor<SweepCombination> for Combinations<'_> {
         Ok(SweepResult { processes: outcome.document.processes, instructions })
     }
 
-    /// A combination that contradicts itself is not run.
+    /// Contradictory combinations are not run.
     fn wants(&self, cell: &SweepCombination, _: usize) -> bool {
         cell.spec.is_ok()
     }
@@ -114,10 +114,10 @@ impl Executor<SweepCombination> for Combinations<'_> {
     }
 }
 
-/// Measure all `combinations` of `plan`, each result kept in `folder` where there is one.
+/// Measure all `combinations` of `plan`, and store each result in `folder`, if given.
 ///
 /// # Errors
-/// On interruption; when results cannot be kept, or `folder` holds something else.
+/// On interruption; when results cannot be stored, or `folder` contains something else.
 pub fn measure(
     bench: &dyn Bench,
     plan: &SweepPlan,
@@ -175,7 +175,7 @@ fn cell(
     cell
 }
 
-/// Say what was not as asked for. Without its huge pages it is another experiment, and has no value.
+/// Add caveats where the run differed from the request. Without the requested huge pages, there is no result.
 fn caveats(cell: &mut SweepCell, combination: &SweepCombination, results: &mut Vec<SweepResult>) {
     let Ok(spec) = &combination.spec else { return };
     for caveat in caveats_of_all(spec, results.iter().map(|result| &result.processes)) {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_sweep_goes_on_and_ends_as_an_uninterrupted_one() {
+    fn a_resumed_sweep_gives_the_results_of_an_uninterrupted_one() {
         let folder = tempfile::tempdir().unwrap();
         let plan = SweepPlan {
             schema: SweepPlan::SCHEMA.into(),
@@ -250,7 +250,7 @@ mod tests {
             of("broken", Ok(Spec { poll: true, ..Spec::default() })),
         ];
         let sweep = |until: usize, out: &str, resume| {
-            // Pairs of speeds that follow from the workload; interrupted after `until` of them.
+            // Runs whose speed depends on the workload alone; interrupted after `until` runs.
             let made = MockBench::new(|number, spec: &Spec| {
                 if number >= until {
                     return Err(crate::util::cancel::Cancelled.into());
@@ -274,7 +274,7 @@ mod tests {
         assert!(error.unwrap_err().to_string().contains("interrupted"));
         let (resumed, second) = sweep(usize::MAX, "broken", true);
         assert_eq!(resumed.unwrap().0, cells);
-        // What failed is tried again; what did not is not.
+        // Only failed runs are repeated.
         assert!(first == 4 && (4..=5).contains(&second), "three pairs and the interrupted one, then {second}");
         assert!(sweep(1, "whole", false).0.unwrap_err().to_string().contains("--resume"));
     }

@@ -1,6 +1,6 @@
 //! Sweeps: any axes of a workload, all combinations, one table and one chart.
 //!
-//! [`measure`] runs them through [`crate::experiment`]; this file has what comes of it, [`show`] how it looks.
+//! [`measure`] runs them with [`crate::experiment`], this file defines the results, and [`show`] formats them.
 
 mod measure;
 mod show;
@@ -16,17 +16,17 @@ use std::collections::BTreeMap;
 /// The `schema` of `sweep.json`.
 pub const SCHEMA: &str = "pipeprof.sweep/1";
 
-/// One thing that is varied.
+/// An axis of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepAxis {
-    /// As its flag: `buffer-size`.
+    /// Its flag without dashes: `buffer-size`.
     pub name: String,
-    /// As they are typed.
+    /// As typed.
     pub values: Vec<String>,
 }
 
 impl SweepAxis {
-    /// What `grid` varies.
+    /// The axes of `grid`.
     #[must_use]
     pub fn all(grid: &Grid) -> Vec<Self> {
         grid.axes().into_iter().map(|(name, values)| Self { name, values }).collect()
@@ -47,7 +47,7 @@ pub struct Sweep {
     pub cpu: String,
     pub axes: Vec<SweepAxis>,
     pub cells: Vec<SweepCell>,
-    /// What ended it, where a stop rule was given.
+    /// How it ended, if a stop rule was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
 }
@@ -56,7 +56,7 @@ pub struct Sweep {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SweepCell {
     pub labels: BTreeMap<String, String>,
-    /// In the sweep's unit, one per fresh pair.
+    /// In the sweep's unit, one per run.
     pub runs: Vec<f64>,
     pub median: Option<f64>,
     pub mad: Option<f64>,
@@ -67,9 +67,9 @@ pub struct SweepCell {
     pub writer_ns_per_kib: Option<f64>,
     pub reader_ns_per_kib: Option<f64>,
     pub instructions_per_writer_call: Option<f64>,
-    /// Where what ran was not what was asked for.
+    /// How the run differed from the request.
     #[serde(default)]
     pub caveats: Vec<String>,
-    /// Why it was not measured.
+    /// The reason if it was not measured.
     pub reason: Option<String>,
 }

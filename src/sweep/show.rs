@@ -1,14 +1,14 @@
-//! How a sweep looks: a table, a chart, lines for a spreadsheet.
+//! Format a sweep as a table, a chart, or CSV.
 
 use super::{Sweep, SweepAxis, SweepCell};
 use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::report::number::number;
 
-/// Most lines that a chart can tell apart.
+/// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
 
 impl Sweep {
-    /// Lines for a spreadsheet: one per combination, a header first (RFC 4180).
+    /// CSV with a header and a line per combination (RFC 4180).
     #[must_use]
     pub fn csv(&self) -> String {
         let quoted = |text: &str| {
@@ -49,8 +49,8 @@ impl Sweep {
         text
     }
 
-    /// The chart: along the axis with the most values, a line per combination of the others. `None` where nothing was
-    /// measured or more lines than can be told apart would be needed.
+    /// The chart: the axis with the most values is horizontal, each combination of the others is a line. `None` if
+    /// nothing was measured, or with too many lines.
     #[must_use]
     pub fn chart(&self) -> Option<Chart> {
         let along = self.axes.iter().max_by_key(|axis| axis.values.len())?;
@@ -121,7 +121,7 @@ impl Sweep {
 }
 
 impl SweepCell {
-    /// What was counted and timed per amount moved, in the order of the columns.
+    /// Counts and times per amount moved, in the order of the columns.
     fn per_amount(&self) -> [Option<f64>; 5] {
         [
             self.writer_calls_per_mib,

@@ -1,4 +1,4 @@
-//! What is measured: processes and the pipes between them. The built-in pair ([`crate::workload`]) is one target.
+//! Targets: processes to measure, and the pipes between them. The built-in workload ([`crate::workload`]) is one.
 
 pub mod pipeline;
 mod settle;
@@ -11,26 +11,26 @@ use anyhow::Result;
 
 /// Something that can be measured any number of times.
 pub trait Target {
-    /// Start its processes and bring them to their gate: alive, ready, suspended.
+    /// Start its processes and wait until they are ready and suspended.
     ///
     /// # Errors
-    /// What this machine refuses, or an interruption.
+    /// When this machine refuses something, or on interruption.
     fn start(&self) -> Result<Box<dyn Running>>;
 }
 
-/// The processes of a target, at their gate or beyond. Dropping it kills and reaps those that it started.
+/// The processes of a target, suspended or running. Dropping this kills and reaps those that it started.
 pub trait Running {
-    /// Who the processes are, for collectors.
+    /// The processes, for collectors.
     fn watched(&self) -> Watched;
 
-    /// Open the gate: the window begins.
+    /// Release the processes: the window begins.
     ///
     /// # Errors
-    /// When a process has gone, or on interruption.
+    /// When a process has ended, or on interruption.
     fn release(&mut self) -> Result<()>;
 
-    /// [`Self::release`] at a round time of the clock, when the kernel has come to rest. In a deterministic guest, timers
-    /// then fall at the same places of every window.
+    /// [`Self::release`] at a round time of the clock, when the kernel is idle. In a deterministic guest, timers then
+    /// fire at the same points of every window.
     ///
     /// # Errors
     /// As [`Self::release`].
@@ -39,26 +39,26 @@ pub trait Running {
         self.release()
     }
 
-    /// Wait for the end of the window. The processes stay, asleep, until collectors have left them.
+    /// Wait for the end of the window. The processes then sleep until collectors have detached.
     ///
     /// # Errors
-    /// What a process reports, a window that does not end, or an interruption.
+    /// An error of a process, a window that does not end, or an interruption.
     fn wait_for_end(&mut self) -> Result<()>;
 
-    /// As [`Self::wait_for_end`]; then what each process did. They end.
+    /// [`Self::wait_for_end`], then end the processes and return their totals.
     ///
     /// # Errors
     /// As [`Self::wait_for_end`].
     fn wait(&mut self) -> Result<Processes>;
 }
 
-/// The processes to watch, alive and waiting at the gate of their window, in the order of the target.
+/// The processes to watch, alive and suspended, in the order of the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watched {
     pub processes: Vec<WatchedProcess>,
 }
 
-/// The process ids that go by one name.
+/// The process ids of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedProcess {
     pub name: ProcessName,
@@ -77,13 +77,13 @@ impl Watched {
         self.processes.iter().flat_map(|process| process.pids.iter().map(|pid| (*pid, process.name)))
     }
 
-    /// The process ids that go by `name`.
+    /// The process ids of `name`.
     #[must_use]
     pub fn pids(&self, name: ProcessName) -> &[u32] {
         self.processes.iter().find(|process| process.name == name).map_or(&[], |process| &process.pids)
     }
 
-    /// Nothing yet of each process, in the order of the target.
+    /// An empty value for each process, in the order of the target.
     #[must_use]
     pub fn by_process<T: Default>(&self) -> ByProcess<T> {
         self.processes.iter().map(|process| (process.name, T::default())).collect()

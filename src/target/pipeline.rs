@@ -1,5 +1,5 @@
-//! A pipeline of two programs as a target: `cat | head`, `cat | dd`. They are started, watched and waited for as the
-//! built-in pair is, but they run from the start: a program of somebody else has no gate to wait at.
+//! A pipeline of two programs as a target: `cat | head`, `cat | dd`. They are started, watched and waited for like the
+//! built-in workload, but run at once: other programs do not wait for a release.
 
 use super::{ProcessTotals, Processes, Watched, WatchedProcess};
 use crate::profile::ProcessName;
@@ -16,22 +16,22 @@ use std::time::{Duration, Instant};
 pub struct Pipeline {
     pub writer: Vec<String>,
     pub reader: Vec<String>,
-    /// The CPUs that writer and reader are bound to.
+    /// The CPUs of writer and reader.
     pub cpus: [Option<u32>; 2],
     pub end: End,
 }
 
-/// What ends a pipeline.
+/// When a pipeline ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// The reader, after so many bytes; the writer ends of the closed pipe.
+    /// When the reader has read this many bytes. The closed pipe ends the writer.
     Bytes(u64),
-    /// The writer is killed after so many nanoseconds; the reader ends at the end of file and says, as dd does, how many
-    /// bytes it copied.
+    /// After this many nanoseconds the writer is killed. The reader ends at the end of file and reports, as dd does,
+    /// the bytes copied.
     After(u64),
 }
 
-/// Children that do not outlive this.
+/// Child processes, killed and reaped on drop.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -60,7 +60,7 @@ fn start(words: &[String], mut command: Command) -> Result<Killed> {
     command.spawn().map(Killed).with_context(|| format!("cannot start {name}: is it installed?"))
 }
 
-/// A pipeline whose programs run.
+/// A running pipeline.
 pub struct RunningPipeline<'a> {
     pipeline: &'a Pipeline,
     writer: Killed,
@@ -82,7 +82,8 @@ impl Pipeline {
         let mut second = command(&self.reader, self.cpus[1])?;
         second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
         let reader = start(&self.reader, second)?;
-        // Gone with `second`: this process's copy of the pipe's reading end, so that the writer finds the pipe closed.
+        // Dropping `second` closes this process's copy of the pipe's reading end, so that the writer finds the pipe
+        // closed.
         Ok(RunningPipeline { pipeline: self, writer, reader, begin })
     }
 
@@ -117,7 +118,7 @@ impl RunningPipeline<'_> {
             }
             self.writer.0.kill().context("cannot end the writer")?;
         }
-        // Reaped one after the other, so that the difference is one program's.
+        // Reaped one by one, so that the difference belongs to one program.
         let before = children()?;
         let status = self.reader.0.wait().context("cannot wait for the reader")?;
         let window_ns = u64::try_from(self.begin.elapsed().as_nanos())?;
@@ -150,7 +151,7 @@ impl RunningPipeline<'_> {
     }
 }
 
-/// The bytes in what dd says at its end: `1048576 bytes (1.0 MB, 1.0 MiB) copied, 0.1 s, 10 MB/s`.
+/// The number of bytes in dd's report: `1048576 bytes (1.0 MB, 1.0 MiB) copied, 0.1 s, 10 MB/s`.
 fn copied(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains("copied"))?;
     line.split_whitespace().next()?.parse().ok()

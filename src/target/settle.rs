@@ -4,9 +4,10 @@ use crate::util::cancel;
 use anyhow::{Context as _, Result};
 
 /// Wait until the clock that counts from boot reaches a multiple of 16 s, at least two seconds from now. In a
-/// deterministic guest, the kernel's timers then fall at the same places of the window, however long the start took.
-/// Work that the kernel delays by a second is also done by then: it switches off the static branches of a closed perf
-/// event (kernel/events/core.c, `perf_sched_delayed`), which changes its code. An idle emulator waits at almost no cost.
+/// deterministic guest, the kernel's timers then fire at the same points of the window, however long the start took.
+/// The kernel has also finished work that it delays by a second: it disables the static branches of a closed perf
+/// event (kernel/events/core.c, `perf_sched_delayed`), which changes its code. An idle emulator waits at almost no
+/// cost.
 ///
 /// # Errors
 /// On interruption, or when the clock cannot be waited for.
@@ -31,7 +32,7 @@ pub fn wait() -> Result<()> {
     }
 }
 
-/// The second at which to release a target that is ready in second `now`.
+/// The second in which to release a target that is ready in second `now`.
 fn settled(now: i64) -> i64 {
     (now + 3 + 15) / 16 * 16
 }

@@ -1,4 +1,4 @@
-//! What the processes of a target did inside their window: bytes, calls, times, counters.
+//! Totals of a target's processes in their window: bytes, calls, times, counters.
 
 use crate::profile::{ByProcess, ProcessName};
 use schemars::JsonSchema;
@@ -13,20 +13,20 @@ pub struct Throughput {
     pub ci95: Option<[f64; 2]>,
     /// Median absolute deviation, GiB/s.
     pub mad_gib_s: Option<f64>,
-    /// GiB/s of each pair without collectors; empty under emulation.
+    /// GiB/s of each unprofiled run; empty under emulation.
     pub runs: Vec<f64>,
-    /// Pairs further than 3 scaled MADs from the median; they are kept.
+    /// Runs further than 3 scaled MADs from the median; they are included.
     pub outliers: u32,
 }
 
-/// What all processes of a target did, and the pipes between them.
+/// The totals of all processes of a target, and of the pipes between them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Processes {
-    /// In the order in which bytes flow. Sums, where several processes go by one name.
+    /// In the order in which bytes flow. Processes of one name are summed.
     pub totals: ByProcess<ProcessTotals>,
     /// From the first call to the end of the last process, monotonic raw clock.
     pub window_ns: u64,
-    /// Each pipe apart; empty where one pipe joins two processes, which the totals say in full.
+    /// Each pipe separately; empty for one pipe between two processes, which the totals describe completely.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pipes: Vec<PipeTotals>,
 }
@@ -34,13 +34,13 @@ pub struct Processes {
 static NOTHING: LazyLock<ProcessTotals> = LazyLock::new(ProcessTotals::default);
 
 impl Processes {
-    /// What `name` did: nothing, where there is no such process.
+    /// The totals of `name`; zeros if there is no such process.
     #[must_use]
     pub fn of(&self, name: ProcessName) -> &ProcessTotals {
         self.totals.get(name).unwrap_or(&NOTHING)
     }
 
-    /// The process of this name, made where there is none.
+    /// The totals of this name, inserted if missing.
     pub fn of_mut(&mut self, name: ProcessName) -> &mut ProcessTotals {
         self.totals.get_or_default(name)
     }
@@ -51,7 +51,7 @@ impl Processes {
         self.totals.values().next().unwrap_or(&NOTHING)
     }
 
-    /// The last process, which has no pipe behind it.
+    /// The last process, which has no pipe after it.
     #[must_use]
     pub fn last(&self) -> &ProcessTotals {
         self.totals.values().next_back().unwrap_or(&NOTHING)
@@ -76,9 +76,9 @@ pub struct PipeTotals {
 /// The processes at one end of a pipe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PipeEnd {
-    /// The name that they go by.
+    /// Their name.
     pub process: ProcessName,
-    /// Each process apart.
+    /// Each process separately.
     pub totals: Vec<ProcessTotals>,
 }
 
@@ -94,15 +94,15 @@ fn gib_s(bytes: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { bytes as f64 / f64::from(1 << 30) / (ns as f64 / 1e9) }
 }
 
-/// What one process did inside its window. Counts of the median pair without collectors.
+/// Totals of one process in its window; in a document, those of the median unprofiled run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessTotals {
     pub bytes: u64,
     /// System calls of the hot loop, polls and EAGAINs included.
     pub calls: u64,
-    /// Calls that moved less than asked.
+    /// Calls that moved fewer bytes than requested.
     pub short: u64,
-    /// Calls that answered EAGAIN.
+    /// Calls that returned EAGAIN.
     pub eagain: u64,
     pub elapsed_ns: u64,
     pub user_ns: u64,
@@ -113,25 +113,26 @@ pub struct ProcessTotals {
     pub major_faults: u64,
     /// The CPU it was pinned to.
     pub cpu: Option<u32>,
-    /// The pipe's capacity as the kernel says it (F_GETPIPE_SZ).
+    /// The pipe's capacity as reported by the kernel (F_GETPIPE_SZ).
     pub pipe_size: u64,
-    /// Huge pages got and asked for, in bytes.
+    /// Huge pages obtained and requested, in bytes.
     pub huge_pages: Option<GotAsked>,
     /// Hardware counters by name (`cycles`, `instructions`).
     pub counters: BTreeMap<String, u64>,
-    /// Why there are none: `not available here: ...`.
+    /// The reason if there are none: `not available here: ...`.
     pub counters_reason: Option<String>,
     /// Bytes checked by `--verify`; absent without it.
     pub verified_bytes: Option<u64>,
-    /// What `--verify` found wrong: torn or reused pages with their offsets.
+    /// Errors found by `--verify`: torn or reused pages with their offsets.
     pub verify_errors: Vec<String>,
-    /// What it had to do otherwise than asked.
+    /// How it deviated from the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
 impl ProcessTotals {
-    /// Several processes as one: counts are added, `elapsed_ns` is the longest, `cpu` is there where all agree.
+    /// Sum several processes: counts are added, `elapsed_ns` is the maximum, `cpu` is present if it is the same for
+    /// all.
     #[must_use]
     pub fn sum<'a>(processes: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut processes = processes.into_iter();

@@ -1,5 +1,5 @@
-//! What a person is told besides the result: what is being done right now, as one line on a terminal's stderr (in a guest, a
-//! message to the host), and lines that stay. `--quiet` and `--verbose` choose which.
+//! Progress and notes on stderr. The current step is one line on a terminal, or in a guest a message to the host.
+//! Notes are permanent lines. `--quiet` and `--verbose` select what is printed.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-/// How much is printed besides the result.
+/// How much is printed in addition to the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -15,7 +15,7 @@ pub enum Level {
     Quiet,
     #[default]
     Normal,
-    /// What is being done, too: commands, files, choices.
+    /// Also commands, files and choices.
     Verbose,
 }
 
@@ -30,27 +30,27 @@ fn at_least(level: Level) -> bool {
     LEVEL.load(Ordering::Relaxed) >= level as u8
 }
 
-/// Whether only the result and errors are wanted.
+/// Whether only the result and errors are printed.
 #[must_use]
 pub fn is_quiet() -> bool {
     !at_least(Level::Normal)
 }
 
-/// Print a line on stderr that the result does not need.
+/// Print a note on stderr.
 pub fn note(text: &str) {
     if at_least(Level::Normal) {
         problem(text);
     }
 }
 
-/// Print a line on stderr about what is being done. Made only where it is wanted.
+/// Print a verbose message on stderr. It is computed only if it is printed.
 pub fn detail(text: impl FnOnce() -> String) {
     if at_least(Level::Verbose) {
         problem(&text());
     }
 }
 
-/// Print a line on stderr that must be seen.
+/// Print a problem on stderr, even with `--quiet`.
 pub fn problem(text: &str) {
     let print = || eprintln!("pipeprof: {text}");
     match SINK.lock().as_deref() {

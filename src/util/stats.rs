@@ -31,8 +31,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
 }
 
-/// The item whose `key` is the median of all keys, the lower one of an even number: the run that stands for all of a
-/// cell. `None` of nothing.
+/// The item whose `key` is the median of all keys (the lower median), as the representative run of a cell. `None` if
+/// there are no items.
 pub fn median_by<'a, T>(items: impl IntoIterator<Item = &'a T>, key: impl Fn(&T) -> f64) -> Option<&'a T> {
     let mut items: Vec<&T> = items.into_iter().collect();
     items.sort_by(|a, b| key(a).total_cmp(&key(b)));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// Suites that have, or had, kernels worth comparing. A mirror may lack some of them.
+/// Suites that have, or had, kernels worth comparing. A mirror may not have all of them.
 const SUITES: [&str; 11] = [
     "bullseye",
     "bullseye-updates",

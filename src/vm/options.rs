@@ -12,11 +12,11 @@ const OWN_BINARY: &str = "/proc/self/exe";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Accel {
-    /// KVM if a guest starts with it within a time limit, else emulation
+    /// KVM if a guest starts with it in time, otherwise emulation
     Auto,
-    /// The host's processor
+    /// Hardware virtualisation on the host's processor
     Kvm,
-    /// Emulation, deterministic: the same on every machine
+    /// Emulation; slow, but deterministic
     #[default]
     Tcg,
 }

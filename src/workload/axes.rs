@@ -2,21 +2,21 @@
 //!
 //! To add an axis, add a field, its default and its row here, and let [`super::worker`] act on it. The row makes the
 //! flags of `run` and `sweep`, their help and errors, the name of a mode with overrides (`write (buffer-size=4K)`),
-//! and what comparisons say of it.
+//! and its text in comparisons.
 
 use super::axis::{Axis, AxisKind, choices};
 use super::spec::{Amount, PAGE, Pin, Reader, Writer};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// A single call cannot be asked for more than this (the kernel cuts at 2 GiB less a page).
+/// Maximum size of one call (the kernel limits it to 2 GiB less a page).
 const LARGEST_BUFFER: u64 = 1 << 30;
-/// What F_SETPIPE_SZ takes at most.
+/// Maximum of F_SETPIPE_SZ.
 const LARGEST_PIPE: u64 = 1 << 31;
-/// Processes of one kind; keeps a mistyped number from filling the process table.
+/// Maximum number of processes of one kind, so that a typing error does not fill the process table.
 const MOST_PROCESSES: u64 = 256;
 
-/// A workload, all axes settled. Sizes in bytes.
+/// A workload with values for all axes. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Spec {
     pub writer: Writer,
@@ -29,23 +29,23 @@ pub struct Spec {
     pub no_touch: bool,
     pub contiguous: bool,
     pub buffer_size: u64,
-    /// What the pipe is set to; absent: the writer's choice (one half for vmsplice, the kernel's default else).
+    /// Size to set for the pipe; absent: one half of the buffer for vmsplice, otherwise the kernel's default.
     pub pipe_size: Option<u64>,
     pub amount: Amount,
     pub pin: Pin,
     pub verify: bool,
-    /// Bytes moved before the window opens, by each writer, rounded up to whole blocks.
+    /// Bytes moved by each writer before the window, rounded up to whole blocks.
     pub warmup_bytes: u64,
     /// The reader's buffer; absent: as large as the writer's.
     #[serde(default)]
     pub reader_buffer_size: Option<u64>,
-    /// What `splice`, `read-write` and `stdio` writers read from; absent: /dev/zero.
+    /// File that `splice`, `read-write` and `stdio` writers read from; absent: /dev/zero.
     #[serde(default)]
     pub source: Option<PathBuf>,
-    /// A planted regression: the writer makes one system call more (a write of nothing) per so many transfers.
+    /// An artificial regression: the writer makes one additional system call (an empty write) per this many transfers.
     #[serde(default)]
     pub extra_call_every: Option<u64>,
-    /// Independent pipes at once.
+    /// Number of independent pipes.
     #[serde(default = "one")]
     pub pairs: u32,
     /// Writers on each pipe.
@@ -54,7 +54,7 @@ pub struct Spec {
     /// Readers on each pipe.
     #[serde(default = "one")]
     pub readers: u32,
-    /// Bytes from the beginning of a page at which buffers begin.
+    /// Offset of the buffers from the start of a page, in bytes.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_offset: u64,
     /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
@@ -66,7 +66,7 @@ fn one() -> u32 {
     1
 }
 
-/// Documents from before an axis existed are equal to those that do not use it.
+/// A default value is not written, so that documents are equal to those from before the axis existed.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(value: &u64) -> bool {
     *value == 0
@@ -192,11 +192,11 @@ pub static AXES: &[Axis] = &[
         "buffer-offset",
         AxisKind::Size { least: 0, most: PAGE - 1 },
         field!(buffer_offset),
-        "Bytes from the beginning of a page at which buffers begin: to see what copies cost that are not aligned",
+        "Offset of the buffers from the start of a page, to measure unaligned copies",
     )
     .needs(
         |spec| !vmsplice(spec) && buffered(spec),
-        "vmsplice moves whole pages, and splice to splice has no buffer; choose another --writer, or drop it",
+        "vmsplice moves whole pages, and splice to splice has no buffer; choose another --writer, or remove this flag",
     )
     .matters("how buffers are aligned for copying"),
     Axis::new(
@@ -211,7 +211,7 @@ pub static AXES: &[Axis] = &[
         "source",
         AxisKind::File,
         field!(source),
-        "File that --writer splice, read-write and stdio read from, again from its beginning at its end",
+        "File that --writer splice, read-write and stdio read from, repeatedly",
     )
     .unset("/dev/zero")
     .needs(|spec| spec.writer.has_source(), "requires --writer splice, read-write or stdio")
@@ -220,7 +220,7 @@ pub static AXES: &[Axis] = &[
         "pairs",
         AxisKind::Count { least: 1, most: MOST_PROCESSES },
         field!(pairs),
-        "Number of independent pipes at once, on CPUs of their own",
+        "Number of independent pipes, each on its own CPUs",
     ),
     Axis::new(
         "writers",
@@ -238,7 +238,7 @@ pub static AXES: &[Axis] = &[
         "extra-call-every",
         AxisKind::Count { least: 1, most: u64::MAX },
         field!(extra_call_every),
-        "A planted regression: one more system call per N transfers",
+        "Artificial regression: make one additional system call per N transfers",
     )
     .unset("no such call")
     .needs(not_stdio, INSIDE_LIBC)

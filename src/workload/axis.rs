@@ -1,4 +1,4 @@
-//! What a row of [`AXES`] can do: parse, format and check a value, read it from a [`Spec`] and write it there.
+//! A row of [`AXES`]: parse, format and check a value, read it from a [`Spec`] and write it there.
 
 use super::axes::{AXES, Spec};
 use super::modes::Mode;
@@ -20,7 +20,7 @@ pub enum Value {
     Text(String),
 }
 
-/// What values an axis takes.
+/// The kind of an axis's values.
 #[derive(Debug, Clone, Copy)]
 pub enum AxisKind {
     /// On or off.
@@ -39,14 +39,14 @@ pub enum AxisKind {
     File,
 }
 
-/// How an axis is read from a [`Spec`], and written there. A value of another kind is refused with `None`.
+/// Reads an axis from a [`Spec`], and writes it there. Writing a value of another kind gives `None`.
 #[derive(Debug, Clone, Copy)]
 pub struct Access {
     pub read: fn(&Spec) -> Option<Value>,
     pub write: fn(&mut Spec, &Value) -> Option<()>,
 }
 
-/// What an axis needs of the others: whether it is met, and what to say if not.
+/// A requirement on the other axes, and the error if it is not met.
 #[derive(Debug, Clone, Copy)]
 struct Requirement {
     met: fn(&Spec) -> bool,
@@ -61,34 +61,34 @@ pub struct Axis {
     pub kind: AxisKind,
     access: Access,
     about: &'static str,
-    /// What happens where the axis has no value.
+    /// The default, if the axis has no value.
     unset: &'static str,
     needs: Option<Requirement>,
-    /// Why a difference in it matters to a comparison; empty where its name says enough.
+    /// Why a difference matters to a comparison; empty if the name is enough.
     pub matters: &'static str,
     /// Whether `sweep` varies it.
     pub swept: bool,
-    /// Whether help leaves it out.
+    /// Whether it is missing from the help.
     pub hidden: bool,
 }
 
 impl Axis {
-    /// An axis that is swept, shown, and needs nothing of the others.
+    /// An axis that is swept, shown, and has no requirements.
     pub(super) const fn new(name: &'static str, kind: AxisKind, access: Access, about: &'static str) -> Self {
         Self { name, kind, access, about, unset: "", needs: None, matters: "", swept: true, hidden: false }
     }
 
-    /// Say what happens where it has no value.
+    /// Set the text of its default.
     pub(super) const fn unset(self, unset: &'static str) -> Self {
         Self { unset, ..self }
     }
 
-    /// Refuse it, when set, in a workload that is not as `met` says.
+    /// Reject it, when set, in a workload for which `met` is false.
     pub(super) const fn needs(self, met: fn(&Spec) -> bool, refusal: &'static str) -> Self {
         Self { needs: Some(Requirement { met, refusal }), ..self }
     }
 
-    /// Say why it matters to a comparison.
+    /// Set why it matters to a comparison.
     pub(super) const fn matters(self, matters: &'static str) -> Self {
         Self { matters, ..self }
     }
@@ -107,19 +107,19 @@ impl Axis {
         AXES.iter().find(|axis| axis.name == name)
     }
 
-    /// The axis that `field` of `workload` in `run.json` holds.
+    /// The axis of the field `field` of `workload` in `run.json`.
     #[must_use]
     pub fn of_field(field: &str) -> Option<&'static Self> {
         Self::find(&field.replace('_', "-"))
     }
 
-    /// For help: what it is, without its default.
+    /// Help text without its default.
     #[must_use]
     pub fn about(&self) -> &'static str {
         self.about
     }
 
-    /// For help: what it is, and its default. A mode decides on switches and choices.
+    /// Help text with its default. The mode has the defaults of switches and choices.
     #[must_use]
     pub fn help(&self) -> String {
         let default = match self.kind {
@@ -129,7 +129,7 @@ impl Axis {
         if default.is_empty() { self.about.to_owned() } else { format!("{} [default: {default}]", self.about) }
     }
 
-    /// Its value in `spec`; `None` where nothing is set.
+    /// Its value in `spec`; `None` if not set.
     #[must_use]
     pub fn value(&self, spec: &Spec) -> Option<Value> {
         (self.access.read)(spec)
@@ -147,10 +147,10 @@ impl Axis {
         Ok(())
     }
 
-    /// Read a value as it is typed.
+    /// Parse a value as typed.
     ///
     /// # Errors
-    /// What is wrong with `text`; the caller names the flag.
+    /// The fault in `text`; the caller names the flag.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         match self.kind {
             AxisKind::Size { .. } => size::parse(text).map(Value::Number),
@@ -172,7 +172,7 @@ impl Axis {
         }
     }
 
-    /// A value as it is typed.
+    /// A value as typed.
     #[must_use]
     pub fn format(&self, value: &Value) -> String {
         match (value, self.kind) {
@@ -183,7 +183,7 @@ impl Axis {
         }
     }
 
-    /// Check that `spec` can have the value that it has of this axis.
+    /// Check this axis's value in `spec`.
     ///
     /// # Errors
     /// By flag, with the way out.
@@ -217,9 +217,9 @@ impl Axis {
 
 /// A field of [`Spec`] that can be an axis.
 pub(super) trait Field {
-    /// `None` where nothing is set.
+    /// `None` if not set.
     fn read(&self) -> Option<Value>;
-    /// `None` where `value` is of another kind.
+    /// `None` if `value` is of another kind.
     fn write(&mut self, value: &Value) -> Option<()>;
 }
 
@@ -307,12 +307,12 @@ pub(super) fn choices<T: clap::ValueEnum>() -> Vec<PossibleValue> {
 pub struct Overrides(BTreeMap<String, Value>);
 
 impl Overrides {
-    /// Override `axis`; a former value is given back.
+    /// Override `axis`. Returns its former value.
     pub fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
         self.0.insert(axis.name.to_owned(), value)
     }
 
-    /// The value of the axis called `name`, where it is overridden.
+    /// The value of the axis `name`, if it is overridden.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
@@ -360,7 +360,7 @@ mod tests {
     use crate::workload::modes::MODES;
     use crate::workload::spec::{Reader, Writer};
 
-    /// Specs of all calls: what an axis needs is met by one of them.
+    /// Specs of all calls; one of them meets each axis's requirement.
     fn specs() -> Vec<Spec> {
         let readers = |writer| {
             let spec = move |&reader: &Reader| Spec { writer, reader, ..Spec::default() };
@@ -369,7 +369,7 @@ mod tests {
         <Writer as clap::ValueEnum>::value_variants().iter().flat_map(|&writer| readers(writer)).collect()
     }
 
-    /// A value other than that of `spec`, as it is typed.
+    /// A value other than that of `spec`, as typed.
     fn other(axis: &Axis, spec: &Spec) -> String {
         let now = axis.value(spec).map(|value| axis.format(&value));
         let candidates = match axis.kind {
@@ -445,7 +445,7 @@ mod tests {
                     assert!(error.starts_with(&format!("{flag} ")) && error.contains(": give "), "{error}");
                 }
             }
-            // Somewhere it can be set, and where it cannot, the error begins with it.
+            // Some spec accepts it; otherwise the error begins with its flag.
             let set = |mut spec: Spec| {
                 let value = axis.parse(&other(axis, &spec)).unwrap();
                 axis.set(&mut spec, &value).unwrap();

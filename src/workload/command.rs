@@ -1,4 +1,4 @@
-//! Command lines that do again what was measured: for people, in reports.
+//! Command lines that repeat a measurement, for reports.
 
 use super::Spec;
 use super::axes::AXES;
@@ -13,7 +13,7 @@ pub fn run(spec: &Spec, more: &str) -> String {
     let mut words = vec!["pipeprof run".to_owned()];
     for axis in AXES {
         let Some(value) = axis.value(spec) else { continue };
-        // The two calls are named always: they are what the command is about.
+        // Both calls are always named.
         if axis.value(&plain).as_ref() == Some(&value) && !matches!(axis.name, "writer" | "reader") {
             continue;
         }

@@ -36,7 +36,7 @@ pub struct Places {
 /// Choose the CPUs for all pairs of `spec` on this machine.
 ///
 /// # Errors
-/// When this machine lacks the CPUs; the message names `--pin` or `--pairs`.
+/// When this machine does not have the CPUs; the message names `--pin` or `--pairs`.
 pub fn places(spec: &Spec) -> Result<Vec<Places>> {
     place(spec, &allowed()?, Path::new("/sys/devices/system/cpu"))
 }
@@ -140,7 +140,7 @@ impl Topology {
 }
 
 /// How two CPUs are related: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`; `None` if /sys
-/// does not say.
+/// does not tell.
 #[must_use]
 pub fn relation(a: u32, b: u32) -> Option<&'static str> {
     relation_in(a, b, Path::new("/sys/devices/system/cpu"))

@@ -1,4 +1,4 @@
-//! Every combination of some values of some axes: what a sweep measures.
+//! All combinations of some values of some axes, for sweeps.
 
 use super::WorkloadRequest;
 use super::axis::{Axis, AxisKind, Value};
@@ -6,10 +6,10 @@ use crate::util::size;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 
-/// Most combinations of one grid: beyond this a flag was mistyped.
+/// Maximum number of combinations; more are probably a typing error.
 const MOST: usize = 2_000;
 
-/// What varies. Axes with one value are the same in all combinations.
+/// The axes and their values.
 #[derive(Debug, Clone, Default)]
 pub struct Grid {
     modes: Vec<String>,
@@ -19,18 +19,18 @@ pub struct Grid {
 /// One combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Combination {
-    /// Values as they are typed, by the names of their axes.
+    /// Values as typed, by the names of their axes.
     pub labels: BTreeMap<String, String>,
     pub request: WorkloadRequest,
 }
 
 impl Grid {
-    /// All of `modes`, with `values` of axes. A value given twice counts once, an axis without values does not vary.
+    /// All of `modes`, with `values` of axes. Repeated values count once, and axes without values are left out.
     #[must_use]
     pub fn new(modes: &[String], values: Vec<(&'static Axis, Vec<Value>)>) -> Self {
         let mut axes: Vec<(&'static Axis, Vec<Value>)> =
             values.into_iter().map(|(axis, values)| (axis, distinct(values))).filter(|(_, v)| !v.is_empty()).collect();
-        // Sizes last, the buffer's last of all: a table reads along what varies fastest.
+        // Sizes come last, the buffer size at the very end, because the last axis varies fastest in tables.
         let is_size = |axis: &Axis| matches!(axis.kind, AxisKind::Size { .. });
         let mut sizes: Vec<_> = axes.extract_if(.., |(axis, _)| is_size(axis)).collect();
         sizes.reverse();
@@ -38,7 +38,7 @@ impl Grid {
         Self { modes: distinct(modes.to_vec()), axes }
     }
 
-    /// Names and values as they are typed, in the order of tables.
+    /// Names and values as typed, in the order of tables.
     #[must_use]
     pub fn axes(&self) -> Vec<(String, Vec<String>)> {
         let mode = ("mode".to_owned(), self.modes.clone());
@@ -95,7 +95,7 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
     distinct
 }
 
-/// The values that one flag gives `axis`: a list, and for sizes and counts ranges that double, such as `4K..4M`.
+/// Parse the values of `axis` in one flag: a list, and for sizes and counts also doubling ranges such as `4K..4M`.
 ///
 /// # Errors
 /// What is wrong with `text`; the caller names the flag.
@@ -147,7 +147,7 @@ mod tests {
         for bad in ["", "8K..4K", "0..4", "4K..", "x", "1..2..3", "-1"] {
             assert!(sizes(bad).is_err(), "{bad}");
         }
-        // Up to the largest power of two that there is: doubling ends there, and does not overflow.
+        // Doubling ends at the largest power of two, without overflow.
         let all: Vec<u64> = (0..64).map(|power| 1 << power).collect();
         assert_eq!(sizes(&format!("1..{}", u64::MAX)), Ok(all.clone()));
         assert_eq!(sizes("1..8388608T"), Ok(all));

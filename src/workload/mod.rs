@@ -1,8 +1,8 @@
-//! What moves the bytes: writers and readers around a pipe, each a fresh process.
+//! The built-in workload: writers and readers around a pipe, each a new process.
 //!
-//! [`launch`] starts them: each pins itself, makes its buffers, moves the warm-up through the pipe and then waits at
-//! a gate, with the pipe empty. [`Launched::watched`] names them to the collectors, [`Launched::release`] opens the
-//! gate, [`Launched::wait`] hands over what each counted in its window.
+//! [`launch`] starts them. Each pins itself, allocates its buffers, moves the warm-up through the pipe and then waits,
+//! with an empty pipe. [`Launched::watched`] lists them for collectors, [`Launched::release`] starts the window, and
+//! [`Launched::wait`] returns what each counted.
 
 pub mod axes;
 pub mod axis;

@@ -1,4 +1,4 @@
-//! The presets of `--mode`: each a name for a setting of the axes of [`Spec`].
+//! The presets of `--mode`: named settings of the axes of [`Spec`].
 
 use super::spec::{Reader, Spec, Writer};
 
@@ -14,7 +14,7 @@ pub struct Mode {
     pub busy_loop: bool,
 }
 
-/// All presets, in the order in which article A climbs them.
+/// All presets, in the order of article A.
 pub const MODES: [Mode; 5] = [
     Mode {
         name: "write",

@@ -1,4 +1,4 @@
-//! The built-in workload's two processes among those of a target.
+//! Access to the built-in workload's two processes in a target.
 
 use crate::profile::ProcessName;
 use crate::target::{ProcessTotals, Processes};
@@ -11,13 +11,13 @@ impl Processes {
         Self { totals: totals.into_iter().collect(), window_ns, pipes: Vec::new() }
     }
 
-    /// What all writers did.
+    /// Totals of all writers.
     #[must_use]
     pub fn writer(&self) -> &ProcessTotals {
         self.of(ProcessName::WRITER)
     }
 
-    /// What all readers did.
+    /// Totals of all readers.
     #[must_use]
     pub fn reader(&self) -> &ProcessTotals {
         self.of(ProcessName::READER)

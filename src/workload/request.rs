@@ -1,4 +1,4 @@
-//! A workload as it is asked for: a mode, and what overrides it.
+//! A requested workload: a mode and overrides.
 
 use super::axis::{Overrides, name_with_overrides};
 use super::modes::{Mode, names};
@@ -20,13 +20,13 @@ pub struct WorkloadRequest {
 }
 
 impl WorkloadRequest {
-    /// The mode where none is asked for.
+    /// The default mode.
     pub const DEFAULT_MODE: &'static str = "write";
 
     /// The mode's name for headings, with the axes that override it (`write (writer=stdio)`), and the workload.
     ///
     /// # Errors
-    /// A contradiction among the axes, by flag, with the way out.
+    /// A usage error: a contradiction among the axes, with the flag and a fix.
     pub fn spec(&self) -> Result<(String, Spec)> {
         let name = self.mode.as_deref().unwrap_or(Self::DEFAULT_MODE);
         let mode = Mode::find(name)

@@ -1,13 +1,13 @@
-//! The parts of a workload that are not plain numbers, and what follows from its axes ([`super::axes`]).
+//! Types of a workload's axes ([`super::axes`]), and values derived from them.
 
 pub use super::axes::Spec;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a page on the only architecture there is here.
+/// Bytes of a page on x86-64.
 pub const PAGE: u64 = 4096;
 /// Bytes of a huge page.
 pub const HUGE_PAGE: u64 = 2 << 20;
-/// The source of `splice`, `read-write` and `stdio` writers where none is given.
+/// The default source of `splice`, `read-write` and `stdio` writers.
 pub const DEFAULT_SOURCE: &str = "/dev/zero";
 
 /// The call that puts bytes into the pipe.
@@ -16,7 +16,7 @@ pub const DEFAULT_SOURCE: &str = "/dev/zero";
 pub enum Writer {
     /// write(2) of one buffer
     Write,
-    /// vmsplice(2) of two halves of a buffer in turn
+    /// vmsplice(2) of two halves of a buffer, alternately
     Vmsplice,
     /// splice(2) from the source
     Splice,
@@ -46,7 +46,7 @@ pub enum Reader {
     ReadWrite,
 }
 
-/// How much one pair moves inside its window.
+/// The amount to move in the window of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
@@ -54,15 +54,15 @@ pub enum Amount {
     Bytes(u64),
     /// Nanoseconds of the monotonic clock.
     DurationNs(u64),
-    /// Transfers (calls that move bytes into the pipe) of each writer: what deterministic guests count by.
+    /// Transfers (calls that move bytes into the pipe) of each writer, for deterministic guests.
     Calls(u64),
 }
 
-/// Which CPUs the processes are bound to.
+/// The CPUs of the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pin {
-    /// Two CPUs of this machine, chosen from its topology; one CPU for both where there is only one.
+    /// Two CPUs of this machine, chosen by topology; or the only CPU for both.
     Auto,
     None,
     Cpus {
@@ -72,7 +72,7 @@ pub enum Pin {
 }
 
 impl Spec {
-    /// Bytes of one block of the writer: what one call is asked to move. Half a buffer for vmsplice.
+    /// Bytes of one block: the size of the writer's call. Half of the buffer for vmsplice.
     #[must_use]
     pub fn block(&self) -> u64 {
         match self.writer {
@@ -81,15 +81,14 @@ impl Spec {
         }
     }
 
-    /// Bytes that the reader asks for in one call.
+    /// Bytes that the reader requests in one call.
     #[must_use]
     pub fn reader_block(&self) -> u64 {
         self.reader_buffer_size.unwrap_or(self.buffer_size)
     }
 
-    /// What the pipe is to be set to; `None` leaves the kernel's default. For vmsplice the largest size that a pipe
-    /// can have (a power of two of pages) without being larger than one half, whence a half that went in whole has
-    /// pushed the other out.
+    /// Size to set for the pipe; `None` keeps the kernel's default. For vmsplice: the largest pipe (a power of two of
+    /// pages) that is not larger than one half, so that a half in the pipe has displaced the other one.
     #[must_use]
     pub fn pipe_target(&self) -> Option<u64> {
         match (self.pipe_size, self.writer) {

@@ -1,4 +1,4 @@
-//! What controller and worker say to each other over their socket: one line of JSON per message.
+//! Messages between controller and worker on their socket: one line of JSON each.
 
 use super::Spec;
 use super::spec::Amount;
@@ -21,7 +21,7 @@ impl WorkerPart {
         }
     }
 
-    /// The name of the processes that do this part.
+    /// The name of the processes with this part.
     pub fn process(self) -> ProcessName {
         match self {
             Self::Writer => ProcessName::WRITER,
@@ -33,13 +33,13 @@ impl WorkerPart {
 /// Controller to worker, first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct WorkerJob {
-    /// Process id of the controller: a worker whose parent is another has been orphaned.
+    /// Process id of the controller. A worker with another parent has been orphaned.
     pub controller: u32,
     pub part: WorkerPart,
     pub cpu: Option<u32>,
-    /// This process's share of the warm-up, exactly.
+    /// This process's exact share of the warm-up.
     pub warmup: u64,
-    /// This process's share of the window; readers go on to the end of file.
+    /// This process's share of the window; readers continue to the end of file.
     pub amount: Amount,
     pub spec: Spec,
 }
@@ -49,7 +49,7 @@ pub struct WorkerJob {
 pub enum Reply {
     /// Warmed up; waits for [`GO`].
     Ready,
-    /// The window is over; waits for [`GO`] once more, so that collectors can leave before it makes its report.
+    /// The window has ended; waits for another [`GO`], so that collectors can detach before its report.
     Ended,
     Done(Box<WorkerWindow>),
     Failed(Failure),
@@ -67,11 +67,11 @@ pub struct WorkerWindow {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Failure {
     pub message: String,
-    /// The other end had gone: the other process knows the cause.
+    /// The other end was closed; the other process reports the cause.
     pub consequence: bool,
 }
 
-/// The byte that lets a worker go on.
+/// The byte that lets a worker continue.
 pub const GO: u8 = b'!';
 
 /// Send one message.
@@ -81,7 +81,7 @@ pub fn send(mut to: impl Write, message: &impl Serialize) -> std::io::Result<()>
     to.write_all(&line)
 }
 
-/// Receive one message, no byte further, so that what follows stays in the socket.
+/// Receive one message, and leave further bytes in the socket.
 pub fn receive<T: for<'de> Deserialize<'de>>(mut from: impl Read) -> std::io::Result<T> {
     let mut line = Vec::new();
     let mut byte = [0];

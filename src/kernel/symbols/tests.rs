@@ -80,7 +80,7 @@ fn lines_that_make_no_sense_are_named() {
     assert!(Symbols::open(Path::new("/nonexistent")).unwrap_err().to_string().contains("/nonexistent"));
 }
 
-/// 200,000 lines in the words; the bound is wide, as debug builds run it beside others.
+/// Parse 200,000 lines. The limit is generous, because debug builds run it in parallel with other tests.
 #[test]
 fn two_hundred_thousand_lines_are_read_quickly() {
     use std::fmt::Write as _;
