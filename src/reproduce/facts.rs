@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All facts, the articles' tables in the order of the report.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
     /// By letter: `A`, `B`, `C`.
@@ -28,7 +28,7 @@ pub struct Article {
 }
 
 /// One table or figure of an article.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArticleTable {
     pub id: String,
@@ -41,7 +41,7 @@ pub struct ArticleTable {
 }
 
 /// One figure.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact {
     pub id: String,
@@ -69,7 +69,7 @@ pub struct Fact {
 
 /// The rule by which a measured value is judged. Speeds of other hardware are not a target: articles claim ratios within
 /// one machine.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Judge {
     /// The ratio to another figure has the same direction as the article's, and is within this factor of it.
@@ -175,6 +175,16 @@ impl Facts {
 }
 
 #[cfg(test)]
+impl Facts {
+    /// Facts with one table of these rows, in GB/s.
+    pub(super) fn of_rows(rows: &str) -> Result<Self> {
+        let article = r#"{"title":"t","author":"a","year":1,"machine":"m","setup":"s"}"#;
+        let table = r#""id":"A.t","part":"ladder","article":"A","title":"t","unit":"GB/s""#;
+        Self::parse(&format!(r#"{{"articles":{{"A":{article}}},"tables":[{{{table},"rows":[{rows}]}}]}}"#))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -192,12 +202,7 @@ mod tests {
 
     #[test]
     fn facts_that_contradict_themselves_are_refused() {
-        let with = |rows: &str| {
-            let article = r#"{"title":"t","author":"a","year":1,"machine":"m","setup":"s"}"#;
-            let table =
-                format!(r#"{{"id":"A.t","part":"ladder","article":"A","title":"t","unit":"s","rows":[{rows}]}}"#);
-            Facts::parse(&format!(r#"{{"articles":{{"A":{article}}},"tables":[{table}]}}"#))
-        };
+        let with = Facts::of_rows;
         let row = r#"{"id":"A.x","what":"w","value":1.0,"judge":{"factor":2}}"#;
         assert!(with(row).is_ok());
         assert!(with(&format!("{row},{row}")).unwrap_err().to_string().contains("duplicate"));

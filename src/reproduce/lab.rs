@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::{Cell, RefCell};
 
-pub use super::race::{Contestant, Race, Raced};
-pub use crate::run::bench::{Bench, GuestSetup, Missing, Taken};
+pub(crate) use crate::run::bench::{Bench, GuestSetup, Missing, Taken};
+pub(crate) use crate::sweep::race::{Contestant, Race, Raced};
 
 /// A part's access to the bench.
-pub struct Lab<'a> {
-    pub settings: &'a Settings,
+pub(crate) struct Lab<'a> {
+    pub(crate) settings: &'a Settings,
     bench: &'a dyn Bench,
     progress: &'a dyn Fn(&str),
     /// Where results of this part are stored.
@@ -28,60 +28,50 @@ pub struct Lab<'a> {
 }
 
 /// The runs of one lane of an experiment, and why it failed if it did.
-pub type LaneRuns = (Vec<Processes>, Option<String>);
+pub(crate) type LaneRuns = (Vec<Processes>, Option<String>);
 
 /// What results depend on apart from the question: `--resume` keeps only those with an equal key.
-#[must_use]
-pub fn key(settings: &Settings, bench: &dyn Bench) -> String {
+pub(crate) fn key(settings: &Settings, bench: &dyn Bench) -> String {
     let setting = bench.setting();
     if setting.is_empty() { settings.key() } else { format!("{}, {setting}", settings.key()) }
 }
 
 impl<'a> Lab<'a> {
-    #[must_use]
-    pub fn new(settings: &'a Settings, bench: &'a dyn Bench, part: &str, progress: &'a dyn Fn(&str)) -> Self {
+    pub(crate) fn new(settings: &'a Settings, bench: &'a dyn Bench, part: &str, progress: &'a dyn Fn(&str)) -> Self {
         let folder = settings.output.join("raw").join(part);
         let store = JsonFolder { folder, key: key(settings, bench), resume: settings.resume };
         Self { settings, bench, progress, store, failed: Cell::new(false), remarks: RefCell::default() }
     }
 
     /// Whether something failed that may work another time: a missing program or privilege. `--resume` tries it again.
-    #[must_use]
-    pub fn failed(&self) -> bool {
+    pub(crate) fn failed(&self) -> bool {
         self.failed.get()
     }
 
     /// Report progress.
-    pub fn say(&self, what: &str) {
+    pub(crate) fn say(&self, what: &str) {
         (self.progress)(what);
     }
 
-    #[must_use]
-    pub fn executed_on(&self) -> ExecutedOn {
+    pub(crate) fn executed_on(&self) -> ExecutedOn {
         self.bench.executed_on()
     }
 
     /// One unprofiled run.
-    ///
-    /// # Errors
-    /// When it cannot run.
-    pub fn pair(&self, spec: &Spec) -> Result<Processes> {
+    pub(crate) fn pair(&self, spec: &Spec) -> Result<Processes> {
         self.bench.pair(spec)
     }
 
     /// `rounds` unprofiled runs of every contestant, alternating, so that drift of the machine affects all alike. One that
     /// cannot run is left out of later rounds and says why.
-    ///
-    /// # Errors
-    /// On interruption, or when results cannot be stored.
-    pub fn race(&self, name: &str, contestants: &[Contestant], rounds: usize) -> Result<Race> {
+    pub(crate) fn race(&self, name: &str, contestants: &[Contestant], rounds: usize) -> Result<Race> {
         let measure = |contestant: &Contestant| self.pair(&contestant.spec);
         let lanes = self.alternate(name, contestants.to_vec(), |contestant| contestant.id.clone(), rounds, measure)?;
         Ok(self.raced(contestants, lanes))
     }
 
     /// The results of `contestants` by lane; differences from what was requested are noted for [`Self::remarks`].
-    pub fn raced(&self, contestants: &[Contestant], lanes: Vec<LaneRuns>) -> Race {
+    pub(crate) fn raced(&self, contestants: &[Contestant], lanes: Vec<LaneRuns>) -> Race {
         let raced = contestants.iter().zip(lanes).map(|(contestant, (pairs, failed))| {
             let Contestant { id, spec } = contestant.clone();
             Raced { id, spec, pairs, executed_on: self.executed_on(), failed }
@@ -100,8 +90,7 @@ impl<'a> Lab<'a> {
     }
 
     /// Differences from what was requested, in sentences.
-    #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
+    pub(crate) fn remarks(&self) -> Vec<String> {
         let say = |(caveat, ids): &(Warning, Vec<String>)| {
             let action = if caveat.action.is_empty() { String::new() } else { format!(": {}", caveat.action) };
             format!("Not as requested ({}): {}{action}.", ids.join(", "), caveat.message)
@@ -110,10 +99,7 @@ impl<'a> Lab<'a> {
     }
 
     /// `rounds` results of every cell, alternating. Each is stored as it ends; results by lane, in the order of `cells`.
-    ///
-    /// # Errors
-    /// On interruption, or when results cannot be stored.
-    pub fn alternate<C: Serialize>(
+    pub(crate) fn alternate<C: Serialize>(
         &self,
         name: &str,
         cells: Vec<C>,
@@ -145,10 +131,7 @@ impl<'a> Lab<'a> {
     }
 
     /// A run with collectors.
-    ///
-    /// # Errors
-    /// On interruption, or when results cannot be stored.
-    pub fn run(&self, name: &str, request: &Request) -> Result<Taken<Outcome>> {
+    pub(crate) fn run(&self, name: &str, request: &Request) -> Result<Taken<Outcome>> {
         self.kept_if(name, request.clone(), whole, || {
             self.say(name);
             taken(self.bench.run(request), &request.command)
@@ -156,10 +139,7 @@ impl<'a> Lab<'a> {
     }
 
     /// An exact profile of `request` in a guest.
-    ///
-    /// # Errors
-    /// On interruption, or when results cannot be stored.
-    pub fn exact(&self, name: &str, request: &Request, setup: &GuestSetup) -> Result<Taken<Outcome>> {
+    pub(crate) fn exact(&self, name: &str, request: &Request, setup: &GuestSetup) -> Result<Taken<Outcome>> {
         let kernel = match self.bench.exact_kernel() {
             Ok(kernel) => kernel,
             Err(missing) => return Ok(Err(missing)),
@@ -176,10 +156,12 @@ impl<'a> Lab<'a> {
     }
 
     /// Any other result that is worth storing. Failures are not stored: a resumed reproduction tries again.
-    ///
-    /// # Errors
-    /// Those of `work`, or when the result cannot be stored.
-    pub fn kept<Q, A>(&self, name: &str, question: Q, work: impl FnOnce() -> Result<Taken<A>>) -> Result<Taken<A>>
+    pub(crate) fn kept<Q, A>(
+        &self,
+        name: &str,
+        question: Q,
+        work: impl FnOnce() -> Result<Taken<A>>,
+    ) -> Result<Taken<A>>
     where
         Q: Serialize,
         A: Serialize + DeserializeOwned,
@@ -235,8 +217,7 @@ fn whole(taken: &Taken<Outcome>) -> bool {
 }
 
 /// GiB/s of the profiled runs, or of the unprofiled ones.
-#[must_use]
-pub fn speeds(runs: &[PairRecord], profiled: bool) -> Vec<f64> {
+pub(crate) fn speeds(runs: &[PairRecord], profiled: bool) -> Vec<f64> {
     runs.iter().filter(|run| run.collectors.is_empty() != profiled).map(|run| run.processes.gib_s()).collect()
 }
 
@@ -259,7 +240,7 @@ mod tests {
     }
 
     fn settings(folder: &std::path::Path) -> Settings {
-        Settings { quick: true, output: folder.to_owned(), resume: true, seed: 1, in_guest: None, kernel: None }
+        Settings::of_test(folder, true)
     }
 
     fn contestants() -> [Contestant; 2] {

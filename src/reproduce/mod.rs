@@ -4,13 +4,12 @@
 //! a [`result`]; [`verdict`] judges every fact; [`report`] writes the page.
 
 pub mod facts;
-pub mod lab;
-pub mod parts;
-pub mod race;
-pub mod reasons;
+pub(crate) mod lab;
+pub(crate) mod parts;
+pub(crate) mod reasons;
 pub mod report;
 pub mod result;
-pub mod stacks;
+pub(crate) mod stacks;
 pub mod verdict;
 
 use crate::document::{Environment, KernelInfo};
@@ -26,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// How to reproduce.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Fewer and shorter runs, few guests: about a minute.
     pub quick: bool,
     pub output: PathBuf,
@@ -42,8 +41,7 @@ pub struct Settings {
 
 impl Settings {
     /// What the results of a part depend on: `--resume` keeps only those with an equal key.
-    #[must_use]
-    pub fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         let speed = if self.quick { "quick" } else { "full" };
         let place =
             self.in_guest.as_ref().map_or("on this machine".to_owned(), |kernel| format!("in a guest with {kernel}"));
@@ -53,14 +51,12 @@ impl Settings {
     }
 
     /// Runs per contestant of a race.
-    #[must_use]
-    pub fn rounds(&self) -> usize {
+    pub(crate) fn rounds(&self) -> usize {
         if self.quick { 3 } else { 9 }
     }
 
     /// Length of a timed window.
-    #[must_use]
-    pub fn window_ns(&self) -> u64 {
+    pub(crate) fn window_ns(&self) -> u64 {
         if self.quick { 120_000_000 } else { 500_000_000 }
     }
 }
@@ -80,7 +76,7 @@ pub struct Reproduction {
 /// # Errors
 /// A folder with other content, results that cannot be stored, an interruption. Finished parts stay, a report shows them,
 /// and the error says how to continue.
-pub fn run(
+pub(crate) fn run(
     settings: &Settings,
     bench: &dyn Bench,
     wanted: &[&'static ArticlePart],
@@ -90,7 +86,6 @@ pub fn run(
     let facts = Facts::load()?;
     prepare(settings)?;
     let key = lab::key(settings, bench);
-    let mut finished = Vec::new();
     let mut stopped = None;
     for part in wanted {
         if settings.resume
@@ -99,7 +94,6 @@ pub fn run(
             && !result.again
         {
             progress(&format!("{}: finished earlier", part.id));
-            finished.push(result);
             continue;
         }
         let say = |what: &str| progress(&format!("{}: {what}", part.id));
@@ -107,7 +101,6 @@ pub fn run(
             Ok(result) => {
                 let path = part_file(&settings.output, part.id);
                 atomic_file::write(&path, serde_json::to_string_pretty(&result)?.as_bytes())?;
-                finished.push(result);
             }
             Err(error) => {
                 stopped = Some(error);
@@ -116,13 +109,9 @@ pub fn run(
         }
     }
     // The report includes parts of earlier calls with the same folder.
-    let mut all = Vec::new();
-    for part in parts::PARTS {
-        let this = finished.iter().find(|result| result.part == part.id).cloned();
-        let earlier = || load(&settings.output, part.id).filter(|result| result.key == key);
-        all.extend(this.or_else(earlier));
-    }
-    let there = |id: &str| all.iter().any(|result: &PartResult| result.part == id);
+    let stored = |part: &ArticlePart| load(&settings.output, part.id).filter(|result| result.key == key);
+    let all: Vec<PartResult> = parts::PARTS.iter().filter_map(stored).collect();
+    let there = |id: &str| all.iter().any(|result| result.part == id);
     let unfinished = wanted.iter().map(|part| part.id.to_owned()).filter(|id| !there(id)).collect();
     let reproduction = Reproduction { facts, parts: all, unfinished, command: command.to_owned() };
     match stopped {
@@ -209,8 +198,7 @@ fn part_file(folder: &Path, part: &str) -> PathBuf {
 }
 
 /// A part that an earlier call of this build finished; `None` if there is none.
-#[must_use]
-pub fn load(folder: &Path, part: &str) -> Option<PartResult> {
+fn load(folder: &Path, part: &str) -> Option<PartResult> {
     let text = std::fs::read(part_file(folder, part)).ok()?;
     let result: PartResult = serde_json::from_slice(&text).ok()?;
     (result.schema == SCHEMA && result.version == build::version() && result.part == part).then_some(result)
@@ -220,6 +208,13 @@ pub fn load(folder: &Path, part: &str) -> Option<PartResult> {
 fn now() -> String {
     let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
     time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
+}
+
+#[cfg(test)]
+impl Settings {
+    fn of_test(output: &Path, resume: bool) -> Self {
+        Self { quick: true, output: output.to_owned(), resume, seed: 1, in_guest: None, kernel: None }
+    }
 }
 
 #[cfg(test)]
@@ -248,10 +243,6 @@ mod tests {
         Ok(out)
     }
 
-    fn settings(output: &Path, resume: bool) -> Settings {
-        Settings { quick: true, output: output.to_owned(), resume, seed: 1, in_guest: None, kernel: None }
-    }
-
     /// Pairs of 1 GiB/s, 2 GiB/s and so on; from the `fails_at`th on they fail.
     fn mock(fails_at: usize) -> MockBench<impl Fn(usize, &Spec) -> Result<Processes>> {
         MockBench::new(move |number, _| {
@@ -267,7 +258,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
         let bench = mock(usize::MAX);
-        let error = run(&settings(&output, false), &bench, &[&LADDER, &BROKEN_CAT], "c", &|_| {}).unwrap_err();
+        let error = run(&Settings::of_test(&output, false), &bench, &[&LADDER, &BROKEN_CAT], "c", &|_| {}).unwrap_err();
         let error = format!("{error:#}");
         assert!(error.contains("--resume -o") && error.contains("their report is"), "{error}");
         assert_eq!(bench.pairs.get(), 4);
@@ -275,17 +266,17 @@ mod tests {
         assert!(error.contains("report.html") && text.contains("## The ladder"), "{error} {text}");
         assert!(text.contains("Not finished: cat."), "{text}");
 
-        let error = run(&settings(&output, false), &bench, &[&LADDER], "c", &|_| {}).unwrap_err();
+        let error = run(&Settings::of_test(&output, false), &bench, &[&LADDER], "c", &|_| {}).unwrap_err();
         assert!(error.to_string().contains("--resume"), "a used folder is not overwritten: {error}");
 
         // Neither the finished part nor the race of the broken one is run again.
-        let all = run(&settings(&output, true), &bench, &[&LADDER, &CAT], "c", &|_| {}).unwrap();
+        let all = run(&Settings::of_test(&output, true), &bench, &[&LADDER, &CAT], "c", &|_| {}).unwrap();
         assert_eq!(bench.pairs.get(), 4);
         assert_eq!(all.parts.iter().map(|part| part.part.as_str()).collect::<Vec<_>>(), ["ladder", "cat"]);
         assert_eq!(all.parts[0].found.readings["A.ladder.1"].as_ref().unwrap().runs, [1.0, 2.0]);
 
         // Other settings are another experiment.
-        let slow = Settings { quick: false, ..settings(&output, true) };
+        let slow = Settings { quick: false, ..Settings::of_test(&output, true) };
         run(&slow, &bench, &[&LADDER], "c", &|_| {}).unwrap();
         assert!(load(&output, "ladder").unwrap().key.starts_with("full"));
     }
@@ -294,24 +285,24 @@ mod tests {
     fn half_a_file_is_made_anew() {
         let folder = tempfile::tempdir().unwrap();
         let bench = mock(usize::MAX);
-        run(&settings(folder.path(), false), &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        run(&Settings::of_test(folder.path(), false), &bench, &[&LADDER], "c", &|_| {}).unwrap();
         for file in ["parts/ladder.json", "raw/ladder/race/0001-2.json"] {
             let path = folder.path().join(file);
             let text = std::fs::read(&path).unwrap();
             std::fs::write(&path, &text[..text.len() / 2]).unwrap();
         }
-        run(&settings(folder.path(), true), &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        run(&Settings::of_test(folder.path(), true), &bench, &[&LADDER], "c", &|_| {}).unwrap();
         assert_eq!(bench.pairs.get(), 3, "one of two runs is measured again");
     }
 
     #[test]
     fn a_contestant_that_cannot_run_says_why_and_how() {
         let folder = tempfile::tempdir().unwrap();
-        let all = run(&settings(folder.path(), false), &mock(1), &[&LADDER], "c", &|_| {}).unwrap();
+        let all = run(&Settings::of_test(folder.path(), false), &mock(1), &[&LADDER], "c", &|_| {}).unwrap();
         let missing = all.parts[0].found.readings["A.ladder.1"].as_ref().unwrap_err();
         assert!(missing.why.contains("the pipe burst") && missing.command.starts_with("pipeprof run "), "{missing:?}");
         // What failed is tried again, and no more than that.
-        let (bench, mended) = (mock(usize::MAX), settings(folder.path(), true));
+        let (bench, mended) = (mock(usize::MAX), Settings::of_test(folder.path(), true));
         let all = run(&mended, &bench, &[&LADDER], "c", &|_| {}).unwrap();
         assert!(all.parts[0].found.readings["A.ladder.1"].is_ok());
         run(&mended, &bench, &[&LADDER], "c", &|_| {}).unwrap();
@@ -323,7 +314,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("thesis.tex"), "x").unwrap();
         for resume in [false, true] {
-            let error = run(&settings(folder.path(), resume), &mock(9), &[&LADDER], "c", &|_| {}).unwrap_err();
+            let error = run(&Settings::of_test(folder.path(), resume), &mock(9), &[&LADDER], "c", &|_| {}).unwrap_err();
             assert!(error.to_string().contains("choose another with -o"), "{error}");
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);

@@ -9,21 +9,20 @@ use std::collections::BTreeMap;
 
 /// The profile of this machine.
 #[derive(Debug, Clone, Copy)]
-pub struct OurProfile<'a> {
+pub(crate) struct MeasuredProfile<'a> {
     /// Options of the kernel, by name.
-    pub config: &'a BTreeMap<String, String>,
-    pub environment: &'a Environment,
-    pub writer: &'a ProcessTotals,
+    pub(crate) config: &'a BTreeMap<String, String>,
+    pub(crate) environment: &'a Environment,
+    pub(crate) writer: &'a ProcessTotals,
     /// The stacks of the writer, or of a whole that includes it.
-    pub stacks: &'a Folded,
+    pub(crate) stacks: &'a Folded,
     /// The skid of its samples.
-    pub skid: Skid,
+    pub(crate) skid: Skid,
 }
 
-impl<'a> OurProfile<'a> {
+impl<'a> MeasuredProfile<'a> {
     /// The writer's profile of a run.
-    #[must_use]
-    pub fn of(document: &'a Document, stacks: &'a Folded) -> Self {
+    pub(crate) fn of(document: &'a Document, stacks: &'a Folded) -> Self {
         let (config, writer) = (&document.kernel.config, document.processes.writer());
         Self { config, environment: &document.environment, writer, stacks, skid: stacks::skid(document) }
     }
@@ -62,8 +61,7 @@ impl<'a> OurProfile<'a> {
 const NAMED: usize = 2;
 
 /// The reason for the difference in `role` between the article's writer and this machine's.
-#[must_use]
-pub fn reason(role: RoleId, article: &Folded, here: &OurProfile<'_>) -> String {
+pub(crate) fn reason(role: RoleId, article: &Folded, here: &MeasuredProfile<'_>) -> String {
     let (before, after) = (functions(article, Skid::None, role), functions(here.stacks, here.skid, role));
     let mut changes: Vec<(&str, f64, f64)> = Vec::new();
     for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
@@ -111,7 +109,7 @@ fn never_inlined(name: &str) -> bool {
 }
 
 /// What became of the article's function `name` if it has no frame on this machine: its caller's self time, if that has some.
-fn absorbed(name: &str, article: &Folded, here: &OurProfile<'_>) -> Option<String> {
+fn absorbed(name: &str, article: &Folded, here: &MeasuredProfile<'_>) -> Option<String> {
     if never_inlined(name) || here.has(name) {
         return None;
     }
@@ -137,9 +135,9 @@ fn absorbed(name: &str, article: &Folded, here: &OurProfile<'_>) -> Option<Strin
 const DISPLACES: f64 = 10.0;
 
 /// All other shares shrink when one role grows: the difference that remains without that role.
-fn displaced(role: RoleId, article: &Folded, here: &OurProfile<'_>) -> Option<String> {
-    let (before, after) = (stacks::by_role(article, Skid::None), stacks::by_role(here.stacks, here.skid));
-    let of = |shares: &BTreeMap<RoleId, f64>, role: RoleId| shares.get(&role).copied().unwrap_or_default();
+fn displaced(role: RoleId, article: &Folded, here: &MeasuredProfile<'_>) -> Option<String> {
+    let (before, after) = (stacks::shares(article, Skid::None), stacks::shares(here.stacks, here.skid));
+    let of = |shares: &BTreeMap<RoleId, f64>, role: RoleId| shares.get(&role).copied().unwrap_or_default() * 100.0;
     // The role `user` contains what completes a whole.
     let others = after.keys().copied().filter(|other| *other != RoleId::User);
     let grown = others.map(|other| (of(&after, other) - of(&before, other), other));
@@ -167,7 +165,7 @@ fn known(
     role: RoleId,
     before: &BTreeMap<String, f64>,
     after: &BTreeMap<String, f64>,
-    here: &OurProfile<'_>,
+    here: &MeasuredProfile<'_>,
 ) -> Option<String> {
     const CLEARING: &str = "CONFIG_INIT_ON_ALLOC_DEFAULT_ON";
     let environment = here.environment;
@@ -234,7 +232,7 @@ fn known(
 }
 
 /// The spin lock that pipe_write of older kernels takes for each page.
-fn queue_lock(before: &BTreeMap<String, f64>, here: &OurProfile<'_>) -> &'static str {
+fn queue_lock(before: &BTreeMap<String, f64>, here: &MeasuredProfile<'_>) -> &'static str {
     const LOCK: &str = "_raw_spin_lock_irq";
     if !before.contains_key(LOCK) {
         return "";
@@ -266,7 +264,7 @@ mod tests {
             let config = value.map(|value| ("CONFIG_INIT_ON_ALLOC_DEFAULT_ON".to_owned(), value.to_owned()));
             let config = config.into_iter().collect();
             let (environment, writer) = (Environment::default(), ProcessTotals::default());
-            let ours = OurProfile {
+            let ours = MeasuredProfile {
                 config: &config,
                 environment: &environment,
                 writer: &writer,
@@ -294,7 +292,7 @@ mod tests {
         reason(
             role,
             &theirs,
-            &OurProfile {
+            &MeasuredProfile {
                 config: &config,
                 environment: &environment,
                 writer: &writer,

@@ -58,9 +58,9 @@ pub struct ExtraTable {
 }
 
 impl ExtraTable {
-    #[must_use]
-    pub fn new(title: impl Into<String>, header: &[&str], note: impl Into<String>) -> Self {
-        let header = header.iter().map(|cell| (*cell).to_owned()).collect();
+    /// A table without rows; `header` as in Markdown: `rung | GiB/s`.
+    pub fn new(title: impl Into<String>, header: &str, note: impl Into<String>) -> Self {
+        let header = header.split(" | ").map(str::to_owned).collect();
         Self { title: title.into(), header, rows: Vec::new(), note: note.into() }
     }
 

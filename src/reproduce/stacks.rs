@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 
 /// A profile that an article published as folded stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Printed {
-    pub id: &'static str,
-    pub title: &'static str,
+pub(crate) struct Printed {
+    pub(crate) id: &'static str,
+    pub(crate) title: &'static str,
     text: &'static str,
 }
 
 /// Article B: `zeroes`, write(2) of 32 KiB into pv, which splices. The writer.
-pub const ZEROES: Printed =
+pub(crate) const ZEROES: Printed =
     Printed { id: "zeroes", title: "write(2) into pv", text: include_str!("articles/santos_zeroes_pv.folded") };
 
 /// Article B: vmsplice from huge pages in a busy loop into a splicing reader. The writer.
-pub const VMSPLICE: Printed = Printed {
+pub(crate) const VMSPLICE: Printed = Printed {
     id: "vmsplice",
     title: "vmsplice, huge pages, busy loop",
     text: include_str!("articles/santos_vmsplice.folded"),
@@ -28,39 +28,20 @@ pub const VMSPLICE: Printed = Printed {
 
 impl Printed {
     /// Its stacks.
-    ///
-    /// # Errors
-    /// Never in a build whose tests passed.
-    pub fn stacks(&self) -> Result<Folded> {
+    pub(crate) fn stacks(&self) -> Result<Folded> {
         Folded::parse(self.text).with_context(|| format!("invalid built-in stacks of article B: {}", self.id))
     }
 }
 
-/// Percentage of all weight in stacks with `fact`'s frames; each stack counts once. `None` for an empty profile.
-#[must_use]
-pub fn share<'a>(profiles: impl IntoIterator<Item = &'a Folded>, skid: Skid, fact: &Fact) -> Option<f64> {
-    let (mut part, mut whole) = (0u64, 0u64);
-    for profile in profiles {
-        let attributor = Attributor::new(profile, skid);
-        for (stack, weight) in profile.iter() {
-            whole += weight;
-            if holds(stack, attributor, fact) {
-                part += weight;
-            }
-        }
-    }
-    (whole > 0).then(|| part as f64 / whole as f64 * 100.0)
+/// Weight of all stacks with `fact`'s frames; each stack counts once. Frames that tail calls hide are restored in samples of
+/// cpu-clock.
+pub(crate) fn weight(profile: &Folded, skid: Skid, fact: &Fact) -> u64 {
+    let attributor = Attributor::new(profile, skid);
+    profile.iter().filter(|(stack, _)| holds(&attributor.restored(stack), fact)).map(|(_, weight)| weight).sum()
 }
 
-/// Whether `stack` is one of those that `fact` counts.
-#[must_use]
-pub fn holds(stack: &str, attributor: Attributor, fact: &Fact) -> bool {
-    shown(&attributor.restored(stack), fact)
-}
-
-/// [`holds`], but only by frames that the stack contains, without those that a tail call hides.
-#[must_use]
-pub fn shown(stack: &str, fact: &Fact) -> bool {
+/// Whether `fact` counts `stack`.
+fn holds(stack: &str, fact: &Fact) -> bool {
     let names: Vec<&str> = stack.split(';').map(roles::canonical).collect();
     let of = |wanted: &[String], from: usize| {
         names[from..].iter().position(|name| wanted.iter().any(|w| roles::canonical(w) == *name)).map(|at| from + at)
@@ -71,61 +52,48 @@ pub fn shown(stack: &str, fact: &Fact) -> bool {
 }
 
 /// The deepest frame of `stack` that is one of `names` on any kernel, by its name on this kernel.
-#[must_use]
-pub fn deepest<'a>(stack: &'a str, names: &[String]) -> Option<&'a str> {
+pub(crate) fn deepest<'a>(stack: &'a str, names: &[String]) -> Option<&'a str> {
     let is = |frame: &&str| names.iter().any(|name| roles::canonical(name) == roles::canonical(frame));
     stack.rsplit(';').find(is).map(roles::base_name)
 }
 
 /// Share of each role, 0 to 1.
-#[must_use]
-pub fn shares(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
+pub(crate) fn shares(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
     let total = folded.total().max(1) as f64;
     let weights = attribution::by_role(folded, skid);
     weights.into_iter().map(|(role, weight)| (role, weight as f64 / total)).collect()
 }
 
 /// Weight of all stacks with a frame called `name` on any kernel: the function's total.
-#[must_use]
-pub fn total(folded: &Folded, name: &str) -> u64 {
+pub(crate) fn total(folded: &Folded, name: &str) -> u64 {
     let name = roles::canonical(name);
     folded.iter().filter(|(stack, _)| stack.split(';').any(|f| roles::canonical(f) == name)).map(|(_, w)| w).sum()
 }
 
 /// Weight of all stacks that end in a frame called `name` on any kernel: the function's self weight.
-#[must_use]
-pub fn own(folded: &Folded, name: &str) -> u64 {
+pub(crate) fn own(folded: &Folded, name: &str) -> u64 {
     let name = roles::canonical(name);
     let last = |stack: &str| stack.rsplit(';').next().map(roles::canonical) == Some(name);
     folded.iter().filter(|(stack, _)| last(stack)).map(|(_, weight)| weight).sum()
 }
 
-/// Percentage of each role.
-#[must_use]
-pub fn by_role(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
-    shares(folded, skid).into_iter().map(|(role, share)| (role, share * 100.0)).collect()
-}
-
 /// The skid of the samples of a run.
-#[must_use]
-pub fn skid(document: &Document) -> Skid {
+pub(crate) fn skid(document: &Document) -> Skid {
     let of = |report: &CollectorReport| report.skid.filter(|_| report.name == Collector::Sample);
     document.collectors.iter().find_map(of).unwrap_or_default()
 }
 
 /// The stack of what an article's graph does not list.
-pub const UNLISTED: &str = "(not listed)";
+pub(crate) const UNLISTED: &str = "(not listed)";
 
 /// Whether a row repeats another one.
-#[must_use]
-pub fn again(fact: &Fact) -> bool {
+pub(crate) fn again(fact: &Fact) -> bool {
     matches!(fact.judge, Judge::SameAs { .. })
 }
 
 /// The stacks of a call graph of which an article lists frames with their shares, in hundredths of a per cent: the weight of
 /// each frame is its share without those listed below it.
-#[must_use]
-pub fn listed(table: &ArticleTable) -> Folded {
+pub(crate) fn listed(table: &ArticleTable) -> Folded {
     let rows = || table.rows.iter().filter(|row| !again(row));
     let weight = |share: f64| (share.max(0.0) * 100.0).round() as u64;
     let mut folded = Folded::new();
@@ -152,8 +120,7 @@ pub fn listed(table: &ArticleTable) -> Folded {
 }
 
 /// `stack` cut below the deepest frame that is a leaf of `table`: the article's share of that frame includes its callees.
-#[must_use]
-pub fn as_listed(stack: &str, attributor: Attributor, table: &ArticleTable) -> String {
+pub(crate) fn as_listed(stack: &str, attributor: Attributor, table: &ArticleTable) -> String {
     let stack = attributor.restored(stack);
     let ends = |name: &str| {
         table.rows.iter().filter(|row| !again(row)).any(|row| {
@@ -168,8 +135,7 @@ pub fn as_listed(stack: &str, attributor: Attributor, table: &ArticleTable) -> S
 
 /// The same stacks from the function of the system call down, with one name per function for all kernels: what two programs
 /// on two kernels have in common. User code is one frame, and so is everything above the system call's function.
-#[must_use]
-pub fn aligned(folded: &Folded) -> Folded {
+pub(crate) fn aligned(folded: &Folded) -> Folded {
     const TOPS: [&str; 6] =
         ["pipe_write", "pipe_read", "__do_sys_vmsplice", "__do_sys_splice", "vfs_write", "ksys_write"];
     let mut aligned = Folded::new();
@@ -198,11 +164,16 @@ mod tests {
         for (table, printed) in [("B.profile.write", ZEROES), ("B.profile.vmsplice", VMSPLICE)] {
             let stacks = printed.stacks().unwrap();
             for fact in &facts.table(table).unwrap().rows {
-                let share = share([&stacks], Skid::None, fact).unwrap();
+                let share = share(&stacks, Skid::None, fact);
                 let theirs = fact.value.unwrap();
                 assert!((share - theirs).abs() < 1.0, "{}: {share:.2} of the stacks, {theirs} printed", fact.id);
             }
         }
+    }
+
+    /// Percentage of the stacks that `fact` counts.
+    fn share(folded: &Folded, skid: Skid, fact: &Fact) -> f64 {
+        weight(folded, skid, fact) as f64 / folded.total() as f64 * 100.0
     }
 
     fn fact(frames: &[&str], under: &[&str], but: &[&str]) -> Fact {
@@ -229,14 +200,14 @@ mod tests {
              w;anon_pipe_write;schedule 40\n",
         )
         .unwrap();
-        let share = |fact: Fact| share([&folded], Skid::CpuClock, &fact).unwrap();
+        let share = |fact: Fact| share(&folded, Skid::CpuClock, &fact);
         assert_eq!(share(fact(&["pipe_write"], &[], &[])), 80.0);
         assert_eq!(share(fact(&["schedule"], &[], &[])), 60.0);
         assert_eq!(share(fact(&["schedule"], &["pipe_write"], &[])), 40.0);
         assert_eq!(share(fact(&["alloc_pages"], &[], &["__alloc_pages"])), 10.0);
         assert_eq!(total(&folded, "__alloc_pages"), 30);
         assert_eq!(own(&folded, "alloc_pages"), 10);
-        assert_eq!(super::share([&Folded::new()], Skid::None, &fact(&["x"], &[], &[])), None);
+        assert_eq!(weight(&Folded::new(), Skid::None, &fact(&["x"], &[], &[])), 0);
     }
 
     #[test]
@@ -260,8 +231,8 @@ mod tests {
         let facts = Facts::load().unwrap();
         let stacks = listed(facts.table("A.graph.1").unwrap());
         assert_eq!(stacks.total(), 10_000);
-        let roles = by_role(&stacks, Skid::None);
-        let of = |role: RoleId| (roles[&role] * 100.0).round() / 100.0;
+        let roles = shares(&stacks, Skid::None);
+        let of = |role: RoleId| (roles[&role] * 10_000.0).round() / 100.0;
         assert_eq!(
             (of(RoleId::CopyIn), of(RoleId::PageAlloc), of(RoleId::WakeUp), of(RoleId::Wait)),
             (24.08, 12.5, 2.98, 0.66)
@@ -270,7 +241,7 @@ mod tests {
             let table = facts.table(id).unwrap();
             let stacks = listed(table);
             for fact in table.rows.iter().filter(|fact| !again(fact)) {
-                let (share, theirs) = (share([&stacks], Skid::None, fact).unwrap(), fact.value.unwrap());
+                let (share, theirs) = (share(&stacks, Skid::None, fact), fact.value.unwrap());
                 // __alloc_pages is called by alloc_pages, which the article lists apart.
                 assert!((share - theirs).abs() < 0.02, "{}: {share} of the stacks, {theirs} listed", fact.id);
             }

@@ -1,92 +1,15 @@
 //! The articles' figures compared with this machine's. Pure: readings in, verdicts out.
 
-pub mod rules;
+pub(crate) mod rules;
 
 pub use crate::report::number::number;
 pub use crate::run::bench::Missing;
+pub use crate::sweep::race::Reading;
 
 use super::facts::{ArticleTable, Fact, Facts, Judge};
-use super::lab::Taken;
-use crate::document::ExecutedOn;
-use crate::report::chart::Point;
-use crate::util::stats;
+use crate::run::bench::Taken;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// A figure of this machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reading {
-    /// In `unit`; the median if there are several.
-    pub value: f64,
-    pub unit: String,
-    /// One value per run; one value for an exact count.
-    pub runs: Vec<f64>,
-    /// 95 % interval of a share or of a ratio, if `runs` do not give one.
-    pub interval: Option<[f64; 2]>,
-    /// What a ratio is relative to, if that is not the reading of another fact: other runs of the same experiment, in
-    /// `unit`.
-    #[serde(default)]
-    pub base: Option<Vec<f64>>,
-    pub executed_on: ExecutedOn,
-    /// How it was obtained, for the report: `median of 5 runs`.
-    pub how: String,
-}
-
-impl Reading {
-    /// The median of `runs`; `None` if there are none.
-    #[must_use]
-    pub fn median(runs: Vec<f64>, unit: &str, executed_on: ExecutedOn, how: &str) -> Option<Self> {
-        let value = stats::median(&runs)?;
-        Some(Self { runs, ..Self::single(value, unit, executed_on, how) })
-    }
-
-    /// A single value that repetition would not change, or that already combines many.
-    #[must_use]
-    pub fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
-        let (unit, how) = (unit.to_owned(), how.to_owned());
-        Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
-    }
-
-    /// Minimum and maximum of its runs.
-    #[must_use]
-    pub fn range(&self) -> [f64; 2] {
-        self.runs.iter().fold([self.value; 2], |[least, most], run| [least.min(*run), most.max(*run)])
-    }
-
-    /// Median absolute deviation as a percentage of the median: `±3.4 %`; `None` for a single value.
-    #[must_use]
-    pub fn spread(&self) -> Option<String> {
-        let mad = stats::mad(&self.runs).filter(|_| self.runs.len() > 1 && self.value != 0.0)?;
-        Some(format!("±{:.1} %", mad / self.value * 100.0))
-    }
-
-    /// As a point of a chart, with its minimum and maximum.
-    #[must_use]
-    pub fn point(&self, label: impl Into<String>) -> Point {
-        Point { label: label.into(), y: self.value, span: Some(self.range()) }
-    }
-
-    /// The same in another unit; `None` if the units cannot be converted.
-    #[must_use]
-    pub fn convert(&self, unit: &str) -> Option<Self> {
-        const GB_PER_GIB: f64 = 1.073_741_824;
-        let factor = match (self.unit.as_str(), unit) {
-            (from, to) if from == to => 1.0,
-            ("GiB/s", "GB/s") => GB_PER_GIB,
-            ("GB/s", "GiB/s") => 1.0 / GB_PER_GIB,
-            _ => return None,
-        };
-        let all = |values: &[f64]| values.iter().map(|value| value * factor).collect::<Vec<f64>>();
-        Some(Self {
-            value: self.value * factor,
-            unit: unit.to_owned(),
-            runs: all(&self.runs),
-            interval: self.interval.map(|ends| ends.map(|end| end * factor)),
-            base: self.base.as_deref().map(all),
-            ..self.clone()
-        })
-    }
-}
 
 /// Figures of this machine by the id of the article's fact.
 pub type Readings = BTreeMap<String, Taken<Reading>>;
@@ -106,27 +29,25 @@ pub enum FigureVerdict {
 }
 
 impl FigureVerdict {
-    #[must_use]
-    pub fn text(self) -> &'static str {
+    /// Its name, and its style on the page.
+    fn words(self) -> [&'static str; 2] {
         match self {
-            Self::Reproduced => "reproduced",
-            Self::NotReproduced => "not reproduced",
-            Self::Undecided => "undecided",
-            Self::NotTestable => "not testable",
-            Self::JudgedElsewhere => "-",
+            Self::Reproduced => ["reproduced", "yes"],
+            Self::NotReproduced => ["not reproduced", "no"],
+            Self::Undecided => ["undecided", "open"],
+            Self::NotTestable => ["not testable", "untestable"],
+            Self::JudgedElsewhere => ["-", "elsewhere"],
         }
     }
 
-    /// For styles of the page.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        self.words()[0]
+    }
+
     #[must_use]
     pub fn class(self) -> &'static str {
-        match self {
-            Self::Reproduced => "yes",
-            Self::NotReproduced => "no",
-            Self::Undecided => "open",
-            Self::NotTestable => "untestable",
-            Self::JudgedElsewhere => "elsewhere",
-        }
+        self.words()[1]
     }
 }
 
@@ -218,14 +139,7 @@ fn short(what: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn facts(rows: &str) -> Facts {
-        let article = r#"{"title":"t","author":"a","year":1,"machine":"m","setup":"s"}"#;
-        Facts::parse(&format!(
-            r#"{{"articles":{{"A":{article}}},"tables":[{{"id":"A.t","part":"ladder","article":"A","title":"t","unit":"GB/s","rows":[{rows}]}}]}}"#
-        ))
-        .unwrap()
-    }
+    use crate::document::ExecutedOn;
 
     fn of(values: &[f64]) -> Taken<Reading> {
         Ok(Reading::median(values.to_vec(), "GB/s", ExecutedOn::Hardware, "").unwrap())
@@ -235,7 +149,7 @@ mod tests {
         {"id":"A.2","what":"two","value":8.0,"judge":{"ratio_to":"A.1","factor":1.5}}"#;
 
     fn verdicts(rows: &str, readings: &[(&str, Taken<Reading>)]) -> Vec<(FigureVerdict, String)> {
-        let facts = facts(rows);
+        let facts = Facts::of_rows(rows).unwrap();
         let readings = readings.iter().map(|(id, reading)| ((*id).to_owned(), reading.clone())).collect();
         judge_table(&facts, &facts.tables[0], &readings).into_iter().map(|line| (line.verdict, line.why)).collect()
     }

@@ -1,5 +1,6 @@
 //! Measure combinations: runs alternately, or exact counts in one guest each.
 
+use super::race::{calls_per_mib, cpu_per_kib};
 use super::{SweepAxis, SweepCell};
 use crate::document::{Collector, ExecutedOn, Processes};
 use crate::experiment::{
@@ -190,12 +191,10 @@ fn caveats(cell: &mut SweepCell, combination: &SweepCombination, results: &mut V
 
 fn count(cell: &mut SweepCell, result: &SweepResult, hardware: bool) {
     let SweepResult { processes: pair, instructions } = result;
-    let mib = pair.reader().bytes.max(1) as f64 / f64::from(1 << 20);
-    cell.writer_calls_per_mib = Some(pair.writer().calls as f64 / mib);
-    cell.reader_calls_per_mib = Some(pair.reader().calls as f64 / mib);
+    [cell.writer_calls_per_mib, cell.reader_calls_per_mib] = calls_per_mib(pair).map(Some);
     if hardware {
-        cell.writer_ns_per_kib = Some((pair.writer().user_ns + pair.writer().system_ns) as f64 / mib / 1024.0);
-        cell.reader_ns_per_kib = Some((pair.reader().user_ns + pair.reader().system_ns) as f64 / mib / 1024.0);
+        cell.writer_ns_per_kib = Some(cpu_per_kib(pair, ProcessName::WRITER));
+        cell.reader_ns_per_kib = Some(cpu_per_kib(pair, ProcessName::READER));
     }
     let counter = pair.writer().counters.get("instructions").filter(|_| pair.writer().calls > 0).copied();
     let counted = instructions.map(|[writer, _]| writer).or(counter);

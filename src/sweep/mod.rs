@@ -3,6 +3,7 @@
 //! [`measure`] runs them with [`crate::experiment`], this file defines the results, and [`show`] formats them.
 
 mod measure;
+pub mod race;
 mod show;
 
 pub use measure::{SweepCombination, SweepPlan, measure};

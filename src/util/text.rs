@@ -19,6 +19,12 @@ pub fn grouped(count: u64) -> String {
     in_groups(&count.to_string())
 }
 
+/// A number and a noun: `1 run`, `2 runs`.
+#[must_use]
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// [`grouped`] for `value`, rounded to a whole number.
 #[must_use]
 pub fn rounded(value: f64) -> String {

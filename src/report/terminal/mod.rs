@@ -14,7 +14,7 @@ use crate::report::answer::{self, Answer};
 use crate::report::files::Written;
 use crate::report::flamegraph::unit_name;
 use crate::util::size;
-use crate::util::text::{clean, grouped};
+use crate::util::text::{clean, counted, grouped};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
@@ -102,11 +102,6 @@ fn spread(document: &Document) -> Option<String> {
         let _ = write!(text, ", {} included", counted(u64::from(throughput.outliers), "outlier"));
     }
     Some(text)
-}
-
-/// A number and a noun.
-fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 fn processes(document: &Document, style: Style, out: &mut String) {

@@ -1,21 +1,8 @@
 //! Article B: the table over buffer sizes, with instructions.
 
 use super::{skipped_by_quick, writer as writer_of};
-use crate::document::{Collector, ExecutedOn, Outcome, Processes};
-use crate::profile::Attributor;
-use crate::report::chart::{Chart, ChartKind, Point, Series};
-use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Race, Raced, Taken};
-use crate::reproduce::race::{counted, without_huge_pages};
-use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::verdict::{Missing, Reading, number};
-use crate::roles::RoleId;
-use crate::run::bench::request;
-use crate::util::{size, stats};
-use crate::workload::spec::{Amount, Reader, Writer};
-use crate::workload::{self, Spec};
-use anyhow::Result;
-use std::collections::BTreeMap;
+use crate::reproduce::parts::prelude::*;
+use crate::workload;
 
 /// Bytes that the article piped for each row.
 const PIPED: f64 = 100.0 * (1u64 << 30) as f64;
@@ -250,19 +237,9 @@ fn table(race: &Race, counts: &Counts) -> ExtraTable {
          not time); awake: without waiting, waking up and scheduling.",
         counted(race.runs(), "run")
     );
-    let header = [
-        "writer",
-        "bytes per call",
-        "moved per call, KiB",
-        "GiB/s",
-        "spread",
-        "calls per MiB",
-        "EAGAIN",
-        "CPU time, ns/KiB",
-        "instructions per call",
-        "instructions per call, awake",
-    ];
-    let mut table = ExtraTable::new("Buffer sizes on this machine", &header, note);
+    let header = "writer | bytes per call | moved per call, KiB | GiB/s | spread | calls per MiB | EAGAIN | \
+        CPU time, ns/KiB | instructions per call | instructions per call, awake";
+    let mut table = ExtraTable::new("Buffer sizes on this machine", header, note);
     let dash = || "-".to_owned();
     for (writer, block) in WRITERS.iter().flat_map(|writer| SIZES.map(|block| (*writer, block))) {
         let id = key(writer, block);
@@ -302,24 +279,18 @@ fn chart(facts: &Facts, race: &Race) -> Option<Chart> {
         let point = |block: u64| Some(Point { label: size::format(block), y: value(block)? * GIB_PER_GB, span: None });
         ARTICLE.iter().filter_map(|block| point(*block)).collect()
     };
-    let here = WRITERS.map(|writer| Series { name: format!("{writer}, this machine"), points: measured(writer) });
-    if here.iter().all(|series| series.points.is_empty()) {
+    let here = WRITERS.map(|writer| (format!("{writer}, this machine"), measured(writer)));
+    if here.iter().all(|(_, points)| points.is_empty()) {
         return None;
     }
-    let there = WRITERS.map(|writer| Series { name: format!("{writer}, article B"), points: article(writer) });
-    Some(Chart {
-        id: "buffers".into(),
-        title: "Throughput over buffer sizes".into(),
-        kind: ChartKind::Lines,
-        y: "GiB/s".into(),
-        x: "bytes per system call".into(),
-        series: here.into_iter().chain(there).collect(),
-        caption: format!(
-            "Measured: median of {}, bars from minimum to maximum. Article: {}.",
-            counted(race.runs(), "run"),
-            facts.articles.get("B").map_or("", |article| article.machine.as_str())
-        ),
-    })
+    let there = WRITERS.map(|writer| (format!("{writer}, article B"), article(writer)));
+    let caption = format!(
+        "Measured: median of {}, bars from minimum to maximum. Article: {}.",
+        counted(race.runs(), "run"),
+        facts.articles.get("B").map_or("", |article| article.machine.as_str())
+    );
+    let (names, axes) = (["buffers", "Throughput over buffer sizes"], ["GiB/s", "bytes per system call"]);
+    Some(super::chart(ChartKind::Lines, names, axes, here.into_iter().chain(there), caption))
 }
 
 fn fastest(race: &Race, writer: &str) -> Option<String> {

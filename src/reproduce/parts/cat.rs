@@ -2,17 +2,10 @@
 
 mod strace;
 
-use crate::document::{ExecutedOn, KernelInfo, ProcessTotals, Processes};
-use crate::report::chart::{Chart, Point};
-use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{Contestant, Lab, Race, Raced, Taken};
-use crate::reproduce::race::{calls_per_mib, counted};
-use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::document::{KernelInfo, ProcessTotals};
+use crate::reproduce::parts::prelude::*;
 use crate::target::pipeline::{End, Pipeline};
-use crate::workload::spec::{Amount, Reader, Writer};
-use crate::workload::{self, Spec};
-use anyhow::Result;
+use crate::workload;
 use serde::Serialize;
 
 /// What the article piped.
@@ -193,8 +186,8 @@ fn ticked(
     let ns: u64 = pairs.iter().map(|pair| of(pair.writer()) + of(pair.reader())).sum();
     let bytes: u64 = pairs.iter().map(|pair| pair.reader().bytes).sum();
     let ticks = ns as f64 / tick_ns as f64;
-    let (count, length) = (counted(ticks.round() as usize, "clock tick"), tick_ns as f64 / 1e6);
-    let sum = format!("{count} of {length} ms in {}", counted(pairs.len(), "run"));
+    let (count, length) = (counted(ticks.round() as u64, "clock tick"), tick_ns as f64 / 1e6);
+    let sum = format!("{count} of {length} ms in {}", counted(pairs.len() as u64, "run"));
     if ticks < FEW_TICKS || bytes == 0 {
         return Err(Missing::new(format!("too few clock ticks: {sum}"), longer()));
     }
@@ -230,7 +223,7 @@ fn installed_readings(lab: &Lab<'_>, out: &mut Yield, installed: &InstalledCat, 
     };
     let median = |pairs: &Taken<Vec<Processes>>, unit: &str, more: &str, of: &dyn Fn(&Processes) -> Option<f64>| {
         let pairs = pairs.as_ref().map_err(Clone::clone)?;
-        let how = format!("median of {} of the installed cat{more}", counted(pairs.len(), "run"));
+        let how = format!("median of {} of the installed cat{more}", counted(pairs.len() as u64, "run"));
         Reading::median(pairs.iter().filter_map(of).collect(), unit, ExecutedOn::Hardware, &how)
             .ok_or_else(|| Missing::new("no run succeeded", COMMAND))
     };
@@ -255,8 +248,9 @@ fn table(ways: &Race, installed: &InstalledCat, tick_ns: u64) -> ExtraTable {
          ticks). Calls: median run.",
         counted(ways.runs(), "run")
     );
-    let header = ["way", "reader", "GiB/s", "spread", "real, s", "user, s", "sys, s", "calls per MiB, writer / reader"];
-    let mut table = ExtraTable::new("Five ways and three readers", &header, note);
+    let header = "way | reader | GiB/s | spread | real, s | user, s | sys, s | \
+        calls per MiB, writer / reader";
+    let mut table = ExtraTable::new("Five ways and three readers", header, note);
     for (reader, _, _) in READERS {
         for (id, name, _, _) in WAYS {
             for (from, suffix) in [("", ""), (" from a file", ", from a file")] {
@@ -308,13 +302,16 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
             measured.push(reading.point(label));
         }
     }
+    if measured.is_empty() {
+        return None;
+    }
     let caption = format!(
         "Measured: median of {}, scaled to 10 GiB; whiskers from minimum to maximum. Article: single values, machine not \
          stated.",
-        counted(n, "run")
+        counted(n as u64, "run")
     );
-    let (title, y) = ("Elapsed time for 10 GiB into head", "seconds (less is better)");
-    super::bars("cat", title, y, ("C", article), measured, caption)
+    let (names, axes) = (["cat", "Elapsed time for 10 GiB into head"], ["seconds (less is better)", ""]);
+    Some(super::chart(ChartKind::Bars, names, axes, super::both("C", article, measured), caption))
 }
 
 #[cfg(test)]

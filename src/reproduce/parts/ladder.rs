@@ -3,20 +3,8 @@
 mod steps;
 mod user_pages;
 
-use crate::document::{Collector, Outcome};
-use crate::profile::{ProcessName, Profile};
-use crate::report::chart::{Chart, Point};
-use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{Contestant, Lab, Race, Taken, speeds};
-use crate::reproduce::race::{calls_per_mib, counted, cpu_per_kib};
-use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::verdict::{Missing, Reading, number};
-use crate::run::bench::request;
-use crate::util::stats;
-use crate::workload::Spec;
-use crate::workload::spec::{Amount, Reader, Writer};
-use anyhow::Result;
-use std::collections::BTreeMap;
+use crate::reproduce::lab::speeds;
+use crate::reproduce::parts::prelude::*;
 
 const COMMAND: &str = "pipeprof reproduce ladder";
 
@@ -100,10 +88,7 @@ pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
 type Profiles = BTreeMap<&'static str, Taken<Outcome>>;
 
 /// The sampled profile of the rung called `id`; `None` if the rung is not profiled.
-///
-/// # Errors
-/// On interruption, or when results cannot be stored.
-pub fn profile(lab: &Lab<'_>, id: &str) -> Result<Option<Taken<Outcome>>> {
+pub(crate) fn profile(lab: &Lab<'_>, id: &str) -> Result<Option<Taken<Outcome>>> {
     let rung = RUNGS.iter().find(|rung| rung.id == id && PROFILED.contains(&id));
     rung.map(|rung| sampled(lab, rung)).transpose()
 }
@@ -126,11 +111,13 @@ fn profiled(out: &mut Yield, facts: &Facts, profiles: &Profiles) {
         for fact in facts.table(&format!("A.graph.{rung}")).iter().flat_map(|table| &table.rows) {
             let reading = taken.clone().and_then(|outcome| {
                 let document = &outcome.document;
-                let profiles = outcome.profiles.iter();
-                let both: Vec<&Profile> = profiles
-                    .filter(|profile| profile.collector == "sample" && profile.process != ProcessName::OTHER)
-                    .collect();
-                super::share_reading(&both, fact, document.executed_on, "writer and reader", &document.command)
+                let mut both = Folded::new();
+                let of_target = |profile: &&Profile| profile.process != ProcessName::OTHER;
+                for profile in outcome.profiles.iter().filter(|p| p.collector == "sample").filter(of_target) {
+                    both.merge(&profile.stacks);
+                }
+                let (skid, command) = (stacks::skid(document), &document.command);
+                super::share_reading(&both, skid, fact, document.executed_on, "writer and reader", command)
             });
             out.readings.insert(fact.id.clone(), reading);
         }
@@ -141,7 +128,8 @@ fn profiled(out: &mut Yield, facts: &Facts, profiles: &Profiles) {
 fn profiled_speed(outcome: &Outcome) -> Taken<Reading> {
     let document = &outcome.document;
     let (runs, base) = (speeds(&document.runs, true), speeds(&document.runs, false));
-    let how = format!("median of {}, alternating with {} unprofiled", counted(runs.len(), "profiled run"), base.len());
+    let how =
+        format!("median of {}, alternating with {} unprofiled", counted(runs.len() as u64, "profiled run"), base.len());
     Reading::median(runs, "GiB/s", document.executed_on, &how)
         .filter(|reading| reading.value > 0.0)
         .map(|reading| Reading { base: (!base.is_empty()).then_some(base), ..reading })
@@ -153,7 +141,7 @@ fn ratio(race: &Race, id: &str, base: &str) -> Taken<Reading> {
     let (measured, base_speed) = (race.speed(id)?, race.speed(base)?);
     let ratio = stats::ratio_of_medians(&measured.runs, &base_speed.runs, 1)
         .ok_or_else(|| Missing::new(format!("rung {base} moved no bytes"), COMMAND))?;
-    let runs = counted(measured.runs.len(), "run");
+    let runs = counted(measured.runs.len() as u64, "run");
     let how = format!("{} and {} GiB/s, {runs} each", number(measured.value), number(base_speed.value));
     let reading = Reading::single(ratio.ratio, &format!("ratio to rung {base}"), measured.executed_on, &how);
     Ok(Reading { interval: Some(ratio.ci95), ..reading })
@@ -165,16 +153,9 @@ fn speeds_table(race: &Race) -> ExtraTable {
          processes) and calls are those of the median run.",
         counted(race.runs(), "run")
     );
-    let header = [
-        "rung",
-        "GiB/s",
-        "minimum to maximum",
-        "compared with",
-        "ratio",
-        "CPU time, ns/KiB",
-        "calls per MiB, writer / reader",
-    ];
-    let mut table = ExtraTable::new("Rungs and variants on this machine", &header, note);
+    let header = "rung | GiB/s | minimum to maximum | compared with | ratio | CPU time, ns/KiB | \
+        calls per MiB, writer / reader";
+    let mut table = ExtraTable::new("Rungs and variants on this machine", header, note);
     for rung in RUNGS.iter().chain(VARIANTS) {
         match race.get(rung.id).and_then(|raced| raced.measured()) {
             Ok((speed, pair)) => {
@@ -203,10 +184,14 @@ fn chart(facts: &Facts, race: &Race) -> Option<Chart> {
         article.extend(value.map(|y| Point { label: rung.name.to_owned(), y, span: None }));
         measured.extend(race.speed(rung.id).map(|speed| speed.point(rung.name)));
     }
+    if measured.is_empty() {
+        return None;
+    }
     let caption = format!(
         "Measured: median of {}, whiskers from minimum to maximum. Article: single values on {}.",
         counted(race.runs(), "run"),
         facts.articles.get("A")?.machine
     );
-    super::bars("ladder", "The six rungs", "GiB/s", ("A", article), measured, caption)
+    let series = super::both("A", article, measured);
+    Some(super::chart(ChartKind::Bars, ["ladder", "The six rungs"], ["GiB/s", ""], series, caption))
 }

@@ -1,21 +1,11 @@
 //! Articles A and B: memory bandwidth, and what fraction of it a pipe reaches.
 
 use super::all_missing;
-use crate::document::ExecutedOn;
-use crate::report::chart::{Chart, ChartKind, Point, Series};
-use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{Contestant, Lab, Taken};
-use crate::reproduce::race::counted;
-use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::verdict::{Missing, Reading, number};
-use crate::util::size;
+use crate::reproduce::parts::prelude::*;
 use crate::util::stats::{self, Ratio};
-use crate::workload::Spec;
 use crate::workload::memory::loops::LoopKind;
 use crate::workload::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, measure};
-use crate::workload::modes::Mode;
-use crate::workload::spec::Amount;
-use anyhow::{Result, anyhow};
+use anyhow::anyhow;
 
 const COMMAND: &str = "pipeprof memory";
 const K16: u64 = 16 << 10;
@@ -131,8 +121,8 @@ fn table(report: &Report) -> ExtraTable {
          C library chooses for this CPU. The table shows the innermost loop; pipeprof memory --code shows all of the code.",
         report.cpu
     );
-    let header = ["loop", "what", "buffer", "GiB/s", "MAD", "n", "innermost loop"];
-    let mut table = ExtraTable::new("Loops in user space", &header, note);
+    let header = "loop | what | buffer | GiB/s | MAD | n | innermost loop";
+    let mut table = ExtraTable::new("Loops in user space", header, note);
     let mut shown: Vec<&str> = Vec::new();
     for measured in &report.loops {
         let throughput = &measured.throughput;
@@ -157,71 +147,51 @@ fn table(report: &Report) -> ExtraTable {
 }
 
 fn chart(report: &Report) -> Chart {
-    let mut series: Vec<Series> = Vec::new();
+    let mut series: Vec<(String, Vec<Point>)> = Vec::new();
     let mut n = 0;
     for measured in &report.loops {
-        let Some(y) = measured.throughput.median_gib_s else { continue };
+        let Ok(reading) = reading(report, &measured.name, measured.buffer_bytes) else { continue };
         let name = format!("{} buffer", size::format(measured.buffer_bytes));
-        let runs = &measured.throughput.runs;
-        n = runs.len();
-        let span = runs.iter().fold([y, y], |[low, high], run| [low.min(*run), high.max(*run)]);
-        let point = Point { label: measured.name.clone(), y, span: Some(span) };
-        match series.iter_mut().find(|series| series.name == name) {
-            Some(series) => series.points.push(point),
-            None => series.push(Series { name, points: vec![point] }),
+        n = reading.runs.len();
+        let point = reading.point(&measured.name);
+        match series.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, points)) => points.push(point),
+            None => series.push((name, vec![point])),
         }
     }
-    Chart {
-        id: "memory".into(),
-        title: "Loops in user space".into(),
-        kind: ChartKind::Bars,
-        y: "GiB/s".into(),
-        x: String::new(),
-        series,
-        caption: format!("One thread; median of {}, whiskers from minimum to maximum.", counted(n, "value")),
-    }
+    let caption = format!("One thread; median of {}, whiskers from minimum to maximum.", counted(n as u64, "value"));
+    super::chart(ChartKind::Bars, ["memory", "Loops in user space"], ["GiB/s", ""], series, caption)
 }
 
 /// What a claim says about the ratio of two loops.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LoopClaim {
-    /// The first is faster: the interval lies above 1.02, like the least effect of a verdict.
-    Faster,
-    /// The first is nearly as fast: at least nine tenths, like the article's 153 of 167.
-    Close,
-}
-
-impl LoopClaim {
-    fn holds(self, ratio: Ratio) -> bool {
-        match self {
-            Self::Faster => ratio.ci95[0] > 1.02,
-            Self::Close => ratio.ratio >= 0.9,
-        }
-    }
-}
+type RatioClaim = fn(Ratio) -> bool;
+/// The first is faster: the interval lies above 1.02, like the least effect of a verdict.
+const FASTER: RatioClaim = |ratio| ratio.ci95[0] > 1.02;
+/// The first is nearly as fast: at least nine tenths, like the article's 153 of 167.
+const CLOSE: RatioClaim = |ratio| ratio.ratio >= 0.9;
 
 /// A loop and its buffer.
 type NamedLoop = (&'static str, u64);
 
 /// The claims of article B about loops: text, the article's figures, the two loops, what is claimed.
-const CLAIMS: &[(&str, &str, [NamedLoop; 2], LoopClaim)] = &[
+const CLAIMS: &[(&str, &str, [NamedLoop; 2], RatioClaim)] = &[
     (
         "The measured copying was storing; storing is faster than copying, both within the first-level cache",
         "167 and 153 GB/s",
         [("rep-stosb", K16), ("rep-movsb", K16)],
-        LoopClaim::Faster,
+        FASTER,
     ),
     (
         "The first-level cache does not hold two 32 KiB buffers: rep movsb is faster with two of 16 KiB",
         "153 and 80 GB/s",
         [("rep-movsb", K16), ("rep-movsb", K32)],
-        LoopClaim::Faster,
+        FASTER,
     ),
     (
         "With 16 KiB buffers, copying is nearly as fast as storing",
         "153 of 167 GB/s",
         [("rep-movsb", K16), ("rep-stosb", K16)],
-        LoopClaim::Close,
+        CLOSE,
     ),
 ];
 
@@ -231,7 +201,7 @@ fn errata(out: &mut Yield, report: &Report) {
         Buffers are 16 KiB, because the first-level cache holds two of them, except where the claim is about larger ones.";
     let mut table = ExtraTable::new(
         "Errata of article B: which claims hold",
-        &["claim of article B", "article", "measured", "holds"],
+        "claim of article B | article | measured | holds",
         note,
     );
     for (what, article, loops, claim) in CLAIMS {
@@ -248,7 +218,7 @@ fn errata(out: &mut Yield, report: &Report) {
                 });
                 let [low, high] = ratio.ci95.map(number);
                 let text = format!("{a}; {b}; ratio {} [{low}, {high}]", number(ratio.ratio));
-                (text, if claim.holds(ratio) { "yes" } else { "no" })
+                (text, if claim(ratio) { "yes" } else { "no" })
             }
             None => ("not testable: one of the loops did not run".to_owned(), "-"),
         };
@@ -281,8 +251,8 @@ fn bounds(lab: &Lab<'_>, out: &mut Yield, report: &Report) -> Result<()> {
          they can be faster than any copy.",
         counted(race.runs(), "run")
     );
-    let header = ["pipe", "GiB/s", "relative to memcpy (32 KiB, one thread)", "relative to sequential reading"];
-    let mut table = ExtraTable::new("Pipes compared with memory bandwidth", &header, note);
+    let header = "pipe | GiB/s | relative to memcpy (32 KiB, one thread) | relative to sequential reading";
+    let mut table = ExtraTable::new("Pipes compared with memory bandwidth", header, note);
     for raced in &race.0 {
         let Ok(Reading { value, .. }) = raced.speed() else { continue };
         let relative = |to: Option<f64>| to.map_or_else(|| "-".to_owned(), |to| format!("{:.0} %", value / to * 100.0));

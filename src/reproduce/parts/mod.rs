@@ -7,33 +7,48 @@ mod memory;
 mod profiles;
 mod scale;
 
-use super::facts::{Fact, Facts};
-use super::lab::{Lab, Taken};
-use super::result::Yield;
-use super::stacks;
-use super::verdict::{Missing, Reading, Readings, number};
-use crate::document::{ExecutedOn, Outcome, Request};
-use crate::profile::{Attributor, Folded, ProcessName, Profile};
-use crate::report::chart::{Chart, ChartKind, Point, Series};
-use crate::roles::Skid;
-use crate::util::stats;
-use anyhow::Result;
-use std::collections::BTreeMap;
+use super::facts::Fact;
+use super::verdict::Readings;
+use crate::document::Request;
+use crate::report::chart::Series;
+use prelude::*;
+
+/// What parts use.
+mod prelude {
+    pub(super) use crate::document::{Collector, ExecutedOn, Outcome, Processes};
+    pub(super) use crate::profile::{Attributor, Folded, ProcessName, Profile};
+    pub(super) use crate::report::chart::{Chart, ChartKind, Point};
+    pub(super) use crate::reproduce::facts::{ArticleTable, Facts};
+    pub(super) use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Race, Raced, Taken};
+    pub(super) use crate::reproduce::result::{DiffGraph, ExtraTable, Yield};
+    pub(super) use crate::reproduce::stacks;
+    pub(super) use crate::reproduce::verdict::{Missing, Reading, number};
+    pub(super) use crate::roles::{RoleId, Skid};
+    pub(super) use crate::run::bench::request;
+    pub(super) use crate::sweep::race::{calls_per_mib, cpu_per_kib, without_huge_pages};
+    pub(super) use crate::util::text::counted;
+    pub(super) use crate::util::{size, stats};
+    pub(super) use crate::workload::Spec;
+    pub(super) use crate::workload::modes::Mode;
+    pub(super) use crate::workload::spec::{Amount, Pin, Reader, Writer};
+    pub(super) use anyhow::Result;
+    pub(super) use std::collections::BTreeMap;
+}
 
 /// One part.
-pub struct ArticlePart {
+pub(crate) struct ArticlePart {
     /// Its name on the command line.
-    pub id: &'static str,
+    pub(crate) id: &'static str,
     /// For headings.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     /// One line for the help, and the first one of its section in the report.
-    pub about: &'static str,
+    pub(crate) about: &'static str,
     /// Measures. Fails on interruption, or when results cannot be stored; what cannot be measured is a [`Missing`] reading.
-    pub run: fn(&Lab<'_>, &Facts) -> Result<Yield>,
+    pub(crate) run: fn(&Lab<'_>, &Facts) -> Result<Yield>,
 }
 
 /// All parts, in the order of the report.
-pub const PARTS: &[ArticlePart] = &[
+pub(crate) const PARTS: &[ArticlePart] = &[
     ArticlePart {
         id: "ladder",
         title: "The ladder: from write to busy-looping vmsplice",
@@ -73,8 +88,7 @@ pub const PARTS: &[ArticlePart] = &[
 ];
 
 /// The part called `id`.
-#[must_use]
-pub fn find(id: &str) -> Option<&'static ArticlePart> {
+pub(crate) fn find(id: &str) -> Option<&'static ArticlePart> {
     PARTS.iter().find(|part| part.id == id)
 }
 
@@ -96,9 +110,6 @@ fn writer(outcome: &Outcome) -> Option<&Profile> {
 }
 
 /// `outcome`, if it has a profile of the writer.
-///
-/// # Errors
-/// The collector's reason, if it has not.
 fn with_writer(outcome: Outcome, request: &Request) -> Taken<Outcome> {
     if writer(&outcome).is_some() {
         return Ok(outcome);
@@ -107,65 +118,49 @@ fn with_writer(outcome: Outcome, request: &Request) -> Taken<Outcome> {
     Err(Missing::new(why.unwrap_or_else(|| "no samples".to_owned()), format!("sudo {}", request.command)))
 }
 
-/// Bars of an article's values next to this machine's; `None` without values of this machine.
-fn bars(
-    id: &str,
-    title: &str,
-    y: &str,
-    article: (&str, Vec<Point>),
-    measured: Vec<Point>,
+/// A chart of `y` over `x`.
+fn chart(
+    kind: ChartKind,
+    [id, title]: [&str; 2],
+    [y, x]: [&str; 2],
+    series: impl IntoIterator<Item = (String, Vec<Point>)>,
     caption: String,
-) -> Option<Chart> {
-    if measured.is_empty() {
-        return None;
-    }
-    let series = [(format!("article {}", article.0), article.1), ("this machine".to_owned(), measured)];
-    Some(Chart {
-        id: id.into(),
-        title: title.into(),
-        kind: ChartKind::Bars,
-        y: y.into(),
-        x: String::new(),
-        series: series.into_iter().map(|(name, points)| Series { name, points }).collect(),
-        caption,
-    })
+) -> Chart {
+    let series = series.into_iter().map(|(name, points)| Series { name, points }).collect();
+    Chart { id: id.into(), title: title.into(), kind, y: y.into(), x: x.into(), series, caption }
+}
+
+/// Two series: the article's values, and this machine's.
+fn both(article: &str, values: Vec<Point>, measured: Vec<Point>) -> [(String, Vec<Point>); 2] {
+    [(format!("article {article}"), values), ("this machine".to_owned(), measured)]
 }
 
 /// A function that cpu-clock never samples in place: it runs with interrupts off, and the timer waits.
 const UNSEEN: &str = "_raw_spin_lock_irq";
 
 /// The share of sampled stacks that `fact` counts, with its interval.
-///
-/// # Errors
-/// Why these profiles do not show it.
 fn share_reading(
-    profiles: &[&Profile],
+    stacks: &Folded,
+    skid: Skid,
     fact: &Fact,
     executed_on: ExecutedOn,
     whose: &str,
     command: &str,
 ) -> Taken<Reading> {
     let missing = |why: &str| Missing::new(why, format!("sudo {command}"));
-    let skids = profiles.iter().any(|profile| profile.skid == Skid::CpuClock);
-    let skid = if skids { Skid::CpuClock } else { Skid::None };
-    if skids && fact.frames.iter().any(|frame| frame == UNSEEN) {
+    if skid == Skid::CpuClock && fact.frames.iter().any(|frame| frame == UNSEEN) {
         return Err(missing("cpu-clock cannot sample this function, which runs with interrupts off: needs a PMU"));
     }
-    let folded: Vec<&Folded> = profiles.iter().map(|profile| &profile.stacks).collect();
-    let samples: u64 = folded.iter().map(|folded| folded.total()).sum();
-    let share = stacks::share(folded.iter().copied(), skid, fact).ok_or_else(|| Missing::new("no samples", command))?;
-    if let Some(why) = inlined(&folded, fact, share, samples) {
+    let samples = stacks.total();
+    if samples == 0 {
+        return Err(Missing::new("no samples", command));
+    }
+    let part = stacks::weight(stacks, skid, fact);
+    if let Some(why) = inlined(stacks, fact, part, samples) {
         return Err(missing(&why));
     }
-    let part = (share / 100.0 * samples as f64).round() as u64;
-    let interval = stats::wilson(part, samples).map(|share| share * 100.0);
-    let mut how = format!("{samples} samples of {whose}");
-    let hidden_in = |profile: &Folded| -> u64 {
-        let attributor = Attributor::new(profile, skid);
-        let hidden = |stack: &str| stacks::holds(stack, attributor, fact) && !stacks::shown(stack, fact);
-        profile.iter().filter(|(stack, _)| hidden(stack)).map(|(_, weight)| weight).sum()
-    };
-    let hidden: u64 = folded.iter().map(|folded| hidden_in(folded)).sum();
+    let mut how = format!("{} of {whose}", counted(samples, "sample"));
+    let hidden = part.saturating_sub(stacks::weight(stacks, Skid::None, fact));
     if hidden > 0 {
         let percent = number(hidden as f64 / samples as f64 * 100.0);
         how = format!(
@@ -173,6 +168,8 @@ fn share_reading(
              of the wait queue's lock directly below pipe_write or pipe_read"
         );
     }
+    let share = part as f64 / samples as f64 * 100.0;
+    let interval = stats::wilson(part, samples).map(|share| share * 100.0);
     Ok(Reading { interval: Some(interval), ..Reading::single(share, "%", executed_on, &how) })
 }
 
@@ -180,13 +177,13 @@ fn share_reading(
 const TELLING: f64 = 3.0;
 
 /// Why `fact`'s function has no share of its own on this machine: its caller is sampled, and it never.
-fn inlined(folded: &[&Folded], fact: &Fact, share: f64, samples: u64) -> Option<String> {
+fn inlined(stacks: &Folded, fact: &Fact, part: u64, samples: u64) -> Option<String> {
     let article = fact.value.unwrap_or_default();
-    if share > 0.0 || fact.caller.is_empty() || article / 100.0 * samples as f64 / 10.0 < TELLING {
+    if part > 0 || fact.caller.is_empty() || article / 100.0 * samples as f64 / 10.0 < TELLING {
         return None;
     }
     let mut callers: BTreeMap<&str, u64> = BTreeMap::new();
-    for (stack, weight) in folded.iter().flat_map(|folded| folded.iter()) {
+    for (stack, weight) in stacks.iter() {
         if let Some(name) = stacks::deepest(stack, &fact.caller) {
             *callers.entry(name).or_default() += weight;
         }
@@ -204,17 +201,11 @@ fn inlined(folded: &[&Folded], fact: &Fact, share: f64, samples: u64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Unit;
-
-    fn profile(skid: Skid, text: &str) -> Profile {
-        let stacks = Folded::parse(text).unwrap();
-        Profile { process: ProcessName::WRITER, collector: "sample".into(), unit: Unit::Samples, skid, stacks }
-    }
 
     fn read(id: &str, skid: Skid, text: &str) -> Taken<Reading> {
         let facts = Facts::load().unwrap();
         let (_, fact) = facts.find(id).unwrap();
-        share_reading(&[&profile(skid, text)], fact, ExecutedOn::Hardware, "the writer", "pipeprof x")
+        share_reading(&Folded::parse(text).unwrap(), skid, fact, ExecutedOn::Hardware, "the writer", "pipeprof x")
     }
 
     #[test]

@@ -1,23 +1,14 @@
 //! Articles A and B: the call trees that they published, compared with this machine's.
 
-mod by_role;
 mod listed;
 
 use super::{all_missing, skipped_by_quick, with_writer, writer};
-use crate::document::{Collector, ExecutedOn, Outcome};
-use crate::profile::Folded;
 use crate::report::flamegraph::{Differential, GraphOptions, Shown, render_diff};
-use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{GuestSetup, Lab, Taken};
-use crate::reproduce::result::{DiffGraph, ExtraTable, Yield};
+use crate::reproduce::parts::prelude::*;
+use crate::reproduce::reasons::{self, MeasuredProfile};
 use crate::reproduce::stacks::{self, Printed, VMSPLICE, ZEROES};
-use crate::reproduce::verdict::{Missing, Reading, number};
+use crate::reproduce::verdict::rules::signed;
 use crate::roles;
-use crate::run::bench::request;
-use crate::workload::Spec;
-use crate::workload::spec::{Amount, Reader, Writer};
-use anyhow::Result;
-use by_role::{HEADER, LARGE_POINTS, rows};
 
 /// A published profile, and its workload.
 struct PublishedProfile {
@@ -100,7 +91,14 @@ fn readings(out: &mut Yield, facts: &Facts, table: &str, sampled: &Taken<Outcome
         let document = &outcome.document;
         let missing = || Missing::new("no samples", "pipeprof reproduce profiles");
         let reading = writer(outcome).ok_or_else(missing).and_then(|profile| {
-            super::share_reading(&[profile], fact, document.executed_on, "the writer", &document.command)
+            super::share_reading(
+                &profile.stacks,
+                profile.skid,
+                fact,
+                document.executed_on,
+                "the writer",
+                &document.command,
+            )
         });
         out.readings.insert(fact.id.clone(), reading);
     }
@@ -126,22 +124,61 @@ fn copy_loop(exact: &Taken<Outcome>) -> Taken<Reading> {
     Ok(Reading::single(own as f64 / (bytes as f64 / 1024.0), "instructions per KiB", ExecutedOn::Tcg, &how))
 }
 
+/// Differences of this many percentage points or more are explained.
+const LARGE_POINTS: f64 = 3.0;
+
+/// The columns of [`rows`].
+const HEADER: &str = "role | article, % | measured, % of time | difference | measured, % of instructions | reason";
+
+/// One row per role that any of the profiles has, largest first; roles in `without` are left out. `sampled` are the run and
+/// those of its stacks that are compared.
+fn rows(
+    article: &Folded,
+    sampled: Option<(&Outcome, &Folded)>,
+    exact: Option<&Folded>,
+    without: &[RoleId],
+) -> Vec<Vec<String>> {
+    let before = stacks::shares(article, Skid::None);
+    let times = sampled.map(|(outcome, stacks)| stacks::shares(stacks, stacks::skid(&outcome.document)));
+    let counts = exact.map(|stacks| stacks::shares(stacks, Skid::None));
+    let mut rows = Vec::new();
+    for role in roles::all().iter().filter(|role| !without.contains(&role.id)) {
+        let percent = |shares: &BTreeMap<RoleId, f64>| shares.get(&role.id).copied().unwrap_or_default() * 100.0;
+        let (before, time, count) = (percent(&before), times.as_ref().map(percent), counts.as_ref().map(percent));
+        if [before, time.unwrap_or_default(), count.unwrap_or_default()].iter().all(|share| *share < 0.05) {
+            continue;
+        }
+        let reason = match (sampled, time) {
+            (Some((outcome, stacks)), Some(time)) if (time - before).abs() >= LARGE_POINTS => {
+                reasons::reason(role.id, article, &MeasuredProfile::of(&outcome.document, stacks))
+            }
+            _ => String::new(),
+        };
+        let show = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        let difference = time.map_or_else(|| "-".to_owned(), |time| signed(time - before));
+        let row = vec![role.title.to_owned(), show(Some(before)), show(time), difference, show(count), reason];
+        rows.push((before.max(time.unwrap_or_default()), row));
+    }
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
 fn table(article: &Folded, title: &str, sampled: Option<&Outcome>, exact: Option<&Outcome>) -> ExtraTable {
     let weight = |outcome: Option<&Outcome>| outcome.and_then(writer).map_or(0, |profile| profile.stacks.total());
     let kernel = |outcome: Option<&Outcome>| {
         outcome.map_or_else(|| "-".into(), |outcome| format!("Linux {}", outcome.document.kernel.release))
     };
     let note = format!(
-        "Percentages of the writer's profile. Article: sample weights of article B. Measured: {} samples on {}, and {} \
+        "Percentages of the writer's profile. Article: sample weights of article B. Measured: {} on {}, and {} \
          instructions counted exactly on {} in an emulated guest, which executes the clearing or copying of a page as one \
          instruction. A reason is given for differences in time of {LARGE_POINTS} percentage points or more, with self shares of \
          functions (article → measured). Time with interrupts off is attributed to the caller that had them off.",
-        weight(sampled),
+        counted(weight(sampled), "sample"),
         kernel(sampled),
         number(weight(exact) as f64),
         kernel(exact)
     );
-    let mut table = ExtraTable::new(format!("By role: {title}"), &HEADER, note);
+    let mut table = ExtraTable::new(format!("By role: {title}"), HEADER, note);
     let sampled = sampled.and_then(|outcome| Some((outcome, &writer(outcome)?.stacks)));
     let exact = exact.and_then(writer).map(|profile| &profile.stacks);
     table.rows = rows(article, sampled, exact, &[]);

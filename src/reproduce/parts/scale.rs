@@ -1,20 +1,9 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
-use crate::document::{Collector, PipeTotals, Processes};
-use crate::profile::ProcessName;
-use crate::report::chart::{Chart, ChartKind, Point, Series};
-use crate::reproduce::facts::Facts;
-use crate::reproduce::lab::{Contestant, Lab, Race};
-use crate::reproduce::race::counted;
-use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::verdict::{Reading, number};
-use crate::roles::RoleId;
-use crate::run::bench::request;
+use crate::document::PipeTotals;
+use crate::reproduce::parts::prelude::*;
 use crate::util::stats::{self, Ratio};
-use crate::workload::modes::Mode;
-use crate::workload::spec::{Amount, Pin};
-use crate::workload::{self, Spec};
-use anyhow::Result;
+use crate::workload;
 
 /// Roles of the pipe's lock.
 const LOCK: &[RoleId] = &[RoleId::Mutex, RoleId::MutexSlow, RoleId::MutexSpin, RoleId::MutexSleep];
@@ -34,28 +23,26 @@ struct ScaleAxis {
     process: ProcessName,
 }
 
+const fn axis(
+    name: &'static str,
+    short: &'static str,
+    about: &'static str,
+    process: ProcessName,
+    of: fn(&Spec, u32) -> Spec,
+) -> ScaleAxis {
+    ScaleAxis { name, short, about, of, process }
+}
+
 const AXES: &[ScaleAxis] = &[
-    ScaleAxis {
-        name: "pairs",
-        short: "N pipes",
-        about: "independent pipes",
-        of: |spec, n| Spec { pairs: n, ..spec.clone() },
-        process: ProcessName::WRITER,
-    },
-    ScaleAxis {
-        name: "writers",
-        short: "N writers",
-        about: "writers on one pipe",
-        of: |spec, n| Spec { writers: n, ..spec.clone() },
-        process: ProcessName::WRITER,
-    },
-    ScaleAxis {
-        name: "readers",
-        short: "N readers",
-        about: "readers on one pipe",
-        of: |spec, n| Spec { readers: n, ..spec.clone() },
-        process: ProcessName::READER,
-    },
+    axis("pairs", "N pipes", "independent pipes", ProcessName::WRITER, |spec, n| Spec { pairs: n, ..spec.clone() }),
+    axis("writers", "N writers", "writers on one pipe", ProcessName::WRITER, |spec, n| Spec {
+        writers: n,
+        ..spec.clone()
+    }),
+    axis("readers", "N readers", "readers on one pipe", ProcessName::READER, |spec, n| Spec {
+        readers: n,
+        ..spec.clone()
+    }),
 ];
 
 /// Whether each process has its own CPU, or all are left to the scheduler. The two cannot be compared.
@@ -118,7 +105,7 @@ pub(super) fn run(lab: &Lab<'_>, _facts: &Facts) -> Result<Yield> {
         out.notes.push(format!(
             "This machine has {}: more than one writer and one reader share CPUs. To see growth without that, run pipeprof \
              reproduce scale on a machine with 8 CPUs or more.",
-            counted(cpus, "CPU")
+            counted(cpus as u64, "CPU")
         ));
     }
     Ok(out)
@@ -131,8 +118,8 @@ fn table(race: &Race, counts: &[u32], locks: &[LockShare]) -> ExtraTable {
          writers or readers. Compare only rows with equal CPUs.",
         counted(race.runs(), "run")
     );
-    let header = ["what", "n", "CPUs", "GiB/s, total", "spread", "GiB/s per pipe", "lock, writers", "lock, readers"];
-    let mut table = ExtraTable::new("Throughput and lock for several pipes, writers or readers", &header, note);
+    let header = "what | n | CPUs | GiB/s, total | spread | GiB/s per pipe | lock, writers | lock, readers";
+    let mut table = ExtraTable::new("Throughput and lock for several pipes, writers or readers", header, note);
     let one = |id: String, cpus: &'static str| (id, "one pipe", 1, cpus);
     let mut rows: Vec<(String, &str, u32, &str)> = PINNED.map(|pin| one(id(&AXES[0], 1, pin), pinning(pin))).to_vec();
     rows.push(one(ONE_CPU.to_owned(), "both processes on one CPU"));
@@ -263,7 +250,7 @@ fn chart(race: &Race, counts: &[u32]) -> Option<Chart> {
                 1 if pinned => "1 pipe, pinned".to_owned(),
                 _ => format!("{}{}", axis.short, if pinned { ", pinned" } else { "" }),
             };
-            series.push(Series { name, points });
+            series.push((name, points));
         }
     }
     if series.is_empty() {
@@ -271,21 +258,15 @@ fn chart(race: &Race, counts: &[u32]) -> Option<Chart> {
     }
     // There are six colours.
     if let Some(speed) = race.speed(ONE_CPU).ok().filter(|_| series.len() < 6) {
-        series.push(Series { name: "1 pipe on one CPU".into(), points: vec![speed.point("1")] });
+        series.push(("1 pipe on one CPU".to_owned(), vec![speed.point("1")]));
     }
-    Some(Chart {
-        id: "scale".into(),
-        title: "Throughput with more pipes, writers or readers".into(),
-        kind: ChartKind::Lines,
-        y: "GiB/s, all pipes together".into(),
-        x: "number".into(),
-        series,
-        caption: format!(
-            "write(2) to read(2); median of {}, bars from minimum to maximum. Processes are left to the scheduler, except in \
-             series marked pinned, where each has its own CPU.",
-            counted(race.runs(), "run")
-        ),
-    })
+    let caption = format!(
+        "write(2) to read(2); median of {}, bars from minimum to maximum. Processes are left to the scheduler, except in \
+         series marked pinned, where each has its own CPU.",
+        counted(race.runs(), "run")
+    );
+    let names = ["scale", "Throughput with more pipes, writers or readers"];
+    Some(super::chart(ChartKind::Lines, names, ["GiB/s, all pipes together", "number"], series, caption))
 }
 
 #[cfg(test)]

@@ -5,20 +5,6 @@ use crate::report::chart::Theme;
 use crate::report::html::{environment, pack};
 use anyhow::{Context as _, Result};
 use minijinja::{Value, context};
-use serde::Serialize;
-
-#[derive(Serialize)]
-struct Drawn {
-    part: String,
-    charts: Vec<Value>,
-    graphs: Vec<Packed>,
-}
-
-#[derive(Serialize)]
-struct Packed {
-    id: String,
-    packed: Value,
-}
 
 /// The whole page.
 ///
@@ -27,20 +13,14 @@ struct Packed {
 pub fn render(view: &ReproductionView<'_>) -> Result<String> {
     let mut drawn = Vec::new();
     for part in &view.parts {
-        let charts = part
-            .charts
-            .iter()
-            .map(|chart| Ok(Value::from_safe_string(chart.svg(Theme::Page)?)))
-            .collect::<Result<_>>()?;
-        let graphs = part
-            .graphs
-            .iter()
-            .map(|graph| {
-                // base64 needs no escaping.
-                Ok(Packed { id: format!("g-{}", graph.id), packed: Value::from_safe_string(pack(&graph.svg)?) })
-            })
-            .collect::<Result<_>>()?;
-        drawn.push(Drawn { part: part.id.to_owned(), charts, graphs });
+        let charts = part.charts.iter().map(|chart| Ok(Value::from_safe_string(chart.svg(Theme::Page)?)));
+        let graphs = part.result.found.graphs.iter().map(|graph| {
+            // base64 needs no escaping.
+            let packed = Value::from_safe_string(pack(&graph.svg)?);
+            Ok(context! { id => format!("g-{}", graph.id), packed => packed })
+        });
+        let (charts, graphs) = (charts.collect::<Result<Vec<_>>>()?, graphs.collect::<Result<Vec<_>>>()?);
+        drawn.push(context! { charts => charts, graphs => graphs });
     }
     let mut environment = environment()?;
     environment.add_template("reproduce.html", include_str!("reproduce.html")).context("report template")?;

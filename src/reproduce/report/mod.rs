@@ -4,14 +4,14 @@
 mod html;
 mod markdown;
 
-use super::facts::{Article, ArticleTable, Facts, Judge};
-use super::race::counted;
-use super::result::{DiffGraph, ExtraTable, PartResult};
+use super::facts::{Article, ArticleTable, Judge};
+use super::result::PartResult;
 use super::verdict::{FigureVerdict, JudgedFact, Reading, judge_table, number};
 use super::{Reproduction, create_folder, parts};
 use crate::document::ExecutedOn;
 use crate::report::chart::{Chart, Theme};
 use crate::report::terminal::{Style, text::paragraph};
+use crate::util::text::counted;
 use crate::util::{atomic_file, build};
 use anyhow::Result;
 use serde::Serialize;
@@ -33,24 +33,11 @@ pub struct ReproductionView<'a> {
     pub legend: &'a str,
     /// Parts that are missing because the reproduction ended early.
     pub unfinished: &'a [String],
-    pub summary: Vec<VerdictCounts>,
-    /// Of all parts.
-    pub total: VerdictCounts,
+    /// Of all parts: see [`counts`].
+    pub counts: [usize; 4],
     pub machine: Vec<(&'static str, String)>,
     pub articles: Vec<(&'a str, &'a Article)>,
     pub parts: Vec<PartView<'a>>,
-}
-
-/// How many verdicts of each kind.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
-pub struct VerdictCounts {
-    pub id: String,
-    pub title: String,
-    pub reproduced: usize,
-    pub not_reproduced: usize,
-    pub undecided: usize,
-    pub not_testable: usize,
-    pub seconds: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,26 +45,20 @@ pub struct PartView<'a> {
     pub id: &'a str,
     pub title: &'a str,
     pub about: &'a str,
-    pub started: &'a str,
-    pub key: &'a str,
+    /// Of its figures: see [`counts`].
+    pub counts: [usize; 4],
+    pub result: &'a PartResult,
     /// What makes timed figures of this part doubtful; empty if nothing does.
     pub doubt: String,
-    pub findings: &'a [String],
     /// Each caption names this machine.
     pub charts: Vec<Chart>,
     pub tables: Vec<TableView<'a>>,
-    pub extra: &'a [ExtraTable],
-    pub graphs: &'a [DiffGraph],
-    pub notes: &'a [String],
 }
 
 /// One table of an article, with the values of this machine.
 #[derive(Debug, Serialize)]
 pub struct TableView<'a> {
-    pub id: &'a str,
-    pub article: &'a str,
-    pub title: &'a str,
-    pub unit: &'a str,
+    pub table: &'a ArticleTable,
     /// The rules of its rows, each once.
     pub rules: String,
     pub rows: Vec<FactRow>,
@@ -101,14 +82,12 @@ pub struct FactRow {
     pub command: String,
 }
 
-impl VerdictCounts {
-    fn add(&mut self, rows: &[FactRow]) {
-        let of = |verdict: FigureVerdict| rows.iter().filter(|row| row.class == verdict.class()).count();
-        self.reproduced += of(FigureVerdict::Reproduced);
-        self.not_reproduced += of(FigureVerdict::NotReproduced);
-        self.undecided += of(FigureVerdict::Undecided);
-        self.not_testable += of(FigureVerdict::NotTestable);
-    }
+/// How many rows are reproduced, not reproduced, undecided and not testable.
+fn counts<'a>(tables: impl Iterator<Item = &'a TableView<'a>> + Clone) -> [usize; 4] {
+    use FigureVerdict::{NotReproduced, NotTestable, Reproduced, Undecided};
+    let rows = tables.flat_map(|table| &table.rows);
+    [Reproduced, NotReproduced, Undecided, NotTestable]
+        .map(|verdict| rows.clone().filter(|row| row.class == verdict.class()).count())
 }
 
 impl<'a> ReproductionView<'a> {
@@ -117,55 +96,33 @@ impl<'a> ReproductionView<'a> {
     pub fn of(reproduction: &'a Reproduction) -> Self {
         let facts = &reproduction.facts;
         let readings = reproduction.parts.iter().flat_map(|part| part.found.readings.clone()).collect();
-        let mut total = VerdictCounts { id: "all".into(), title: "all".into(), ..VerdictCounts::default() };
-        let (mut summary, mut views) = (Vec::new(), Vec::new());
-        for part in &reproduction.parts {
-            let (title, about) = parts::find(&part.part).map_or(("", ""), |part| (part.title, part.about));
-            let (id, seconds) = (part.part.clone(), part.seconds.round() as u64);
-            let mut count = VerdictCounts { id, title: title.to_owned(), seconds, ..VerdictCounts::default() };
-            let tables: Vec<TableView<'_>> = facts
-                .of_part(&part.part)
-                .map(|table| TableView {
-                    id: &table.id,
-                    article: &table.article,
-                    title: &table.title,
-                    unit: &table.unit,
-                    rules: rules(table),
-                    rows: judge_table(facts, table, &readings).iter().map(row).collect(),
-                })
-                .collect();
-            for table in &tables {
-                count.add(&table.rows);
-                total.add(&table.rows);
-            }
-            total.seconds += seconds;
-            summary.push(count);
-            views.push(PartView {
-                id: &part.part,
-                title,
-                about,
-                started: &part.started,
-                key: &part.key,
-                doubt: doubt(part),
-                findings: &part.found.findings,
-                charts: part.found.charts.iter().map(|chart| captioned(chart, part)).collect(),
-                tables,
-                extra: &part.found.tables,
-                graphs: &part.found.graphs,
-                notes: &part.found.notes,
-            });
-        }
+        let part = |result: &'a PartResult| {
+            let (title, about) = parts::find(&result.part).map_or(("", ""), |part| (part.title, part.about));
+            let table = |table: &'a ArticleTable| TableView {
+                table,
+                rules: rules(table),
+                rows: judge_table(facts, table, &readings).iter().map(row).collect(),
+            };
+            let tables: Vec<TableView<'_>> = facts.of_part(&result.part).map(table).collect();
+            let charts = result.found.charts.iter().map(|chart| captioned(chart, result)).collect();
+            let (id, counts) = (result.part.as_str(), counts(tables.iter()));
+            PartView { id, title, about, counts, result, doubt: doubt(result), charts, tables }
+        };
+        let parts: Vec<PartView<'_>> = reproduction.parts.iter().map(part).collect();
         Self {
             version: build::version(),
             command: &reproduction.command,
             legend: LEGEND,
             unfinished: &reproduction.unfinished,
-            summary,
-            total,
+            counts: counts(parts.iter().flat_map(|part| &part.tables)),
             machine: reproduction.parts.first().map(machine).unwrap_or_default(),
-            articles: articles(facts),
-            parts: views,
+            articles: facts.articles.iter().map(|(letter, article)| (letter.as_str(), article)).collect(),
+            parts,
         }
+    }
+
+    fn seconds(&self) -> u64 {
+        self.parts.iter().map(|part| part.result.seconds.round() as u64).sum()
     }
 }
 
@@ -195,10 +152,6 @@ fn doubt(part: &PartResult) -> String {
         ),
         _ => String::new(),
     }
-}
-
-fn articles(facts: &Facts) -> Vec<(&str, &Article)> {
-    facts.articles.iter().map(|(letter, article)| (letter.as_str(), article)).collect()
 }
 
 fn row(judged: &JudgedFact<'_>) -> FactRow {
@@ -236,7 +189,7 @@ fn spread(measured: &Reading) -> String {
 
 fn captioned(chart: &Chart, part: &PartResult) -> Chart {
     let environment = &part.environment;
-    let cpus = (environment.cpus > 0).then(|| counted(environment.cpus as usize, "CPU"));
+    let cpus = (environment.cpus > 0).then(|| counted(u64::from(environment.cpus), "CPU"));
     let kernel = (!part.kernel.release.is_empty()).then(|| format!("Linux {}", part.kernel.release));
     let known = [environment.cpu_model.clone(), cpus, kernel, environment.hypervisor.clone()];
     let machine: Vec<String> = known.into_iter().flatten().collect();
@@ -272,7 +225,7 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
     let view = ReproductionView::of(reproduction);
     let charts = view.parts.iter().flat_map(|part| &part.charts);
     let charts = charts.map(|chart| Ok((&chart.id, chart.svg(Theme::File)?))).collect::<Result<Vec<_>>>()?;
-    let graphs = view.parts.iter().flat_map(|part| part.graphs);
+    let graphs = view.parts.iter().flat_map(|part| &part.result.found.graphs);
     let graphs = graphs.map(|graph| (&graph.id, graph.svg.clone())).collect();
     for (name, pictures) in [("charts", charts), ("graphs", graphs)] {
         let below = folder.join(name);
@@ -293,19 +246,19 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
 #[must_use]
 pub fn terminal(reproduction: &Reproduction, style: Style) -> String {
     let view = ReproductionView::of(reproduction);
-    let total = &view.total;
+    let [reproduced, not_reproduced, undecided, not_testable] = view.counts;
     let answer = format!(
-        "{} of the articles' figures reproduced, {} not reproduced, {} undecided (the 95 % CI straddles the tolerance), {} not \
-         testable on this machine.",
-        total.reproduced, total.not_reproduced, total.undecided, total.not_testable
+        "{reproduced} of the articles' figures reproduced, {not_reproduced} not reproduced, {undecided} undecided (the 95 % CI \
+         straddles the tolerance), {not_testable} not testable on this machine."
     );
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::NOTHING);
     table.set_header(["part", "reproduced", "not reproduced", "undecided", "not testable", "seconds"]);
-    for counts in view.summary.iter().chain((view.summary.len() > 1).then_some(total)) {
-        let VerdictCounts { reproduced, not_reproduced, undecided, not_testable, .. } = counts;
-        let cells = [reproduced, not_reproduced, undecided, not_testable].map(usize::to_string);
-        table.add_row([counts.id.clone()].into_iter().chain(cells).chain([counts.seconds.to_string()]));
+    let parts = view.parts.iter().map(|part| (part.id, part.counts, part.result.seconds.round() as u64));
+    let all = (view.parts.len() > 1).then(|| ("all", view.counts, view.seconds()));
+    for (id, counts, seconds) in parts.chain(all) {
+        let cells = counts.map(|count| count.to_string());
+        table.add_row([id.to_owned()].into_iter().chain(cells).chain([seconds.to_string()]));
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(comfy_table::CellAlignment::Right);
@@ -315,7 +268,7 @@ pub fn terminal(reproduction: &Reproduction, style: Style) -> String {
         [(FigureVerdict::NotReproduced, "Not reproduced"), (FigureVerdict::Undecided, "Undecided")]
     {
         let tables = view.parts.iter().flat_map(|part| &part.tables);
-        let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (table.unit, row)));
+        let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (&table.table.unit, row)));
         let lines = rows.filter(|(_, row)| row.class == verdict.class()).map(|(unit, row)| {
             let figures = format!("article {} {unit}, measured {} {unit}; {}", row.article, row.measured, row.why);
             paragraph(&format!("  {}: ", row.id), &figures, style)

@@ -8,8 +8,7 @@ const EFFECT: f64 = 0.02;
 
 /// Whether an interval lies inside the tolerance, outside of it, or straddles a bound. A value without an interval is an
 /// interval of no width.
-#[must_use]
-pub fn decide(measured: [f64; 2], tolerance: [f64; 2]) -> FigureVerdict {
+pub(crate) fn decide(measured: [f64; 2], tolerance: [f64; 2]) -> FigureVerdict {
     match () {
         () if measured[0].is_nan() || measured[1].is_nan() => FigureVerdict::NotReproduced,
         () if measured[0] >= tolerance[0] && measured[1] <= tolerance[1] => FigureVerdict::Reproduced,
@@ -20,8 +19,7 @@ pub fn decide(measured: [f64; 2], tolerance: [f64; 2]) -> FigureVerdict {
 
 /// The 95 % interval of a reading's value: its own, or that of the median of its runs; minimum to maximum if they are too
 /// few for one.
-#[must_use]
-pub fn interval(reading: &Reading) -> [f64; 2] {
+pub(crate) fn interval(reading: &Reading) -> [f64; 2] {
     reading.interval.or_else(|| stats::median_ci95(&reading.runs)).unwrap_or_else(|| reading.range())
 }
 
@@ -37,6 +35,12 @@ fn answer(reading: &Reading, tolerance: [f64; 2], what: &str, rule: &str) -> (Fi
     (verdict, why)
 }
 
+/// A difference with its sign, except 0.0.
+pub(crate) fn signed(difference: f64) -> String {
+    let text = format!("{difference:+.1}");
+    if matches!(text.as_str(), "+0.0" | "-0.0") { "0.0".to_owned() } else { text }
+}
+
 /// What an interval does that is neither inside nor outside.
 fn straddled([least, most]: [f64; 2]) -> String {
     let range = if least.is_finite() { format!("{} to {}", number(least), number(most)) } else { number(most) };
@@ -44,41 +48,42 @@ fn straddled([least, most]: [f64; 2]) -> String {
 }
 
 /// The value is within a factor of the article's.
-#[must_use]
-pub fn factor(measured: &Reading, article: f64, factor: f64) -> (FigureVerdict, String) {
+pub(crate) fn factor(measured: &Reading, article: f64, factor: f64) -> (FigureVerdict, String) {
     let what = format!("{} times the article's value", number(measured.value / article));
     answer(measured, band(article, factor), &what, &format!("tolerance: a factor of {factor}"))
 }
 
 /// The value is within a percentage of the article's.
-#[must_use]
-pub fn percent(measured: &Reading, article: f64, percent: f64) -> (FigureVerdict, String) {
-    let what = format!("{:+.1} %", (measured.value / article - 1.0) * 100.0);
+pub(crate) fn percent(measured: &Reading, article: f64, percent: f64) -> (FigureVerdict, String) {
+    let what = format!("{} %", signed((measured.value / article - 1.0) * 100.0));
     let off = article.abs() * percent / 100.0;
     answer(measured, [article - off, article + off], &what, &format!("tolerance: ±{percent} %"))
 }
 
 /// A share is within percentage points of the article's, and at most half of the article's share away: otherwise a share
 /// of 0 would reproduce a small one.
-#[must_use]
-pub fn points(measured: &Reading, article: f64, points: f64) -> (FigureVerdict, String) {
+pub(crate) fn points(measured: &Reading, article: f64, points: f64) -> (FigureVerdict, String) {
     let off = points.min(article / 2.0);
-    let what = format!("{:+.1} percentage points", measured.value - article);
+    let what = format!("{} percentage points", signed(measured.value - article));
     let rule = format!("tolerance: ±{}", (off * 100.0).round() / 100.0);
     answer(measured, [article - off, article + off], &what, &rule)
 }
 
 /// A claim: the value lies between `least` and `most`.
-#[must_use]
-pub fn claim(measured: &Reading, least: f64, most: f64) -> (FigureVerdict, String) {
+pub(crate) fn claim(measured: &Reading, least: f64, most: f64) -> (FigureVerdict, String) {
     let rule =
         if least.is_finite() { format!("expected: {least} to {most}") } else { format!("expected: at most {most}") };
     answer(measured, [least, most], &number(measured.value), &rule)
 }
 
 /// The ratio of `measured` to `base` has the direction of the `article`'s, and is within `factor` of it.
-#[must_use]
-pub fn ratio(measured: &Reading, base: &Reading, article: f64, factor: f64, name: &str) -> (FigureVerdict, String) {
+pub(crate) fn ratio(
+    measured: &Reading,
+    base: &Reading,
+    article: f64,
+    factor: f64,
+    name: &str,
+) -> (FigureVerdict, String) {
     let ratio = measured.value / base.value;
     let [low, high] = (measured.runs.len() >= 3 && base.runs.len() >= 3)
         .then(|| stats::ratio_of_medians(&measured.runs, &base.runs, 1))

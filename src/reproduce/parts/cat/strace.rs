@@ -1,13 +1,11 @@
 //! The calls of an installed program, counted by strace.
 
+use crate::reproduce::parts::prelude::*;
 use crate::target::pipeline::{End, Pipeline};
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, anyhow};
 
 /// How many write(2) calls `program` makes for `bytes`, counted by strace.
-///
-/// # Errors
-/// If strace is missing or not permitted, or the program makes none.
-pub fn writes(program: &[String], bytes: u64) -> Result<u64> {
+pub(crate) fn writes(program: &[String], bytes: u64) -> Result<u64> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     let log = folder.path().join("calls");
     let mut traced: Vec<String> = ["strace", "-c", "-e", "trace=write", "-o"].map(str::to_owned).to_vec();

@@ -1,15 +1,7 @@
 //! What each step of the ladder removed, by role, compared with what the article says.
 
 use super::{COMMAND, Profiles};
-use crate::document::{ExecutedOn, Processes};
-use crate::profile::ProcessName;
-use crate::reproduce::lab::{Race, Taken};
-use crate::reproduce::race::cpu_per_kib;
-use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::stacks;
-use crate::reproduce::verdict::{Missing, Reading, number};
-use crate::roles::RoleId;
-use std::collections::BTreeMap;
+use crate::reproduce::parts::prelude::*;
 
 /// A step of the ladder, and what the article says it removes.
 struct LadderStep {
@@ -107,16 +99,9 @@ pub(super) fn explain(out: &mut Yield, race: &Race, profiles: &Profiles) {
         that the article names; for the busy loop, the part of the elapsed time that would go if the busier process spent no \
         time in these roles or off the CPU. Measured: the part that went. They agree if they are within 15 percentage points. \
         Time with interrupts off is attributed to the caller that had them off.";
-    let header = [
-        "step",
-        "the article's explanation",
-        "largest changes by role, ns/KiB",
-        "of",
-        "predicted decrease",
-        "measured decrease",
-        "agree",
-    ];
-    let mut table = ExtraTable::new("What each step removed", &header, note);
+    let header = "step | the article's explanation | largest changes by role, ns/KiB | of | predicted decrease | \
+        measured decrease | agree";
+    let mut table = ExtraTable::new("What each step removed", header, note);
     for step in STEPS {
         let name = format!("{} to {}", step.from, step.to);
         match rungs(step.from, step.to) {

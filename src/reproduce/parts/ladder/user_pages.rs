@@ -1,16 +1,8 @@
 //! What getting user pages costs. The article measured it on a special kernel.
 
 use super::{COMMAND, spliced};
-use crate::document::{Collector, ExecutedOn};
-use crate::reproduce::lab::{GuestSetup, Lab, Taken};
+use crate::reproduce::parts::prelude::*;
 use crate::reproduce::parts::{skipped_by_quick, writer};
-use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::stacks;
-use crate::reproduce::verdict::{Missing, Reading, number};
-use crate::run::bench::request;
-use crate::workload::Spec;
-use crate::workload::spec::Amount;
-use anyhow::Result;
 
 /// The functions whose instructions are counted, callees included.
 const NAMES: [&str; 2] = ["iov_iter_get_pages2", "internal_get_user_pages_fast"];
@@ -25,7 +17,7 @@ pub(super) fn user_pages(lab: &Lab<'_>, out: &mut Yield) -> Result<()> {
 fn measured(lab: &Lab<'_>, out: &mut Yield) -> Result<Taken<Reading>> {
     let note = "Instructions per 4 KiB of the buffer, callees included, counted exactly in an emulated guest (instructions are \
         not time). The article measured this on a kernel with CONFIG_GUP_TEST.";
-    let header = ["pages", NAMES[0], NAMES[1], "bytes in huge pages"];
+    let header = format!("pages | {} | {} | bytes in huge pages", NAMES[0], NAMES[1]);
     let mut table = ExtraTable::new("Getting user pages: instructions per 4 KiB page", &header, note);
     let mut costs = [0.0; 2];
     for (cost, (name, huge_pages)) in costs.iter_mut().zip([("4 KiB", false), ("2 MiB", true)]) {

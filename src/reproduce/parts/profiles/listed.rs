@@ -1,27 +1,16 @@
 //! Article A lists frames of its call graphs with their shares. These shares are turned into stacks: what a frame has beyond
 //! the frames listed below it is its own.
 
-use super::by_role::{ARTICLE, DIFFERENCE, HEADER, INSTRUCTIONS, LARGE_POINTS, rows};
-use crate::document::Outcome;
-use crate::profile::{Attributor, Folded, ProcessName, Profile};
-use crate::reproduce::facts::{ArticleTable, Facts};
-use crate::reproduce::lab::Lab;
+use super::{LARGE_POINTS, rows};
 use crate::reproduce::parts::ladder;
-use crate::reproduce::result::{ExtraTable, Yield};
-use crate::reproduce::stacks;
-use crate::reproduce::verdict::Missing;
-use crate::roles::{self, RoleId};
-use anyhow::Result;
-use std::collections::BTreeMap;
+use crate::reproduce::parts::prelude::*;
+use crate::roles;
 
 /// The rungs whose graphs the article lists.
 const RUNGS: [&str; 3] = ["1", "3", "4"];
 
 /// A table by role for each graph of article A.
-///
-/// # Errors
-/// On interruption, or when results cannot be stored.
-pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
+pub(crate) fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
     for rung in RUNGS {
         let Some(listed) = facts.table(&format!("A.graph.{rung}")) else { continue };
         let Some(sampled) = ladder::profile(lab, rung)? else { continue };
@@ -33,7 +22,7 @@ pub fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
                 for row in &mut rows {
                     name_functions(row, outcome, listed, whole.total());
                 }
-                (format!("{} samples on Linux {}", whole.total(), outcome.document.kernel.release), rows)
+                (format!("{} on Linux {}", counted(whole.total(), "sample"), outcome.document.kernel.release), rows)
             }
             Err(Missing { why, command }) => {
                 out.notes.push(format!("No profile of rung {rung}: {why}. Command for another machine: {command}"));
@@ -103,15 +92,14 @@ fn table(listed: &ArticleTable, rung: &str, measured: &str, rows: Vec<Vec<String
          frame above. Measured: {measured}, cut below the listed frames. A reason is given for differences of {LARGE_POINTS} \
          percentage points or more, with self shares of functions (article → measured)."
     );
-    // Without the column of instructions, which are not counted for the article's rungs.
-    let header: Vec<&str> =
-        HEADER.iter().enumerate().filter(|(column, _)| *column != INSTRUCTIONS).map(|column| *column.1).collect();
-    let mut table = ExtraTable::new(format!("By role: article A, rung {rung}"), &header, note);
+    let header = "role | article, % | measured, % of time | difference | reason";
+    let mut table = ExtraTable::new(format!("By role: article A, rung {rung}"), header, note);
     for mut row in rows {
-        row.remove(INSTRUCTIONS);
-        if row[ARTICLE] == "0.0" {
-            row[ARTICLE] = "not listed".to_owned();
-            row[DIFFERENCE] = "-".to_owned();
+        // Instructions are not counted for the article's rungs.
+        row.remove(4);
+        if row[1] == "0.0" {
+            row[1] = "not listed".to_owned();
+            row[3] = "-".to_owned();
         }
         table.rows.push(row);
     }

@@ -1,12 +1,88 @@
-//! What the contestants of a race did, and what can be read off it.
+//! Workloads that are measured in turn, and what can be read off their runs.
 
-use super::lab::Taken;
-use super::verdict::{Missing, Reading};
 use crate::document::{ExecutedOn, Processes, Warning};
 use crate::profile::ProcessName;
+use crate::report::chart::Point;
+use crate::run::bench::{Missing, Taken};
 use crate::util::stats;
+use crate::util::text::counted;
 use crate::workload::{self, HUGE_PAGES_MISSING, Spec};
 use serde::{Deserialize, Serialize};
+
+/// A figure of this machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// In `unit`; the median if there are several.
+    pub value: f64,
+    pub unit: String,
+    /// One value per run; one value for an exact count.
+    pub runs: Vec<f64>,
+    /// 95 % interval of a share or of a ratio, if `runs` do not give one.
+    pub interval: Option<[f64; 2]>,
+    /// What a ratio is relative to, if that is not the reading of another fact: other runs of the same experiment, in
+    /// `unit`.
+    #[serde(default)]
+    pub base: Option<Vec<f64>>,
+    pub executed_on: ExecutedOn,
+    /// How it was obtained, for the report: `median of 5 runs`.
+    pub how: String,
+}
+
+impl Reading {
+    /// The median of `runs`; `None` if there are none.
+    #[must_use]
+    pub fn median(runs: Vec<f64>, unit: &str, executed_on: ExecutedOn, how: &str) -> Option<Self> {
+        let value = stats::median(&runs)?;
+        Some(Self { runs, ..Self::single(value, unit, executed_on, how) })
+    }
+
+    /// A single value that repetition would not change, or that already combines many.
+    #[must_use]
+    pub fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
+        let (unit, how) = (unit.to_owned(), how.to_owned());
+        Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
+    }
+
+    /// Minimum and maximum of its runs.
+    #[must_use]
+    pub fn range(&self) -> [f64; 2] {
+        self.runs.iter().fold([self.value; 2], |[least, most], run| [least.min(*run), most.max(*run)])
+    }
+
+    /// Median absolute deviation as a percentage of the median: `±3.4 %`; `None` if nothing varies.
+    #[must_use]
+    pub fn spread(&self) -> Option<String> {
+        let mad = stats::mad(&self.runs).filter(|mad| *mad > 0.0 && self.value != 0.0)?;
+        Some(format!("±{:.1} %", mad / self.value * 100.0))
+    }
+
+    /// As a point of a chart, with its minimum and maximum.
+    #[must_use]
+    pub fn point(&self, label: impl Into<String>) -> Point {
+        Point { label: label.into(), y: self.value, span: Some(self.range()) }
+    }
+
+    /// The same in another unit; `None` if the units cannot be converted.
+    #[must_use]
+    pub fn convert(&self, unit: &str) -> Option<Self> {
+        const GB_PER_GIB: f64 = 1.073_741_824;
+        let factor = match (self.unit.as_str(), unit) {
+            (from, to) if from == to => 1.0,
+            ("GiB/s", "GB/s") => GB_PER_GIB,
+            ("GB/s", "GiB/s") => 1.0 / GB_PER_GIB,
+            _ => return None,
+        };
+        let all = |values: &[f64]| values.iter().map(|value| value * factor).collect::<Vec<f64>>();
+        Some(Self {
+            value: self.value * factor,
+            unit: unit.to_owned(),
+            runs: all(&self.runs),
+            interval: self.interval.map(|ends| ends.map(|end| end * factor)),
+            base: self.base.as_deref().map(all),
+            ..self.clone()
+        })
+    }
+}
 
 /// One contestant of a race.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,8 +148,8 @@ impl Race {
 
     /// The number of runs of each contestant.
     #[must_use]
-    pub fn runs(&self) -> usize {
-        self.0.iter().map(|raced| raced.pairs.len()).max().unwrap_or(0)
+    pub fn runs(&self) -> u64 {
+        self.0.iter().map(|raced| raced.pairs.len() as u64).max().unwrap_or(0)
     }
 }
 
@@ -121,7 +197,10 @@ impl Raced {
             return Err(missing);
         }
         let runs: Vec<f64> = self.pairs.iter().filter_map(of).collect();
-        let mut how = format!("median of {}", counted(runs.len(), "run"));
+        let mut how = counted(runs.len() as u64, "run");
+        if runs.len() > 1 {
+            how = format!("median of {how}");
+        }
         if !what.is_empty() {
             how = format!("{how}, {what}");
         }
@@ -141,10 +220,4 @@ impl Raced {
     fn command(&self) -> String {
         workload::command::run(&self.spec, "--runs 9 --collect none")
     }
-}
-
-/// A number and a noun.
-#[must_use]
-pub fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
