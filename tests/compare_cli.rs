@@ -122,6 +122,45 @@ fn check_says_125_where_it_cannot_say() {
     }
 }
 
+#[test]
+fn wrong_flags_of_check_stop_a_bisection() {
+    let folder = tempfile::tempdir().unwrap();
+    let baseline = store(folder.path(), "a", synthetic::older());
+    let check = |before: &[&str], flags: &[&str]| {
+        let (output, _, err) = run(pipeprof().args(before).arg("check").arg("--baseline").arg(&baseline).args(flags));
+        (output.status.code(), err)
+    };
+    // `git bisect run` takes 1 to 127 as a verdict on the commit, or skips it (125); at 128 it stops.
+    for (flags, says) in [
+        (&["--fail-above", "1x"][..], "--fail-above"),
+        (&["--no-such-flag"], "--no-such-flag"),
+        (&["--kernel", "6.1", "--mode", "wriet"], "--mode"),
+        (&["--run-flags", "--cpus 2"], "--kernel"),
+        (&["--run-flags", "'open"], "--run-flags"),
+        (&["--run-flags", "--cpus two"], "--cpus"),
+        (&["--run-flags", "--mode write"], "--mode"),
+        (&["--kernel", "6.1", "--run-flags", "--kernel 6.12"], "--kernel"),
+        (&["--kernel", "6.1", "--run-flags", "--cpus 0"], "--cpus"),
+    ] {
+        let (code, err) = check(&[], flags);
+        assert_eq!(code, Some(128), "{flags:?}: {err}");
+        assert!(err.contains(says), "{flags:?}: {err}");
+    }
+    let (code, err) = check(&["--color", "never", "-q"], &["--fail-above", "1x"]);
+    assert_eq!(code, Some(128), "{err}");
+    let mut timed = synthetic::older();
+    timed.document.unit = pipeprof::profile::Unit::Samples;
+    let timed = store(folder.path(), "timed", timed);
+    let (output, _, err) = run(pipeprof().args(["check", "--without-scheduling", "--baseline"]).arg(&timed));
+    assert_eq!(output.status.code(), Some(128), "{err}");
+    assert!(err.contains("--without-scheduling"), "{err}");
+    // The baseline is missing.
+    assert_eq!(run(pipeprof().arg("check")).0.status.code(), Some(128));
+    for flag in ["-h", "--help", "--version"] {
+        assert_eq!(run(pipeprof().args(["check", flag])).0.status.code(), Some(0), "{flag}");
+    }
+}
+
 /// A small timed matrix on this machine: two columns and the control.
 fn here(folder: &Path, duration: &str, variants: [&str; 2]) -> Command {
     let mut command = pipeprof();

@@ -154,9 +154,14 @@ fn usage_errors_exit_with_2_and_failures_with_1() {
             assert_eq!(place.command(line).output().unwrap().status.code(), Some(code), "{line}");
         }
     }
-    // `git bisect run` takes 1 to 124 for a regression.
-    for line in ["check", "check --baseline nowhere", "check --baseline x.json --run-flags --gift"] {
-        assert_eq!(place.command(line).output().unwrap().status.code(), Some(125), "{line}");
+    // `git bisect run` takes 1 to 124 for a regression, skips at 125 and stops at 128.
+    for (line, code) in [
+        ("check", 128),
+        ("check --baseline x.json --run-flags --no-such-flag", 128),
+        ("check --baseline nowhere", 125),
+        ("check --baseline x.json --run-flags --gift", 125),
+    ] {
+        assert_eq!(place.command(line).output().unwrap().status.code(), Some(code), "{line}");
     }
 }
 

@@ -1,21 +1,25 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
-use super::global::UNTESTABLE;
+use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::run::{outcome, parse_flags};
 use crate::compare::model::{Step, Word};
 use crate::compare::render::terminal;
 use crate::compare::{CompareOptions, Input, compare, text};
 use crate::document::{Collector, Outcome, Selection};
+use crate::profile::Unit;
 use crate::report::files::{self, Folder};
+use crate::run::RunOptions;
+use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Test a kernel for a regression against a stored run
 ///
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
-/// testable. Mode and collector are the baseline's; give its other flags with --run-flags.
+/// testable (bisect skips the commit), 128 usage error (bisect stops). Mode and collector are the baseline's; give its
+/// other flags with --run-flags.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
     /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
@@ -51,12 +55,16 @@ fn percent(text: &str) -> Result<f64, String> {
 
 impl CheckArgs {
     /// # Errors
-    /// Never: a failure is printed, and the exit code is 125.
+    /// Never: an error is printed, and decides the exit code.
     pub fn run(self) -> Result<ExitCode> {
         let step = self.step();
         progress::clear();
         match step {
             Ok((comparison, step)) => Ok(self.judge(&comparison, &step)),
+            Err(error) if error.is::<UsageError>() => {
+                eprintln!("pipeprof: {error:#}");
+                Ok(ExitCode::from(WRONG_CHECK))
+            }
             Err(error) => {
                 eprintln!("pipeprof: could not be tested: {error:#}");
                 Ok(ExitCode::from(UNTESTABLE))
@@ -66,8 +74,15 @@ impl CheckArgs {
 
     fn step(&self) -> Result<(crate::compare::Comparison, Step)> {
         cancel::install().context("cannot install signal handlers")?;
+        let options = self.options()?;
         let baseline = files::load(&self.baseline).map_err(|error| anyhow!("--baseline {error:#}"))?;
-        let outcome = self.measure(&baseline)?;
+        if self.without_scheduling && baseline.document.unit != Unit::Instructions {
+            bail!(UsageError::new(format!(
+                "--without-scheduling requires exact counts: --baseline {} is timed; store one with --collect insn",
+                self.baseline.display()
+            )));
+        }
+        let outcome = self.measure(options, &baseline)?;
         let mode = &baseline.document.mode;
         anyhow::ensure!(
             outcome.document.workload == baseline.document.workload,
@@ -82,11 +97,6 @@ impl CheckArgs {
         ];
         let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
         let mut comparison = compare(&inputs, &options)?.comparison;
-        anyhow::ensure!(
-            !self.without_scheduling || comparison.method == crate::compare::model::Method::Exact,
-            "--without-scheduling requires exact counts: --baseline {} is timed; store one with --collect insn",
-            self.baseline.display()
-        );
         let step = comparison
             .sections
             .first_mut()
@@ -95,17 +105,26 @@ impl CheckArgs {
         Ok((comparison, step))
     }
 
-    fn measure(&self, baseline: &Outcome) -> Result<Outcome> {
-        let document = &baseline.document;
+    /// What the command line asks for, without the baseline.
+    fn options(&self) -> Result<RunOptions> {
         let mut options = parse_flags("--run-flags", &self.run_flags)?;
-        ensure!(options.workload.mode.is_none(), "--run-flags contains --mode; give --mode to `pipeprof check` itself");
-        let base = crate::compare::input::base_mode(&document.mode);
-        options.workload.mode = Some(self.mode.as_deref().unwrap_or(base).to_owned());
+        if options.workload.mode.is_some() {
+            bail!(UsageError::new("--run-flags contains --mode; give --mode to `pipeprof check` itself"));
+        }
         if self.kernel.is_some() {
-            ensure!(options.kernel.is_none(), "--kernel is given twice: remove it from --run-flags");
+            if options.kernel.is_some() {
+                bail!(UsageError::new("--kernel is given twice: remove it from --run-flags"));
+            }
             options.kernel.clone_from(&self.kernel);
         }
-        if document.unit == crate::profile::Unit::Instructions && options.collect.is_none() {
+        Ok(options)
+    }
+
+    fn measure(&self, mut options: RunOptions, baseline: &Outcome) -> Result<Outcome> {
+        let document = &baseline.document;
+        let base = crate::compare::input::base_mode(&document.mode);
+        options.workload.mode = Some(self.mode.as_deref().unwrap_or(base).to_owned());
+        if document.unit == Unit::Instructions && options.collect.is_none() {
             options.collect = Some(Selection::List(vec![Collector::Insn]));
         }
         let folder = match &self.output {

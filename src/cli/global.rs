@@ -5,8 +5,11 @@ use crate::util::{build, progress};
 use clap::{ArgAction, Args, ColorChoice, Command};
 use std::process::ExitCode;
 
-/// `git bisect run`: this revision cannot be tested.
+/// `git bisect run` skips the revision: it cannot be tested.
 pub(super) const UNTESTABLE: u8 = 125;
+
+/// `git bisect run` stops: the command line of `check` is wrong, for this revision and every other.
+pub(super) const WRONG_CHECK: u8 = 128;
 
 /// Flags of all subcommands.
 #[derive(Debug, Clone, Args)]
@@ -61,11 +64,23 @@ pub(super) fn prepared(command: Command, arguments: &[String]) -> Command {
 /// Print the error in the command line, or the requested help or version.
 pub(super) fn refuse(error: &clap::Error, arguments: &[String]) -> ExitCode {
     let _ = error.print();
-    let check = arguments.iter().find(|argument| !argument.starts_with('-')).is_some_and(|command| command == "check");
     match error.exit_code() {
         0 => ExitCode::SUCCESS,
         // To `git bisect run`, 1 to 124 mean a regression, which a wrong flag is not.
-        _ if check => ExitCode::from(UNTESTABLE),
+        _ if subcommand(arguments) == Some("check") => ExitCode::from(WRONG_CHECK),
         code => ExitCode::from(u8::try_from(code).unwrap_or(super::USAGE)),
     }
+}
+
+/// The first word that is neither a flag nor the value of one.
+fn subcommand(arguments: &[String]) -> Option<&str> {
+    let mut words = arguments.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        match word {
+            "--color" => drop(words.next()),
+            _ if word.starts_with('-') => {}
+            _ => return Some(word),
+        }
+    }
+    None
 }

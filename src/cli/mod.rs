@@ -27,7 +27,7 @@ use crate::util::usage::UsageError;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The exit code of usage errors.
+/// The exit code of usage errors. `check` has another: [`global::WRONG_CHECK`].
 const USAGE: u8 = 2;
 
 /// Profile the kernel's work in pipe system calls, and compare kernels.

@@ -1,4 +1,4 @@
-//! Errors in the command line: flags that are wrong on every machine. They exit with 2, as clap's do.
+//! Errors in the command line: flags that are wrong on every machine. They exit with 2, as clap's do; those of `check` with 128.
 
 use anyhow::Result;
 
