@@ -239,10 +239,6 @@ mod tests {
         })
     }
 
-    fn settings(folder: &std::path::Path) -> Settings {
-        Settings::of_test(folder, true)
-    }
-
     fn contestants() -> [Contestant; 2] {
         [false, true].map(|poll| Contestant { id: poll.to_string(), spec: Spec { poll, ..Spec::default() } })
     }
@@ -251,7 +247,7 @@ mod tests {
     fn what_failed_is_tried_again_and_what_did_not_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let broken = Cell::new(true);
-        let (settings, bench) = (settings(folder.path()), mock(&broken));
+        let (settings, bench) = (Settings::of_test(folder.path(), true), mock(&broken));
         let lab = || Lab::new(&settings, &bench, "part", &|_| {});
         let first = lab();
         let Race(raced) = first.race("race", &contestants(), 2).unwrap();
@@ -273,7 +269,7 @@ mod tests {
     #[test]
     fn an_interrupted_race_keeps_its_runs() {
         let folder = tempfile::tempdir().unwrap();
-        let settings = settings(folder.path());
+        let settings = Settings::of_test(folder.path(), true);
         let until = |until: usize| {
             let bench = MockBench::new(move |number, _: &Spec| {
                 anyhow::ensure!(number < until, Cancelled);
@@ -293,7 +289,7 @@ mod tests {
         use crate::document::GotAsked;
         let folder = tempfile::tempdir().unwrap();
         let broken = Cell::new(false);
-        let (settings, bench) = (settings(folder.path()), mock(&broken));
+        let (settings, bench) = (Settings::of_test(folder.path(), true), mock(&broken));
         let lab = Lab::new(&settings, &bench, "part", &|_| {});
         let mut pair = Processes { window_ns: 1, ..Processes::default() };
         pair.of_mut(ProcessName::WRITER).pipe_size = 8192;
@@ -313,7 +309,7 @@ mod tests {
     fn a_run_that_failed_is_tried_again() {
         let folder = tempfile::tempdir().unwrap();
         let broken = Cell::new(false);
-        let (settings, bench) = (settings(folder.path()), mock(&broken));
+        let (settings, bench) = (Settings::of_test(folder.path(), true), mock(&broken));
         let request = crate::run::bench::request("r", &Spec::default(), Vec::new(), 1);
         for runs in [1, 2] {
             let lab = Lab::new(&settings, &bench, "part", &|_| {});
@@ -325,7 +321,7 @@ mod tests {
     #[test]
     fn results_of_other_settings_guests_and_builds_are_not_taken_over() {
         let folder = tempfile::tempdir().unwrap();
-        let plain = settings(folder.path());
+        let plain = Settings::of_test(folder.path(), true);
         let race = |settings: &Settings, setting: &str| {
             let broken = Cell::new(false);
             let bench = MockBench { setting: setting.to_owned(), ..mock(&broken) };

@@ -30,7 +30,8 @@ pub enum FigureVerdict {
 
 impl FigureVerdict {
     /// Its name, and its style on the page.
-    fn words(self) -> [&'static str; 2] {
+    #[must_use]
+    pub fn words(self) -> [&'static str; 2] {
         match self {
             Self::Reproduced => ["reproduced", "yes"],
             Self::NotReproduced => ["not reproduced", "no"],
@@ -38,16 +39,6 @@ impl FigureVerdict {
             Self::NotTestable => ["not testable", "untestable"],
             Self::JudgedElsewhere => ["-", "elsewhere"],
         }
-    }
-
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        self.words()[0]
-    }
-
-    #[must_use]
-    pub fn class(self) -> &'static str {
-        self.words()[1]
     }
 }
 

@@ -80,7 +80,8 @@ pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
     out.charts.extend(chart(facts, &race));
     out.tables.push(speeds_table(&race));
     steps::explain(&mut out, &race, &profiles);
-    user_pages::user_pages(lab, &mut out)?;
+    let user_pages = user_pages::user_pages(lab, &mut out)?;
+    out.readings.insert("A.claims.gup".to_owned(), user_pages);
     Ok(out)
 }
 

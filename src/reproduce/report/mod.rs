@@ -87,7 +87,7 @@ fn counts<'a>(tables: impl Iterator<Item = &'a TableView<'a>> + Clone) -> [usize
     use FigureVerdict::{NotReproduced, NotTestable, Reproduced, Undecided};
     let rows = tables.flat_map(|table| &table.rows);
     [Reproduced, NotReproduced, Undecided, NotTestable]
-        .map(|verdict| rows.clone().filter(|row| row.class == verdict.class()).count())
+        .map(|verdict| rows.clone().filter(|row| row.verdict == verdict.words()[0]).count())
 }
 
 impl<'a> ReproductionView<'a> {
@@ -159,6 +159,7 @@ fn row(judged: &JudgedFact<'_>) -> FactRow {
     let printed = |value: f64| if value.abs() >= 10_000.0 { number(value) } else { value.to_string() };
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let measured = judged.measured.as_ref();
+    let [verdict, class] = judged.verdict.words();
     let how = measured.map_or("", |measured| measured.how.as_str());
     // The column of measured values says the rest.
     let plain = how.is_empty() || how.starts_with("median of") && !how.contains(',');
@@ -169,8 +170,8 @@ fn row(judged: &JudgedFact<'_>) -> FactRow {
         measured: or_dash(measured.map(|measured| number(measured.value))),
         spread: measured.map(spread).unwrap_or_default(),
         how: how.to_owned(),
-        verdict: judged.verdict.text(),
-        class: judged.verdict.class(),
+        verdict,
+        class,
         why: if plain { judged.why.clone() } else { format!("{}; {how}", judged.why) },
         command: judged.command.clone(),
     }
@@ -269,7 +270,7 @@ pub fn terminal(reproduction: &Reproduction, style: Style) -> String {
     {
         let tables = view.parts.iter().flat_map(|part| &part.tables);
         let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (&table.table.unit, row)));
-        let lines = rows.filter(|(_, row)| row.class == verdict.class()).map(|(unit, row)| {
+        let lines = rows.filter(|(_, row)| row.verdict == verdict.words()[0]).map(|(unit, row)| {
             let figures = format!("article {} {unit}, measured {} {unit}; {}", row.article, row.measured, row.why);
             paragraph(&format!("  {}: ", row.id), &figures, style)
         });
