@@ -17,7 +17,7 @@
 //! - [`report`]: terminal, files, flame graphs;
 //! - [`compare`]: what differs between outcomes;
 //! - [`sweep`]: all combinations of some axes of a workload;
-//! - [`reproduce`]: the experiments of three articles, and their figures compared with ours;
+//! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
 //! - [`cli`]: one file per subcommand.
 
 pub mod cli;

@@ -105,11 +105,11 @@ fn bad_input_is_one_clear_line() {
 }
 
 #[test]
-fn check_says_125_where_it_cannot_say() {
+fn check_exits_with_125_if_it_cannot_tell() {
     let folder = tempfile::tempdir().unwrap();
     let baseline = store(folder.path(), "a", synthetic::older());
     let no_kernel = folder.path().join("bzImage");
-    std::fs::write(&no_kernel, "this is no kernel").unwrap();
+    std::fs::write(&no_kernel, "not a kernel").unwrap();
     for (kernel, baseline) in [
         (folder.path().join("nowhere"), baseline.clone()),
         (no_kernel, baseline),
@@ -171,7 +171,7 @@ fn here(folder: &Path, duration: &str, variants: [&str; 2]) -> Command {
 
 #[test]
 #[ignore = "takes over 5 seconds: make test"]
-fn an_interrupted_matrix_keeps_what_it_has_and_goes_on() {
+fn an_interrupted_matrix_keeps_its_runs_and_resumes() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let mut child = here(&out, "300ms", ["", "--poll"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,5 +1,5 @@
-//! Collectors follow threads, forks and execs: a family of processes whose calls are known, and a stranger's that are
-//! not to be counted.
+//! Collectors follow threads, forks and execs: a family of processes whose number of calls is known, and another
+//! process whose calls must not be counted.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 

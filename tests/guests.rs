@@ -73,7 +73,7 @@ fn long_answers_arrive_whole() {
 
 #[test]
 #[ignore = "boots guests: make test"]
-fn errors_and_panics_of_the_program_are_told_as_such() {
+fn errors_and_panics_of_the_program_are_reported_as_such() {
     let options = guest("6.1");
     let (error, _) = failure(&options, &Job::Read("/nonexistent".into()));
     assert!(error.starts_with("in the guest (") && error.contains("cannot read /nonexistent"), "{error}");
@@ -85,7 +85,7 @@ fn errors_and_panics_of_the_program_are_told_as_such() {
 
 #[test]
 #[ignore = "boots guests: make test"]
-fn a_kernel_panic_is_told_with_the_last_lines() {
+fn a_kernel_panic_is_reported_with_the_last_lines() {
     let options = GuestOptions { append: vec!["rdinit=/nonexistent".into()], ..guest("6.1") };
     let (error, _) = failure(&options, &Job::Facts);
     let first = error.lines().next().unwrap_or_default();
@@ -119,7 +119,7 @@ fn too_little_memory_is_an_error_in_time() {
 
 #[test]
 #[ignore = "boots guests: make test"]
-fn what_is_no_kernel_is_refused_or_ended() {
+fn files_that_are_not_kernels_are_rejected_or_ended() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);

@@ -25,7 +25,7 @@ fn the_table_and_the_document_agree_on_the_loops() {
 }
 
 #[test]
-fn slips_are_one_line_that_names_the_flag() {
+fn usage_errors_are_one_line_that_names_the_flag() {
     for (line, flag) in [("--runs 0", "--runs"), ("--cpu 4095", "--cpu"), ("--read-size 7", "--read-size")] {
         let output = memory(line);
         let text = String::from_utf8(output.stderr).unwrap();

@@ -77,7 +77,7 @@ fn is_root() -> bool {
 const QUICK: &str = "run --mode write --collect none --runs 1 --bytes 4M --warmup 1M";
 
 #[test]
-fn axes_that_cannot_be_name_their_flag() {
+fn invalid_axes_name_their_flag() {
     let place = Place::new();
     for (line, says) in [
         ("run --mode nonsense", ["--mode", "nonsense"]),
@@ -333,7 +333,7 @@ fn without_btf_sampling_goes_on() {
         assert!(sample["notes"].to_string().contains("loaded by aya"), "{sample}");
         assert!(sample["samples"].as_u64() > Some(100), "{sample}");
     } else {
-        // A machine on which nobody may sample reports the reason.
+        // A machine that allows no sampling reports the reason.
         assert!(!sample["reason"].to_string().contains("BTF"), "{sample}");
     }
     let kprobe = report("kprobe");

@@ -89,7 +89,7 @@ fn shares_without_callers(samples: &Folded) -> BTreeMap<String, f64> {
     shares
 }
 
-/// Total-variation distance in points: what has to move from one role to another to make the shares equal.
+/// Total-variation distance in points: the part that must move from one role to another to make the shares equal.
 fn distance(a: &BTreeMap<String, f64>, b: &BTreeMap<String, f64>) -> f64 {
     let roles = a.keys().chain(b.keys()).collect::<std::collections::BTreeSet<_>>();
     let of = |shares: &BTreeMap<String, f64>, role: &str| shares.get(role).copied().unwrap_or(0.0);

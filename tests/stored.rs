@@ -27,7 +27,7 @@ fn pipeprof(arguments: &[&Path]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Fields that have another name by now: old and new.
+/// Renamed fields: old and new name.
 const RENAMED: [(&str, &str); 1] = [("skew", "skid")];
 
 fn renamed(key: &str) -> &str {
@@ -109,7 +109,7 @@ fn an_unknown_role_is_an_error_that_names_the_role_and_the_file() {
     let error = format!("{:#}", files::load(&file).expect_err("an error"));
     let start = format!("{}: unknown role \"users\" at line ", file.display());
     assert!(error.starts_with(&start) && error.ends_with("; update pipeprof, or run again"), "{error}");
-    // The id that documents gave to interrupts-off time before it went to the caller.
+    // The id for interrupts-off time in documents from before its attribution to the caller.
     std::fs::write(&file, stored.replace(&role("user"), &role("irq-off"))).expect("a file");
     assert!(files::load_document(&file).expect("a document").attribution.of_target().any(|s| s.role == RoleId::IrqOff));
 }

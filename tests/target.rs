@@ -1,5 +1,5 @@
-//! A target that is no pair: three processes, joined by two pipes, from its start to the reports under a collector that
-//! invents its stacks. No kernel, no root.
+//! A target with three processes and two pipes, from its start to the reports, with a collector that invents its
+//! stacks. It needs no kernel features and no root.
 
 use anyhow::Result;
 use pipeprof::collect::{Collect, Collected, Context};

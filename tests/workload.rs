@@ -56,7 +56,7 @@ fn every_mode_moves_exactly_the_bytes_it_says() {
 
 /// Locked and untouched buffers: the same bytes are moved, but the kernel's report on the process differs.
 #[test]
-fn locked_buffers_are_locked_and_untouched_ones_are_no_memory() {
+fn locked_buffers_are_locked_and_untouched_ones_use_no_memory() {
     for mode in ["write", "vmsplice", "vmsplice-huge"] {
         for axis in ["--mlock", "--no-touch"] {
             let processes = moved(&format!("--mode {mode} {axis} --bytes 5000001"));
@@ -83,7 +83,7 @@ fn locked_buffers_are_locked_and_untouched_ones_are_no_memory() {
 }
 
 #[test]
-fn calls_are_exactly_those_asked_for() {
+fn calls_are_exactly_those_requested() {
     for (mode, block) in [("write", 256 << 10), ("vmsplice", 128 << 10), ("vmsplice-huge", 128 << 10)] {
         let processes = moved(&format!("--mode {mode} --calls 100"));
         assert_eq!(processes.writer().calls, 100, "{mode}");
@@ -190,7 +190,7 @@ fn one_cpu_is_enough() {
 }
 
 #[test]
-fn what_this_machine_cannot_do_is_refused_by_flag() {
+fn what_this_machine_does_not_support_is_refused_by_flag() {
     assert!(refused("--pin 0,4095 --bytes 1M").contains("--pin 0,4095: CPU 4095"));
     assert!(refused("--pairs 200 --bytes 1M").contains("--pin none"));
     assert!(refused("--source /nowhere --writer splice --bytes 1M").contains("--source /nowhere"));
@@ -242,7 +242,7 @@ fn the_limit_on_a_users_pipe_is_named() {
 }
 
 #[test]
-fn a_user_over_the_soft_limit_is_told_what_the_pipe_really_holds() {
+fn a_user_over_the_soft_limit_gets_a_warning_with_the_real_pipe_size() {
     let soft: u64 = std::fs::read_to_string("/proc/sys/fs/pipe-user-pages-soft").unwrap().trim().parse().unwrap();
     let pipes = soft / 16;
     assert!(

@@ -153,7 +153,7 @@ impl CompareArgs {
         ensure!(
             self.runs.len() >= 2,
             UsageError::new(format!(
-                "nothing to compare {} with: give two stored runs or more",
+                "nothing to compare with {}: give two or more stored runs",
                 self.runs[0].display()
             ))
         );

@@ -5,6 +5,7 @@ use crate::document::ExecutedOn;
 use crate::kernel::environment::Environment;
 use crate::kernel::features::{self, Feature, FeatureState};
 use crate::kernel::info::KernelInfo;
+use crate::report::terminal::{Style, paragraph};
 use crate::util::{cancel, progress};
 use crate::vm::store::KernelCache;
 use crate::vm::{self, Accel, GuestOptions, Job, qemu};
@@ -65,7 +66,7 @@ impl DoctorArgs {
         if self.json {
             crate::outln!("{}", serde_json::to_string_pretty(&report)?);
         } else {
-            crate::out!("{}", report.text());
+            crate::out!("{}", report.text(Style::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -88,7 +89,7 @@ impl DoctorReport {
         }
     }
 
-    fn text(&self) -> String {
+    fn text(&self, style: Style) -> String {
         let mut text = format!("Linux {} on {}\n\n", self.release, self.machine);
         let title = self.features.iter().map(|feature| feature.title.len()).max().unwrap_or(0);
         for feature in &self.features {
@@ -99,8 +100,8 @@ impl DoctorReport {
             };
             let _ = writeln!(text, "{state:<8} {:<title$}  {}", feature.title, feature.found);
             if feature.state != FeatureState::Ok {
-                let _ = writeln!(text, "{:>11} {}", "impact:", feature.impact);
-                let _ = writeln!(text, "{:>11} {}", "fix:", feature.fix);
+                text.push_str(&paragraph("    impact: ", &feature.impact, style));
+                text.push_str(&paragraph("       fix: ", &feature.fix, style));
             }
         }
         let count = |state| self.features.iter().filter(|feature| feature.state == state).count();
@@ -219,7 +220,7 @@ mod tests {
                 Feature::ok("pmu", "PMU", "none").limited(FeatureState::Missing, "no cycles", "buy one"),
             ],
         };
-        let text = report.text();
+        let text = report.text(Style::PLAIN);
         assert!(
             text.contains("ok       BTF  there\nmissing  PMU  none\n    impact: no cycles\n       fix: buy one\n"),
             "{text}"

@@ -164,7 +164,7 @@ impl FlamegraphArgs {
             if known.is_empty() {
                 bail!("{}: contains no stacks; run with a collector", path.display());
             }
-            bail!("--process {}: {} contains no stacks of it; known: {known}", path.display(), self.process);
+            bail!("--process {}: not in {}; known: {known}", self.process, path.display());
         };
         let stacks = match &found[..] {
             [one] => one.stacks.clone(),

@@ -6,7 +6,7 @@ use crate::vm::GuestMachine;
 use crate::vm::fetch::{self, Fetched};
 use crate::vm::image;
 use crate::vm::store::{CachedKernel, KernelCache};
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -112,7 +112,13 @@ impl KernelCommand {
             }
             Action::Boot { kernel, machine, console } => {
                 let begun = Instant::now();
-                let reply = vm::run_job(&machine.options(&kernel)?, &vm::Job::Facts);
+                // The kernel is an argument here, not the value of --kernel.
+                let options =
+                    machine.options(&kernel).map_err(|error| match error.to_string().strip_prefix("--kernel ") {
+                        Some(text) => anyhow!("{text}"),
+                        None => error,
+                    })?;
+                let reply = vm::run_job(&options, &vm::Job::Facts);
                 progress::clear();
                 let reply = reply?;
                 if console {

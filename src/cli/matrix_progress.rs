@@ -61,10 +61,10 @@ impl MatrixProgress {
             }
         }
         let total = shown.then(|| bar(&all, "all".to_owned()));
-        let theirs = Arc::clone(&lines);
+        let shared = Arc::clone(&lines);
         // Even if nothing is shown: progress of one guest would be misleading.
         progress::redirect(move |text| {
-            if let (Ok(lines), Some(column)) = (theirs.lock(), COLUMN.get())
+            if let (Ok(lines), Some(column)) = (shared.lock(), COLUMN.get())
                 && let Some(line) = lines.get(column)
             {
                 line.bar.set_message(format!("{}/{} done, {text}", line.done, line.of));

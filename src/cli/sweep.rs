@@ -30,7 +30,8 @@ const EXACT_WARMUP: u64 = 8 << 20;
 /// Measure every combination of several settings, and print a table, CSV or JSON
 ///
 /// Each axis accepts a list (`--mode write,vmsplice`, or the flag twice). Sizes and numbers also accept a doubling
-/// range (`--buffer-size 4K..4M`). Runs of all combinations alternate in random order.
+/// range (`--buffer-size 4K..4M`). An axis that is not given has the value of the mode. Runs of all combinations
+/// alternate in random order.
 #[derive(Debug, clap::Args)]
 pub struct SweepArgs {
     /// Presets of the flags below [default: write]
@@ -139,7 +140,7 @@ impl SweepArgs {
         if self.mode.is_empty() && self.axes.0.iter().all(|(_, values)| values.is_empty()) {
             let axes: Vec<String> = self.axes.0.iter().map(|(axis, _)| format!("--{}", axis.name)).collect();
             bail!(UsageError::new(format!(
-                "nothing to sweep: give one of these at least, such as --buffer-size 4K..4M: --mode, {}",
+                "nothing to sweep: give values to an axis, such as --buffer-size 4K..4M; axes: --mode, {}",
                 axes.join(", ")
             )));
         }

@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(name, "vmsplice-huge-busy (busy-loop=false)");
         assert_eq!(overridden, spec("--mode vmsplice-huge").unwrap().1);
         assert_eq!(spec("--writer stdio --buffer-size 4K").unwrap().0, "write (writer=stdio, buffer-size=4K)");
-        // What the preset has anyway is no override.
+        // A value equal to the preset's is not an override.
         assert_eq!(spec("--writer write --buffer-size 256K --poll=false").unwrap().0, "write");
         assert_eq!(
             spec("--bytes 1G").unwrap(),

@@ -83,7 +83,7 @@ impl ExecutedCode {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let mut text = Vec::new();
         GzDecoder::new(bytes).take(LONGEST).read_to_end(&mut text).context("it is damaged")?;
-        let code: Self = serde_json::from_slice(&text).context("it is no executed code")?;
+        let code: Self = serde_json::from_slice(&text).context("not executed code of pipeprof")?;
         ensure!(code.schema == CODE_SCHEMA, "its schema {} is not {CODE_SCHEMA}", code.schema);
         Ok(code)
     }

@@ -80,7 +80,7 @@ pub fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> 
         }
     } else {
         if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-            let hint = if file.exists() { "go on with it by --resume, " } else { "" };
+            let hint = if file.exists() { "continue with --resume, " } else { "" };
             bail!(
                 "the report folder {} exists and is not empty: {hint}choose another with -o, or remove it",
                 folder.display()

@@ -178,9 +178,9 @@ fn what_failed_is_not_kept() {
     let store = store(folder.path(), "key");
     let broken = Mock { broken: Some((3, 0)), ..Mock::default() };
     run(&plan(1), &broken, &store, &|_| {}).unwrap();
-    let mended = Mock::default();
-    run(&plan(1), &mended, &store, &|_| {}).unwrap();
-    assert_eq!(*mended.ran.lock().unwrap(), [(3, 0)]);
+    let retried = Mock::default();
+    run(&plan(1), &retried, &store, &|_| {}).unwrap();
+    assert_eq!(*retried.ran.lock().unwrap(), [(3, 0)]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub fn bring_up(wanted: u32) -> Result<()> {
 
 fn online() -> u32 {
     let text = fs::read_to_string(format!("{FOLDER}/online"));
-    // A kernel without SMP may lack this file.
+    // A kernel without SMP may not have this file.
     text.map_or(1, |text| count(text.trim()))
 }
 

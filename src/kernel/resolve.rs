@@ -15,7 +15,7 @@ pub enum Reach {
     SamplingOnly,
 }
 
-/// The function that stands for a role on this kernel, and the candidates that were rejected.
+/// The function of a role on this kernel, and the candidates that were rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Resolution {
     pub role: RoleId,

@@ -1,4 +1,4 @@
-//! The pipe's mutex. Spin locks have no role: they are part of what they guard, and are booked to the caller.
+//! The pipe's mutex. Spin locks have no role: they are attributed to the caller, as part of what they protect.
 
 use super::{Pattern::*, Role, RoleId, Within};
 
@@ -7,7 +7,7 @@ pub const ROLES: &[Role] = &[
         id: RoleId::Mutex,
         title: "mutex, not contended",
         doing: "taking a free mutex",
-        about: "Taking and releasing the pipe's mutex when nobody else holds or wants it.",
+        about: "Taking and releasing the pipe's mutex without contention.",
         colour: "#dcd0f0",
         article_name: "mutex_unlock",
         frames: &[
@@ -69,7 +69,7 @@ pub const ROLES: &[Role] = &[
         about: "Giving up the CPU because the mutex is taken: the scheduler's work inside __mutex_lock.",
         colour: "#c9b8d9",
         article_name: "schedule_preempt_disabled",
-        // Booked by WITHIN below, not by a frame.
+        // Attributed by WITHIN below, not by a frame.
         frames: &[],
         candidates: &["schedule_preempt_disabled"],
     },

@@ -1,5 +1,5 @@
-//! Roles: what kernel time is spent on, by purpose and not by symbol. The tables beside this file, one per area,
-//! hold what each role's functions are called on which kernel; this file reads them.
+//! Roles: the purposes of kernel work, independent of symbols. The tables in this folder, one per area, hold what each
+//! role's functions are called on which kernel; this file reads them.
 //!
 //! To add a role, add its id in `id.rs` and a row to the table of its area. To add an area, add a file and a line in
 //! [`AREAS`]. Give a role to functions that stand for a purpose, never to helpers that several purposes share (spin
@@ -202,7 +202,7 @@ pub fn by_id(id: RoleId) -> &'static Role {
     &AREAS[area][row]
 }
 
-/// The role that a kernel frame of this name stands for, if any (suffixes understood).
+/// The role of a kernel frame with this name, if any. Compiler suffixes are ignored.
 #[must_use]
 pub fn of_frame(frame: &str) -> Option<&'static Role> {
     let tables = tables();

@@ -62,8 +62,8 @@ pub const ROLES: &[Role] = &[
         about: "Kernel code that no role names: other system calls, signals, kernel threads, start-up.",
         colour: "#cfcfcf",
         article_name: "",
-        // Roots of work that is not the pipe's, so that it is not booked to the entry code above it. The pipe's own
-        // calls are named in full by their roles; full names win over prefixes.
+        // Roots of work that is not the pipe's, so that it is not attributed to the entry code above it. The pipe's
+        // own calls are named in full by their roles; full names win over prefixes.
         frames: &[
             Prefix("__x64_sys_"),
             Prefix("__ia32_sys_"),

@@ -43,9 +43,9 @@ fn no_frame_stands_in_two_roles() {
 fn every_candidate_is_booked_to_its_own_role() {
     for role in all() {
         for candidate in role.candidates {
-            let booked = of_frame(candidate).map(|found| found.id);
+            let found = of_frame(candidate).map(|role| role.id);
             let expected = if role.id == RoleId::MutexSleep { RoleId::Scheduler } else { role.id };
-            assert_eq!(booked, Some(expected), "{candidate}");
+            assert_eq!(found, Some(expected), "{candidate}");
         }
     }
 }
@@ -239,7 +239,7 @@ fn shares(folded: &str) -> BTreeMap<RoleId, f64> {
     weights.into_iter().map(|(role, weight)| (role, 100.0 * weight / total)).collect()
 }
 
-/// The article prints inclusive shares; a role's share is what is left once deeper roles have theirs.
+/// The article prints inclusive shares; a role's share is what remains without deeper roles.
 #[test]
 fn the_article_s_stacks_give_the_article_s_shares() {
     let write = shares(WRITE);

@@ -98,10 +98,12 @@ impl RunOptions {
             bail!("--vmlinux requires --collect insn");
         }
         if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
-            bail!("--runs conflicts with --collect insn: one run is counted, as all give the same numbers");
+            bail!(
+                "--runs conflicts with --collect insn: one run is counted, because the counts are the same in each run"
+            );
         }
         if !self.stop.is_none() && self.exact() {
-            bail!("--until and --max-time conflict with --collect insn: one run is counted");
+            bail!("--until and --max-time conflict with --collect insn: one run is counted; remove them");
         }
         let (mode, mut workload) = self.workload.spec()?;
         if let (true, Some(source)) = (guest, &workload.source)

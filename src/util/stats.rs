@@ -275,8 +275,8 @@ mod tests {
     #[test]
     fn holm_steps_down() {
         let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
-        for (ours, theirs) in corrected.iter().zip([0.03, 0.06, 0.06, 0.02]) {
-            close(*ours, theirs);
+        for (value, expected) in corrected.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+            close(*value, expected);
         }
         assert!(holm(&[]).is_empty());
     }

@@ -62,7 +62,7 @@ pub enum NoImage {
     Elf,
     #[error("this is a Debian package: rename it so that it ends in .deb")]
     Deb,
-    #[error("not an x86 Linux kernel image (bzImage): the boot header (magic HdrS) is missing")]
+    #[error("not an x86 Linux kernel image, which has a boot header; give a bzImage")]
     NoHeader,
     #[error("the file is truncated: its header gives a larger size")]
     Short,

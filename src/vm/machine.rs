@@ -17,10 +17,10 @@ pub struct GuestMachine {
     /// How the guest's instructions are executed
     #[arg(long, value_enum, default_value_t, value_name = "ACCEL")]
     pub accel: Accel,
-    /// CPUs of the guest
+    /// Number of CPUs of the guest
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub cpus: u32,
-    /// Memory of the guest
+    /// Memory of the guest, such as 2G
     #[arg(long, default_value = "1G", value_parser = size::parse, value_name = "SIZE")]
     pub memory: u64,
     /// Kernel command-line arguments for the guest, such as mitigations=off; may be repeated

@@ -116,7 +116,7 @@ fn escape(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// The kernel's arguments: ours, then the user's. The kernel uses the last one if they conflict.
+/// The kernel's arguments: pipeprof's, then the user's. The kernel uses the last one if they conflict.
 #[must_use]
 pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
     let mut words = vec![

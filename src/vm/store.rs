@@ -153,10 +153,9 @@ impl KernelCache {
             exact
         };
         if gone.is_empty() {
-            let there: Vec<&str> = list.iter().map(|entry| entry.release.as_str()).collect();
-            let there =
-                if there.is_empty() { "the cache is empty".to_owned() } else { format!("it has {}", there.join(", ")) };
-            bail!("kernel {name} is not in the cache: {there}");
+            let cached: Vec<&str> = list.iter().map(|entry| entry.release.as_str()).collect();
+            let cached = if cached.is_empty() { "none".to_owned() } else { cached.join(", ") };
+            bail!("kernel {name} is not in the cache; cached: {cached}");
         }
         for entry in &gone {
             fs::remove_dir_all(&entry.folder).with_context(|| {

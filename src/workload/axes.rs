@@ -158,7 +158,8 @@ pub static AXES: &[Axis] = &[
         .needs(not_stdio, INSIDE_LIBC),
     Axis::new("gift", AxisKind::Switch, field!(gift), "Pass SPLICE_F_GIFT to vmsplice, SPLICE_F_MOVE to splice")
         .needs(|spec| vmsplice(spec) || spec.reader == Reader::Splice, "requires --writer vmsplice or --reader splice"),
-    Axis::new("mlock", AxisKind::Switch, field!(mlock), "Lock the buffers into memory").needs(buffered, NO_BUFFER),
+    Axis::new("mlock", AxisKind::Switch, field!(mlock), "Lock the buffers into memory with mlock(2)")
+        .needs(buffered, NO_BUFFER),
     Axis::new(
         "no-touch",
         AxisKind::Switch,
@@ -177,7 +178,7 @@ pub static AXES: &[Axis] = &[
         "buffer-size",
         AxisKind::Size { least: 1, most: LARGEST_BUFFER },
         field!(buffer_size),
-        "Bytes that one call is asked to move; vmsplice moves one half of them per call",
+        "Size of the writer's buffer, which one call moves; vmsplice moves one half of it per call",
     )
     .matters("bytes per call"),
     Axis::new(

@@ -194,7 +194,8 @@ impl Axis {
             && Some(&value) != self.value(&Spec::default()).as_ref()
         {
             let shown = if value == Value::Switch(true) { String::new() } else { format!(" {}", self.format(&value)) };
-            ensure!((needs.met)(spec), "--{}{shown}: {}", self.name, needs.refusal);
+            let colon = if needs.refusal.starts_with("requires") { "" } else { ":" };
+            ensure!((needs.met)(spec), "--{}{shown}{colon} {}", self.name, needs.refusal);
         }
         Ok(())
     }

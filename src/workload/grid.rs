@@ -103,7 +103,8 @@ pub fn values(axis: &Axis, text: &str) -> Result<Vec<Value>, String> {
     match axis.kind {
         AxisKind::Size { .. } => Ok(sizes(text)?.into_iter().map(Value::Number).collect()),
         AxisKind::Count { least, most } => {
-            let numbers = sizes(text)?;
+            let wrong = |_| format!("'{text}' is not a list of whole numbers such as 1,2 or 1..8");
+            let numbers = sizes(text).map_err(wrong)?;
             match numbers.iter().find(|number| !(least..=most).contains(number)) {
                 Some(number) => Err(format!("{number} in '{text}': give numbers from {least} to {most}")),
                 None => Ok(numbers.into_iter().map(Value::Number).collect()),

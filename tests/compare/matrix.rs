@@ -86,11 +86,11 @@ fn what_is_done_is_not_repeated() {
     let error = MatrixStore::open(&out, &plan, false).unwrap_err().to_string();
     assert!(error.contains("--resume") && !error.contains('\n'), "{error}");
     let store = MatrixStore::open(&out, &plan, true).unwrap();
-    let mended = Made::default();
+    let retried = Made::default();
     let states = Mutex::new(Vec::new());
     let watch = |event: &Event<'_, MatrixRun>| states.lock().unwrap().push((event.cell.column, event.state.clone()));
-    let second = matrix::run(&plan, &store, 1, &mended, &watch).unwrap();
-    let ran = mended.ran.lock().unwrap();
+    let second = matrix::run(&plan, &store, 1, &retried, &watch).unwrap();
+    let ran = retried.ran.lock().unwrap();
     assert_eq!(ran.len(), 2, "only what had failed");
     assert!(ran.iter().all(|cell| cell.column == 1));
     assert_eq!(states.lock().unwrap().iter().filter(|(_, state)| *state == State::Kept).count(), 4);
@@ -129,7 +129,7 @@ fn another_plan_is_not_resumed() {
     other.modes.pop();
     assert!(refused(&other).contains("modes"));
     let mut other = plan.clone();
-    other.columns[1].image = Some("built anew".into());
+    other.columns[1].image = Some("rebuilt".into());
     assert!(refused(&other).contains("image"));
     let mut other = plan.clone();
     other.build = "another".into();
@@ -146,7 +146,7 @@ fn another_plan_is_not_resumed() {
 }
 
 #[test]
-fn a_kernel_that_does_not_boot_is_said_and_the_rest_is_compared() {
+fn a_kernel_that_does_not_boot_is_reported_and_the_rest_is_compared() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
     let runner = Made { broken: Some("7.2"), ..Made::default() };
     let store = MatrixStore::open(&folder.path().join("out"), &plan, false).unwrap();

@@ -22,7 +22,7 @@ fn a_run_is_written_and_read_back() {
     let written = folder.write(&mut outcome).unwrap();
     assert_eq!(written.folder, target);
     assert_eq!(names(&target), ["both.svg", "reader.folded", "reader.svg", "run.json", "writer.folded", "writer.svg"]);
-    assert_eq!(names(place.path()), ["out"], "nothing beside it");
+    assert_eq!(names(place.path()), ["out"], "nothing else");
     let read = load(&target).unwrap();
     assert_eq!(read, outcome);
     assert_eq!(load(&target.join("run.json")).unwrap(), outcome);
@@ -59,7 +59,7 @@ fn what_sampled_a_run_is_remembered() {
     assert!(text.contains("\"skid\": \"cpu-clock\""));
     std::fs::write(&document, text.replace("\"skid\"", "\"skew\"")).unwrap();
     assert_eq!(load(&document).unwrap().profiles[0].skid, Skid::CpuClock);
-    // A document of a build that did not say it.
+    // A document of a build that did not record it.
     assert_eq!(drawn(None, "old").0, Skid::CpuClock);
 }
 
@@ -165,7 +165,7 @@ fn missing_and_hostile_files_are_named() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_an_error_with_a_line() {
+fn bytes_that_are_not_text_are_an_error_with_a_line() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("x.folded");
     std::fs::write(&path, b"a 1\n\xff\xfe\x00").unwrap();

@@ -62,13 +62,13 @@ fn shares_and_roles_are_the_article_s() {
     let percent =
         |name: &str| -> f64 { about(name).split(", ").nth(1).unwrap().split('%').next().unwrap().parse().unwrap() };
     // The article's main result.
-    for (name, theirs) in [
+    for (name, expected) in [
         ("pipe_write", 95.5),
         ("__alloc_pages", 36.3),
         ("__mutex_lock.constprop.0", 25.3),
         ("copy_page_from_iter", 20.3),
     ] {
-        assert!((percent(name) - theirs).abs() <= 0.051, "{name}: {}", about(name));
+        assert!((percent(name) - expected).abs() <= 0.051, "{name}: {}", about(name));
     }
     assert!(about("__alloc_pages").ends_with("; page allocation"), "{}", about("__alloc_pages"));
     assert!(svg.contains("page allocation 28.5%"), "the legend has the shares");

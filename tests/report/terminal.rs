@@ -56,7 +56,7 @@ fn no_escape_reaches_a_terminal_from_a_document() {
 }
 
 #[test]
-fn colours_are_there_only_when_asked_for() {
+fn colours_are_used_only_on_request() {
     let document = sample::sampled_run().document;
     assert!(!render(&document, None, Style::PLAIN).contains('\u{1b}'));
     assert!(render(&document, None, Style { width: None, colour: true }).contains("\u{1b}[38;2;"));

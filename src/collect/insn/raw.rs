@@ -211,7 +211,7 @@ fn explain(problem: &str) -> String {
         ),
         "crowded" => "two processes began their windows at the same instruction".to_owned(),
         "uneven" => "a process did not end the window that it began".to_owned(),
-        "vcpus" => "more CPUs than the plugin follows (64), or CPUs that it cannot tell apart".to_owned(),
+        "vcpus" => "more CPUs than the plugin follows (64), or CPUs that it cannot distinguish".to_owned(),
         "processes" => "a process beyond those expected began a window".to_owned(),
         "block" => "a block of code is longer than the plugin can hold".to_owned(),
         other => match other.strip_prefix("patched ") {

@@ -36,10 +36,16 @@ fn hidden() -> Result<(), String> {
 }
 
 /// A feature that works if `tried` succeeded.
-fn tried(id: &str, title: &str, found: &str, tried: Result<(), String>, lack: (FeatureState, &str, &str)) -> Feature {
+fn tried(
+    id: &str,
+    title: &str,
+    found: &str,
+    tried: Result<(), String>,
+    missing: (FeatureState, &str, &str),
+) -> Feature {
     match tried {
         Ok(()) => Feature::ok(id, title, found),
-        Err(reason) => Feature::ok(id, title, reason).limited(lack.0, lack.1, lack.2),
+        Err(reason) => Feature::ok(id, title, reason).limited(missing.0, missing.1, missing.2),
     }
 }
 

@@ -31,7 +31,7 @@ fn addresses() {
     let last = symbols.at(0xffff_ffff_c000_0010).unwrap();
     assert_eq!((last.symbol.module, last.size), (Some("evil"), None));
     assert_eq!(symbols.at(0xffff_ffff_8100_0310).unwrap().symbol.name, "dup");
-    assert_eq!(symbols.at(0xffff_ffff_8200_0000), None, "data is no function, and far behind the last one");
+    assert_eq!(symbols.at(0xffff_ffff_8200_0000), None, "data is not a function, and far after the last one");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn names_and_suffixes() {
     assert_eq!(names("iovec_from_user"), ["iovec_from_user", "iovec_from_user.part.0"]);
     assert_eq!(names("pipe_write").len(), 1, "modules do not count");
     assert_eq!(names("rmqueue"), [""; 0], "a cold part is not the function");
-    assert_eq!(names("jiffies"), [""; 0], "data is no function");
+    assert_eq!(names("jiffies"), [""; 0], "data is not a function");
     assert_eq!(names("dup").len(), 2);
     assert_eq!(symbols.named("jiffies").count(), 1);
     assert_eq!(symbols.named("__mutex_lock").count(), 0);

@@ -7,7 +7,7 @@ mod roles;
 mod table;
 pub(crate) mod text;
 
-use self::text::paragraph;
+pub use self::text::paragraph;
 use crate::document::{Document, ExecutedOn, ProcessTotals};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};
