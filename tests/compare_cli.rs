@@ -104,10 +104,15 @@ fn bad_input_is_one_clear_line() {
     );
 }
 
+/// A run of the committed gallery. It has `--cpus 2`.
+fn gallery(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs").join(name)
+}
+
 #[test]
 fn check_exits_with_125_if_it_cannot_tell() {
     let folder = tempfile::tempdir().unwrap();
-    let baseline = store(folder.path(), "a", synthetic::older());
+    let baseline = gallery("6.1-write-exact");
     let no_kernel = folder.path().join("bzImage");
     std::fs::write(&no_kernel, "not a kernel").unwrap();
     for (kernel, baseline) in [
@@ -124,8 +129,7 @@ fn check_exits_with_125_if_it_cannot_tell() {
 
 #[test]
 fn wrong_flags_of_check_stop_a_bisection() {
-    let folder = tempfile::tempdir().unwrap();
-    let baseline = store(folder.path(), "a", synthetic::older());
+    let baseline = gallery("6.1-write-exact");
     let check = |before: &[&str], flags: &[&str]| {
         let (output, _, err) = run(pipeprof().args(before).arg("check").arg("--baseline").arg(&baseline).args(flags));
         (output.status.code(), err)
@@ -148,9 +152,7 @@ fn wrong_flags_of_check_stop_a_bisection() {
     }
     let (code, err) = check(&["--color", "never", "-q"], &["--fail-above", "1x"]);
     assert_eq!(code, Some(128), "{err}");
-    let mut timed = synthetic::older();
-    timed.document.unit = pipeprof::profile::Unit::Samples;
-    let timed = store(folder.path(), "timed", timed);
+    let timed = gallery("6.1-write");
     let (output, _, err) = run(pipeprof().args(["check", "--without-scheduling", "--baseline"]).arg(&timed));
     assert_eq!(output.status.code(), Some(128), "{err}");
     assert!(err.contains("--without-scheduling"), "{err}");
@@ -159,6 +161,52 @@ fn wrong_flags_of_check_stop_a_bisection() {
     for flag in ["-h", "--help", "--version"] {
         assert_eq!(run(pipeprof().args(["check", flag])).0.status.code(), Some(0), "{flag}");
     }
+}
+
+#[test]
+fn check_repeats_the_settings_of_its_baseline() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = folder.path().join("nowhere");
+    let check = |baseline: &Path, flags: &[&str]| {
+        let (output, _, err) = run(pipeprof().arg("check").arg("--baseline").arg(baseline).args(flags));
+        (output.status.code(), err)
+    };
+    let exact = gallery("6.1-write-exact");
+    // A flag that contradicts the baseline is refused, with both values.
+    for (flags, says) in [
+        ("--cpus 1", ["--cpus '1'", "'2'"]),
+        ("--memory 512M", ["--memory '512M'", "'1G'"]),
+        ("--append psi=0", ["--append 'psi=0'", "none"]),
+        ("--cpu max", ["--cpu 'max'", "'qemu64'"]),
+        ("--accel kvm", ["--accel 'kvm'", "'tcg'"]),
+        ("--no-memcg", ["--no-memcg", "charged"]),
+        ("--collect sample", ["--collect", "insn"]),
+        ("--buffer-size 4K", ["--buffer-size '4K'", "'256K'"]),
+        ("--calls 7", ["--calls '7'", "'400'"]),
+        ("--duration 1s", ["--duration '1000000000ns'", "--calls 400"]),
+        ("--pin none", ["--pin 'none'", "'auto'"]),
+        ("--warmup 1M", ["--warmup '1M'", "'32M'"]),
+        ("--verify", ["--verify 'true'", "'false'"]),
+    ] {
+        let (code, err) = check(&exact, &["--kernel", "nowhere", "--run-flags", flags]);
+        assert_eq!(code, Some(128), "{flags}: {err}");
+        assert!(says.iter().all(|part| err.contains(part)) && err.trim_end().lines().count() == 1, "{flags}: {err}");
+    }
+    let (code, err) = check(&exact, &["--kernel", "nowhere", "--mode", "vmsplice"]);
+    assert!(code == Some(128) && err.contains("'vmsplice'") && err.contains("'write'"), "{err}");
+    let (code, err) = check(&exact, &[]);
+    assert!(code == Some(128) && err.contains("guest") && err.contains("--kernel"), "{err}");
+    // A flag that repeats it is accepted; then the kernel is missing.
+    let same = "--cpus 2 --memory 1024M --cpu qemu64 --accel tcg --append '' --buffer-size 256K --calls 400";
+    let (code, err) = check(&exact, &["--kernel", nowhere.to_str().unwrap(), "--run-flags", same]);
+    assert!(code == Some(125) && err.contains("nowhere"), "{err}");
+    // A setting that the document does not hold is not guessed.
+    let bare = store(folder.path(), "bare", synthetic::older());
+    let (code, err) = check(&bare, &["--kernel", "nowhere"]);
+    assert!(code == Some(128) && err.contains("does not hold") && err.contains("pipeprof run"), "{err}");
+    let hardware = store(folder.path(), "hardware", synthetic::timed("6.1.0", "write", &[1.0]));
+    let (code, err) = check(&hardware, &["--kernel", "nowhere"]);
+    assert!(code == Some(128) && err.contains("hardware"), "{err}");
 }
 
 /// A small timed matrix on this machine: two columns and the control.

@@ -13,6 +13,39 @@ const FLAGS: &str = "--calls 100 --buffer-size 16K --warmup 1M --boot-limit 900 
 
 #[test]
 #[ignore = "boots guests: make test"]
+fn check_boots_the_guest_of_its_baseline() {
+    kernel("6.1");
+    let folder = tempfile::tempdir().unwrap();
+    let baseline = folder.path().join("baseline");
+    let output = pipeprof(&["run", "--kernel", "6.1", "--collect", "insn", "--cpus", "2", "--append", "psi=0"])
+        .args(FLAGS.split(' '))
+        .arg("-o")
+        .arg(&baseline)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let again = folder.path().join("again");
+    let output = pipeprof(&["check", "--kernel", "6.1", "--fail-above", "0%", "--baseline"])
+        .arg(&baseline)
+        .args(["--run-flags", "--boot-limit 900 --time-limit 3000", "-o"])
+        .arg(&again)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.starts_with("no difference"), "{said}");
+    let read = |folder: &std::path::Path| -> Value {
+        serde_json::from_slice(&std::fs::read(folder.join("run.json")).unwrap()).unwrap()
+    };
+    let (before, after) = (read(&baseline), read(&again));
+    let arguments = |run: &Value| run["environment"]["emulator"]["arguments"].clone();
+    assert!(arguments(&before).to_string().contains("psi=0"), "{before}");
+    assert_eq!(arguments(&before), arguments(&after));
+    assert_eq!((&before["mode"], &before["workload"]), (&after["mode"], &after["workload"]));
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
 fn the_same_kernel_is_the_same_and_another_is_not() {
     for series in ["6.1", "6.12"] {
         kernel(series);

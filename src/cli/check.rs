@@ -1,14 +1,14 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
+use super::baseline;
 use super::global::{UNTESTABLE, WRONG_CHECK};
-use super::run::{outcome, parse_flags};
+use super::run::{GivenFlags, given_flags, outcome};
 use crate::compare::model::{Step, Word};
 use crate::compare::render::terminal;
 use crate::compare::{CompareOptions, Input, compare, text};
-use crate::document::{Collector, Outcome, Selection};
+use crate::document::Outcome;
 use crate::profile::Unit;
 use crate::report::files::{self, Folder};
-use crate::run::RunOptions;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -18,8 +18,8 @@ use std::process::ExitCode;
 /// Test a kernel for a regression against a stored run
 ///
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
-/// testable (bisect skips the commit), 128 usage error (bisect stops). Mode and collector are the baseline's; give its
-/// other flags with --run-flags.
+/// testable (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with
+/// the baseline's workload and guest settings.
 #[derive(Debug, clap::Args)]
 pub struct CheckArgs {
     /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
@@ -34,7 +34,7 @@ pub struct CheckArgs {
     /// Regression threshold: increase of instructions (or time) per KiB, in percent
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     fail_above: f64,
-    /// Further flags of `pipeprof run`, as in the baseline: --run-flags '--cpus 2'
+    /// Flags of `pipeprof run` that the baseline does not hold: --run-flags '--time-limit 60'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
     /// Ignore scheduling, which varies by about 1 %: scheduler, wake-up, PSI, waiting, idle, ticks, interrupts,
@@ -74,7 +74,7 @@ impl CheckArgs {
 
     fn step(&self) -> Result<(crate::compare::Comparison, Step)> {
         cancel::install().context("cannot install signal handlers")?;
-        let options = self.options()?;
+        let given = self.given()?;
         let baseline = files::load(&self.baseline).map_err(|error| anyhow!("--baseline {error:#}"))?;
         if self.without_scheduling && baseline.document.unit != Unit::Instructions {
             bail!(UsageError::new(format!(
@@ -82,14 +82,7 @@ impl CheckArgs {
                 self.baseline.display()
             )));
         }
-        let outcome = self.measure(options, &baseline)?;
-        let mode = &baseline.document.mode;
-        anyhow::ensure!(
-            outcome.document.workload == baseline.document.workload,
-            "--baseline {}: its workload differs ({mode}: {}); give the same flags with --run-flags",
-            self.baseline.display(),
-            super::compare::workload_difference(&baseline.document, &outcome.document)
-        );
+        let outcome = self.measure(&given, &baseline)?;
         let label = self.kernel.as_deref().unwrap_or("this kernel").to_owned();
         let inputs = [
             Input { label: Some("baseline".to_owned()), runs: vec![(self.baseline.display().to_string(), baseline)] },
@@ -106,8 +99,9 @@ impl CheckArgs {
     }
 
     /// What the command line asks for, without the baseline.
-    fn options(&self) -> Result<RunOptions> {
-        let mut options = parse_flags("--run-flags", &self.run_flags)?;
+    fn given(&self) -> Result<GivenFlags> {
+        let mut given = given_flags("--run-flags", &self.run_flags)?;
+        let options = &mut given.options;
         if options.workload.mode.is_some() {
             bail!(UsageError::new("--run-flags contains --mode; give --mode to `pipeprof check` itself"));
         }
@@ -117,16 +111,13 @@ impl CheckArgs {
             }
             options.kernel.clone_from(&self.kernel);
         }
-        Ok(options)
+        options.workload.mode.clone_from(&self.mode);
+        Ok(given)
     }
 
-    fn measure(&self, mut options: RunOptions, baseline: &Outcome) -> Result<Outcome> {
+    fn measure(&self, given: &GivenFlags, baseline: &Outcome) -> Result<Outcome> {
         let document = &baseline.document;
-        let base = crate::compare::input::base_mode(&document.mode);
-        options.workload.mode = Some(self.mode.as_deref().unwrap_or(base).to_owned());
-        if document.unit == Unit::Instructions && options.collect.is_none() {
-            options.collect = Some(Selection::List(vec![Collector::Insn]));
-        }
+        let options = baseline::options(given, document)?;
         let folder = match &self.output {
             Some(path) => Some(Folder::prepare(Some(path), &super::now(), &document.mode)?),
             None => None,

@@ -351,20 +351,3 @@ fn whole(path: &Path) -> Result<Outcome> {
     outcome.code = files::load_code(path).ok();
     Ok(outcome)
 }
-
-/// The axes in which two workloads differ, for messages.
-pub(super) fn workload_difference(a: &crate::document::Document, b: &crate::document::Document) -> String {
-    let (differences, _) = crate::compare::columns::split(&[a, b]);
-    let axes: Vec<String> = differences
-        .iter()
-        .filter_map(|difference| {
-            let axis = difference.what.strip_prefix("workload.")?;
-            Some(format!(
-                "{axis} is {} in the baseline, {} in the run",
-                difference.values.first()?,
-                difference.values.get(1)?
-            ))
-        })
-        .collect();
-    axes.join(", ")
-}

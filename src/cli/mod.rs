@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, each a clap struct and its `run`.
 
 mod annotate;
+mod baseline;
 mod check;
 mod compare;
 mod doctor;

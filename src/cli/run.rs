@@ -11,6 +11,7 @@ use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use clap::parser::ValueSource;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -83,14 +84,38 @@ struct Flags {
 /// # Errors
 /// A usage error in one line.
 pub(super) fn parse_flags(flag: &str, text: &str) -> Result<RunOptions> {
+    Ok(given_flags(flag, text)?.options)
+}
+
+/// Flags of `pipeprof run`, and which of them were given.
+#[derive(Debug)]
+pub(super) struct GivenFlags {
+    pub options: RunOptions,
+    matches: clap::ArgMatches,
+}
+
+impl GivenFlags {
+    /// Whether `--name` was given, be it with its default.
+    pub fn has(&self, name: &str) -> bool {
+        self.matches.value_source(name) == Some(ValueSource::CommandLine)
+    }
+}
+
+/// As [`parse_flags`], with what was given.
+///
+/// # Errors
+/// A usage error in one line.
+pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
     let name = || format!("{flag} '{}'", text.trim());
     let words = split(text).with_context(name).or_usage()?;
-    let flags = <Flags as clap::Parser>::try_parse_from(&words).map_err(|error| {
+    let matches = <Flags as clap::CommandFactory>::command().try_get_matches_from(&words);
+    let flags = matches.and_then(|matches| Ok((<Flags as clap::FromArgMatches>::from_arg_matches(&matches)?, matches)));
+    let (flags, matches) = flags.map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ");
         UsageError::new(format!("{}: {line} (see `pipeprof run --help`)", name()))
     })?;
-    Ok(flags.run.options())
+    Ok(GivenFlags { options: flags.run.options(), matches })
 }
 
 /// Measure `options`; print and write nothing.

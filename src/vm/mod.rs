@@ -2,7 +2,8 @@
 //!
 //! [`store`] caches kernels, [`fetch`] downloads them from the Debian mirror, [`packages`] reads its index, [`deb`]
 //! unpacks packages and [`image`] reads image headers. [`initramfs`] packs this binary and a [`Job`], [`qemu`] builds
-//! the emulator's command line, and [`guest`] starts and watches the emulator. Inside the guest, [`crate::guest`] is
+//! the emulator's command line, and [`guest`] starts and watches the emulator. [`stored`] reads a
+//! guest's settings back from a document. Inside the guest, [`crate::guest`] is
 //! process 1: it runs the job and answers in frames of [`protocol`].
 
 pub mod deb;
@@ -20,6 +21,7 @@ pub mod protocol;
 pub mod qemu;
 pub mod scratch;
 pub mod store;
+pub mod stored;
 pub mod version;
 
 pub use guest::{GuestReply, run_job};

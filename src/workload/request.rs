@@ -1,10 +1,11 @@
 //! A requested workload: a mode and overrides.
 
+use super::axes::AXES;
 use super::axis::{Overrides, name_with_overrides};
 use super::modes::{Mode, names};
 use super::spec::{Amount, Pin, Spec};
 use crate::util::usage::OrUsage as _;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 /// The workload that `pipeprof run` or a similar command is asked for. Absent fields leave the default of the mode or command.
@@ -22,6 +23,33 @@ pub struct WorkloadRequest {
 impl WorkloadRequest {
     /// The default mode.
     pub const DEFAULT_MODE: &'static str = "write";
+
+    /// The request that gives `spec`; `name` is the mode as headings name it.
+    ///
+    /// # Errors
+    /// When this build has no such mode, or the flags cannot give this workload.
+    pub fn of(name: &str, spec: &Spec) -> Result<Self> {
+        let name = name.split(" (").next().unwrap_or(name);
+        let mode = Mode::find(name).with_context(|| format!("unknown mode '{name}'"))?;
+        let preset = mode.spec();
+        let mut overrides = Overrides::default();
+        for axis in AXES {
+            if let Some(value) = axis.value(spec).filter(|value| Some(value) != axis.value(&preset).as_ref()) {
+                overrides.put(axis, value);
+            }
+        }
+        let request = Self {
+            mode: Some(name.to_owned()),
+            overrides,
+            amount: Some(spec.amount),
+            pin: Some(spec.pin),
+            verify: spec.verify,
+            warmup_bytes: Some(spec.warmup_bytes),
+            unsafe_pipe: spec.unsafe_pipe,
+        };
+        ensure!(request.spec()?.1 == *spec, "no flags give this workload");
+        Ok(request)
+    }
 
     /// The mode's name for headings, with the axes that override it (`write (writer=stdio)`), and the workload.
     ///
