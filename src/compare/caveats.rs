@@ -1,5 +1,6 @@
 //! The caveats of a comparison.
 
+use super::columns::config_known;
 use super::input::Input;
 use super::model::{Caveat, Method};
 use crate::document::Status;
@@ -26,6 +27,16 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
             "The verdict is on elapsed time per KiB of unprofiled runs. Values by role and function are the summed CPU \
              time of writer and reader from sampled runs: they can exceed the elapsed time.",
         )),
+    }
+    let unknown = |input: &Input| input.runs.first().is_some_and(|(_, outcome)| !config_known(&outcome.document));
+    let unknown: Vec<bool> = inputs.iter().map(unknown).collect();
+    if unknown.contains(&true) {
+        let all = unknown.iter().all(|unknown| *unknown);
+        let named = unknown.iter().zip(labels).filter(|(unknown, _)| **unknown && !all);
+        caveats.push(Caveat {
+            text: "The kernel's configuration is unknown, so its options are not compared.".to_owned(),
+            columns: named.map(|(_, label)| (*label).to_owned()).collect(),
+        });
     }
     let skids: HashSet<Skid> = inputs
         .iter()

@@ -167,6 +167,15 @@ fn rank(what: &str) -> usize {
     ORDER.iter().position(|prefix| what.starts_with(prefix)).unwrap_or(ORDER.len())
 }
 
+/// The value of options in a column whose configuration is unknown.
+const UNKNOWN: &str = "unknown";
+
+/// Whether the configuration of the kernel could be read.
+#[must_use]
+pub fn config_known(document: &Document) -> bool {
+    !document.kernel.config.is_empty()
+}
+
 /// Split the settings of `documents` (one per column) into what differs and what is shared.
 #[must_use]
 pub fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
@@ -175,13 +184,26 @@ pub fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
     let mut differences = Vec::new();
     let mut shared = Vec::new();
     for what in names {
-        // An option unknown to a kernel counts as not set.
         let option = what.starts_with("CONFIG_");
-        let absent = if option { "n" } else { "-" };
-        let values: Vec<String> =
-            settings.iter().map(|flat| flat.get(what).cloned().unwrap_or_else(|| absent.to_owned())).collect();
         if option && matters(what).is_empty() {
             continue;
+        }
+        let value = |(flat, document): (&BTreeMap<String, String>, &&Document)| {
+            let absent = match option {
+                true if !config_known(document) => UNKNOWN,
+                // An option unknown to a kernel counts as not set.
+                true => "n",
+                false => "-",
+            };
+            flat.get(what).cloned().unwrap_or_else(|| absent.to_owned())
+        };
+        let values: Vec<String> = settings.iter().zip(documents).map(value).collect();
+        if option && values.iter().any(|value| value == UNKNOWN) {
+            // Whether the columns differ is unknown, unless two known values do.
+            let known: BTreeSet<&String> = values.iter().filter(|value| *value != UNKNOWN).collect();
+            if known.len() < 2 {
+                continue;
+            }
         }
         if values.windows(2).all(|pair| pair[0] == pair[1]) {
             shared.push(Shared { what: what.clone(), value: values.into_iter().next().unwrap_or_default() });

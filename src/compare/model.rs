@@ -72,7 +72,7 @@ pub struct Difference {
     pub what: String,
     /// Why it matters to pipes; empty if unknown.
     pub matters: String,
-    /// One value per column; `-` if it has none.
+    /// One value per column; `-` if it has none, `unknown` for options of an unknown configuration.
     pub values: Vec<String>,
 }
 

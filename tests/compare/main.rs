@@ -5,7 +5,7 @@
 mod matrix;
 mod synthetic;
 
-use pipeprof::compare::model::{Matched, Step, Word};
+use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};
 use pipeprof::document::{ExecutedOn, Outcome, Warning};
@@ -169,6 +169,37 @@ fn what_differs_is_named_with_why_it_matters() {
     assert_eq!(lazy.values, ["n", "y"]);
     assert!(lazy.matters.contains("lock"));
     assert_eq!(compared.comparison.columns[1].label, "6.12.9 mitigations=off");
+}
+
+#[test]
+fn an_unknown_configuration_is_not_one_without_options() {
+    let with = |option: &str| {
+        let mut run = older();
+        run.document.kernel.config.insert(option.into(), "y".into());
+        run
+    };
+    let known = || with("CONFIG_PREEMPT_LAZY");
+    let about_config = |comparison: &Comparison| -> Vec<Vec<String>> {
+        let unknown = |caveat: &&Caveat| caveat.text.contains("configuration is unknown");
+        comparison.caveats.iter().filter(unknown).map(|caveat| caveat.columns.clone()).collect()
+    };
+    let options = |comparison: &Comparison| -> Vec<Vec<String>> {
+        let option = |difference: &&Difference| difference.what.starts_with("CONFIG_");
+        comparison.differences.iter().filter(option).map(|difference| difference.values.clone()).collect()
+    };
+    // Unknown against known is no difference, and is said once.
+    let comparison = of(vec![known(), newer()]).unwrap().comparison;
+    assert!(options(&comparison).is_empty() && !comparison.shared.iter().any(|s| s.what.starts_with("CONFIG_")));
+    assert_eq!(about_config(&comparison), [["7.2.1"]]);
+    let text = terminal::environment(&comparison, 100);
+    assert_eq!(text.matches("configuration is unknown").count(), 1, "{text}");
+    // Where two known ones differ, the third is shown as unknown.
+    let comparison = of(vec![known(), newer(), with("CONFIG_PREEMPT_VOLUNTARY")]).unwrap().comparison;
+    assert_eq!(options(&comparison), [["y", "unknown", "n"], ["n", "unknown", "y"]]);
+    // All unknown: the caveat is about all columns.
+    assert_eq!(about_config(&of(vec![older(), newer()]).unwrap().comparison), [Vec::<String>::new()]);
+    // All known: as before.
+    assert!(about_config(&of(vec![known(), known()]).unwrap().comparison).is_empty());
 }
 
 #[test]

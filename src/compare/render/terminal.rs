@@ -246,7 +246,7 @@ pub fn environment(comparison: &Comparison, width: usize) -> String {
         }
     }
     if comparison.differences.is_empty() {
-        out.push_str("  nothing: the columns were measured under the same settings\n");
+        out.push_str("  nothing: all known settings are equal\n");
     }
     out.push_str("\nCaveats\n");
     for caveat in &comparison.caveats {
