@@ -114,7 +114,7 @@ impl KernelCommand {
                 let begun = Instant::now();
                 // The kernel is an argument here, not the value of --kernel.
                 let options =
-                    machine.options(&kernel).map_err(|error| match error.to_string().strip_prefix("--kernel ") {
+                    machine.options(&kernel).map_err(|error| match format!("{error:#}").strip_prefix("--kernel ") {
                         Some(text) => anyhow!("{text}"),
                         None => error,
                     })?;
