@@ -15,7 +15,7 @@ const SOURCES: [&str; 6] = [
 ];
 
 /// Write `pipeprof.bpf.o` and `shared.rs` into `out`.
-pub fn build(out: &Path) -> Result<()> {
+pub(crate) fn build(out: &Path) -> Result<()> {
     for source in SOURCES {
         println!("cargo::rerun-if-changed={source}");
     }

@@ -14,7 +14,7 @@ const SOURCES: &str = "src/collect/insn/plugin";
 /// the last one while QEMU accepts it.
 const INTERFACES: [u32; 5] = [1, 2, 3, 6, 7];
 
-pub fn build(out: &Path) -> Result<()> {
+pub(crate) fn build(out: &Path) -> Result<()> {
     println!("cargo::rerun-if-changed={SOURCES}");
     println!("cargo::rerun-if-changed=src/util/marker.rs");
     let mut sources = Vec::new();

@@ -258,7 +258,10 @@ fn without_root_throughput_still_works() {
     let place = Place::new();
     // Where every user can reach it: a checkout below /root cannot be entered.
     let program = place.path("pipeprof");
-    std::fs::copy(assert_cmd::cargo::cargo_bin("pipeprof"), &program).unwrap();
+    // By another process: a test that forks at this moment would keep a copy of the descriptor, and a file that is open
+    // for writing cannot be executed.
+    let copied = std::process::Command::new("cp").arg(assert_cmd::cargo::cargo_bin("pipeprof")).arg(&program).status();
+    assert!(copied.unwrap().success());
     let mut command = std::process::Command::new(&program);
     command
         .current_dir(place.folder.path())

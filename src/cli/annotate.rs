@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 /// Show the executed instructions of a function, with their counts
 #[derive(Debug, clap::Args)]
-pub struct AnnotateArgs {
+pub(crate) struct AnnotateArgs {
     /// A folder written by `pipeprof run --collect insn`
     #[arg(value_name = "RUN")]
     run: PathBuf,
@@ -24,7 +24,7 @@ pub struct AnnotateArgs {
 impl AnnotateArgs {
     /// # Errors
     /// When the run has no code or did not execute the function; then similar names are given.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         let document = files::load_document(&self.run)?;
         let code = files::load_code(&self.run)?;
         let process = self.process.as_deref().map(ProcessName::new);

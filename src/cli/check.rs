@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// testable (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with
 /// the baseline's workload and guest settings.
 #[derive(Debug, clap::Args)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
     #[arg(long, value_name = "PATH|NAME")]
     kernel: Option<String>,
@@ -56,7 +56,7 @@ fn percent(text: &str) -> Result<f64, String> {
 impl CheckArgs {
     /// # Errors
     /// Never: an error is printed, and decides the exit code.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         let step = self.step();
         progress::clear();
         match step {

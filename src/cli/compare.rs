@@ -24,7 +24,7 @@ use std::process::ExitCode;
 /// Boots and profiles each kernel in each mode. Instructions are counted unless --run-flags contains another
 /// --collect. Repeated flags multiply: each combination is a column. Stored runs can be given instead of kernels.
 #[derive(Debug, clap::Args)]
-pub struct CompareArgs {
+pub(crate) struct CompareArgs {
     /// Stored runs, oldest first: a run.json, its folder, or a folder of run folders (boots of one column)
     #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "memcg", "buffer_size", "variant"])]
     runs: Vec<PathBuf>,
@@ -140,7 +140,7 @@ impl Runner for Here {
 impl CompareArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         if self.runs.is_empty() { self.measure() } else { self.stored() }
     }

@@ -20,7 +20,7 @@ use std::time::Duration;
 ///
 /// Each feature is tried and released again. A missing feature is not an error: the exit code is 0.
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -44,7 +44,7 @@ struct DoctorReport {
 impl DoctorArgs {
     /// # Errors
     /// When the guest does not answer.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let report = match self.guest.options()? {
             Some(options) => {

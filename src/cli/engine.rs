@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
-pub struct EngineArgs {
+pub(crate) struct EngineArgs {
     #[command(flatten)]
     workload: WorkloadArgs,
     /// Number of runs
@@ -23,7 +23,7 @@ pub struct EngineArgs {
 }
 
 impl EngineArgs {
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         let (_, spec) = self.workload.request.spec()?;
         cancel::install()?;
         let mut wrong = 0;
@@ -59,12 +59,12 @@ impl EngineArgs {
 
 /// `pipeprof __worker writer|reader` (hidden): one process of a workload, started by the engine.
 #[derive(Debug, clap::Args)]
-pub struct WorkerArgs {
+pub(crate) struct WorkerArgs {
     part: String,
 }
 
 impl WorkerArgs {
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         Ok(crate::workload::worker::main(&self.part))
     }
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Draw a flame graph of a stored run or of folded stacks
 #[derive(Debug, clap::Args)]
-pub struct FlamegraphArgs {
+pub(crate) struct FlamegraphArgs {
     /// A folder written by `pipeprof run`, or a file of folded stacks
     #[arg(value_name = "DIR|FOLDED")]
     input: PathBuf,
@@ -75,7 +75,7 @@ impl FlamegraphArgs {
     ///
     /// # Errors
     /// When the input cannot be read or is empty, or the output cannot be written.
-    pub fn run(&self) -> Result<ExitCode> {
+    pub(super) fn run(&self) -> Result<ExitCode> {
         let source = self.read(&self.input)?;
         let mut options = GraphOptions::new(
             self.title.clone().unwrap_or_else(|| source.title.clone()),

@@ -19,7 +19,7 @@ pub const MEMBERS: u64 = 11;
 pub const THREAD_EXEC_MEMBERS: u64 = 2;
 
 #[derive(Debug, clap::Args)]
-pub struct FollowArgs {
+pub(crate) struct FollowArgs {
     /// Watch the family with this collector.
     #[arg(long)]
     collect: Option<Collector>,
@@ -72,7 +72,7 @@ pub struct Found {
 }
 
 impl FollowArgs {
-    pub fn run(self) -> Result<ExitCode> {
+    pub(crate) fn run(self) -> Result<ExitCode> {
         match (self.be, self.collect) {
             (Some(member), _) => member.run(self.calls, self.without_thread_exec)?,
             (None, Some(collector)) => crate::outln!("{}", serde_json::to_string(&self.watch(collector)?)?),

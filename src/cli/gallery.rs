@@ -10,7 +10,7 @@ const LEAST: u64 = 10_000;
 
 /// Copy a stored run without small stacks, other processes and executed code
 #[derive(Debug, clap::Args)]
-pub struct GalleryArgs {
+pub(crate) struct GalleryArgs {
     /// A folder written by `pipeprof run`
     #[arg(value_name = "DIR")]
     run: PathBuf,
@@ -24,7 +24,7 @@ impl GalleryArgs {
     ///
     /// # Errors
     /// When the run cannot be read, or the folder cannot be created.
-    pub fn run(&self) -> Result<ExitCode> {
+    pub(super) fn run(&self) -> Result<ExitCode> {
         let mut outcome = files::load(&self.run)?;
         outcome.profiles.retain(|profile| profile.process.is_of_target());
         for profile in &mut outcome.profiles {

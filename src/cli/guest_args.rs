@@ -7,7 +7,7 @@ use clap::Args;
 /// Flags of guests.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Guest")]
-pub struct GuestArgs {
+pub(crate) struct GuestArgs {
     /// Run in a QEMU guest with this kernel: a bzImage, a .deb, or a series or release of `pipeprof kernel list`
     #[arg(long, value_name = "PATH|NAME")]
     pub kernel: Option<String>,
@@ -20,7 +20,7 @@ impl GuestArgs {
     ///
     /// # Errors
     /// One line that names the flag.
-    pub fn options(&self) -> Result<Option<GuestOptions>> {
+    pub(crate) fn options(&self) -> Result<Option<GuestOptions>> {
         self.machine.guest(self.kernel.as_deref())
     }
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// Manage the cache of kernels for guests
 #[derive(Debug, Args)]
-pub struct KernelCommand {
+pub(crate) struct KernelCommand {
     #[command(subcommand)]
     action: Action,
 }
@@ -64,7 +64,7 @@ enum Action {
 impl KernelCommand {
     /// # Errors
     /// One line that names the flag or file and the way out.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install()?;
         let store = KernelCache::open()?;
         let say = |step: &str| progress::note(step);

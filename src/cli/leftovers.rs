@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const ARMED: Duration = Duration::from_secs(120);
 
 #[derive(Debug, clap::Args)]
-pub struct LeftoversArgs {
+pub(crate) struct LeftoversArgs {
     /// Run this collector, end it with a signal while it is armed, then run it again.
     #[arg(long)]
     kill: Option<String>,
@@ -33,7 +33,7 @@ pub struct Story {
 }
 
 impl LeftoversArgs {
-    pub fn run(self) -> Result<ExitCode> {
+    pub(crate) fn run(self) -> Result<ExitCode> {
         let Some(collector) = self.kill else {
             crate::outln!("{}", serde_json::to_string(&Leftovers::now())?);
             return Ok(ExitCode::SUCCESS);

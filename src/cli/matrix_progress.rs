@@ -25,7 +25,7 @@ struct ColumnLine {
 }
 
 /// All lines.
-pub struct MatrixProgress {
+pub(crate) struct MatrixProgress {
     lines: Arc<Mutex<Vec<ColumnLine>>>,
     /// The line for all runs, with the time left.
     total: Option<ProgressBar>,
@@ -46,7 +46,7 @@ fn bar(all: &MultiProgress, name: String) -> ProgressBar {
 
 impl MatrixProgress {
     /// Start, with a line per column of `plan`.
-    pub fn start(plan: &MatrixPlan) -> Self {
+    pub(crate) fn start(plan: &MatrixPlan) -> Self {
         let all = MultiProgress::new();
         let shown = std::io::stderr().is_terminal() && !progress::is_quiet();
         let lines = Arc::new(Mutex::new(Vec::new()));
@@ -74,7 +74,7 @@ impl MatrixProgress {
     }
 
     /// Show a changed state of a run. Called on its thread.
-    pub fn show(&self, event: &Event<'_, MatrixRun>) {
+    pub(crate) fn show(&self, event: &Event<'_, MatrixRun>) {
         let (cell, state) = (event.cell, &event.state);
         COLUMN.set(Some(cell.column));
         if let Some(total) = &self.total {
@@ -103,7 +103,7 @@ impl MatrixProgress {
     }
 
     /// Remove the lines before something is printed.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         if self.shown {
             let _ = self.all.clear();
         }

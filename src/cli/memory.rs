@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// The results are upper bounds for the throughput of a pipe. All loops except the C library's memcpy are in assembly.
 /// Their code is disassembled from memory to verify it (--code prints it).
 #[derive(Debug, clap::Args)]
-pub struct MemoryArgs {
+pub(crate) struct MemoryArgs {
     /// Number of measurements of each loop
     #[arg(long, value_name = "N", default_value_t = LoopOptions::default().runs)]
     runs: u32,
@@ -32,7 +32,7 @@ pub struct MemoryArgs {
 }
 
 impl MemoryArgs {
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install()?;
         let options =
             LoopOptions { runs: self.runs, cpu: self.cpu, huge_pages: self.huge_pages, read_bytes: self.read_size };

@@ -10,7 +10,7 @@ mod flamegraph;
 pub mod follow;
 mod gallery;
 mod global;
-pub mod guest_args;
+pub(crate) mod guest_args;
 mod kernel;
 pub mod leftovers;
 mod matrix_progress;
@@ -22,7 +22,7 @@ mod schema;
 mod short_help;
 mod stop_args;
 mod sweep;
-pub mod workload_args;
+pub(crate) mod workload_args;
 
 use crate::util::usage::UsageError;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};

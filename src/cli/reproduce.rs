@@ -20,7 +20,7 @@ const KERNEL: &str = "6.1";
 
 /// Repeat the experiments of three articles on Linux pipes and compare the results
 #[derive(Debug, clap::Args)]
-pub struct ReproduceArgs {
+pub(crate) struct ReproduceArgs {
     /// Parts of the report to run [default: all]
     #[arg(value_name = "PART", value_parser = part_values())]
     parts: Vec<String>,
@@ -54,7 +54,7 @@ fn part_values() -> Vec<PossibleValue> {
 impl ReproduceArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         if self.in_guest && self.kernel == "none" {
             bail!(UsageError::new("--in-guest conflicts with --kernel none: give a kernel, such as --kernel 6.12"));

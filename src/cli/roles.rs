@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 /// List the roles, their functions on a kernel, and which probes can reach them
 #[derive(Debug, Args)]
-pub struct RolesArgs {
+pub(crate) struct RolesArgs {
     /// Print JSON, including rejected candidates
     #[arg(long)]
     json: bool,
@@ -41,7 +41,7 @@ struct RolesReport {
 impl RolesArgs {
     /// # Errors
     /// When the symbols cannot be read, or the guest does not answer.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let report = match self.guest.options()? {
             Some(options) => {

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 /// Run a pipe workload and show where its kernel time goes
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     workload: WorkloadArgs,
     /// Collectors to enable: `auto` (all that the kernel allows, without insn), `none`, or a list of
@@ -96,7 +96,7 @@ pub(super) struct GivenFlags {
 
 impl GivenFlags {
     /// Whether `--name` was given, be it with its default.
-    pub fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.matches.value_source(name) == Some(ValueSource::CommandLine)
     }
 }
@@ -159,7 +159,7 @@ fn split(text: &str) -> Result<Vec<String>> {
 impl RunArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let started = super::now();
         let options = self.options();

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 /// Print the JSON Schema of run.json
 #[derive(Debug, clap::Args)]
-pub struct SchemaArgs {}
+pub(crate) struct SchemaArgs {}
 
 impl SchemaArgs {
     /// Print it.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn run(&self) -> Result<ExitCode> {
+    pub(super) fn run(&self) -> Result<ExitCode> {
         crate::out!("{}", crate::document::json_schema()?);
         Ok(ExitCode::SUCCESS)
     }

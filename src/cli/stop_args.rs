@@ -5,7 +5,7 @@ use crate::experiment::StopRule;
 
 /// When to stop measuring.
 #[derive(Debug, Clone, clap::Args)]
-pub struct StopArgs {
+pub(crate) struct StopArgs {
     /// Measure until half the width of the 95 % CI is below this percentage of the median, such as 2% [limit:
     /// --max-time, default 10 min]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
@@ -16,7 +16,7 @@ pub struct StopArgs {
 }
 
 impl StopArgs {
-    pub fn rule(&self) -> StopRule {
+    pub(crate) fn rule(&self) -> StopRule {
         StopRule { until: self.until, max_time_ns: self.max_time }
     }
 }

@@ -33,7 +33,7 @@ const EXACT_WARMUP: u64 = 8 << 20;
 /// range (`--buffer-size 4K..4M`). An axis that is not given has the value of the mode. Runs of all combinations
 /// alternate in random order.
 #[derive(Debug, clap::Args)]
-pub struct SweepArgs {
+pub(crate) struct SweepArgs {
     /// Presets of the flags below [default: write]
     #[arg(long, help_heading = "Workload", value_name = "MODE,...", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(names()))]
     mode: Vec<String>,
@@ -123,7 +123,7 @@ fn flag(axis: &'static Axis) -> Arg {
 impl SweepArgs {
     /// # Errors
     /// One line that names the flag or file and the way out.
-    pub fn run(self) -> Result<ExitCode> {
+    pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let exact = self.collect.is_some();
         let amount = if exact { Amount::Calls(EXACT_CALLS) } else { Amount::DurationNs(self.duration) };

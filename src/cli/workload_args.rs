@@ -11,7 +11,7 @@ use clap::{Arg, ArgMatches, Command};
 
 /// `--mode` is a preset of the axes, which the axes' own flags override. `=false` disables a switch.
 #[derive(Debug, Clone, Default)]
-pub struct WorkloadArgs {
+pub(crate) struct WorkloadArgs {
     /// The request.
     pub request: WorkloadRequest,
 }
@@ -118,7 +118,7 @@ fn about_modes() -> String {
 ///
 /// # Errors
 /// The fault in `text`; clap names the flag.
-pub fn parse_duration(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let scale: u64 = match unit.trim() {
@@ -142,7 +142,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// The fault in `text`; clap names the flag.
-pub fn parse_pin(text: &str) -> Result<Pin, String> {
+pub(crate) fn parse_pin(text: &str) -> Result<Pin, String> {
     if text == "none" {
         return Ok(Pin::None);
     }

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// An attached program.
 #[derive(Debug)]
-pub struct Attached {
+pub(crate) struct Attached {
     // The link is dropped before the event that it refers to.
     _link: Option<OwnedFd>,
     _event: OwnedFd,
@@ -20,7 +20,7 @@ pub struct Attached {
 
 /// The event that triggers samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clock {
+pub(crate) enum Clock {
     /// Cycles of the CPU, by its performance counters.
     Cycles,
     /// The kernel's high resolution timer.
@@ -30,7 +30,7 @@ pub enum Clock {
 impl Clock {
     /// The name in `perf list`.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Cycles => "cycles",
             Self::CpuClock => "cpu-clock",
@@ -39,7 +39,7 @@ impl Clock {
 
     /// The skid of its samples.
     #[must_use]
-    pub fn skid(self) -> Skid {
+    pub(crate) fn skid(self) -> Skid {
         match self {
             Self::Cycles => Skid::None,
             Self::CpuClock => Skid::CpuClock,
@@ -125,7 +125,7 @@ fn kprobe_pmu() -> Result<(u32, u32)> {
 ///
 /// # Errors
 /// When the kernel has no kprobes or rejects this one.
-pub fn kprobe(
+pub(crate) fn kprobe(
     program: BorrowedFd<'_>,
     symbol: &str,
     address: u64,
@@ -144,7 +144,7 @@ pub fn kprobe(
 ///
 /// # Errors
 /// When the kernel rejects it.
-pub fn traced_return(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
+pub(crate) fn traced_return(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
     let mut attributes = attributes(perf::PERF_TYPE_TRACEPOINT);
     attributes.config = id;
     attributes.set_disabled(1);
@@ -188,7 +188,7 @@ fn explain_kprobe(symbol: &str, error: &io::Error) -> anyhow::Error {
 ///
 /// # Errors
 /// When the kernel has no such tracepoint, or rejects the program.
-pub fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<OwnedFd> {
+pub(crate) fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<OwnedFd> {
     let name = CString::new(tracepoint).context("tracepoint")?;
     // SAFETY: the name outlives the call, and the descriptor is open.
     let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(name.as_ptr(), program.as_raw_fd()) };
@@ -204,7 +204,7 @@ pub fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<Owned
 ///
 /// # Errors
 /// When the CPU has no free breakpoint (x86 has four).
-pub fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) -> Result<Vec<Attached>> {
+pub(crate) fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) -> Result<Vec<Attached>> {
     cpus.iter()
         .map(|cpu| {
             let mut attributes = attributes(perf::PERF_TYPE_BREAKPOINT);
@@ -243,7 +243,7 @@ fn rates(clock: Clock, frequency: u64) -> Vec<u64> {
 ///
 /// # Errors
 /// When the kernel allows neither.
-pub fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result<(Clock, Vec<Attached>)> {
+pub(crate) fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result<(Clock, Vec<Attached>)> {
     let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
     for clock in [Clock::Cycles, Clock::CpuClock] {
         let rates = rates(clock, frequency);
@@ -288,7 +288,7 @@ pub fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result
 ///
 /// # Errors
 /// When the list cannot be read.
-pub fn online_cpus() -> Result<Vec<u32>> {
+pub(crate) fn online_cpus() -> Result<Vec<u32>> {
     let path = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
     parse_cpu_list(&text).with_context(|| format!("{path}: {text:?} is not a list of CPUs"))

@@ -11,7 +11,8 @@ use std::sync::Mutex;
 
 /// Definitions of bpf/pipeprof.h.
 #[allow(missing_docs, reason = "documented in the header it is made from")]
-pub mod shared {
+#[allow(dead_code, unreachable_pub, reason = "generated; the BPF programs use the rest")]
+pub(crate) mod shared {
     include!(concat!(env!("OUT_DIR"), "/shared.rs"));
 
     // Ids that no task has, so that nothing is watched by default.
@@ -29,7 +30,7 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/pi
 
 /// The loaded object. Dropping it unloads all programs that are not attached.
 #[derive(Debug)]
-pub enum Object {
+pub(crate) enum Object {
     Libbpf(libbpf_rs::Object),
     Aya(Box<aya::Ebpf>),
 }
@@ -61,7 +62,7 @@ const WITH_THREADS: &str = "pp_enter";
 
 /// The library's name.
 #[must_use]
-pub fn name(loader: Loader) -> &'static str {
+pub(crate) fn name(loader: Loader) -> &'static str {
     match loader {
         Loader::Libbpf => "libbpf",
         Loader::Aya => "aya",
@@ -73,7 +74,7 @@ pub fn name(loader: Loader) -> &'static str {
 ///
 /// # Errors
 /// When the kernel rejects them: its reason and a fix.
-pub fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
+pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
     if !Path::new(BTF).exists() {
         if let Some(program) = programs.iter().find(|program| !WITHOUT_BTF.contains(program)) {
             bail!(
@@ -159,7 +160,7 @@ impl Object {
     ///
     /// # Errors
     /// When it was not loaded.
-    pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
+    pub(crate) fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
         match self {
             Self::Libbpf(object) => {
                 let program = object.progs().find(|program| program.name() == name);
@@ -179,7 +180,7 @@ impl Object {
     ///
     /// # Errors
     /// When the map does not exist or is full.
-    pub fn insert<K: bytemuck::Pod, V: bytemuck::Pod>(&mut self, map: &str, key: K, value: V) -> Result<()> {
+    pub(crate) fn insert<K: bytemuck::Pod, V: bytemuck::Pod>(&mut self, map: &str, key: K, value: V) -> Result<()> {
         match self {
             Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
                 bytemuck::bytes_of(&key),
@@ -198,7 +199,7 @@ impl Object {
     ///
     /// # Errors
     /// When the map or element does not exist.
-    pub fn set<V: bytemuck::Pod>(&mut self, map: &str, index: u32, value: V) -> Result<()> {
+    pub(crate) fn set<V: bytemuck::Pod>(&mut self, map: &str, index: u32, value: V) -> Result<()> {
         match self {
             Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
                 bytemuck::bytes_of(&index),
@@ -217,7 +218,7 @@ impl Object {
     ///
     /// # Errors
     /// When the map does not exist or cannot be read.
-    pub fn values<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<V>> {
+    pub(crate) fn values<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<V>> {
         match self {
             Self::Libbpf(object) => {
                 let map = libbpf_map(object, map)?;
@@ -239,7 +240,7 @@ impl Object {
 
     /// The library that loaded it.
     #[must_use]
-    pub fn loaded_by(&self) -> &'static str {
+    pub(crate) fn loaded_by(&self) -> &'static str {
         match self {
             Self::Libbpf(_) => name(Loader::Libbpf),
             Self::Aya(_) => name(Loader::Aya),
@@ -250,7 +251,7 @@ impl Object {
     ///
     /// # Errors
     /// When the map or element does not exist.
-    pub fn element<V: bytemuck::Pod>(&self, map: &str, index: u32) -> Result<V> {
+    pub(crate) fn element<V: bytemuck::Pod>(&self, map: &str, index: u32) -> Result<V> {
         match self {
             Self::Libbpf(object) => {
                 let value = libbpf_map(object, map)?.lookup(bytemuck::bytes_of(&index), MapFlags::ANY)?;
@@ -268,7 +269,7 @@ impl Object {
     /// the kernel does not count it: before 5.12, for kprobes on some later kernels (kernel/trace/bpf_trace.c,
     /// `trace_call_bpf`), and for perf events on all kernels.
     #[must_use]
-    pub fn passed_over(&self, program: &str) -> Option<u64> {
+    pub(crate) fn passed_over(&self, program: &str) -> Option<u64> {
         let fd = self.program(program).ok()?;
         // SAFETY: all zeros is a valid value of this plain C struct.
         let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };

@@ -20,7 +20,7 @@ const LIMIT: f64 = 0.2;
 
 /// The cost of one call's probes, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Overhead in the function's own time: between the two clock readings.
     pub inside: f64,
     /// Further overhead in the caller's time.
@@ -31,7 +31,7 @@ impl Cost {
     /// The self time of `function` without the cost of its probes and of its callees' probes. Absent if that cost is a
     /// fifth of it or more.
     #[must_use]
-    pub fn correct(&self, function: &Function) -> Option<u64> {
+    pub(crate) fn correct(&self, function: &Function) -> Option<u64> {
         let correction = function.returns as f64 * self.inside + function.children as f64 * self.outside;
         let own = function.self_ns as f64;
         (correction < LIMIT * own).then(|| (own - correction).round() as u64)
@@ -54,7 +54,7 @@ impl std::fmt::Display for Cost {
 ///
 /// # Errors
 /// When the system call cannot be probed, or its probe was not hit.
-pub fn cost(loader: Loader, symbols: &Symbols) -> Result<Cost> {
+pub(crate) fn cost(loader: Loader, symbols: &Symbols) -> Result<Cost> {
     let symbol = symbols.functions("__x64_sys_getppid").into_iter().next().context("no __x64_sys_getppid")?;
     // SAFETY: gettid has no preconditions.
     let thread = unsafe { libc::gettid() };

@@ -77,7 +77,7 @@ impl Following {
     ///
     /// # Errors
     /// When there are more processes or threads than the programs have room for.
-    pub fn start(object: &mut Object, watched: &Watched, refused: Option<String>) -> Result<Self> {
+    pub(crate) fn start(object: &mut Object, watched: &Watched, refused: Option<String>) -> Result<Self> {
         let mut following = Self { attached: Vec::new(), refused };
         if following.refused.is_none() {
             match attach_all(object) {
@@ -93,7 +93,7 @@ impl Following {
     ///
     /// # Errors
     /// When the programs' counters cannot be read.
-    pub fn finish(&mut self, object: &Object) -> Result<Followed> {
+    pub(crate) fn finish(&mut self, object: &Object) -> Result<Followed> {
         self.attached.clear();
         let count = |which: usize| object.element::<u64>("counts", which as u32);
         let (given, followed) = (count(PP_COUNT_GIVEN)?, count(PP_COUNT_FOLLOWED)?);

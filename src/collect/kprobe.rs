@@ -27,7 +27,7 @@ const BREAKPOINT: &str = "pp_breakpoint";
 const BREAKPOINTS: usize = 4;
 
 /// The `kprobe` collector.
-pub struct Kprobe {
+pub(crate) struct Kprobe {
     loader: Loader,
     symbols: Arc<Symbols>,
     targets: Vec<ProbeTarget>,
@@ -54,7 +54,7 @@ struct ArmedProbes {
 impl Kprobe {
     /// Probes on the functions of each role in `symbols`.
     #[must_use]
-    pub fn new(loader: Loader, symbols: Arc<Symbols>) -> Self {
+    pub(crate) fn new(loader: Loader, symbols: Arc<Symbols>) -> Self {
         let targets = targets::all(&symbols);
         Self { loader, symbols, targets, cost: None, armed_once: false, armed: None }
     }

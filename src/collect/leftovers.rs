@@ -19,7 +19,7 @@ pub struct Leftovers {
 impl Leftovers {
     /// List them.
     #[must_use]
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let programs = libbpf_rs::query::ProgInfoIter::default()
             .map(|info| info.name.to_string_lossy().into_owned())
             .filter(|name| name.starts_with("pp_"))

@@ -1,19 +1,19 @@
 //! Collectors observe the processes of a target during a run. Each has a module; [`Collect`] is their interface.
 
-pub mod attach;
-pub mod bpf;
+pub(crate) mod attach;
+pub(crate) mod bpf;
 mod calibrate;
 pub mod fgraph;
 mod follow;
 pub mod insn;
-pub mod kprobe;
-pub mod leftovers;
+pub(crate) mod kprobe;
+pub(crate) mod leftovers;
 mod owner;
-pub mod registry;
-pub mod sample;
-pub mod stacks;
-pub mod targets;
-pub mod tracefs;
+pub(crate) mod registry;
+pub(crate) mod sample;
+pub(crate) mod stacks;
+pub(crate) mod targets;
+pub(crate) mod tracefs;
 
 use crate::document::{FunctionCalls, Status, Warning};
 use crate::kernel::resolve::Resolution;
@@ -22,7 +22,7 @@ use crate::roles::Skid;
 use anyhow::Result;
 
 pub use self::registry::{Context, auto, make};
-pub use crate::target::Watched;
+pub(crate) use crate::target::Watched;
 
 fn loss_warning(code: &str, message: String) -> Warning {
     let action = "run fewer collectors at once, or a shorter window".to_owned();

@@ -32,13 +32,13 @@ impl Context {
     ///
     /// # Errors
     /// The reason why they are not available, and a fix.
-    pub fn symbols(&self) -> Result<Arc<Symbols>> {
+    pub(crate) fn symbols(&self) -> Result<Arc<Symbols>> {
         self.symbols.clone().map_err(anyhow::Error::msg)
     }
 
     /// Each role's functions in this kernel; empty if the symbols cannot be read.
     #[must_use]
-    pub fn resolutions(&self) -> Vec<Resolution> {
+    pub(crate) fn resolutions(&self) -> Vec<Resolution> {
         self.symbols.as_ref().map_or_else(|_| Vec::new(), |symbols| resolve::resolve(symbols, &Listed::running()))
     }
 }

@@ -22,7 +22,7 @@ fn allowed() -> u64 {
 const PROGRAM: &str = "pp_sample";
 
 /// The `sample` collector.
-pub struct Sample {
+pub(crate) struct Sample {
     loader: Loader,
     frequency: u64,
     symbols: Arc<Symbols>,
@@ -42,7 +42,7 @@ struct ArmedSampler {
 impl Sample {
     /// A sampler at `frequency` Hz.
     #[must_use]
-    pub fn new(loader: Loader, frequency: u64, symbols: Arc<Symbols>) -> Self {
+    pub(crate) fn new(loader: Loader, frequency: u64, symbols: Arc<Symbols>) -> Self {
         Self { loader, frequency, symbols, armed: None }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 /// The frame of an address that has no symbol.
-pub const UNKNOWN: &str = "[unknown]";
+pub(crate) const UNKNOWN: &str = "[unknown]";
 
 /// Code that a process has mapped from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn mappings_of(pid: u32) -> Vec<FileMapping> {
 }
 
 /// Names of user code. Mappings must be read while their process lives.
-pub struct UserNames {
+pub(crate) struct UserNames {
     /// By process id and the number of its execs since the start.
     mappings: HashMap<(u32, u32), Vec<FileMapping>>,
     /// Mappings at the start, of the first process of each number. Forked processes without an exec have the same
@@ -61,7 +61,7 @@ pub struct UserNames {
 impl UserNames {
     /// Record the mappings of `watched`.
     #[must_use]
-    pub fn of(watched: &Watched) -> Self {
+    pub(crate) fn of(watched: &Watched) -> Self {
         let ids = follow::numbered(watched);
         let mappings = ids.iter().map(|(pid, _)| ((*pid, 0), mappings_of(*pid))).collect();
         let first = |process| ids.iter().find(|(_, of)| *of == process).map(|(pid, _)| (*pid, 0));
@@ -71,7 +71,7 @@ impl UserNames {
     }
 
     /// Record the mappings of the other processes in `stacks` that still live.
-    pub fn look_again(&mut self, stacks: &[Stack]) {
+    pub(crate) fn look_again(&mut self, stacks: &[Stack]) {
         let mut latest: HashMap<u32, u32> = HashMap::new();
         for stack in stacks.iter().filter(|stack| stack.pid != 0) {
             let execs = latest.entry(stack.pid).or_default();
@@ -107,7 +107,7 @@ impl UserNames {
 
 /// The named stacks.
 #[derive(Debug, Default)]
-pub struct Readable {
+pub(crate) struct Readable {
     pub stacks: ByProcess<Folded>,
     pub total: u64,
     /// Weight of the stacks whose innermost frame has no symbol.
@@ -118,7 +118,7 @@ pub struct Readable {
 
 /// Give names to `stacks`. The root frame is the process's name.
 #[must_use]
-pub fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &UserNames) -> Readable {
+pub(crate) fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &UserNames) -> Readable {
     let mut result = Readable { stacks: watched.by_process(), ..Readable::default() };
     for stack in stacks {
         let process = watched.processes.get(stack.process as usize).map_or(ProcessName::OTHER, |process| process.name);

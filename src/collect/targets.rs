@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 /// How a target's calls are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// Kprobe and kretprobe: calls and times.
     Kprobe,
     /// Execution breakpoint of the CPU: calls and stacks.
@@ -23,7 +23,7 @@ pub enum Way {
 impl Way {
     /// The text in `FunctionCalls.how`.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Kprobe => "kprobe",
             Self::Breakpoint => "hardware-breakpoint",
@@ -34,7 +34,7 @@ impl Way {
 
 /// One function; its index is its slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProbeTarget {
+pub(crate) struct ProbeTarget {
     pub role: RoleId,
     pub symbol: String,
     pub address: u64,
@@ -47,7 +47,7 @@ pub struct ProbeTarget {
 
 /// All candidates of all roles in `symbols`, by role, best first.
 #[must_use]
-pub fn all(symbols: &Symbols) -> Vec<ProbeTarget> {
+pub(crate) fn all(symbols: &Symbols) -> Vec<ProbeTarget> {
     let mut seen = HashSet::new();
     let mut targets = Vec::new();
     for role in roles::all() {
@@ -70,7 +70,7 @@ pub fn all(symbols: &Symbols) -> Vec<ProbeTarget> {
 
 /// The first of `candidates` (best first) that is called at least a tenth as often as the most frequent one.
 #[must_use]
-pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
+pub(crate) fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
     let most = candidates.iter().map(&calls).max()?;
     candidates.iter().find(|candidate| calls(candidate) > 0 && calls(candidate).saturating_mul(10) >= most)
 }
@@ -78,7 +78,7 @@ pub fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
 /// Calls per MiB of `role` by a process that moved `bytes`: those of the role's [`best`] candidate. Candidates often
 /// call each other, so a sum would count calls twice.
 #[must_use]
-pub fn calls_per_mib<'f>(
+pub(crate) fn calls_per_mib<'f>(
     role: RoleId,
     functions: impl Iterator<Item = &'f FunctionCalls>,
     process: ProcessName,
@@ -98,7 +98,7 @@ const FIRST: [RoleId; 3] = [RoleId::UserPages, RoleId::CopyIn, RoleId::CopyOut];
 
 /// The targets to set breakpoints on, most important first: the best candidate of each role that is not watched yet.
 #[must_use]
-pub fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
+pub(crate) fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
     let mut of_role = HashSet::new();
     let mut best: Vec<usize> = (0..targets.len()).filter(|index| of_role.insert(targets[*index].role)).collect();
     best.retain(|index| targets[*index].way == Way::None);
@@ -108,7 +108,7 @@ pub fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
 
 /// The roles with functions in this kernel, none of which is watched, each with the reason.
 #[must_use]
-pub fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
+pub(crate) fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
     for target in targets {
@@ -124,7 +124,7 @@ pub fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
 /// The result for each role's candidates. The chosen one is the [`best`] that was hit, or else the best that is
 /// watched.
 #[must_use]
-pub fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution> {
+pub(crate) fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution> {
     let resolution = |role: &'static roles::Role| {
         let of_role: Vec<&ProbeTarget> = targets.iter().filter(|target| target.role == role.id).collect();
         let watched = |target: &&&ProbeTarget| target.way != Way::None;

@@ -16,7 +16,7 @@ const GROUP: &str = "pipeprof_";
 const STATE: &str = "/run/pipeprof-tracer.json";
 
 /// Remove what killed runs left. Returns messages about what was removed and what could not be removed.
-pub fn clean_up(tracefs: &Tracefs) -> Vec<String> {
+pub(crate) fn clean_up(tracefs: &Tracefs) -> Vec<String> {
     clean_up_in(tracefs.root(), Path::new(STATE), &owner::is_dead)
 }
 
@@ -111,7 +111,7 @@ fn dead_probes(text: &str, is_dead: &dyn Fn(&str) -> bool) -> Vec<String> {
 /// ten, and without preemption (up to 6.1) to one per CPU, which sleeping callers use up. Dropping this removes the
 /// probes; programs must be detached before.
 #[derive(Debug)]
-pub struct ReturnProbes {
+pub(crate) struct ReturnProbes {
     tracefs: Tracefs,
     made: Vec<String>,
 }
@@ -121,7 +121,7 @@ impl ReturnProbes {
     ///
     /// # Errors
     /// When tracefs is not available.
-    pub fn open() -> Result<Self> {
+    pub(crate) fn open() -> Result<Self> {
         Ok(Self { tracefs: Tracefs::open()?, made: Vec::new() })
     }
 
@@ -130,7 +130,7 @@ impl ReturnProbes {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn add(&mut self, slot: usize, symbol: &str, room: u32) -> Result<u64> {
+    pub(crate) fn add(&mut self, slot: usize, symbol: &str, room: u32) -> Result<u64> {
         let probe = format!("{GROUP}{}/f{slot}", owner::own());
         append(&self.tracefs.root().join("kprobe_events"), &format!("r{room}:{probe} {symbol}"))?;
         self.made.push(probe.clone());
@@ -142,7 +142,7 @@ impl ReturnProbes {
 impl ReturnProbes {
     /// Remove the probes. Returns the failures, which the next run retries.
     #[must_use]
-    pub fn close(mut self) -> Vec<String> {
+    pub(crate) fn close(mut self) -> Vec<String> {
         self.remove()
     }
 
@@ -163,7 +163,7 @@ impl Drop for ReturnProbes {
 ///
 /// # Errors
 /// The kernel's error, with the file name.
-pub fn write(path: &Path, value: &str) -> Result<()> {
+pub(crate) fn write(path: &Path, value: &str) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = file.and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()));
     written.with_context(|| format!("write {value:?} to {}", name(path)))
@@ -180,7 +180,7 @@ fn append(path: &Path, line: &str) -> Result<()> {
 ///
 /// # Errors
 /// The kernel's error, with the file name.
-pub fn read(path: &Path) -> Result<String> {
+pub(crate) fn read(path: &Path) -> Result<String> {
     Ok(std::fs::read_to_string(path).with_context(|| format!("read {}", name(path)))?.trim().to_owned())
 }
 
@@ -250,7 +250,7 @@ fn to_write(file: &str, value: &str) -> String {
 /// A tracefs folder to trace in: an instance if the kernel allows the tracer there, otherwise the top folder. Dropping
 /// it restores everything.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     folder: PathBuf,
     /// The previous state of the top-level tracer; absent for an instance, which is removed.
     saved: Option<Saved>,
@@ -277,7 +277,7 @@ impl Session {
     ///
     /// # Errors
     /// When the kernel has no such tracer, or it is in use and exists only once.
-    pub fn open(tracefs: &Tracefs, tracer: &str) -> Result<Self> {
+    pub(crate) fn open(tracefs: &Tracefs, tracer: &str) -> Result<Self> {
         Self::open_in(tracefs.root(), tracer, Path::new(STATE))
     }
 
@@ -325,12 +325,12 @@ impl Session {
 
     /// Whether it is an instance.
     #[must_use]
-    pub fn is_instance(&self) -> bool {
+    pub(crate) fn is_instance(&self) -> bool {
         self.saved.is_none()
     }
 
     #[must_use]
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
@@ -338,7 +338,7 @@ impl Session {
     ///
     /// # Errors
     /// The kernel's error, with the file name.
-    pub fn set(&self, file: &str, value: &str) -> Result<()> {
+    pub(crate) fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.folder.join(file), value)
     }
 }
@@ -348,7 +348,7 @@ impl Session {
     ///
     /// # Errors
     /// What could not be restored. The record stays for the next run.
-    pub fn close(mut self) -> Result<()> {
+    pub(crate) fn close(mut self) -> Result<()> {
         self.restore()
     }
 

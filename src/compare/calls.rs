@@ -21,7 +21,7 @@ struct Call {
 
 /// The lists of all such functions that both runs executed and that differ.
 #[must_use]
-pub fn lists(before: &Outcome, after: &Outcome) -> Vec<CallList> {
+pub(crate) fn lists(before: &Outcome, after: &Outcome) -> Vec<CallList> {
     let (Some(old), Some(new)) = (&before.code, &after.code) else {
         return Vec::new();
     };

@@ -79,13 +79,13 @@ const LEFT_OUT: &[&str] = &[
 
 /// Why a setting matters to pipes; empty if unknown.
 #[must_use]
-pub fn matters(what: &str) -> &'static str {
+pub(crate) fn matters(what: &str) -> &'static str {
     known(what).map_or("", |(_, why)| why)
 }
 
 /// The prefix under which the effect of `what` is listed.
 #[must_use]
-pub fn family(what: &str) -> Option<&str> {
+pub(crate) fn family(what: &str) -> Option<&str> {
     known(what).map(|(prefix, _)| prefix)
 }
 
@@ -103,7 +103,7 @@ fn axis(what: &str) -> Option<&'static Axis> {
 
 /// The settings of a run as flat names and values.
 #[must_use]
-pub fn settings(document: &Document) -> BTreeMap<String, String> {
+pub(crate) fn settings(document: &Document) -> BTreeMap<String, String> {
     let mut flat = BTreeMap::new();
     if let Ok(value) = serde_json::to_value(document) {
         flatten("", &value, &mut flat);
@@ -172,13 +172,13 @@ const UNKNOWN: &str = "unknown";
 
 /// Whether the configuration of the kernel could be read.
 #[must_use]
-pub fn config_known(document: &Document) -> bool {
+pub(crate) fn config_known(document: &Document) -> bool {
     !document.kernel.config.is_empty()
 }
 
 /// Split the settings of `documents` (one per column) into what differs and what is shared.
 #[must_use]
-pub fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
+pub(crate) fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
     let settings: Vec<BTreeMap<String, String>> = documents.iter().map(|document| settings(document)).collect();
     let names: BTreeSet<&String> = settings.iter().flat_map(BTreeMap::keys).collect();
     let mut differences = Vec::new();
@@ -240,7 +240,7 @@ fn unlike(values: Vec<String>) -> Vec<String> {
 
 /// A release's version numbers: `6.12.57` of `6.12.57+deb13-cloud-amd64`.
 #[must_use]
-pub fn short_release(release: &str) -> &str {
+pub(crate) fn short_release(release: &str) -> &str {
     let end = release.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(release.len());
     let short = release[..end].trim_end_matches('.');
     if short.is_empty() { release } else { short }
@@ -248,7 +248,7 @@ pub fn short_release(release: &str) -> &str {
 
 /// A distinct label per column: the given one, else the shortest that distinguishes the columns.
 #[must_use]
-pub fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<String> {
+pub(crate) fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<String> {
     let different = |labels: &[String]| labels.iter().collect::<BTreeSet<_>>().len() == labels.len();
     let with = |of: &dyn Fn(usize) -> String| -> Vec<String> {
         given.iter().enumerate().map(|(index, label)| label.clone().unwrap_or_else(|| of(index))).collect()
@@ -311,7 +311,7 @@ fn distinguishing(documents: &[&Document]) -> Vec<String> {
 
 /// Make the columns.
 #[must_use]
-pub fn columns(given: &[Option<String>], documents: &[&Document], sources: Vec<Vec<String>>) -> Vec<Column> {
+pub(crate) fn columns(given: &[Option<String>], documents: &[&Document], sources: Vec<Vec<String>>) -> Vec<Column> {
     labels(given, documents)
         .into_iter()
         .zip(documents)

@@ -6,7 +6,7 @@ use super::text;
 
 /// Compare two counted runs.
 #[must_use]
-pub fn verdict(before: &Measure, after: &Measure) -> Verdict {
+pub(crate) fn verdict(before: &Measure, after: &Measure) -> Verdict {
     let weight = |measure: &Measure| u128::from(measure.weight());
     // Cross-multiplied, so that rounding cannot make equal counts differ.
     let (old, new) = (weight(before) * u128::from(after.bytes), weight(after) * u128::from(before.bytes));

@@ -7,13 +7,13 @@ use crate::roles::{self, RoleId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of rows; the rest is counted and summed.
-pub const KEPT: usize = 80;
+pub(crate) const KEPT: usize = 80;
 /// Call paths kept per row.
 const PATHS: usize = 2;
 
 /// The changed rows, largest change of self weight first; the number of rows left out; their sum.
 #[must_use]
-pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionRow>, usize, f64) {
+pub(crate) fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionRow>, usize, f64) {
     let partners = partners_by_path(before, after);
     let keys: BTreeSet<&Key> = before.functions.keys().chain(after.functions.keys()).collect();
     let mut rows: Vec<FunctionRow> = Vec::new();
@@ -53,7 +53,7 @@ pub fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<FunctionR
 
 /// Roles of all processes, largest change first; roles without weight are left out.
 #[must_use]
-pub fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> bool) -> Vec<RoleRow> {
+pub(crate) fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> bool) -> Vec<RoleRow> {
     let mut ids: BTreeSet<RoleId> = BTreeSet::new();
     for measure in [before, after] {
         ids.extend(measure.processes.of_target().flat_map(|(_, measure)| measure.roles.keys()));

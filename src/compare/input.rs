@@ -41,26 +41,26 @@ pub struct CompareOptions {
 
 /// The runs of a column in `mode`.
 #[must_use]
-pub fn of_mode<'a>(input: &'a Input, mode: &str) -> Vec<&'a Outcome> {
+pub(crate) fn of_mode<'a>(input: &'a Input, mode: &str) -> Vec<&'a Outcome> {
     input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| base_mode(&outcome.document.mode) == mode).collect()
 }
 
 /// A mode without its overrides: `write` of `write (buffer-size=64K)`. Overrides are differences between columns, not
 /// other modes.
 #[must_use]
-pub fn base_mode(mode: &str) -> &str {
+pub(crate) fn base_mode(mode: &str) -> &str {
     mode.split(" (").next().unwrap_or(mode)
 }
 
 /// Nanoseconds per KiB of each run, by boot.
 #[must_use]
-pub fn boots(runs: &[&Outcome]) -> Boots {
+pub(crate) fn boots(runs: &[&Outcome]) -> Boots {
     runs.iter().map(|outcome| pair_times(outcome)).filter(|boot| !boot.is_empty()).collect()
 }
 
 /// Nanoseconds per KiB of each unprofiled run.
 #[must_use]
-pub fn pair_times(outcome: &Outcome) -> Vec<f64> {
+pub(crate) fn pair_times(outcome: &Outcome) -> Vec<f64> {
     let speeds = outcome.document.throughput.runs.iter().filter(|gib_s| **gib_s > 0.0);
     speeds.map(|gib_s| 1e9 / gib_s / f64::from(1 << 20)).collect()
 }

@@ -46,7 +46,7 @@ impl MatrixPlan {
     /// The experiment: one lane per mode and column, and one per mode for the control. Exact runs keep this order;
     /// timed runs are shuffled within each block.
     #[must_use]
-    pub fn experiment(&self) -> experiment::Plan<MatrixRun> {
+    pub(crate) fn experiment(&self) -> experiment::Plan<MatrixRun> {
         let mut lanes = Vec::new();
         for mode in &self.modes {
             for (column, plan) in self.columns.iter().enumerate() {

@@ -57,26 +57,26 @@ pub struct Measure {
 impl Measure {
     /// `weight` of `process` in the unit per KiB.
     #[must_use]
-    pub fn per_kib(&self, process: ProcessName, weight: u64) -> f64 {
+    pub(crate) fn per_kib(&self, process: ProcessName, weight: u64) -> f64 {
         self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.scale)
     }
 
     /// `weight` of `process` in the unit per call of `process`.
     #[must_use]
-    pub fn per_call(&self, process: ProcessName, weight: u64) -> f64 {
+    pub(crate) fn per_call(&self, process: ProcessName, weight: u64) -> f64 {
         self.processes.get(process).map_or(0.0, |measure| as_f64(weight) * measure.call_scale)
     }
 
     /// A role's value per KiB in one process.
     #[must_use]
-    pub fn role(&self, process: ProcessName, role: RoleId) -> f64 {
+    pub(crate) fn role(&self, process: ProcessName, role: RoleId) -> f64 {
         let weight = self.processes.get(process).and_then(|measure| measure.roles.get(&role)).copied().unwrap_or(0);
         self.per_kib(process, weight)
     }
 
     /// The target's processes together, per KiB, without [`roles::SCHEDULING`].
     #[must_use]
-    pub fn without_scheduling(&self) -> f64 {
+    pub(crate) fn without_scheduling(&self) -> f64 {
         let rest = |process| {
             let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(process, *role)).sum();
             self.of(process) - scheduling
@@ -86,19 +86,19 @@ impl Measure {
 
     /// The target's processes together, per KiB.
     #[must_use]
-    pub fn total(&self) -> f64 {
+    pub(crate) fn total(&self) -> f64 {
         self.processes.of_target().map(|(process, _)| self.of(process)).sum()
     }
 
     /// The weight of the target's processes together.
     #[must_use]
-    pub fn weight(&self) -> u64 {
+    pub(crate) fn weight(&self) -> u64 {
         self.processes.of_target().map(|(_, measure)| measure.weight).sum()
     }
 
     /// A process's total per KiB.
     #[must_use]
-    pub fn of(&self, process: ProcessName) -> f64 {
+    pub(crate) fn of(&self, process: ProcessName) -> f64 {
         self.per_kib(process, self.processes.get(process).map_or(0, |measure| measure.weight))
     }
 }
@@ -106,7 +106,7 @@ impl Measure {
 /// Weights of real profiles fit into a double's 53 bits: 2^53 instructions are a month of emulation.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "see above")]
-pub fn as_f64(weight: u64) -> f64 {
+pub(crate) fn as_f64(weight: u64) -> f64 {
     weight as f64
 }
 
@@ -122,7 +122,7 @@ fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str
 /// Sum the attributed profiles of `runs` (the boots of one column in one mode). `None` if no process of the target has
 /// stacks.
 #[must_use]
-pub fn measure(runs: &[&Outcome]) -> Option<Measure> {
+pub(crate) fn measure(runs: &[&Outcome]) -> Option<Measure> {
     let mut measure = Measure::default();
     let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
     // By process: nanoseconds per KiB, summed over the runs.

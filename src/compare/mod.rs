@@ -5,22 +5,22 @@
 //! Markdown, JSON and HTML. [`measure`] and [`functions`] match functions with different names. [`exact`] and
 //! [`timed`] give the verdicts, [`columns`] names the differences, and [`caveats`] lists caveats.
 
-pub mod build;
-pub mod calls;
+pub(crate) mod build;
+pub(crate) mod calls;
 pub mod caveats;
-pub mod columns;
-pub mod exact;
-pub mod functions;
-pub mod input;
+pub(crate) mod columns;
+pub(crate) mod exact;
+pub(crate) mod functions;
+pub(crate) mod input;
 pub mod matrix;
-pub mod measure;
+pub(crate) mod measure;
 pub mod model;
 pub mod plan;
 pub mod render;
-pub mod steps;
-pub mod text;
-pub mod timed;
+pub(crate) mod steps;
+pub(crate) mod text;
+pub(crate) mod timed;
 
 pub use build::{Compared, compare};
 pub use input::{Against, CompareOptions, Input};
-pub use model::Comparison;
+pub(crate) use model::Comparison;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of comparisons that this version writes.
-pub const SCHEMA: &str = "pipeprof.compare/2";
+pub(crate) const SCHEMA: &str = "pipeprof.compare/2";
 
 /// How differences were distinguished from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +22,7 @@ pub enum Method {
 impl Method {
     /// The unit of the values per KiB: `instructions` or `ns`.
     #[must_use]
-    pub fn unit(self) -> &'static str {
+    pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Exact => "instructions",
             Self::Timed => "ns",
@@ -111,7 +111,7 @@ pub struct Section {
 impl Section {
     /// The processes of all columns, in the order in which bytes flow.
     #[must_use]
-    pub fn processes(&self) -> Vec<ProcessName> {
+    pub(crate) fn processes(&self) -> Vec<ProcessName> {
         let mut names: Vec<ProcessName> = Vec::new();
         for name in self.cells.iter().flatten().flat_map(|cell| cell.processes.names()) {
             if !names.contains(&name) {
@@ -162,7 +162,7 @@ pub struct CellProcess {
 impl Cell {
     /// System calls of the first process.
     #[must_use]
-    pub fn first_calls(&self) -> u64 {
+    pub(crate) fn first_calls(&self) -> u64 {
         self.processes.values().next().map_or(0, |process| process.calls)
     }
 }
@@ -237,7 +237,7 @@ pub enum Word {
 
 impl Word {
     #[must_use]
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Fewer => "fewer",
             Self::More => "more",
@@ -380,7 +380,7 @@ impl FunctionRow {
 impl Comparison {
     /// `instr/KiB` or `ns/KiB`.
     #[must_use]
-    pub fn per_kib(&self) -> &'static str {
+    pub(crate) fn per_kib(&self) -> &'static str {
         match self.method {
             Method::Exact => "instr/KiB",
             Method::Timed => "ns/KiB",
@@ -389,7 +389,7 @@ impl Comparison {
 
     /// A step's two labels.
     #[must_use]
-    pub fn step_labels(&self, step: &Step) -> (&str, &str) {
+    pub(crate) fn step_labels(&self, step: &Step) -> (&str, &str) {
         (&self.columns[step.from].label, &self.columns[step.to].label)
     }
 

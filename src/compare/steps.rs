@@ -30,7 +30,7 @@ fn step_pairs(present: &[usize], against: Against) -> Vec<(usize, usize)> {
 }
 
 /// Compare the columns of each section in pairs. Timed verdicts are corrected together.
-pub fn fill_steps(
+pub(crate) fn fill_steps(
     sections: &mut [Section],
     measures: &[Vec<Option<Measure>>],
     inputs: &[Input],

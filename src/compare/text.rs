@@ -4,7 +4,7 @@ use crate::util::text::rounded;
 
 /// A value per KiB or per call: `631.41`, `12,345`, `0.037`.
 #[must_use]
-pub fn value(value: f64) -> String {
+pub(crate) fn value(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
         "0".to_owned()
@@ -19,13 +19,13 @@ pub fn value(value: f64) -> String {
 
 /// A change: like [`value`], with its sign; zero has none.
 #[must_use]
-pub fn signed(change: f64) -> String {
+pub(crate) fn signed(change: f64) -> String {
     if change > 0.0 { format!("+{}", value(change)) } else { value(change) }
 }
 
 /// A ratio as a change in percent: `+3.1 %`.
 #[must_use]
-pub fn percent(ratio: f64) -> String {
+pub(crate) fn percent(ratio: f64) -> String {
     if !ratio.is_finite() {
         return "new".to_owned();
     }
@@ -41,7 +41,7 @@ pub fn percent(ratio: f64) -> String {
 
 /// The change from `before` to `after` in percent; `new` or `gone` if one is missing.
 #[must_use]
-pub fn change(before: f64, after: f64) -> String {
+pub(crate) fn change(before: f64, after: f64) -> String {
     if before == after {
         "0 %".to_owned()
     } else if before == 0.0 {
@@ -55,7 +55,7 @@ pub fn change(before: f64, after: f64) -> String {
 
 /// `text`, cut to `width` characters; `..` at the end shows the cut.
 #[must_use]
-pub fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }

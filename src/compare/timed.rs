@@ -7,16 +7,16 @@ use rand::seq::SliceRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
 /// Smaller changes count as `same`, even if they are certain.
-pub const MINIMUM_EFFECT: f64 = 0.02;
+pub(crate) const MINIMUM_EFFECT: f64 = 0.02;
 /// Minimum distance of the whole interval from no change, for `faster` or `slower`.
 const CERTAIN_EFFECT: f64 = MINIMUM_EFFECT / 2.0;
 /// Minimum change, in multiples of the noise floor. Of 60 real A/A trials on a noisy machine, three met or nearly met
 /// all other conditions, with 1.2, 1.5 and 1.8 times the floor (docs/findings.md).
 const TIMES_THE_FLOOR: f64 = 2.0;
 /// Runs that a column needs for a verdict.
-pub const MINIMUM_PAIRS: usize = 10;
+pub(crate) const MINIMUM_PAIRS: usize = 10;
 /// Boots that a kernel needs, because the addresses of code and data change with each boot.
-pub const MINIMUM_BOOTS: usize = 3;
+pub(crate) const MINIMUM_BOOTS: usize = 3;
 /// Level of significance after Holm's correction.
 const ALPHA: f64 = 0.05;
 const RESAMPLES: usize = 4_000;
@@ -26,11 +26,11 @@ const MOST_MORE: f64 = 100_000.0;
 const HOPELESS: usize = 10_000;
 
 /// One column's times: ns per KiB of each run, by boot.
-pub type Boots = Vec<Vec<f64>>;
+pub(crate) type Boots = Vec<Vec<f64>>;
 
 /// The evidence about two columns, before the correction for the number of verdicts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     pub before: f64,
     pub after: f64,
     pub ratio: f64,
@@ -45,7 +45,7 @@ pub struct Evidence {
 
 /// The noise floor: how far a ratio of medians is from 1 although nothing differs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Noise {
+pub(crate) struct Noise {
     /// As a fraction of 1.
     pub floor: f64,
     pub from: String,
@@ -53,7 +53,7 @@ pub struct Noise {
 
 /// Collect the evidence. `None` if a column has no run.
 #[must_use]
-pub fn evidence(before: &Boots, after: &Boots, noise: Noise, boots_matter: bool, seed: u64) -> Option<Evidence> {
+pub(crate) fn evidence(before: &Boots, after: &Boots, noise: Noise, boots_matter: bool, seed: u64) -> Option<Evidence> {
     let (a, b): (Vec<f64>, Vec<f64>) = (before.concat(), after.concat());
     let (old, new) = (stats::median(&a)?, stats::median(&b)?);
     let p = stats::mann_whitney(&a, &b)?;
@@ -101,7 +101,7 @@ fn ratio_ci95(before: &Boots, after: &Boots, seed: u64) -> Option<[f64; 2]> {
 
 /// The noise floor from a control: the same column measured a second time, interleaved with the rest.
 #[must_use]
-pub fn noise_of_control(baseline: &Boots, control: &Boots, seed: u64) -> Option<Noise> {
+pub(crate) fn noise_of_control(baseline: &Boots, control: &Boots, seed: u64) -> Option<Noise> {
     let (a, b) = (stats::median(&baseline.concat())?, stats::median(&control.concat())?);
     let within = noise_within(baseline, seed)?;
     Some(Noise {
@@ -113,7 +113,7 @@ pub fn noise_of_control(baseline: &Boots, control: &Boots, seed: u64) -> Option<
 /// The noise floor from one column: its runs split into random halves (95th percentile of the ratios' distance from
 /// 1), and its boots compared with each other.
 #[must_use]
-pub fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
+pub(crate) fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
     let mut pairs = baseline.concat();
     if pairs.len() < 4 {
         return None;
@@ -150,7 +150,7 @@ fn measure_f64(count: usize) -> f64 {
 
 /// Derive verdicts from evidence, with Holm's correction over all of them.
 #[must_use]
-pub fn verdicts(evidence: &[Evidence]) -> Vec<Verdict> {
+pub(crate) fn verdicts(evidence: &[Evidence]) -> Vec<Verdict> {
     let corrected = stats::holm(&evidence.iter().map(|e| e.p).collect::<Vec<_>>());
     evidence.iter().zip(corrected).map(|(evidence, p_holm)| verdict(evidence, p_holm)).collect()
 }

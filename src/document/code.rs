@@ -98,7 +98,7 @@ impl ExecutedFunction {
 
     /// Instructions executed in it.
     #[must_use]
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.instructions.iter().flat_map(|instruction| &instruction.counts).sum()
     }
 }

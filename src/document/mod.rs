@@ -2,12 +2,12 @@
 
 pub mod code;
 mod pair;
-pub mod request;
+pub(crate) mod request;
 
 pub use crate::kernel::environment::{Emulator, Environment};
 pub use crate::kernel::info::KernelInfo;
 pub use crate::target::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
-pub use crate::util::histogram::Log2Histogram;
+pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
 pub use request::{Collector, Loader, Request, Selection};
 

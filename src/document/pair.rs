@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const PAIR: [ProcessName; 2] = [ProcessName::WRITER, ProcessName::READER];
 
 /// [`Attribution`].
-pub mod attribution {
+pub(crate) mod attribution {
     use super::*;
 
     const RESERVED: [&str; 1] = ["collector"];
@@ -27,7 +27,7 @@ pub mod attribution {
     #[derive(JsonSchema)]
     #[schemars(rename = "Attribution")]
     #[expect(dead_code, reason = "only its schema is used")]
-    pub struct AttributionSchema {
+    pub(crate) struct AttributionSchema {
         /// Which collector's profile was attributed.
         collector: String,
         writer: Vec<RoleShare>,
@@ -38,7 +38,7 @@ pub mod attribution {
 
     /// # Errors
     /// When a process has the name of a field.
-    pub fn serialize<S: Serializer>(attribution: &Attribution, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(attribution: &Attribution, serializer: S) -> Result<S::Ok, S::Error> {
         let all = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
         let processes = padded::<_, S>(&attribution.processes, &all, &RESERVED)?;
         AttributionForm { collector: attribution.collector.clone(), processes }.serialize(serializer)
@@ -46,7 +46,7 @@ pub mod attribution {
 
     /// # Errors
     /// When the format differs.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attribution, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Attribution, D::Error> {
         let form = AttributionForm::deserialize(deserializer)?;
         let processes = form.processes.into_iter().filter(|(_, shares)| !shares.is_empty());
         Ok(Attribution { collector: form.collector, processes: processes.collect() })
@@ -54,7 +54,7 @@ pub mod attribution {
 }
 
 /// [`Processes`].
-pub mod processes {
+pub(crate) mod processes {
     use super::*;
 
     const RESERVED: [&str; 2] = ["window_ns", "pairs"];
@@ -83,7 +83,7 @@ pub mod processes {
     #[derive(JsonSchema)]
     #[schemars(rename = "Processes")]
     #[expect(dead_code, reason = "only its schema is used")]
-    pub struct ProcessesSchema {
+    pub(crate) struct ProcessesSchema {
         /// Sum over all writers.
         writer: ProcessTotals,
         reader: ProcessTotals,
@@ -97,7 +97,7 @@ pub mod processes {
 
     /// # Errors
     /// When a process has the name of a field.
-    pub fn serialize<S: Serializer>(processes: &Processes, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(processes: &Processes, serializer: S) -> Result<S::Ok, S::Error> {
         let pairs = processes.pipes.iter().map(|pipe| PipeForm {
             window_ns: pipe.window_ns,
             writers: pipe.from.totals.clone(),
@@ -109,7 +109,7 @@ pub mod processes {
 
     /// # Errors
     /// When the format differs.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Processes, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Processes, D::Error> {
         let form = ProcessesForm::deserialize(deserializer)?;
         let pipes = form.pairs.into_iter().map(|pipe| PipeTotals {
             window_ns: pipe.window_ns,

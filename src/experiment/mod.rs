@@ -15,6 +15,6 @@ mod tests;
 
 pub use engine::{Event, Executor, Finished, Interrupted, State, TaskResult, run, run_jobs};
 pub use plan::{Lane, OnFailure, Plan, Task};
-pub use progress::Progress;
+pub(crate) use progress::Progress;
 pub use stop::{EndedBy, Ending, StopRule, relative_half_width};
-pub use store::{Json, JsonFolder, NoStore, Store, StoredPlan, open};
+pub(crate) use store::{Json, JsonFolder, NoStore, Store, StoredPlan, open};

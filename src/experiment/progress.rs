@@ -16,13 +16,13 @@ pub struct Progress {
 impl Progress {
     /// `3/60, 40 s left`.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.words(self.done)
     }
 
     /// Like [`Self::text`], with the number of the result being measured.
     #[must_use]
-    pub fn next_text(&self) -> String {
+    pub(crate) fn next_text(&self) -> String {
         self.words((self.done + 1).min(self.of))
     }
 

@@ -24,13 +24,13 @@ pub struct StopRule {
 impl StopRule {
     /// Whether there is no rule.
     #[must_use]
-    pub fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.until.is_none() && self.max_time_ns.is_none()
     }
 
     /// The time limit, including the default limit of [`Self::until`].
     #[must_use]
-    pub fn limit(&self) -> Option<Duration> {
+    pub(crate) fn limit(&self) -> Option<Duration> {
         self.max_time_ns.map(Duration::from_nanos).or(self.until.map(|_| DEFAULT_LIMIT))
     }
 }
@@ -64,7 +64,7 @@ pub enum EndedBy {
 impl Ending {
     /// A sentence, for a `unit` such as "run".
     #[must_use]
-    pub fn sentence(&self, unit: &str) -> String {
+    pub(crate) fn sentence(&self, unit: &str) -> String {
         let s = if self.blocks == 1 { "" } else { "s" };
         let after = format!("{} {unit}{s}", self.blocks);
         let width = self.width.map_or_else(

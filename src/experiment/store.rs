@@ -21,7 +21,7 @@ pub trait Store<C, R> {
 
 /// Stores nothing.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoStore;
+pub(crate) struct NoStore;
 
 impl<C, R> Store<C, R> for NoStore {
     fn kept(&self, _: &C, _: Task) -> Option<R> {
@@ -34,7 +34,7 @@ impl<C, R> Store<C, R> for NoStore {
 }
 
 /// A plan stored in the experiment's folder, so that a resumed call can be compared with it.
-pub trait StoredPlan: Serialize + DeserializeOwned {
+pub(crate) trait StoredPlan: Serialize + DeserializeOwned {
     /// The file's name.
     const FILE: &'static str;
     /// The folder of results inside the experiment's.
@@ -58,7 +58,7 @@ struct SchemaOnly {
 ///
 /// # Errors
 /// When the folder exists without `resume`, or contains another plan.
-pub fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> {
+pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> {
     let file = folder.join(P::FILE);
     if resume {
         let text = std::fs::read(&file).with_context(|| {
@@ -95,7 +95,7 @@ pub fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> 
 
 /// One JSON file per result, each with its question.
 #[derive(Debug, Clone)]
-pub struct JsonFolder {
+pub(crate) struct JsonFolder {
     pub folder: PathBuf,
     /// Everything else that results depend on. Only results with an equal key are reused.
     pub key: String,
@@ -114,7 +114,7 @@ struct Kept<A> {
 
 impl JsonFolder {
     /// The answer to `question` stored as `name` by an earlier call of this build.
-    pub fn load<A: DeserializeOwned>(&self, name: &str, question: &impl Serialize) -> Option<A> {
+    pub(crate) fn load<A: DeserializeOwned>(&self, name: &str, question: &impl Serialize) -> Option<A> {
         if !self.resume {
             return None;
         }
@@ -129,7 +129,7 @@ impl JsonFolder {
     ///
     /// # Errors
     /// Names the folder or file.
-    pub fn save(&self, name: &str, question: &impl Serialize, answer: &impl Serialize) -> Result<()> {
+    pub(crate) fn save(&self, name: &str, question: &impl Serialize, answer: &impl Serialize) -> Result<()> {
         std::fs::create_dir_all(&self.folder)
             .with_context(|| format!("cannot make the folder {}: choose another with -o", self.folder.display()))?;
         let question = serde_json::to_value(question)?;
@@ -145,7 +145,7 @@ impl JsonFolder {
 
 /// The store of an experiment as a [`JsonFolder`]: `LANE-BLOCK.json`, counted from 1.
 #[derive(Debug, Clone)]
-pub struct Json(pub JsonFolder);
+pub(crate) struct Json(pub JsonFolder);
 
 impl Json {
     fn name(task: Task) -> String {

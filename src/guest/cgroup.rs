@@ -6,11 +6,11 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Where init mounts cgroup2.
-pub const ROOT: &str = "/sys/fs/cgroup";
+pub(crate) const ROOT: &str = "/sys/fs/cgroup";
 
 /// A child cgroup with memory accounting. It exists until the guest ends.
 #[derive(Debug)]
-pub struct GuestCgroup {
+pub(crate) struct GuestCgroup {
     folder: PathBuf,
 }
 
@@ -19,7 +19,7 @@ impl GuestCgroup {
     ///
     /// # Errors
     /// When this kernel has no memory controller, or this process is not in a guest of pipeprof.
-    pub fn create() -> Result<Self> {
+    pub(crate) fn create() -> Result<Self> {
         let read = |name: &str| fs::read_to_string(format!("{ROOT}/{name}"));
         let controllers = read("cgroup.controllers")
             .context("cgroup2 is not available in the guest: use a kernel with CONFIG_CGROUPS, or --no-memcg")?;
@@ -45,7 +45,7 @@ impl GuestCgroup {
     ///
     /// # Errors
     /// When the process does not exist.
-    pub fn add(&self, pid: u32) -> Result<()> {
+    pub(crate) fn add(&self, pid: u32) -> Result<()> {
         let procs = self.folder.join("cgroup.procs");
         fs::write(&procs, pid.to_string()).with_context(|| format!("cannot move process {pid} to {}", procs.display()))
     }

@@ -15,7 +15,7 @@ const FOLDER: &str = "/sys/devices/system/cpu";
 ///
 /// # Errors
 /// When the kernel brings up fewer.
-pub fn bring_up(wanted: u32) -> Result<()> {
+pub(crate) fn bring_up(wanted: u32) -> Result<()> {
     if online() < wanted {
         let spinner = Spinner::start()?;
         for cpu in 1..wanted {

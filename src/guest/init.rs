@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Whether this process is the init of a pipeprof guest, and not, for example, the first process of a container.
 #[must_use]
-pub fn is_init() -> bool {
+pub(crate) fn is_init() -> bool {
     std::process::id() == 1
         && std::env::args_os().next().is_some_and(|name| name == "/init")
         && Path::new(initramfs::JOB).exists()
@@ -53,7 +53,7 @@ const SETTINGS: [(&str, &str); 5] = [
 ];
 
 /// Run as init. Never returns: the guest ends.
-pub fn main() -> ! {
+pub(crate) fn main() -> ! {
     let mounts = prepare();
     match open_port() {
         Ok(port) => serve(&port, &mounts),

@@ -13,7 +13,7 @@ use std::process::Command;
 ///
 /// # Errors
 /// Errors are sent to the host as text.
-pub fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -> Result<Vec<u8>> {
+pub(crate) fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -> Result<Vec<u8>> {
     match &assignment.job {
         Job::Run(request) => Ok(serde_json::to_vec(&measure(request, assignment.executed_on)?)?),
         Job::Count { request, symbols } => {
@@ -36,7 +36,7 @@ pub fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -> Resul
 /// The job must not be answered.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the job must not be answered")]
-pub struct Muted;
+pub(crate) struct Muted;
 
 fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Outcome> {
     if request.memcg {

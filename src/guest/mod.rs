@@ -2,7 +2,7 @@
 //! runs the job, [`cpus`] brings up further CPUs, and [`cgroup`] creates the cgroup that is charged for the
 //! workload's memory. The host side is [`crate::vm`].
 
-pub mod cgroup;
-pub mod cpus;
-pub mod init;
-pub mod job;
+pub(crate) mod cgroup;
+pub(crate) mod cpus;
+pub(crate) mod init;
+pub(crate) mod job;

@@ -8,7 +8,7 @@ use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// The running kernel's type information.
-pub const BTF: &str = "/sys/kernel/btf/vmlinux";
+pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// The kernel's error in words, with its name: `not permitted (EPERM)`.
 fn plain(error: &io::Error) -> String {
@@ -57,7 +57,7 @@ fn perf_event_open(attributes: &mut sys::perf_event_attr, pid: i32, cpu: i32) ->
 ///
 /// # Errors
 /// When the kernel does not support kprobes, as a message for the user.
-pub fn kprobe_type() -> Result<u32, String> {
+pub(crate) fn kprobe_type() -> Result<u32, String> {
     const PATH: &str = "/sys/bus/event_source/devices/kprobe/type";
     let text = std::fs::read_to_string(PATH)
         .map_err(|_| "this kernel does not support kprobes (CONFIG_KPROBE_EVENTS is off)")?;
@@ -68,7 +68,7 @@ pub fn kprobe_type() -> Result<u32, String> {
 ///
 /// # Errors
 /// The kernel's reason.
-pub fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
+pub(crate) fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
     let name = CString::new(symbol).map_err(|_| "the name contains a NUL byte".to_owned())?;
     let mut attributes = attributes();
     attributes.type_ = kprobe_type;
@@ -81,7 +81,7 @@ pub fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// The kernel's reason.
-pub fn breakpoint(address: u64) -> Result<(), String> {
+pub(crate) fn breakpoint(address: u64) -> Result<(), String> {
     const EXECUTE: u32 = 4;
     let mut attributes = attributes();
     attributes.type_ = sys::PERF_TYPE_BREAKPOINT;
@@ -98,7 +98,7 @@ pub fn breakpoint(address: u64) -> Result<(), String> {
 ///
 /// # Errors
 /// The kernel's reason.
-pub fn hardware_cycles() -> Result<(), String> {
+pub(crate) fn hardware_cycles() -> Result<(), String> {
     // Type 0, config 0: PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES.
     perf_event_open(&mut attributes(), 0, -1).map(drop).map_err(|error| match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => "this machine has no hardware counters".to_owned(),
@@ -110,7 +110,7 @@ pub fn hardware_cycles() -> Result<(), String> {
 ///
 /// # Errors
 /// The kernel's reason.
-pub fn cpu_clock() -> Result<(), String> {
+pub(crate) fn cpu_clock() -> Result<(), String> {
     let mut attributes = attributes();
     attributes.type_ = sys::PERF_TYPE_SOFTWARE;
     attributes.config = u64::from(sys::PERF_COUNT_SW_CPU_CLOCK);
@@ -120,14 +120,14 @@ pub fn cpu_clock() -> Result<(), String> {
 
 /// The kernel's type information (BTF).
 #[derive(Debug)]
-pub struct Btf(std::ptr::NonNull<sys::btf>);
+pub(crate) struct Btf(std::ptr::NonNull<sys::btf>);
 
 impl Btf {
     /// Load the running kernel's BTF.
     ///
     /// # Errors
     /// When the kernel has no BTF.
-    pub fn load() -> Result<Self, String> {
+    pub(crate) fn load() -> Result<Self, String> {
         if !std::path::Path::new(BTF).exists() {
             return Err("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF is off)".to_owned());
         }
@@ -194,7 +194,7 @@ fn load(kind: sys::bpf_prog_type, attach: sys::bpf_attach_type, btf_id: u32) -> 
 ///
 /// # Errors
 /// The kernel's reason.
-pub fn bpf() -> Result<(), String> {
+pub(crate) fn bpf() -> Result<(), String> {
     load(sys::BPF_PROG_TYPE_KPROBE, 0, 0).map(drop).map_err(|error| plain(&error))
 }
 
@@ -202,7 +202,7 @@ pub fn bpf() -> Result<(), String> {
 ///
 /// # Errors
 /// The kernel's reason.
-pub fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
+pub(crate) fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
     let id = btf.function(symbol).ok_or("BTF does not describe this function")?;
     let program = load(sys::BPF_PROG_TYPE_TRACING, sys::BPF_TRACE_FENTRY, id).map_err(|error| plain(&error))?;
     // SAFETY: this program type requires a null name; the descriptor is open.
@@ -219,7 +219,7 @@ pub fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// The kernel's reason.
-pub fn kprobe_multi(symbol: &str) -> Result<(), String> {
+pub(crate) fn kprobe_multi(symbol: &str) -> Result<(), String> {
     let name = CString::new(symbol).map_err(|_| "the name contains a NUL byte".to_owned())?;
     let program = load(sys::BPF_PROG_TYPE_KPROBE, sys::BPF_TRACE_KPROBE_MULTI, 0).map_err(|error| plain(&error))?;
     let names = [name.as_ptr()];

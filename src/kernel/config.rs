@@ -104,7 +104,7 @@ const MAX_BYTES: u64 = 16 << 20;
 ///
 /// # Errors
 /// When reading fails, or the text is not a kernel configuration.
-pub fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
+pub(crate) fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
     let mut bytes = Vec::new();
     reader.take(MAX_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -135,7 +135,7 @@ pub fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
 ///
 /// # Errors
 /// When the file cannot be read or is not a kernel configuration.
-pub fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
+pub(crate) fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut start = Vec::new();
     File::open(path)?.take(2).read_to_end(&mut start)?;
     let file = File::open(path)?;
@@ -145,7 +145,7 @@ pub fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
 /// The running kernel's options that matter, and the file they were read from. If there is no such file: no options,
 /// and the reason.
 #[must_use]
-pub fn running(release: &str) -> (BTreeMap<String, String>, String) {
+pub(crate) fn running(release: &str) -> (BTreeMap<String, String>, String) {
     let candidates = [
         "/proc/config.gz".to_owned(),
         format!("/boot/config-{release}"),

@@ -60,7 +60,7 @@ const FLAGS_THAT_MATTER: &[&str] = &[
 impl Environment {
     /// This machine now. Without what only a run knows: topology of its CPUs, steal, emulator.
     #[must_use]
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let open = |path: &str| std::fs::File::open(path).ok();
         let trimmed = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
         let cpu = open("/proc/cpuinfo").and_then(|file| Cpu::read(file).ok()).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Environment {
 
 /// The first CPU in /proc/cpuinfo, and the number of CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cpu {
+pub(crate) struct Cpu {
     pub model: Option<String>,
     pub count: u32,
     pub flags: Vec<String>,
@@ -96,7 +96,7 @@ impl Cpu {
     ///
     /// # Errors
     /// When reading fails.
-    pub fn read(reader: impl Read) -> io::Result<Self> {
+    pub(crate) fn read(reader: impl Read) -> io::Result<Self> {
         let mut cpu = Self::default();
         for (key, value) in pairs(&text_of(reader)?) {
             match key {
@@ -114,7 +114,7 @@ impl Cpu {
 ///
 /// # Errors
 /// When reading fails.
-pub fn memory_bytes(reader: impl Read) -> io::Result<Option<u64>> {
+pub(crate) fn memory_bytes(reader: impl Read) -> io::Result<Option<u64>> {
     let text = text_of(reader)?;
     let total = pairs(&text).find(|(key, _)| *key == "MemTotal").and_then(|(_, value)| value.strip_suffix(" kB"));
     Ok(total.and_then(|kib| kib.trim().parse::<u64>().ok()?.checked_mul(1024)))
@@ -122,7 +122,7 @@ pub fn memory_bytes(reader: impl Read) -> io::Result<Option<u64>> {
 
 /// CPU time of all CPUs since boot, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CpuTime {
+pub(crate) struct CpuTime {
     pub total: u64,
     /// Time that the hypervisor gave to other guests.
     pub steal: u64,
@@ -144,7 +144,7 @@ fn own_ticks() -> u64 {
 impl CpuTime {
     /// The CPU time now; `None` if /proc/stat cannot be read.
     #[must_use]
-    pub fn now() -> Option<Self> {
+    pub(crate) fn now() -> Option<Self> {
         let times = Self::read(std::fs::File::open("/proc/stat").ok()?).ok()??;
         Some(Self { own: own_ticks(), ..times })
     }
@@ -154,7 +154,7 @@ impl CpuTime {
     ///
     /// # Errors
     /// When reading fails.
-    pub fn read(reader: impl Read) -> io::Result<Option<Self>> {
+    pub(crate) fn read(reader: impl Read) -> io::Result<Option<Self>> {
         let text = text_of(reader)?;
         let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else { return Ok(None) };
         let ticks: Option<Vec<u64>> = line.split_whitespace().take(8).map(|field| field.parse().ok()).collect();
@@ -167,7 +167,7 @@ impl CpuTime {
 
     /// The share of CPU time from `earlier` to `self` that was stolen, 0 to 1; `None` if no time passed.
     #[must_use]
-    pub fn steal_since(self, earlier: Self) -> Option<f64> {
+    pub(crate) fn steal_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         Some(self.steal.saturating_sub(earlier.steal) as f64 / total as f64)
     }
@@ -175,7 +175,7 @@ impl CpuTime {
     /// The share of CPU time from `earlier` to `self` used by others than this process and its children, 0 to 1;
     /// `None` if no time passed.
     #[must_use]
-    pub fn others_since(self, earlier: Self) -> Option<f64> {
+    pub(crate) fn others_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         let not_theirs = self.steal.saturating_sub(earlier.steal) + self.own.saturating_sub(earlier.own);
         Some(self.busy.saturating_sub(earlier.busy).saturating_sub(not_theirs) as f64 / total as f64)
@@ -183,7 +183,7 @@ impl CpuTime {
 
     /// The share of CPU time from `earlier` to `self` in which a CPU was busy, 0 to 1; `None` if no time passed.
     #[must_use]
-    pub fn busy_since(self, earlier: Self) -> Option<f64> {
+    pub(crate) fn busy_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         Some(self.busy.saturating_sub(earlier.busy) as f64 / total as f64)
     }
@@ -191,14 +191,14 @@ impl CpuTime {
 
 /// The value in brackets: `madvise` for `always [madvise] never`.
 #[must_use]
-pub fn selected(text: &str) -> Option<&str> {
+pub(crate) fn selected(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(choice, _)| choice)
 }
 
 /// The 1-minute load average in the format of /proc/loadavg.
 #[must_use]
-pub fn load(text: &str) -> Option<f64> {
+pub(crate) fn load(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }
 

@@ -24,7 +24,7 @@ pub struct KernelInfo {
 impl KernelInfo {
     /// The running kernel.
     #[must_use]
-    pub fn running() -> Self {
+    pub(crate) fn running() -> Self {
         let uname = rustix::system::uname();
         let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
         let release = text(uname.release());

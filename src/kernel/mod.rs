@@ -1,13 +1,13 @@
 //! The running kernel, read from /proc and /sys: symbols, roles, configuration, features. Parsers accept any `R:
 //! Read`.
 
-pub mod attempt;
-pub mod config;
-pub mod environment;
-pub mod features;
-pub mod info;
-pub mod namespace;
-pub mod reach;
-pub mod resolve;
+pub(crate) mod attempt;
+pub(crate) mod config;
+pub(crate) mod environment;
+pub(crate) mod features;
+pub(crate) mod info;
+pub(crate) mod namespace;
+pub(crate) mod reach;
+pub(crate) mod resolve;
 pub mod symbols;
-pub mod tracefs;
+pub(crate) mod tracefs;

@@ -8,7 +8,7 @@ const FIRST: u64 = 0xefff_fffc;
 /// A PID namespace other than the initial one: device and inode of its file, as `bpf_get_ns_current_pid_tgid`
 /// expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PidNamespace {
+pub(crate) struct PidNamespace {
     pub device: u64,
     pub inode: u64,
 }
@@ -16,7 +16,7 @@ pub struct PidNamespace {
 impl PidNamespace {
     /// This process's namespace; `None` if it is the initial one, or if /proc is not available.
     #[must_use]
-    pub fn own() -> Option<Self> {
+    pub(crate) fn own() -> Option<Self> {
         let file = std::fs::metadata("/proc/self/ns/pid").ok()?;
         (file.ino() != FIRST).then(|| Self { device: file.dev(), inode: file.ino() })
     }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::io::Read;
 
 /// The ways to count calls of a function. Each method returns `Ok`, or the reason why it does not work.
-pub trait Ways {
+pub(crate) trait Ways {
     /// # Errors
     /// Whether a kprobe can be placed on `symbol`.
     fn kprobe(&self, symbol: &Symbol<'_>) -> Result<(), String>;
@@ -22,7 +22,7 @@ pub trait Ways {
 ///
 /// # Errors
 /// When reading fails.
-pub fn traceable_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
+pub(crate) fn traceable_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
     let text = lossy(reader)?;
     Ok(text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
@@ -31,7 +31,7 @@ pub fn traceable_functions(reader: impl Read) -> std::io::Result<HashSet<String>
 ///
 /// # Errors
 /// When reading fails.
-pub fn blacklisted_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
+pub(crate) fn blacklisted_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
     let text = lossy(reader)?;
     Ok(text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect())
 }
@@ -44,7 +44,7 @@ fn lossy(mut reader: impl Read) -> std::io::Result<String> {
 
 /// The lists of one kernel. A missing list excludes no function.
 #[derive(Debug, Clone, Default)]
-pub struct Listed {
+pub(crate) struct Listed {
     pub traceable: Option<HashSet<String>>,
     pub blacklisted: Option<HashSet<String>>,
 }
@@ -52,7 +52,7 @@ pub struct Listed {
 impl Listed {
     /// The running kernel's lists, as far as this user may read them.
     #[must_use]
-    pub fn running() -> Self {
+    pub(crate) fn running() -> Self {
         let open = |paths: &[&str]| paths.iter().find_map(|path| std::fs::File::open(path).ok());
         let traceable = open(&[
             "/sys/kernel/tracing/available_filter_functions",
@@ -67,7 +67,7 @@ impl Listed {
 
     /// Why the lists exclude `symbol`, if they do.
     #[must_use]
-    pub fn closed(&self, symbol: &Symbol<'_>) -> Option<&'static str> {
+    pub(crate) fn closed(&self, symbol: &Symbol<'_>) -> Option<&'static str> {
         if self.blacklisted.as_ref().is_some_and(|list| list.contains(symbol.name)) {
             return Some("on the kernel's kprobe blacklist");
         }
@@ -97,7 +97,7 @@ impl Ways for Listed {
 
 /// The running kernel. Each method attaches a probe briefly and removes it.
 #[derive(Debug)]
-pub struct Live {
+pub(crate) struct Live {
     listed: Listed,
     kprobe_type: Result<u32, String>,
     btf: Result<attempt::Btf, String>,
@@ -105,7 +105,7 @@ pub struct Live {
 
 impl Live {
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { listed: Listed::running(), kprobe_type: attempt::kprobe_type(), btf: attempt::Btf::load() }
     }
 

@@ -33,13 +33,14 @@ pub struct Resolution {
 
 /// The four functions that pipeprof was made for, by role: pipe_write, __alloc_pages, __mutex_lock and
 /// iov_iter_get_pages2.
-pub const NAMED_TARGETS: [RoleId; 4] = [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MutexSlow, RoleId::UserPages];
+pub(crate) const NAMED_TARGETS: [RoleId; 4] =
+    [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MutexSlow, RoleId::UserPages];
 
 /// Find the candidate `name` in this kernel; the compiler's suffixes are accepted.
 ///
 /// # Errors
 /// When it is missing, inlined except for a part, or ambiguous.
-pub fn pick<'a>(name: &'a str, symbols: &'a Symbols) -> Result<Symbol<'a>, String> {
+pub(crate) fn pick<'a>(name: &'a str, symbols: &'a Symbols) -> Result<Symbol<'a>, String> {
     let found = symbols.functions(name);
     let whole: Vec<_> = found.iter().filter(|symbol| !symbol.name.contains(".part")).collect();
     match (whole.as_slice(), found.as_slice()) {
@@ -108,7 +109,7 @@ fn resolution(role: &Role, symbols: &Symbols, ways: &dyn Ways) -> Resolution {
 
 /// Resolve all roles on this kernel, before any run.
 #[must_use]
-pub fn resolve(symbols: &Symbols, ways: &dyn Ways) -> Vec<Resolution> {
+pub(crate) fn resolve(symbols: &Symbols, ways: &dyn Ways) -> Vec<Resolution> {
     all().iter().map(|role| resolution(role, symbols, ways)).collect()
 }
 

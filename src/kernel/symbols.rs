@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// The running kernel's list of symbols.
-pub const KALLSYMS: &str = "/proc/kallsyms";
+pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
 
 /// Larger files are not lists of kernel symbols.
 const MAX_BYTES: u64 = 256 << 20;
@@ -54,11 +54,6 @@ impl Symbol<'_> {
     pub fn is_function(&self) -> bool {
         is_function(self.kind as u8)
     }
-
-    #[must_use]
-    pub fn is_global(&self) -> bool {
-        self.kind.is_ascii_uppercase()
-    }
 }
 
 /// An address within a function.
@@ -98,7 +93,7 @@ impl Symbols {
     ///
     /// # Errors
     /// When /proc/kallsyms cannot be read or parsed.
-    pub fn running() -> Result<Self, SymbolsError> {
+    pub(crate) fn running() -> Result<Self, SymbolsError> {
         Self::open(Path::new(KALLSYMS))
     }
 
@@ -106,7 +101,7 @@ impl Symbols {
     ///
     /// # Errors
     /// When the file cannot be read or parsed.
-    pub fn open(path: &Path) -> Result<Self, SymbolsError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, SymbolsError> {
         let file = std::fs::File::open(path)
             .map_err(|source| SymbolsError::Io { path: path.display().to_string(), source })?;
         Self::read(file)
@@ -167,7 +162,7 @@ impl Symbols {
 
     /// Whether all addresses are zero, which the kernel shows to unprivileged users.
     #[must_use]
-    pub fn hidden(&self) -> bool {
+    pub(crate) fn hidden(&self) -> bool {
         self.hidden
     }
 
@@ -220,16 +215,10 @@ impl Symbols {
         Some(Located { symbol, offset: address - symbol.address, size })
     }
 
-    /// All symbols with exactly this name. There are several if files have static functions of the same name.
-    pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Symbol<'a>> {
-        let index = self.name_index().get(&hash(name)).map(Vec::as_slice).unwrap_or(&[]);
-        index.iter().map(|index| self.symbol(*index)).filter(move |symbol| symbol.name == name)
-    }
-
     /// The functions that a user means by `function`: with that name, or with that name and a compiler's suffix
     /// (`.constprop.0`, `.isra.0`, `.part.0`, never `.cold`). Whole functions come before parts.
     #[must_use]
-    pub fn functions(&self, function: &str) -> Vec<Symbol<'_>> {
+    pub(crate) fn functions(&self, function: &str) -> Vec<Symbol<'_>> {
         let index = self.name_index().get(&hash(function)).map(Vec::as_slice).unwrap_or(&[]);
         let mut found: Vec<Symbol<'_>> = index
             .iter()

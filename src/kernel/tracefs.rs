@@ -10,7 +10,7 @@ const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// tracefs, mounted by the system or privately by this process.
 #[derive(Debug)]
-pub struct Tracefs {
+pub(crate) struct Tracefs {
     root: PathBuf,
     mount: Option<OwnedFd>,
 }
@@ -20,7 +20,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// When neither works, with the reason and the fix.
-    pub fn open() -> Result<Self> {
+    pub(crate) fn open() -> Result<Self> {
         for root in MOUNTED {
             if Path::new(root).join("current_tracer").exists() {
                 return Ok(Self { root: root.into(), mount: None });
@@ -40,13 +40,13 @@ impl Tracefs {
 
     /// Whether it is mounted for this process only.
     #[must_use]
-    pub fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.mount.is_some()
     }
 
     /// Its root folder.
     #[must_use]
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 }

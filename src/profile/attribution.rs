@@ -58,13 +58,13 @@ pub struct Attributor {
 impl Attributor {
     /// An attributor for the stacks of `profile`, whose samples have this `skid`.
     #[must_use]
-    pub fn new(profile: &Folded, skid: Skid) -> Self {
+    pub(crate) fn new(profile: &Folded, skid: Skid) -> Self {
         Self { skid, tail_call: TailCall::of(profile.iter().map(|(stack, _)| stack)) }
     }
 
     /// The role of `stack`.
     #[must_use]
-    pub fn place<'a>(&self, stack: &'a str) -> Placed<'a> {
+    pub(crate) fn place<'a>(&self, stack: &'a str) -> Placed<'a> {
         match self.skid {
             Skid::CpuClock => roles::of_sample(stack, self.tail_call),
             Skid::None => {
@@ -76,7 +76,7 @@ impl Attributor {
 
     /// `stack` with the frame removed by a tail call, in samples of cpu-clock.
     #[must_use]
-    pub fn restored<'a>(&self, stack: &'a str) -> Cow<'a, str> {
+    pub(crate) fn restored<'a>(&self, stack: &'a str) -> Cow<'a, str> {
         match self.skid {
             Skid::CpuClock => self.tail_call.restored(stack),
             Skid::None => Cow::Borrowed(stack),
@@ -111,7 +111,7 @@ pub fn attribute(folded: &Folded, unit: Unit, skid: Skid, moved: &Moved) -> Vec<
 /// [`attribute`] with another `classify`, which gives a stack's role, the frame that decided it, and whether
 /// interrupts were off.
 #[must_use]
-pub fn attribute_with(
+pub(crate) fn attribute_with(
     folded: &Folded,
     unit: Unit,
     moved: &Moved,
@@ -156,11 +156,11 @@ pub fn attribute_with(
 }
 
 /// Weight by role.
-pub type RoleWeights = BTreeMap<RoleId, u64>;
+pub(crate) type RoleWeights = BTreeMap<RoleId, u64>;
 
 /// The weights of `folded` by role.
 #[must_use]
-pub fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
+pub(crate) fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
     let attributor = Attributor::new(folded, skid);
     let mut weights = RoleWeights::new();
     for (stack, weight) in folded.iter() {
@@ -175,7 +175,7 @@ pub fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
 /// The share is the ratio of two sums over runs. Its variance is that of a ratio, by linearisation with runs as
 /// clusters (W. G. Cochran, Sampling Techniques, 3rd ed. 1977, ch. 6 and 9A), the interval is Student's with one
 /// degree of freedom less than runs.
-pub fn between_pairs(shares: &mut [RoleShare], pairs: &[RoleWeights]) {
+pub(crate) fn between_pairs(shares: &mut [RoleShare], pairs: &[RoleWeights]) {
     let totals: Vec<f64> = pairs.iter().map(|pair| pair.values().sum::<u64>() as f64).collect();
     let total: f64 = totals.iter().sum();
     let (n, Some(t)) = (pairs.len() as f64, stats::student_t95(pairs.len().saturating_sub(1))) else { return };

@@ -3,7 +3,7 @@
 //! Kernel and user frames have plain names. The kernel's part of a stack starts at the first frame for which
 //! [`is_kernel_entry`] is true; collectors insert [`KERNEL`] if a stack has no such frame.
 
-pub use crate::roles::{KERNEL, is_kernel_entry};
+pub(crate) use crate::roles::{KERNEL, is_kernel_entry};
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -28,7 +28,7 @@ pub struct FoldedError {
 
 /// `name` as a frame of a stack, without separators of frames and lines.
 #[must_use]
-pub fn frame_name(name: &str) -> Cow<'_, str> {
+pub(crate) fn frame_name(name: &str) -> Cow<'_, str> {
     if name.bytes().all(|b| b != b';' && b.is_ascii() && !b.is_ascii_control()) {
         return Cow::Borrowed(name);
     }
@@ -70,7 +70,7 @@ impl Folded {
 
     /// The same weight in fewer stacks: each is cut to its longest prefix that has a total weight of at least `least`.
     #[must_use]
-    pub fn pruned(&self, least: u64) -> Folded {
+    pub(crate) fn pruned(&self, least: u64) -> Folded {
         let mut inclusive: BTreeMap<&str, u64> = BTreeMap::new();
         let parts = |stack: &'_ str| -> Vec<usize> {
             stack.match_indices(';').map(|(end, _)| end).chain(std::iter::once(stack.len())).collect()

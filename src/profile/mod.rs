@@ -1,8 +1,8 @@
 //! Stacks, folding, attribution to roles; without input or output.
 
-pub mod attribution;
-pub mod folded;
-pub mod process;
+pub(crate) mod attribution;
+pub(crate) mod folded;
+pub(crate) mod process;
 
 pub use attribution::{Attributor, Moved, RoleShare, attribute};
 pub use folded::Folded;

@@ -24,7 +24,7 @@ impl ProcessName {
     /// The built-in workload's readers.
     pub const READER: Self = Self("reader");
     /// Everything outside the target's processes: idle, kernel threads, the controller.
-    pub const OTHER: Self = Self("other");
+    pub(crate) const OTHER: Self = Self("other");
 
     /// The name for `text`.
     #[must_use]
@@ -54,7 +54,7 @@ impl ProcessName {
 
     /// Whether this is a process of the target, not [`Self::OTHER`].
     #[must_use]
-    pub fn is_of_target(self) -> bool {
+    pub(crate) fn is_of_target(self) -> bool {
         self != Self::OTHER
     }
 }
@@ -114,12 +114,12 @@ pub struct ByProcess<T> {
 
 impl<T> ByProcess<T> {
     #[must_use]
-    pub const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
     #[must_use]
-    pub fn get(&self, name: ProcessName) -> Option<&T> {
+    pub(crate) fn get(&self, name: ProcessName) -> Option<&T> {
         self.entries.iter().find(|(of, _)| *of == name).map(|(_, value)| value)
     }
 
@@ -129,7 +129,7 @@ impl<T> ByProcess<T> {
     }
 
     /// The value of `name`; if missing, it is inserted last.
-    pub fn get_or_insert_with(&mut self, name: ProcessName, value: impl FnOnce() -> T) -> &mut T {
+    pub(crate) fn get_or_insert_with(&mut self, name: ProcessName, value: impl FnOnce() -> T) -> &mut T {
         let place = self.place(name).unwrap_or_else(|| {
             self.entries.push((name, value()));
             self.entries.len() - 1
@@ -155,15 +155,15 @@ impl<T> ByProcess<T> {
 
     /// The index of `name` in the order.
     #[must_use]
-    pub fn place(&self, name: ProcessName) -> Option<usize> {
+    pub(crate) fn place(&self, name: ProcessName) -> Option<usize> {
         self.entries.iter().position(|(of, _)| *of == name)
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (ProcessName, &T)> + ExactSizeIterator {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (ProcessName, &T)> + ExactSizeIterator {
         self.entries.iter().map(|(name, value)| (*name, value))
     }
 
-    pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (ProcessName, &mut T)> {
+    pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (ProcessName, &mut T)> {
         self.entries.iter_mut().map(|(name, value)| (*name, value))
     }
 
@@ -182,23 +182,13 @@ impl<T> ByProcess<T> {
 
     /// The same processes with values mapped by `f`.
     #[must_use]
-    pub fn map<U>(&self, mut f: impl FnMut(ProcessName, &T) -> U) -> ByProcess<U> {
+    pub(crate) fn map<U>(&self, mut f: impl FnMut(ProcessName, &T) -> U) -> ByProcess<U> {
         self.iter().map(|(name, value)| (name, f(name, value))).collect()
     }
 
     #[must_use]
-    pub fn contains(&self, name: ProcessName) -> bool {
+    pub(crate) fn contains(&self, name: ProcessName) -> bool {
         self.place(name).is_some()
-    }
-
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
     }
 }
 

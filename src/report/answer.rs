@@ -14,11 +14,11 @@ const NAMED_SHARE: f64 = 0.05;
 const NAMED_ROLES: usize = 3;
 
 /// Codes of the warnings that cast doubt on the findings. They are printed with the answer, not below the tables.
-pub const CAUTIONS: [&str; 2] = ["busy", crate::workload::VERIFY_FAILED];
+pub(crate) const CAUTIONS: [&str; 2] = ["busy", crate::workload::VERIFY_FAILED];
 
 /// The answer of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Where each process spends its time, then the throughput.
     pub findings: Vec<String>,
     /// Reasons to doubt the findings, each with a fix.
@@ -27,7 +27,7 @@ pub struct Answer {
 
 /// The answer of `document`.
 #[must_use]
-pub fn answer(document: &Document) -> Answer {
+pub(crate) fn answer(document: &Document) -> Answer {
     let shares = document.attribution.processes.of_target();
     let mut findings: Vec<String> =
         shares.filter_map(|(process, shares)| spends(process, shares, document.unit)).collect();

@@ -50,7 +50,7 @@ pub struct Point {
 
 /// The chart's destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Theme {
+pub(crate) enum Theme {
     /// A separate file, with a white background.
     File,
     /// Inside a page of [`super::html`], with that page's colours.
@@ -85,7 +85,7 @@ impl Chart {
     ///
     /// # Errors
     /// When the drawing library fails.
-    pub fn svg(&self, theme: Theme) -> Result<String> {
+    pub(crate) fn svg(&self, theme: Theme) -> Result<String> {
         let height = self.height();
         let footer = wrapped(&self.caption, FOOTER_CHARS);
         let whole = if footer.is_empty() { height } else { height + as_i32(footer.len()) * FOOTER_LINE + 10 };
@@ -114,7 +114,7 @@ impl Chart {
 
     /// The distinct labels along the axis.
     #[must_use]
-    pub fn labels(&self) -> Vec<&str> {
+    pub(crate) fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
         for point in self.series.iter().flat_map(|series| &series.points) {
             if !labels.contains(&point.label.as_str()) {

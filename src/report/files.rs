@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The document's name in its folder.
-pub const DOCUMENT: &str = "run.json";
+pub(crate) const DOCUMENT: &str = "run.json";
 
 /// The parent of default folders.
 const RUNS: &str = "runs";
@@ -238,7 +238,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
 ///
 /// # Errors
 /// When the run has no code (it was made without `--collect insn`), or the file is damaged.
-pub fn load_code(path: &Path) -> Result<ExecutedCode> {
+pub(crate) fn load_code(path: &Path) -> Result<ExecutedCode> {
     let run = document_path(path);
     let file = run.parent().unwrap_or(Path::new(".")).join(CODE);
     if run.exists() && !file.exists() {
@@ -268,7 +268,7 @@ fn prefix(document: &Document, collector: &str) -> String {
 
 /// A flame graph's title: the command without its output folder.
 #[must_use]
-pub fn title(document: &Document) -> String {
+pub(crate) fn title(document: &Document) -> String {
     let mut words = document.command.split(' ');
     let mut kept: Vec<&str> = Vec::new();
     while let Some(word) = words.next() {
@@ -284,7 +284,7 @@ pub fn title(document: &Document) -> String {
 /// The cost per KiB of one unit of weight in the attributed profile, if the run knows it: in instructions, or for
 /// samples in nanoseconds.
 #[must_use]
-pub fn per_kib(document: &Document, process: ProcessName) -> Option<(f64, &'static str)> {
+pub(crate) fn per_kib(document: &Document, process: ProcessName) -> Option<(f64, &'static str)> {
     let scale = |share: &RoleShare| {
         let instructions = share.instructions_per_kib.map(|amount| (amount, "instructions per KiB"));
         let (amount, unit) = instructions.or(share.ns_per_kib.map(|amount| (amount, "ns per KiB")))?;
@@ -296,7 +296,7 @@ pub fn per_kib(document: &Document, process: ProcessName) -> Option<(f64, &'stat
 /// [`per_kib`] for several processes in one picture. `None` if it differs between them, as for samples: a sample of
 /// another process stands for another time.
 #[must_use]
-pub fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> Option<(f64, &'static str)> {
+pub(crate) fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> Option<(f64, &'static str)> {
     let mut scales = processes.iter().map(|process| per_kib(document, *process));
     let (first, unit) = scales.next()??;
     let same = |(scale, of): (f64, &str)| unit == of && (first - scale).abs() <= 1e-9 * first.abs();
@@ -305,7 +305,7 @@ pub fn per_kib_of_all(document: &Document, processes: &[ProcessName]) -> Option<
 
 /// The line below a flame graph's title: processes, mode, kernel, total weight, and what executed it.
 #[must_use]
-pub fn subtitle(document: &Document, whose: &str, unit: Unit, total: u64) -> String {
+pub(crate) fn subtitle(document: &Document, whose: &str, unit: Unit, total: u64) -> String {
     let on = match document.executed_on {
         ExecutedOn::Hardware => "on hardware",
         ExecutedOn::Kvm => "in a KVM guest",

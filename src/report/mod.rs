@@ -1,10 +1,10 @@
 //! Write outcomes for people: terminal tables, files, flame graphs. Only this module calls inferno.
 
-pub mod annotate;
-pub mod answer;
+pub(crate) mod annotate;
+pub(crate) mod answer;
 pub mod chart;
 pub mod files;
 pub mod flamegraph;
-pub mod html;
-pub mod number;
+pub(crate) mod html;
+pub(crate) mod number;
 pub mod terminal;

@@ -4,7 +4,7 @@ use crate::util::text::rounded;
 
 /// A number with three or four digits.
 #[must_use]
-pub fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     match () {
         () if !value.is_finite() => "-".to_owned(),

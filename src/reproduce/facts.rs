@@ -93,7 +93,7 @@ pub enum Judge {
 impl Judge {
     /// The rule in words; `None` if the fact is not judged.
     #[must_use]
-    pub fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         Some(match self {
             Self::Ratio { factor, .. } => format!("ratio in the same direction and within a factor of {factor}"),
             Self::Factor { factor } => format!("value within a factor of {factor}"),
@@ -121,7 +121,7 @@ impl Facts {
     ///
     /// # Errors
     /// Text that is not a facts file, a duplicate id, a missing base or article.
-    pub fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let facts: Self = serde_json::from_str(text)?;
         let mut ids = BTreeSet::new();
         for fact in facts.tables.iter().flat_map(|table| &table.rows) {
@@ -158,18 +158,18 @@ impl Facts {
 
     /// The fact called `id`, with its table.
     #[must_use]
-    pub fn find(&self, id: &str) -> Option<(&ArticleTable, &Fact)> {
+    pub(crate) fn find(&self, id: &str) -> Option<(&ArticleTable, &Fact)> {
         self.tables.iter().find_map(|table| Some((table, table.rows.iter().find(|fact| fact.id == id)?)))
     }
 
     /// The tables of one part.
-    pub fn of_part<'a>(&'a self, part: &'a str) -> impl Iterator<Item = &'a ArticleTable> {
+    pub(crate) fn of_part<'a>(&'a self, part: &'a str) -> impl Iterator<Item = &'a ArticleTable> {
         self.tables.iter().filter(move |table| table.part == part)
     }
 
     /// The table called `id`.
     #[must_use]
-    pub fn table(&self, id: &str) -> Option<&ArticleTable> {
+    pub(crate) fn table(&self, id: &str) -> Option<&ArticleTable> {
         self.tables.iter().find(|table| table.id == id)
     }
 }

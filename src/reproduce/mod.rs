@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// How to reproduce.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// Fewer and shorter runs, few guests: about a minute.
     pub quick: bool,
     pub output: PathBuf,
@@ -76,7 +76,7 @@ pub struct Reproduction {
 /// # Errors
 /// A folder with other content, results that cannot be stored, an interruption. Finished parts stay, a report shows them,
 /// and the error says how to continue.
-pub(crate) fn run(
+pub fn run(
     settings: &Settings,
     bench: &dyn Bench,
     wanted: &[&'static ArticlePart],

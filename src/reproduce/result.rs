@@ -7,7 +7,7 @@ use crate::report::chart::Chart;
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of a part's file: its number rises with every change that makes older files misleading.
-pub const SCHEMA: &str = "pipeprof.reproduce/2";
+pub(crate) const SCHEMA: &str = "pipeprof.reproduce/2";
 
 /// A finished part.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -59,13 +59,13 @@ pub struct ExtraTable {
 
 impl ExtraTable {
     /// A table without rows; `header` as in Markdown: `rung | GiB/s`.
-    pub fn new(title: impl Into<String>, header: &str, note: impl Into<String>) -> Self {
+    pub(crate) fn new(title: impl Into<String>, header: &str, note: impl Into<String>) -> Self {
         let header = header.split(" | ").map(str::to_owned).collect();
         Self { title: title.into(), header, rows: Vec::new(), note: note.into() }
     }
 
     /// Add a row; cells that are missing at its end stay empty.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = impl Into<String>>) {
         let mut row: Vec<String> = cells.into_iter().map(Into::into).collect();
         row.resize(self.header.len(), String::new());
         self.rows.push(row);

@@ -2,7 +2,7 @@
 
 pub(crate) mod rules;
 
-pub use crate::report::number::number;
+pub(crate) use crate::report::number::number;
 pub use crate::run::bench::Missing;
 pub use crate::sweep::race::Reading;
 
@@ -17,7 +17,7 @@ pub type Readings = BTreeMap<String, Taken<Reading>>;
 /// What a measurement says about an article's figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum FigureVerdict {
+pub(crate) enum FigureVerdict {
     Reproduced,
     NotReproduced,
     /// The 95 % interval straddles a bound of the tolerance.
@@ -31,7 +31,7 @@ pub enum FigureVerdict {
 impl FigureVerdict {
     /// Its name, and its style on the page.
     #[must_use]
-    pub fn words(self) -> [&'static str; 2] {
+    pub(crate) fn words(self) -> [&'static str; 2] {
         match self {
             Self::Reproduced => ["reproduced", "yes"],
             Self::NotReproduced => ["not reproduced", "no"],
@@ -44,7 +44,7 @@ impl FigureVerdict {
 
 /// One fact, judged.
 #[derive(Debug, Clone, PartialEq)]
-pub struct JudgedFact<'a> {
+pub(crate) struct JudgedFact<'a> {
     pub fact: &'a Fact,
     pub measured: Option<Reading>,
     pub verdict: FigureVerdict,
@@ -56,7 +56,7 @@ pub struct JudgedFact<'a> {
 
 /// Judge every fact of `table`.
 #[must_use]
-pub fn judge_table<'a>(facts: &Facts, table: &'a ArticleTable, readings: &Readings) -> Vec<JudgedFact<'a>> {
+pub(crate) fn judge_table<'a>(facts: &Facts, table: &'a ArticleTable, readings: &Readings) -> Vec<JudgedFact<'a>> {
     table.rows.iter().map(|fact| judge(facts, fact, readings)).collect()
 }
 

@@ -5,7 +5,7 @@
 
 use super::{Pattern::*, Role, RoleId};
 
-pub const ROLES: &[Role] = &[
+pub(crate) const ROLES: &[Role] = &[
     Role {
         id: RoleId::CopyIn,
         title: "copy in",

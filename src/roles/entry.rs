@@ -1,11 +1,11 @@
 //! Where the kernel's part of a stack begins.
 
 /// The frame that marks where the kernel begins, in stacks that have no entry frame of their own.
-pub const KERNEL: &str = "[kernel]";
+pub(crate) const KERNEL: &str = "[kernel]";
 
 /// Whether the kernel's part of a stack starts at this frame (also known by inferno's annotation `_[k]`).
 #[must_use]
-pub fn is_kernel_entry(frame: &str) -> bool {
+pub(crate) fn is_kernel_entry(frame: &str) -> bool {
     let by_name = match frame.as_bytes() {
         [b'[', ..] => frame == KERNEL,
         [b'e', ..] => {

@@ -20,7 +20,7 @@ macro_rules! role_ids {
 
         impl RoleId {
             /// All ids.
-            pub const ALL: &[Self] = &[$(Self::$variant,)+];
+            pub(crate) const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The text: `page-alloc`.
             #[must_use]

@@ -2,7 +2,7 @@
 
 use super::{Pattern::*, Role, RoleId, Within};
 
-pub const ROLES: &[Role] = &[
+pub(crate) const ROLES: &[Role] = &[
     Role {
         id: RoleId::Mutex,
         title: "mutex, not contended",
@@ -76,5 +76,5 @@ pub const ROLES: &[Role] = &[
 ];
 
 /// The scheduler's work inside the slow path is sleeping on the mutex.
-pub const WITHIN: &[Within] =
+pub(crate) const WITHIN: &[Within] =
     &[Within { role: RoleId::Scheduler, inside: RoleId::MutexSlow, becomes: RoleId::MutexSleep }];

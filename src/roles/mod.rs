@@ -19,14 +19,14 @@ mod syscall;
 mod time;
 mod wait;
 
-pub use entry::{KERNEL, is_kernel_entry};
+pub(crate) use entry::{KERNEL, is_kernel_entry};
 pub use id::RoleId;
 pub(crate) use id::UNKNOWN_ROLE;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
 pub use skid::{Skid, TailCall};
 /// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
 /// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.
-pub const SCHEDULING: [RoleId; 8] = [
+pub(crate) const SCHEDULING: [RoleId; 8] = [
     RoleId::Scheduler,
     RoleId::WakeUp,
     RoleId::Psi,
@@ -96,7 +96,7 @@ fn within() -> impl Iterator<Item = &'static Within> {
 
 /// What a stack's weight goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed<'a> {
+pub(crate) struct Placed<'a> {
     pub role: &'static Role,
     /// The frame that decided it.
     pub frame: &'a str,
@@ -168,7 +168,7 @@ impl Tables {
 
 /// All roles, in the order of legends and tables.
 #[must_use]
-pub fn all() -> &'static [Role] {
+pub(crate) fn all() -> &'static [Role] {
     &tables().roles
 }
 
@@ -197,7 +197,7 @@ const PLACES: [(usize, usize); RoleId::ALL.len()] = {
 
 /// The role with this id.
 #[must_use]
-pub fn by_id(id: RoleId) -> &'static Role {
+pub(crate) fn by_id(id: RoleId) -> &'static Role {
     let (area, row) = PLACES[id as usize];
     &AREAS[area][row]
 }
@@ -213,7 +213,7 @@ pub fn of_frame(frame: &str) -> Option<&'static Role> {
 /// role; `user` where the stack never enters the kernel, `other-kernel` where no frame has a role. For exact
 /// profiles; samples of cpu-clock need [`of_sample`].
 #[must_use]
-pub fn of_stack(stack: &str) -> (&'static Role, &str) {
+pub(crate) fn of_stack(stack: &str) -> (&'static Role, &str) {
     let tables = tables();
     let leaf = stack.rsplit(';').next().unwrap_or(stack);
     let Some(kernel) = kernel_part(stack) else {
@@ -226,7 +226,7 @@ pub fn of_stack(stack: &str) -> (&'static Role, &str) {
 /// had them off; `tail_call` names the caller whose frame is missing. A stack that shows no caller with a role goes to
 /// [`RoleId::IrqOff`].
 #[must_use]
-pub fn of_sample(stack: &str, tail_call: TailCall) -> Placed<'_> {
+pub(crate) fn of_sample(stack: &str, tail_call: TailCall) -> Placed<'_> {
     let tables = tables();
     let leaf = stack.rsplit(';').next().unwrap_or(stack);
     let kernel = kernel_part(stack).filter(|_| tables.skid.contains(function_name(leaf)));

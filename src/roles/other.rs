@@ -2,7 +2,7 @@
 
 use super::{Pattern::*, Role, RoleId};
 
-pub const USER_ROLES: &[Role] = &[Role {
+pub(crate) const USER_ROLES: &[Role] = &[Role {
     id: RoleId::User,
     title: "user",
     doing: "in user code",
@@ -13,7 +13,7 @@ pub const USER_ROLES: &[Role] = &[Role {
     candidates: &[],
 }];
 
-pub const ROLES: &[Role] = &[
+pub(crate) const ROLES: &[Role] = &[
     Role {
         id: RoleId::Tracing,
         title: "probes and tracing",

@@ -2,7 +2,7 @@
 
 use super::{Pattern::*, Role, RoleId, Within};
 
-pub const ROLES: &[Role] = &[
+pub(crate) const ROLES: &[Role] = &[
     Role {
         id: RoleId::PipeWrite,
         title: "pipe write",
@@ -148,4 +148,5 @@ pub const ROLES: &[Role] = &[
 
 /// Where a file is the source, copy_page_to_iter fills the pipe (up to 6.4 without copying), or a buffer of the
 /// writer's: nothing that the pipe's reader is given.
-pub const WITHIN: &[Within] = &[Within { role: RoleId::CopyOut, inside: RoleId::Device, becomes: RoleId::Device }];
+pub(crate) const WITHIN: &[Within] =
+    &[Within { role: RoleId::CopyOut, inside: RoleId::Device, becomes: RoleId::Device }];

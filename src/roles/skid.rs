@@ -55,7 +55,7 @@ impl TailCall {
 
     /// The function whose frame is missing in a profile of these stacks.
     #[must_use]
-    pub fn of<'a>(mut stacks: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn of<'a>(mut stacks: impl Iterator<Item = &'a str>) -> Self {
         let visible = |stack: &str| {
             let above = stack.strip_suffix(RELEASE).and_then(|above| above.strip_suffix(';'));
             above.is_some_and(|above| above.ends_with(";__wake_up_common_lock"))
@@ -71,7 +71,7 @@ impl TailCall {
 
     /// `stack` with the missing frame put back.
     #[must_use]
-    pub fn restored(self, stack: &str) -> Cow<'_, str> {
+    pub(crate) fn restored(self, stack: &str) -> Cow<'_, str> {
         let Some((above, below)) = stack.split_once(&format!(";{RELEASE}")) else { return Cow::Borrowed(stack) };
         let caller = above.rsplit(';').next().unwrap_or(above);
         let whole_name = below.is_empty() || below.starts_with(';');

@@ -2,7 +2,7 @@
 
 use super::{Pattern::*, Role, RoleId};
 
-pub const ROLES: &[Role] = &[
+pub(crate) const ROLES: &[Role] = &[
     Role {
         id: RoleId::Syscall,
         title: "syscall entry/exit",

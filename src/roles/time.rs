@@ -2,7 +2,7 @@
 
 use super::{Pattern::*, Role, RoleId};
 
-pub const ROLES: &[Role] = &[Role {
+pub(crate) const ROLES: &[Role] = &[Role {
     id: RoleId::Timestamps,
     title: "timestamps",
     doing: "updating time stamps",

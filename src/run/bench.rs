@@ -18,13 +18,13 @@ pub struct Missing {
 
 impl Missing {
     #[must_use]
-    pub fn new(why: impl Into<String>, command: impl Into<String>) -> Self {
+    pub(crate) fn new(why: impl Into<String>, command: impl Into<String>) -> Self {
         Self { why: why.into(), command: command.into() }
     }
 }
 
 /// A result, or the reason why this machine has none and how to get it elsewhere.
-pub type Taken<T> = Result<T, Missing>;
+pub(crate) type Taken<T> = Result<T, Missing>;
 
 /// How guests of exact profiles differ from the default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ pub trait Bench {
 
 /// A request for `spec`.
 #[must_use]
-pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> Request {
+pub(crate) fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> Request {
     let collectors: Vec<&str> = collect.iter().map(|collector| collector.name()).collect();
     let list = if collectors.is_empty() { "none".to_owned() } else { collectors.join(",") };
     Request {
@@ -88,7 +88,7 @@ pub fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u32) -> R
 }
 
 /// Times on this machine or in `guest`, exact counts in a guest with `kernel`.
-pub struct Machine {
+pub(crate) struct Machine {
     /// Run timed experiments in here.
     pub guest: Option<GuestOptions>,
     /// What executes the guest.
@@ -179,7 +179,7 @@ pub(crate) struct MockBench<F> {
 
 #[cfg(test)]
 impl<F: Fn(usize, &Spec) -> Result<Processes>> MockBench<F> {
-    pub fn new(pair: F) -> Self {
+    pub(crate) fn new(pair: F) -> Self {
         Self { pair, pairs: Default::default(), runs: Default::default(), setting: String::new() }
     }
 }

@@ -29,7 +29,7 @@ pub struct Gathered {
 impl Gathered {
     /// A collector without results, and the reason.
     #[must_use]
-    pub fn nothing(status: Status, reason: String) -> Self {
+    pub(crate) fn nothing(status: Status, reason: String) -> Self {
         Self {
             status,
             reasons: vec![reason],
@@ -49,7 +49,7 @@ impl Gathered {
 
     /// A collector's results of its first run.
     #[must_use]
-    pub fn first(collected: Collected) -> Self {
+    pub(crate) fn first(collected: Collected) -> Self {
         let mut gathered = Self::nothing(collected.status, String::new());
         gathered.reasons.clear();
         gathered.unit = collected.unit;
@@ -59,7 +59,7 @@ impl Gathered {
     }
 
     /// Keep the results so far: a later run could not be profiled.
-    pub fn break_off(&mut self, reason: &str) {
+    pub(crate) fn break_off(&mut self, reason: &str) {
         self.status = Status::Partial;
         self.given_up = true;
         push_new(&mut self.reasons, [reason.to_owned()]);
@@ -67,12 +67,12 @@ impl Gathered {
 
     /// Whether further runs are pointless.
     #[must_use]
-    pub fn given_up(&self) -> bool {
+    pub(crate) fn given_up(&self) -> bool {
         self.given_up || matches!(self.status, Status::Failed | Status::Unavailable)
     }
 
     /// Add the results of another run.
-    pub fn add(&mut self, collected: Collected) {
+    pub(crate) fn add(&mut self, collected: Collected) {
         self.status = worse(self.status, collected.status);
         push_new(&mut self.reasons, collected.reason);
         push_new(&mut self.notes, collected.notes);

@@ -4,10 +4,10 @@
 //! computes the cost of each collector. [`RunOptions`] make a request.
 
 pub mod assemble;
-pub mod bench;
-pub mod cost;
+pub(crate) mod bench;
+pub(crate) mod cost;
 pub mod exact;
-pub mod gather;
+pub(crate) mod gather;
 pub mod measure;
 mod options;
 
@@ -21,7 +21,7 @@ use crate::kernel::tracefs::Tracefs;
 use crate::vm::{self, GuestOptions, Job};
 use anyhow::Result;
 
-pub use options::RunOptions;
+pub(crate) use options::RunOptions;
 
 /// Where the run executes, and a callback for its progress.
 pub struct Setting<'a> {
@@ -35,13 +35,13 @@ pub struct Setting<'a> {
 }
 
 /// A machine is busy if others use at least this share of the CPUs' time.
-pub const BUSY: f64 = 0.1;
+pub(crate) const BUSY: f64 = 0.1;
 
 /// Run `request` on this kernel.
 ///
 /// # Errors
 /// When the workload cannot run. Failures of collectors are recorded in the document.
-pub fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
+pub(crate) fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
     // On a host, an earlier run may have been killed; a guest is always fresh.
     let cleaned = match setting.executed_on {
         ExecutedOn::Hardware => Tracefs::open().map(|tracefs| tracefs::clean_up(&tracefs)).unwrap_or_default(),
@@ -89,7 +89,7 @@ pub(crate) fn enter_guest(outcome: &mut Outcome, emulator: Emulator, kernel: &vm
 ///
 /// # Errors
 /// When the guest returns no outcome.
-pub fn in_guest(request: &Request, options: &GuestOptions) -> Result<Outcome> {
+pub(crate) fn in_guest(request: &Request, options: &GuestOptions) -> Result<Outcome> {
     let reply = vm::run_job(options, &Job::Run(Box::new(request.clone())))?;
     let mut outcome: Outcome = reply.parse()?;
     enter_guest(&mut outcome, reply.emulator, &options.kernel);

@@ -61,7 +61,7 @@ impl Default for RunOptions {
 impl RunOptions {
     /// Whether instructions are counted, in a guest.
     #[must_use]
-    pub fn exact(&self) -> bool {
+    pub(crate) fn exact(&self) -> bool {
         matches!(&self.collect, Some(Selection::List(list)) if list.contains(&Collector::Insn))
     }
 
@@ -69,7 +69,7 @@ impl RunOptions {
     ///
     /// # Errors
     /// One line that names the flag.
-    pub fn guest(&self) -> Result<Option<GuestOptions>> {
+    pub(crate) fn guest(&self) -> Result<Option<GuestOptions>> {
         self.machine.guest(self.kernel.as_deref())
     }
 
@@ -77,7 +77,7 @@ impl RunOptions {
     ///
     /// # Errors
     /// One line that names the flag and the way out.
-    pub fn request(&self, command: String) -> Result<Request> {
+    pub(crate) fn request(&self, command: String) -> Result<Request> {
         let request = self.typed(command).or_usage()?;
         if self.exact() {
             super::exact::check(&request, self.machine.accel)?;
@@ -145,7 +145,7 @@ impl RunOptions {
     ///
     /// # Errors
     /// Why there is no outcome.
-    pub fn measure(&self, request: &Request) -> Result<Outcome> {
+    pub(crate) fn measure(&self, request: &Request) -> Result<Outcome> {
         match self.guest()? {
             Some(options) if self.exact() => super::exact::execute(request, &options, self.vmlinux.as_deref()),
             Some(options) => super::in_guest(request, &options),

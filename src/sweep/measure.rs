@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// One combination to measure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SweepCombination {
+pub(crate) struct SweepCombination {
     pub labels: BTreeMap<String, String>,
     /// The workload, or the reason why it is contradictory.
     pub spec: Result<Spec, String>,
@@ -26,7 +26,7 @@ pub struct SweepCombination {
 
 /// The plan of a sweep, which must be equal to resume it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SweepPlan {
+pub(crate) struct SweepPlan {
     pub schema: String,
     /// pipeprof's version and build.
     pub build: String,
@@ -119,7 +119,7 @@ impl Executor<SweepCombination> for Combinations<'_> {
 ///
 /// # Errors
 /// On interruption; when results cannot be stored, or `folder` contains something else.
-pub fn measure(
+pub(crate) fn measure(
     bench: &dyn Bench,
     plan: &SweepPlan,
     combinations: &[SweepCombination],

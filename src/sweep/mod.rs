@@ -3,10 +3,10 @@
 //! [`measure`] runs them with [`crate::experiment`], this file defines the results, and [`show`] formats them.
 
 mod measure;
-pub mod race;
+pub(crate) mod race;
 mod show;
 
-pub use measure::{SweepCombination, SweepPlan, measure};
+pub(crate) use measure::{SweepCombination, SweepPlan, measure};
 
 use crate::document::ExecutedOn;
 use crate::experiment::Ending;
@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The `schema` of `sweep.json`.
-pub const SCHEMA: &str = "pipeprof.sweep/1";
+pub(crate) const SCHEMA: &str = "pipeprof.sweep/1";
 
 /// An axis of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SweepAxis {
+pub(crate) struct SweepAxis {
     /// Its flag without dashes: `buffer-size`.
     pub name: String,
     /// As typed.
@@ -29,14 +29,14 @@ pub struct SweepAxis {
 impl SweepAxis {
     /// The axes of `grid`.
     #[must_use]
-    pub fn all(grid: &Grid) -> Vec<Self> {
+    pub(crate) fn all(grid: &Grid) -> Vec<Self> {
         grid.axes().into_iter().map(|(name, values)| Self { name, values }).collect()
     }
 }
 
 /// `sweep.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Sweep {
+pub(crate) struct Sweep {
     pub schema: String,
     /// pipeprof's version.
     pub version: String,
@@ -55,7 +55,7 @@ pub struct Sweep {
 
 /// One combination, measured. Counts are those of the median run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct SweepCell {
+pub(crate) struct SweepCell {
     pub labels: BTreeMap<String, String>,
     /// In the sweep's unit, one per run.
     pub runs: Vec<f64>,

@@ -38,33 +38,33 @@ impl Reading {
 
     /// A single value that repetition would not change, or that already combines many.
     #[must_use]
-    pub fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
+    pub(crate) fn single(value: f64, unit: &str, executed_on: ExecutedOn, how: &str) -> Self {
         let (unit, how) = (unit.to_owned(), how.to_owned());
         Self { value, unit, runs: vec![value], interval: None, base: None, executed_on, how }
     }
 
     /// Minimum and maximum of its runs.
     #[must_use]
-    pub fn range(&self) -> [f64; 2] {
+    pub(crate) fn range(&self) -> [f64; 2] {
         self.runs.iter().fold([self.value; 2], |[least, most], run| [least.min(*run), most.max(*run)])
     }
 
     /// Median absolute deviation as a percentage of the median: `±3.4 %`; `None` if nothing varies.
     #[must_use]
-    pub fn spread(&self) -> Option<String> {
+    pub(crate) fn spread(&self) -> Option<String> {
         let mad = stats::mad(&self.runs).filter(|mad| *mad > 0.0 && self.value != 0.0)?;
         Some(format!("±{:.1} %", mad / self.value * 100.0))
     }
 
     /// As a point of a chart, with its minimum and maximum.
     #[must_use]
-    pub fn point(&self, label: impl Into<String>) -> Point {
+    pub(crate) fn point(&self, label: impl Into<String>) -> Point {
         Point { label: label.into(), y: self.value, span: Some(self.range()) }
     }
 
     /// The same in another unit; `None` if the units cannot be converted.
     #[must_use]
-    pub fn convert(&self, unit: &str) -> Option<Self> {
+    pub(crate) fn convert(&self, unit: &str) -> Option<Self> {
         const GB_PER_GIB: f64 = 1.073_741_824;
         let factor = match (self.unit.as_str(), unit) {
             (from, to) if from == to => 1.0,
@@ -86,14 +86,14 @@ impl Reading {
 
 /// One contestant of a race.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Contestant {
+pub(crate) struct Contestant {
     pub id: String,
     pub spec: Spec,
 }
 
 /// What a contestant did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Raced {
+pub(crate) struct Raced {
     pub id: String,
     pub spec: Spec,
     /// One per run.
@@ -105,25 +105,25 @@ pub struct Raced {
 
 /// What all contestants did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Race(pub Vec<Raced>);
+pub(crate) struct Race(pub Vec<Raced>);
 
 /// The reason for a missing value of a workload that did not get its huge pages: that is another experiment.
 #[must_use]
-pub fn without_huge_pages(warnings: &[Warning], command: &str) -> Option<Missing> {
+pub(crate) fn without_huge_pages(warnings: &[Warning], command: &str) -> Option<Missing> {
     let warning = warnings.iter().find(|warning| warning.code == HUGE_PAGES_MISSING)?;
     Some(Missing::new(format!("{}: {}", warning.message, warning.action), command))
 }
 
 /// CPU time of a process per KiB that the reader got, in ns.
 #[must_use]
-pub fn cpu_per_kib(pair: &Processes, process: ProcessName) -> f64 {
+pub(crate) fn cpu_per_kib(pair: &Processes, process: ProcessName) -> f64 {
     let process = pair.of(process);
     (process.user_ns + process.system_ns) as f64 / (pair.reader().bytes.max(1) as f64 / 1024.0)
 }
 
 /// Calls of writer and reader per MiB that the reader got.
 #[must_use]
-pub fn calls_per_mib(pair: &Processes) -> [f64; 2] {
+pub(crate) fn calls_per_mib(pair: &Processes) -> [f64; 2] {
     let mib = pair.reader().bytes.max(1) as f64 / f64::from(1 << 20);
     [pair.writer(), pair.reader()].map(|process| process.calls as f64 / mib)
 }
@@ -133,7 +133,7 @@ impl Race {
     ///
     /// # Errors
     /// If it was not in the race.
-    pub fn get(&self, id: &str) -> Taken<&Raced> {
+    pub(crate) fn get(&self, id: &str) -> Taken<&Raced> {
         let missing = || Missing::new(format!("{id} was not measured"), "pipeprof reproduce");
         self.0.iter().find(|raced| raced.id == id).ok_or_else(missing)
     }
@@ -142,13 +142,13 @@ impl Race {
     ///
     /// # Errors
     /// Why there is none, and how to get one.
-    pub fn speed(&self, id: &str) -> Taken<Reading> {
+    pub(crate) fn speed(&self, id: &str) -> Taken<Reading> {
         self.get(id)?.speed()
     }
 
     /// The number of runs of each contestant.
     #[must_use]
-    pub fn runs(&self) -> u64 {
+    pub(crate) fn runs(&self) -> u64 {
         self.0.iter().map(|raced| raced.pairs.len() as u64).max().unwrap_or(0)
     }
 }
@@ -158,7 +158,7 @@ impl Raced {
     ///
     /// # Errors
     /// Why there is none, and how to get one.
-    pub fn speed(&self) -> Taken<Reading> {
+    pub(crate) fn speed(&self) -> Taken<Reading> {
         self.reading("GiB/s", "", |pair| Some(pair.gib_s()))
     }
 
@@ -166,7 +166,7 @@ impl Raced {
     ///
     /// # Errors
     /// Why there is none, and how to get one.
-    pub fn measured(&self) -> Taken<(Reading, &Processes)> {
+    pub(crate) fn measured(&self) -> Taken<(Reading, &Processes)> {
         let speed = self.speed()?;
         let typical = stats::median_by(&self.pairs, Processes::gib_s);
         typical.map(|pair| (speed, pair)).ok_or_else(|| Missing::new("no run succeeded", self.command()))
@@ -176,7 +176,7 @@ impl Raced {
     ///
     /// # Errors
     /// Why there is none, and how to get one.
-    pub fn reading(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
+    pub(crate) fn reading(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
         let reading = self.count(unit, what, of)?;
         if self.executed_on == ExecutedOn::Tcg {
             return Err(Missing::new("not available: emulated clock", self.command()));
@@ -188,7 +188,7 @@ impl Raced {
     ///
     /// # Errors
     /// Why there is none, and how to get one.
-    pub fn count(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
+    pub(crate) fn count(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
         if let Some(why) = &self.failed {
             return Err(Missing::new(why.clone(), self.command()));
         }
@@ -213,7 +213,7 @@ impl Raced {
 
     /// The differences between what was requested and what happened, each kind once.
     #[must_use]
-    pub fn caveats(&self) -> Vec<Warning> {
+    pub(crate) fn caveats(&self) -> Vec<Warning> {
         workload::caveats_of_all(&self.spec, &self.pairs)
     }
 

@@ -10,7 +10,7 @@ const MOST_LINES: usize = 6;
 impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).
     #[must_use]
-    pub fn csv(&self) -> String {
+    pub(crate) fn csv(&self) -> String {
         let quoted = |text: &str| {
             if text.contains([',', '"', '\n', '\r']) {
                 format!("\"{}\"", text.replace('"', "\"\""))
@@ -52,7 +52,7 @@ impl Sweep {
     /// The chart: the axis with the most values is horizontal, each combination of the others is a line. `None` if
     /// nothing was measured, or with too many lines.
     #[must_use]
-    pub fn chart(&self) -> Option<Chart> {
+    pub(crate) fn chart(&self) -> Option<Chart> {
         let along = self.axes.iter().max_by_key(|axis| axis.values.len())?;
         let varied: Vec<&SweepAxis> = self.axes.iter().filter(|axis| *axis != along && axis.values.len() > 1).collect();
         let mut series: Vec<Series> = Vec::new();
@@ -87,7 +87,7 @@ impl Sweep {
 
     /// The table on the terminal.
     #[must_use]
-    pub fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_preset(comfy_table::presets::NOTHING);
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();

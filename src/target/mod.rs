@@ -1,6 +1,6 @@
 //! Targets: processes to measure, and the pipes between them. The built-in workload ([`crate::workload`]) is one.
 
-pub mod pipeline;
+pub(crate) mod pipeline;
 mod settle;
 mod totals;
 
@@ -68,7 +68,7 @@ pub struct WatchedProcess {
 impl Watched {
     /// One process.
     #[must_use]
-    pub fn one(name: ProcessName, pid: u32) -> Self {
+    pub(crate) fn one(name: ProcessName, pid: u32) -> Self {
         Self { processes: vec![WatchedProcess { name, pids: vec![pid] }] }
     }
 
@@ -79,7 +79,7 @@ impl Watched {
 
     /// The process ids of `name`.
     #[must_use]
-    pub fn pids(&self, name: ProcessName) -> &[u32] {
+    pub(crate) fn pids(&self, name: ProcessName) -> &[u32] {
         self.processes.iter().find(|process| process.name == name).map_or(&[], |process| &process.pids)
     }
 

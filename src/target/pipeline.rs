@@ -1,8 +1,7 @@
 //! A pipeline of two programs as a target: `cat | head`, `cat | dd`. They are started, watched and waited for like the
 //! built-in workload, but run at once: other programs do not wait for a release.
 
-use super::{ProcessTotals, Processes, Watched, WatchedProcess};
-use crate::profile::ProcessName;
+use super::{ProcessTotals, Processes};
 use crate::util::cancel;
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// `writer | reader >/dev/null`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pipeline {
+pub(crate) struct Pipeline {
     pub writer: Vec<String>,
     pub reader: Vec<String>,
     /// The CPUs of writer and reader.
@@ -23,7 +22,7 @@ pub struct Pipeline {
 
 /// When a pipeline ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
+pub(crate) enum End {
     /// When the reader has read this many bytes. The closed pipe ends the writer.
     Bytes(u64),
     /// After this many nanoseconds the writer is killed. The reader ends at the end of file and reports, as dd does,
@@ -61,7 +60,7 @@ fn start(words: &[String], mut command: Command) -> Result<Killed> {
 }
 
 /// A running pipeline.
-pub struct RunningPipeline<'a> {
+pub(crate) struct RunningPipeline<'a> {
     pipeline: &'a Pipeline,
     writer: Killed,
     reader: Killed,
@@ -73,7 +72,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// When a program cannot be started.
-    pub fn start(&self) -> Result<RunningPipeline<'_>> {
+    pub(crate) fn start(&self) -> Result<RunningPipeline<'_>> {
         let begin = Instant::now();
         let mut first = command(&self.writer, self.cpus[0])?;
         first.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -91,24 +90,17 @@ impl Pipeline {
     ///
     /// # Errors
     /// When a program cannot be started, the reader fails, or on interruption.
-    pub fn run(&self) -> Result<Processes> {
+    pub(crate) fn run(&self) -> Result<Processes> {
         self.start()?.wait()
     }
 }
 
 impl RunningPipeline<'_> {
-    /// The processes to watch.
-    #[must_use]
-    pub fn watched(&self) -> Watched {
-        let of = |name, child: &Killed| WatchedProcess { name, pids: vec![child.0.id()] };
-        Watched { processes: vec![of(ProcessName::WRITER, &self.writer), of(ProcessName::READER, &self.reader)] }
-    }
-
     /// Bytes, and each program's time, from the start of the first to the end of the last.
     ///
     /// # Errors
     /// When the reader fails, or on interruption.
-    pub fn wait(mut self) -> Result<Processes> {
+    pub(crate) fn wait(mut self) -> Result<Processes> {
         let Pipeline { reader: words, cpus, end, .. } = self.pipeline;
         if let End::After(ns) = end {
             let until = self.begin + Duration::from_nanos(*ns);

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 ///
 /// # Errors
 /// On interruption, or when the clock cannot be waited for.
-pub fn wait() -> Result<()> {
+pub(crate) fn wait() -> Result<()> {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };

@@ -47,19 +47,19 @@ impl Processes {
 
     /// The first process, which has no pipe before it.
     #[must_use]
-    pub fn first(&self) -> &ProcessTotals {
+    pub(crate) fn first(&self) -> &ProcessTotals {
         self.totals.values().next().unwrap_or(&NOTHING)
     }
 
     /// The last process, which has no pipe after it.
     #[must_use]
-    pub fn last(&self) -> &ProcessTotals {
+    pub(crate) fn last(&self) -> &ProcessTotals {
         self.totals.values().next_back().unwrap_or(&NOTHING)
     }
 
     /// GiB/s that arrived at the last process within the window.
     #[must_use]
-    pub fn gib_s(&self) -> f64 {
+    pub(crate) fn gib_s(&self) -> f64 {
         gib_s(self.last().bytes, self.window_ns)
     }
 }
@@ -85,7 +85,7 @@ pub struct PipeEnd {
 impl PipeTotals {
     /// GiB/s through this pipe.
     #[must_use]
-    pub fn gib_s(&self) -> f64 {
+    pub(crate) fn gib_s(&self) -> f64 {
         gib_s(self.to.totals.iter().map(|reader| reader.bytes).sum(), self.window_ns)
     }
 }
@@ -134,7 +134,7 @@ impl ProcessTotals {
     /// Sum several processes: counts are added, `elapsed_ns` is the maximum, `cpu` is present if it is the same for
     /// all.
     #[must_use]
-    pub fn sum<'a>(processes: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub(crate) fn sum<'a>(processes: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut processes = processes.into_iter();
         let mut sum = processes.next().cloned().unwrap_or_default();
         for other in processes {

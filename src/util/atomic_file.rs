@@ -8,7 +8,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When writing fails; the message names `path` and a fix.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -30,7 +30,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// `error` of the crate tempfile without the path that it appends, which the user did not give.
 #[must_use]
-pub fn without_temporary_path(error: io::Error) -> io::Error {
+pub(crate) fn without_temporary_path(error: io::Error) -> io::Error {
     match error.to_string().split_once(" at path ") {
         Some((reason, _)) => io::Error::new(error.kind(), reason),
         None => error,

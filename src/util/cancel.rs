@@ -11,7 +11,7 @@ static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 ///
 /// # Errors
 /// When a handler cannot be installed.
-pub fn install() -> std::io::Result<()> {
+pub(crate) fn install() -> std::io::Result<()> {
     if FLAG.get().is_some() {
         return Ok(());
     }
@@ -27,7 +27,7 @@ pub fn install() -> std::io::Result<()> {
 
 /// Whether an interrupting signal has arrived.
 #[must_use]
-pub fn happened() -> bool {
+pub(crate) fn happened() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
@@ -35,11 +35,11 @@ pub fn happened() -> bool {
 ///
 /// # Errors
 /// [`Cancelled`].
-pub fn check() -> Result<(), Cancelled> {
+pub(crate) fn check() -> Result<(), Cancelled> {
     if happened() { Err(Cancelled) } else { Ok(()) }
 }
 
 /// The error after an interrupting signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
-pub struct Cancelled;
+pub(crate) struct Cancelled;

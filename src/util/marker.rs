@@ -10,27 +10,27 @@ use std::arch::asm;
 
 /// The upper half of every marker's displacement: `PP`. The lower half is the number of the marker ([`begin`], [`end`]).
 /// build.rs passes the same value to the plugin (`src/collect/insn/plugin/`).
-pub const MAGIC: u32 = 0x5050_0000;
+pub(crate) const MAGIC: u32 = 0x5050_0000;
 
 /// The processes of the built-in pair, by number.
-pub const WRITER: u32 = 0;
-pub const READER: u32 = 1;
+pub(crate) const WRITER: u32 = 0;
+pub(crate) const READER: u32 = 1;
 
 /// The number of the marker by which the window of process number `process` begins.
 #[must_use]
-pub const fn begin(process: u32) -> u32 {
+pub(crate) const fn begin(process: u32) -> u32 {
     2 * process + 1
 }
 
 /// The number of the marker by which it ends.
 #[must_use]
-pub const fn end(process: u32) -> u32 {
+pub(crate) const fn end(process: u32) -> u32 {
     2 * process + 2
 }
 
 /// Execute the marker of this number: two instructions.
 #[inline(always)]
-pub fn emit<const MARKER: u32>() {
+pub(crate) fn emit<const MARKER: u32>() {
     // SAFETY: a long nop and a jump to the next instruction change no register, flag or memory.
     unsafe {
         asm!(

@@ -1,14 +1,14 @@
 //! Small tools for every layer: units, text, statistics, atomic files, signals, usage errors.
 
-pub mod atomic_file;
-pub mod build;
-pub mod cancel;
-pub mod histogram;
-pub mod marker;
-pub mod progress;
-pub mod size;
-pub mod stats;
-pub mod stdout;
-pub mod text;
-pub mod usage;
-pub mod warning;
+pub(crate) mod atomic_file;
+pub(crate) mod build;
+pub(crate) mod cancel;
+pub(crate) mod histogram;
+pub(crate) mod marker;
+pub(crate) mod progress;
+pub(crate) mod size;
+pub(crate) mod stats;
+pub(crate) mod stdout;
+pub(crate) mod text;
+pub(crate) mod usage;
+pub(crate) mod warning;

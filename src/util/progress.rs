@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How much is printed in addition to the result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Level {
+pub(crate) enum Level {
     /// Only the result and errors.
     Quiet,
     #[default]
@@ -22,7 +22,7 @@ pub enum Level {
 static LEVEL: AtomicU8 = AtomicU8::new(Level::Normal as u8);
 
 /// Choose how much is printed.
-pub fn set_level(level: Level) {
+pub(crate) fn set_level(level: Level) {
     LEVEL.store(level as u8, Ordering::Relaxed);
 }
 
@@ -32,26 +32,26 @@ fn at_least(level: Level) -> bool {
 
 /// Whether only the result and errors are printed.
 #[must_use]
-pub fn is_quiet() -> bool {
+pub(crate) fn is_quiet() -> bool {
     !at_least(Level::Normal)
 }
 
 /// Print a note on stderr.
-pub fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     if at_least(Level::Normal) {
         problem(text);
     }
 }
 
 /// Print a verbose message on stderr. It is computed only if it is printed.
-pub fn detail(text: impl FnOnce() -> String) {
+pub(crate) fn detail(text: impl FnOnce() -> String) {
     if at_least(Level::Verbose) {
         problem(&text());
     }
 }
 
 /// Print a problem on stderr, even with `--quiet`.
-pub fn problem(text: &str) {
+pub(crate) fn problem(text: &str) {
     let print = || eprintln!("pipeprof: {text}");
     match SINK.lock().as_deref() {
         Ok(ProgressSink::Bar(bar)) => bar.suspend(print),
@@ -70,14 +70,14 @@ enum ProgressSink {
 static SINK: Mutex<ProgressSink> = Mutex::new(ProgressSink::Idle);
 
 /// Send all further messages to `sink`.
-pub fn redirect(sink: impl Fn(&str) + Send + 'static) {
+pub(crate) fn redirect(sink: impl Fn(&str) + Send + 'static) {
     if let Ok(mut guard) = SINK.lock() {
         *guard = ProgressSink::Other(Box::new(sink));
     }
 }
 
 /// Show the current step: `measuring 3/10`.
-pub fn step(text: &str) {
+pub(crate) fn step(text: &str) {
     let Ok(mut guard) = SINK.lock() else { return };
     match &*guard {
         ProgressSink::Other(sink) => sink(text),
@@ -96,7 +96,7 @@ pub fn step(text: &str) {
 }
 
 /// Remove the line, before something is printed.
-pub fn clear() {
+pub(crate) fn clear() {
     let Ok(mut guard) = SINK.lock() else { return };
     if let ProgressSink::Bar(bar) = &*guard {
         bar.finish_and_clear();

@@ -4,7 +4,7 @@
 ///
 /// # Errors
 /// What is wrong with `text`; the caller adds the flag.
-pub fn parse(text: &str) -> Result<u64, String> {
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 
 /// `bytes` as the shortest exact size: 4096 is `4K`, 4097 is `4097`.
 #[must_use]
-pub fn format(bytes: u64) -> String {
+pub(crate) fn format(bytes: u64) -> String {
     for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
         if bytes != 0 && bytes.is_multiple_of(1 << shift) {
             return format!("{}{unit}", bytes >> shift);

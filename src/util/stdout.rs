@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 /// Write to standard output. If the reader has closed it (`| head`), drop the text and keep the command's exit code.
 /// If writing fails otherwise, print an error and exit.
-pub fn write(text: fmt::Arguments<'_>) {
+pub(crate) fn write(text: fmt::Arguments<'_>) {
     let mut stdout = io::stdout().lock();
     if let Err(error) = stdout.write_fmt(text).and_then(|()| stdout.flush())
         && error.kind() != io::ErrorKind::BrokenPipe

@@ -2,32 +2,32 @@
 
 /// `text` without control characters, which could change a terminal's state.
 #[must_use]
-pub fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// `text` with a capital first letter.
 #[must_use]
-pub fn capitalized(text: &str) -> String {
+pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// A count with thousands separators: `1,234,567`.
 #[must_use]
-pub fn grouped(count: u64) -> String {
+pub(crate) fn grouped(count: u64) -> String {
     in_groups(&count.to_string())
 }
 
 /// A number and a noun: `1 run`, `2 runs`.
 #[must_use]
-pub fn counted(count: u64, what: &str) -> String {
+pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 /// [`grouped`] for `value`, rounded to a whole number.
 #[must_use]
-pub fn rounded(value: f64) -> String {
+pub(crate) fn rounded(value: f64) -> String {
     let text = in_groups(&format!("{:.0}", value.abs()));
     if value < 0.0 { format!("-{text}") } else { text }
 }

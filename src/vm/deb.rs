@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 /// What a package contains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Contents {
+pub(crate) struct Contents {
     pub image: Option<PathBuf>,
     pub config: Option<PathBuf>,
 }
@@ -19,7 +19,7 @@ const WANTED: [&str; 4] =
 ///
 /// # Errors
 /// When the file is not a Debian package, or no tool to open it is installed.
-pub fn unpack(path: &Path, into: &Path) -> Result<Contents> {
+pub(crate) fn unpack(path: &Path, into: &Path) -> Result<Contents> {
     if !path.is_file() {
         bail!("{}: file does not exist", path.display());
     }

@@ -11,7 +11,7 @@ type SectionHeader = elf::SectionHeader64<LE>;
 /// `file` without the sections named `.debug_*`. `None` if this code cannot parse the file; the caller then uses it
 /// unchanged.
 #[must_use]
-pub fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
     let (header, _) = pod::from_bytes::<Header>(file).ok()?;
     if header.e_ident.magic != elf::ELFMAG || usize::from(header.e_shentsize.get(LE)) != size_of::<SectionHeader>() {
         return None;

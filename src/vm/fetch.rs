@@ -53,7 +53,7 @@ const INDEX_AGE: Duration = Duration::from_secs(6 * 3600);
 
 /// The result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fetched {
+pub(crate) enum Fetched {
     New(CachedKernel),
     /// The cache already has the newest kernel of the series that the mirror offers.
     Kept(CachedKernel),
@@ -65,7 +65,7 @@ pub enum Fetched {
 ///
 /// # Errors
 /// When a request can be met neither by apt nor by the cache. Kernels fetched before the error stay in the cache.
-pub fn fetch(
+pub(crate) fn fetch(
     store: &KernelCache,
     wishes: &[String],
     flavour: &str,
@@ -139,7 +139,7 @@ fn newest_that_comes(
 ///
 /// # Errors
 /// When apt or the mirror cannot be used.
-pub fn available(store: &KernelCache, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
+pub(crate) fn available(store: &KernelCache, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
     Mirror::open(store, say)?.packages(flavour)
 }
 

@@ -42,7 +42,7 @@ impl GuestReply {
 
 /// Why a guest gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum NoAnswer {
+pub(crate) enum NoAnswer {
     /// The guest never reached `/init`.
     #[error("{0}")]
     NotStarted(String),

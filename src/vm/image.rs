@@ -57,7 +57,7 @@ pub(crate) fn config_beside(image: &Path, release: &str) -> Option<PathBuf> {
 
 /// Why a file is not an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoImage {
+pub(crate) enum NoImage {
     #[error("this is an uncompressed kernel (ELF): give arch/x86/boot/bzImage of the same build")]
     Elf,
     #[error("this is a Debian package: rename it so that it ends in .deb")]
@@ -74,7 +74,7 @@ pub enum NoImage {
 ///
 /// # Errors
 /// When the file cannot be read or is not a bzImage.
-pub fn release_of(path: &Path) -> Result<String> {
+pub(crate) fn release_of(path: &Path) -> Result<String> {
     let mut file = File::open(path).with_context(|| format!("cannot open kernel {}", path.display()))?;
     let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
     // The version string is in the setup code, which has at most 64 sectors of 512 bytes.
@@ -88,7 +88,7 @@ pub fn release_of(path: &Path) -> Result<String> {
 ///
 /// # Errors
 /// [`NoImage`].
-pub fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
+pub(crate) fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
     if head.starts_with(b"\x7fELF") {
         return Err(NoImage::Elf);
     }

@@ -3,7 +3,7 @@
 
 /// An archive being built.
 #[derive(Debug, Default)]
-pub struct Archive {
+pub(crate) struct Archive {
     bytes: Vec<u8>,
     inode: u32,
 }
@@ -15,17 +15,17 @@ const REGULAR: u32 = 0o100_000;
 
 impl Archive {
     /// Add a directory.
-    pub fn directory(&mut self, path: &str) {
+    pub(crate) fn directory(&mut self, path: &str) {
         self.entry(path, DIRECTORY | 0o755, (0, 0), &[]);
     }
 
     /// Add a character device.
-    pub fn device(&mut self, path: &str, major: u32, minor: u32) {
+    pub(crate) fn device(&mut self, path: &str, major: u32, minor: u32) {
         self.entry(path, CHARACTER | 0o600, (major, minor), &[]);
     }
 
     /// Add a file with these permissions.
-    pub fn file(&mut self, path: &str, permissions: u32, content: &[u8]) {
+    pub(crate) fn file(&mut self, path: &str, permissions: u32, content: &[u8]) {
         self.entry(path, REGULAR | permissions, (0, 0), content);
     }
 
@@ -64,7 +64,7 @@ impl Archive {
 
     /// Finish the archive and return its bytes.
     #[must_use]
-    pub fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.inode = 0;
         self.entry("TRAILER!!!", 0, (0, 0), &[]);
         self.bytes
@@ -72,12 +72,12 @@ impl Archive {
 }
 
 /// Path of the job in the guest.
-pub const JOB: &str = "/job.json";
+pub(crate) const JOB: &str = "/job.json";
 
 /// Build the archive that starts `init` with `job`. `config` is the kernel's release and configuration; it goes where
 /// Debian keeps it.
 #[must_use]
-pub fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>) -> Vec<u8> {
+pub(crate) fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>) -> Vec<u8> {
     let room = init.len() + job.len() + config.map_or(0, |(_, config)| config.len()) + 4096;
     let mut archive = Archive { bytes: Vec::with_capacity(room), inode: 0 };
     archive.directory("dev");

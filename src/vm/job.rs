@@ -37,7 +37,7 @@ pub struct CountAnswer {
 
 /// What the guest's init reads: the job, and what executes the guest, which the guest cannot find out itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Assignment {
+pub(crate) struct Assignment {
     pub job: Job,
     pub executed_on: ExecutedOn,
     /// CPUs that must be online when the job begins.

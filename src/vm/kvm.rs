@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a KVM guest may take to reach init before `auto` falls back to TCG. A working one needs about a second.
-pub const LIMIT: Duration = Duration::from_secs(15);
+pub(crate) const LIMIT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct KnownFailure {
@@ -22,7 +22,7 @@ struct KnownFailure {
 ///
 /// # Errors
 /// Why it is not, as a message for the user.
-pub fn usable(qemu: &str) -> Result<(), String> {
+pub(crate) fn usable(qemu: &str) -> Result<(), String> {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
         return Err(match error.kind() {
             std::io::ErrorKind::PermissionDenied => {

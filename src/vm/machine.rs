@@ -56,7 +56,7 @@ impl GuestMachine {
     ///
     /// # Errors
     /// One line that names the flag.
-    pub fn guest(&self, kernel: Option<&str>) -> Result<Option<GuestOptions>> {
+    pub(crate) fn guest(&self, kernel: Option<&str>) -> Result<Option<GuestOptions>> {
         match kernel {
             Some(kernel) => self.options(kernel).map(Some),
             None => self.check(false).map(|()| None),
@@ -67,7 +67,7 @@ impl GuestMachine {
     ///
     /// # Errors
     /// A usage error that names the flag.
-    pub fn check(&self, guest: bool) -> Result<()> {
+    pub(crate) fn check(&self, guest: bool) -> Result<()> {
         match self.given() {
             Some(flag) if !guest => {
                 bail!(UsageError::new(format!("{flag} requires a guest: add --kernel, such as --kernel 6.12")))
@@ -96,7 +96,7 @@ impl GuestMachine {
     ///
     /// # Errors
     /// One line that names the flag.
-    pub fn options(&self, kernel: &str) -> Result<GuestOptions> {
+    pub(crate) fn options(&self, kernel: &str) -> Result<GuestOptions> {
         self.check(true)?;
         Ok(GuestOptions {
             accel: self.accel,

@@ -56,7 +56,7 @@ impl GuestOptions {
     ///
     /// # Errors
     /// When there is no such kernel.
-    pub fn new(name: &str) -> Result<Self> {
+    pub(crate) fn new(name: &str) -> Result<Self> {
         Ok(Self::of(Kernel::find(name)?))
     }
 

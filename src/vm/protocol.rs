@@ -9,17 +9,17 @@ use flate2::read::{DeflateDecoder, DeflateEncoder};
 use std::io::Read;
 
 /// Start of each frame.
-pub const MAGIC: [u8; 8] = *b"\x01ppFRM\x02\n";
+pub(crate) const MAGIC: [u8; 8] = *b"\x01ppFRM\x02\n";
 
 /// Bytes before the payload.
 const HEADER: usize = MAGIC.len() + 1 + 4 + 4 + 4;
 
 /// Longest payload accepted, in bytes: larger than any profile, and small enough to allocate.
-pub const LONGEST: usize = 1 << 30;
+pub(crate) const LONGEST: usize = 1 << 30;
 
 /// A message from the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub(crate) enum Message {
     /// `/init` has started; the payload is the release.
     Hello(String),
     /// Progress of the job: `measuring 3/10`.
@@ -63,7 +63,7 @@ impl Message {
 ///
 /// # Errors
 /// When the payload is longer than [`LONGEST`].
-pub fn encode(message: &Message) -> std::io::Result<Vec<u8>> {
+pub(crate) fn encode(message: &Message) -> std::io::Result<Vec<u8>> {
     let payload = message.payload();
     if payload.len() > LONGEST {
         return Err(std::io::Error::other(format!("the answer is too long: {} bytes", payload.len())));
@@ -90,7 +90,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 
 /// Reads frames from a growing stream.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     pending: Vec<u8>,
     skipped: u64,
     damaged: u64,
@@ -98,12 +98,12 @@ pub struct Decoder {
 
 impl Decoder {
     /// Add more bytes of the stream.
-    pub fn feed(&mut self, bytes: &[u8]) {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
     /// The next complete message, if there is one.
-    pub fn next_message(&mut self) -> Option<Message> {
+    pub(crate) fn next_message(&mut self) -> Option<Message> {
         loop {
             let Some(start) = find(&self.pending, &MAGIC) else {
                 // Keep the bytes that may begin a frame.
@@ -139,7 +139,7 @@ impl Decoder {
 
     /// Number of frames with an error.
     #[must_use]
-    pub fn damaged(&self) -> u64 {
+    pub(crate) fn damaged(&self) -> u64 {
         self.damaged
     }
 

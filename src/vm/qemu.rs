@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 /// The emulator: `$PIPEPROF_QEMU`, or `qemu-system-x86_64` in PATH.
 #[must_use]
-pub fn program() -> OsString {
+pub(crate) fn program() -> OsString {
     std::env::var_os("PIPEPROF_QEMU").filter(|name| !name.is_empty()).unwrap_or_else(|| "qemu-system-x86_64".into())
 }
 
@@ -17,7 +17,7 @@ pub fn program() -> OsString {
 ///
 /// # Errors
 /// When QEMU cannot be started, with how to install it.
-pub fn version() -> Result<String> {
+pub(crate) fn version() -> Result<String> {
     let output = Command::new(program()).arg("--version").stdin(Stdio::null()).output().with_context(missing)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match text.lines().next() {
@@ -50,7 +50,7 @@ pub(crate) fn missing() -> String {
 
 /// Paths of the files of one guest.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub(crate) struct Files {
     pub initramfs: PathBuf,
     /// Output of the guest's first serial port: its console.
     pub console: PathBuf,
@@ -60,7 +60,7 @@ pub struct Files {
 
 /// QEMU's arguments for a guest, without the program name.
 #[must_use]
-pub fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
+pub(crate) fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
     // Ignore the host's QEMU configuration and leave out default devices: no network, disk, monitor or display.
@@ -118,7 +118,7 @@ fn escape(path: &Path) -> String {
 
 /// The kernel's arguments: pipeprof's, then the user's. The kernel uses the last one if they conflict.
 #[must_use]
-pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
+pub(crate) fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
     let mut words = vec![
         // Early messages go to the first port, so that an early panic is visible.
         "earlycon=uart8250,io,0x3f8,115200",
@@ -159,7 +159,7 @@ pub fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
 /// The emulator as recorded in the document: its version, and its arguments with run-specific paths replaced by
 /// names.
 #[must_use]
-pub fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
+pub(crate) fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
     let mut replace: Vec<(String, String)> = [&files.initramfs, &files.console, &files.reply]
         .iter()
         .filter_map(|path| Some((path, path.file_name()?.to_str()?.to_owned())))

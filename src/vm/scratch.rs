@@ -14,7 +14,7 @@ const OWNER: &str = "owner";
 
 /// A temporary folder.
 #[derive(Debug)]
-pub struct Scratch {
+pub(crate) struct Scratch {
     folder: tempfile::TempDir,
     _owner: File,
 }
@@ -24,7 +24,7 @@ impl Scratch {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let root = std::env::temp_dir();
         let attempt = || -> std::io::Result<Self> {
             let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&root)?;
@@ -40,7 +40,7 @@ impl Scratch {
 
     /// A path in it.
     #[must_use]
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
@@ -51,7 +51,7 @@ pub(crate) fn no_room(path: &Path) -> String {
 
 /// Remove the folders of killed runs and return their number.
 #[must_use]
-pub fn clean_up() -> usize {
+pub(crate) fn clean_up() -> usize {
     clean_up_in(&std::env::temp_dir())
 }
 

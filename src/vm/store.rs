@@ -68,7 +68,7 @@ impl KernelCache {
     ///
     /// # Errors
     /// When the folder cannot be read. A missing folder is an empty cache.
-    pub fn list(&self) -> Result<Vec<CachedKernel>> {
+    pub(crate) fn list(&self) -> Result<Vec<CachedKernel>> {
         let folder = self.kernels();
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -103,7 +103,13 @@ impl KernelCache {
     ///
     /// # Errors
     /// When it is not a kernel, or the cache cannot be written.
-    pub fn add(&self, path: &Path, origin: &str, version: Option<&str>, config: Option<&Path>) -> Result<CachedKernel> {
+    pub(crate) fn add(
+        &self,
+        path: &Path,
+        origin: &str,
+        version: Option<&str>,
+        config: Option<&Path>,
+    ) -> Result<CachedKernel> {
         let _lock = self.lock()?;
         let aside = self.aside()?;
         let (image, packaged_config) = if path.extension().is_some_and(|ending| ending == "deb") {
@@ -140,7 +146,7 @@ impl KernelCache {
     ///
     /// # Errors
     /// When there is none; the message lists the cached kernels.
-    pub fn remove(&self, name: &str) -> Result<Vec<CachedKernel>> {
+    pub(crate) fn remove(&self, name: &str) -> Result<Vec<CachedKernel>> {
         let _lock = self.lock()?;
         let list = self.list()?;
         let exact: Vec<CachedKernel> = list.iter().filter(|entry| entry.release == name).cloned().collect();
@@ -174,7 +180,7 @@ impl KernelCache {
     ///
     /// # Errors
     /// When the cache cannot be written.
-    pub fn lock(&self) -> Result<CacheLock> {
+    pub(crate) fn lock(&self) -> Result<CacheLock> {
         let folder = self.kernels();
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         lock_file(&self.root.join("kernels.lock"))
@@ -194,7 +200,7 @@ impl KernelCache {
 
 /// Holds the cache's lock until dropped.
 #[derive(Debug)]
-pub struct CacheLock {
+pub(crate) struct CacheLock {
     _file: File,
 }
 

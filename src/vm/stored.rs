@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 ///
 /// # Errors
 /// When the arguments do not hold a setting.
-pub fn machine(emulator: &Emulator, on: ExecutedOn) -> Result<GuestMachine> {
+pub(crate) fn machine(emulator: &Emulator, on: ExecutedOn) -> Result<GuestMachine> {
     let value = |flag: &str| {
         let place = emulator.arguments.iter().position(|argument| argument == flag)?;
         emulator.arguments.get(place + 1).map(String::as_str)

@@ -41,7 +41,7 @@ pub enum AxisKind {
 
 /// Reads an axis from a [`Spec`], and writes it there. Writing a value of another kind gives `None`.
 #[derive(Debug, Clone, Copy)]
-pub struct Access {
+pub(crate) struct Access {
     pub read: fn(&Spec) -> Option<Value>,
     pub write: fn(&mut Spec, &Value) -> Option<()>,
 }
@@ -103,25 +103,25 @@ impl Axis {
 
     /// The axis whose flag is `--name`.
     #[must_use]
-    pub fn find(name: &str) -> Option<&'static Self> {
+    pub(crate) fn find(name: &str) -> Option<&'static Self> {
         AXES.iter().find(|axis| axis.name == name)
     }
 
     /// The axis of the field `field` of `workload` in `run.json`.
     #[must_use]
-    pub fn of_field(field: &str) -> Option<&'static Self> {
+    pub(crate) fn of_field(field: &str) -> Option<&'static Self> {
         Self::find(&field.replace('_', "-"))
     }
 
     /// Help text without its default.
     #[must_use]
-    pub fn about(&self) -> &'static str {
+    pub(crate) fn about(&self) -> &'static str {
         self.about
     }
 
     /// Help text with its default. The mode has the defaults of switches and choices.
     #[must_use]
-    pub fn help(&self) -> String {
+    pub(crate) fn help(&self) -> String {
         let default = match self.kind {
             AxisKind::Switch | AxisKind::Choice(_) => String::new(),
             _ => self.value(&Spec::default()).map_or_else(|| self.unset.to_owned(), |value| self.format(&value)),
@@ -174,7 +174,7 @@ impl Axis {
 
     /// A value as typed.
     #[must_use]
-    pub fn format(&self, value: &Value) -> String {
+    pub(crate) fn format(&self, value: &Value) -> String {
         match (value, self.kind) {
             (Value::Number(bytes), AxisKind::Size { .. }) => size::format(*bytes),
             (Value::Number(number), _) => number.to_string(),
@@ -187,7 +187,7 @@ impl Axis {
     ///
     /// # Errors
     /// By flag, with the way out.
-    pub fn check(&self, spec: &Spec) -> Result<()> {
+    pub(crate) fn check(&self, spec: &Spec) -> Result<()> {
         let Some(value) = self.value(spec) else { return Ok(()) };
         self.check_bounds(&value)?;
         if let Some(needs) = self.needs
@@ -309,13 +309,13 @@ pub struct Overrides(BTreeMap<String, Value>);
 
 impl Overrides {
     /// Override `axis`. Returns its former value.
-    pub fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
+    pub(crate) fn put(&mut self, axis: &Axis, value: Value) -> Option<Value> {
         self.0.insert(axis.name.to_owned(), value)
     }
 
     /// The value of the axis `name`, if it is overridden.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
@@ -323,7 +323,7 @@ impl Overrides {
     ///
     /// # Errors
     /// A value out of bounds, by flag.
-    pub fn apply(&self, spec: &mut Spec) -> Result<()> {
+    pub(crate) fn apply(&self, spec: &mut Spec) -> Result<()> {
         AXES.iter().try_for_each(|axis| match self.get(axis.name) {
             Some(value) => axis.set(spec, value),
             None => Ok(()),
@@ -343,7 +343,7 @@ impl TryFrom<BTreeMap<String, Value>> for Overrides {
 
 /// The name of `mode` for headings, with the axes in which `spec` differs from it: `write (buffer-size=4K)`.
 #[must_use]
-pub fn name_with_overrides(mode: &Mode, spec: &Spec) -> String {
+pub(crate) fn name_with_overrides(mode: &Mode, spec: &Spec) -> String {
     let preset = mode.spec();
     let overrides: Vec<String> = AXES
         .iter()

@@ -11,7 +11,7 @@ use anyhow::{Result, bail, ensure};
 impl Spec {
     /// # Errors
     /// The first contradiction among the axes: the flag and the fix.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         self.contradictions().or_usage()
     }
 

@@ -8,7 +8,7 @@ use crate::util::size;
 
 /// `pipeprof run` with the axes of `spec` that differ from the default, and `more`.
 #[must_use]
-pub fn run(spec: &Spec, more: &str) -> String {
+pub(crate) fn run(spec: &Spec, more: &str) -> String {
     let plain = Spec::default();
     let mut words = vec!["pipeprof run".to_owned()];
     for axis in AXES {

@@ -8,7 +8,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When the kernel does not report them.
-pub fn allowed() -> Result<Vec<u32>> {
+pub(crate) fn allowed() -> Result<Vec<u32>> {
     let set = rustix::thread::sched_getaffinity(None).context("cannot read this process's CPU affinity")?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
@@ -17,18 +17,18 @@ pub fn allowed() -> Result<Vec<u32>> {
 ///
 /// # Errors
 /// When the CPU does not exist or is not allowed.
-pub fn bind(cpu: u32) -> Result<()> {
+pub(crate) fn bind(cpu: u32) -> Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu as usize);
     rustix::thread::sched_setaffinity(None, &set).with_context(|| format!("--pin: cannot run on CPU {cpu}"))
 }
 
 /// The CPU of one process; `None` if it is not pinned.
-pub type Place = Option<u32>;
+pub(crate) type Place = Option<u32>;
 
 /// The CPUs of one pair's processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub(crate) struct Places {
     pub writers: Vec<Place>,
     pub readers: Vec<Place>,
 }
@@ -37,7 +37,7 @@ pub struct Places {
 ///
 /// # Errors
 /// When this machine does not have the CPUs; the message names `--pin` or `--pairs`.
-pub fn places(spec: &Spec) -> Result<Vec<Places>> {
+pub(crate) fn places(spec: &Spec) -> Result<Vec<Places>> {
     place(spec, &allowed()?, Path::new("/sys/devices/system/cpu"))
 }
 
@@ -95,7 +95,7 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
 
 /// The CPU of `allowed` to use for a single thread.
 #[must_use]
-pub fn first(allowed: &[u32]) -> u32 {
+pub(crate) fn first(allowed: &[u32]) -> u32 {
     order(allowed, Path::new("/sys/devices/system/cpu")).first().copied().unwrap_or(0)
 }
 
@@ -142,7 +142,7 @@ impl Topology {
 /// How two CPUs are related: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`; `None` if /sys
 /// does not tell.
 #[must_use]
-pub fn relation(a: u32, b: u32) -> Option<&'static str> {
+pub(crate) fn relation(a: u32, b: u32) -> Option<&'static str> {
     relation_in(a, b, Path::new("/sys/devices/system/cpu"))
 }
 

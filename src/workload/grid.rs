@@ -11,14 +11,14 @@ const MOST: usize = 2_000;
 
 /// The axes and their values.
 #[derive(Debug, Clone, Default)]
-pub struct Grid {
+pub(crate) struct Grid {
     modes: Vec<String>,
     axes: Vec<(&'static Axis, Vec<Value>)>,
 }
 
 /// One combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Combination {
+pub(crate) struct Combination {
     /// Values as typed, by the names of their axes.
     pub labels: BTreeMap<String, String>,
     pub request: WorkloadRequest,
@@ -27,7 +27,7 @@ pub struct Combination {
 impl Grid {
     /// All of `modes`, with `values` of axes. Repeated values count once, and axes without values are left out.
     #[must_use]
-    pub fn new(modes: &[String], values: Vec<(&'static Axis, Vec<Value>)>) -> Self {
+    pub(crate) fn new(modes: &[String], values: Vec<(&'static Axis, Vec<Value>)>) -> Self {
         let mut axes: Vec<(&'static Axis, Vec<Value>)> =
             values.into_iter().map(|(axis, values)| (axis, distinct(values))).filter(|(_, v)| !v.is_empty()).collect();
         // Sizes come last, the buffer size at the very end, because the last axis varies fastest in tables.
@@ -40,7 +40,7 @@ impl Grid {
 
     /// Names and values as typed, in the order of tables.
     #[must_use]
-    pub fn axes(&self) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn axes(&self) -> Vec<(String, Vec<String>)> {
         let mode = ("mode".to_owned(), self.modes.clone());
         let axes = self.axes.iter().map(|(axis, values)| {
             (axis.name.to_owned(), values.iter().map(|value| axis.format(value)).collect::<Vec<_>>())
@@ -52,7 +52,7 @@ impl Grid {
     ///
     /// # Errors
     /// When there are too many.
-    pub fn combinations(&self, common: &WorkloadRequest) -> Result<Vec<Combination>> {
+    pub(crate) fn combinations(&self, common: &WorkloadRequest) -> Result<Vec<Combination>> {
         let counts = std::iter::once(self.modes.len()).chain(self.axes.iter().map(|(_, values)| values.len()));
         match counts.into_iter().try_fold(1usize, usize::checked_mul) {
             Some(count) if count <= MOST => {}
@@ -99,7 +99,7 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
 ///
 /// # Errors
 /// What is wrong with `text`; the caller names the flag.
-pub fn values(axis: &Axis, text: &str) -> Result<Vec<Value>, String> {
+pub(crate) fn values(axis: &Axis, text: &str) -> Result<Vec<Value>, String> {
     match axis.kind {
         AxisKind::Size { .. } => Ok(sizes(text)?.into_iter().map(Value::Number).collect()),
         AxisKind::Count { least, most } => {

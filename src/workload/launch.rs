@@ -29,7 +29,7 @@ const CAUSE: Duration = Duration::from_secs(2);
 
 /// Workers that are ready or running. Dropping this kills and reaps them.
 #[derive(Debug)]
-pub struct Launched {
+pub(crate) struct Launched {
     spec: Spec,
     workers: Vec<Worker>,
     released: Option<Instant>,
@@ -52,7 +52,7 @@ struct Worker {
 ///
 /// # Errors
 /// A contradiction in `spec`, a refusal of this machine (naming the flag), an error of a worker, or an interruption.
-pub fn launch(spec: &Spec) -> Result<Launched> {
+pub(crate) fn launch(spec: &Spec) -> Result<Launched> {
     spec.check()?;
     cancel::check()?;
     let places = cpus::places(spec)?;
@@ -70,7 +70,7 @@ pub fn launch(spec: &Spec) -> Result<Launched> {
 impl Launched {
     /// The processes, for the collectors.
     #[must_use]
-    pub fn watched(&self) -> Watched {
+    pub(crate) fn watched(&self) -> Watched {
         let of = |part: WorkerPart| {
             let pids = self.workers.iter().filter(|worker| worker.part == part).map(|worker| worker.child.id());
             WatchedProcess { name: part.process(), pids: pids.collect() }
@@ -82,7 +82,7 @@ impl Launched {
     ///
     /// # Errors
     /// When a worker has exited, or on interruption.
-    pub fn release(&mut self) -> Result<()> {
+    pub(crate) fn release(&mut self) -> Result<()> {
         cancel::check()?;
         self.go_on()?;
         self.released = Some(Instant::now());
@@ -108,7 +108,7 @@ impl Launched {
     ///
     /// # Errors
     /// An error of a worker, a window that does not end, or an interruption. The workers end when this is dropped.
-    pub fn wait_for_end(&mut self) -> Result<()> {
+    pub(crate) fn wait_for_end(&mut self) -> Result<()> {
         let Some(released) = self.released else { bail!("internal error: wait before release") };
         if self.ended {
             return Ok(());
@@ -127,7 +127,7 @@ impl Launched {
     ///
     /// # Errors
     /// As [`Self::wait_for_end`].
-    pub fn wait(&mut self) -> Result<Processes> {
+    pub(crate) fn wait(&mut self) -> Result<Processes> {
         self.wait_for_end()?;
         self.go_on()?;
         self.gather(Some(Instant::now() + START), "did not report")?;

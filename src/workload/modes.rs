@@ -15,7 +15,7 @@ pub struct Mode {
 }
 
 /// All presets, in the order of article A.
-pub const MODES: [Mode; 5] = [
+pub(crate) const MODES: [Mode; 5] = [
     Mode {
         name: "write",
         about: "write(2) to read(2)",
@@ -80,6 +80,6 @@ impl Mode {
 
 /// Names of all presets.
 #[must_use]
-pub fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     MODES.iter().map(|mode| mode.name).collect()
 }

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 /// One pipe. Its users read the real capacity from the kernel at their end.
 #[derive(Debug)]
-pub struct Pipe {
+pub(crate) struct Pipe {
     pub read: OwnedFd,
     pub write: OwnedFd,
 }
@@ -21,7 +21,7 @@ impl Pipe {
     ///
     /// # Errors
     /// When the size is refused; the message names `--pipe-size` and the limit.
-    pub fn new(spec: &Spec) -> Result<Self> {
+    pub(crate) fn new(spec: &Spec) -> Result<Self> {
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).context("cannot make a pipe")?;
         if let Some(bytes) = spec.pipe_target() {
             // The kernel rounds up to a power of two of pages; `check` has limited `bytes` to 2 GiB.
@@ -36,7 +36,7 @@ impl Pipe {
 
 /// The largest pipe of at most `wanted` bytes that this user may create, found by trying; a power of two of pages.
 #[must_use]
-pub fn largest(wanted: u64) -> u64 {
+pub(crate) fn largest(wanted: u64) -> u64 {
     let mut bytes = 1 << wanted.clamp(PAGE, 1 << 31).ilog2();
     let holds = |bytes: u64| {
         let (_read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;

@@ -22,7 +22,7 @@ pub struct WorkloadRequest {
 
 impl WorkloadRequest {
     /// The default mode.
-    pub const DEFAULT_MODE: &'static str = "write";
+    pub(crate) const DEFAULT_MODE: &'static str = "write";
 
     /// The request that gives `spec`; `name` is the mode as headings name it.
     ///
@@ -55,7 +55,7 @@ impl WorkloadRequest {
     ///
     /// # Errors
     /// A usage error: a contradiction among the axes, with the flag and a fix.
-    pub fn spec(&self) -> Result<(String, Spec)> {
+    pub(crate) fn spec(&self) -> Result<(String, Spec)> {
         let name = self.mode.as_deref().unwrap_or(Self::DEFAULT_MODE);
         let mode = Mode::find(name)
             .with_context(|| format!("--mode {name}: unknown mode; choose one of {}", names().join(", ")))

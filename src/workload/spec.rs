@@ -4,11 +4,11 @@ pub use super::axes::Spec;
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a page on x86-64.
-pub const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// Bytes of a huge page.
-pub const HUGE_PAGE: u64 = 2 << 20;
+pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 /// The default source of `splice`, `read-write` and `stdio` writers.
-pub const DEFAULT_SOURCE: &str = "/dev/zero";
+pub(crate) const DEFAULT_SOURCE: &str = "/dev/zero";
 
 /// The call that puts bytes into the pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
@@ -29,7 +29,7 @@ pub enum Writer {
 impl Writer {
     /// Whether it takes its bytes from a file.
     #[must_use]
-    pub fn has_source(self) -> bool {
+    pub(crate) fn has_source(self) -> bool {
         matches!(self, Self::Splice | Self::ReadWrite | Self::Stdio)
     }
 }
@@ -74,7 +74,7 @@ pub enum Pin {
 impl Spec {
     /// Bytes of one block: the size of the writer's call. Half of the buffer for vmsplice.
     #[must_use]
-    pub fn block(&self) -> u64 {
+    pub(crate) fn block(&self) -> u64 {
         match self.writer {
             Writer::Vmsplice => self.buffer_size / 2,
             _ => self.buffer_size,
@@ -83,14 +83,14 @@ impl Spec {
 
     /// Bytes that the reader requests in one call.
     #[must_use]
-    pub fn reader_block(&self) -> u64 {
+    pub(crate) fn reader_block(&self) -> u64 {
         self.reader_buffer_size.unwrap_or(self.buffer_size)
     }
 
     /// Size to set for the pipe; `None` keeps the kernel's default. For vmsplice: the largest pipe (a power of two of
     /// pages) that is not larger than one half, so that a half in the pipe has displaced the other one.
     #[must_use]
-    pub fn pipe_target(&self) -> Option<u64> {
+    pub(crate) fn pipe_target(&self) -> Option<u64> {
         match (self.pipe_size, self.writer) {
             (Some(size), _) => Some(size),
             (None, Writer::Vmsplice) => Some((1 << self.block().max(PAGE).ilog2()).min(1 << 31)),

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WorkerPart {
+pub(crate) enum WorkerPart {
     Writer,
     Reader,
 }
 
 impl WorkerPart {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Writer => "writer",
             Self::Reader => "reader",
@@ -22,7 +22,7 @@ impl WorkerPart {
     }
 
     /// The name of the processes with this part.
-    pub fn process(self) -> ProcessName {
+    pub(crate) fn process(self) -> ProcessName {
         match self {
             Self::Writer => ProcessName::WRITER,
             Self::Reader => ProcessName::READER,
@@ -32,7 +32,7 @@ impl WorkerPart {
 
 /// Controller to worker, first.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct WorkerJob {
+pub(crate) struct WorkerJob {
     /// Process id of the controller. A worker with another parent has been orphaned.
     pub controller: u32,
     pub part: WorkerPart,
@@ -46,7 +46,7 @@ pub struct WorkerJob {
 
 /// Worker to controller.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// Warmed up; waits for [`GO`].
     Ready,
     /// The window has ended; waits for another [`GO`], so that collectors can detach before its report.
@@ -57,7 +57,7 @@ pub enum Reply {
 
 /// A worker's window.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct WorkerWindow {
+pub(crate) struct WorkerWindow {
     /// Monotonic raw clock, ns.
     pub begin_ns: u64,
     pub end_ns: u64,
@@ -65,24 +65,24 @@ pub struct WorkerWindow {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub message: String,
     /// The other end was closed; the other process reports the cause.
     pub consequence: bool,
 }
 
 /// The byte that lets a worker continue.
-pub const GO: u8 = b'!';
+pub(crate) const GO: u8 = b'!';
 
 /// Send one message.
-pub fn send(mut to: impl Write, message: &impl Serialize) -> std::io::Result<()> {
+pub(crate) fn send(mut to: impl Write, message: &impl Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     to.write_all(&line)
 }
 
 /// Receive one message, and leave further bytes in the socket.
-pub fn receive<T: for<'de> Deserialize<'de>>(mut from: impl Read) -> std::io::Result<T> {
+pub(crate) fn receive<T: for<'de> Deserialize<'de>>(mut from: impl Read) -> std::io::Result<T> {
     let mut line = Vec::new();
     let mut byte = [0];
     loop {

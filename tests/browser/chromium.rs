@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 /// How to view a page.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub(crate) struct Look {
     pub width: u32,
     pub dark: bool,
 }
 
 /// A browser with one page.
-pub struct Chromium {
+pub(crate) struct Chromium {
     child: Child,
     to: std::fs::File,
     from: std::sync::mpsc::Receiver<Value>,
@@ -29,7 +29,7 @@ pub struct Chromium {
 
 impl Chromium {
     /// Start the browser. If it is not installed, the test fails.
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let binary = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
             Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
         });
@@ -82,7 +82,7 @@ impl Chromium {
     }
 
     /// Load `url` and wait for it.
-    pub fn open(&mut self, url: &str, look: Look) {
+    pub(crate) fn open(&mut self, url: &str, look: Look) {
         let scheme = if look.dark { "dark" } else { "light" };
         self.call(
             "Emulation.setEmulatedMedia",
@@ -102,7 +102,7 @@ impl Chromium {
     }
 
     /// The value of a JavaScript expression in the page.
-    pub fn evaluate(&mut self, expression: &str) -> Value {
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let answer = self
             .call("Runtime.evaluate", &json!({"expression": expression, "returnByValue": true, "awaitPromise": true}));
         assert!(answer.get("exceptionDetails").is_none(), "{expression}: {answer}");
@@ -110,13 +110,13 @@ impl Chromium {
     }
 
     /// The whole page as base64 PNG.
-    pub fn screenshot(&mut self) -> String {
+    pub(crate) fn screenshot(&mut self) -> String {
         let answer = self.call("Page.captureScreenshot", &json!({"format": "png", "captureBeyondViewport": true}));
         answer["data"].as_str().unwrap().to_owned()
     }
 
     /// Messages of console, log and network: errors, warnings, and requests for anything but the file.
-    pub fn complaints(&mut self) -> Vec<String> {
+    pub(crate) fn complaints(&mut self) -> Vec<String> {
         self.evaluate("true");
         self.complaints.clone()
     }

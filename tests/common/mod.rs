@@ -14,15 +14,15 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// The kernel series that every guest test covers.
-pub const SERIES: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
+pub(crate) const SERIES: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
 
 /// The binary under test.
-pub fn binary() -> PathBuf {
+pub(crate) fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_pipeprof"))
 }
 
 /// A command that runs the binary with these arguments.
-pub fn pipeprof(arguments: &[&str]) -> Command {
+pub(crate) fn pipeprof(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments);
     command
@@ -30,7 +30,7 @@ pub fn pipeprof(arguments: &[&str]) -> Command {
 
 /// The kernel of a series from the user's cache. A missing one is fetched; with CI=true, where the machine is
 /// prepared beforehand, it is a failure. Never skipped.
-pub fn kernel(series: &str) -> Kernel {
+pub(crate) fn kernel(series: &str) -> Kernel {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let store = KernelCache::open().expect("a cache folder");
@@ -45,13 +45,13 @@ pub fn kernel(series: &str) -> Kernel {
 }
 
 /// A guest of this series with this build's binary as init. If QEMU is missing, the test fails when it boots.
-pub fn guest(series: &str) -> GuestOptions {
+pub(crate) fn guest(series: &str) -> GuestOptions {
     // Long limits, because other tests may be using the machine.
     GuestOptions { init: binary(), boot_limit: Duration::from_secs(600), ..GuestOptions::of(kernel(series)) }
 }
 
 /// One pair of `workload`, profiled by `collect`.
-pub fn request(workload: Spec, collect: Vec<Collector>) -> Request {
+pub(crate) fn request(workload: Spec, collect: Vec<Collector>) -> Request {
     Request {
         mode: "write".to_owned(),
         workload,
@@ -66,20 +66,20 @@ pub fn request(workload: Spec, collect: Vec<Collector>) -> Request {
 }
 
 /// This number of writer calls in `mode`, after a short warm-up.
-pub fn spec(mode: &str, calls: u64) -> Spec {
+pub(crate) fn spec(mode: &str, calls: u64) -> Spec {
     let spec = Mode::find(mode).expect("a mode").spec();
     Spec { amount: Amount::Calls(calls), warmup_bytes: 4 << 20, ..spec }
 }
 
 /// The child processes of `parent`.
-pub fn children(parent: u32) -> Vec<u32> {
+pub(crate) fn children(parent: u32) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &u32| stat_field(*pid, 1) == Some(parent.to_string())).collect()
 }
 
 /// Whether `pid` exists and is not a zombie.
-pub fn is_alive(pid: u32) -> bool {
+pub(crate) fn is_alive(pid: u32) -> bool {
     stat_field(pid, 0).is_some_and(|state| state != "Z" && state != "X")
 }
 
@@ -91,7 +91,7 @@ fn stat_field(pid: u32, index: usize) -> Option<String> {
 }
 
 /// Wait until `done` returns true; return false if it does not within `limit`.
-pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+pub(crate) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !done() {
         if started.elapsed() > limit {
@@ -103,7 +103,7 @@ pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
 }
 
 /// The file names in a folder.
-pub fn listing(folder: &Path) -> Vec<String> {
+pub(crate) fn listing(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let mut names: Vec<String> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

@@ -8,10 +8,10 @@ use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
 use pipeprof::roles::Skid;
 use pipeprof::workload::Spec;
 
-pub const BYTES: u64 = 1 << 20;
+pub(crate) const BYTES: u64 = 1 << 20;
 
 /// A counted run of 16 calls of 64 KiB on `release`, with these stacks of the writer and reader.
-pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&str, u64)]) -> Outcome {
+pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&str, u64)]) -> Outcome {
     let named = [(ProcessName::WRITER, writer), (ProcessName::READER, reader)];
     let profiles: Vec<Profile> = named
         .into_iter()
@@ -75,7 +75,7 @@ pub fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader: &[(&st
 }
 
 /// A timed run on hardware: these GiB/s, no profile.
-pub fn timed(release: &str, mode: &str, gib_s: &[f64]) -> Outcome {
+pub(crate) fn timed(release: &str, mode: &str, gib_s: &[f64]) -> Outcome {
     let mut outcome = counted(release, mode, &[], &[]);
     outcome.profiles.clear();
     outcome.document.executed_on = ExecutedOn::Hardware;
@@ -89,7 +89,7 @@ const ENTRY: &str = "pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64
 const READ: &str = "pipeprof;read;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_read;vfs_read";
 
 /// The shape of write(2) on an older and a newer kernel: functions that are renamed, grow, shrink, vanish and appear.
-pub fn older() -> Outcome {
+pub(crate) fn older() -> Outcome {
     let e = |rest: &str| format!("{ENTRY};{rest}");
     let r = |rest: &str| format!("{READ};{rest}");
     let writer = [
@@ -105,7 +105,7 @@ pub fn older() -> Outcome {
 }
 
 /// See [`older`].
-pub fn newer() -> Outcome {
+pub(crate) fn newer() -> Outcome {
     let e = |rest: &str| format!("{ENTRY};{rest}");
     let r = |rest: &str| format!("{READ};{rest}");
     let writer = [

@@ -5,7 +5,7 @@ use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
 use pipeprof::roles::{RoleId, Skid};
 use pipeprof::workload::Spec;
 
-pub fn stacks(name: &str) -> Folded {
+pub(crate) fn stacks(name: &str) -> Folded {
     let text =
         std::fs::read_to_string(format!("{}/src/reproduce/articles/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     Folded::parse(&text).unwrap()
@@ -21,7 +21,7 @@ fn sampled(folded: &Folded) -> Folded {
 }
 
 /// A sampled run on hardware.
-pub fn sampled_run() -> Outcome {
+pub(crate) fn sampled_run() -> Outcome {
     let moved = Moved { bytes: 10 << 30, calls: 40_960, cpu_ns: Some(2_700_000_000) };
     let writer = sampled(&stacks("santos_zeroes_pv.folded"));
     let reader = sampled(&stacks("santos_vmsplice.folded"));
@@ -131,7 +131,7 @@ pub fn sampled_run() -> Outcome {
 }
 
 /// The same in an emulated guest, counted in instructions.
-pub fn counted_run() -> Outcome {
+pub(crate) fn counted_run() -> Outcome {
     let mut outcome = sampled_run();
     let moved = Moved { bytes: 64 << 20, calls: 256, cpu_ns: None };
     let document = &mut outcome.document;

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 
 /// A field's position in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FormatField {
+pub(crate) struct FormatField {
     offset: usize,
     size: usize,
 }
@@ -13,7 +13,7 @@ pub struct FormatField {
 impl FormatField {
     /// Its value, as an unsigned number.
     #[must_use]
-    pub fn of(self, record: &[u8]) -> Option<u64> {
+    pub(crate) fn of(self, record: &[u8]) -> Option<u64> {
         let bytes = record.get(self.offset..self.offset.checked_add(self.size)?)?;
         match self.size {
             2 => Some(u64::from(u16::from_le_bytes(bytes.try_into().ok()?))),
@@ -52,7 +52,7 @@ impl Format {
 
 /// The layout of all events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Formats {
+pub(crate) struct Formats {
     entry_id: u64,
     exit_id: u64,
     kind: FormatField,
@@ -72,7 +72,7 @@ pub struct Formats {
 
 /// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GraphEvent {
+pub(crate) enum GraphEvent {
     Entry {
         function: u64,
         depth: u64,
@@ -98,7 +98,7 @@ impl Formats {
     ///
     /// # Errors
     /// When a field is missing.
-    pub fn parse(entry: &str, exit: &str, fork: Option<&str>, exec: Option<&str>) -> Result<Self> {
+    pub(crate) fn parse(entry: &str, exit: &str, fork: Option<&str>, exec: Option<&str>) -> Result<Self> {
         let optional = |text: Option<&str>, event: &str, field: &str| -> Result<Option<(u64, FormatField)>> {
             let Some(text) = text else { return Ok(None) };
             let format = Format::parse(text).with_context(|| format!("events/sched/{event}/format has no ID"))?;
@@ -125,7 +125,7 @@ impl Formats {
 
     /// The task and event of a record; `None` for other events.
     #[must_use]
-    pub fn event(&self, record: &[u8]) -> Option<(u32, GraphEvent)> {
+    pub(crate) fn event(&self, record: &[u8]) -> Option<(u32, GraphEvent)> {
         let pid = u32::try_from(self.pid.of(record)?).ok()?;
         let kind = self.kind.of(record)?;
         let event = if kind == self.entry_id {
@@ -153,7 +153,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     /// As 6.1 has them.
-    pub const ENTRY: &str = "\
+    pub(crate) const ENTRY: &str = "\
 name: funcgraph_entry
 ID: 11
 format:
@@ -167,7 +167,7 @@ format:
 
 print fmt: \"--> %ps (%d)\", (void *)REC->func, REC->depth
 ";
-    pub const EXIT: &str = "\
+    pub(crate) const EXIT: &str = "\
 name: funcgraph_exit
 ID: 10
 format:

@@ -34,7 +34,7 @@ const SHARE_OF_MEMORY: u64 = 4;
 const BUFFER_KIB: std::ops::RangeInclusive<u64> = 1024..=256 * 1024;
 
 /// The `fgraph` collector.
-pub struct Fgraph {
+pub(crate) struct Fgraph {
     symbols: Arc<Symbols>,
     notes: Vec<String>,
     armed: Option<ArmedTracer>,
@@ -59,7 +59,7 @@ struct Lost {
 
 impl Fgraph {
     #[must_use]
-    pub fn new(symbols: Arc<Symbols>) -> Self {
+    pub(crate) fn new(symbols: Arc<Symbols>) -> Self {
         Self { symbols, notes: Vec::new(), armed: None }
     }
 

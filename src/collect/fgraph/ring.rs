@@ -18,7 +18,7 @@ const TIME_STAMP: u32 = 31;
 
 /// A page's events.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Page {
+pub(crate) struct Page {
     /// Each event's record in the page, and its time.
     pub records: Vec<(u64, Range<usize>)>,
     /// Events are missing before this page.
@@ -37,7 +37,7 @@ fn double(page: &[u8], at: usize) -> Option<u64> {
 
 /// Find the events of a page.
 #[must_use]
-pub fn page(bytes: &[u8]) -> Page {
+pub(crate) fn page(bytes: &[u8]) -> Page {
     let mut page = Page::default();
     let (Some(mut time), Some(length)) = (double(bytes, 0), double(bytes, 8)) else {
         page.broken = !bytes.is_empty();
@@ -98,7 +98,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     /// A page with `records` (whose length in bytes is a multiple of 4 below 112), one ns apart.
-    pub fn made(time: u64, records: &[Vec<u8>]) -> Vec<u8> {
+    pub(crate) fn made(time: u64, records: &[Vec<u8>]) -> Vec<u8> {
         let mut data = Vec::new();
         for record in records {
             data.extend_from_slice(&((record.len() as u32 / 4) | 1 << 5).to_le_bytes());

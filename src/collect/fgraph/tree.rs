@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A function called along one path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CallNode {
+pub(crate) struct CallNode {
     pub function: u64,
     /// Index of the caller; the root refers to itself.
     pub parent: usize,
@@ -24,7 +24,7 @@ pub struct CallNode {
 
 /// A task's calls by path. Node 0 is the root: time outside all traced functions.
 #[derive(Debug, Clone)]
-pub struct CallTree {
+pub(crate) struct CallTree {
     pub nodes: Vec<CallNode>,
     children: HashMap<(usize, u64), usize>,
     /// The calls that are open, outermost first.
@@ -58,7 +58,7 @@ impl Default for CallTree {
 
 impl CallTree {
     /// The task's next event.
-    pub fn add(&mut self, event: GraphEvent) {
+    pub(crate) fn add(&mut self, event: GraphEvent) {
         match event {
             GraphEvent::Entry { function, depth } => {
                 // An interrupt just before a function's exit event uses the same depth, so an equal depth does not
@@ -110,25 +110,25 @@ impl CallTree {
 
     /// Calls that had not returned when tracing ended.
     #[must_use]
-    pub fn unfinished(&self) -> usize {
+    pub(crate) fn unfinished(&self) -> usize {
         self.open.len()
     }
 
     /// The number of calls without an end.
     #[must_use]
-    pub fn unmatched(&self) -> u64 {
+    pub(crate) fn unmatched(&self) -> u64 {
         self.unmatched.values().sum()
     }
 
     /// All calls.
     #[must_use]
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.nodes.iter().map(|node| node.calls).sum()
     }
 
     /// The functions from the root to `node`, itself included.
     #[must_use]
-    pub fn path(&self, mut node: usize) -> Vec<u64> {
+    pub(crate) fn path(&self, mut node: usize) -> Vec<u64> {
         let mut path = Vec::new();
         while node != 0 {
             path.push(self.nodes[node].function);

@@ -5,10 +5,10 @@
 //! [`names`] has the symbols, and [`profile`] makes stacks, calls and executed code. docs/exactness.md says what is
 //! exact and how it was verified.
 
-pub mod names;
-pub mod object;
-pub mod profile;
-pub mod raw;
+pub(crate) mod names;
+pub(crate) mod object;
+pub(crate) mod profile;
+pub(crate) mod raw;
 
 pub use names::Names;
 pub use object::Plugin;

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The function that contains an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function<'a> {
+pub(crate) struct Function<'a> {
     pub name: Cow<'a, str>,
     /// Address of its first instruction; absent if the name is not a function's.
     pub start: Option<u64>,
@@ -34,7 +34,7 @@ impl Names {
 
     /// The function that contains `address`, or `[user]` or `[kernel]` for code without symbols.
     #[must_use]
-    pub fn function(&self, address: u64) -> Function<'_> {
+    pub(crate) fn function(&self, address: u64) -> Function<'_> {
         if address >> 63 == 0 {
             let found = self.user.as_ref().and_then(|program| program.function(address));
             return found.unwrap_or(Function { name: "[user]".into(), start: None });
@@ -50,7 +50,7 @@ impl Names {
 ///
 /// # Errors
 /// When the file is not such an image.
-pub fn vmlinux(path: &Path) -> Result<Symbols> {
+pub(crate) fn vmlinux(path: &Path) -> Result<Symbols> {
     let bytes = std::fs::read(path).with_context(|| format!("--vmlinux: cannot read {}", path.display()))?;
     let wrong = || {
         format!("--vmlinux {}: not an ELF file with a symbol table; give the uncompressed kernel image", path.display())
@@ -93,7 +93,7 @@ impl Program {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {} for its symbols", path.display()))?;
         Self::parse(&bytes)
     }
@@ -102,7 +102,7 @@ impl Program {
     ///
     /// # Errors
     /// When the file is not ELF or has no code.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let file = object::File::parse(bytes)?;
         let section = file.section_by_name(".text").context("no section .text")?;
         let text = (section.address(), section.data()?.to_vec());

@@ -14,7 +14,7 @@ const OBJECTS: [(u32, &[u8]); 5] = [
 ];
 
 /// Limit of the plugin's memory, in bytes. A window that needs more is rejected.
-pub const MEMORY: u64 = 512 << 20;
+pub(crate) const MEMORY: u64 = 512 << 20;
 
 /// The plugin's file for one guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Plugin {
 ///
 /// # Errors
 /// When that QEMU has no suitable interface.
-pub fn interface(version: (u32, u32)) -> Result<u32> {
+pub(crate) fn interface(version: (u32, u32)) -> Result<u32> {
     let (major, minor) = version;
     if version < (7, 2) {
         bail!("--collect insn requires QEMU 7.2 or newer, found {major}.{minor}; set PIPEPROF_QEMU to another QEMU");

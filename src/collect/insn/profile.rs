@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 /// The collector's name in profiles.
-pub const NAME: &str = "insn";
+pub(crate) const NAME: &str = "insn";
 
 /// Frame for contexts entered before the window, whose outer callers are unknown.
-pub const UNFOLLOWED: &str = "[since before the window]";
+pub(crate) const UNFOLLOWED: &str = "[since before the window]";
 
 /// Frame of instructions of the processes whose context could not be followed.
-pub const UNATTRIBUTED: &str = "[unattributed]";
+pub(crate) const UNATTRIBUTED: &str = "[unattributed]";
 
 /// What one window executed.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use std::path::Path;
 const MAGIC: &[u8] = b"PPINSN02";
 const END: &[u8] = b"PPEND";
 /// Processes that the plugin can follow (`PROCESSES` in store.h).
-pub const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// The owner of a calling context, by the number of its root (`enum root` in store.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Root {
 
     /// The index of its process in a list of all `processes`; others come last.
     #[must_use]
-    pub fn place(self, processes: usize) -> usize {
+    pub(crate) fn place(self, processes: usize) -> usize {
         match self {
             Self::Process(process) | Self::Unattributed(process) => process,
             Self::Other | Self::Unfollowed => processes,
@@ -80,7 +80,7 @@ pub struct BlockCount {
 impl BlockCount {
     /// Instructions.
     #[must_use]
-    pub fn instructions(&self) -> u64 {
+    pub(crate) fn instructions(&self) -> u64 {
         u64::from(self.to - self.from) * self.times
     }
 }
@@ -107,7 +107,7 @@ pub struct Totals {
 impl Totals {
     /// Instructions completed: the sum over all contexts must be equal.
     #[must_use]
-    pub fn completed(&self) -> u64 {
+    pub(crate) fn completed(&self) -> u64 {
         self.begun.saturating_sub(self.faulted + self.repeated + self.replayed)
     }
 }
@@ -139,7 +139,7 @@ impl Raw {
     ///
     /// # Errors
     /// The same.
-    pub fn parse(bytes: &[u8]) -> Result<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let mut from = ByteReader { bytes };
         ensure!(from.take(MAGIC.len())? == MAGIC, "was not written by this version's plugin");
         let problem = from.length()?;
@@ -158,7 +158,7 @@ impl Raw {
     }
 
     /// The node's root and the addresses of its calls, outermost first.
-    pub fn path(&self, mut node: u32, into: &mut Vec<u64>) {
+    pub(crate) fn path(&self, mut node: u32, into: &mut Vec<u64>) {
         into.clear();
         while node as usize >= self.roots() {
             let Some(this) = self.nodes.get(node as usize) else { break };
@@ -170,13 +170,13 @@ impl Raw {
 
     /// Nodes below this number are roots.
     #[must_use]
-    pub fn roots(&self) -> usize {
+    pub(crate) fn roots(&self) -> usize {
         FIRST as usize + 2 * self.processes
     }
 
     /// The owner of a node's context.
     #[must_use]
-    pub fn root(&self, node: u32) -> Option<Root> {
+    pub(crate) fn root(&self, node: u32) -> Option<Root> {
         self.nodes.get(node as usize).map(|node| node.root)
     }
 

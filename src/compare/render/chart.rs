@@ -25,7 +25,7 @@ const FAINT: RGBColor = RGBColor(1, 2, 4);
 ///
 /// # Errors
 /// When the drawing library fails.
-pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
+pub(crate) fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
     let present: Vec<usize> = (0..section.cells.len()).filter(|column| section.cells[*column].is_some()).collect();
     let sum = |column: usize| {
         section.cells[column].as_ref().map_or(0.0, |cell| cell.roles.iter().map(|role| role.value).sum::<f64>())
@@ -90,7 +90,7 @@ pub fn stacked(comparison: &Comparison, section: &Section) -> Result<String> {
 
 /// Ids of the roles of a section, ordered by their largest value in any column.
 #[must_use]
-pub fn role_order(section: &Section) -> Vec<RoleId> {
+pub(crate) fn role_order(section: &Section) -> Vec<RoleId> {
     let mut largest: Vec<(RoleId, f64)> = Vec::new();
     for value in section.cells.iter().flatten().flat_map(|cell| &cell.roles) {
         match largest.iter_mut().find(|(role, _)| *role == value.role) {

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A graph in the page.
 #[derive(Debug, Clone, Serialize)]
-pub struct PackedGraph {
+pub(crate) struct PackedGraph {
     pub id: String,
     pub title: String,
     /// Description for the reader.
@@ -43,7 +43,11 @@ fn scale(measure: &Measure) -> f64 {
 ///
 /// # Errors
 /// When a graph cannot be drawn.
-pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Measure>]) -> Result<Vec<PackedGraph>> {
+pub(crate) fn plain(
+    comparison: &Comparison,
+    section: &Section,
+    measures: &[Option<Measure>],
+) -> Result<Vec<PackedGraph>> {
     let mut graphs = Vec::new();
     for (column, measure) in measures.iter().enumerate() {
         let Some(measure) = measure else { continue };
@@ -74,7 +78,7 @@ pub fn plain(comparison: &Comparison, section: &Section, measures: &[Option<Meas
 ///
 /// # Errors
 /// When a graph cannot be drawn.
-pub fn differential(
+pub(crate) fn differential(
     comparison: &Comparison,
     section: &Section,
     step: &Step,

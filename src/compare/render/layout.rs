@@ -6,30 +6,30 @@ use std::fmt::Write as _;
 
 /// A table with text in the first column; the others are right-aligned.
 #[derive(Debug, Clone, Default)]
-pub struct TextTable {
+pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
 }
 
 impl TextTable {
     #[must_use]
-    pub fn new(header: Vec<String>) -> Self {
+    pub(crate) fn new(header: Vec<String>) -> Self {
         Self { rows: vec![header] }
     }
 
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// Whether the table has only its header.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }
 
     /// The table in at most `width` columns, indented by `indent` spaces. Text too long for the first column is cut,
     /// which two dots show.
     #[must_use]
-    pub fn render(&self, width: usize, indent: usize) -> String {
+    pub(crate) fn render(&self, width: usize, indent: usize) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
@@ -63,7 +63,7 @@ impl TextTable {
 /// `paragraph` in lines of at most `width` columns. The first line starts with `indent` spaces and `lead`; the others
 /// are aligned with its text.
 #[must_use]
-pub fn wrap(paragraph: &str, width: usize, indent: usize, lead: &str) -> String {
+pub(crate) fn wrap(paragraph: &str, width: usize, indent: usize, lead: &str) -> String {
     let hang = indent + lead.chars().count();
     let room = width.saturating_sub(hang).max(16);
     let mut lines: Vec<String> = vec![String::new()];

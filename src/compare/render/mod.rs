@@ -1,9 +1,9 @@
 //! Write a comparison as text, Markdown, JSON and HTML.
 
-pub mod chart;
-pub mod graphs;
+pub(crate) mod chart;
+pub(crate) mod graphs;
 pub mod html;
-pub mod layout;
+pub(crate) mod layout;
 pub mod markdown;
 pub mod terminal;
 

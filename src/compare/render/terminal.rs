@@ -41,7 +41,7 @@ pub fn render(comparison: &Comparison, extent: Extent) -> String {
 
 /// The answer of each step in one line, then what could not be measured.
 #[must_use]
-pub fn summary_lines(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn summary_lines(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for section in &comparison.sections {
         for step in &section.steps {
@@ -57,7 +57,7 @@ pub fn summary_lines(comparison: &Comparison) -> Vec<String> {
 
 /// The verdict and its largest contributors, in sentences.
 #[must_use]
-pub fn answer(step: &Step) -> String {
+pub(crate) fn answer(step: &Step) -> String {
     let verdict = &step.verdict;
     let mut text = match verdict.word {
         Word::More | Word::Fewer => format!("{} ({})", verdict.text, verdict.word.text()),
@@ -91,7 +91,7 @@ pub fn answer(step: &Step) -> String {
 
 /// Each column's totals.
 #[must_use]
-pub fn cells(comparison: &Comparison, section: &Section, width: usize) -> String {
+pub(crate) fn cells(comparison: &Comparison, section: &Section, width: usize) -> String {
     let mut table = TextTable::new(
         std::iter::once(comparison.per_kib().to_owned())
             .chain(comparison.columns.iter().map(|column| text::cut(&column.label, 24)))
@@ -134,7 +134,7 @@ pub fn cells(comparison: &Comparison, section: &Section, width: usize) -> String
 
 /// One step: verdict, roles, functions.
 #[must_use]
-pub fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String {
+pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) -> String {
     let (from, to) = comparison.step_labels(step);
     let head = format!(
         "{from} -> {to}: {}, {} {}",

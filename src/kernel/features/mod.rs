@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Whether a feature works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum FeatureState {
+pub(crate) enum FeatureState {
     Ok,
     /// Works in part.
     Limited,
@@ -22,7 +22,7 @@ pub enum FeatureState {
 
 /// One feature of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Feature {
+pub(crate) struct Feature {
     /// Stable, in kebab case: `kprobes`.
     pub id: String,
     /// For people: `hardware breakpoints`.
@@ -41,7 +41,7 @@ pub struct Feature {
 impl Feature {
     /// A feature that works.
     #[must_use]
-    pub fn ok(id: &str, title: &str, found: impl Into<String>) -> Self {
+    pub(crate) fn ok(id: &str, title: &str, found: impl Into<String>) -> Self {
         Self {
             id: id.to_owned(),
             title: title.to_owned(),
@@ -54,7 +54,7 @@ impl Feature {
 
     /// The same feature with a limitation.
     #[must_use]
-    pub fn limited(mut self, state: FeatureState, impact: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(crate) fn limited(mut self, state: FeatureState, impact: impl Into<String>, fix: impl Into<String>) -> Self {
         self.state = state;
         self.impact = impact.into();
         self.fix = fix.into();
@@ -63,17 +63,17 @@ impl Feature {
 }
 
 /// The kernel's limit for the sampling rate of perf events.
-pub const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+pub(crate) const MOST_SAMPLES: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 
 /// The sampling rate that pipeprof requests, per second and CPU.
-pub const WANTED_SAMPLES: u64 = 4999;
+pub(crate) const WANTED_SAMPLES: u64 = 4999;
 
 /// The fix that works wherever QEMU does.
 pub(crate) const IN_A_GUEST: &str = "use a guest (--kernel NAME), which does not depend on this kernel";
 
 /// What this kernel allows this user. Every probe is removed again.
 #[must_use]
-pub fn detect() -> Vec<Feature> {
+pub(crate) fn detect() -> Vec<Feature> {
     let symbols = Symbols::running();
     let ways = Live::new();
     let mut features = privilege::detect(&symbols);

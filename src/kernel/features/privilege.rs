@@ -14,7 +14,7 @@ const CAP_BPF: u32 = 39;
 ///
 /// # Errors
 /// When reading fails.
-pub fn effective_capabilities(mut reader: impl Read) -> io::Result<Option<u64>> {
+pub(crate) fn effective_capabilities(mut reader: impl Read) -> io::Result<Option<u64>> {
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -22,7 +22,7 @@ pub fn effective_capabilities(mut reader: impl Read) -> io::Result<Option<u64>> 
     Ok(line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()))
 }
 
-pub fn detect(symbols: &Result<Symbols, SymbolsError>) -> Vec<Feature> {
+pub(crate) fn detect(symbols: &Result<Symbols, SymbolsError>) -> Vec<Feature> {
     let status = std::fs::File::open("/proc/self/status").and_then(effective_capabilities);
     let capabilities = status.ok().flatten().unwrap_or(0);
     let paranoid = sysctl("/proc/sys/kernel/perf_event_paranoid");

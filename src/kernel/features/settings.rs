@@ -7,7 +7,7 @@ use crate::kernel::{config, info::KernelInfo};
 /// Pipe size that the modes request, in bytes: half of the 256 KiB buffer of the vmsplice modes.
 const WANTED_PIPE: u64 = 128 << 10;
 
-pub fn detect() -> Vec<Feature> {
+pub(crate) fn detect() -> Vec<Feature> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     vec![

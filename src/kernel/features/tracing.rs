@@ -8,7 +8,7 @@ use crate::kernel::tracefs::Tracefs;
 use crate::roles::{self, RoleId};
 use std::path::Path;
 
-pub fn detect(symbols: Option<&Symbols>, ways: &Live) -> Vec<Feature> {
+pub(crate) fn detect(symbols: Option<&Symbols>, ways: &Live) -> Vec<Feature> {
     let first = |role: RoleId| {
         let mut names = roles::by_id(role).candidates.iter();
         names.find_map(|name| symbols?.functions(name).into_iter().next())

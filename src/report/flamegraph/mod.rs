@@ -62,7 +62,7 @@ impl GraphOptions {
 
 /// Name of the weights in a tooltip.
 #[must_use]
-pub fn unit_name(unit: Unit) -> &'static str {
+pub(crate) fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::Samples => "samples",
         Unit::Instructions => "instructions",

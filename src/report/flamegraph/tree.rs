@@ -50,20 +50,20 @@ pub(super) struct FrameTree {
 
 impl FrameTree {
     /// An empty tree. Roots named like `processes` keep their order.
-    pub fn of(processes: &[ProcessName]) -> Self {
+    pub(crate) fn of(processes: &[ProcessName]) -> Self {
         Self { processes: processes.to_vec(), ..Self::default() }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    pub fn node(&self, node: usize) -> &FrameNode {
+    pub(crate) fn node(&self, node: usize) -> &FrameNode {
         &self.nodes[node]
     }
 
     /// Add a stack, root first. Frames with equal `key` are merged. Returns the nodes of its path.
-    pub fn add<'a>(
+    pub(crate) fn add<'a>(
         &mut self,
         stack: &'a str,
         weight: u64,
@@ -115,7 +115,7 @@ impl FrameTree {
     }
 
     /// The stack from the root to this node.
-    pub fn prefix(&self, node: usize) -> String {
+    pub(crate) fn prefix(&self, node: usize) -> String {
         let mut names = vec![self.nodes[node].name.as_str()];
         let mut at = node;
         while let Some(parent) = self.nodes[at].parent {
@@ -128,7 +128,7 @@ impl FrameTree {
 
     /// All nodes, parents before children. Siblings are in the order of their names, processes in the order of the
     /// target, as bytes flow.
-    pub fn ordered(&self) -> Vec<usize> {
+    pub(crate) fn ordered(&self) -> Vec<usize> {
         let mut ordered = Vec::with_capacity(self.nodes.len());
         let mut todo: Vec<usize> = self.roots.values().rev().copied().collect();
         let place = |node: &usize| self.processes.iter().position(|process| process.as_str() == self.nodes[*node].name);
@@ -143,7 +143,7 @@ impl FrameTree {
 
     /// A line for inferno per node with self weight. Frames are named by their index in [`FrameTree::ordered`], with
     /// equal numbers of digits, so that the lines are sorted as text, which inferno requires.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let digits = self.nodes.len().to_string().len();
         let mut paths: Vec<String> = vec![String::new(); self.nodes.len()];
         let mut lines = Vec::new();

@@ -11,7 +11,7 @@ use std::io::Write as _;
 ///
 /// # Errors
 /// Never, if the tests pass.
-pub fn environment() -> Result<Environment<'static>> {
+pub(crate) fn environment() -> Result<Environment<'static>> {
     let mut environment = Environment::new();
     for (name, text) in [("style.css", include_str!("style.css")), ("graphs.js", include_str!("graphs.js"))] {
         environment.add_template(name, text).with_context(|| format!("template {name}"))?;
@@ -23,7 +23,7 @@ pub fn environment() -> Result<Environment<'static>> {
 ///
 /// # Errors
 /// When compression fails.
-pub fn pack(svg: &str) -> Result<String> {
+pub(crate) fn pack(svg: &str) -> Result<String> {
     // No time stamp: equal graphs give equal bytes.
     let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     encoder.write_all(svg.as_bytes()).and_then(|()| encoder.try_finish()).context("cannot pack a flame graph")?;

@@ -13,7 +13,7 @@ const LONGEST_REASON: usize = 300;
 
 /// Print the collectors with their losses, what is not available, the meaning of a column, then the warnings that are
 /// not part of the answer.
-pub fn caveats(document: &Document, style: Style, out: &mut String) {
+pub(super) fn caveats(document: &Document, style: Style, out: &mut String) {
     out.push_str("\nLimits:\n");
     let (missing, ran): (Vec<_>, Vec<_>) =
         document.collectors.iter().partition(|report| report.status == Status::Unavailable);

@@ -67,7 +67,7 @@ fn rows(document: &Document) -> Vec<CallsRow<'_>> {
 }
 
 /// The table, if functions were counted. For instruction counts, the table of roles contains the calls.
-pub fn functions(document: &Document, style: Style, out: &mut String) {
+pub(crate) fn functions(document: &Document, style: Style, out: &mut String) {
     let rows = if document.unit == Unit::Instructions { Vec::new() } else { rows(document) };
     let Some(first) = rows.first() else { return };
     let mut processes: Vec<ProcessName> = document.processes.totals.names().collect();

@@ -1,13 +1,13 @@
 //! Print a run: the answer, then the table of each process, then the limits of these figures.
 
 mod caveats;
-pub mod colour;
+pub(crate) mod colour;
 mod functions;
 mod roles;
 mod table;
 pub(crate) mod text;
 
-pub use self::text::paragraph;
+pub(crate) use self::text::paragraph;
 use crate::document::{Document, ExecutedOn, ProcessTotals};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};
@@ -32,7 +32,7 @@ impl Style {
 
     /// The style of standard output: its width, and colours as [`colour`] decides.
     #[must_use]
-    pub fn of_stdout() -> Self {
+    pub(crate) fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         Self {

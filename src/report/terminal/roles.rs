@@ -62,7 +62,7 @@ const COLUMNS: [FigureColumn; 7] = [
 ];
 
 /// The part of the total attributed to this role as the caller that had interrupts off; `None` if it rounds to 0.0 %.
-pub fn interrupts_off(share: &RoleShare) -> Option<f64> {
+pub(crate) fn interrupts_off(share: &RoleShare) -> Option<f64> {
     Some(share.interrupts_off_share()).filter(|part| *part >= 0.0005)
 }
 
@@ -71,7 +71,7 @@ fn percent(share: f64) -> String {
 }
 
 /// The table of `shares`.
-pub fn table(document: &Document, shares: &[RoleShare], style: Style) -> String {
+pub(crate) fn table(document: &Document, shares: &[RoleShare], style: Style) -> String {
     let (large, small): (Vec<&RoleShare>, Vec<&RoleShare>) = shares.iter().partition(|share| share.share >= SMALL);
     // A single small role is named.
     let (large, small) = if small.len() < 2 { (shares.iter().collect(), Vec::new()) } else { (large, small) };

@@ -5,7 +5,7 @@ use super::text::shortened;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, presets};
 
 /// Longer names, such as those of generic Rust functions, are cut.
-pub const LONGEST_TEXT: usize = 40;
+pub(crate) const LONGEST_TEXT: usize = 40;
 
 /// On a narrow terminal, columns of figures are left out before the last column becomes narrower than this.
 const SHORTEST_TEXT: usize = 12;
@@ -14,7 +14,7 @@ const SHORTEST_TEXT: usize = 12;
 const SWATCH_WIDTH: usize = 3;
 
 /// A column of figures.
-pub struct Figures {
+pub(crate) struct Figures {
     pub heading: String,
     /// One per row.
     pub cells: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Figures {
 
 /// A table of names, figures, and text in the last column. If `style` is too narrow, dispensable figures are dropped,
 /// then the text is cut, then left out. With colour, `swatches` come before the names.
-pub fn fitted(
+pub(crate) fn fitted(
     swatches: Option<&[Cell]>,
     first: (&str, &[String]),
     figures: &[Figures],

@@ -10,7 +10,7 @@ const PLAIN_WIDTH: u16 = 100;
 const WIDEST_PROSE: u16 = 120;
 
 /// `text` cut to `most` characters, cleaned.
-pub fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return clean(text);
     }
@@ -19,7 +19,7 @@ pub fn shortened(text: &str, most: usize) -> String {
 
 /// `text` as a paragraph, cleaned and wrapped at spaces, so that names and paths stay whole. The first line starts
 /// with `first`. The others are indented by two more blanks, or not at all if `first` is empty.
-pub fn paragraph(first: &str, text: &str, style: Style) -> String {
+pub(crate) fn paragraph(first: &str, text: &str, style: Style) -> String {
     let width = usize::from(style.width.unwrap_or(PLAIN_WIDTH).clamp(20, WIDEST_PROSE));
     let indent = first.len() - first.trim_start().len();
     let rest = if first.is_empty() { String::new() } else { " ".repeat(indent + 2) };

@@ -36,7 +36,7 @@ mod prelude {
 }
 
 /// One part.
-pub(crate) struct ArticlePart {
+pub struct ArticlePart {
     /// Its name on the command line.
     pub(crate) id: &'static str,
     /// For headings.

@@ -10,7 +10,7 @@ use minijinja::{Value, context};
 ///
 /// # Errors
 /// When a chart or the template cannot be rendered.
-pub fn render(view: &ReproductionView<'_>) -> Result<String> {
+pub(crate) fn render(view: &ReproductionView<'_>) -> Result<String> {
     let mut drawn = Vec::new();
     for part in &view.parts {
         let charts = part.charts.iter().map(|chart| Ok(Value::from_safe_string(chart.svg(Theme::Page)?)));

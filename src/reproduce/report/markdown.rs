@@ -8,7 +8,7 @@ use minijinja::{Environment, context};
 ///
 /// # Errors
 /// When the template cannot be rendered.
-pub fn render(view: &ReproductionView<'_>) -> Result<String> {
+pub(crate) fn render(view: &ReproductionView<'_>) -> Result<String> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);

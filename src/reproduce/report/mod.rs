@@ -27,7 +27,7 @@ const LEGEND: &str = "The articles used other machines, so their speeds are not 
 
 /// Everything that a report shows, in its order.
 #[derive(Debug, Serialize)]
-pub struct ReproductionView<'a> {
+pub(crate) struct ReproductionView<'a> {
     pub version: &'a str,
     pub command: &'a str,
     pub legend: &'a str,
@@ -41,7 +41,7 @@ pub struct ReproductionView<'a> {
 }
 
 #[derive(Debug, Serialize)]
-pub struct PartView<'a> {
+pub(crate) struct PartView<'a> {
     pub id: &'a str,
     pub title: &'a str,
     pub about: &'a str,
@@ -57,7 +57,7 @@ pub struct PartView<'a> {
 
 /// One table of an article, with the values of this machine.
 #[derive(Debug, Serialize)]
-pub struct TableView<'a> {
+pub(crate) struct TableView<'a> {
     pub table: &'a ArticleTable,
     /// The rules of its rows, each once.
     pub rules: String,
@@ -66,7 +66,7 @@ pub struct TableView<'a> {
 
 /// One fact's line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FactRow {
+pub(crate) struct FactRow {
     pub id: String,
     pub what: String,
     pub article: String,
@@ -93,7 +93,7 @@ fn counts<'a>(tables: impl Iterator<Item = &'a TableView<'a>> + Clone) -> [usize
 impl<'a> ReproductionView<'a> {
     /// Judge everything.
     #[must_use]
-    pub fn of(reproduction: &'a Reproduction) -> Self {
+    pub(crate) fn of(reproduction: &'a Reproduction) -> Self {
         let facts = &reproduction.facts;
         let readings = reproduction.parts.iter().flat_map(|part| part.found.readings.clone()).collect();
         let part = |result: &'a PartResult| {
@@ -245,7 +245,7 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
 
 /// The answer on the terminal.
 #[must_use]
-pub fn terminal(reproduction: &Reproduction, style: Style) -> String {
+pub(crate) fn terminal(reproduction: &Reproduction, style: Style) -> String {
     let view = ReproductionView::of(reproduction);
     let [reproduced, not_reproduced, undecided, not_testable] = view.counts;
     let answer = format!(

@@ -10,7 +10,7 @@ const LONGEST: usize = 512;
 ///
 /// # Errors
 /// When no `ret` is found.
-pub fn read(entry: LoopFn) -> Result<Vec<Instruction>, String> {
+pub(crate) fn read(entry: LoopFn) -> Result<Vec<Instruction>, String> {
     let start = entry as *const u8;
     // SAFETY: this is the program's own code, mapped readable; more code than this follows the functions.
     let bytes = unsafe { std::slice::from_raw_parts(start, LONGEST) };
@@ -35,7 +35,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, String> {
 ///
 /// # Errors
 /// The difference.
-pub fn check(code: &[Instruction], body: Body) -> Result<(), String> {
+pub(crate) fn check(code: &[Instruction], body: Body) -> Result<(), String> {
     match body {
         Body::Library => Ok(()),
         Body::Rep(mnemonic) => {
@@ -111,13 +111,13 @@ fn innermost(code: &[Instruction]) -> Result<&[Instruction], String> {
 
 /// As text with addresses, in AT&T syntax like the kernel's sources.
 #[must_use]
-pub fn text(code: &[Instruction]) -> Vec<String> {
+pub(crate) fn text(code: &[Instruction]) -> Vec<String> {
     lines(code).map(|(ip, line)| format!("{ip:>4x}  {line}")).collect()
 }
 
 /// The innermost loop of `code` without addresses; empty if there is none.
 #[must_use]
-pub fn inner_text(code: &[Instruction]) -> Vec<String> {
+pub(crate) fn inner_text(code: &[Instruction]) -> Vec<String> {
     lines(innermost(code).unwrap_or_default()).map(|(_, line)| line).collect()
 }
 

@@ -4,7 +4,7 @@
 use std::arch::naked_asm;
 
 /// A loop's entry.
-pub type LoopFn = unsafe extern "C" fn(to: *mut u8, from: *const u8, len: usize, rounds: u64);
+pub(crate) type LoopFn = unsafe extern "C" fn(to: *mut u8, from: *const u8, len: usize, rounds: u64);
 
 /// What one round does with the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -20,7 +20,7 @@ pub enum LoopKind {
 
 /// CPU features that a loop needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CpuFeature {
+pub(crate) enum CpuFeature {
     Nothing,
     Avx2,
     Avx512,
@@ -29,7 +29,7 @@ pub enum CpuFeature {
 impl CpuFeature {
     /// # Errors
     /// Check that the CPU has the feature.
-    pub fn check(self) -> Result<(), String> {
+    pub(crate) fn check(self) -> Result<(), String> {
         let there = match self {
             Self::Nothing => true,
             Self::Avx2 => std::arch::is_x86_feature_detected!("avx2"),
@@ -42,7 +42,7 @@ impl CpuFeature {
 
 /// The instruction that moves the bytes, which the disassembly must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body {
+pub(crate) enum Body {
     /// One string instruction per round.
     Rep(iced_x86::Mnemonic),
     /// An unrolled loop of moves of this many bytes, with `loads` loads and `stores` stores.
@@ -53,7 +53,7 @@ pub enum Body {
 
 /// One loop.
 #[derive(Debug, Clone, Copy)]
-pub struct Loop {
+pub(crate) struct Loop {
     pub name: &'static str,
     pub about: &'static str,
     pub kind: LoopKind,
@@ -236,7 +236,7 @@ use iced_x86::Mnemonic::{Mov, Movdqa, Movsb, Stosb, Vmovdqa, Vmovdqa64};
 
 /// All loops.
 #[rustfmt::skip]
-pub const LOOPS: [Loop; 13] = [
+pub(crate) const LOOPS: [Loop; 13] = [
     Loop { name: "memcpy", about: "the C library's choice", kind: Copies, needs: Nothing, body: Body::Library, entry: library },
     Loop { name: "rep-movsb", about: "rep movsb", kind: Copies, needs: Nothing, body: Body::Rep(Movsb), entry: rep_movsb },
     Loop { name: "sse2-copy", about: "16-byte loads and stores", kind: Copies, needs: Nothing, body: moves(Movdqa, 16, 4, 4), entry: sse2_copy },

@@ -1,8 +1,8 @@
 //! Memory bandwidth: upper bounds for a pipe's throughput. Measures copying, storing and reading in user space. All
 //! loops but the C library's memcpy are in assembly, and their code in memory is checked.
 
-pub mod code;
-pub mod loops;
+pub(crate) mod code;
+pub(crate) mod loops;
 
 use super::cpus;
 use super::spec::Spec;
@@ -16,17 +16,17 @@ use loops::{Body, LOOPS, Loop, LoopKind};
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of [`Report`].
-pub const SCHEMA: &str = "pipeprof.memory/1";
+pub(crate) const SCHEMA: &str = "pipeprof.memory/1";
 /// Buffers for copies and stores: those of article B and its errata.
-pub const BUFFERS: [u64; 2] = [16 << 10, 32 << 10];
+pub(crate) const BUFFERS: [u64; 2] = [16 << 10, 32 << 10];
 /// Buffer for reads: that of article A.
-pub const READ_BUFFER: u64 = 1 << 30;
+pub(crate) const READ_BUFFER: u64 = 1 << 30;
 /// Minimum time per value, far above the cost of the clock and of a timer tick.
 const BATCH_NS: u64 = 10_000_000;
 
 /// What to measure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoopOptions {
+pub(crate) struct LoopOptions {
     /// Values per loop.
     pub runs: u32,
     /// The CPU to run on; by default chosen by topology.
@@ -87,7 +87,7 @@ struct LoopRun {
 /// # Errors
 /// When this machine is emulated, the CPU or the memory is not available, a loop's code does not match its name, or
 /// on interruption.
-pub fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result<Report> {
+pub(crate) fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result<Report> {
     ensure!(options.runs > 0, UsageError::new("--runs 0: give at least 1"));
     ensure!(
         options.read_bytes >= 1 << 20 && options.read_bytes.is_multiple_of(256),
@@ -195,7 +195,7 @@ impl LoopRun {
 
 /// Whether QEMU's TCG executes this, by the hypervisor signature in CPUID leaf 4000_0000H.
 #[must_use]
-pub fn emulated() -> bool {
+pub(crate) fn emulated() -> bool {
     #[allow(unused_unsafe, reason = "the call became safe after rust-version")]
     // SAFETY: every x86-64 CPU has the instruction.
     let cpuid = |leaf| unsafe { std::arch::x86_64::__cpuid(leaf) };

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 /// A separate anonymous mapping. It is aligned to 2 MiB, so that two mappings share no page table. The buffer begins
 /// `--buffer-offset` bytes later.
 #[derive(Debug)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     /// Length in whole pages (in huge pages if requested).
     mapped: usize,
@@ -24,7 +24,7 @@ impl Mapping {
     ///
     /// # Errors
     /// When an option cannot be met; the message names its flag.
-    pub fn new(len: usize, spec: &Spec) -> Result<Self> {
+    pub(crate) fn new(len: usize, spec: &Spec) -> Result<Self> {
         let page = if spec.huge_pages { HUGE_PAGE } else { PAGE } as usize;
         let offset = usize::try_from(spec.buffer_offset)?;
         let mapped = (offset + len.max(1)).next_multiple_of(page);
@@ -61,21 +61,21 @@ impl Mapping {
         Ok(mapping)
     }
 
-    pub fn as_ptr(&self) -> *mut u8 {
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.bytes.as_ptr()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// The buffer's bytes. The kernel changes them only during this process's own system calls.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes are mapped readable, and the borrow of `self` excludes `bytes_mut`.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len) }
     }
 
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: `len` bytes are mapped writable and borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr(), self.len) }
     }
@@ -124,7 +124,7 @@ fn map_aligned(len: usize, align: usize) -> Result<NonNull<u8>> {
 ///
 /// # Errors
 /// When smaps cannot be read.
-pub fn huge_pages(mappings: &[&Mapping]) -> Result<Option<GotAsked>> {
+pub(crate) fn huge_pages(mappings: &[&Mapping]) -> Result<Option<GotAsked>> {
     let ranges: Vec<_> = mappings.iter().filter(|m| m.huge).map(|m| m.range()).collect();
     if ranges.is_empty() {
         return Ok(None);

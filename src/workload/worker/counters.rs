@@ -5,7 +5,7 @@ use perf_event::events::Hardware;
 use perf_event::{Builder, Counter, Group};
 
 /// Counters for one window.
-pub struct Counters {
+pub(crate) struct Counters {
     hardware: Result<HardwareCounters, String>,
     begin: Option<libc::rusage>,
     end: Option<libc::rusage>,
@@ -17,11 +17,11 @@ struct HardwareCounters {
 }
 
 impl Counters {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { hardware: HardwareCounters::new(), begin: None, end: None }
     }
 
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.begin = Some(usage());
         let failed = match &mut self.hardware {
             Ok(hardware) => hardware.group.enable().err(),
@@ -32,7 +32,7 @@ impl Counters {
         }
     }
 
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Ok(hardware) = &mut self.hardware
             && let Err(error) = hardware.group.disable()
         {
@@ -42,7 +42,7 @@ impl Counters {
     }
 
     /// The part of the process's totals that this module provides.
-    pub fn totals(&mut self) -> ProcessTotals {
+    pub(crate) fn totals(&mut self) -> ProcessTotals {
         let mut totals = ProcessTotals::default();
         if let (Some(begin), Some(end)) = (&self.begin, &self.end) {
             let count = |from: libc::c_long, to: libc::c_long| u64::try_from(to - from).unwrap_or(0);

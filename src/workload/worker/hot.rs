@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Options that have their own instance of the loop, so that they cost nothing when off.
 #[derive(Debug, Clone, Copy)]
-pub struct HotOptions {
+pub(crate) struct HotOptions {
     /// The descriptor and the event to poll for before each transfer.
     pub poll: Option<(RawFd, libc::c_short)>,
     /// Make one additional system call after this many transfers.
@@ -19,7 +19,7 @@ pub struct HotOptions {
 
 /// What a loop counted.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     pub bytes: u64,
     pub calls: u64,
     pub short: u64,
@@ -30,7 +30,7 @@ pub struct Tally {
 }
 
 /// A way to move bytes, one call at a time.
-pub trait Port {
+pub(crate) trait Port {
     /// Make one call that moves at most `limit` (1 or more) bytes. Returns the bytes requested and the call's result:
     /// -1 with `errno` set on failure.
     fn call(&mut self, limit: u64) -> (u64, isize);
@@ -50,7 +50,7 @@ pub trait Port {
 /// The other end of the pipe was closed. The process that held it reports why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the reader closed the pipe")]
-pub struct OtherEndGone;
+pub(crate) struct OtherEndGone;
 
 /// When a loop ends by itself. End of file ends every loop.
 trait Stop {
@@ -101,7 +101,7 @@ extern "C" fn ring(_: libc::c_int) {
 
 /// Whether the window's time is over.
 #[inline(always)]
-pub fn timer_rang() -> bool {
+pub(crate) fn timer_rang() -> bool {
     RANG.load(Ordering::Relaxed)
 }
 
@@ -109,7 +109,7 @@ pub fn timer_rang() -> bool {
 ///
 /// # Errors
 /// When the handler cannot be installed.
-pub fn install_timer() -> Result<()> {
+pub(crate) fn install_timer() -> Result<()> {
     // SAFETY: all-zero is a valid sigaction; the handler only stores to an atomic.
     let failed = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -124,7 +124,7 @@ pub fn install_timer() -> Result<()> {
 ///
 /// # Errors
 /// When the timer cannot be set.
-pub fn start_timer(ns: u64) -> Result<()> {
+pub(crate) fn start_timer(ns: u64) -> Result<()> {
     let value = libc::timeval {
         tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
         // Round up: a timer of zero would never fire.
@@ -138,7 +138,7 @@ pub fn start_timer(ns: u64) -> Result<()> {
 
 /// The monotonic raw clock, ns.
 #[must_use]
-pub fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure outlives the call; this clock exists since Linux 2.6.28.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
@@ -149,7 +149,12 @@ pub fn now_ns() -> u64 {
 ///
 /// # Errors
 /// The call that failed and why; [`OtherEndGone`] if the pipe has no reader.
-pub fn run(port: &mut impl Port, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally> {
+pub(super) fn run(
+    port: &mut impl Port,
+    amount: Amount,
+    window: Option<WorkerPart>,
+    options: &HotOptions,
+) -> Result<Tally> {
     match amount {
         Amount::Bytes(bytes) => choose(port, Bytes(bytes), window, options),
         Amount::Calls(calls) => choose(port, Calls(calls), window, options),
@@ -189,7 +194,7 @@ fn around<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
 
 /// Tell the instruction collector that the window begins.
 #[inline(always)]
-pub fn mark_begin(window: Option<WorkerPart>) {
+pub(crate) fn mark_begin(window: Option<WorkerPart>) {
     match window {
         Some(WorkerPart::Writer) => marker::emit::<{ marker::begin(marker::WRITER) }>(),
         Some(WorkerPart::Reader) => marker::emit::<{ marker::begin(marker::READER) }>(),
@@ -199,7 +204,7 @@ pub fn mark_begin(window: Option<WorkerPart>) {
 
 /// Tell it that the window ends.
 #[inline(always)]
-pub fn mark_end(window: Option<WorkerPart>) {
+pub(crate) fn mark_end(window: Option<WorkerPart>) {
     match window {
         Some(WorkerPart::Writer) => marker::emit::<{ marker::end(marker::WRITER) }>(),
         Some(WorkerPart::Reader) => marker::emit::<{ marker::end(marker::READER) }>(),

@@ -25,11 +25,11 @@ use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
 /// `argv[1]` of a worker.
-pub const SUBCOMMAND: &str = "__worker";
+pub(crate) const SUBCOMMAND: &str = "__worker";
 
 /// A worker's whole life.
 #[must_use]
-pub fn main(part: &str) -> ExitCode {
+pub(crate) fn main(part: &str) -> ExitCode {
     let (part, control, end) = match part {
         "writer" => (WorkerPart::Writer, libc::STDIN_FILENO, libc::STDOUT_FILENO),
         "reader" => (WorkerPart::Reader, libc::STDOUT_FILENO, libc::STDIN_FILENO),

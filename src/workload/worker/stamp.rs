@@ -19,7 +19,7 @@ fn byte(position: u64) -> u8 {
 }
 
 /// Stamp `bytes`, which are the stream from `position` on.
-pub fn fill(bytes: &mut [u8], position: u64) {
+pub(crate) fn fill(bytes: &mut [u8], position: u64) {
     let mut at = position;
     let head = bytes.len().min((8 - position % 8) as usize % 8);
     let (first, rest) = bytes.split_at_mut(head);
@@ -39,7 +39,7 @@ pub fn fill(bytes: &mut [u8], position: u64) {
 }
 
 /// The expected stream.
-pub enum Expected {
+pub(crate) enum Expected {
     Stamps,
     /// A file's bytes, repeated.
     Repeated(Vec<u8>),
@@ -48,7 +48,7 @@ pub enum Expected {
 impl Expected {
     /// # Errors
     /// When the source's bytes cannot be known in advance.
-    pub fn of(spec: &Spec) -> Result<Self> {
+    pub(crate) fn of(spec: &Spec) -> Result<Self> {
         if ports::stamped(spec) {
             return Ok(Self::Stamps);
         }
@@ -68,7 +68,7 @@ impl Expected {
 }
 
 /// Compares a stream with the expected one.
-pub struct Checker {
+pub(crate) struct Checker {
     expected: Expected,
     position: u64,
     wrong: u64,
@@ -77,12 +77,12 @@ pub struct Checker {
 }
 
 impl Checker {
-    pub fn new(expected: Expected) -> Self {
+    pub(crate) fn new(expected: Expected) -> Self {
         Self { expected, position: 0, wrong: 0, told: Vec::new(), scratch: Vec::new() }
     }
 
     /// Check the next `bytes` of the stream.
-    pub fn check(&mut self, mut bytes: &[u8]) {
+    pub(crate) fn check(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let in_page = (PAGE - self.position % PAGE).min(bytes.len() as u64) as usize;
             let (page, rest) = bytes.split_at(in_page);
@@ -123,7 +123,7 @@ impl Checker {
     }
 
     /// The number of bytes checked, including the warm-up, and the errors.
-    pub fn verdict(&self) -> (u64, Vec<String>) {
+    pub(crate) fn verdict(&self) -> (u64, Vec<String>) {
         let mut errors = self.told.clone();
         let more = self.wrong - self.told.len() as u64;
         if more > 0 {

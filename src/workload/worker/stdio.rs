@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 const STRIDE: u64 = 4096;
 
 /// Both streams, each with a buffer of `--buffer-size` bytes.
-pub struct Stdio {
+pub(crate) struct Stdio {
     from: NonNull<libc::FILE>,
     to: NonNull<libc::FILE>,
     /// libc's buffers. They outlive the streams, which are never closed.
@@ -23,7 +23,7 @@ pub struct Stdio {
 impl Stdio {
     /// # Errors
     /// When libc does not accept the streams or their buffers.
-    pub fn new(end: RawFd, source: Source, spec: &Spec) -> Result<Self> {
+    pub(crate) fn new(end: RawFd, source: Source, spec: &Spec) -> Result<Self> {
         let size = usize::try_from(spec.buffer_size)?;
         let buffers = [Mapping::new(size, spec)?, Mapping::new(size, spec)?];
         let open = |fd, mode: &std::ffi::CStr, buffer: &Mapping| -> Result<NonNull<libc::FILE>> {

@@ -3,8 +3,8 @@
 mod readers;
 mod writers;
 
-pub use readers::{Check, Copy, CountOnly, Read, SpliceOut, null};
-pub use writers::{Halves, ReadWrite, Source, SpliceIn, Vmsplice, Write};
+pub(crate) use readers::{Check, Copy, CountOnly, Read, SpliceOut, null};
+pub(crate) use writers::{Halves, ReadWrite, Source, SpliceIn, Vmsplice, Write};
 
 use super::buffer::Mapping;
 use super::hot::{HotOptions, Tally};
@@ -13,7 +13,7 @@ use crate::workload::wire::WorkerPart;
 use anyhow::Result;
 
 /// A port prepared for a process, which [`super`] can run whatever its type.
-pub trait Run {
+pub(crate) trait Run {
     /// # Errors
     /// As [`hot::run`].
     fn run(&mut self, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally>;
@@ -45,7 +45,7 @@ fn within(len: usize, limit: u64) -> usize {
 
 /// Whether `spec`'s stream consists of the writer's stamps rather than a file's bytes.
 #[must_use]
-pub fn stamped(spec: &Spec) -> bool {
+pub(crate) fn stamped(spec: &Spec) -> bool {
     matches!(spec.writer, Writer::Write | Writer::Vmsplice)
 }
 

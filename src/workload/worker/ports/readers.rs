@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// What a reader does with the bytes read.
-pub trait Sink {
+pub(crate) trait Sink {
     fn take(&mut self, bytes: &[u8]);
     fn other_calls(&mut self) -> u64 {
         0
@@ -22,14 +22,14 @@ pub trait Sink {
 }
 
 /// Does nothing: the loop counts the bytes.
-pub struct CountOnly;
+pub(crate) struct CountOnly;
 impl Sink for CountOnly {
     #[inline(always)]
     fn take(&mut self, _: &[u8]) {}
 }
 
 /// Compares the bytes with the expected stream.
-pub struct Check(pub Checker);
+pub(crate) struct Check(pub Checker);
 impl Sink for Check {
     fn take(&mut self, bytes: &[u8]) {
         self.0.check(bytes);
@@ -40,14 +40,14 @@ impl Sink for Check {
 }
 
 /// Writes the bytes to /dev/null, which accepts all of them.
-pub struct Copy {
+pub(crate) struct Copy {
     _null: File,
     fd: RawFd,
     calls: u64,
 }
 
 impl Copy {
-    pub fn new(null: File) -> Self {
+    pub(crate) fn new(null: File) -> Self {
         Self { fd: null.as_raw_fd(), _null: null, calls: 0 }
     }
 }
@@ -68,19 +68,19 @@ impl Sink for Copy {
 ///
 /// # Errors
 /// When it cannot be opened.
-pub fn null() -> Result<File> {
+pub(crate) fn null() -> Result<File> {
     File::options().write(true).open("/dev/null").context("cannot open /dev/null")
 }
 
 /// read(2) from the pipe.
-pub struct Read<S> {
+pub(crate) struct Read<S> {
     end: RawFd,
     buffer: Mapping,
     sink: S,
 }
 
 impl<S: Sink> Read<S> {
-    pub fn new(end: RawFd, buffer: Mapping, sink: S) -> Self {
+    pub(crate) fn new(end: RawFd, buffer: Mapping, sink: S) -> Self {
         Self { end, buffer, sink }
     }
 }
@@ -118,7 +118,7 @@ impl<S: Sink> Run for Read<S> {
 }
 
 /// splice(2) from the pipe into /dev/null.
-pub struct SpliceOut {
+pub(crate) struct SpliceOut {
     end: RawFd,
     null: File,
     block: usize,
@@ -126,7 +126,7 @@ pub struct SpliceOut {
 }
 
 impl SpliceOut {
-    pub fn new(end: RawFd, null: File, block: usize, flags: libc::c_uint) -> Self {
+    pub(crate) fn new(end: RawFd, null: File, block: usize, flags: libc::c_uint) -> Self {
         Self { end, null, block, flags }
     }
 }

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Writes one buffer repeatedly with write(2).
-pub struct Write<const VERIFY: bool> {
+pub(crate) struct Write<const VERIFY: bool> {
     end: RawFd,
     buffer: Mapping,
     /// Bytes of the stream written; counted only if they are stamped.
@@ -21,7 +21,7 @@ pub struct Write<const VERIFY: bool> {
 }
 
 impl<const VERIFY: bool> Write<VERIFY> {
-    pub fn new(end: RawFd, buffer: Mapping) -> Self {
+    pub(crate) fn new(end: RawFd, buffer: Mapping) -> Self {
         Self { end, buffer, position: 0, offset: 0 }
     }
 }
@@ -59,7 +59,7 @@ impl<const VERIFY: bool> Run for Write<VERIFY> {
 }
 
 /// The two halves that vmsplice uses alternately.
-pub struct Halves {
+pub(crate) struct Halves {
     mappings: Vec<Mapping>,
     starts: [*mut u8; 2],
     len: usize,
@@ -67,12 +67,12 @@ pub struct Halves {
 
 impl Halves {
     /// Two buffers of `len` bytes.
-    pub fn apart([a, b]: [Mapping; 2], len: usize) -> Self {
+    pub(crate) fn apart([a, b]: [Mapping; 2], len: usize) -> Self {
         Self { starts: [a.as_ptr(), b.as_ptr()], mappings: vec![a, b], len }
     }
 
     /// One buffer of twice `len` bytes.
-    pub fn contiguous(both: Mapping, len: usize) -> Self {
+    pub(crate) fn contiguous(both: Mapping, len: usize) -> Self {
         let start = both.as_ptr();
         debug_assert_eq!(both.len(), 2 * len);
         // SAFETY: the buffer has twice `len` bytes.
@@ -86,7 +86,7 @@ impl Halves {
 /// The pipe keeps references to the pages, not copies. A half is reused only after the other one is completely in the
 /// pipe, and the pipe holds no more than one half: by then, no page of the first is left in it. A call that took less
 /// than a half is followed by calls for its rest.
-pub struct Vmsplice<const VERIFY: bool> {
+pub(crate) struct Vmsplice<const VERIFY: bool> {
     end: RawFd,
     halves: Halves,
     flags: libc::c_uint,
@@ -96,7 +96,7 @@ pub struct Vmsplice<const VERIFY: bool> {
 }
 
 impl<const VERIFY: bool> Vmsplice<VERIFY> {
-    pub fn new(end: RawFd, halves: Halves, flags: libc::c_uint) -> Self {
+    pub(crate) fn new(end: RawFd, halves: Halves, flags: libc::c_uint) -> Self {
         Self { end, halves, flags, half: 0, offset: 0, position: 0 }
     }
 }
@@ -142,7 +142,7 @@ impl<const VERIFY: bool> Run for Vmsplice<VERIFY> {
 }
 
 /// A file that a writer reads from beginning to end, repeatedly.
-pub struct Source {
+pub(crate) struct Source {
     pub file: File,
     name: String,
 }
@@ -150,7 +150,7 @@ pub struct Source {
 impl Source {
     /// # Errors
     /// When the source cannot be used; the message names `--source`.
-    pub fn open(spec: &Spec) -> Result<Self> {
+    pub(crate) fn open(spec: &Spec) -> Result<Self> {
         let path = spec.source.as_deref().unwrap_or(DEFAULT_SOURCE.as_ref());
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| format!("--source {name}"))?;
@@ -171,7 +171,7 @@ impl Source {
 }
 
 /// splice(2) from a file into the pipe.
-pub struct SpliceIn {
+pub(crate) struct SpliceIn {
     end: RawFd,
     source: Source,
     block: usize,
@@ -185,7 +185,7 @@ pub struct SpliceIn {
 impl SpliceIn {
     /// # Errors
     /// When the kernel cannot splice from the source.
-    pub fn new(end: RawFd, mut source: Source, block: usize, flags: libc::c_uint) -> Result<Self> {
+    pub(crate) fn new(end: RawFd, mut source: Source, block: usize, flags: libc::c_uint) -> Result<Self> {
         let mut note = None;
         if let Err(error) = try_splice(&source.file) {
             // 5.10 is such a kernel: its /dev/zero has no splice_read.
@@ -265,7 +265,7 @@ impl Run for SpliceIn {
 }
 
 /// read(2) from a file, write(2) to the pipe.
-pub struct ReadWrite {
+pub(crate) struct ReadWrite {
     end: RawFd,
     source: Source,
     buffer: Mapping,
@@ -276,7 +276,7 @@ pub struct ReadWrite {
 }
 
 impl ReadWrite {
-    pub fn new(end: RawFd, source: Source, buffer: Mapping) -> Self {
+    pub(crate) fn new(end: RawFd, source: Source, buffer: Mapping) -> Self {
         Self { end, source, buffer, filled: 0, offset: 0, others: 0, source_failed: false }
     }
 
