@@ -210,7 +210,9 @@ fn as_a_plain_user(before: impl Fn() -> std::io::Result<()> + Send + Sync + 'sta
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let copy = folder.path().join("pipeprof");
-    std::fs::copy(BINARY, &copy).unwrap();
+    // By another process: a test that forks at this moment would keep a copy of the descriptor, and a file that is open
+    // for writing cannot be executed.
+    assert!(Command::new("cp").arg(BINARY).arg(&copy).status().unwrap().success());
     let mut command = Command::new(&copy);
     command.arg("__engine").args(line.split_whitespace()).current_dir("/");
     // SAFETY: getuid always succeeds.

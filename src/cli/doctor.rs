@@ -5,7 +5,7 @@ use crate::document::ExecutedOn;
 use crate::kernel::environment::Environment;
 use crate::kernel::features::{self, Feature, FeatureState};
 use crate::kernel::info::KernelInfo;
-use crate::report::terminal::{Style, paragraph};
+use crate::report::terminal::{Style, hanging, paragraph};
 use crate::util::{cancel, progress};
 use crate::vm::store::KernelCache;
 use crate::vm::{self, Accel, GuestOptions, Job, qemu};
@@ -98,7 +98,7 @@ impl DoctorReport {
                 FeatureState::Limited => "limited",
                 FeatureState::Missing => "missing",
             };
-            let _ = writeln!(text, "{state:<8} {:<title$}  {}", feature.title, feature.found);
+            text.push_str(&hanging(&format!("{state:<8} {:<title$}  ", feature.title), &feature.found, style));
             if feature.state != FeatureState::Ok {
                 text.push_str(&paragraph("    impact: ", &feature.impact, style));
                 text.push_str(&paragraph("       fix: ", &feature.fix, style));

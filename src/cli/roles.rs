@@ -11,7 +11,7 @@ use crate::util::cancel;
 use crate::vm;
 use anyhow::{Context as _, Result};
 use clap::Args;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
@@ -84,6 +84,10 @@ impl RolesReport {
         let mut reasons = Vec::new();
         for resolution in &self.roles {
             table.add_row(row(resolution, &mut reasons));
+        }
+        if let Some(function) = table.column_mut(1) {
+            // A name in two parts cannot be searched for or copied.
+            function.set_constraint(ColumnConstraint::ContentWidth);
         }
         let mut text = format!("Roles on {}:\n\n{}\n\n", self.release, table.trim_fmt());
         for (index, reason) in reasons.iter().enumerate() {

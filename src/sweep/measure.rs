@@ -170,7 +170,7 @@ fn cell(
     if exact || hardware {
         cell.runs = results.iter().map(value).collect();
     } else if cell.reason.is_none() {
-        cell.reason = Some("emulated: its clock says nothing about speed (use --collect insn)".into());
+        cell.reason = Some("not available (emulated clock): use --collect insn".into());
     }
     summarise(&mut cell);
     cell
@@ -181,7 +181,7 @@ fn caveats(cell: &mut SweepCell, combination: &SweepCombination, results: &mut V
     let Ok(spec) = &combination.spec else { return };
     for caveat in caveats_of_all(spec, results.iter().map(|result| &result.processes)) {
         if caveat.code == HUGE_PAGES_MISSING {
-            cell.reason = Some(format!("not testable here: {}: {}", caveat.message, caveat.action));
+            cell.reason = Some(format!("not testable on this machine: {}: {}", caveat.message, caveat.action));
             results.clear();
         } else {
             cell.caveats.push(caveat.message);

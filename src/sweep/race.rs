@@ -141,7 +141,7 @@ impl Race {
     /// [`Raced::speed`] of the contestant called `id`.
     ///
     /// # Errors
-    /// Why there is none, and how to get one.
+    /// Why the value is missing, and how to get it.
     pub(crate) fn speed(&self, id: &str) -> Taken<Reading> {
         self.get(id)?.speed()
     }
@@ -157,7 +157,7 @@ impl Raced {
     /// GiB/s at the reader.
     ///
     /// # Errors
-    /// Why there is none, and how to get one.
+    /// Why the value is missing, and how to get it.
     pub(crate) fn speed(&self) -> Taken<Reading> {
         self.reading("GiB/s", "", |pair| Some(pair.gib_s()))
     }
@@ -165,7 +165,7 @@ impl Raced {
     /// The speed, and the run of the median speed.
     ///
     /// # Errors
-    /// Why there is none, and how to get one.
+    /// Why the value is missing, and how to get it.
     pub(crate) fn measured(&self) -> Taken<(Reading, &Processes)> {
         let speed = self.speed()?;
         let typical = stats::median_by(&self.pairs, Processes::gib_s);
@@ -175,7 +175,7 @@ impl Raced {
     /// A value that depends on time.
     ///
     /// # Errors
-    /// Why there is none, and how to get one.
+    /// Why the value is missing, and how to get it.
     pub(crate) fn reading(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
         let reading = self.count(unit, what, of)?;
         if self.executed_on == ExecutedOn::Tcg {
@@ -187,7 +187,7 @@ impl Raced {
     /// A value that does not depend on time, so that emulation does not change it.
     ///
     /// # Errors
-    /// Why there is none, and how to get one.
+    /// Why the value is missing, and how to get it.
     pub(crate) fn count(&self, unit: &str, what: &str, of: impl Fn(&Processes) -> Option<f64>) -> Taken<Reading> {
         if let Some(why) = &self.failed {
             return Err(Missing::new(why.clone(), self.command()));

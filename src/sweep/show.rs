@@ -7,6 +7,11 @@ use crate::report::number::number;
 /// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
 
+/// Headings of [`SweepCell::per_amount`], in two lines each, so that the table fits 80 columns. A column without a value
+/// is left out.
+const PER_AMOUNT: [&str; 5] =
+    ["writer\ncalls/MiB", "reader\ncalls/MiB", "writer\nns/KiB", "reader\nns/KiB", "writer\ninstr/call"];
+
 impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).
     #[must_use]
@@ -92,9 +97,10 @@ impl Sweep {
         table.load_preset(comfy_table::presets::NOTHING);
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
         let mut header: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
-        let columns =
-            [self.unit.as_str(), "MAD", "n", "calls/MiB W", "calls/MiB R", "ns/KiB W", "ns/KiB R", "instr/call W"];
-        header.extend(columns.map(str::to_owned));
+        header.extend([self.unit.as_str(), "MAD", "n"].map(str::to_owned));
+        let measured = |column: &usize| self.cells.iter().any(|cell| cell.per_amount()[*column].is_some());
+        let per_amount: Vec<usize> = (0..PER_AMOUNT.len()).filter(measured).collect();
+        header.extend(per_amount.iter().map(|column| PER_AMOUNT[*column].to_owned()));
         let caveats = self.cells.iter().any(|cell| !cell.caveats.is_empty());
         header.extend(caveats.then(|| "but".to_owned()));
         table.set_header(header);
@@ -107,7 +113,7 @@ impl Sweep {
                 _ => {
                     row.extend([cell.median, cell.mad].map(shown));
                     row.push(cell.runs.len().to_string());
-                    row.extend(cell.per_amount().map(shown));
+                    row.extend(per_amount.iter().map(|column| shown(cell.per_amount()[*column])));
                     row.extend(caveats.then(|| cell.caveats.join("; ")));
                 }
             }

@@ -7,7 +7,7 @@ mod roles;
 mod table;
 pub(crate) mod text;
 
-pub(crate) use self::text::paragraph;
+pub(crate) use self::text::{hanging, paragraph};
 use crate::document::{Document, ExecutedOn, ProcessTotals};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};

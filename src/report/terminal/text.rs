@@ -20,9 +20,18 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 /// `text` as a paragraph, cleaned and wrapped at spaces, so that names and paths stay whole. The first line starts
 /// with `first`. The others are indented by two more blanks, or not at all if `first` is empty.
 pub(crate) fn paragraph(first: &str, text: &str, style: Style) -> String {
-    let width = usize::from(style.width.unwrap_or(PLAIN_WIDTH).clamp(20, WIDEST_PROSE));
     let indent = first.len() - first.trim_start().len();
-    let rest = if first.is_empty() { String::new() } else { " ".repeat(indent + 2) };
+    wrapped(first, if first.is_empty() { 0 } else { indent + 2 }, text, style)
+}
+
+/// [`paragraph`] whose other lines start below the end of `first`, as in a table's last column.
+pub(crate) fn hanging(first: &str, text: &str, style: Style) -> String {
+    wrapped(first, first.chars().count(), text, style)
+}
+
+fn wrapped(first: &str, indent: usize, text: &str, style: Style) -> String {
+    let width = usize::from(style.width.unwrap_or(PLAIN_WIDTH).clamp(20, WIDEST_PROSE));
+    let rest = " ".repeat(indent);
     let options = textwrap::Options::new(width)
         .initial_indent(first)
         .subsequent_indent(&rest)
