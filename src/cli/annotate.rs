@@ -16,7 +16,7 @@ pub(crate) struct AnnotateArgs {
     /// Function of the kernel or of pipeprof, such as pipe_write; compiler suffixes are optional
     #[arg(value_name = "FUNCTION")]
     function: String,
-    /// Count the executions of one process only: writer, reader or other
+    /// Count the executions of one process only: writer, reader or other [default: all]
     #[arg(long, alias = "side", value_name = "NAME")]
     process: Option<String>,
 }

@@ -18,14 +18,14 @@ use std::process::ExitCode;
 /// Test a kernel for a regression against a stored run
 ///
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
-/// testable (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with
-/// the baseline's workload and guest settings.
+/// testable or inconclusive (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with the
+/// baseline's workload and guest settings.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
     #[arg(long, value_name = "PATH|NAME")]
     kernel: Option<String>,
-    /// Mode of `pipeprof run`; must be equal to the baseline's [default: the baseline's]
+    /// Mode of `pipeprof run`; an error if it differs from the baseline's [default: the baseline's]
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     /// Stored run to compare with: a run.json or its folder
@@ -34,7 +34,7 @@ pub(crate) struct CheckArgs {
     /// Regression threshold: increase of instructions (or time) per KiB, in percent
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     fail_above: f64,
-    /// Flags of `pipeprof run` that the baseline does not hold: --run-flags '--time-limit 60'
+    /// Flags of `pipeprof run` that are not stored in the baseline, such as --run-flags '--time-limit 60'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
     /// Ignore scheduling, which varies by about 1 %: scheduler, wake-up, PSI, waiting, idle, ticks, interrupts,
@@ -66,7 +66,7 @@ impl CheckArgs {
                 Ok(ExitCode::from(WRONG_CHECK))
             }
             Err(error) => {
-                eprintln!("pipeprof: could not be tested: {error:#}");
+                eprintln!("pipeprof: the kernel could not be tested: {error:#}");
                 Ok(ExitCode::from(UNTESTABLE))
             }
         }
@@ -138,7 +138,7 @@ impl CheckArgs {
         let worse = (ratio - 1.0) * 100.0;
         let word = match verdict.word {
             Word::Inconclusive => {
-                eprintln!("pipeprof: could not be tested: {}", verdict.text);
+                eprintln!("pipeprof: the kernel could not be tested: {}", verdict.text);
                 return ExitCode::from(UNTESTABLE);
             }
             Word::Same => "no difference",

@@ -21,11 +21,11 @@ use std::process::ExitCode;
 
 /// Compare kernels, settings or stored runs, and show how reliable the result is
 ///
-/// Boots and profiles each kernel in each mode. Instructions are counted unless --run-flags contains another
-/// --collect. Repeated flags multiply: each combination is a column. Stored runs can be given instead of kernels.
+/// Boots and profiles each kernel in each mode. With --kernel, instructions are counted, unless --run-flags contains
+/// --accel kvm or another --collect. All other runs are timed. Repeated flags multiply: each combination is a column. Stored runs can be given instead of kernels.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// Stored runs, oldest first: a run.json, its folder, or a folder of run folders (boots of one column)
+    /// Stored runs, oldest first: a run.json, its folder, or a folder of several runs (the boots of one column)
     #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "memcg", "buffer_size", "variant"])]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -37,10 +37,11 @@ pub(crate) struct CompareArgs {
     /// Number of guests to run in parallel [default: depends on CPUs and free memory; 1 for timed runs]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: Option<u32>,
-    /// Timed runs: boots of each kernel [default: 3; without guests, one block per run]
+    /// Timed runs: number of boots of each kernel; --pairs is divided among them [default: 3; without guests, columns
+    /// alternate after each run]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     boots: Option<u32>,
-    /// Timed runs: number of runs per column and mode, in all boots together
+    /// Timed runs: number of runs per column and mode, unlike --pairs of `pipeprof run`
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pairs: u32,
     #[command(flatten, next_help_heading = "Measurement")]
@@ -148,7 +149,7 @@ impl CompareArgs {
     fn stored(&self) -> Result<ExitCode> {
         ensure!(
             !self.resume,
-            UsageError::new("--resume conflicts with stored runs, which are compared at once; remove it")
+            UsageError::new("--resume applies only to measurements, not to stored runs: remove --resume")
         );
         ensure!(
             self.runs.len() >= 2,

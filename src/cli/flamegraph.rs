@@ -24,7 +24,7 @@ pub(crate) struct FlamegraphArgs {
     /// Draw from the top down (icicle graph)
     #[arg(long)]
     icicle: bool,
-    /// Draw the difference from DIR|FOLDED to OTHER: two pictures, with the widths of each
+    /// Draw the difference to OTHER: two flame graphs, one with the widths of each profile
     #[arg(long, value_name = "OTHER")]
     diff: Option<PathBuf>,
     /// Output file, `-` for standard output [default: next to the input, named after it]
@@ -36,7 +36,8 @@ pub(crate) struct FlamegraphArgs {
     /// Unit of the weights in a folded file, for tooltips
     #[arg(long, value_enum, default_value = "weights")]
     unit: UnitName,
-    /// Attribute samples taken where interrupts come back on to their caller (for folded files sampled by cpu-clock)
+    /// Attribute samples at the instruction that re-enables interrupts to the caller that disabled them (for folded
+    /// files sampled by cpu-clock)
     #[arg(long)]
     cpu_clock: bool,
 }

@@ -9,6 +9,7 @@ use clap::Args;
 #[command(next_help_heading = "Guest")]
 pub(crate) struct GuestArgs {
     /// Run in a QEMU guest with this kernel: a bzImage, a .deb, or a series or release of `pipeprof kernel list`
+    /// [default: the running kernel]
     #[arg(long, value_name = "PATH|NAME")]
     pub kernel: Option<String>,
     #[command(flatten)]

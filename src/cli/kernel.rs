@@ -32,6 +32,7 @@ enum Action {
     },
     /// Add kernel images or Debian kernel packages to the cache
     Add {
+        /// Kernel images (bzImage) or Debian kernel packages (.deb)
         #[arg(required = true, value_name = "PATH|DEB")]
         paths: Vec<PathBuf>,
     },
@@ -40,6 +41,7 @@ enum Action {
         /// List the kernels on the Debian mirror instead
         #[arg(long)]
         available: bool,
+        /// Debian flavour to list with --available
         #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
         flavour: String,
     },

@@ -19,9 +19,12 @@ use std::process::ExitCode;
 const KERNEL: &str = "6.1";
 
 /// Repeat the experiments of three articles on Linux pipes and compare the results
+///
+/// Article A is "How fast are Linux pipes anyway?" (mazzo.li), B is "Linux Pipes are Slow" (qsantos.fr), C describes five
+/// ways to write cat.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReproduceArgs {
-    /// Parts of the report to run [default: all]
+    /// Experiments to run [default: all]
     #[arg(value_name = "PART", value_parser = part_values())]
     parts: Vec<String>,
     /// Make fewer and shorter runs (about a minute)

@@ -18,9 +18,11 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 /// List the roles, their functions on a kernel, and which probes can reach them
+///
+/// A role is a purpose on which kernel time is spent, such as page allocation.
 #[derive(Debug, Args)]
 pub(crate) struct RolesArgs {
-    /// Print JSON, including rejected candidates
+    /// Print JSON, including candidate functions that were rejected
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -10,7 +10,7 @@ pub(crate) struct StopArgs {
     /// --max-time, default 10 min]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     until: Option<f64>,
-    /// Start no further round of runs that would end after this time, such as 60s
+    /// Stop before a round of runs that would end after this time, such as 60s [default: no limit; 10 min with --until]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     max_time: Option<u64>,
 }

@@ -31,7 +31,7 @@ const EXACT_WARMUP: u64 = 8 << 20;
 ///
 /// Each axis accepts a list (`--mode write,vmsplice`, or the flag twice). Sizes and numbers also accept a doubling
 /// range (`--buffer-size 4K..4M`). An axis that is not given has the value of the mode. Runs of all combinations
-/// alternate in random order.
+/// are interleaved in random order.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SweepArgs {
     /// Presets of the flags below [default: write]
@@ -39,7 +39,7 @@ pub(crate) struct SweepArgs {
     mode: Vec<String>,
     #[command(flatten)]
     axes: AxisArgs,
-    /// Length of each run's window, such as 500ms
+    /// Measured time of each run, such as 500ms
     #[arg(long, help_heading = "Workload", value_name = "TIME", default_value = "250ms", value_parser = super::workload_args::parse_duration)]
     duration: u64,
     /// CPUs of writer and reader, such as 0,1; `none` does not pin them [default: chosen by topology]
@@ -164,7 +164,9 @@ impl SweepArgs {
         }
         let stop = self.stop.rule();
         if exact && !stop.is_none() {
-            bail!(UsageError::new("--until and --max-time conflict with --collect insn: one run is counted"));
+            bail!(UsageError::new(
+                "--until and --max-time conflict with --collect insn, which counts one run; remove them"
+            ));
         }
         let bench = self.bench(exact)?;
         let in_guest = self.guest.kernel.clone();

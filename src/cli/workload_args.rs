@@ -27,13 +27,13 @@ struct ModeArgs {
 /// After the axes.
 #[derive(Debug, clap::Args)]
 struct AmountArgs {
-    /// Amount to move through each pipe in the window, such as 1G
+    /// Bytes to move through each pipe while measuring, such as 1G (instead of --duration)
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse, conflicts_with_all = ["duration", "calls"])]
     bytes: Option<u64>,
-    /// Length of the window, such as 500ms [default: 300ms; in guests 200ms; with --collect insn, 400 calls]
+    /// Measured time of each run, such as 500ms [default: 300ms; in guests 200ms; with --collect insn, 400 calls]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "calls")]
     duration: Option<u64>,
-    /// Number of calls of each writer that move bytes in the window
+    /// Number of calls of each writer to measure; calls that move no bytes do not count
     #[arg(long, value_name = "N")]
     calls: Option<u64>,
     /// CPUs of writer and reader, such as 0,1; `none` does not pin them [default: chosen by topology]
@@ -42,7 +42,7 @@ struct AmountArgs {
     /// Verify the bytes at the reader (requires --reader read); report torn and reused pages
     #[arg(long)]
     verify: bool,
-    /// Bytes that each writer moves before the window [default: 32M]
+    /// Bytes that each writer moves before the measurement starts [default: 32M]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     warmup: Option<u64>,
     /// Allow a vmsplice pipe larger than one half (for tests of --verify)

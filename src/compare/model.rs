@@ -360,15 +360,19 @@ pub struct PathRow {
 }
 
 impl FunctionRow {
-    /// Both names if they differ: `pipe_write / anon_pipe_write`. `~` instead of `/` marks a match by similar names
-    /// and call path.
+    /// Both names if they differ: `pipe_write / anon_pipe_write`. `pipe_write (similar: anon_pipe_write)` marks a match by
+    /// similar names and call path.
     #[must_use]
     pub fn shown(&self) -> String {
         let join = |names: &[String]| names.join("+");
         match (self.before_names.is_empty(), self.after_names.is_empty()) {
             (false, false) if self.before_names != self.after_names => {
-                let between = if self.matched == Matched::Path { "~" } else { "/" };
-                format!("{} {between} {}", join(&self.before_names), join(&self.after_names))
+                let (before, after) = (join(&self.before_names), join(&self.after_names));
+                if self.matched == Matched::Path {
+                    format!("{before} (similar: {after})")
+                } else {
+                    format!("{before} / {after}")
+                }
             }
             (false, _) => join(&self.before_names),
             (true, false) => join(&self.after_names),

@@ -5,7 +5,7 @@ use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
-use crate::util::atomic_file;
+use crate::util::atomic_file::{self, or_free};
 use crate::util::text::grouped;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
@@ -116,7 +116,7 @@ impl Folder {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         std::fs::write(self.aside.path().join(name), bytes).map_err(|error| {
             let file = self.target.join(name);
-            anyhow!("cannot write {}: {error}; choose another folder with -o, or free some space", file.display())
+            anyhow!("cannot write {}: {error}; choose another folder with -o{}", file.display(), or_free(&error))
         })
     }
 
@@ -242,7 +242,7 @@ pub(crate) fn load_code(path: &Path) -> Result<ExecutedCode> {
     let run = document_path(path);
     let file = run.parent().unwrap_or(Path::new(".")).join(CODE);
     if run.exists() && !file.exists() {
-        bail!("{} has no executed code ({CODE}): run with --collect insn", path.display());
+        bail!("{}: {CODE} is missing: make the run with `pipeprof run --collect insn`", path.display());
     }
     ExecutedCode::from_bytes(&read(&file)?)
         .with_context(|| format!("{}: the file is damaged; run again", file.display()))

@@ -99,7 +99,8 @@ impl RunOptions {
         }
         if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
             bail!(
-                "--runs conflicts with --collect insn: one run is counted, because the counts are the same in each run"
+                "--runs conflicts with --collect insn, which needs one run because counts never vary: remove --runs, or \
+                 choose another --collect"
             );
         }
         if !self.stop.is_none() && self.exact() {

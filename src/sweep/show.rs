@@ -10,7 +10,7 @@ const MOST_LINES: usize = 6;
 /// Headings of [`SweepCell::per_amount`], in two lines each, so that the table fits 80 columns. A column without a value
 /// is left out.
 const PER_AMOUNT: [&str; 5] =
-    ["writer\ncalls/MiB", "reader\ncalls/MiB", "writer\nns/KiB", "reader\nns/KiB", "writer\ninstr/call"];
+    ["writer\nsyscalls/MiB", "reader\nsyscalls/MiB", "writer\nns/KiB", "reader\nns/KiB", "writer\ninstr/syscall"];
 
 impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).

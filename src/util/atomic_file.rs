@@ -24,8 +24,17 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         Ok(())
     };
     attempt().map_err(|error| {
-        anyhow!("cannot write {}: {error}; choose another path with -o, or free some space", path.display())
+        anyhow!("cannot write {}: {error}; choose another path with -o{}", path.display(), or_free(&error))
     })
+}
+
+/// What else to do about `error`: the disk may be full.
+#[must_use]
+pub(crate) fn or_free(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ", or free some space",
+        _ => "",
+    }
 }
 
 /// `error` of the crate tempfile without the path that it appends, which the user did not give.
@@ -45,9 +54,6 @@ mod tests {
     fn an_error_names_the_path_that_was_given() {
         let error = write(Path::new("/nonexistent/x.svg"), b"").unwrap_err().to_string();
         let reason = "No such file or directory (os error 2)";
-        assert_eq!(
-            error,
-            format!("cannot write /nonexistent/x.svg: {reason}; choose another path with -o, or free some space")
-        );
+        assert_eq!(error, format!("cannot write /nonexistent/x.svg: {reason}; choose another path with -o"));
     }
 }

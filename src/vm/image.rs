@@ -41,7 +41,12 @@ impl Kernel {
         if name.contains('/') || name.is_empty() {
             bail!("--kernel '{name}': file does not exist");
         }
-        bail!("--kernel {name}: not in the cache: run `pipeprof kernel fetch {name}`, or give a path")
+        let way = if name.starts_with(|first: char| first.is_ascii_digit()) {
+            format!("run `pipeprof kernel fetch {name}`")
+        } else {
+            "see `pipeprof kernel list`".to_owned()
+        };
+        bail!("--kernel {name}: neither a file nor a kernel in the cache: {way}, or give a path")
     }
 }
 
@@ -62,7 +67,7 @@ pub(crate) enum NoImage {
     Elf,
     #[error("this is a Debian package: rename it so that it ends in .deb")]
     Deb,
-    #[error("not an x86 Linux kernel image, which has a boot header; give a bzImage")]
+    #[error("not an x86 bzImage: the boot header is missing; give a bzImage or a .deb")]
     NoHeader,
     #[error("the file is truncated: its header gives a larger size")]
     Short,

@@ -171,14 +171,14 @@ pub static AXES: &[Axis] = &[
         "contiguous",
         AxisKind::Switch,
         field!(contiguous),
-        "Put both halves of vmsplice into one buffer, instead of two that share no page table",
+        "Put the two halves of the vmsplice buffer next to each other, not in two mappings without a common page table",
     )
     .needs(vmsplice, "requires --writer vmsplice"),
     Axis::new(
         "buffer-size",
         AxisKind::Size { least: 1, most: LARGEST_BUFFER },
         field!(buffer_size),
-        "Size of the writer's buffer, which one call moves; vmsplice moves one half of it per call",
+        "Size of the writer's buffer; one call moves all of it, or one half with vmsplice",
     )
     .matters("bytes per call"),
     Axis::new(
@@ -197,7 +197,7 @@ pub static AXES: &[Axis] = &[
     )
     .needs(
         |spec| !vmsplice(spec) && buffered(spec),
-        "vmsplice moves whole pages, and splice to splice has no buffer; choose another --writer, or remove this flag",
+        "requires --writer write, read-write or stdio, or --writer splice with --reader read or read-write",
     )
     .matters("how buffers are aligned for copying"),
     Axis::new(

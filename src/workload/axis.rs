@@ -123,7 +123,7 @@ impl Axis {
     #[must_use]
     pub(crate) fn help(&self) -> String {
         let default = match self.kind {
-            AxisKind::Switch | AxisKind::Choice(_) => String::new(),
+            AxisKind::Switch | AxisKind::Choice(_) => "set by --mode".to_owned(),
             _ => self.value(&Spec::default()).map_or_else(|| self.unset.to_owned(), |value| self.format(&value)),
         };
         if default.is_empty() { self.about.to_owned() } else { format!("{} [default: {default}]", self.about) }

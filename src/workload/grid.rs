@@ -124,7 +124,7 @@ fn sizes(text: &str) -> Result<Vec<u64>, String> {
                 let (from, to) = (size::parse(from)?, size::parse(to)?);
                 if from == 0 || from > to {
                     return Err(format!(
-                        "'{part}' is not a range: a range doubles from its first to its last value, such as 4K..4M"
+                        "'{part}' is not a range: give the smaller value first, above 0, such as 4K..4M"
                     ));
                 }
                 let doubled = std::iter::successors(Some(from), |value| value.checked_mul(2));

@@ -68,23 +68,28 @@ pub(crate) fn answer(step: &Step) -> String {
         largest.max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))
     };
     let signed = |row: &RoleRow| format!("{} ({})", row.title, text::signed(row.delta));
+    if let Some(blame) = &step.blame {
+        let functions = blame.functions.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
+        let whole = blame.whole.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
+        let lists = [("self", functions.collect::<Vec<_>>()), ("total", whole.collect::<Vec<_>>())];
+        let offset = largest(&|row| row.delta * blame.delta < 0.0);
+        let offset = offset.map(|row| format!(", offset by {}", signed(row))).unwrap_or_default();
+        let _ = write!(text, ". Largest contributor: {} ({}){offset}", blame.title, text::signed(blame.delta));
+        let lists: Vec<String> = lists
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .collect();
+        if !lists.is_empty() {
+            let _ = write!(text, ". Functions of {}, {}", blame.title, lists.join("; "));
+        }
+    }
     if let Some([before, after]) = step.without_scheduling {
         let delta = after - before;
         let rest = largest(&|row| !SCHEDULING.contains(&row.role) && row.delta * delta > 0.0);
         let most = rest.map(|row| format!(", largest contributor: {}", signed(row)));
         let change = text::percent(after / before);
         let _ = write!(text, ". Without scheduling: {} ({change}){}", text::signed(delta), most.unwrap_or_default());
-    }
-    if let Some(blame) = &step.blame {
-        let functions = blame.functions.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
-        let whole = blame.whole.iter().map(|(name, delta)| format!("{name} total {}", text::signed(*delta)));
-        let functions: Vec<String> = functions.chain(whole).collect();
-        let offset = largest(&|row| row.delta * blame.delta < 0.0);
-        let offset = offset.map(|row| format!(", offset by {}", signed(row))).unwrap_or_default();
-        let _ = write!(text, ". Largest contributor: {} ({}){offset}", blame.title, text::signed(blame.delta));
-        if !functions.is_empty() {
-            let _ = write!(text, "; in it: {}", functions.join(", "));
-        }
     }
     text
 }

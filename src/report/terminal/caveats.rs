@@ -33,7 +33,7 @@ pub(super) fn caveats(document: &Document, style: Style, out: &mut String) {
     }
     let mut shares = document.attribution.processes.of_target().flat_map(|(_, shares)| shares);
     if shares.any(|share| interrupts_off(share).is_some()) {
-        let text = "the part of a share with interrupts off, attributed to the caller";
+        let text = "the percentage points of \"share\" with interrupts off, attributed to the caller";
         out.push_str(&paragraph("  IRQs off: ", text, style));
     }
     for warning in document.warnings.iter().filter(|warning| !answer::CAUTIONS.contains(&warning.code.as_str())) {

@@ -53,12 +53,17 @@ const COLUMNS: [FigureColumn; 7] = [
         dispensable: 0,
     },
     FigureColumn {
-        heading: "instr/call",
+        heading: "instr/syscall",
         value: |share| share.instructions_per_call.map(decimals),
         sum: Some(|share| share.instructions_per_call),
         dispensable: 3,
     },
-    FigureColumn { heading: "calls/MiB", value: |share| share.calls_per_mib.map(decimals), sum: None, dispensable: 4 },
+    FigureColumn {
+        heading: "fn calls/MiB",
+        value: |share| share.calls_per_mib.map(decimals),
+        sum: None,
+        dispensable: 4,
+    },
 ];
 
 /// The part of the total attributed to this role as the caller that had interrupts off; `None` if it rounds to 0.0 %.

@@ -52,7 +52,7 @@ pub(crate) const PARTS: &[ArticlePart] = &[
     ArticlePart {
         id: "ladder",
         title: "The ladder: from write to busy-looping vmsplice",
-        about: "Six versions (rungs) of a program, each faster than the one before: what each step removes (article A)",
+        about: "Six versions of a program, each faster than the one before, and what each step removes (article A)",
         run: ladder::run,
     },
     ArticlePart {
