@@ -224,7 +224,7 @@ pub(crate) fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) ->
 }
 
 /// The rates of a CPU's timers, in proportion. One timer alone stays in step with a workload that repeats itself exactly,
-/// which in an emulated guest moved shares by up to five points (docs/method.md). These are prime.
+/// which in an emulated guest moved shares by up to 16 points (docs/method.md). These are prime.
 const TIMERS: [u64; 5] = [83, 97, 131, 173, 211];
 
 /// How often each of a CPU's timers has to fire for `frequency` Hz together.

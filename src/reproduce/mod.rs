@@ -197,7 +197,7 @@ fn part_file(folder: &Path, part: &str) -> PathBuf {
     folder.join("parts").join(format!("{part}.json"))
 }
 
-/// A part that an earlier call of this build finished; `None` if there is none.
+/// A part that an earlier call of this build finished; `None` if that did not finish it.
 fn load(folder: &Path, part: &str) -> Option<PartResult> {
     let text = std::fs::read(part_file(folder, part)).ok()?;
     let result: PartResult = serde_json::from_slice(&text).ok()?;
@@ -302,10 +302,10 @@ mod tests {
         let missing = all.parts[0].found.readings["A.ladder.1"].as_ref().unwrap_err();
         assert!(missing.why.contains("the pipe burst") && missing.command.starts_with("pipeprof run "), "{missing:?}");
         // What failed is tried again, and no more than that.
-        let (bench, mended) = (mock(usize::MAX), Settings::of_test(folder.path(), true));
-        let all = run(&mended, &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        let (bench, resumed) = (mock(usize::MAX), Settings::of_test(folder.path(), true));
+        let all = run(&resumed, &bench, &[&LADDER], "c", &|_| {}).unwrap();
         assert!(all.parts[0].found.readings["A.ladder.1"].is_ok());
-        run(&mended, &bench, &[&LADDER], "c", &|_| {}).unwrap();
+        run(&resumed, &bench, &[&LADDER], "c", &|_| {}).unwrap();
         assert_eq!(bench.pairs.get(), 2);
     }
 

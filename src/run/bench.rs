@@ -65,7 +65,7 @@ pub trait Bench {
     /// The guest kernel of exact profiles, as named.
     ///
     /// # Errors
-    /// The reason if there is none.
+    /// Why the kernel is not available.
     fn exact_kernel(&self) -> Taken<String>;
 }
 

@@ -29,7 +29,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The median of `runs`; `None` if there are none.
+    /// The median of `runs`; `None` without runs.
     #[must_use]
     pub fn median(runs: Vec<f64>, unit: &str, executed_on: ExecutedOn, how: &str) -> Option<Self> {
         let value = stats::median(&runs)?;

@@ -26,7 +26,7 @@ pub(crate) fn machine(emulator: &Emulator, on: ExecutedOn) -> Result<GuestMachin
     let mut machine = GuestMachine { accel, cpus, memory, cpu: Some(cpu.to_owned()), ..GuestMachine::default() };
     let all = value("-append").context("the kernel arguments are missing")?;
     machine.append = added(all, &machine, on)
-        .context("the kernel arguments of another build of pipeprof cannot be told from --append")?;
+        .context("the kernel arguments are of another build of pipeprof, so --append cannot be read back")?;
     Ok(machine)
 }
 

@@ -187,7 +187,7 @@ fn an_unknown_configuration_is_not_one_without_options() {
         let option = |difference: &&Difference| difference.what.starts_with("CONFIG_");
         comparison.differences.iter().filter(option).map(|difference| difference.values.clone()).collect()
     };
-    // Unknown against known is no difference, and is said once.
+    // One unknown configuration is not a difference, and one caveat reports it.
     let comparison = of(vec![known(), newer()]).unwrap().comparison;
     assert!(options(&comparison).is_empty() && !comparison.shared.iter().any(|s| s.what.starts_with("CONFIG_")));
     assert_eq!(about_config(&comparison), [["7.2.1"]]);
