@@ -150,11 +150,11 @@ fn a_write_costs_what_hardware_counted() {
 fn a_guest_without_a_window_and_a_window_too_large_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let version = qemu::version_numbers().expect("QEMU");
-    let plugin = Plugin::write(folder.path(), version, &[1, 1]).expect("the plugin");
+    let plugin = Plugin::write(folder.path(), version, &[1, 1], 1).expect("the plugin");
     let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
     let options = GuestOptions { plugin: Some(args.clone()), ..guest("6.1") };
     run_job(&options, &Job::Echo("nothing to count".into())).expect("an echo");
-    let error = format!("{:#}", Raw::read(&plugin.out).unwrap_err());
+    let error = format!("{:#}", Raw::read(&plugin.out(0)).unwrap_err());
     assert!(error.contains("never reached its measured window"), "{error}");
     // 1 MiB is too little for a window.
     let mut small = args;
@@ -162,6 +162,6 @@ fn a_guest_without_a_window_and_a_window_too_large_are_errors() {
     let options = GuestOptions { plugin: Some(small), ..options };
     let job = Job::Count { request: Box::new(request(spec("write", 20), Vec::new())), symbols: false };
     run_job(&options, &job).expect("the guest itself runs on");
-    let error = format!("{:#}", Raw::read(&plugin.out).unwrap_err());
+    let error = format!("{:#}", Raw::read(&plugin.out(0)).unwrap_err());
     assert!(error.contains("more than the 512 MiB"), "{error}");
 }

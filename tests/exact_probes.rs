@@ -22,13 +22,13 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
     let seed = (0..).find(|seed| Plan::new([None, Some(Collector::Kprobe)], 1, *seed).order()[0].lane == 1).unwrap();
     let folder = tempfile::tempdir().expect("a folder");
     let version = qemu::version_numbers().expect("QEMU");
-    let plugin = Plugin::write(folder.path(), version, &[1, 1]).expect("the plugin");
+    let plugin = Plugin::write(folder.path(), version, &[1, 1], 1).expect("the plugin");
     let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
     let options = GuestOptions { cpus, plugin: Some(args), ..common::guest(series) };
     let request = Request { seed, ..request(workload, vec![Collector::Kprobe]) };
     let job = Job::Count { request: Box::new(request), symbols: true };
     let answer: CountAnswer = run_job(&options, &job).expect("a guest").parse().expect("an answer");
-    let raw = Raw::read(&plugin.out).expect("a counted window");
+    let raw = Raw::read(&plugin.out(0)).expect("a counted window");
     let symbols = Symbols::read(answer.symbols.expect("kallsyms").as_bytes()).and_then(Symbols::with_addresses);
     let names = Names::new(symbols.expect("symbols"), None, &raw);
     let counted = count(&raw, &names, &[ProcessName::WRITER, ProcessName::READER]).expect("two processes");

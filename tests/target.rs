@@ -9,7 +9,7 @@ use pipeprof::report::files::{self, Folder};
 use pipeprof::report::terminal::{self, Style};
 use pipeprof::roles::{RoleId, Skid};
 use pipeprof::run::{Setting, assemble, measure};
-use pipeprof::target::{PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess};
+use pipeprof::target::{Phase, PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess};
 use pipeprof::workload::Spec;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ fn names() -> [ProcessName; 3] {
 struct Three(Log);
 
 impl Target for Three {
-    fn start(&self) -> Result<Box<dyn Running>> {
+    fn start(&self, _: Phase) -> Result<Box<dyn Running>> {
         self.0.borrow_mut().push("start");
         Ok(Box::new(Started(Rc::clone(&self.0))))
     }

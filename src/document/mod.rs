@@ -1,6 +1,7 @@
 //! `run.json`: the results of a run, its environment, and limits. docs/run.schema.json is generated from this module.
 
 pub mod code;
+pub(crate) mod ensemble;
 mod pair;
 pub(crate) mod request;
 
@@ -9,6 +10,7 @@ pub use crate::kernel::info::KernelInfo;
 pub use crate::target::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
+pub use ensemble::{Ensemble, WindowCount};
 pub use request::{Collector, Loader, Request, Selection};
 
 use crate::experiment::Ending;
@@ -65,6 +67,9 @@ pub struct Document {
     /// How the run ended; absent if the number of runs was fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
+    /// Exact counts of several windows; absent if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ensemble: Option<Ensemble>,
     /// Other files in the same folder: `writer.folded`.
     pub files: Vec<String>,
 }
@@ -178,6 +183,10 @@ pub struct PairRecord {
 pub struct Outcome {
     pub document: Document,
     pub profiles: Vec<Profile>,
+    /// Exact profiles of several windows: those of each window, in the order of the document's runs. Stored in a
+    /// separate file, and not sent from guests.
+    #[serde(skip)]
+    pub windows: Vec<Vec<Profile>>,
     /// Exact profiles only: the executed code. Stored in a separate file, and not sent from guests.
     #[serde(skip)]
     pub code: Option<code::ExecutedCode>,

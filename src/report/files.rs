@@ -2,6 +2,7 @@
 
 use super::flamegraph::{self, GraphOptions};
 use crate::document::code::ExecutedCode;
+use crate::document::ensemble;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
@@ -23,6 +24,9 @@ const LARGEST: u64 = 1 << 30;
 
 /// The executed code's name in the folder.
 const CODE: &str = "code.json.gz";
+
+/// The name of the file with the profiles of all windows.
+const WINDOWS: &str = "windows.json.gz";
 
 /// An output folder in preparation. It is created under a temporary name before anything is measured, so that an
 /// unwritable place is known early. Once all files are in it, it is renamed in one step. Dropped earlier, it is removed.
@@ -228,6 +232,10 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             ));
         }
     }
+    if !outcome.windows.is_empty() {
+        let bytes = ensemble::to_bytes(&outcome.windows).context("cannot write the profiles of the windows")?;
+        files.push((WINDOWS.to_owned(), bytes));
+    }
     if let Some(code) = &outcome.code {
         files.push((CODE.to_owned(), code.to_bytes().context("cannot write the executed code")?));
     }
@@ -354,7 +362,19 @@ pub fn load(path: &Path) -> Result<Outcome> {
         let skid = skid(&document, &collector, unit);
         profiles.push(Profile { process, collector, unit, skid, stacks: load_folded(&folder.join(name))? });
     }
-    Ok(Outcome { document, profiles, code: None })
+    let windows = if document.files.iter().any(|name| name == WINDOWS) {
+        let path = folder.join(WINDOWS);
+        let windows = ensemble::from_bytes(&read(&path)?);
+        let windows = windows.with_context(|| format!("{}: the file is damaged; run again", path.display()))?;
+        let expected = document.ensemble.as_ref().map_or(0, |ensemble| ensemble.windows.len());
+        if windows.len() != expected || windows.len() > document.runs.len() {
+            bail!("{}: its number of windows differs from that in {}", path.display(), file.display());
+        }
+        windows
+    } else {
+        Vec::new()
+    };
+    Ok(Outcome { document, profiles, windows, code: None })
 }
 
 /// The skid of the stacks of `collector`, by its report.

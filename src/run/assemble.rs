@@ -78,9 +78,10 @@ pub fn outcome(
         runs: measured.pairs.into_iter().map(|(_, record)| record).collect(),
         warnings,
         ending: (!request.stop.is_none()).then_some(measured.ending),
+        ensemble: None,
         files: Vec::new(),
     };
-    Ok(Outcome { document, profiles, code: None })
+    Ok(Outcome { document, profiles, windows: Vec::new(), code: None })
 }
 
 fn pairs_under(measured: &Measured, collector: Option<Collector>) -> impl Iterator<Item = &PairRecord> {

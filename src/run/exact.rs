@@ -1,22 +1,27 @@
-//! Exact instruction profiles: one run in a deterministic guest, counted by the QEMU plugin. Nothing is attached
+//! Exact instruction profiles: several windows in a deterministic guest, counted by the QEMU plugin. Nothing is attached
 //! inside the guest. Its kernel needs support for initramfs and a serial port.
 
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
-use crate::document::{Attribution, Document, Outcome, Request, Selection};
+use crate::document::{Attribution, Document, Ensemble, Outcome, Request, Selection, WindowCount};
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Moved, ProcessName, Profile, RoleShare, Unit, attribute};
 use crate::roles::Skid;
+use crate::target::Phase;
 use crate::util::progress;
 use crate::util::usage::UsageError;
 use crate::vm::job::CountAnswer;
 use crate::vm::scratch::Scratch;
 use crate::vm::{self, Accel, GuestOptions, Job, PluginArgs, qemu};
 use crate::workload::spec::Amount;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
-/// Run `request` in a guest and count its instructions. Symbols come from the guest's own list, or from `vmlinux`.
+/// Windows of a run if their number is not given.
+pub(crate) const WINDOWS: u32 = 5;
+
+/// Run `request` in a guest and count its instructions, in `request.runs` windows (0 for one). Symbols come from the
+/// guest's own list, or from `vmlinux`.
 ///
 /// # Errors
 /// When the request cannot be counted exactly, or the guest, QEMU or the plugin gives no complete profile.
@@ -27,10 +32,11 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let so = scratch.path("plugin");
     let folder = so.parent().context("a temporary folder has a name")?;
     let spec = &request.workload;
+    let windows = request.runs.max(1);
     // In the order of their markers' numbers (util::marker), with the number of processes of each.
     let processes = [ProcessName::WRITER, ProcessName::READER];
-    let windows = [spec.pairs * spec.writers, spec.pairs * spec.readers];
-    let plugin = Plugin::write(folder, qemu::version_numbers()?, &windows)?;
+    let threads = [spec.pairs * spec.writers, spec.pairs * spec.readers];
+    let plugin = Plugin::write(folder, qemu::version_numbers()?, &threads, windows)?;
     let options = GuestOptions {
         accel: Accel::Tcg,
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),
@@ -38,12 +44,15 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     };
     // Without the command line. The guest reads its request from memory, and another spelling of the same request must
     // not change the count.
-    let inside = Request { collect: Selection::List(Vec::new()), runs: 1, command: String::new(), ..request.clone() };
+    let inside =
+        Request { collect: Selection::List(Vec::new()), runs: windows, command: String::new(), ..request.clone() };
     let job = Job::Count { request: Box::new(inside), symbols: symbols.is_none() };
     let reply = vm::run_job(&options, &job)?;
     progress::step("resolving symbols");
     let answer: CountAnswer = reply.parse()?;
-    let raw = Raw::read(&plugin.out).with_context(|| format!("guest {}", options.kernel.release))?;
+    let raws = (0..windows)
+        .map(|window| Raw::read(&plugin.out(window)).with_context(|| format!("guest {}", options.kernel.release)))
+        .collect::<Result<Vec<_>>>()?;
     let symbols = match (symbols, answer.symbols) {
         (Some(symbols), _) => symbols,
         (None, Some(list)) => guest_symbols(&list)?,
@@ -53,11 +62,25 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
         ),
     };
     let program = names::Program::open(&options.init)?;
-    let counted = profile::count(&raw, &Names::new(symbols, Some(program), &raw), &processes)?;
+    // The guest's processes are the same program at the same addresses in every window.
+    let names = Names::new(symbols, Some(program), raws.first().context("no window")?);
+    let mut counted = raws
+        .iter()
+        .map(|raw| profile::count(raw, &names, &processes))
+        .collect::<Result<Vec<_>>>()?;
     let mut outcome = answer.outcome;
+    ensure!(outcome.document.runs.len() == counted.len(), "the guest ran another number of windows");
     outcome.document.command.clone_from(&request.command);
     super::enter_guest(&mut outcome, reply.emulator, &options.kernel);
-    enter(&mut outcome, counted);
+    let phases = (0..windows).map(Phase);
+    let ensemble =
+        Ensemble::new(phases.zip(&counted).map(|(phase, counted)| WindowCount::of(phase, &counted.profiles)).collect());
+    if windows > 1 {
+        outcome.windows = counted.iter().map(|counted| counted.profiles.clone()).collect();
+    }
+    outcome.document.processes = outcome.document.runs[ensemble.shown].processes.clone();
+    enter(&mut outcome, counted.swap_remove(ensemble.shown));
+    outcome.document.ensemble = (windows > 1).then_some(ensemble);
     outcome.document.collectors.iter_mut().for_each(|report| {
         if let Some(path) = vmlinux {
             report.notes.push(format!("symbols of {}", path.file_name().unwrap_or_default().to_string_lossy()));

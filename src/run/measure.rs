@@ -6,7 +6,7 @@ use crate::collect::{self, Collect, Context};
 use crate::document::{Collector, ExecutedOn, PairRecord, Request, Selection, Status};
 use crate::experiment::{self, Ending, Executor, NoStore, OnFailure, Plan, Task};
 use crate::kernel::resolve::Resolution;
-use crate::target::{Running, Target};
+use crate::target::{Phase, Running, Target};
 use crate::util::progress;
 use anyhow::{Result, bail};
 use std::cell::RefCell;
@@ -133,10 +133,12 @@ impl Executor<Option<Collector>> for Pairs<'_> {
     /// `None` if the collector could not be armed.
     type Output = Option<PairRecord>;
 
-    fn run(&self, cell: &Option<Collector>, _: Task) -> Result<Option<PairRecord>> {
+    fn run(&self, cell: &Option<Collector>, task: Task) -> Result<Option<PairRecord>> {
         let (mut made, mut gathered) = (self.made.borrow_mut(), self.gathered.borrow_mut());
         let collector = cell.and_then(|kind| made.get_mut(&kind).map(|collector| (kind, collector)));
-        one_pair(self.target, self.setting, collector, &mut gathered)
+        // Only deterministic guests have phases: a block's runs, profiled or not, begin at the same one.
+        let phase = if self.setting.settle { Phase(u32::try_from(task.block)?) } else { Phase::default() };
+        one_pair(self.target, self.setting, phase, collector, &mut gathered)
     }
 
     fn wants(&self, cell: &Option<Collector>, done: usize) -> bool {
@@ -162,14 +164,15 @@ fn once(collector: Collector) -> bool {
 fn one_pair(
     target: &dyn Target,
     setting: &Setting<'_>,
+    phase: Phase,
     collector: Option<(Collector, &mut Box<dyn Collect>)>,
     gathered: &mut BTreeMap<Collector, Gathered>,
 ) -> Result<Option<PairRecord>> {
-    let mut running = target.start()?;
+    let mut running = target.start(phase)?;
     let watched = running.watched();
     let mut record = PairRecord::default();
     let Some((kind, collector)) = collector else {
-        release(running.as_mut(), setting)?;
+        release(running.as_mut(), setting, phase)?;
         record.processes = running.wait()?;
         return Ok(Some(record));
     };
@@ -184,7 +187,7 @@ fn one_pair(
         give_up(Status::Unavailable, error);
         return Ok(None);
     }
-    release(running.as_mut(), setting)?;
+    release(running.as_mut(), setting, phase)?;
     running.wait_for_end()?;
     let finished = collector.finish();
     record.processes = running.wait()?;
@@ -200,6 +203,6 @@ fn one_pair(
     Ok(Some(record))
 }
 
-fn release(running: &mut dyn Running, setting: &Setting<'_>) -> Result<()> {
-    if setting.settle { running.release_settled() } else { running.release() }
+fn release(running: &mut dyn Running, setting: &Setting<'_>, phase: Phase) -> Result<()> {
+    if setting.settle { running.release_settled(phase) } else { running.release() }
 }

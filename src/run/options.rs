@@ -97,14 +97,8 @@ impl RunOptions {
         if self.vmlinux.is_some() && !self.exact() {
             bail!("--vmlinux requires --collect insn");
         }
-        if self.runs.is_some_and(|runs| runs > 1) && self.exact() {
-            bail!(
-                "--runs conflicts with --collect insn, which needs one run because counts never vary: remove --runs, or \
-                 choose another --collect"
-            );
-        }
         if !self.stop.is_none() && self.exact() {
-            bail!("--until and --max-time conflict with --collect insn: one run is counted; remove them");
+            bail!("--until and --max-time conflict with --collect insn: use --runs for the number of windows");
         }
         let (mode, mut workload) = self.workload.spec()?;
         if let (true, Some(source)) = (guest, &workload.source)
@@ -125,6 +119,7 @@ impl RunOptions {
         }
         let runs = match (guest, chosen || self.stop.until.is_some()) {
             // The guest decides: it knows whether it is emulated.
+            (true, _) if self.exact() => super::exact::WINDOWS,
             (true, _) => 0,
             (false, true) => super::measure::LEAST,
             (false, false) => 20,

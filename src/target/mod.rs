@@ -1,9 +1,11 @@
 //! Targets: processes to measure, and the pipes between them. The built-in workload ([`crate::workload`]) is one.
 
+mod phase;
 pub(crate) mod pipeline;
 mod settle;
 mod totals;
 
+pub use phase::Phase;
 pub use totals::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 
 use crate::profile::{ByProcess, ProcessName};
@@ -11,11 +13,12 @@ use anyhow::Result;
 
 /// Something that can be measured any number of times.
 pub trait Target {
-    /// Start its processes and wait until they are ready and suspended.
+    /// Start its processes and wait until they are ready and suspended. A target with a warm-up extends it by the
+    /// phase's share.
     ///
     /// # Errors
     /// When this machine refuses something, or on interruption.
-    fn start(&self) -> Result<Box<dyn Running>>;
+    fn start(&self, phase: Phase) -> Result<Box<dyn Running>>;
 }
 
 /// The processes of a target, suspended or running. Dropping this kills and reaps those that it started.
@@ -30,12 +33,12 @@ pub trait Running {
     fn release(&mut self) -> Result<()>;
 
     /// [`Self::release`] at a round time of the clock, when the kernel is idle. In a deterministic guest, timers then
-    /// fire at the same points of every window.
+    /// fire at the same points of every window of this phase.
     ///
     /// # Errors
     /// As [`Self::release`].
-    fn release_settled(&mut self) -> Result<()> {
-        settle::wait()?;
+    fn release_settled(&mut self, phase: Phase) -> Result<()> {
+        settle::wait(phase)?;
         self.release()
     }
 

@@ -1,21 +1,23 @@
 //! Round times of the clock, at which deterministic guests release their windows.
 
+use super::Phase;
 use crate::util::cancel;
 use anyhow::{Context as _, Result};
 
-/// Wait until the clock that counts from boot reaches a multiple of 16 s, at least two seconds from now. In a
-/// deterministic guest, the kernel's timers then fire at the same points of the window, however long the start took.
+/// Wait until the clock that counts from boot reaches a multiple of 16 s, at least two seconds from now, and then for
+/// the phase's share of a tick. In a deterministic guest, the kernel's timers then fire at the same points of each
+/// window of this phase, however long the start took.
 /// The kernel has also finished work that it delays by a second: it disables the static branches of a closed perf
 /// event (kernel/events/core.c, `perf_sched_delayed`), which changes its code. An idle emulator waits at almost no
 /// cost.
 ///
 /// # Errors
 /// On interruption, or when the clock cannot be waited for.
-pub(crate) fn wait() -> Result<()> {
+pub(crate) fn wait(phase: Phase) -> Result<()> {
     let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
-    at = libc::timespec { tv_sec: settled(at.tv_sec), tv_nsec: 0 };
+    at = libc::timespec { tv_sec: settled(at.tv_sec), tv_nsec: phase.tick_offset_ns() };
     loop {
         cancel::check()?;
         // SAFETY: the structure outlives the call; with TIMER_ABSTIME no remainder is written.

@@ -5,7 +5,7 @@ use super::pipe::Pipe;
 use super::spec::{Amount, Spec};
 use super::wire::{self, Failure, GO, Reply, WorkerJob, WorkerPart, WorkerWindow};
 use crate::profile::ProcessName;
-use crate::target::{PipeEnd, PipeTotals, ProcessTotals, Processes};
+use crate::target::{Phase, PipeEnd, PipeTotals, ProcessTotals, Processes};
 use crate::target::{Running, Target, Watched, WatchedProcess};
 use crate::util::cancel;
 use anyhow::{Context, Result, anyhow, bail};
@@ -236,8 +236,10 @@ impl Launched {
 }
 
 impl Target for Spec {
-    fn start(&self) -> Result<Box<dyn Running>> {
-        Ok(Box::new(launch(self)?))
+    fn start(&self, phase: Phase) -> Result<Box<dyn Running>> {
+        let mut spec = self.clone();
+        spec.warmup_bytes = spec.warmup_bytes.saturating_add(phase.warmup_blocks().saturating_mul(spec.block()));
+        Ok(Box::new(launch(&spec)?))
     }
 }
 

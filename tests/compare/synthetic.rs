@@ -71,7 +71,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         ending: None,
         files: Vec::new(),
     };
-    Outcome { document, profiles, code: None }
+    Outcome { document, profiles, windows: Vec::new(), code: None }
 }
 
 /// A timed run on hardware: these GiB/s, no profile.

@@ -126,6 +126,7 @@ pub(crate) fn sampled_run() -> Outcome {
     Outcome {
         document,
         profiles: vec![profile(ProcessName::WRITER, writer), profile(ProcessName::READER, reader)],
+        windows: Vec::new(),
         code: None,
     }
 }

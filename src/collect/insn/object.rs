@@ -23,8 +23,8 @@ pub struct Plugin {
     pub so: PathBuf,
     /// Its arguments.
     pub args: Vec<(String, String)>,
-    /// The file that it writes when the window ends.
-    pub out: PathBuf,
+    /// The name of the files that it writes, without their window's number.
+    out: PathBuf,
 }
 
 /// The plugin interface for a QEMU of this version (QEMU: include/qemu/qemu-plugin.h of each release).
@@ -46,16 +46,16 @@ pub(crate) fn interface(version: (u32, u32)) -> Result<u32> {
 }
 
 impl Plugin {
-    /// Write the plugin for a QEMU of `version` into `folder`, to count one window. `windows` has, for each process,
-    /// the number of threads that begin and end it.
+    /// Write the plugin for a QEMU of `version` into `folder`, to count `windows` windows, one after the other.
+    /// `threads` has, for each process, the number of threads that begin and end a window.
     ///
     /// # Errors
     /// When no plugin fits that QEMU, or the folder cannot be written.
-    pub fn write(folder: &Path, version: (u32, u32), windows: &[u32]) -> Result<Self> {
+    pub fn write(folder: &Path, version: (u32, u32), threads: &[u32], windows: u32) -> Result<Self> {
         ensure!(
-            (1..=MOST).contains(&windows.len()),
+            (1..=MOST).contains(&threads.len()),
             "--collect insn: counts 1 to {MOST} processes, not {}",
-            windows.len()
+            threads.len()
         );
         let interface = interface(version)?;
         let Some((_, object)) = OBJECTS.iter().find(|(of, _)| *of == interface) else {
@@ -70,10 +70,19 @@ impl Plugin {
         let out = folder.join("instructions");
         let args = vec![
             ("out".to_owned(), out.display().to_string()),
-            ("processes".to_owned(), windows.iter().map(u32::to_string).collect::<Vec<_>>().join(":")),
+            ("windows".to_owned(), windows.to_string()),
+            ("processes".to_owned(), threads.iter().map(u32::to_string).collect::<Vec<_>>().join(":")),
             ("memory".to_owned(), MEMORY.to_string()),
         ];
         Ok(Self { so, args, out })
+    }
+
+    /// The file that it writes when window `number` ends, counted from 0.
+    #[must_use]
+    pub fn out(&self, number: u32) -> PathBuf {
+        let mut name = self.out.clone().into_os_string();
+        name.push(format!(".{}", number + 1));
+        name.into()
     }
 }
 

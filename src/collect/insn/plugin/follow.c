@@ -258,6 +258,8 @@ void follow_block(unsigned vcpu, struct block *block, const uint64_t *counter)
 void follow_open(unsigned vcpu, unsigned process)
 {
 	memset(vcpus, 0, sizeof(vcpus));
+	memset(totals, 0, sizeof(totals));
+	forget_tasks();
 	latest = NULL;
 	vcpus[vcpu].task = new_task(OTHER, true);
 	vcpus[vcpu].node = ROOT_OTHER;

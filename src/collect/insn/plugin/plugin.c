@@ -4,8 +4,10 @@
 //
 // Until the first begin marker, it only looks for markers, when code is translated. The marker makes QEMU drop all
 // translated code. From then until the last end marker, each block, instruction and stack access calls the plugin.
+// Then it writes the window's file. Between windows, the callbacks return at once.
 //
-// Arguments: out=FILE, processes=N:N... (for each process, how many end markers close the window), memory=BYTES.
+// Arguments: out=FILE (window N is written to FILE.N), windows=N, processes=N:N... (for each process, how many end
+// markers close a window), memory=BYTES.
 #include "follow.h"
 #include "qemu_api.h"
 #include "running.h"
@@ -22,11 +24,13 @@
 EXPORT int qemu_plugin_version = PLUGIN_API;
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv);
 
-enum state { WAITING, OPENING, OPEN, DONE };
+// BETWEEN: a window has ended, and another is expected.
+enum state { WAITING, OPENING, OPEN, BETWEEN, DONE };
 
 static qemu_plugin_id_t self;
 static enum state state;
 static char *out;
+static unsigned windows = 1, window = 1; // expected, and the number of the current or next one
 static unsigned expected[PROCESSES], begun[PROCESSES], ended[PROCESSES];
 static unsigned opener, opener_process;
 static bool closing;
@@ -106,10 +110,11 @@ static unsigned marker_of(const uint8_t *code, unsigned len)
 	return displacement & 0xffffu;
 }
 
+// Write the window's file.
 static void finish(void)
 {
 	const char *said = problem;
-	static char patched[32];
+	static char patched[32], path[4096];
 
 	if (store.full) {
 		said = "memory";
@@ -117,26 +122,37 @@ static void finish(void)
 		snprintf(patched, sizeof(patched), "patched 0x%llx", (unsigned long long)store.patched);
 		said = patched;
 	}
-	if (!store_write(out, said, totals, TOTALS))
-		fprintf(stderr, "pipeprof plugin: cannot write %s: %s\n", out, strerror(errno));
-	state = DONE;
+	snprintf(path, sizeof(path), "%s.%u", out, window);
+	if (!store_write(path, said, totals, TOTALS))
+		fprintf(stderr, "pipeprof plugin: cannot write %s: %s\n", path, strerror(errno));
+	state = *said || window == windows ? DONE : BETWEEN;
+	window++;
 }
 
 static void on_exit_of_qemu(ON_EXIT)
 {
 	if (state == DONE)
 		return;
-	problem = state == WAITING ? "never-begun" : "never-ended";
+	if (state == WAITING || state == BETWEEN)
+		store_open(); // an empty window
+	problem = state == WAITING || state == BETWEEN ? "never-begun" : "never-ended";
 	finish();
 }
 
 static void on_block(unsigned vcpu, void *data);
 static void on_translate(ON_TRANSLATE);
 
-static void open_window(void)
+static void begin_window(void)
 {
 	state = OPEN;
+	closing = false;
+	store_open();
 	follow_open(opener, opener_process);
+}
+
+static void open_window(void)
+{
+	begin_window();
 	qemu_plugin_register_vcpu_tb_trans_cb(self, on_translate AND_NO_DATA);
 	qemu_plugin_register_atexit_cb(self, on_exit_of_qemu, NULL);
 }
@@ -176,11 +192,19 @@ static void on_marker(unsigned vcpu, void *data)
 	}
 	switch (state) {
 	case WAITING:
+	case BETWEEN:
 		if (ends)
 			return;
+		memset(begun, 0, sizeof(begun));
+		memset(ended, 0, sizeof(ended));
 		begun[process]++;
 		opener = vcpu;
 		opener_process = process;
+		if (state == BETWEEN) {
+			// All code is translated with callbacks. The marker ends its block, so counting begins with the next one.
+			begin_window();
+			return;
+		}
 		state = OPENING;
 		qemu_plugin_reset(self, on_reset_to_open AND_NO_DATA);
 		return;
@@ -410,6 +434,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 			out = strdup(argv[i] + 4);
 		} else if (!strncmp(argv[i], "processes=", 10)) {
 			processes = expect(argv[i] + 10);
+		} else if (!strncmp(argv[i], "windows=", 8)) {
+			windows = strtoul(argv[i] + 8, NULL, 10);
 		} else if (!strncmp(argv[i], "memory=", 7)) {
 			bound = strtoull(argv[i] + 7, NULL, 10);
 		} else {

@@ -19,6 +19,7 @@ struct table {
 // The executed bytes of a page of kernel code, to detect code that changes.
 struct page {
 	uint64_t number;
+	uint32_t window; // of the bytes known
 	uint8_t bytes[PAGE];
 	uint8_t known[PAGE / 8];
 };
@@ -150,12 +151,13 @@ static struct page *page_of(uint64_t addr)
 	if (!pages[n_pages])
 		return NULL;
 	pages[n_pages]->number = number;
+	pages[n_pages]->window = store.window;
 	page_table.slots[at] = ++n_pages;
 	page_table.used++;
 	return pages[n_pages - 1];
 }
 
-// Record this kernel code, and detect differences from code executed earlier.
+// Record this kernel code, and detect differences from code executed earlier in the same window.
 static void remember_code(uint64_t pc, const uint8_t *code, unsigned bytes)
 {
 	for (unsigned i = 0; i < bytes; i++) {
@@ -164,6 +166,10 @@ static void remember_code(uint64_t pc, const uint8_t *code, unsigned bytes)
 
 		if (!page)
 			return;
+		if (page->window != store.window) {
+			page->window = store.window;
+			memset(page->known, 0, sizeof(page->known));
+		}
 		if (!(page->known[offset / 8] & 1 << offset % 8)) {
 			page->known[offset / 8] |= 1 << offset % 8;
 			page->bytes[offset] = code[i];
@@ -177,7 +183,31 @@ void store_init(uint64_t bound, unsigned processes)
 {
 	store.bound = bound;
 	store.processes = processes;
-	for (unsigned root = 0; root < ROOT_PROCESSES + 2 * processes; root++) {
+}
+
+static void table_clear(struct table *table)
+{
+	if (table->slots)
+		memset(table->slots, 0, (table->mask + 1) * sizeof(*table->slots));
+	table->used = 0;
+}
+
+void store_open(void)
+{
+	store.window++;
+	store.patched = 0;
+	store.n_nodes = 0;
+	store.n_counts = 0;
+	table_clear(&node_table);
+	table_clear(&count_table);
+	for (uint32_t i = 0; i < store.n_blocks; i++) {
+		struct block *block = store.blocks[i];
+
+		block->cached_count = 0;
+		if (block->rep_accesses)
+			memset(block->rep_accesses, 0, (store.processes + 1) * sizeof(*block->rep_accesses));
+	}
+	for (unsigned root = 0; root < ROOT_PROCESSES + 2 * store.processes; root++) {
 		struct node *larger = grown(store.nodes, store.n_nodes, &nodes_room, sizeof(*store.nodes));
 
 		if (!larger)
@@ -203,8 +233,6 @@ struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, cons
 		    !memcmp(block->code, code, bytes))
 			return block;
 	}
-	if (pc >> 63)
-		remember_code(pc, code, bytes);
 	larger = grown(store.blocks, store.n_blocks, &blocks_room, sizeof(*store.blocks));
 	if (!larger)
 		return NULL;
@@ -265,6 +293,11 @@ void store_count(struct block *block, uint32_t node, unsigned from, unsigned to)
 
 	if (to <= from)
 		return;
+	if (block->window != store.window) {
+		block->window = store.window;
+		if (block->pc >> 63)
+			remember_code(block->pc, block->code, block->bytes);
+	}
 	if (block->cached_count && block->cached_node == node && block->cached_from == from && block->cached_to == to) {
 		store.counts[block->cached_count - 1].count++;
 		return;

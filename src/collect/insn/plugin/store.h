@@ -41,6 +41,7 @@ struct block {
 	uint32_t cached_node;
 	uint16_t cached_from, cached_to;
 	uint32_t cached_count;
+	uint32_t window; // the latest window in which it was executed
 };
 
 // An instruction with a callback.
@@ -48,7 +49,6 @@ struct site {
 	struct block *block;
 	uint64_t addr;
 	struct insn insn;
-	uint32_t cached_parent, cached_child;
 };
 
 struct node {
@@ -74,12 +74,15 @@ struct store {
 	uint32_t n_nodes;
 	struct count *counts;
 	uint32_t n_counts;
+	uint32_t window;  // counted from 1; 0 before the first
 	uint64_t patched; // the first kernel address whose code changed within the window, or 0
 };
 
 extern struct store store;
 
 void store_init(uint64_t bound, unsigned processes);
+// Begin a window: forget contexts and counts of the one before. Blocks stay, because translated code refers to them.
+void store_open(void);
 // Zeroed memory within the limit, never freed; null if the limit is reached.
 void *store_alloc(size_t size);
 struct block *store_block(uint64_t pc, const uint8_t *code, unsigned bytes, const uint8_t *lengths, unsigned insns);

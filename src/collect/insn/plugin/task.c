@@ -6,18 +6,32 @@
 struct vcpu vcpus[VCPUS];
 
 static struct task *tasks[TASKS];
-static unsigned n_tasks;
+static unsigned n_tasks, tasks_made;
 static struct task overflow;
+
+void forget_tasks(void)
+{
+	n_tasks = 0;
+}
 
 struct task *new_task(unsigned process, bool followed)
 {
-	struct task *task = n_tasks < TASKS ? store_alloc(sizeof(*task)) : NULL;
+	struct task *task = NULL;
 
+	if (n_tasks < tasks_made) {
+		// Of an earlier window.
+		task = tasks[n_tasks++];
+		memset(task, 0, sizeof(*task));
+	} else if (n_tasks < TASKS) {
+		task = store_alloc(sizeof(*task));
+		if (task) {
+			tasks[n_tasks++] = task;
+			tasks_made++;
+		}
+	}
 	if (!task) {
 		store.full = true;
 		task = &overflow;
-	} else {
-		tasks[n_tasks++] = task;
 	}
 	task->process = process;
 	task->followed = followed;

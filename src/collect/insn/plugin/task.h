@@ -54,6 +54,8 @@ struct vcpu {
 
 extern struct vcpu vcpus[VCPUS];
 
+// Forget the tasks of an earlier window.
+void forget_tasks(void);
 struct task *new_task(unsigned process, bool followed);
 // Push a call or trap at `at`. `stack` is the address of the return address, or 0 for a trap.
 void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep);

@@ -1,0 +1,121 @@
+//! Exact counts of one workload in several windows of one guest, at different phases of the timer tick and after
+//! different warm-ups. `windows.json.gz`, next to `run.json`, has their profiles.
+
+use crate::profile::{Attributor, Profile};
+use crate::roles::SCHEDULING;
+use crate::target::Phase;
+use anyhow::{Context, Result, ensure};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+
+/// The `schema` of `windows.json.gz`.
+const SCHEMA: &str = "pipeprof.windows/1";
+
+/// Larger files are rejected.
+const LONGEST: u64 = 1 << 30;
+
+/// The windows of an exact profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Ensemble {
+    /// Index of the window that the rest of the document describes: the median by instructions without scheduling.
+    pub shown: usize,
+    /// In the order of the document's `runs`.
+    pub windows: Vec<WindowCount>,
+}
+
+/// Instructions of one window, of the target's processes together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WindowCount {
+    /// When the window began: nanoseconds after a tick of the clock.
+    pub tick_offset_ns: i64,
+    /// Blocks of warm-up in addition to the workload's.
+    pub warmup_blocks: u64,
+    pub instructions: u64,
+    /// Without the roles that depend on scheduling.
+    pub without_scheduling: u64,
+}
+
+impl WindowCount {
+    /// The counts of the window of this phase.
+    #[must_use]
+    pub(crate) fn of(phase: Phase, profiles: &[Profile]) -> Self {
+        let of_target = || profiles.iter().filter(|profile| profile.process.is_of_target());
+        let scheduling = |profile: &Profile| -> u64 {
+            let attributor = Attributor::new(&profile.stacks, profile.skid);
+            let scheduling =
+                profile.stacks.iter().filter(|(stack, _)| SCHEDULING.contains(&attributor.place(stack).role.id));
+            scheduling.map(|(_, weight)| weight).sum()
+        };
+        let instructions: u64 = of_target().map(|profile| profile.stacks.total()).sum();
+        Self {
+            tick_offset_ns: phase.tick_offset_ns(),
+            warmup_blocks: phase.warmup_blocks(),
+            instructions,
+            without_scheduling: instructions - of_target().map(scheduling).sum::<u64>(),
+        }
+    }
+}
+
+impl Ensemble {
+    /// Choose the window to show.
+    #[must_use]
+    pub(crate) fn new(windows: Vec<WindowCount>) -> Self {
+        let mut order: Vec<usize> = (0..windows.len()).collect();
+        order.sort_by_key(|window| (windows[*window].without_scheduling, *window));
+        // The lower one of an even number.
+        let shown = order.get(order.len().saturating_sub(1) / 2).copied().unwrap_or_default();
+        Self { shown, windows }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    schema: String,
+    windows: Vec<Vec<Profile>>,
+}
+
+/// The bytes of `windows.json.gz`. Equal profiles give equal bytes.
+///
+/// # Errors
+/// Never, unless memory runs out.
+pub(crate) fn to_bytes(windows: &[Vec<Profile>]) -> Result<Vec<u8>> {
+    let file = File { schema: SCHEMA.to_owned(), windows: windows.to_vec() };
+    let mut out = GzEncoder::new(Vec::new(), Compression::default());
+    serde_json::to_writer(&mut out, &file)?;
+    Ok(out.finish()?)
+}
+
+/// Read `windows.json.gz`.
+///
+/// # Errors
+/// When it is damaged or of another version.
+pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Vec<Vec<Profile>>> {
+    let mut text = Vec::new();
+    GzDecoder::new(bytes).take(LONGEST).read_to_end(&mut text).context("it is damaged")?;
+    let file: File = serde_json::from_slice(&text).context("not profiles of windows")?;
+    ensure!(file.schema == SCHEMA, "its schema {} is not {SCHEMA}", file.schema);
+    Ok(file.windows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_window_is_shown() {
+        let window = |without_scheduling| WindowCount {
+            tick_offset_ns: 0,
+            warmup_blocks: 0,
+            instructions: without_scheduling + 10,
+            without_scheduling,
+        };
+        let shown = |counts: &[u64]| Ensemble::new(counts.iter().copied().map(window).collect()).shown;
+        assert_eq!(shown(&[5, 1, 3]), 2);
+        assert_eq!(shown(&[5, 1, 3, 9]), 2);
+        assert_eq!(shown(&[7, 7, 7]), 1);
+    }
+}
