@@ -9,7 +9,9 @@ use pipeprof::report::files::{self, Folder};
 use pipeprof::report::terminal::{self, Style};
 use pipeprof::roles::{RoleId, Skid};
 use pipeprof::run::{Setting, assemble, measure};
-use pipeprof::target::{Phase, PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess};
+use pipeprof::target::{
+    Phase, PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess,
+};
 use pipeprof::workload::Spec;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -3,45 +3,46 @@
 use super::baseline;
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::run::{GivenFlags, given_flags, outcome};
-use crate::compare::model::{Step, Word};
+use super::stored_runs;
+use crate::compare::model::{RoleRow, Section, Step, Word};
 use crate::compare::render::terminal;
-use crate::compare::{CompareOptions, Input, compare, text};
-use crate::document::Outcome;
-use crate::profile::Unit;
-use crate::report::files::{self, Folder};
-use crate::util::usage::UsageError;
+use crate::compare::{CompareOptions, Comparison, Input, answer, compare, text};
+use crate::document::{Collector, Outcome, Selection};
+use crate::report::files::Folder;
+use crate::run::RunOptions;
+use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
+use crate::vm::{Accel, qemu};
 use anyhow::{Context as _, Result, anyhow, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Test a kernel for a regression against a stored run
 ///
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
 /// testable or inconclusive (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with the
-/// baseline's workload and guest settings.
+/// baseline's workload and guest settings. Counted instructions are compared without scheduling, and a difference
+/// within those between the windows of one kernel is none.
+///
+/// Without --baseline, it stores one: `pipeprof check --kernel GOOD -o baseline` counts on one and on two CPUs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
     /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
     #[arg(long, value_name = "PATH|NAME")]
     kernel: Option<String>,
-    /// Mode of `pipeprof run`; an error if it differs from the baseline's [default: the baseline's]
+    /// Mode of `pipeprof run`; an error if it differs from the baseline's [default: the baseline's, or write]
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// Stored run to compare with: a run.json or its folder
-    #[arg(long, value_name = "RUN")]
-    baseline: PathBuf,
-    /// Regression threshold: increase of instructions (or time) per KiB, in percent
+    /// Stored run to compare with: a run.json, its folder, or the folder that `check -o` wrote
+    #[arg(long, value_name = "RUN", required_unless_present = "output")]
+    baseline: Option<PathBuf>,
+    /// Regression threshold: increase of instructions without scheduling (or of time) per KiB, in percent
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     fail_above: f64,
     /// Flags of `pipeprof run` that are not stored in the baseline, such as --run-flags '--time-limit 60'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
-    /// Ignore scheduling, which varies by about 1 %: scheduler, wake-up, PSI, waiting, idle, ticks, interrupts,
-    /// softirqs
-    #[arg(long)]
-    without_scheduling: bool,
-    /// Folder to store the run in [default: not stored]
+    /// Folder to store the runs in [default: not stored]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
 }
@@ -53,49 +54,76 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Numbers of CPUs of a baseline.
+const CPUS: [u32; 2] = [1, 2];
+
 impl CheckArgs {
     /// # Errors
     /// Never: an error is printed, and decides the exit code.
     pub(super) fn run(self) -> Result<ExitCode> {
-        let step = self.step();
+        // A panic would exit with 101, which bisect takes for a regression.
+        let done = std::panic::catch_unwind(|| self.perform());
         progress::clear();
-        match step {
-            Ok((comparison, step)) => Ok(self.judge(&comparison, &step)),
-            Err(error) if error.is::<UsageError>() => {
+        match done {
+            Ok(Ok(code)) => Ok(code),
+            Ok(Err(error)) if error.is::<UsageError>() => {
                 eprintln!("pipeprof: {error:#}");
                 Ok(ExitCode::from(WRONG_CHECK))
             }
-            Err(error) => {
+            Ok(Err(error)) => {
                 eprintln!("pipeprof: the kernel could not be tested: {error:#}");
                 Ok(ExitCode::from(UNTESTABLE))
+            }
+            Err(_) => {
+                eprintln!("pipeprof: internal error; please report it");
+                Ok(ExitCode::from(WRONG_CHECK))
             }
         }
     }
 
-    fn step(&self) -> Result<(crate::compare::Comparison, Step)> {
+    fn perform(&self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let given = self.given()?;
-        let baseline = files::load(&self.baseline).map_err(|error| anyhow!("--baseline {error:#}"))?;
-        if self.without_scheduling && baseline.document.unit != Unit::Instructions {
-            bail!(UsageError::new(format!(
-                "--without-scheduling requires exact counts: --baseline {} is timed; store one with --collect insn",
-                self.baseline.display()
-            )));
+        if self.kernel.is_some() {
+            // Without QEMU no commit can be tested: stop the bisection instead of skipping all.
+            qemu::version().or_usage()?;
         }
-        let outcome = self.measure(&given, &baseline)?;
+        let Some(path) = &self.baseline else { return self.store(&given) };
+        let baseline = stored_runs::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
+        let wanted = baseline
+            .runs
+            .iter()
+            .map(|(_, run)| baseline::options(&given, &run.document))
+            .collect::<Result<Vec<_>>>()?;
         let label = self.kernel.as_deref().unwrap_or("this kernel").to_owned();
-        let inputs = [
-            Input { label: Some("baseline".to_owned()), runs: vec![(self.baseline.display().to_string(), baseline)] },
-            Input { label: Some(label.clone()), runs: vec![(label, outcome)] },
-        ];
+        let runs = self.measure(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
+        let inputs =
+            [Input { label: Some("baseline".to_owned()), ..baseline }, Input { label: Some(label.clone()), runs }];
         let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
-        let mut comparison = compare(&inputs, &options)?.comparison;
-        let step = comparison
-            .sections
-            .first_mut()
-            .and_then(|section| section.steps.pop())
-            .with_context(|| format!("--baseline {}: its mode is not that of the run", self.baseline.display()))?;
-        Ok((comparison, step))
+        let comparison = compare(&inputs, &options)?.comparison;
+        self.judge(&comparison)
+    }
+
+    /// Store a baseline.
+    fn store(&self, given: &GivenFlags) -> Result<ExitCode> {
+        let mut options = given.options.clone();
+        let mut wanted = Vec::new();
+        if options.kernel.is_some() && options.collect.is_none() && options.machine.accel != Accel::Kvm {
+            options.collect = Some(Selection::List(vec![Collector::Insn]));
+        }
+        if options.exact() && !given.has("cpus") {
+            wanted.extend(CPUS.map(|cpus| {
+                let mut options = options.clone();
+                options.machine.cpus = cpus;
+                options
+            }));
+        } else {
+            wanted.push(options);
+        }
+        self.measure(&wanted)?;
+        let folder = self.output.as_deref().unwrap_or(Path::new("."));
+        crate::outln!("stored as a baseline: {}", folder.display());
+        Ok(ExitCode::SUCCESS)
     }
 
     /// What the command line asks for, without the baseline.
@@ -115,52 +143,92 @@ impl CheckArgs {
         Ok(given)
     }
 
-    fn measure(&self, given: &GivenFlags, baseline: &Outcome) -> Result<Outcome> {
-        let document = &baseline.document;
-        let options = baseline::options(given, document)?;
-        let folder = match &self.output {
-            Some(path) => Some(Folder::prepare(Some(path), &super::now(), &document.mode)?),
-            None => None,
-        };
-        let mut outcome = outcome(&options)?;
-        if let Some(folder) = folder {
-            folder.write(&mut outcome)?;
+    /// Measure all of `wanted`, counted ones in parallel, and store them.
+    fn measure(&self, wanted: &[RunOptions]) -> Result<Vec<Outcome>> {
+        let requests =
+            wanted.iter().map(|options| options.request(super::command_line())).collect::<Result<Vec<_>>>()?;
+        let folders = wanted
+            .iter()
+            .zip(&requests)
+            .map(|(options, request)| {
+                let Some(path) = &self.output else { return Ok(None) };
+                let path = match wanted.len() {
+                    1 => path.clone(),
+                    _ => path.join(format!("{}-{}-cpu", request.mode.replace(' ', "-"), options.machine.cpus)),
+                };
+                Folder::prepare(Some(&path), &super::now(), &request.mode).map(Some).or_usage()
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let parallel = wanted.iter().all(RunOptions::exact);
+        let mut outcomes = std::thread::scope(|scope| {
+            let mut results = Vec::new();
+            let mut running = Vec::new();
+            for options in wanted {
+                if parallel {
+                    running.push(scope.spawn(|| outcome(options)));
+                } else {
+                    results.push(outcome(options));
+                }
+            }
+            let failed = |_| Err(anyhow!("internal error: a thread panicked"));
+            results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
+            results.into_iter().collect::<Result<Vec<_>>>()
+        })?;
+        for (folder, outcome) in folders.into_iter().zip(&mut outcomes) {
+            if let Some(folder) = folder {
+                folder.write(outcome)?;
+            }
         }
-        Ok(outcome)
+        Ok(outcomes)
     }
 
-    fn judge(&self, comparison: &crate::compare::Comparison, step: &Step) -> ExitCode {
-        let verdict = &step.verdict;
-        let ratio = match step.without_scheduling {
-            Some([before, after]) if self.without_scheduling && before > 0.0 => after / before,
-            _ => verdict.ratio,
-        };
-        let worse = (ratio - 1.0) * 100.0;
-        let word = match verdict.word {
-            Word::Inconclusive => {
-                eprintln!("pipeprof: the kernel could not be tested: {}", verdict.text);
-                return ExitCode::from(UNTESTABLE);
-            }
-            Word::Same => "no difference",
-            _ if worse > self.fail_above => "regression",
-            _ if worse > 0.0 => "within the threshold",
-            _ => "better",
-        };
+    fn judge(&self, comparison: &Comparison) -> Result<ExitCode> {
+        let steps: Vec<(&Section, &Step)> = comparison
+            .sections
+            .iter()
+            .filter_map(|section| section.steps.first().map(|step| (section, step)))
+            .collect();
+        if steps.is_empty() {
+            bail!("the baseline and the run have no mode in common");
+        }
+        if let Some((_, step)) = steps.iter().find(|(_, step)| step.verdict.word == Word::Inconclusive) {
+            bail!("{}", step.verdict.text);
+        }
+        let words: Vec<&str> = steps.iter().map(|(_, step)| self.word(step)).collect();
+        // The worst decides.
+        let ranks = ["regression", "within the threshold", "better", "no difference"];
+        let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or("no difference");
         let limit = text::value(self.fail_above);
-        crate::outln!("{word} (threshold +{limit} %): {}", terminal::answer(step));
-        for row in step.roles.iter().filter(|row| row.delta != 0.0).take(8) {
-            crate::outln!("  {:<32} {:>12} {}", row.title, text::signed(row.delta), comparison.per_kib());
-            for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
-                crate::outln!(
-                    "    {:<42} {:>12}",
-                    terminal::function_name(function),
-                    text::signed(function.self_delta)
-                );
+        crate::outln!("{word} (threshold +{limit} %)");
+        for (section, step) in &steps {
+            let title = section.title();
+            crate::outln!("{title}: {}", answer::answer(comparison, section, step));
+            let changed = |row: &&RoleRow| row.delta != 0.0 && row.certain;
+            for row in step.roles.iter().filter(changed).take(8) {
+                crate::outln!("  {:<32} {:>12} {}", row.title, text::signed(row.delta), comparison.per_kib());
+                for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
+                    crate::outln!(
+                        "    {:<42} {:>12}",
+                        terminal::function_name(function),
+                        text::signed(function.self_delta)
+                    );
+                }
             }
         }
         if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
             crate::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
         }
-        ExitCode::from(u8::from(word == "regression"))
+        Ok(ExitCode::from(u8::from(word == "regression")))
+    }
+
+    /// The verdict on one case.
+    fn word(&self, step: &Step) -> &'static str {
+        let worse = (step.verdict.ratio - 1.0) * 100.0;
+        match step.verdict.word {
+            Word::Same => "no difference",
+            _ if worse > self.fail_above => "regression",
+            _ if worse > 0.0 => "within the threshold",
+            _ => "better",
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! `pipeprof compare`: compare kernels, settings or stored runs.
 
 use super::matrix_progress::MatrixProgress;
-use super::run::{outcome, parse_flags};
+use super::run::{given_flags, outcome, parse_flags};
 use super::stop_args::StopArgs;
+use super::stored_runs;
 use crate::compare::matrix::{self, MatrixRun, MatrixStore, Runner};
+use crate::compare::model::section_title;
 use crate::compare::plan::{self, Axes, ColumnPlan, MatrixPlan, Variant};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::document::{Collector, Outcome, Request, Selection};
-use crate::report::files;
 use crate::run::RunOptions;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
@@ -25,8 +26,9 @@ use std::process::ExitCode;
 /// --accel kvm or another --collect. All other runs are timed. Repeated flags multiply: each combination is a column. Stored runs can be given instead of kernels.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// Stored runs, oldest first: a run.json, its folder, or a folder of several runs (the boots of one column)
-    #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "memcg", "buffer_size", "variant"])]
+    /// Stored runs, oldest first: a run.json, its folder, or a folder of several runs of one column (boots, or numbers
+    /// of CPUs)
+    #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "cpus", "memcg", "buffer_size", "variant"])]
     runs: Vec<PathBuf>,
     #[command(flatten)]
     axes: AxesArgs,
@@ -73,6 +75,10 @@ struct AxesArgs {
     /// Kernel command-line arguments; may be repeated; --append '' adds none
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     append: Vec<String>,
+    /// Number of CPUs of the guests; may be repeated, each is a section of the report [default: 1 and 2 if instructions
+    /// are counted, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    cpus: Vec<u32>,
     /// QEMU's CPU model, such as max; may be repeated
     #[arg(long, value_name = "MODEL")]
     cpu: Vec<String>,
@@ -121,6 +127,33 @@ impl AxesArgs {
     }
 }
 
+impl AxesArgs {
+    /// The numbers of CPUs to measure; empty for those of the columns' options. The verdict on a kernel must not depend
+    /// on the number, so counts take both one, on which processes alternate, and two, on which they run at once.
+    fn cpus(&self, exact: bool) -> Result<Vec<u32>> {
+        let mut texts = std::iter::once(("--run-flags", &self.run_flags))
+            .chain(self.variant.iter().map(|variant| ("--variant", variant)));
+        let in_flags = texts.find_map(|(flag, text)| match given_flags(flag, text) {
+            Ok(given) if given.has("cpus") => Some(flag),
+            _ => None,
+        });
+        match (self.cpus.as_slice(), in_flags) {
+            ([], Some(_)) => Ok(Vec::new()),
+            ([], None) => Ok(if exact { vec![1, 2] } else { Vec::new() }),
+            (_, Some(flag)) => bail!("--cpus is given twice; remove it from {flag}"),
+            ([_, _, ..], None) if !exact => {
+                bail!("--cpus can be repeated only if instructions are counted: give it once")
+            }
+            (cpus, None) => {
+                let mut cpus = cpus.to_vec();
+                cpus.sort_unstable();
+                cpus.dedup();
+                Ok(cpus)
+            }
+        }
+    }
+}
+
 fn on_off(text: &str) -> Result<bool, String> {
     match text {
         "on" => Ok(true),
@@ -161,7 +194,7 @@ impl CompareArgs {
         if let Some(folder) = &self.output {
             refuse_used(folder)?;
         }
-        let inputs = self.runs.iter().map(|path| stored(path)).collect::<Result<Vec<_>>>()?;
+        let inputs = self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?;
         let options = self.options(self.against.unwrap_or_default());
         let compared = compare(&inputs, &options)?;
         if let Some(folder) = &self.output {
@@ -197,7 +230,10 @@ impl CompareArgs {
         if inputs.len() < 2 {
             let reasons: Vec<String> = missing
                 .iter()
-                .map(|missing| format!("{} {}: {}", missing.column, missing.mode, missing.reason))
+                .map(|missing| {
+                    let title = section_title(&missing.mode, missing.cpus);
+                    format!("{} {title}: {}", missing.column, missing.reason)
+                })
                 .collect();
             bail!(
                 "nothing to compare: fewer than two columns have a result (finished runs are kept in {}): {}",
@@ -252,6 +288,10 @@ impl CompareArgs {
             "--until and --max-time cannot be given in --variant or --run-flags; give them to `pipeprof compare` itself"
         );
         // Consecutive runs are similar. Without boots, which take time, columns alternate run by run.
+        let cpus = self.axes.cpus(exact)?;
+        if !exact && let [cpus] = cpus[..] {
+            columns.iter_mut().for_each(|column| column.options.machine.cpus = cpus);
+        }
         let boots = columns.iter().any(|column| column.options.kernel.is_some());
         let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { self.pairs }) };
         let plan = MatrixPlan {
@@ -259,6 +299,7 @@ impl CompareArgs {
             build: crate::util::build::version().to_owned(),
             columns,
             modes,
+            cpus: if exact { cpus } else { Vec::new() },
             blocks: blocks as usize,
             pairs: (!exact).then(|| self.pairs.div_ceil(blocks)),
             control: !exact,
@@ -327,28 +368,4 @@ fn refuse_used(folder: &Path) -> Result<()> {
         bail!("the report folder {} exists and is not empty: choose another with -o, or remove it", folder.display());
     }
     Ok(())
-}
-
-/// One column from a stored run, or from a folder of several boots' runs.
-fn stored(path: &Path) -> Result<Input> {
-    let shown = |path: &Path| path.display().to_string();
-    if path.is_dir() && !path.join(files::DOCUMENT).exists() {
-        let mut folders: Vec<PathBuf> = std::fs::read_dir(path)
-            .with_context(|| format!("cannot read the folder {}", path.display()))?
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|inner| inner.join(files::DOCUMENT).is_file())
-            .collect();
-        folders.sort();
-        ensure!(!folders.is_empty(), "{}: contains no {}, nor does a folder in it", path.display(), files::DOCUMENT);
-        let runs = folders.iter().map(|inner| Ok((shown(inner), whole(inner)?))).collect::<Result<Vec<_>>>()?;
-        return Ok(Input { label: None, runs });
-    }
-    Ok(Input { label: None, runs: vec![(shown(path), whole(path)?)] })
-}
-
-/// A stored run, with its executed code if available.
-fn whole(path: &Path) -> Result<Outcome> {
-    let mut outcome = files::load(path)?;
-    outcome.code = files::load_code(path).ok();
-    Ok(outcome)
 }

@@ -51,7 +51,7 @@ impl MatrixProgress {
         let shown = std::io::stderr().is_terminal() && !progress::is_quiet();
         let lines = Arc::new(Mutex::new(Vec::new()));
         if shown && let Ok(mut lines) = lines.lock() {
-            let of = plan.modes.len() * plan.blocks;
+            let of = plan.cases().count() * plan.blocks;
             let names =
                 plan.columns.iter().map(|column| column.label.clone().or_else(|| column.options.kernel.clone()));
             let names: Vec<String> = names.map(|name| name.unwrap_or_else(|| "this kernel".to_owned())).collect();

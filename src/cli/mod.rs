@@ -21,6 +21,7 @@ mod run;
 mod schema;
 mod short_help;
 mod stop_args;
+mod stored_runs;
 mod sweep;
 pub(crate) mod workload_args;
 

@@ -43,7 +43,6 @@ const SHOWN: [(&str, &[(&str, &str)]); 4] = [
             ("baseline", "Stored run: run.json or its folder"),
             ("fail_above", "Regression threshold in percent"),
             ("run_flags", "Further flags of `pipeprof run`"),
-            ("without_scheduling", "Ignore the cost of scheduling"),
             ("output", "Folder to store the run in"),
         ],
     ),

@@ -2,7 +2,8 @@
 
 use super::caveats::caveats;
 use super::columns;
-use super::input::{CompareOptions, Input, base_mode, boots, of_mode};
+use super::exact;
+use super::input::{CompareOptions, Input, base_mode, boots, of_case};
 use super::measure::{self, Measure};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
 use super::steps::fill_steps;
@@ -38,17 +39,10 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     let columns = columns::columns(&given, &firsts, sources);
     let (differences, shared) = columns::split(&firsts);
 
-    let mut modes: Vec<String> = Vec::new();
-    for (_, outcome) in inputs.iter().flat_map(|input| &input.runs) {
-        let mode = base_mode(&outcome.document.mode);
-        if !modes.iter().any(|known| known == mode) {
-            modes.push(mode.to_owned());
-        }
-    }
     let mut sections = Vec::new();
     let mut measures = Vec::new();
-    for mode in modes {
-        let runs: Vec<Vec<&Outcome>> = inputs.iter().map(|input| of_mode(input, &mode)).collect();
+    for (mode, cpus) in cases(inputs, method) {
+        let runs: Vec<Vec<&Outcome>> = inputs.iter().map(|input| of_case(input, &mode, cpus)).collect();
         let measured: Vec<Option<Measure>> = runs.iter().map(|runs| measure::measure(runs)).collect();
         if method == Method::Exact {
             for (column, (runs, measure)) in runs.iter().zip(&measured).enumerate() {
@@ -60,7 +54,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
             }
         }
         let cells = runs.iter().zip(&measured).map(|(runs, measure)| cell(runs, measure.as_ref(), method)).collect();
-        sections.push(Section { mode, cells, steps: Vec::new() });
+        sections.push(Section { mode, cpus, cells, steps: Vec::new() });
         measures.push(measured);
     }
     fill_steps(&mut sections, &measures, inputs, method, options);
@@ -90,6 +84,26 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         missing: options.missing.clone(),
     };
     Ok(Compared { comparison, measures })
+}
+
+/// The modes, in the order of the runs; with the numbers of CPUs, if one column has counted one mode on several.
+fn cases(inputs: &[Input], method: Method) -> Vec<(String, Option<u32>)> {
+    let case = |outcome: &Outcome| (base_mode(&outcome.document.mode).to_owned(), outcome.document.environment.cpus);
+    let several = |input: &Input| {
+        let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        let mut cases = input.runs.iter().map(|(_, outcome)| case(outcome));
+        cases.any(|(mode, cpus)| *seen.entry(mode).or_insert(cpus) != cpus)
+    };
+    let split = method == Method::Exact && inputs.iter().any(several);
+    let mut cases: Vec<(String, Option<u32>)> = Vec::new();
+    for (_, outcome) in inputs.iter().flat_map(|input| &input.runs) {
+        let (mode, cpus) = case(outcome);
+        let case = (mode, split.then_some(cpus));
+        if !cases.contains(&case) {
+            cases.push(case);
+        }
+    }
+    cases
 }
 
 /// Reject what cannot be compared, and choose the method.
@@ -181,7 +195,7 @@ fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<
         bytes: first.bytes,
         total,
         processes: processes.totals.map(|name, totals| CellProcess { value: of(name), calls: totals.calls }),
-        without_scheduling: measure.filter(|_| method == Method::Exact).map(Measure::without_scheduling),
+        exact: measure.filter(|_| method == Method::Exact).map(exact::cell),
         other: of(ProcessName::OTHER),
         per_call: total * kib / measure::as_f64(first.calls.max(1)),
         weight: measure.map_or(0, Measure::weight),

@@ -74,6 +74,7 @@ const LEFT_OUT: &[&str] = &[
     "collectors",
     "runs",
     "warnings",
+    "ensemble",
     "files",
 ];
 

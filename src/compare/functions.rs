@@ -1,5 +1,6 @@
 //! Match the functions of two runs: by role and canonical name, then by call path. Functions of only one run are kept.
 
+use super::exact;
 use super::measure::{FunctionWeight, Key, Measure};
 use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
 use crate::profile::{ByProcess, ProcessName};
@@ -29,6 +30,7 @@ pub(crate) fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<Fu
             continue;
         }
         let mut row = row(key, old, new, before, after);
+        row.certain = method == Method::Timed || exact::certain_function(before, after, [key, partner.unwrap_or(key)]);
         if partner.is_some() {
             row.matched = Matched::Path;
         }
@@ -144,6 +146,7 @@ fn row(
         call_after: b[2],
         inclusive_call_before: a[3],
         inclusive_call_after: b[3],
+        certain: true,
         paths: paths(key.process, old, new, before, after),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::model::MissingCell;
 use super::timed::Boots;
-use crate::document::Outcome;
+use crate::document::{Document, Outcome};
 use crate::experiment::Ending;
 
 /// One column's runs, one per mode and boot.
@@ -39,10 +39,13 @@ pub struct CompareOptions {
     pub ending: Option<Ending>,
 }
 
-/// The runs of a column in `mode`.
+/// The runs of a column in `mode`, on `cpus` if given.
 #[must_use]
-pub(crate) fn of_mode<'a>(input: &'a Input, mode: &str) -> Vec<&'a Outcome> {
-    input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| base_mode(&outcome.document.mode) == mode).collect()
+pub(crate) fn of_case<'a>(input: &'a Input, mode: &str, cpus: Option<u32>) -> Vec<&'a Outcome> {
+    let wanted = |document: &Document| {
+        base_mode(&document.mode) == mode && cpus.is_none_or(|cpus| document.environment.cpus == cpus)
+    };
+    input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| wanted(&outcome.document)).collect()
 }
 
 /// A mode without its overrides: `write` of `write (buffer-size=64K)`. Overrides are differences between columns, not

@@ -21,6 +21,8 @@ pub struct MatrixRun {
     /// Index of the column; the number of columns for the control.
     pub column: usize,
     pub mode: String,
+    /// CPUs of the guest, if the plan has several numbers of them.
+    pub cpus: Option<u32>,
     pub block: usize,
     pub options: RunOptions,
 }
@@ -43,17 +45,17 @@ pub struct Results {
 }
 
 impl MatrixPlan {
-    /// The experiment: one lane per mode and column, and one per mode for the control. Exact runs keep this order;
+    /// The experiment: one lane per mode, number of CPUs and column, and one per mode for the control. Exact runs keep this order;
     /// timed runs are shuffled within each block.
     #[must_use]
     pub(crate) fn experiment(&self) -> experiment::Plan<MatrixRun> {
         let mut lanes = Vec::new();
-        for mode in &self.modes {
+        for case in self.cases() {
             for (column, plan) in self.columns.iter().enumerate() {
-                lanes.push(Lane { cell: self.at(column, plan, mode, 0), control: false });
+                lanes.push(Lane { cell: self.at(column, plan, case, 0), control: false });
             }
             if let (true, Some(first)) = (self.control, self.columns.first()) {
-                lanes.push(Lane { cell: self.at(self.columns.len(), first, mode, 0), control: true });
+                lanes.push(Lane { cell: self.at(self.columns.len(), first, case, 0), control: true });
             }
         }
         experiment::Plan {
@@ -67,16 +69,17 @@ impl MatrixPlan {
     /// `run` in another block.
     fn in_block(&self, run: &MatrixRun, block: usize) -> MatrixRun {
         let column = self.columns.get(run.column).or(self.columns.first());
-        column.map_or_else(|| run.clone(), |column| self.at(run.column, column, &run.mode, block))
+        column.map_or_else(|| run.clone(), |column| self.at(run.column, column, (&run.mode, run.cpus), block))
     }
 
-    fn at(&self, column: usize, plan: &ColumnPlan, mode: &str, block: usize) -> MatrixRun {
+    fn at(&self, column: usize, plan: &ColumnPlan, (mode, cpus): (&str, Option<u32>), block: usize) -> MatrixRun {
         let mut options = plan.options.clone();
         options.workload.mode = Some(mode.to_owned());
+        options.machine.cpus = cpus.unwrap_or(options.machine.cpus);
         if let Some(pairs) = self.pairs {
             (options.runs, options.seed) = (Some(pairs), self.seed + block as u64);
         }
-        MatrixRun { column, mode: mode.to_owned(), block, options }
+        MatrixRun { column, mode: mode.to_owned(), cpus, block, options }
     }
 
     fn label(&self, column: usize) -> String {
@@ -102,6 +105,8 @@ impl StoredPlan for MatrixPlan {
             Some("another build of pipeprof")
         } else if self.modes != now.modes {
             Some("other modes")
+        } else if self.cpus != now.cpus {
+            Some("other numbers of CPUs")
         } else if self.columns != now.columns {
             Some("other columns, or a kernel image that changed since")
         } else if self != now {
@@ -134,7 +139,9 @@ impl MatrixStore {
         };
         let several = plan.blocks > 1 || plan.stop.until.is_some();
         let block = if several { format!("-{}", run.block + 1) } else { String::new() };
-        let name = format!("{:02}-{}-{}{block}", run.column + 1, plain(&plan.label(run.column)), plain(&run.mode));
+        let cpus = run.cpus.map(|cpus| format!("-{cpus}cpu")).unwrap_or_default();
+        let name =
+            format!("{:02}-{}-{}{cpus}{block}", run.column + 1, plain(&plan.label(run.column)), plain(&run.mode));
         self.folder.join(RUNS).join(name)
     }
 }
@@ -228,7 +235,12 @@ pub fn run(
                 runs.push((name.display().to_string(), outcome));
             }
             Err(reason) => {
-                results.missing.push(MissingCell { column: plan.label(run.column), mode: run.mode, reason });
+                results.missing.push(MissingCell {
+                    column: plan.label(run.column),
+                    mode: run.mode,
+                    cpus: run.cpus,
+                    reason,
+                });
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Sum one run's stacks in a table: the weight of each function by process and role, under canonical names that
 //! kernels share.
 
-use crate::document::Outcome;
+use super::windows::{self, WindowSchedule};
+use crate::document::{Document, Outcome, Processes};
 use crate::profile::folded::is_kernel_entry;
-use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Unit};
+use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit};
 use crate::roles::{self, Role, RoleId, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -52,6 +53,10 @@ pub struct Measure {
     pub skid: Skid,
     pub processes: ByProcess<ProcessMeasure>,
     pub functions: BTreeMap<Key, FunctionWeight>,
+    /// Sleeps and preemptions; exact runs only.
+    pub schedule: WindowSchedule,
+    /// Exact runs: all windows, of which this is one.
+    pub windows: Vec<Measure>,
 }
 
 impl Measure {
@@ -84,6 +89,14 @@ impl Measure {
         self.processes.of_target().map(|(process, _)| rest(process)).sum()
     }
 
+    /// The weight of the target's processes together, without [`roles::SCHEDULING`].
+    #[must_use]
+    pub(crate) fn unscheduled(&self) -> u64 {
+        let scheduling =
+            |part: &ProcessMeasure| -> u64 { roles::SCHEDULING.iter().filter_map(|role| part.roles.get(role)).sum() };
+        self.processes.of_target().map(|(_, part)| part.weight - scheduling(part)).sum()
+    }
+
     /// The target's processes together, per KiB.
     #[must_use]
     pub(crate) fn total(&self) -> f64 {
@@ -94,6 +107,21 @@ impl Measure {
     #[must_use]
     pub(crate) fn weight(&self) -> u64 {
         self.processes.of_target().map(|(_, measure)| measure.weight).sum()
+    }
+
+    /// Set the scales of counts: they follow from the counts alone, so that equal counts give equal values.
+    pub(crate) fn scale_counts(&mut self) {
+        let scale = 1024.0 / as_f64(self.bytes.max(1));
+        self.scale_by(|_, _| scale);
+    }
+
+    /// Set the scales; `scale` gives that of a process with this weight.
+    fn scale_by(&mut self, scale: impl Fn(ProcessName, u64) -> f64) {
+        let bytes = as_f64(self.bytes);
+        for (process, part) in self.processes.iter_mut() {
+            part.scale = scale(process, part.weight);
+            part.call_scale = part.scale * bytes / 1024.0 / as_f64(part.calls.max(1));
+        }
     }
 
     /// A process's total per KiB.
@@ -124,43 +152,51 @@ fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str
 #[must_use]
 pub(crate) fn measure(runs: &[&Outcome]) -> Option<Measure> {
     let mut measure = Measure::default();
-    let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
     // By process: nanoseconds per KiB, summed over the runs.
     let mut time: ByProcess<f64> = ByProcess::new();
-    let mut exact = true;
     for outcome in runs {
         let document = &outcome.document;
-        measure.bytes += document.processes.first().bytes;
-        for profile in outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector) {
-            let shares = document.attribution.of(profile.process);
-            // The weight of others is per call of the first process.
-            let process = document.processes.totals.get(profile.process);
-            let calls = process.unwrap_or(document.processes.first()).calls;
-            exact &= profile.unit == Unit::Instructions;
-            measure.skid = profile.skid;
-            *time.get_or_default(profile.process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
-            let part = measure.processes.get_or_default(profile.process);
-            part.weight += profile.stacks.total();
-            part.calls += calls;
-            let attributor = Attributor::new(&profile.stacks, profile.skid);
-            for (stack, weight) in profile.stacks.iter() {
-                add_stack(&mut measure.functions, part, profile.process, (stack, weight), attributor, &mut known);
-            }
+        add(&mut measure, document, &document.processes, &outcome.profiles);
+        for (process, shares) in document.attribution.processes.iter() {
+            *time.get_or_default(process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
         }
     }
-    for (process, part) in measure.processes.iter_mut() {
-        part.scale = if exact {
-            // Computed from the counts, so that equal counts give equal values.
-            1024.0 / as_f64(measure.bytes.max(1))
-        } else {
-            // Samples: the attribution contains each process's total in ns per KiB.
-            let mean = time.get(process).copied().unwrap_or(0.0) / as_f64(runs.len() as u64);
-            mean / as_f64(part.weight.max(1))
-        };
-        part.call_scale = part.scale * as_f64(measure.bytes) / 1024.0 / as_f64(part.calls.max(1));
+    let exact = runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions);
+    if exact {
+        measure.scale_counts();
+        measure.windows = runs.iter().flat_map(|outcome| windows::measures(outcome)).collect();
+    } else {
+        // Samples: the attribution contains each process's total in ns per KiB.
+        let runs = as_f64(runs.len() as u64);
+        measure.scale_by(|process, weight| time.get(process).copied().unwrap_or(0.0) / runs / as_f64(weight.max(1)));
     }
     let any = measure.processes.of_target().next().is_some();
     any.then_some(measure)
+}
+
+/// Add one window's attributed profiles to `measure`.
+pub(crate) fn add(measure: &mut Measure, document: &Document, processes: &Processes, profiles: &[Profile]) {
+    let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
+    measure.bytes += processes.first().bytes;
+    for totals in processes.totals.values() {
+        measure.schedule.sleeps += totals.voluntary_switches;
+        measure.schedule.preemptions += totals.involuntary_switches;
+    }
+    for profile in profiles.iter().filter(|p| p.collector == document.attribution.collector) {
+        // The weight of others is per call of the first process.
+        let calls = processes.totals.get(profile.process).unwrap_or(processes.first()).calls;
+        measure.skid = profile.skid;
+        if profile.unit == Unit::Instructions && profile.process.is_of_target() {
+            measure.schedule.weight += SchedulingWeight::of(profile);
+        }
+        let part = measure.processes.get_or_default(profile.process);
+        part.weight += profile.stacks.total();
+        part.calls += calls;
+        let attributor = Attributor::new(&profile.stacks, profile.skid);
+        for (stack, weight) in profile.stacks.iter() {
+            add_stack(&mut measure.functions, part, profile.process, (stack, weight), attributor, &mut known);
+        }
+    }
 }
 
 fn add_stack(

@@ -5,6 +5,7 @@
 //! Markdown, JSON and HTML. [`measure`] and [`functions`] match functions with different names. [`exact`] and
 //! [`timed`] give the verdicts, [`columns`] names the differences, and [`caveats`] lists caveats.
 
+pub(crate) mod answer;
 pub(crate) mod build;
 pub(crate) mod calls;
 pub mod caveats;
@@ -20,6 +21,7 @@ pub mod render;
 pub(crate) mod steps;
 pub(crate) mod text;
 pub(crate) mod timed;
+pub(crate) mod windows;
 
 pub use build::{Compared, compare};
 pub use input::{Against, CompareOptions, Input};

@@ -3,17 +3,19 @@
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::RoleId;
+use crate::util::text::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of comparisons that this version writes.
-pub(crate) const SCHEMA: &str = "pipeprof.compare/2";
+pub(crate) const SCHEMA: &str = "pipeprof.compare/3";
 
 /// How differences were distinguished from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Instructions counted in deterministic guests: every difference is real.
+    /// Instructions counted in several windows of deterministic guests: differences beyond those between windows are
+    /// real.
     Exact,
     /// Times of separate runs: statistics decide.
     Timed,
@@ -46,7 +48,7 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// Settings that are the same in all columns.
     pub shared: Vec<Shared>,
-    /// One per mode.
+    /// One per mode, or per mode and number of CPUs.
     pub sections: Vec<Section>,
     /// Caveats about these numbers.
     pub caveats: Vec<Caveat>,
@@ -95,20 +97,38 @@ pub struct Caveat {
 pub struct MissingCell {
     pub column: String,
     pub mode: String,
+    /// Of the guest, if the comparison measures several numbers of CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
     pub reason: String,
 }
 
-/// One mode in all columns.
+/// One mode in all columns, on one number of CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Section {
     pub mode: String,
+    /// Of the guests, if the comparison has several numbers of CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
     /// In the order of the columns; absent if the column has no such run.
     pub cells: Vec<Option<Cell>>,
     /// Comparisons of two columns: neighbours, then the last with the first.
     pub steps: Vec<Step>,
 }
 
+/// `write`, or `write, 2 CPUs`.
+#[must_use]
+pub(crate) fn section_title(mode: &str, cpus: Option<u32>) -> String {
+    cpus.map_or_else(|| mode.to_owned(), |cpus| format!("{mode}, {}", counted(u64::from(cpus), "CPU")))
+}
+
 impl Section {
+    /// Its heading.
+    #[must_use]
+    pub(crate) fn title(&self) -> String {
+        section_title(&self.mode, self.cpus)
+    }
+
     /// The processes of all columns, in the order in which bytes flow.
     #[must_use]
     pub(crate) fn processes(&self) -> Vec<ProcessName> {
@@ -131,9 +151,9 @@ pub struct Cell {
     pub total: f64,
     /// By process, in the order in which bytes flow.
     pub processes: ByProcess<CellProcess>,
-    /// The total without the roles that depend on scheduling; counted runs only.
+    /// Counted runs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub without_scheduling: Option<f64>,
+    pub exact: Option<ExactCell>,
     /// Outside the target's processes: idle, kernel threads. Not part of the total.
     pub other: f64,
     /// Per call of the first process.
@@ -149,6 +169,25 @@ pub struct Cell {
     pub pairs: Vec<Vec<f64>>,
     /// Timed runs only: GiB/s, median.
     pub gib_s: Option<f64>,
+}
+
+/// What only counted runs have: the median window without scheduling, the span over all windows, and the cost of the
+/// schedule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExactCell {
+    /// The total without the roles that depend on scheduling (scheduler, wake-up, PSI, waiting, idle, ticks, interrupts,
+    /// softirqs).
+    pub without_scheduling: f64,
+    /// Number of windows.
+    pub windows: usize,
+    /// The smallest and the largest value in any window.
+    pub without_scheduling_span: [f64; 2],
+    pub total_span: [f64; 2],
+    pub sleeps_per_mib: f64,
+    pub preemptions_per_mib: f64,
+    /// Instructions per sleep: preparing to wait, both switches, and the wake-up; absent without sleeps.
+    pub per_sleep: Option<f64>,
+    pub per_preemption: Option<f64>,
 }
 
 /// One process's part of a [`Cell`].
@@ -186,10 +225,9 @@ pub struct Step {
     /// The largest contributor: the role with the largest change in the direction of the total; absent if nothing
     /// differs.
     pub blame: Option<Blame>,
-    /// Counted runs that differ: before and after, without the roles that depend on scheduling (scheduler, wake-up,
-    /// PSI, waiting, idle, ticks, interrupts, softirqs), the target's processes together.
+    /// Counted runs: the totals, with scheduling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub without_scheduling: Option<[f64; 2]>,
+    pub total: Option<TotalChange>,
     /// Explanations beyond roles: how often the processes slept and were preempted.
     pub remarks: Vec<String>,
     /// Largest change first.
@@ -201,6 +239,23 @@ pub struct Step {
     /// Number of changed functions that are not in `functions`, and the sum of their changes.
     pub functions_left_out: usize,
     pub left_out_delta: f64,
+}
+
+impl Step {
+    /// Whether it compares counted runs.
+    #[must_use]
+    pub(crate) fn exact(&self) -> bool {
+        self.total.is_some()
+    }
+}
+
+/// The totals of two counted runs, the target's processes together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TotalChange {
+    pub before: f64,
+    pub after: f64,
+    /// `after`, if the processes had slept and been preempted as often as before; absent if the cost of one is unknown.
+    pub at_equal_schedule: Option<f64>,
 }
 
 /// The calls that one function makes, before and after.
@@ -253,12 +308,16 @@ impl Word {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     pub word: Word,
-    /// Per KiB; medians where timed.
+    /// Per KiB. Timed: medians of the elapsed time. Exact: instructions without scheduling, median of the windows.
     pub before: f64,
     pub after: f64,
     pub delta: f64,
     /// `after / before`.
     pub ratio: f64,
+    /// Exact: the largest part of the change of the ratio that may not come from the kernel: the spans over the
+    /// windows, and at least one refill of a page list more or less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<f64>,
     /// Of the ratio; absent where exact.
     pub ci95: Option<[f64; 2]>,
     /// Mann-Whitney, two-sided.
@@ -301,7 +360,8 @@ pub struct RoleRow {
     pub delta: f64,
     /// The change by process.
     pub deltas: ByProcess<f64>,
-    /// Timed profiles: whether the change is larger than the two shares' intervals. Exact profiles: true.
+    /// Whether the change is larger than its uncertainty. Timed profiles: the two shares' intervals. Exact profiles: the
+    /// differences between windows; never for roles that depend on the schedule.
     pub certain: bool,
 }
 
@@ -347,8 +407,15 @@ pub struct FunctionRow {
     /// Total weight, with callees, per system call of its process.
     pub inclusive_call_before: f64,
     pub inclusive_call_after: f64,
+    /// Exact profiles: whether the change of self weight is larger than its uncertainty. Others: true.
+    #[serde(default = "yes")]
+    pub certain: bool,
     /// The call paths with the largest change of self weight, kernel entry first.
     pub paths: Vec<PathRow>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// One call path to a function, canonical names, kernel entry first.
@@ -388,6 +455,15 @@ impl Comparison {
         match self.method {
             Method::Exact => "instr/KiB",
             Method::Timed => "ns/KiB",
+        }
+    }
+
+    /// `instr/KiB without scheduling`, or `ns/KiB`: the unit of verdicts.
+    #[must_use]
+    pub(crate) fn verdict_unit(&self) -> String {
+        match self.method {
+            Method::Exact => format!("{} without scheduling", self.per_kib()),
+            Method::Timed => self.per_kib().to_owned(),
         }
     }
 

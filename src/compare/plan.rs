@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// The `schema` of `matrix.json`.
-pub const SCHEMA: &str = "pipeprof.matrix/2";
+pub const SCHEMA: &str = "pipeprof.matrix/3";
 
 /// The axes that make columns. An empty list does not vary.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +64,9 @@ pub struct MatrixPlan {
     pub build: String,
     pub columns: Vec<ColumnPlan>,
     pub modes: Vec<String>,
+    /// Exact: numbers of CPUs on which each column is counted in each mode; empty for that of its options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
     /// Number of blocks, in which every column runs once: boots of guests, or periods on the host. One if exact.
     pub blocks: usize,
     /// Runs per column, mode and block; absent if exact.
@@ -74,6 +77,17 @@ pub struct MatrixPlan {
     /// When to stop by precision or time.
     #[serde(default, skip_serializing_if = "StopRule::is_none")]
     pub stop: StopRule,
+}
+
+impl MatrixPlan {
+    /// The modes, each with all numbers of CPUs.
+    pub(crate) fn cases(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
+        self.modes.iter().flat_map(|mode| {
+            let cpus = self.cpus.iter().copied().map(Some);
+            let own = self.cpus.is_empty().then_some(None);
+            cpus.chain(own).map(move |cpus| (mode.as_str(), cpus))
+        })
+    }
 }
 
 /// All combinations of the axes. The first varies slowest: kernel, CPU, kernel arguments, cgroup, workload, variant.

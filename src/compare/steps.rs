@@ -3,7 +3,7 @@
 use super::calls;
 use super::exact;
 use super::functions;
-use super::input::{Against, CompareOptions, Input, boots, of_mode};
+use super::input::{Against, CompareOptions, Input, boots, of_case};
 use super::measure::Measure;
 use super::model::{Blame, Cell, Method, Section, Step, Verdict, Word};
 use super::timed::{self, Boots, Evidence};
@@ -41,8 +41,11 @@ pub(crate) fn fill_steps(
     let mut waiting: Vec<(usize, usize)> = Vec::new();
     for (index, section) in sections.iter_mut().enumerate() {
         let present: Vec<usize> = (0..section.cells.len()).filter(|column| section.cells[*column].is_some()).collect();
-        let control: Option<Boots> =
-            options.control.as_ref().map(|control| boots(&of_mode(control, &section.mode))).filter(|b| !b.is_empty());
+        let control: Option<Boots> = options
+            .control
+            .as_ref()
+            .map(|control| boots(&of_case(control, &section.mode, section.cpus)))
+            .filter(|b| !b.is_empty());
         for (from, to) in step_pairs(&present, options.against) {
             let verdict = match method {
                 Method::Exact => match (&measures[index][from], &measures[index][to]) {
@@ -77,7 +80,7 @@ pub(crate) fn fill_steps(
                 &section.cells,
                 &measures[index],
                 inputs,
-                &section.mode,
+                (&section.mode, section.cpus),
                 method,
             ));
         }
@@ -102,6 +105,7 @@ fn unknown(why: &str) -> Verdict {
         after: 0.0,
         delta: 0.0,
         ratio: 1.0,
+        uncertainty: None,
         ci95: None,
         p: None,
         p_holm: None,
@@ -120,7 +124,7 @@ fn step(
     cells: &[Option<Cell>],
     measures: &[Option<Measure>],
     inputs: &[Input],
-    mode: &str,
+    (mode, cpus): (&str, Option<u32>),
     method: Method,
 ) -> Step {
     let mut step = Step {
@@ -128,7 +132,7 @@ fn step(
         to,
         verdict,
         blame: None,
-        without_scheduling: None,
+        total: None,
         remarks: remarks(cells, from, to),
         roles: Vec::new(),
         functions: Vec::new(),
@@ -139,18 +143,18 @@ fn step(
     let (Some(before), Some(after)) = (&measures[from], &measures[to]) else {
         return step;
     };
-    if method == Method::Exact && step.verdict.word != Word::Same {
-        let of = |column: usize| cells[column].as_ref().and_then(|cell| cell.without_scheduling);
-        step.without_scheduling = of(from).zip(of(to)).map(|(before, after)| [before, after]);
+    if method == Method::Exact {
+        step.total = Some(exact::total(before, after));
     }
-    let certain = |role: RoleId| {
-        method == Method::Exact || apart(&of_mode(&inputs[from], mode), &of_mode(&inputs[to], mode), role)
+    let certain = |role: RoleId| match method {
+        Method::Exact => exact::certain_role(before, after, role),
+        Method::Timed => apart(&of_case(&inputs[from], mode, cpus), &of_case(&inputs[to], mode, cpus), role),
     };
     step.roles = functions::role_rows(before, after, certain);
     (step.functions, step.functions_left_out, step.left_out_delta) = functions::rows(before, after, method);
     step.blame = blame(&step, &step.verdict);
     if let (Some(before), Some(after)) =
-        (of_mode(&inputs[from], mode).into_iter().next(), of_mode(&inputs[to], mode).into_iter().next())
+        (of_case(&inputs[from], mode, cpus).into_iter().next(), of_case(&inputs[to], mode, cpus).into_iter().next())
     {
         step.calls = calls::lists(before, after);
     }
@@ -171,7 +175,9 @@ fn remarks(cells: &[Option<Cell>], from: usize, to: usize) -> Vec<String> {
     let sleeps = (before.voluntary_switches, after.voluntary_switches);
     let preempted = (before.involuntary_switches, after.involuntary_switches);
     let mut remarks = Vec::new();
-    if differs(sleeps.0, sleeps.1) || differs(preempted.0, preempted.1) {
+    // For counts, the answer says it with the cost of each.
+    let counted = before.exact.is_some();
+    if !counted && (differs(sleeps.0, sleeps.1) || differs(preempted.0, preempted.1)) {
         remarks.push(format!(
             "{} slept {} times, then {}; they were preempted {} times, then {} ({} calls of the {first}). \
              The cost is in the roles waiting, wake-up, scheduler and PSI accounting.",
@@ -220,7 +226,8 @@ fn apart(before: &[&Outcome], after: &[&Outcome], role: RoleId) -> bool {
     })
 }
 
-/// The role with the largest change in the direction of the total; `None` if the total is the same.
+/// The role with the largest change in the direction of the verdict, among certain ones if counted; `None` if there is
+/// none.
 fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
     let direction = match verdict.word {
         Word::More | Word::Slower => 1.0,
@@ -230,9 +237,9 @@ fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
     let row = step
         .roles
         .iter()
-        .filter(|row| row.delta * direction > 0.0)
+        .filter(|row| row.delta * direction > 0.0 && (row.certain || !step.exact()))
         .max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))?;
-    let within = || step.functions.iter().filter(|function| function.role == row.role);
+    let within = || step.functions.iter().filter(|function| function.role == row.role && function.certain);
     // Sum over all processes.
     let mut sums: Vec<(String, f64)> = Vec::new();
     for function in within() {

@@ -39,6 +39,26 @@ pub(crate) fn percent(ratio: f64) -> String {
     }
 }
 
+/// An uncertainty as a part of the whole: `±0.17 %`.
+#[must_use]
+pub(crate) fn margin(part: f64) -> String {
+    let percent = part * 100.0;
+    if percent < 1.0 { format!("±{percent:.2} %") } else { format!("±{percent:.1} %") }
+}
+
+/// How often per MiB: `31.9`, `0.08`.
+#[must_use]
+pub(crate) fn rate(rate: f64) -> String {
+    if rate >= 10.0 { format!("{rate:.1}") } else { format!("{rate:.2}") }
+}
+
+/// `90.31 to 90.32`.
+#[must_use]
+pub(crate) fn span([low, high]: [f64; 2]) -> String {
+    let (low, high) = (value(low), value(high));
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
 /// The change from `before` to `after` in percent; `new` or `gone` if one is missing.
 #[must_use]
 pub(crate) fn change(before: f64, after: f64) -> String {

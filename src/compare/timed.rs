@@ -191,6 +191,7 @@ fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
         after: e.after,
         delta: e.after - e.before,
         ratio: e.ratio,
+        uncertainty: None,
         ci95: Some(e.ci95),
         p: Some(e.p),
         p_holm: Some(p_holm),

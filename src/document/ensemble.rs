@@ -1,8 +1,7 @@
 //! Exact counts of one workload in several windows of one guest, at different phases of the timer tick and after
 //! different warm-ups. `windows.json.gz`, next to `run.json`, has their profiles.
 
-use crate::profile::{Attributor, Profile};
-use crate::roles::SCHEDULING;
+use crate::profile::{Profile, SchedulingWeight};
 use crate::target::Phase;
 use anyhow::{Context, Result, ensure};
 use flate2::Compression;
@@ -35,28 +34,31 @@ pub struct WindowCount {
     /// Blocks of warm-up in addition to the workload's.
     pub warmup_blocks: u64,
     pub instructions: u64,
-    /// Without the roles that depend on scheduling.
-    pub without_scheduling: u64,
+    /// Of these: the roles that depend on scheduling.
+    pub scheduling: SchedulingWeight,
 }
 
 impl WindowCount {
     /// The counts of the window of this phase.
     #[must_use]
     pub(crate) fn of(phase: Phase, profiles: &[Profile]) -> Self {
-        let of_target = || profiles.iter().filter(|profile| profile.process.is_of_target());
-        let scheduling = |profile: &Profile| -> u64 {
-            let attributor = Attributor::new(&profile.stacks, profile.skid);
-            let scheduling =
-                profile.stacks.iter().filter(|(stack, _)| SCHEDULING.contains(&attributor.place(stack).role.id));
-            scheduling.map(|(_, weight)| weight).sum()
-        };
-        let instructions: u64 = of_target().map(|profile| profile.stacks.total()).sum();
-        Self {
+        let mut count = Self {
             tick_offset_ns: phase.tick_offset_ns(),
             warmup_blocks: phase.warmup_blocks(),
-            instructions,
-            without_scheduling: instructions - of_target().map(scheduling).sum::<u64>(),
+            instructions: 0,
+            scheduling: SchedulingWeight::default(),
+        };
+        for profile in profiles.iter().filter(|profile| profile.process.is_of_target()) {
+            count.instructions += profile.stacks.total();
+            count.scheduling += SchedulingWeight::of(profile);
         }
+        count
+    }
+
+    /// Instructions without the roles that depend on scheduling.
+    #[must_use]
+    pub(crate) fn without_scheduling(&self) -> u64 {
+        self.instructions.saturating_sub(self.scheduling.total())
     }
 }
 
@@ -65,7 +67,7 @@ impl Ensemble {
     #[must_use]
     pub(crate) fn new(windows: Vec<WindowCount>) -> Self {
         let mut order: Vec<usize> = (0..windows.len()).collect();
-        order.sort_by_key(|window| (windows[*window].without_scheduling, *window));
+        order.sort_by_key(|window| (windows[*window].without_scheduling(), *window));
         // The lower one of an even number.
         let shown = order.get(order.len().saturating_sub(1) / 2).copied().unwrap_or_default();
         Self { shown, windows }
@@ -111,7 +113,7 @@ mod tests {
             tick_offset_ns: 0,
             warmup_blocks: 0,
             instructions: without_scheduling + 10,
-            without_scheduling,
+            scheduling: SchedulingWeight { sleeps: 7, preemptions: 2, interrupts: 1 },
         };
         let shown = |counts: &[u64]| Ensemble::new(counts.iter().copied().map(window).collect()).shown;
         assert_eq!(shown(&[5, 1, 3]), 2);

@@ -67,7 +67,7 @@ pub struct Document {
     /// How the run ended; absent if the number of runs was fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
-    /// Exact counts of several windows; absent if there was one.
+    /// Exact counts: all windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ensemble: Option<Ensemble>,
     /// Other files in the same folder: `writer.folded`.

@@ -3,10 +3,12 @@
 pub(crate) mod attribution;
 pub(crate) mod folded;
 pub(crate) mod process;
+mod schedule;
 
 pub use attribution::{Attributor, Moved, RoleShare, attribute};
 pub use folded::Folded;
 pub use process::{ByProcess, ProcessName, listed};
+pub use schedule::SchedulingWeight;
 
 use crate::roles::Skid;
 use serde::{Deserialize, Serialize};

@@ -14,6 +14,7 @@ mod memory;
 mod names;
 mod other;
 mod pipe;
+mod preempt;
 mod skid;
 mod syscall;
 mod time;
@@ -23,6 +24,7 @@ pub(crate) use entry::{KERNEL, is_kernel_entry};
 pub use id::RoleId;
 pub(crate) use id::UNKNOWN_ROLE;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
+pub(crate) use preempt::preempts;
 pub use skid::{Skid, TailCall};
 /// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
 /// exact count repeats them too, but a single instruction elsewhere can shift them by a per cent.

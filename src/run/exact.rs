@@ -64,10 +64,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let program = names::Program::open(&options.init)?;
     // The guest's processes are the same program at the same addresses in every window.
     let names = Names::new(symbols, Some(program), raws.first().context("no window")?);
-    let mut counted = raws
-        .iter()
-        .map(|raw| profile::count(raw, &names, &processes))
-        .collect::<Result<Vec<_>>>()?;
+    let mut counted = raws.iter().map(|raw| profile::count(raw, &names, &processes)).collect::<Result<Vec<_>>>()?;
     let mut outcome = answer.outcome;
     ensure!(outcome.document.runs.len() == counted.len(), "the guest ran another number of windows");
     outcome.document.command.clone_from(&request.command);
@@ -80,7 +77,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     }
     outcome.document.processes = outcome.document.runs[ensemble.shown].processes.clone();
     enter(&mut outcome, counted.swap_remove(ensemble.shown));
-    outcome.document.ensemble = (windows > 1).then_some(ensemble);
+    outcome.document.ensemble = Some(ensemble);
     outcome.document.collectors.iter_mut().for_each(|report| {
         if let Some(path) = vmlinux {
             report.notes.push(format!("symbols of {}", path.file_name().unwrap_or_default().to_string_lossy()));

@@ -13,6 +13,33 @@ pub(crate) fn capitalized(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
+/// A character for [`joined`] that no text of ours contains.
+const JOINT: char = '\u{a0}';
+
+/// `text` whose numbers are joined to their units (`3.6 %`, `2 GiB/s`), so that wrapping at spaces keeps them together;
+/// [`unjoined`] reverses it.
+#[must_use]
+pub(crate) fn joined(text: &str) -> String {
+    const UNITS: [&str; 12] = ["%", "s", "ms", "us", "ns", "bytes", "KiB", "MiB", "GiB", "GiB/s", "CPU", "CPUs"];
+    let mut out = String::with_capacity(text.len());
+    let mut number = false;
+    for (index, word) in text.split(' ').enumerate() {
+        let unit = word.trim_end_matches(['.', ',', ';', ':', ')']);
+        if index > 0 {
+            out.push(if number && UNITS.contains(&unit) { JOINT } else { ' ' });
+        }
+        out.push_str(word);
+        number = word.ends_with(|c: char| c.is_ascii_digit());
+    }
+    out
+}
+
+/// See [`joined`].
+#[must_use]
+pub(crate) fn unjoined(text: &str) -> String {
+    text.replace(JOINT, " ")
+}
+
 /// A count with thousands separators: `1,234,567`.
 #[must_use]
 pub(crate) fn grouped(count: u64) -> String {

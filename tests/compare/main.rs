@@ -8,7 +8,7 @@ mod synthetic;
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};
-use pipeprof::document::{ExecutedOn, Outcome, Warning};
+use pipeprof::document::{ExecutedOn, Outcome, PairRecord, Warning};
 use pipeprof::profile::ProcessName;
 use pipeprof::profile::Unit;
 use pipeprof::roles::RoleId;
@@ -76,7 +76,9 @@ fn the_answer_comes_with_role_and_functions() {
     let step = &compared.comparison.sections[0].steps[0];
     assert_eq!(step.verdict.word, Word::More);
     let total = |outcome: &Outcome| outcome.profiles.iter().map(|p| p.stacks.total()).sum::<u64>();
+    // Nothing in these runs is scheduling, so both values are the total.
     assert!((step.verdict.before - total(&older()) as f64 / 1024.0).abs() < 1e-9);
+    assert!((step.total.as_ref().unwrap().before - step.verdict.before).abs() < 1e-9);
     let blame = step.blame.as_ref().unwrap();
     assert_eq!(blame.role, RoleId::PageAlloc);
     assert_eq!(blame.functions[0].0, "get_page_from_freelist");
@@ -99,22 +101,90 @@ fn the_same_run_twice_is_zero_everywhere() {
     assert!(step.roles.iter().all(|row| row.delta == 0.0));
     assert!(comparison.differences.is_empty());
     assert_ne!(comparison.columns[0].label, comparison.columns[1].label);
-    assert!(terminal::render(comparison, WIDE).contains("no difference"));
+    assert!(terminal::render(comparison, WIDE).contains("same, exactly"));
+}
+
+/// [`older`] with `more` instructions in mutex_unlock.
+fn with_unlock(more: u64) -> Outcome {
+    let mut outcome = older();
+    outcome.profiles[0]
+        .stacks
+        .add("pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_write;mutex_unlock", more);
+    outcome
 }
 
 #[test]
-fn one_instruction_more_is_seen() {
-    let mut more = older();
-    more.profiles[0]
-        .stacks
-        .add("pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;ksys_write;mutex_unlock", 1);
-    let compared = of(vec![older(), more]).unwrap();
+fn one_instruction_more_is_listed_but_is_no_verdict() {
+    let compared = of(vec![older(), with_unlock(1)]).unwrap();
     let step = &compared.comparison.sections[0].steps[0];
-    assert_eq!(step.verdict.word, Word::More);
+    assert_eq!(step.verdict.word, Word::Same);
+    assert!(step.verdict.text.contains("within ±0.17 %"), "{}", step.verdict.text);
     assert!((step.verdict.delta - 1.0 / 1024.0).abs() < 1e-12);
     let own: Vec<_> = step.functions.iter().filter(|row| row.self_delta != 0.0).collect();
     assert_eq!(own.len(), 1);
     assert_eq!(own[0].name, "mutex_unlock");
+    assert!(!own[0].certain && step.blame.is_none());
+    // A change of half a per cent is found, in its role.
+    let compared = of(vec![older(), with_unlock(900)]).unwrap();
+    let step = &compared.comparison.sections[0].steps[0];
+    assert_eq!(step.verdict.word, Word::More);
+    assert_eq!(step.blame.as_ref().unwrap().functions[0].0, "mutex_unlock");
+}
+
+/// `outcome` with windows of these additional instructions in mutex_unlock; the middle one is shown.
+fn with_windows(more: &[u64]) -> Outcome {
+    let mut outcome = with_unlock(more[more.len() / 2]);
+    outcome.windows = more.iter().map(|more| with_unlock(*more).profiles).collect();
+    let record = PairRecord { processes: outcome.document.processes.clone(), ..PairRecord::default() };
+    outcome.document.runs = vec![record; more.len()];
+    outcome
+}
+
+#[test]
+fn what_differs_between_windows_of_one_kernel_is_no_difference_between_two() {
+    let word = |before: &[u64], after: &[u64]| {
+        let compared = of(vec![with_windows(before), with_windows(after)]).unwrap();
+        let step = compared.comparison.sections[0].steps[0].clone();
+        (step.verdict.word, step.blame.is_some())
+    };
+    assert_eq!(word(&[0, 1000, 2000], &[2900, 2900, 2900]), (Word::Same, false));
+    assert_eq!(word(&[0, 1000, 2000], &[3100, 3100, 3100]), (Word::More, true));
+    assert_eq!(word(&[1000, 1000, 1000], &[2900, 2900, 2900]), (Word::More, true));
+    let compared = of(vec![with_windows(&[0, 1000, 2000]), with_windows(&[3100])]).unwrap();
+    let text = terminal::render(&compared.comparison, WIDE);
+    assert!(text.contains("in all windows"), "{text}");
+}
+
+/// `outcome` on this number of CPUs.
+fn on_cpus(mut outcome: Outcome, cpus: u32) -> Outcome {
+    outcome.document.environment.cpus = cpus;
+    outcome
+}
+
+#[test]
+fn one_and_two_cpus_are_two_sections_with_one_headline() {
+    let column = |outcomes: [Outcome; 2]| Input {
+        label: None,
+        runs: outcomes.into_iter().enumerate().map(|(n, run)| (format!("{n}"), on_cpus(run, n as u32 + 1))).collect(),
+    };
+    let lines = |after: [Outcome; 2]| {
+        let inputs = [column([older(), older()]), column(after)];
+        let compared = compare(&inputs, &CompareOptions::default()).unwrap();
+        assert_eq!(compared.comparison.sections.len(), 2);
+        markdown::render(&compared.comparison).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let text = lines([with_unlock(900), with_unlock(1800)]);
+    assert!(text.contains("more instructions without scheduling: +0.5 % (±0.17 %) on 1 CPU, +1.1 %"), "{text}");
+    let text = lines([with_unlock(900), with_unlock(0)]);
+    assert!(text.contains("+0.5 % (±0.17 %) on 1 CPU, same within ±0.17 % on 2 CPUs"), "{text}");
+    let less = || {
+        let mut outcome = older();
+        outcome.profiles[1].stacks = with_unlock(0).profiles[0].stacks.clone();
+        outcome.profiles[0].stacks = pipeprof::profile::Folded::new();
+        outcome
+    };
+    let text = lines([with_unlock(900), less()]);
+    assert!(text.contains("no common verdict") && text.contains("on 1 CPU mutex"), "{text}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ fn plan(blocks: usize, pairs: Option<u32>) -> MatrixPlan {
         build: "test".to_owned(),
         columns: plan::columns(&Axes { kernels, ..Axes::default() }).unwrap(),
         modes: vec!["write".to_owned(), "vmsplice".to_owned()],
+        cpus: Vec::new(),
         blocks,
         pairs,
         control: pairs.is_some(),
@@ -136,7 +137,7 @@ fn another_plan_is_not_resumed() {
     assert!(refused(&other).contains("build"));
     let file = out.join(matrix::PLAN);
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("pipeprof.matrix/2", "pipeprof.matrix/9")).unwrap();
+    std::fs::write(&file, text.replace("pipeprof.matrix/3", "pipeprof.matrix/9")).unwrap();
     assert!(refused(&plan).contains("pipeprof.matrix/9"));
     // Of the form before this one, whose columns were flags.
     std::fs::write(&file, r#"{"schema": "pipeprof.matrix/1", "columns": [{"flags": ["--kernel", "6.1"]}]}"#).unwrap();

@@ -69,6 +69,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         runs: Vec::new(),
         warnings: Vec::new(),
         ending: None,
+        ensemble: None,
         files: Vec::new(),
     };
     Outcome { document, profiles, windows: Vec::new(), code: None }

@@ -114,6 +114,7 @@ pub(crate) fn sampled_run() -> Outcome {
             action: "run again when it is idle".to_owned(),
         }],
         ending: None,
+        ensemble: None,
         files: Vec::new(),
     };
     let profile = |process, stacks| Profile {

@@ -85,7 +85,7 @@ pub(crate) fn stacked(comparison: &Comparison, section: &Section) -> Result<Stri
     area.present().map_err(|error| failed(&error))?;
     drop(chart);
     drop(area);
-    Ok(themed(&svg, &section.mode))
+    Ok(themed(&svg, &section.title()))
 }
 
 /// Ids of the roles of a section, ordered by their largest value in any column.

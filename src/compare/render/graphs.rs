@@ -56,7 +56,7 @@ pub(crate) fn plain(
             continue;
         }
         let label = &comparison.columns[column].label;
-        let title = format!("{}: {label}", section.mode);
+        let title = format!("{}: {label}", section.title());
         let options = GraphOptions::new(
             title,
             format!("{}, by role", listed(section.processes())),
@@ -65,7 +65,7 @@ pub(crate) fn plain(
         );
         let svg = flamegraph::render(&stacks, &options)?;
         graphs.push(PackedGraph {
-            id: format!("plain-{}-{column}", slug(&section.mode)),
+            id: format!("plain-{}-{column}", slug(&section.title())),
             title: label.clone(),
             about: "coloured by role".to_owned(),
             packed: pack(&svg)?,
@@ -112,10 +112,10 @@ pub(crate) fn differential(
             Shown::Before => format!("widths of {from}; blue takes less in {to}, or is gone"),
         };
         let options =
-            GraphOptions::new(format!("{}: {from} to {to}", section.mode), about.clone(), unit(comparison), skid);
+            GraphOptions::new(format!("{}: {from} to {to}", section.title()), about.clone(), unit(comparison), skid);
         let svg = flamegraph::render_diff(&difference, shown, &options)?;
         graphs.push(PackedGraph {
-            id: format!("{name}-{}-{}-{}", slug(&section.mode), step.from, step.to),
+            id: format!("{name}-{}-{}-{}", slug(&section.title()), step.from, step.to),
             title,
             about,
             packed: pack(&svg)?,
@@ -165,7 +165,7 @@ fn callers(folded: &Folded) -> BTreeMap<String, f64> {
 }
 
 /// A mode's name for use in an element's id.
-fn slug(text: &str) -> String {
+pub(crate) fn slug(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
 }
 

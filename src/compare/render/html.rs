@@ -1,6 +1,7 @@
 //! `report.html`: one file that needs no network. The template escapes all values except the SVGs drawn here.
 
-use super::{chart, graphs, terminal};
+use super::{chart, graphs};
+use crate::compare::answer;
 use crate::compare::build::Compared;
 use crate::compare::model::{Comparison, FunctionRow, Section, Step};
 use crate::compare::text;
@@ -16,6 +17,9 @@ const LISTED: usize = 15;
 #[derive(Serialize)]
 struct SectionView<'a> {
     section: &'a Section,
+    title: String,
+    /// For ids.
+    slug: String,
     processes: Vec<ProcessName>,
     chart: Value,
     roles: Vec<RoleLine>,
@@ -64,11 +68,13 @@ pub fn render(compared: &Compared) -> Result<String> {
         let mut steps = Vec::new();
         for step in &section.steps {
             let graphs = graphs::differential(comparison, section, step, measures)?;
-            steps.push(step_view(comparison, step, graphs));
+            steps.push(step_view(comparison, section, step, graphs));
         }
         let plain = graphs::plain(comparison, section, measures)?;
         views.push(SectionView {
             section,
+            title: section.title(),
+            slug: graphs::slug(&section.title()),
             processes: section.processes(),
             chart,
             roles: role_lines(section),
@@ -80,18 +86,25 @@ pub fn render(compared: &Compared) -> Result<String> {
     environment.add_filter("value", |number: f64| text::value(number));
     environment.add_filter("signed", |number: f64| text::signed(number));
     environment.add_function("change", |before: f64, after: f64| text::change(before, after));
+    environment.add_filter("margin", |part: f64| text::margin(part));
+    environment.add_filter("span", |low: f64, high: f64| text::span([low, high]));
     environment.add_filter("percent", |ratio: f64| text::percent(ratio));
     // The extension enables escaping.
     environment.add_template("report.html", include_str!("report.html")).context("report template")?;
     environment
         .get_template("report.html")
         .and_then(|template| {
-            template.render(context! { c => comparison, unit => comparison.per_kib(), views => views })
+            template.render(context! { c => comparison, unit => comparison.per_kib(), verdict_unit => comparison.verdict_unit(), views => views })
         })
         .context("cannot render report.html")
 }
 
-fn step_view<'a>(comparison: &'a Comparison, step: &'a Step, graphs: Vec<graphs::PackedGraph>) -> StepView<'a> {
+fn step_view<'a>(
+    comparison: &'a Comparison,
+    section: &Section,
+    step: &'a Step,
+    graphs: Vec<graphs::PackedGraph>,
+) -> StepView<'a> {
     let (from, to) = comparison.step_labels(step);
     let pick = |sign: f64| -> Vec<FunctionView<'a>> {
         step.functions
@@ -105,7 +118,7 @@ fn step_view<'a>(comparison: &'a Comparison, step: &'a Step, graphs: Vec<graphs:
         step,
         from,
         to,
-        answer: terminal::answer(step),
+        answer: answer::answer(comparison, section, step),
         remarks: &step.remarks,
         grew: pick(1.0),
         shrank: pick(-1.0),

@@ -1,7 +1,7 @@
 //! Plain-text tables and paragraphs for terminals and mails: fixed width, no colour, no markup.
 
 use crate::compare::text;
-use crate::util::text::clean;
+use crate::util::text::{clean, joined, unjoined};
 use std::fmt::Write as _;
 
 /// A table with text in the first column; the others are right-aligned.
@@ -68,7 +68,8 @@ pub(crate) fn wrap(paragraph: &str, width: usize, indent: usize, lead: &str) -> 
     let room = width.saturating_sub(hang).max(16);
     let mut lines: Vec<String> = vec![String::new()];
     let mut used = 0;
-    for word in clean(paragraph).split_whitespace() {
+    // Only ASCII blanks separate words: a number stays with its unit.
+    for word in joined(&clean(paragraph)).split_ascii_whitespace() {
         let mut word = word;
         let mut length = word.chars().count();
         if used > 0 && used + 1 + length > room {
@@ -98,7 +99,7 @@ pub(crate) fn wrap(paragraph: &str, width: usize, indent: usize, lead: &str) -> 
     let mut out = String::new();
     for (index, line) in lines.iter().enumerate() {
         let lead = if index == 0 { format!("{}{lead}", " ".repeat(indent)) } else { " ".repeat(hang) };
-        let _ = writeln!(out, "{}", format!("{lead}{line}").trim_end());
+        let _ = writeln!(out, "{}", unjoined(format!("{lead}{line}").trim_end()));
     }
     out
 }

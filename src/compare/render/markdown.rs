@@ -2,6 +2,7 @@
 
 use super::layout::{TextTable, wrap};
 use super::terminal::{self, Extent};
+use crate::compare::answer;
 use crate::compare::model::{CallList, Comparison, Method};
 use crate::compare::text;
 use crate::util::text::clean;
@@ -17,8 +18,9 @@ pub fn render(comparison: &Comparison) -> String {
     let mut out = format!("# pipeprof compare\n\n{}\n", wrap(&labels.join(", "), WIDTH, 0, ""));
     let how = match comparison.method {
         Method::Exact => {
-            "Instructions of writer and reader per KiB moved, counted in deterministic guests: every difference is \
-             real. Instructions are not time."
+            "Instructions of writer and reader per KiB moved, counted in several windows of deterministic guests. \
+             Verdicts are about instructions without scheduling; differences within those between windows have \
+             none. Instructions are not time."
         }
         Method::Timed => {
             "Nanoseconds per KiB moved, medians of unprofiled runs; Mann-Whitney with Holm's correction, changes under 2 % \
@@ -26,10 +28,10 @@ pub fn render(comparison: &Comparison) -> String {
         }
     };
     out.push_str(&wrap(how, WIDTH, 0, ""));
-    let _ = write!(out, "\n## Answer\n\n{}", list(&terminal::summary_lines(comparison)));
+    let _ = write!(out, "\n## Answer\n\n{}", list(&answer::lines(comparison)));
     let extent = Extent { width: WIDTH, roles: 12, functions: 15 };
     for section in &comparison.sections {
-        let _ = write!(out, "\n## {}\n\n```\n", escape(&section.mode));
+        let _ = write!(out, "\n## {}\n\n```\n", escape(&section.title()));
         out.push_str(&code(&terminal::cells(comparison, section, WIDTH)));
         out.push_str("```\n");
         for step in &section.steps {
@@ -69,7 +71,11 @@ fn calls(list: &CallList, from: &str, to: &str) -> String {
 }
 
 fn list(lines: &[String]) -> String {
-    lines.iter().map(|line| wrap(&escape(line), WIDTH, 0, "- ")).collect()
+    let item = |line: &String| {
+        let indent = line.len() - line.trim_start().len();
+        wrap(&escape(line.trim_start()), WIDTH, indent, "- ")
+    };
+    lines.iter().map(item).collect()
 }
 
 /// Text for a code block, without marks that would end it.

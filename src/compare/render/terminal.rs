@@ -1,14 +1,15 @@
 //! Print a comparison: the answer first, then the roles and functions that changed.
 
 use super::layout::{TextTable, wrap};
+use crate::compare::answer;
 use crate::compare::columns;
 use crate::compare::model::{
-    Cell, CellProcess, Comparison, Difference, FunctionRow, Matched, RoleRow, Section, Step, Word,
+    Cell, CellProcess, Comparison, Difference, ExactCell, FunctionRow, Matched, RoleRow, Section, Step,
 };
 use crate::compare::text;
 use crate::profile::ProcessName;
 use crate::roles::SCHEDULING;
-use crate::util::text::clean;
+use crate::util::text::{clean, rounded};
 use std::fmt::Write as _;
 
 /// How much of each step to print.
@@ -23,11 +24,12 @@ pub struct Extent {
 #[must_use]
 pub fn render(comparison: &Comparison, extent: Extent) -> String {
     let mut out = String::new();
-    for line in summary_lines(comparison) {
-        out.push_str(&wrap(&line, extent.width, 0, ""));
+    for line in answer::lines(comparison) {
+        let indent = line.len() - line.trim_start().len();
+        out.push_str(&wrap(line.trim_start(), extent.width, indent, ""));
     }
     for section in &comparison.sections {
-        let _ = writeln!(out, "\n== {} ==\n", clean(&section.mode));
+        let _ = writeln!(out, "\n== {} ==\n", clean(&section.title()));
         out.push_str(&cells(comparison, section, extent.width));
         for step in &section.steps {
             out.push('\n');
@@ -37,61 +39,6 @@ pub fn render(comparison: &Comparison, extent: Extent) -> String {
     out.push('\n');
     out.push_str(&environment(comparison, extent.width));
     out
-}
-
-/// The answer of each step in one line, then what could not be measured.
-#[must_use]
-pub(crate) fn summary_lines(comparison: &Comparison) -> Vec<String> {
-    let mut lines = Vec::new();
-    for section in &comparison.sections {
-        for step in &section.steps {
-            let (from, to) = comparison.step_labels(step);
-            lines.push(format!("{}, {from} -> {to}: {}", section.mode, answer(step)));
-        }
-    }
-    for missing in &comparison.missing {
-        lines.push(format!("{}, {}: not measured: {}", missing.mode, missing.column, missing.reason));
-    }
-    lines
-}
-
-/// The verdict and its largest contributors, in sentences.
-#[must_use]
-pub(crate) fn answer(step: &Step) -> String {
-    let verdict = &step.verdict;
-    let mut text = match verdict.word {
-        Word::More | Word::Fewer => format!("{} ({})", verdict.text, verdict.word.text()),
-        _ => verdict.text.clone(),
-    };
-    let largest = |wanted: &dyn Fn(&RoleRow) -> bool| {
-        let largest = step.roles.iter().filter(|row| wanted(row));
-        largest.max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))
-    };
-    let signed = |row: &RoleRow| format!("{} ({})", row.title, text::signed(row.delta));
-    if let Some(blame) = &step.blame {
-        let functions = blame.functions.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
-        let whole = blame.whole.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
-        let lists = [("self", functions.collect::<Vec<_>>()), ("total", whole.collect::<Vec<_>>())];
-        let offset = largest(&|row| row.delta * blame.delta < 0.0);
-        let offset = offset.map(|row| format!(", offset by {}", signed(row))).unwrap_or_default();
-        let _ = write!(text, ". Largest contributor: {} ({}){offset}", blame.title, text::signed(blame.delta));
-        let lists: Vec<String> = lists
-            .into_iter()
-            .filter(|(_, names)| !names.is_empty())
-            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
-            .collect();
-        if !lists.is_empty() {
-            let _ = write!(text, ". Functions of {}, {}", blame.title, lists.join("; "));
-        }
-    }
-    if let Some([before, after]) = step.without_scheduling {
-        let delta = after - before;
-        let rest = largest(&|row| !SCHEDULING.contains(&row.role) && row.delta * delta > 0.0);
-        let most = rest.map(|row| format!(", largest contributor: {}", signed(row)));
-        let change = text::percent(after / before);
-        let _ = write!(text, ". Without scheduling: {} ({change}){}", text::signed(delta), most.unwrap_or_default());
-    }
-    text
 }
 
 /// Each column's totals.
@@ -107,15 +54,21 @@ pub(crate) fn cells(comparison: &Comparison, section: &Section, width: usize) ->
         table.row(std::iter::once(name.to_owned()).chain(cells).collect());
     };
     let timed = comparison.unit == "ns";
-    row(if timed { "elapsed, median" } else { "total" }, &|cell| text::value(cell.total));
+    let exact =
+        |of: fn(&ExactCell) -> String| move |cell: &Cell| cell.exact.as_ref().map_or_else(|| "-".to_owned(), of);
+    if timed {
+        row("elapsed, median", &|cell| text::value(cell.total));
+    } else {
+        row("without scheduling", &exact(|cell| text::value(cell.without_scheduling)));
+        row("  in all windows", &exact(|cell| text::span(cell.without_scheduling_span)));
+        row("total", &|cell| text::value(cell.total));
+        row("  in all windows", &exact(|cell| text::span(cell.total_span)));
+    }
     if let (true, Some(_)) = (timed, section.cells.iter().flatten().find_map(|cell| cell.gib_s)) {
         row("GiB/s, median", &|cell| cell.gib_s.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}")));
         row("runs (boots)", &|cell| {
             format!("{} ({})", cell.pairs.iter().map(Vec::len).sum::<usize>(), cell.pairs.len())
         });
-    }
-    if section.cells.iter().flatten().any(|cell| cell.without_scheduling.is_some()) {
-        row("without scheduling", &|cell| cell.without_scheduling.map_or_else(|| "-".to_owned(), text::value));
     }
     let names = section.processes();
     let of = |cell: &Cell, name: ProcessName, value: fn(&CellProcess) -> String| {
@@ -134,6 +87,11 @@ pub(crate) fn cells(comparison: &Comparison, section: &Section, width: usize) ->
     }
     row("sleeps", &|cell| cell.voluntary_switches.to_string());
     row("preemptions", &|cell| cell.involuntary_switches.to_string());
+    if !timed {
+        let cost = |cost: Option<f64>| cost.map_or_else(|| "-".to_owned(), rounded);
+        row("instructions per sleep", &|cell| cost(cell.exact.as_ref().and_then(|cell| cell.per_sleep)));
+        row("instructions per preemption", &|cell| cost(cell.exact.as_ref().and_then(|cell| cell.per_preemption)));
+    }
     table.render(width, 2)
 }
 
@@ -145,7 +103,7 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
         "{from} -> {to}: {}, {} {}",
         step.verdict.word.text(),
         text::signed(step.verdict.delta),
-        comparison.per_kib()
+        comparison.verdict_unit()
     );
     let mut out = wrap(&format!("{head} ({})", text::percent(step.verdict.ratio)), extent.width, 0, "");
     for remark in &step.remarks {
@@ -159,7 +117,11 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
         let header = ["role", "before", "after", "delta", "change"];
         let mut table = TextTable::new(header.map(str::to_owned).to_vec());
         for row in changed {
-            let doubt = if row.certain { "" } else { " ?" };
+            let doubt = match row.certain {
+                true => "",
+                false if step.exact() && scheduling(row) => " ~",
+                false => " ?",
+            };
             table.row(vec![
                 format!("{}{doubt}", row.title),
                 text::value(row.before),
@@ -170,8 +132,8 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
         }
         out.push('\n');
         out.push_str(&table.render(extent.width, 2));
-        if step.roles.iter().any(|row| row.delta != 0.0 && !row.certain) {
-            out.push_str(&wrap("?: within the intervals of the sampled shares", extent.width, 2, ""));
+        for (mark, reason) in marks(step, extent.roles) {
+            out.push_str(&wrap(&format!("{mark}: {reason}"), extent.width, 2, ""));
         }
     }
     let functions: Vec<&FunctionRow> =
@@ -200,6 +162,29 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
         }
     }
     out
+}
+
+/// The marks of uncertain roles among the first `shown` that changed, and their meaning.
+fn marks(step: &Step, shown: usize) -> Vec<(char, &'static str)> {
+    let changed = || step.roles.iter().filter(|row| row.delta != 0.0).take(shown).filter(|row| !row.certain);
+    let within = match step.exact() {
+        true => "within the differences between windows: no difference between the kernels",
+        false => "within the intervals of the sampled shares",
+    };
+    let by_schedule = step.exact() && changed().any(scheduling);
+    let mut marks = Vec::new();
+    if changed().any(|row| !step.exact() || !scheduling(row)) {
+        marks.push(('?', within));
+    }
+    if by_schedule {
+        marks.push(('~', "depends on how often the processes sleep and are preempted"));
+    }
+    marks
+}
+
+/// Whether a role depends on the schedule.
+fn scheduling(row: &RoleRow) -> bool {
+    SCHEDULING.contains(&row.role)
 }
 
 /// `W` or `R` for the process, the names before and after, and how they were matched.

@@ -1,7 +1,7 @@
 //! Text for a terminal: wrapped, without control characters.
 
 use super::Style;
-use crate::util::text::clean;
+use crate::util::text::{clean, joined, unjoined};
 
 /// Width of prose if the output is not a terminal.
 const PLAIN_WIDTH: u16 = 100;
@@ -39,7 +39,7 @@ fn wrapped(first: &str, indent: usize, text: &str, style: Style) -> String {
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
-    textwrap::fill(&clean(text), options) + "\n"
+    unjoined(&textwrap::fill(&joined(&clean(text)), options)) + "\n"
 }
 
 #[cfg(test)]
@@ -52,6 +52,8 @@ mod tests {
         let text =
             paragraph("  ", "see page_cache_pipe_buf_release_and_something_longer and splice-to-pipe here", style);
         assert_eq!(text, "  see\n    page_cache_pipe_buf_release_and_something_longer\n    and splice-to-pipe here\n");
+        let narrow = Style { width: Some(24), colour: false };
+        assert_eq!(paragraph("", "it moved 12 GiB/s, or 3.6 % more", narrow), "it moved 12 GiB/s, or\n3.6 % more\n");
         assert_eq!(paragraph("warning: ", "a\u{1b}[2Jb", style), "warning: a?[2Jb\n");
     }
 }

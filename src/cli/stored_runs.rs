@@ -1,0 +1,40 @@
+//! Stored runs as arguments: a `run.json`, its folder, or a folder of several runs.
+
+use crate::compare::Input;
+use crate::document::Outcome;
+use crate::report::files;
+use anyhow::{Context as _, Result, ensure};
+use std::path::{Path, PathBuf};
+
+/// One column from a stored run, or from a folder of several runs (boots, or numbers of CPUs).
+///
+/// # Errors
+/// A missing or damaged file.
+pub(super) fn column(path: &Path) -> Result<Input> {
+    let shown = |path: &Path| path.display().to_string();
+    let runs = folders(path)?;
+    let runs = runs.iter().map(|path| Ok((shown(path), whole(path)?))).collect::<Result<Vec<_>>>()?;
+    Ok(Input { label: None, runs })
+}
+
+/// `path` itself, or the folders of runs in it.
+fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() || path.join(files::DOCUMENT).exists() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut folders: Vec<PathBuf> = std::fs::read_dir(path)
+        .with_context(|| format!("cannot read the folder {}", path.display()))?
+        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+        .filter(|inner| inner.join(files::DOCUMENT).is_file())
+        .collect();
+    folders.sort();
+    ensure!(!folders.is_empty(), "{}: contains no {}, nor does a folder in it", path.display(), files::DOCUMENT);
+    Ok(folders)
+}
+
+/// A stored run, with its executed code if available.
+fn whole(path: &Path) -> Result<Outcome> {
+    let mut outcome = files::load(path)?;
+    outcome.code = files::load_code(path).ok();
+    Ok(outcome)
+}

@@ -1,0 +1,156 @@
+//! The answers of a comparison in sentences, the same in the terminal, Markdown and HTML.
+
+use super::model::{Comparison, ExactCell, RoleRow, Section, Step, Word};
+use super::text;
+use crate::util::text::{counted, rounded};
+use std::fmt::Write as _;
+
+/// The answers of all steps, then what could not be measured. Where a mode was counted on several numbers of CPUs, the
+/// first line of each step says whether they agree.
+#[must_use]
+pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut modes: Vec<&str> = comparison.sections.iter().map(|section| section.mode.as_str()).collect();
+    modes.dedup();
+    for mode in modes {
+        let sections: Vec<&Section> = comparison.sections.iter().filter(|section| section.mode == mode).collect();
+        let [first, others @ ..] = sections.as_slice() else { continue };
+        for step in &first.steps {
+            let (from, to) = comparison.step_labels(step);
+            let same = |other: &&Step| (other.from, other.to) == (step.from, step.to);
+            let all: Vec<(&Section, &Step)> = std::iter::once((*first, step))
+                .chain(others.iter().filter_map(|section| Some((*section, section.steps.iter().find(same)?))))
+                .collect();
+            let several = first.cpus.is_some() && all.len() > 1;
+            if several {
+                lines.push(format!("{mode}, {from} -> {to}: {}", together(&all)));
+            }
+            for (section, step) in all {
+                let text = answer(comparison, section, step);
+                lines.push(match section.cpus {
+                    Some(cpus) if several => format!("  {}: {text}", cpus_text(cpus)),
+                    _ => format!("{}, {from} -> {to}: {text}", section.title()),
+                });
+            }
+        }
+    }
+    for missing in &comparison.missing {
+        let title = super::model::section_title(&missing.mode, missing.cpus);
+        lines.push(format!("{title}, {}: not measured: {}", missing.column, missing.reason));
+    }
+    lines
+}
+
+fn cpus_text(cpus: u32) -> String {
+    counted(u64::from(cpus), "CPU")
+}
+
+/// One step on several numbers of CPUs: the verdict that they share, or why they have none in common.
+fn together(all: &[(&Section, &Step)]) -> String {
+    let has = |word| all.iter().any(|(_, step)| step.verdict.word == word);
+    let each: Vec<String> = all
+        .iter()
+        .map(|(section, step)| {
+            let verdict = &step.verdict;
+            let margin = verdict.uncertainty.map(text::margin).unwrap_or_default();
+            let change = match verdict.word {
+                Word::Same => format!("same within {margin}"),
+                _ => format!("{} ({margin})", text::percent(verdict.ratio)),
+            };
+            format!("{change} on {}", cpus_text(section.cpus.unwrap_or(1)))
+        })
+        .collect();
+    let each = each.join(", ");
+    let what = "instructions without scheduling";
+    match (has(Word::Fewer), has(Word::More)) {
+        (true, true) => {
+            let roles: Vec<String> = all
+                .iter()
+                .filter_map(|(section, step)| {
+                    let blame = step.blame.as_ref()?;
+                    let cpus = cpus_text(section.cpus.unwrap_or(1));
+                    Some(format!("on {cpus} {} ({})", blame.title, text::signed(blame.delta)))
+                })
+                .collect();
+            format!("no common verdict on {what}: {each}. Largest contributors: {}", roles.join(", "))
+        }
+        (true, false) => format!("fewer {what}: {each}"),
+        (false, true) => format!("more {what}: {each}"),
+        (false, false) => format!("same number of {what}: {each}"),
+    }
+}
+
+/// The verdict and its largest contributors; for counts, also what scheduling adds.
+#[must_use]
+pub(crate) fn answer(comparison: &Comparison, section: &Section, step: &Step) -> String {
+    let mut text = step.verdict.text.clone();
+    let largest = |wanted: &dyn Fn(&RoleRow) -> bool| {
+        let largest = step.roles.iter().filter(|row| wanted(row));
+        largest.max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))
+    };
+    if let Some(blame) = &step.blame {
+        let functions = blame.functions.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
+        let whole = blame.whole.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
+        let lists = [("self", functions.collect::<Vec<_>>()), ("total", whole.collect::<Vec<_>>())];
+        let offset = largest(&|row| row.delta * blame.delta < 0.0 && (row.certain || !step.exact()));
+        let offset =
+            offset.map(|row| format!(", offset by {} ({})", row.title, text::signed(row.delta))).unwrap_or_default();
+        let _ = write!(text, ". Largest contributor: {} ({}){offset}", blame.title, text::signed(blame.delta));
+        let lists: Vec<String> = lists
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+            .collect();
+        if !lists.is_empty() {
+            let _ = write!(text, ". Functions of {}, {}", blame.title, lists.join("; "));
+        }
+    }
+    if let Some(schedule) = schedule(comparison, section, step) {
+        let _ = write!(text, ". {schedule}");
+    }
+    text
+}
+
+/// Differences of rates below this part are not worth a sentence.
+const SMALL: f64 = 0.02;
+
+/// What scheduling adds to a count: how often the processes sleep and are preempted, and the cost of each.
+fn schedule(comparison: &Comparison, section: &Section, step: &Step) -> Option<String> {
+    let total = step.total.as_ref()?;
+    let cell = |column: usize| section.cells.get(column)?.as_ref()?.exact.as_ref();
+    let (before, after) = (cell(step.from)?, cell(step.to)?);
+    let (from, to) = comparison.step_labels(step);
+    let differ = |a: f64, b: f64| (a - b).abs() > SMALL * a.max(b) && (a - b).abs() > SMALL;
+    let costs = before.per_sleep.zip(after.per_sleep);
+    let other_costs = costs.is_some_and(|(a, b)| differ(a, b));
+    let rate = |cell: &ExactCell, of: fn(&ExactCell) -> f64| text::rate(of(cell));
+    let sleeps: fn(&ExactCell) -> f64 = |cell| cell.sleeps_per_mib;
+    let preemptions: fn(&ExactCell) -> f64 = |cell| cell.preemptions_per_mib;
+    let mut parts = Vec::new();
+    for (of, what) in [(sleeps, "sleep"), (preemptions, "is preempted")] {
+        if differ(of(before), of(after)) {
+            let (a, b) = (rate(before, of), rate(after, of));
+            parts.push(match what {
+                "sleep" => format!("{to} sleeps {b} times per MiB, {from} {a} times"),
+                _ => format!("{to} is preempted {b} times per MiB, {from} {a} times"),
+            });
+        }
+    }
+    if let (true, Some((a, b))) = (other_costs, costs) {
+        parts.push(format!("a sleep costs {} instructions, before {}", rounded(b), rounded(a)));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let mut text = format!(
+        "With scheduling {}, {} to {}: {}",
+        text::percent(total.after / total.before),
+        text::value(total.before),
+        text::value(total.after),
+        parts.join("; ")
+    );
+    if let Some(equal) = total.at_equal_schedule {
+        let _ = write!(text, "; with the sleeps and preemptions of {from} {}", text::percent(equal / total.before));
+    }
+    Some(text)
+}

@@ -1,0 +1,82 @@
+//! The cost of scheduling, split by its cause. How often processes sleep and are preempted depends on the schedule; the
+//! cost of one sleep is a property of the kernel.
+
+use super::{Attributor, Profile};
+use crate::roles::{self, RoleId, SCHEDULING};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The weight of [`SCHEDULING`], in the profile's unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SchedulingWeight {
+    /// Sleeping: preparing to wait, switching to another task and back, and the wake-up by the other process.
+    pub sleeps: u64,
+    /// Switches on the way back to user code or out of an interrupt: preemptions.
+    pub preemptions: u64,
+    /// Interrupts: timer ticks, softirqs; and idle.
+    pub interrupts: u64,
+}
+
+impl SchedulingWeight {
+    /// The sum over the stacks of `profile`.
+    #[must_use]
+    pub(crate) fn of(profile: &Profile) -> Self {
+        let attributor = Attributor::new(&profile.stacks, profile.skid);
+        let mut sum = Self::default();
+        for (stack, weight) in profile.stacks.iter() {
+            let role = attributor.place(stack).role.id;
+            if !SCHEDULING.contains(&role) {
+                continue;
+            }
+            *match role {
+                RoleId::Timer | RoleId::Irq | RoleId::Softirq | RoleId::Idle => &mut sum.interrupts,
+                _ if stack.split(';').any(roles::preempts) => &mut sum.preemptions,
+                _ => &mut sum.sleeps,
+            } += weight;
+        }
+        sum
+    }
+
+    /// All of it.
+    #[must_use]
+    pub(crate) fn total(&self) -> u64 {
+        self.sleeps + self.preemptions + self.interrupts
+    }
+}
+
+impl std::ops::AddAssign for SchedulingWeight {
+    fn add_assign(&mut self, other: Self) {
+        self.sleeps += other.sleeps;
+        self.preemptions += other.preemptions;
+        self.interrupts += other.interrupts;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Folded, ProcessName, Unit};
+    use crate::roles::Skid;
+
+    #[test]
+    fn a_switch_is_a_sleep_or_a_preemption_by_its_caller() {
+        let mut stacks = Folded::new();
+        let call = "entry_SYSCALL_64_after_hwframe;do_syscall_64";
+        stacks.add(format!("{call};ksys_write;vfs_write;pipe_write;schedule;__schedule;finish_task_switch"), 100);
+        stacks.add(format!("{call};ksys_write;vfs_write;pipe_write;__wake_up_sync_key;try_to_wake_up"), 20);
+        stacks.add(format!("{call};ksys_write;vfs_write;pipe_write;copy_page_from_iter"), 3);
+        stacks.add(format!("{call};exit_to_user_mode_loop;schedule;__schedule"), 7000);
+        stacks.add("asm_sysvec_apic_timer_interrupt;irqentry_exit;preempt_schedule_irq;__schedule".to_owned(), 80_000);
+        stacks.add("asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;hrtimer_interrupt".to_owned(), 900_000);
+        let profile = Profile {
+            process: ProcessName::WRITER,
+            collector: "insn".to_owned(),
+            unit: Unit::Instructions,
+            skid: Skid::None,
+            stacks,
+        };
+        let weight = SchedulingWeight::of(&profile);
+        assert_eq!(weight, SchedulingWeight { sleeps: 120, preemptions: 87_000, interrupts: 900_000 });
+        assert_eq!(weight.total(), 987_120);
+    }
+}

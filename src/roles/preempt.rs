@@ -1,0 +1,23 @@
+//! Where the kernel gives up a CPU that its task did not want to give up.
+
+use super::function_name;
+
+/// Functions whose calls of the scheduler are preemptions: on the way back to user code (kernel/entry/common.c), out of
+/// an interrupt in kernel code, and where preemption is enabled again (kernel/sched/core.c).
+const PREEMPTING: [&str; 8] = [
+    "exit_to_user_mode_loop",
+    "exit_to_user_mode_prepare",
+    "irqentry_exit_to_user_mode",
+    "syscall_exit_to_user_mode",
+    "raw_irqentry_exit_cond_resched",
+    "irqentry_exit_cond_resched",
+    "__cond_resched",
+    "irqentry_exit",
+];
+
+/// Whether a switch below this frame is a preemption.
+#[must_use]
+pub(crate) fn preempts(frame: &str) -> bool {
+    let name = function_name(frame);
+    name.starts_with("preempt_schedule") || PREEMPTING.contains(&name)
+}
