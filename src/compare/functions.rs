@@ -2,7 +2,7 @@
 
 use super::exact;
 use super::measure::{FunctionWeight, Key, Measure};
-use super::model::{FunctionRow, Matched, Method, PathRow, RoleRow};
+use super::model::{FunctionRow, Inlined, Matched, Method, PathRow, RoleRow};
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::{self, RoleId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,6 +148,7 @@ fn row(
         inclusive_call_after: b[3],
         certain: true,
         paths: paths(key.process, old, new, before, after),
+        inlined: Vec::new(),
     }
 }
 
@@ -173,6 +174,15 @@ fn paths(
     rows.sort_by(|a, b| (b.after - b.before).abs().total_cmp(&(a.after - a.before).abs()).then(a.path.cmp(&b.path)));
     rows.truncate(PATHS);
     rows
+}
+
+/// Enter the inlined functions in their callers' rows.
+pub(crate) fn mark_inlined(rows: &mut [FunctionRow], inlined: &[Inlined]) {
+    for row in rows.iter_mut().filter(|row| row.self_before > 0.0 && row.self_after > 0.0) {
+        let mut names: Vec<&Inlined> = inlined.iter().filter(|one| one.caller == row.name).collect();
+        names.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        row.inlined = names.into_iter().map(|one| one.function.clone()).collect();
+    }
 }
 
 /// Mark rows of one run whose function the other run has under another role.
@@ -207,7 +217,7 @@ fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a
                 && old.callers.intersection(&new.callers).next().is_some();
             if same_place {
                 let alike = likeness(&old_key.name, &new_key.name);
-                if alike >= 0.5 {
+                if alike >= ALIKE {
                     candidates.push((alike, old_key, new_key));
                 }
             }
@@ -222,6 +232,15 @@ fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a
         }
     }
     partners
+}
+
+/// [`likeness`] from which two names may be one function's.
+const ALIKE: f64 = 0.5;
+
+/// Whether two functions of one caller are probably one under two names.
+#[must_use]
+pub(crate) fn alike(a: &str, b: &str) -> bool {
+    likeness(a, b) >= ALIKE
 }
 
 /// Similarity of two names: common words divided by all words. Underscores separate words.

@@ -1,6 +1,7 @@
 //! Sum one run's stacks in a table: the weight of each function by process and role, under canonical names that
 //! kernels share.
 
+use super::inline::Dropped;
 use super::windows::{self, WindowSchedule};
 use crate::document::{Document, Outcome, Processes};
 use crate::profile::folded::is_kernel_entry;
@@ -151,12 +152,18 @@ fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str
 /// stacks.
 #[must_use]
 pub(crate) fn measure(runs: &[&Outcome]) -> Option<Measure> {
+    measure_without(runs, &Dropped::default())
+}
+
+/// [`measure`] without the frames of `dropped`.
+#[must_use]
+pub(crate) fn measure_without(runs: &[&Outcome], dropped: &Dropped) -> Option<Measure> {
     let mut measure = Measure::default();
     // By process: nanoseconds per KiB, summed over the runs.
     let mut time: ByProcess<f64> = ByProcess::new();
     for outcome in runs {
         let document = &outcome.document;
-        add(&mut measure, document, &document.processes, &outcome.profiles);
+        add(&mut measure, document, &document.processes, &outcome.profiles, dropped);
         for (process, shares) in document.attribution.processes.iter() {
             *time.get_or_default(process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
         }
@@ -164,7 +171,7 @@ pub(crate) fn measure(runs: &[&Outcome]) -> Option<Measure> {
     let exact = runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions);
     if exact {
         measure.scale_counts();
-        measure.windows = runs.iter().flat_map(|outcome| windows::measures(outcome)).collect();
+        measure.windows = runs.iter().flat_map(|outcome| windows::measures(outcome, dropped)).collect();
     } else {
         // Samples: the attribution contains each process's total in ns per KiB.
         let runs = as_f64(runs.len() as u64);
@@ -174,8 +181,14 @@ pub(crate) fn measure(runs: &[&Outcome]) -> Option<Measure> {
     any.then_some(measure)
 }
 
-/// Add one window's attributed profiles to `measure`.
-pub(crate) fn add(measure: &mut Measure, document: &Document, processes: &Processes, profiles: &[Profile]) {
+/// Add one window's attributed profiles to `measure`, without the frames of `dropped`.
+pub(crate) fn add(
+    measure: &mut Measure,
+    document: &Document,
+    processes: &Processes,
+    profiles: &[Profile],
+    dropped: &Dropped,
+) {
     let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
     measure.bytes += processes.first().bytes;
     for totals in processes.totals.values() {
@@ -194,6 +207,8 @@ pub(crate) fn add(measure: &mut Measure, document: &Document, processes: &Proces
         part.calls += calls;
         let attributor = Attributor::new(&profile.stacks, profile.skid);
         for (stack, weight) in profile.stacks.iter() {
+            let shortened = dropped.shortened(stack);
+            let stack = shortened.as_deref().unwrap_or(stack);
             add_stack(&mut measure.functions, part, profile.process, (stack, weight), attributor, &mut known);
         }
     }

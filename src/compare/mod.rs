@@ -12,6 +12,7 @@ pub mod caveats;
 pub(crate) mod columns;
 pub(crate) mod exact;
 pub(crate) mod functions;
+pub(crate) mod inline;
 pub(crate) mod input;
 pub mod matrix;
 pub(crate) mod measure;

@@ -1,5 +1,6 @@
 //! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
+pub use super::inline::Inlined;
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::RoleId;
@@ -230,6 +231,9 @@ pub struct Step {
     pub total: Option<TotalChange>,
     /// Explanations beyond roles: how often the processes slept and were preempted.
     pub remarks: Vec<String>,
+    /// Functions that one kernel's compiler inlined; the rows below attribute them to their callers on both sides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inlined: Vec<Inlined>,
     /// Largest change first.
     pub roles: Vec<RoleRow>,
     /// Largest change of self weight first.
@@ -412,6 +416,9 @@ pub struct FunctionRow {
     pub certain: bool,
     /// The call paths with the largest change of self weight, kernel entry first.
     pub paths: Vec<PathRow>,
+    /// Functions that are inlined into it on one side; its weights contain them on both.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inlined: Vec<String>,
 }
 
 fn yes() -> bool {
@@ -444,6 +451,15 @@ impl FunctionRow {
             (false, _) => join(&self.before_names),
             (true, false) => join(&self.after_names),
             (true, true) => self.name.clone(),
+        }
+    }
+
+    /// [`Self::shown`], followed by ` (inlined on one side: add_to_pipe)` where that is so.
+    #[must_use]
+    pub(crate) fn shown_with_inlined(&self) -> String {
+        match self.inlined.as_slice() {
+            [] => self.shown(),
+            names => format!("{} (inlined on one side: {})", self.shown(), names.join(", ")),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::calls;
 use super::exact;
 use super::functions;
+use super::inline;
 use super::input::{Against, CompareOptions, Input, boots, of_case};
 use super::measure::Measure;
 use super::model::{Blame, Cell, Method, Section, Step, Verdict, Word};
@@ -134,6 +135,7 @@ fn step(
         blame: None,
         total: None,
         remarks: remarks(cells, from, to),
+        inlined: Vec::new(),
         roles: Vec::new(),
         functions: Vec::new(),
         calls: Vec::new(),
@@ -146,16 +148,22 @@ fn step(
     if method == Method::Exact {
         step.total = Some(exact::total(before, after));
     }
+    let (old_runs, new_runs) = (of_case(&inputs[from], mode, cpus), of_case(&inputs[to], mode, cpus));
+    // Samples are too few to tell an inlined function from one that is gone.
+    let aligned = if method == Method::Exact { inline::aligned([before, after], [&old_runs, &new_runs]) } else { None };
+    let (before, after) = aligned.as_ref().map_or((before, after), |aligned| (&aligned.before, &aligned.after));
     let certain = |role: RoleId| match method {
         Method::Exact => exact::certain_role(before, after, role),
-        Method::Timed => apart(&of_case(&inputs[from], mode, cpus), &of_case(&inputs[to], mode, cpus), role),
+        Method::Timed => apart(&old_runs, &new_runs, role),
     };
     step.roles = functions::role_rows(before, after, certain);
     (step.functions, step.functions_left_out, step.left_out_delta) = functions::rows(before, after, method);
+    if let Some(aligned) = &aligned {
+        functions::mark_inlined(&mut step.functions, &aligned.inlined);
+        step.inlined.clone_from(&aligned.inlined);
+    }
     step.blame = blame(&step, &step.verdict);
-    if let (Some(before), Some(after)) =
-        (of_case(&inputs[from], mode, cpus).into_iter().next(), of_case(&inputs[to], mode, cpus).into_iter().next())
-    {
+    if let (Some(before), Some(after)) = (old_runs.first(), new_runs.first()) {
         step.calls = calls::lists(before, after);
     }
     step
@@ -243,9 +251,10 @@ fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
     // Sum over all processes.
     let mut sums: Vec<(String, f64)> = Vec::new();
     for function in within() {
-        match sums.iter_mut().find(|(name, _)| *name == function.shown()) {
+        let shown = function.shown_with_inlined();
+        match sums.iter_mut().find(|(name, _)| *name == shown) {
             Some((_, sum)) => *sum += function.self_delta,
-            None => sums.push((function.shown(), function.self_delta)),
+            None => sums.push((shown, function.self_delta)),
         }
     }
     sums.retain(|(_, delta)| delta * direction > 0.0);

@@ -1,5 +1,6 @@
 //! The windows of an exact run as measures, and what they say about the uncertainty of its values.
 
+use super::inline::Dropped;
 use super::measure::{Measure, add, as_f64};
 use crate::document::{Document, Outcome, Processes};
 use crate::profile::{Profile, SchedulingWeight};
@@ -31,20 +32,20 @@ impl WindowSchedule {
     }
 }
 
-/// The windows of `outcome`, an exact run; the shown window if there is only one.
+/// The windows of `outcome`, an exact run, without the frames of `dropped`; the shown window if there is only one.
 #[must_use]
-pub(crate) fn measures(outcome: &Outcome) -> Vec<Measure> {
+pub(crate) fn measures(outcome: &Outcome, dropped: &Dropped) -> Vec<Measure> {
     let document = &outcome.document;
     if outcome.windows.is_empty() {
-        return of_window(document, &document.processes, &outcome.profiles).into_iter().collect();
+        return of_window(document, &document.processes, &outcome.profiles, dropped).into_iter().collect();
     }
     let windows = outcome.windows.iter().zip(&document.runs);
-    windows.filter_map(|(profiles, run)| of_window(document, &run.processes, profiles)).collect()
+    windows.filter_map(|(profiles, run)| of_window(document, &run.processes, profiles, dropped)).collect()
 }
 
-fn of_window(document: &Document, processes: &Processes, profiles: &[Profile]) -> Option<Measure> {
+fn of_window(document: &Document, processes: &Processes, profiles: &[Profile], dropped: &Dropped) -> Option<Measure> {
     let mut measure = Measure::default();
-    add(&mut measure, document, processes, profiles);
+    add(&mut measure, document, processes, profiles, dropped);
     measure.scale_counts();
     let any = measure.processes.of_target().next().is_some();
     any.then_some(measure)

@@ -104,6 +104,45 @@ fn the_same_run_twice_is_zero_everywhere() {
     assert!(terminal::render(comparison, WIDE).contains("same, exactly"));
 }
 
+#[test]
+fn inlining_is_no_cause_but_removed_work_is() {
+    const CALL: &str = "pipeprof;vmsplice;entry_SYSCALL_64_after_hwframe;do_syscall_64;__x64_sys_vmsplice";
+    // 256 pages per MiB, in instructions: of the caller, of add_to_pipe, of what add_to_pipe calls, of user pages.
+    let run = |release: &str, own: u64, callee: u64, user_pages: u64| {
+        let stacks = [
+            (CALL.to_owned(), own * 256),
+            (format!("{CALL};iov_iter_get_pages2"), user_pages * 256),
+            (format!("{CALL};add_to_pipe"), callee * 256),
+            (format!("{CALL};{}page_cache_pipe_buf_release", if callee > 0 { "add_to_pipe;" } else { "" }), 10 * 256),
+        ];
+        let stacks: Vec<(&str, u64)> = stacks.iter().map(|(stack, weight)| (stack.as_str(), *weight)).collect();
+        counted(release, "vmsplice", &stacks, &[])
+    };
+    let step = |before: Outcome, after: Outcome| {
+        let compared = of(vec![before, after]).unwrap();
+        assert!(html::render(&compared).unwrap().contains("inlined on one side") || after_is_plain(&compared));
+        compared.comparison.sections[0].steps[0].clone()
+    };
+    fn after_is_plain(compared: &Compared) -> bool {
+        compared.comparison.sections[0].steps[0].inlined.is_empty()
+    }
+    let change = |step: &Step, id: RoleId| step.roles.iter().find(|row| row.role == id).map_or(0.0, |row| row.delta);
+    // The same work, with add_to_pipe inlined and with one instruction less; 5 instructions more for user pages.
+    let inlined = step(run("6.1.1", 33, 40, 100), run("6.12.1", 72, 0, 105));
+    assert_eq!(inlined.inlined.len(), 1, "{:?}", inlined.inlined);
+    assert!((change(&inlined, RoleId::Vmsplice) + 0.25).abs() < 1e-9, "{:?}", inlined.roles);
+    assert_eq!(inlined.blame.as_ref().unwrap().role, RoleId::UserPages);
+    let row = inlined.functions.iter().find(|row| row.inlined == ["add_to_pipe"]).unwrap();
+    assert_eq!((row.self_before, row.self_after), (73.0 * 0.25, 72.0 * 0.25));
+    // And the other way round.
+    let back = step(run("6.12.1", 72, 0, 105), run("6.1.1", 33, 40, 100));
+    assert!((change(&back, RoleId::Vmsplice) - 0.25).abs() < 1e-9, "{:?}", back.roles);
+    // The work of add_to_pipe is gone.
+    let removed = step(run("6.1.1", 33, 40, 100), run("6.12.1", 33, 0, 100));
+    assert!(removed.inlined.is_empty());
+    assert!((removed.blame.as_ref().unwrap().delta + 10.0).abs() < 1e-9, "{:?}", removed.blame);
+}
+
 /// [`older`] with `more` instructions in mutex_unlock.
 fn with_unlock(more: u64) -> Outcome {
     let mut outcome = older();

@@ -1,6 +1,6 @@
 //! `report.html`: one file that needs no network. The template escapes all values except the SVGs drawn here.
 
-use super::{chart, graphs};
+use super::{chart, graphs, terminal};
 use crate::compare::answer;
 use crate::compare::build::Compared;
 use crate::compare::model::{Comparison, FunctionRow, Section, Step};
@@ -42,6 +42,8 @@ struct StepView<'a> {
     to: &'a str,
     answer: String,
     remarks: &'a [String],
+    /// Which functions are counted with their callers.
+    inlining: Option<String>,
     grew: Vec<FunctionView<'a>>,
     shrank: Vec<FunctionView<'a>>,
     /// Largest change of a role, for the scale of the bars.
@@ -111,7 +113,7 @@ fn step_view<'a>(
             .iter()
             .filter(|row| row.self_delta * sign > 0.0)
             .take(LISTED)
-            .map(|row| FunctionView { name: row.shown(), row })
+            .map(|row| FunctionView { name: row.shown_with_inlined(), row })
             .collect()
     };
     StepView {
@@ -120,6 +122,7 @@ fn step_view<'a>(
         to,
         answer: answer::answer(comparison, section, step),
         remarks: &step.remarks,
+        inlining: terminal::inlining(comparison, step),
         grew: pick(1.0),
         shrank: pick(-1.0),
         largest: step.roles.iter().map(|row| row.delta.abs()).fold(f64::MIN_POSITIVE, f64::max),

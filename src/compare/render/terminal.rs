@@ -3,13 +3,14 @@
 use super::layout::{TextTable, wrap};
 use crate::compare::answer;
 use crate::compare::columns;
+use crate::compare::inline::Inlined;
 use crate::compare::model::{
     Cell, CellProcess, Comparison, Difference, ExactCell, FunctionRow, Matched, RoleRow, Section, Step,
 };
 use crate::compare::text;
 use crate::profile::ProcessName;
 use crate::roles::SCHEDULING;
-use crate::util::text::{clean, rounded};
+use crate::util::text::{clean, counted, rounded};
 use std::fmt::Write as _;
 
 /// How much of each step to print.
@@ -160,6 +161,9 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
             let line = format!("and {more} other functions, {} in all", text::signed(rest + step.left_out_delta));
             out.push_str(&wrap(&line, extent.width, 2, ""));
         }
+        if let Some(line) = inlining(comparison, step) {
+            out.push_str(&wrap(&line, extent.width, 2, ""));
+        }
     }
     out
 }
@@ -201,7 +205,29 @@ pub fn function_name(row: &FunctionRow) -> String {
         Matched::Moved => " (other caller)",
         Matched::OnlyBefore | Matched::OnlyAfter | Matched::Name | Matched::Rename => "",
     };
-    format!("{process} {}{mark}", row.shown())
+    format!("{process} {}{mark}", row.shown_with_inlined())
+}
+
+/// Functions named per kernel by [`inlining`].
+const INLINED: usize = 5;
+
+/// Which functions are counted with their callers, and why.
+#[must_use]
+pub(crate) fn inlining(comparison: &Comparison, step: &Step) -> Option<String> {
+    let (from, to) = comparison.step_labels(step);
+    let list = |before: bool, label: &str| -> Option<String> {
+        let mut inlined: Vec<_> = step.inlined.iter().filter(|one| one.before == before).collect();
+        inlined.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        let name = |one: &&Inlined| format!("{} into {}", one.function, one.caller);
+        let mut names: Vec<String> = inlined.iter().take(INLINED).map(name).collect();
+        if inlined.len() > INLINED {
+            names.push(format!("and {}", counted((inlined.len() - INLINED) as u64, "other")));
+        }
+        (!names.is_empty()).then(|| format!("{label} inlines {}", names.join(", ")))
+    };
+    let lists: Vec<String> = [list(true, from), list(false, to)].into_iter().flatten().collect();
+    let rule = "both sides count these functions with their callers";
+    (!lists.is_empty()).then(|| format!("{}: {rule}", lists.join("; ")))
 }
 
 /// The differences between the columns, and all caveats.
