@@ -1,6 +1,6 @@
 //! The answers of a comparison in sentences, the same in the terminal, Markdown and HTML.
 
-use super::model::{Comparison, ExactCell, RoleRow, Section, Step, Word};
+use super::model::{Blame, Comparison, ExactCell, RoleRow, Section, Step, Word};
 use super::text;
 use crate::util::text::{counted, rounded};
 use std::fmt::Write as _;
@@ -84,31 +84,65 @@ fn together(all: &[(&Section, &Step)]) -> String {
 #[must_use]
 pub(crate) fn answer(comparison: &Comparison, section: &Section, step: &Step) -> String {
     let mut text = step.verdict.text.clone();
-    let largest = |wanted: &dyn Fn(&RoleRow) -> bool| {
-        let largest = step.roles.iter().filter(|row| wanted(row));
-        largest.max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))
-    };
     if let Some(blame) = &step.blame {
-        let functions = blame.functions.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
-        let whole = blame.whole.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
-        let lists = [("self", functions.collect::<Vec<_>>()), ("total", whole.collect::<Vec<_>>())];
-        let offset = largest(&|row| row.delta * blame.delta < 0.0 && (row.certain || !step.exact()));
-        let offset =
-            offset.map(|row| format!(", offset by {} ({})", row.title, text::signed(row.delta))).unwrap_or_default();
-        let _ = write!(text, ". Largest contributor: {} ({}){offset}", blame.title, text::signed(blame.delta));
-        let lists: Vec<String> = lists
-            .into_iter()
-            .filter(|(_, names)| !names.is_empty())
-            .map(|(what, names)| format!("{what}: {}", names.join(", ")))
-            .collect();
-        if !lists.is_empty() {
-            let _ = write!(text, ". Functions of {}, {}", blame.title, lists.join("; "));
-        }
+        let _ = write!(text, ". {}", contributor(step, blame));
     }
     if let Some(schedule) = schedule(comparison, section, step) {
         let _ = write!(text, ". {schedule}");
     }
     text
+}
+
+/// The largest contributor, what offsets it, and its functions, or the roles that call it.
+fn contributor(step: &Step, blame: &Blame) -> String {
+    let offset = offset(step, blame).map(|offset| format!(", offset by {offset}")).unwrap_or_default();
+    let listed = |list: &[(String, f64)]| -> Vec<String> {
+        list.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta))).collect()
+    };
+    if blame.role.is_none() {
+        let roles: Vec<(String, f64)> = blame.within.iter().map(|part| (part.title.clone(), part.delta)).collect();
+        let (helpers, word) = match blame.functions.as_slice() {
+            [_] => (blame.title.clone(), "helper"),
+            functions => (listed(functions).join(", "), "helpers"),
+        };
+        return format!(
+            "Largest contributor: the {word} {helpers}, {} in {} roles{offset}. By role: {}",
+            text::signed(blame.delta),
+            roles.len(),
+            listed(&roles[..roles.len().min(NAMED)]).join(", ")
+        );
+    }
+    let mut line = format!("Largest contributor: {} ({}){offset}", blame.title, text::signed(blame.delta));
+    let whole: Vec<(String, f64)> = blame.whole.iter().cloned().collect();
+    let lists: Vec<String> = [("self", listed(&blame.functions)), ("total", listed(&whole))]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what}: {}", names.join(", ")))
+        .collect();
+    if !lists.is_empty() {
+        let _ = write!(line, ". Functions of {}, {}", blame.title, lists.join("; "));
+    }
+    line
+}
+
+/// Roles named as callers of a helper.
+const NAMED: usize = 4;
+
+/// What changed in the other direction: the largest role, or all of them if a part would otherwise be larger than the
+/// whole without a reason.
+fn offset(step: &Step, blame: &Blame) -> Option<String> {
+    // Roles that consist of the helpers' change do not offset it.
+    let of_helpers =
+        |row: &RoleRow| blame.within.iter().find(|part| part.role == row.role).map_or(0.0, |part| part.delta);
+    let change = |row: &RoleRow| row.delta - of_helpers(row);
+    let against = step.roles.iter().filter(|row| change(row) * blame.delta < 0.0 && (row.certain || !step.exact()));
+    let largest = against.max_by(|a, b| change(a).abs().total_cmp(&change(b).abs()));
+    let rest = step.verdict.delta - blame.delta;
+    match largest {
+        Some(row) => Some(format!("{} ({})", row.title, text::signed(change(row)))),
+        None if step.exact() && rest * blame.delta < 0.0 => Some(format!("all other roles ({})", text::signed(rest))),
+        None => None,
+    }
 }
 
 /// Differences of rates below this part are not worth a sentence.

@@ -204,7 +204,7 @@ fn mark_moved(rows: &mut [FunctionRow]) {
 
 /// Functions that are probably one under two names: each in one run only, with the same process, role and a common
 /// caller, and with half of their words in common. Each is matched at most once, the most similar first.
-fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a Key, &'a Key> {
+pub(crate) fn partners_by_path<'a>(before: &'a Measure, after: &'a Measure) -> BTreeMap<&'a Key, &'a Key> {
     let gone: Vec<(&Key, &FunctionWeight)> =
         before.functions.iter().filter(|(key, _)| !after.functions.contains_key(key)).collect();
     let come: Vec<(&Key, &FunctionWeight)> =

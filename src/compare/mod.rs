@@ -6,6 +6,7 @@
 //! [`timed`] give the verdicts, [`columns`] names the differences, and [`caveats`] lists caveats.
 
 pub(crate) mod answer;
+pub(crate) mod blame;
 pub(crate) mod build;
 pub(crate) mod calls;
 pub mod caveats;
@@ -20,6 +21,7 @@ pub mod model;
 pub mod plan;
 pub mod render;
 pub(crate) mod steps;
+pub(crate) mod sums;
 pub(crate) mod text;
 pub(crate) mod timed;
 pub(crate) mod windows;

@@ -1,6 +1,8 @@
 //! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
+pub use super::blame::Blame;
 pub use super::inline::Inlined;
+pub use super::sums::FunctionSum;
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::RoleId;
@@ -223,8 +225,7 @@ pub struct Step {
     pub from: usize,
     pub to: usize,
     pub verdict: Verdict,
-    /// The largest contributor: the role with the largest change in the direction of the total; absent if nothing
-    /// differs.
+    /// The largest contributor in the direction of the total; absent if nothing differs.
     pub blame: Option<Blame>,
     /// Counted runs: the totals, with scheduling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,6 +239,9 @@ pub struct Step {
     pub roles: Vec<RoleRow>,
     /// Largest change of self weight first.
     pub functions: Vec<FunctionRow>,
+    /// Functions summed over all roles and processes, largest change of self weight first.
+    #[serde(default)]
+    pub sums: Vec<FunctionSum>,
     /// The functions called by the pipe's system calls, in the order of the code, if they differ.
     pub calls: Vec<CallList>,
     /// Number of changed functions that are not in `functions`, and the sum of their changes.
@@ -339,18 +343,6 @@ pub struct Verdict {
     pub more_runs: Option<usize>,
     /// The verdict in words.
     pub text: String,
-}
-
-/// The largest contributor: a role, and functions within it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Blame {
-    pub role: RoleId,
-    pub title: String,
-    pub delta: f64,
-    /// The functions within the role with the largest change of self weight: name and change.
-    pub functions: Vec<(String, f64)>,
-    /// The function within the role with the largest change of its total, if self changes explain less than half.
-    pub whole: Option<(String, f64)>,
 }
 
 /// One role before and after, the target's processes together.

@@ -1,12 +1,14 @@
 //! Compare two columns: the verdict, and the roles and functions that contribute to it.
 
+use super::blame::blame;
 use super::calls;
 use super::exact;
 use super::functions;
 use super::inline;
 use super::input::{Against, CompareOptions, Input, boots, of_case};
 use super::measure::Measure;
-use super::model::{Blame, Cell, Method, Section, Step, Verdict, Word};
+use super::model::{Cell, Method, Section, Step, Verdict, Word};
+use super::sums;
 use super::timed::{self, Boots, Evidence};
 use crate::document::Outcome;
 use crate::profile::{ProcessName, listed};
@@ -138,6 +140,7 @@ fn step(
         inlined: Vec::new(),
         roles: Vec::new(),
         functions: Vec::new(),
+        sums: Vec::new(),
         calls: Vec::new(),
         functions_left_out: 0,
         left_out_delta: 0.0,
@@ -162,6 +165,7 @@ fn step(
         functions::mark_inlined(&mut step.functions, &aligned.inlined);
         step.inlined.clone_from(&aligned.inlined);
     }
+    step.sums = sums::sums(before, after, method);
     step.blame = blame(&step, &step.verdict);
     if let (Some(before), Some(after)) = (old_runs.first(), new_runs.first()) {
         step.calls = calls::lists(before, after);
@@ -232,40 +236,4 @@ fn apart(before: &[&Outcome], after: &[&Outcome], role: RoleId) -> bool {
         (Some(a), Some(b)) => a[1] < b[0] || b[1] < a[0],
         _ => false,
     })
-}
-
-/// The role with the largest change in the direction of the verdict, among certain ones if counted; `None` if there is
-/// none.
-fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
-    let direction = match verdict.word {
-        Word::More | Word::Slower => 1.0,
-        Word::Fewer | Word::Faster => -1.0,
-        Word::Same | Word::Inconclusive => return None,
-    };
-    let row = step
-        .roles
-        .iter()
-        .filter(|row| row.delta * direction > 0.0 && (row.certain || !step.exact()))
-        .max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))?;
-    let within = || step.functions.iter().filter(|function| function.role == row.role && function.certain);
-    // Sum over all processes.
-    let mut sums: Vec<(String, f64)> = Vec::new();
-    for function in within() {
-        let shown = function.shown_with_inlined();
-        match sums.iter_mut().find(|(name, _)| *name == shown) {
-            Some((_, sum)) => *sum += function.self_delta,
-            None => sums.push((shown, function.self_delta)),
-        }
-    }
-    sums.retain(|(_, delta)| delta * direction > 0.0);
-    sums.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-    sums.truncate(3);
-    let functions = sums;
-    let explained: f64 = functions.iter().map(|(_, delta)| delta).sum();
-    let whole = within()
-        .filter(|function| function.inclusive_delta * direction > 0.0)
-        .max_by(|a, b| a.inclusive_delta.abs().total_cmp(&b.inclusive_delta.abs()))
-        .map(|function| (function.shown(), function.inclusive_delta))
-        .filter(|_| explained.abs() < row.delta.abs() / 2.0);
-    Some(Blame { role: row.role, title: row.title.clone(), delta: row.delta, functions, whole })
 }

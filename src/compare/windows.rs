@@ -76,6 +76,11 @@ pub(crate) fn of_total(before: &Measure, after: &Measure) -> f64 {
     uncertainty(before, after, &Measure::without_scheduling, FLOOR)
 }
 
+/// The least uncertainty of the change of a role or function, per KiB.
+pub(crate) fn least_of_part(before: &Measure) -> f64 {
+    PART_FLOOR * before.without_scheduling()
+}
+
 /// The uncertainty of the change of a role or function, per KiB.
 pub(crate) fn of_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64) -> f64 {
     uncertainty(before, after, of, PART_FLOOR)

@@ -80,7 +80,7 @@ fn the_answer_comes_with_role_and_functions() {
     assert!((step.verdict.before - total(&older()) as f64 / 1024.0).abs() < 1e-9);
     assert!((step.total.as_ref().unwrap().before - step.verdict.before).abs() < 1e-9);
     let blame = step.blame.as_ref().unwrap();
-    assert_eq!(blame.role, RoleId::PageAlloc);
+    assert_eq!(blame.role, Some(RoleId::PageAlloc));
     assert_eq!(blame.functions[0].0, "get_page_from_freelist");
     // Roles add up to the total.
     let sum: f64 = step.roles.iter().map(|row| row.delta).sum();
@@ -131,7 +131,7 @@ fn inlining_is_no_cause_but_removed_work_is() {
     let inlined = step(run("6.1.1", 33, 40, 100), run("6.12.1", 72, 0, 105));
     assert_eq!(inlined.inlined.len(), 1, "{:?}", inlined.inlined);
     assert!((change(&inlined, RoleId::Vmsplice) + 0.25).abs() < 1e-9, "{:?}", inlined.roles);
-    assert_eq!(inlined.blame.as_ref().unwrap().role, RoleId::UserPages);
+    assert_eq!(inlined.blame.as_ref().unwrap().role, Some(RoleId::UserPages));
     let row = inlined.functions.iter().find(|row| row.inlined == ["add_to_pipe"]).unwrap();
     assert_eq!((row.self_before, row.self_after), (73.0 * 0.25, 72.0 * 0.25));
     // And the other way round.
@@ -141,6 +141,53 @@ fn inlining_is_no_cause_but_removed_work_is() {
     let removed = step(run("6.1.1", 33, 40, 100), run("6.12.1", 33, 0, 100));
     assert!(removed.inlined.is_empty());
     assert!((removed.blame.as_ref().unwrap().delta + 10.0).abs() < 1e-9, "{:?}", removed.blame);
+}
+
+#[test]
+fn a_helper_of_many_roles_is_the_cause_of_what_it_costs_in_all_of_them() {
+    // As between a kernel and its PREEMPT_RT build: each role calls the helpers, and no role's own work changed, but that
+    // of page allocation by 10 instructions per KiB.
+    const CALL: &str = "pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;pipe_write";
+    let run = |release: &str, helper: u64, alloc: u64| {
+        let below = ["__memcg_kmem_charge_page", "__alloc_pages", "copy_page_from_iter", "mutex_lock"];
+        let mut stacks = vec![(CALL.to_owned(), 20 * 1024)];
+        for (calls, below) in (1..).zip(below) {
+            let own = if below == "__alloc_pages" { alloc } else { 50 };
+            stacks.push((format!("{CALL};{below}"), own * 1024));
+            stacks.push((format!("{CALL};{below};migrate_disable"), helper * calls * 1024));
+            stacks.push((format!("{CALL};{below};migrate_enable"), helper * calls * 1024 + 1));
+        }
+        let stacks: Vec<(&str, u64)> = stacks.iter().map(|(stack, weight)| (stack.as_str(), *weight)).collect();
+        counted(release, "write", &stacks, &[])
+    };
+    let step = |before, after| of(vec![before, after]).unwrap().comparison.sections[0].steps[0].clone();
+    let rt = step(run("6.12.1", 0, 50), run("6.12.1-rt", 3, 60));
+    let blame = rt.blame.as_ref().unwrap();
+    assert_eq!((blame.role, blame.title.as_str()), (None, "migrate_disable, migrate_enable"), "{blame:?}");
+    assert!((blame.delta - 60.0).abs() < 0.01, "{blame:?}");
+    assert_eq!(blame.within[0].title, "mutex, not contended");
+    assert_eq!(rt.sums[0].roles.len(), 4);
+    assert!((rt.sums[0].self_delta - 30.0).abs() < 0.01 && (rt.sums[0].total_delta - 30.0).abs() < 0.01);
+    // A role that changed more than all helpers is the cause.
+    let other = step(run("6.12.1", 0, 50), run("6.12.1-rt", 1, 90));
+    assert_eq!(other.blame.as_ref().unwrap().role, Some(RoleId::PageAlloc));
+    let compared = of(vec![run("6.12.1", 0, 50), run("6.12.1-rt", 3, 60)]).unwrap();
+    let text = terminal::render(&compared.comparison, WIDE);
+    assert!(text.contains("Largest contributor: the helpers migrate_"), "{text}");
+    assert!(text.contains("function in all roles") && html::render(&compared).unwrap().contains("migrate_disable"));
+}
+
+#[test]
+fn a_part_larger_than_the_whole_is_an_offset() {
+    let write = "pipeprof;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;pipe_write";
+    let run = |release: &str, alloc: u64, own: u64| {
+        let stacks = [(format!("{write};__alloc_pages"), alloc), (write.to_owned(), own)];
+        let stacks: Vec<(&str, u64)> = stacks.iter().map(|(stack, weight)| (stack.as_str(), *weight)).collect();
+        counted(release, "write", &stacks, &[])
+    };
+    let compared = of(vec![run("6.1", 100_000, 50_000), run("6.12", 120_000, 35_000)]).unwrap();
+    let text = terminal::render(&compared.comparison, WIDE);
+    assert!(text.contains("page allocation (+19.53), offset by pipe write (-14.65)"), "{text}");
 }
 
 /// [`older`] with `more` instructions in mutex_unlock.

@@ -3,9 +3,10 @@
 use super::{chart, graphs, terminal};
 use crate::compare::answer;
 use crate::compare::build::Compared;
-use crate::compare::model::{Comparison, FunctionRow, Section, Step};
+use crate::compare::model::{Comparison, FunctionRow, FunctionSum, Section, Step};
 use crate::compare::text;
 use crate::profile::ProcessName;
+use crate::roles;
 use anyhow::{Context as _, Result};
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -46,6 +47,7 @@ struct StepView<'a> {
     inlining: Option<String>,
     grew: Vec<FunctionView<'a>>,
     shrank: Vec<FunctionView<'a>>,
+    sums: Vec<SumView<'a>>,
     /// Largest change of a role, for the scale of the bars.
     largest: f64,
     graphs: Vec<graphs::PackedGraph>,
@@ -54,7 +56,14 @@ struct StepView<'a> {
 #[derive(Serialize)]
 struct FunctionView<'a> {
     name: String,
+    role: &'static str,
     row: &'a FunctionRow,
+}
+
+#[derive(Serialize)]
+struct SumView<'a> {
+    name: String,
+    row: &'a FunctionSum,
 }
 
 /// The whole page.
@@ -113,7 +122,7 @@ fn step_view<'a>(
             .iter()
             .filter(|row| row.self_delta * sign > 0.0)
             .take(LISTED)
-            .map(|row| FunctionView { name: row.shown_with_inlined(), row })
+            .map(|row| FunctionView { name: row.shown_with_inlined(), role: roles::by_id(row.role).title, row })
             .collect()
     };
     StepView {
@@ -125,6 +134,7 @@ fn step_view<'a>(
         inlining: terminal::inlining(comparison, step),
         grew: pick(1.0),
         shrank: pick(-1.0),
+        sums: step.sums.iter().take(LISTED).map(|row| SumView { name: row.shown(), row }).collect(),
         largest: step.roles.iter().map(|row| row.delta.abs()).fold(f64::MIN_POSITIVE, f64::max),
         graphs,
     }

@@ -9,7 +9,7 @@ use crate::compare::model::{
 };
 use crate::compare::text;
 use crate::profile::ProcessName;
-use crate::roles::SCHEDULING;
+use crate::roles::{self, SCHEDULING};
 use crate::util::text::{clean, counted, rounded};
 use std::fmt::Write as _;
 
@@ -140,11 +140,13 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
     let functions: Vec<&FunctionRow> =
         step.functions.iter().filter(|row| row.self_delta != 0.0).take(extent.functions).collect();
     if !functions.is_empty() {
-        let header = ["function (self)", "before", "after", "delta", "total delta"];
+        let header = ["function in a role", "role", "self before", "self after", "self delta", "total delta"];
         let mut table = TextTable::new(header.map(str::to_owned).to_vec());
+        let room = if extent.width < 90 { 12 } else { 20 };
         for row in &functions {
             table.row(vec![
                 function_name(row),
+                text::cut(roles::by_id(row.role).title, room),
                 text::value(row.self_before),
                 text::value(row.self_after),
                 text::signed(row.self_delta),
@@ -165,7 +167,28 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
             out.push_str(&wrap(&line, extent.width, 2, ""));
         }
     }
+    let sums = sums(step, extent);
+    if !sums.is_empty() {
+        let _ = write!(out, "\n{}", sums.render(extent.width, 2));
+    }
     out
+}
+
+/// Functions summed over all roles and processes.
+fn sums(step: &Step, extent: Extent) -> TextTable {
+    let header = ["function in all roles", "roles", "self before", "self after", "self delta", "total delta"];
+    let mut table = TextTable::new(header.map(str::to_owned).to_vec());
+    for row in step.sums.iter().take(extent.functions) {
+        table.row(vec![
+            row.shown(),
+            row.roles.len().to_string(),
+            text::value(row.self_before),
+            text::value(row.self_after),
+            text::signed(row.self_delta),
+            text::signed(row.total_delta),
+        ]);
+    }
+    table
 }
 
 /// The marks of uncertain roles among the first `shown` that changed, and their meaning.

@@ -1,0 +1,88 @@
+//! The largest contributor to a change: a role, or helpers that many roles call.
+
+use super::model::{FunctionRow, Step, Verdict, Word};
+use super::sums::{self, RolePart};
+use crate::roles::RoleId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Functions of a role that are named.
+const NAMED: usize = 3;
+
+/// The largest contributor: a role and functions within it, or helpers and the roles that call them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Blame {
+    /// Absent for helpers of several roles.
+    pub role: Option<RoleId>,
+    /// The role's title, or the helpers' names.
+    pub title: String,
+    pub delta: f64,
+    /// Helpers: the change by role, largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub within: Vec<RolePart>,
+    /// The functions within the role with the largest change of self weight: name and change.
+    pub functions: Vec<(String, f64)>,
+    /// The function within the role with the largest change of its total, if self changes explain less than half.
+    pub whole: Option<(String, f64)>,
+}
+
+/// What changed most in the direction of the verdict, among certain changes if counted; `None` if nothing did.
+#[must_use]
+pub(crate) fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
+    let direction = match verdict.word {
+        Word::More | Word::Slower => 1.0,
+        Word::Fewer | Word::Faster => -1.0,
+        Word::Same | Word::Inconclusive => return None,
+    };
+    of_helpers(step, direction).or_else(|| of_role(step, direction))
+}
+
+fn of_helpers(step: &Step, direction: f64) -> Option<Blame> {
+    let helpers = sums::helpers(&step.sums, &step.roles, direction);
+    let (delta, within) = sums::together(&helpers);
+    let names: Vec<&str> = helpers.iter().map(|helper| helper.name.as_str()).collect();
+    let functions = helpers.iter().map(|helper| (helper.name.clone(), helper.delta)).collect();
+    (!helpers.is_empty() && step.exact()).then(|| Blame {
+        role: None,
+        title: names.join(", "),
+        delta,
+        within,
+        functions,
+        whole: None,
+    })
+}
+
+fn of_role(step: &Step, direction: f64) -> Option<Blame> {
+    let row = step
+        .roles
+        .iter()
+        .filter(|row| row.delta * direction > 0.0 && (row.certain || !step.exact()))
+        .max_by(|a, b| a.delta.abs().total_cmp(&b.delta.abs()))?;
+    let within = || step.functions.iter().filter(|function| function.role == row.role && function.certain);
+    // Sum over all processes.
+    let mut sums: Vec<(String, f64)> = Vec::new();
+    for function in within() {
+        let shown = function.shown_with_inlined();
+        match sums.iter_mut().find(|(name, _)| *name == shown) {
+            Some((_, sum)) => *sum += function.self_delta,
+            None => sums.push((shown, function.self_delta)),
+        }
+    }
+    sums.retain(|(_, delta)| delta * direction > 0.0);
+    sums.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    sums.truncate(NAMED);
+    let explained: f64 = sums.iter().map(|(_, delta)| delta).sum();
+    let whole = within()
+        .filter(|function| function.inclusive_delta * direction > 0.0)
+        .max_by(|a, b| a.inclusive_delta.abs().total_cmp(&b.inclusive_delta.abs()))
+        .map(|function: &FunctionRow| (function.shown(), function.inclusive_delta))
+        .filter(|_| explained.abs() < row.delta.abs() / 2.0);
+    Some(Blame {
+        role: Some(row.role),
+        title: row.title.clone(),
+        delta: row.delta,
+        within: Vec::new(),
+        functions: sums,
+        whole,
+    })
+}
