@@ -8,7 +8,7 @@ mod common;
 use common::{request, spec};
 use pipeprof::collect::insn::{Plugin, Raw};
 use pipeprof::document::{Collector, Outcome};
-use pipeprof::profile::{ProcessName, Profile};
+use pipeprof::profile::{ProcessName, Profile, RoleShare, Unit};
 use pipeprof::roles::RoleId;
 use pipeprof::run::exact;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
@@ -24,7 +24,8 @@ fn count(workload: Spec, options: &GuestOptions) -> Outcome {
     let outcome = exact::execute(&request(workload, vec![Collector::Insn]), options, None).expect("an exact profile");
     let report = &outcome.document.collectors[0];
     // The sum over all contexts equals the instructions executed, and each context of writer and reader is known.
-    let total: u64 = outcome.profiles.iter().map(|profile| profile.stacks.total()).sum();
+    let counted = outcome.profiles.iter().filter(|profile| profile.unit == Unit::Instructions);
+    let total: u64 = counted.map(|profile| profile.stacks.total()).sum();
     assert_eq!(total, report.samples);
     assert_eq!(report.lost, 0, "{:?}", report.reason);
     for (_, shares) in outcome.document.attribution.processes.of_target() {
@@ -57,6 +58,7 @@ fn the_same_run_twice_is_the_same_to_the_byte() {
     assert_eq!(first.profiles, second.profiles);
     assert_eq!(first.code.take().unwrap().to_bytes().unwrap(), second.code.as_ref().unwrap().to_bytes().unwrap());
     assert_eq!(first.document, second.document);
+    copies_move_the_bytes(&second, "6.12", "write");
     // Fewer calls execute fewer instructions, so the equality above is not trivial.
     assert_ne!(stacks(&count(spec("write", 99), &options), ProcessName::WRITER), stacks(&second, ProcessName::WRITER));
 }
@@ -103,11 +105,38 @@ fn every_kernel_and_mode_adds_up() {
         for frame in expected {
             assert!(inclusive(writer, frame) > 0, "{series} {mode}: no {frame}");
         }
+        copies_move_the_bytes(&outcome, series, mode);
         // Nothing in the kernel calls the system call's entry: the frames above it are user code.
         for (stack, _) in writer.stacks.iter() {
             let entries = stack.split(';').filter(|frame| *frame == "do_syscall_64").count();
             assert!(entries <= 1, "{series} {mode}: {stack}");
         }
+    }
+}
+
+/// Instructions by class agree with counts of another kind: system calls with the workload's, and the bytes moved by `rep`
+/// in the copies with the workload's bytes.
+fn copies_move_the_bytes(outcome: &Outcome, series: &str, mode: &str) {
+    let document = &outcome.document;
+    for (process, copy) in [(ProcessName::WRITER, RoleId::CopyIn), (ProcessName::READER, RoleId::CopyOut)] {
+        let shares = document.attribution.of(process);
+        let priced = |share: &RoleShare| share.cycles.clone().expect("estimated cycles");
+        for share in shares {
+            assert_eq!(priced(share).classes.instructions(), share.weight, "{series} {mode}: {:?}", share.role);
+        }
+        let totals = document.processes.of(process);
+        let calls: u64 = shares.iter().map(|share| priced(share).classes.syscall).sum();
+        assert_eq!(calls, totals.calls, "{series} {mode}: {process}");
+        if mode == "write" {
+            let copy = shares.iter().find(|share| share.role == copy).expect("copies");
+            // The kernel's rep_movs_alternative copies the first 8 bytes of each page without rep.
+            let by_rep = [totals.bytes, totals.bytes / 4096 * 4088];
+            assert!(by_rep.contains(&priced(copy).classes.rep_bytes), "{series}: {process}: {:?}", priced(copy));
+        }
+        let folded = outcome.profiles.iter().find(|p| p.process == process && p.unit == Unit::EstimatedCycles).unwrap();
+        let (sum, stacks) = (shares.iter().map(|share| priced(share).estimate).sum::<u64>(), &folded.stacks);
+        // Each stack and each role is rounded.
+        assert!(sum.abs_diff(stacks.total()) <= stacks.len() as u64, "{sum} {}", stacks.total());
     }
 }
 

@@ -39,6 +39,9 @@ pub(crate) struct RunArgs {
     /// Uncompressed kernel image (ELF) with symbols for --collect insn, if the kernel has no kallsyms
     #[arg(long, help_heading = "Collectors", value_name = "FILE")]
     vmlinux: Option<PathBuf>,
+    /// Weights of the estimated cycles of --collect insn; see docs/cycles.md [default: the model published-1]
+    #[arg(long, help_heading = "Collectors", value_name = "FILE")]
+    cycle_model: Option<PathBuf>,
     #[command(flatten)]
     guest: GuestArgs,
     /// Run the guest's workload in the root cgroup, where memory is not charged
@@ -202,6 +205,7 @@ impl RunArgs {
             seed: self.seed,
             memcg: !self.no_memcg,
             vmlinux: self.vmlinux.clone(),
+            cycle_model: self.cycle_model.clone(),
         }
     }
 }

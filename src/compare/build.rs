@@ -177,6 +177,7 @@ fn unit_name(unit: Unit) -> &'static str {
         Unit::Samples => "samples",
         Unit::Instructions => "instructions",
         Unit::Nanoseconds => "nanoseconds",
+        Unit::EstimatedCycles => "estimated cycles",
     }
 }
 

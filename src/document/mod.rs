@@ -15,7 +15,7 @@ pub use request::{Collector, Loader, Request, Selection};
 
 use crate::experiment::Ending;
 use crate::kernel::resolve::Resolution;
-use crate::profile::{ByProcess, ProcessName, Profile, RoleShare, Unit};
+use crate::profile::{ByProcess, ClassifiedStacks, CycleModel, ProcessName, Profile, RoleShare, Unit};
 use crate::roles::{RoleId, Skid};
 use crate::workload::Spec;
 use schemars::JsonSchema;
@@ -70,6 +70,9 @@ pub struct Document {
     /// Exact counts: all windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ensemble: Option<Ensemble>,
+    /// The model of estimated cycles; instruction profiles only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycle_model: Option<CycleModel>,
     /// Other files in the same folder: `writer.folded`.
     pub files: Vec<String>,
 }
@@ -187,6 +190,9 @@ pub struct Outcome {
     /// separate file, and not sent from guests.
     #[serde(skip)]
     pub windows: Vec<Vec<Profile>>,
+    /// Exact profiles only: instructions by class, which give estimated cycles. Neither stored nor sent from guests.
+    #[serde(skip)]
+    pub classes: ByProcess<ClassifiedStacks>,
     /// Exact profiles only: the executed code. Stored in a separate file, and not sent from guests.
     #[serde(skip)]
     pub code: Option<code::ExecutedCode>,

@@ -1,6 +1,6 @@
 //! Attribution: every stack goes to exactly one role, that of its deepest frame that has one.
 
-use super::{Folded, Unit};
+use super::{Folded, RoleCycles, Unit};
 use crate::roles::{self, Placed, RoleId, Skid, TailCall};
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
@@ -33,6 +33,9 @@ pub struct RoleShare {
     pub instructions_per_call: Option<f64>,
     /// Calls of the role's probed functions per MiB moved; absent if they were not counted.
     pub calls_per_mib: Option<f64>,
+    /// Estimated cycles; instruction profiles only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<RoleCycles>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
@@ -143,11 +146,12 @@ pub(crate) fn attribute_with(
                 ns_per_kib: match unit {
                     Unit::Samples => moved.cpu_ns.and_then(|cpu| per(share * cpu as f64, moved.bytes, 1024.0)),
                     Unit::Nanoseconds => moved.cpu_ns.and_then(|_| per(weight as f64, moved.bytes, 1024.0)),
-                    Unit::Instructions => None,
+                    Unit::Instructions | Unit::EstimatedCycles => None,
                 },
                 instructions_per_kib: if counted { per(weight as f64, moved.bytes, 1024.0) } else { None },
                 instructions_per_call: if counted { per(weight as f64, moved.calls, 1.0) } else { None },
                 calls_per_mib: None,
+                cycles: None,
             }
         })
         .collect();

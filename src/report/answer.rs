@@ -54,7 +54,7 @@ fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<Stri
             let per_kib: f64 = shares.iter().filter_map(|share| share.instructions_per_kib).sum();
             (format!("executes {per_kib:.0} instructions per KiB:"), " of them")
         }
-        Unit::Samples | Unit::Nanoseconds => ("spends".to_owned(), " of its time"),
+        _ => ("spends".to_owned(), " of its time"),
     };
     let parts: Vec<String> = largest
         .iter()

@@ -4,7 +4,8 @@ use super::flamegraph::{self, GraphOptions};
 use crate::document::code::ExecutedCode;
 use crate::document::ensemble;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
-use crate::profile::{Folded, ProcessName, Profile, RoleShare, Unit, listed};
+use crate::profile::cycles;
+use crate::profile::{ByProcess, Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
 use crate::util::atomic_file::{self, or_free};
 use crate::util::text::grouped;
@@ -319,8 +320,12 @@ pub(crate) fn subtitle(document: &Document, whose: &str, unit: Unit, total: u64)
         ExecutedOn::Kvm => "in a KVM guest",
         ExecutedOn::Tcg => "emulated (TCG)",
     };
+    let model = match &document.cycle_model {
+        Some(model) if unit == Unit::EstimatedCycles => format!(" (model {})", model.name),
+        _ => String::new(),
+    };
     format!(
-        "{whose} · mode {} · Linux {} · {} {} · {on}",
+        "{whose} · mode {} · Linux {} · {} {}{model} · {on}",
         document.mode,
         document.kernel.release,
         grouped(total),
@@ -357,6 +362,7 @@ pub fn load(path: &Path) -> Result<Outcome> {
             "sample" => Unit::Samples,
             "insn" => Unit::Instructions,
             "fgraph" => Unit::Nanoseconds,
+            cycles::NAME => Unit::EstimatedCycles,
             _ => document.unit,
         };
         let skid = skid(&document, &collector, unit);
@@ -374,7 +380,7 @@ pub fn load(path: &Path) -> Result<Outcome> {
     } else {
         Vec::new()
     };
-    Ok(Outcome { document, profiles, windows, code: None })
+    Ok(Outcome { document, profiles, windows, classes: ByProcess::default(), code: None })
 }
 
 /// The skid of the stacks of `collector`, by its report.
@@ -383,7 +389,7 @@ fn skid(document: &Document, collector: &str, unit: Unit) -> Skid {
     // Older documents have no such field; all published ones were sampled with cpu-clock.
     report.and_then(|report| report.skid).unwrap_or(match unit {
         Unit::Samples => Skid::CpuClock,
-        Unit::Instructions | Unit::Nanoseconds => Skid::None,
+        Unit::Instructions | Unit::Nanoseconds | Unit::EstimatedCycles => Skid::None,
     })
 }
 

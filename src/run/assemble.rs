@@ -9,7 +9,7 @@ use crate::document::{
     ProcessTotals, Request, SCHEMA, Throughput, Warning,
 };
 use crate::kernel::resolve::Resolution;
-use crate::profile::{Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
+use crate::profile::{ByProcess, Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
 use crate::util::stats;
 use crate::workload;
 use anyhow::Result;
@@ -77,11 +77,12 @@ pub fn outcome(
         collectors,
         runs: measured.pairs.into_iter().map(|(_, record)| record).collect(),
         warnings,
+        cycle_model: None,
         ending: (!request.stop.is_none()).then_some(measured.ending),
         ensemble: None,
         files: Vec::new(),
     };
-    Ok(Outcome { document, profiles, windows: Vec::new(), code: None })
+    Ok(Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None })
 }
 
 fn pairs_under(measured: &Measured, collector: Option<Collector>) -> impl Iterator<Item = &PairRecord> {

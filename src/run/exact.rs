@@ -5,7 +5,7 @@ use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
 use crate::document::{Attribution, Document, Ensemble, Outcome, Request, Selection, WindowCount};
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Moved, ProcessName, Profile, RoleShare, Unit, attribute};
+use crate::profile::{CycleModel, Moved, ProcessName, Profile, RoleShare, Unit, attribute};
 use crate::roles::Skid;
 use crate::target::Phase;
 use crate::util::progress;
@@ -77,6 +77,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     }
     outcome.document.processes = outcome.document.runs[ensemble.shown].processes.clone();
     enter(&mut outcome, counted.swap_remove(ensemble.shown));
+    super::cycles::price(&mut outcome, CycleModel::standard()?);
     outcome.document.ensemble = Some(ensemble);
     outcome.document.collectors.iter_mut().for_each(|report| {
         if let Some(path) = vmlinux {
@@ -122,6 +123,7 @@ fn enter(outcome: &mut Outcome, counted: Counted) {
     document.functions = counted.functions;
     document.collectors = vec![counted.report];
     outcome.profiles = counted.profiles;
+    outcome.classes = counted.classes;
     outcome.code = Some(counted.code);
 }
 

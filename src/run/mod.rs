@@ -1,11 +1,12 @@
 //! Execute one request and return its outcome, on the host or, called by `/init`, in a guest.
 //!
 //! [`measure`] executes the runs alternately and gathers raw values. [`assemble`] makes the document, and [`cost`]
-//! computes the cost of each collector. [`RunOptions`] make a request.
+//! computes the cost of each collector, and [`cycles`] prices counted instructions. [`RunOptions`] make a request.
 
 pub mod assemble;
 pub(crate) mod bench;
 pub(crate) mod cost;
+pub(crate) mod cycles;
 pub mod exact;
 pub(crate) mod gather;
 pub mod measure;

@@ -39,6 +39,9 @@ pub struct RunOptions {
     pub memcg: bool,
     /// Image with the symbols of a guest's kernel that has no kallsyms.
     pub vmlinux: Option<PathBuf>,
+    /// File with a model of estimated cycles; absent: the standard model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycle_model: Option<PathBuf>,
 }
 
 impl Default for RunOptions {
@@ -54,6 +57,7 @@ impl Default for RunOptions {
             seed: 1,
             memcg: true,
             vmlinux: None,
+            cycle_model: None,
         }
     }
 }
@@ -96,6 +100,9 @@ impl RunOptions {
         }
         if self.vmlinux.is_some() && !self.exact() {
             bail!("--vmlinux requires --collect insn");
+        }
+        if self.cycle_model.is_some() && !self.exact() {
+            bail!("--cycle-model requires --collect insn");
         }
         if !self.stop.is_none() && self.exact() {
             bail!("--until and --max-time conflict with --collect insn: use --runs for the number of windows");
@@ -143,7 +150,15 @@ impl RunOptions {
     /// Why there is no outcome.
     pub(crate) fn measure(&self, request: &Request) -> Result<Outcome> {
         match self.guest()? {
-            Some(options) if self.exact() => super::exact::execute(request, &options, self.vmlinux.as_deref()),
+            Some(options) if self.exact() => {
+                // Before the guest runs: a faulty model is of no use.
+                let model = self.cycle_model.as_deref().map(super::cycles::model).transpose()?;
+                let mut outcome = super::exact::execute(request, &options, self.vmlinux.as_deref())?;
+                if let Some(model) = model {
+                    super::cycles::price(&mut outcome, model);
+                }
+                Ok(outcome)
+            }
             Some(options) => super::in_guest(request, &options),
             None => {
                 let setting = Setting {

@@ -4,7 +4,7 @@ use pipeprof::document::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, ProcessTotals,
     Processes, SCHEMA, Status, Throughput,
 };
-use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
+use pipeprof::profile::{ByProcess, Folded, Moved, ProcessName, Profile, Unit, attribute};
 use pipeprof::roles::Skid;
 use pipeprof::workload::Spec;
 
@@ -68,11 +68,12 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         }],
         runs: Vec::new(),
         warnings: Vec::new(),
+        cycle_model: None,
         ending: None,
         ensemble: None,
         files: Vec::new(),
     };
-    Outcome { document, profiles, windows: Vec::new(), code: None }
+    Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None }
 }
 
 /// A timed run on hardware: these GiB/s, no profile.

@@ -1,5 +1,5 @@
 use super::sample;
-use pipeprof::profile::Folded;
+use pipeprof::profile::{Folded, Profile, Unit};
 use pipeprof::report::files::{Folder, load, load_document, load_folded, parse_document};
 use pipeprof::roles::Skid;
 use proptest::prelude::*;
@@ -188,4 +188,23 @@ proptest! {
             let _ = pipeprof::report::terminal::render(&document, None, pipeprof::report::terminal::Style::PLAIN);
         }
     }
+}
+
+#[test]
+fn estimated_cycles_name_their_model_and_are_read_back() {
+    let place = tempfile::tempdir().unwrap();
+    let target = place.path().join("run");
+    let mut outcome = sample::counted_run();
+    let cycles =
+        |profile: &Profile| Profile { collector: "cycles".to_owned(), unit: Unit::EstimatedCycles, ..profile.clone() };
+    let priced: Vec<Profile> = outcome.profiles.iter().map(cycles).collect();
+    outcome.profiles.extend(priced);
+    Folder::prepare(Some(&target), "", "").unwrap().write(&mut outcome).unwrap();
+    let read = load(&target).unwrap();
+    assert!(read.profiles.iter().any(|profile| *profile == cycles(&outcome.profiles[0])));
+    assert_eq!(read.document, outcome.document);
+    let picture = std::fs::read_to_string(target.join("cycles-writer.svg")).unwrap();
+    assert!(picture.contains("estimated cycles (model published-1)"));
+    let picture = std::fs::read_to_string(target.join("writer.svg")).unwrap();
+    assert!(!picture.contains("published-1"));
 }

@@ -1,7 +1,9 @@
 //! Outcomes built from the articles' stacks.
 
 use pipeprof::document::*;
-use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
+use pipeprof::profile::{
+    ByProcess, ClassCounts, CycleModel, Folded, Moved, ProcessName, Profile, RoleCycles, RoleShare, Unit, attribute,
+};
 use pipeprof::roles::{RoleId, Skid};
 use pipeprof::workload::Spec;
 
@@ -113,6 +115,7 @@ pub(crate) fn sampled_run() -> Outcome {
             message: "the machine was busy (load 3.2 on 2 CPUs)".to_owned(),
             action: "run again when it is idle".to_owned(),
         }],
+        cycle_model: None,
         ending: None,
         ensemble: None,
         files: Vec::new(),
@@ -128,6 +131,7 @@ pub(crate) fn sampled_run() -> Outcome {
         document,
         profiles: vec![profile(ProcessName::WRITER, writer), profile(ProcessName::READER, reader)],
         windows: Vec::new(),
+        classes: ByProcess::default(),
         code: None,
     }
 }
@@ -146,13 +150,26 @@ pub(crate) fn counted_run() -> Outcome {
         profile.collector = "insn".to_owned();
         profile.unit = Unit::Instructions;
         profile.skid = Skid::None;
-        let shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);
+        let mut shares = attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved);
+        shares.iter_mut().for_each(|share| share.cycles = Some(cycles(share)));
         document.attribution.processes.insert(profile.process, shares);
     }
+    document.cycle_model = Some(CycleModel::standard().unwrap());
     document.collectors.truncate(1);
     document.collectors[0].name = Collector::Insn;
     document.collectors[0].skid = Some(Skid::None);
     document.collectors[0].cost_percent = None;
     document.collectors[0].notes.clear();
     outcome
+}
+
+/// As many estimated cycles as instructions.
+fn cycles(share: &RoleShare) -> RoleCycles {
+    RoleCycles {
+        estimate: share.weight,
+        range: [share.weight / 2, share.weight * 2],
+        share: share.share,
+        share_range: [0.9, 1.1].map(|factor| factor * share.share),
+        classes: ClassCounts { other: share.weight, ..ClassCounts::default() },
+    }
 }

@@ -2,9 +2,10 @@
 //!
 //! The plugin ([`object`]) counts executions between the workload's markers ([`crate::util::marker`]), per block of
 //! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
-//! [`names`] has the symbols, and [`profile`] makes stacks, calls and executed code. docs/exactness.md says what is
+//! [`names`] has the symbols, `class` the classes of instructions, and [`profile`] makes stacks, calls and executed code. docs/exactness.md says what is
 //! exact and how it was verified.
 
+mod class;
 pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod profile;

@@ -1,11 +1,13 @@
 //! Make stacks, calls and executed code from blocks and contexts.
 
+use super::class;
 use super::names::Names;
-use super::raw::{Raw, Root};
+use super::raw::{Block, Raw, Root};
 use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
+use crate::profile::cycles::InstructionClass;
 use crate::profile::folded::{KERNEL, frame_name};
-use crate::profile::{Folded, ProcessName, Profile, Unit};
+use crate::profile::{ByProcess, ClassCounts, ClassifiedStacks, Folded, ProcessName, Profile, Unit};
 use crate::roles::{self, Skid};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, HashMap};
@@ -25,6 +27,8 @@ pub(crate) const UNATTRIBUTED: &str = "[unattributed]";
 pub struct Counted {
     /// By process number; the last one is for others.
     pub profiles: Vec<Profile>,
+    /// The instructions of these profiles by class.
+    pub classes: ByProcess<ClassifiedStacks>,
     /// Calls of the roles' functions, by process.
     pub functions: Vec<FunctionCalls>,
     pub code: ExecutedCode,
@@ -37,23 +41,27 @@ pub struct Counted {
 /// When the number of processes differs.
 pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Counted> {
     ensure!(raw.processes == processes.len(), "{} processes were counted, not {}", raw.processes, processes.len());
-    let mut stacks = vec![Folded::new(); processes.len() + 1];
+    let mut stacks = vec![ClassifiedStacks::default(); processes.len() + 1];
+    let classes: Vec<Vec<InstructionClass>> = raw.blocks.iter().map(class::of_block).collect();
     let mut prefixes: HashMap<u32, String> = HashMap::new();
     let (mut unattributed, mut unfollowed, mut unnamed) = (0, 0, 0);
     for count in &raw.counts {
         let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
         let prefix = prefixes.entry(count.node).or_insert_with(|| prefix(raw, names, count.node));
         let mut address = block.address;
-        let mut leaves: Vec<(String, u64)> = Vec::new();
+        let mut leaves: Vec<(String, ClassCounts)> = Vec::new();
+        let classes = classes.get(count.block as usize).map_or(&[][..], Vec::as_slice);
         for (index, length) in block.lengths.iter().enumerate().take(count.to.into()) {
             if index >= usize::from(count.from) {
                 let function = names.function(address);
                 if function.start.is_none() {
                     unnamed += count.times;
                 }
-                match leaves.last_mut() {
-                    Some(last) if last.0 == function.name => last.1 += count.times,
-                    _ => leaves.push((frame_name(&function.name).into_owned(), count.times)),
+                if leaves.last().is_none_or(|last| last.0 != function.name) {
+                    leaves.push((frame_name(&function.name).into_owned(), ClassCounts::default()));
+                }
+                if let (Some((_, counts)), Some(class)) = (leaves.last_mut(), classes.get(index)) {
+                    counts.add(*class, count.times);
                 }
             }
             address += u64::from(*length);
@@ -63,16 +71,25 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
             Root::Unattributed(_) => unattributed += count.instructions(),
             Root::Process(_) | Root::Other => {}
         }
-        for (leaf, weight) in leaves {
-            let stack = if prefix.is_empty() { leaf } else { format!("{prefix};{leaf}") };
-            stacks[root.place(raw.processes)].add(stack, weight);
+        for (leaf, counts) in leaves {
+            stacks[root.place(raw.processes)].add(below(prefix, leaf), counts);
         }
     }
+    for rep in &raw.reps {
+        let (Some(root), Some(block)) = (raw.root(rep.node), raw.blocks.get(rep.block as usize)) else { continue };
+        let prefix = prefixes.entry(rep.node).or_insert_with(|| prefix(raw, names, rep.node));
+        let leaf = frame_name(&names.function(block.last_address()).name).into_owned();
+        let rep_bytes = iterations(block, rep.accesses) * class::rep_element(block);
+        let counts = ClassCounts { rep_bytes, ..ClassCounts::default() };
+        stacks[root.place(raw.processes)].add(below(prefix, leaf), counts);
+    }
     let code = executed(raw, names, processes);
-    let totals: Vec<u64> = stacks.iter().map(Folded::total).collect();
     if let Some(others) = stacks.last_mut() {
         *others = shortened(others);
     }
+    let classes: ByProcess<ClassifiedStacks> = with_others(processes).zip(stacks).collect();
+    let stacks: Vec<Folded> = classes.values().map(ClassifiedStacks::instructions).collect();
+    let totals: Vec<u64> = stacks.iter().map(Folded::total).collect();
     let mut report = report(raw, &code, &totals, unfollowed);
     report.lost = unattributed;
     report.unresolved = unnamed;
@@ -90,7 +107,19 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
         skid: Skid::None,
         stacks,
     });
-    Ok(Counted { profiles: profiles.collect(), functions: calls(&code), code, report })
+    Ok(Counted { profiles: profiles.collect(), classes, functions: calls(&code), code, report })
+}
+
+/// The stack of `leaf` called by `prefix`.
+fn below(prefix: &str, leaf: String) -> String {
+    if prefix.is_empty() { leaf } else { format!("{prefix};{leaf}") }
+}
+
+/// The iterations of a block's `rep` instruction.
+fn iterations(block: &Block, accesses: u64) -> u64 {
+    // cmps (a6, a7) loads twice in each iteration.
+    let twice = block.code.last().is_some_and(|opcode| matches!(opcode, 0xa6 | 0xa7));
+    if twice { accesses / 2 } else { accesses }
 }
 
 /// The processes, then others.
@@ -100,12 +129,12 @@ fn with_others(processes: &[ProcessName]) -> impl Iterator<Item = ProcessName> {
 
 /// Shorten the many small stacks of others: those below a thousandth of the total end after their fourth frame. The
 /// sum does not change.
-fn shortened(stacks: &Folded) -> Folded {
-    let least = stacks.total() / 1000;
-    let mut short = Folded::new();
-    for (stack, weight) in stacks.iter() {
-        let cut = stack.match_indices(';').nth(3).filter(|_| weight < least);
-        short.add(cut.map_or(stack, |(at, _)| &stack[..at]), weight);
+fn shortened(stacks: &ClassifiedStacks) -> ClassifiedStacks {
+    let least = stacks.instructions().total() / 1000;
+    let mut short = ClassifiedStacks::default();
+    for (stack, counts) in stacks.iter() {
+        let cut = stack.match_indices(';').nth(3).filter(|_| counts.instructions() < least);
+        short.add(cut.map_or(stack, |(at, _)| &stack[..at]), *counts);
     }
     short
 }
@@ -154,16 +183,15 @@ fn executed(raw: &Raw, names: &Names, processes: &[ProcessName]) -> ExecutedCode
             offset += length;
         }
     }
-    for block in raw.blocks.iter().filter(|block| block.rep_accesses != none) {
-        // The rep instruction is the last of its block.
-        let last = block.lengths.last().copied().unwrap_or_default();
-        let address = block.address + block.code.len() as u64 - u64::from(last);
-        if let Some(seen) = seen.get_mut(&address) {
-            // cmps (a6, a7) loads twice in each iteration.
-            let twice = seen.code.last().is_some_and(|opcode| matches!(opcode, 0xa6 | 0xa7));
-            for (sum, n) in seen.iterations.iter_mut().zip(&block.rep_accesses) {
-                *sum += if twice { n / 2 } else { *n };
-            }
+    let mut accesses: BTreeMap<(u32, usize), u64> = BTreeMap::new();
+    for rep in &raw.reps {
+        let Some(root) = raw.root(rep.node) else { continue };
+        *accesses.entry((rep.block, root.place(processes.len()))).or_default() += rep.accesses;
+    }
+    for ((block, place), accesses) in accesses {
+        let Some(block) = raw.blocks.get(block as usize) else { continue };
+        if let Some(seen) = seen.get_mut(&block.last_address()) {
+            seen.iterations[place] += iterations(block, accesses);
         }
     }
     let mut functions: BTreeMap<(String, u64), Vec<ExecutedInstruction>> = BTreeMap::new();
@@ -250,7 +278,7 @@ fn report(raw: &Raw, code: &ExecutedCode, totals: &[u64], unfollowed: u64) -> Co
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collect::insn::raw::{Block, BlockCount, tests::file};
+    use crate::collect::insn::raw::{BlockCount, RepCount, tests::file};
     use crate::kernel::symbols::Symbols;
 
     const K: u64 = 0xffff_ffff_8100_0000;
@@ -259,9 +287,9 @@ mod tests {
         let kernel = format!("{K:016x} T ksys_write\n{:016x} t pipe_write\n{:016x} T __alloc_pages\n", K + 64, K + 128);
         // rep movsb at the end of pipe_write's block, and a block that runs from pipe_write into the next function.
         let blocks = [
-            Block { address: K + 64, code: vec![0x90, 0xf3, 0xa4], lengths: vec![1, 2], rep_accesses: vec![700, 0, 0] },
-            Block { address: K + 127, code: vec![0x90, 0x90], lengths: vec![1, 1], rep_accesses: vec![0; 3] },
-            Block { address: K + 128, code: vec![0x90], lengths: vec![1], rep_accesses: vec![0; 3] },
+            Block { address: K + 64, code: vec![0x90, 0xf3, 0xa4], lengths: vec![1, 2] },
+            Block { address: K + 127, code: vec![0x90, 0x90], lengths: vec![1, 1] },
+            Block { address: K + 128, code: vec![0x90], lengths: vec![1] },
         ];
         let counts = [
             BlockCount { node: 7, block: 0, from: 0, to: 2, times: 10 },
@@ -271,7 +299,8 @@ mod tests {
             BlockCount { node: 4, block: 2, from: 0, to: 1, times: 2 },
         ];
         let begun = counts.iter().map(BlockCount::instructions).sum();
-        let raw = Raw::parse(&file("", begun, &[(3, 3, K + 8)], &blocks, &counts)).unwrap();
+        let reps = [RepCount { node: 7, block: 0, accesses: 640 }, RepCount { node: 3, block: 0, accesses: 60 }];
+        let raw = Raw::parse(&file("", begun, &[(3, 3, K + 8)], &blocks, &counts, &reps)).unwrap();
         let names = Names::new(Symbols::read(kernel.as_bytes()).unwrap(), None, &raw);
         assert!(count(&raw, &names, &[ProcessName::OTHER]).is_err());
         count(&raw, &names, &[ProcessName::WRITER, ProcessName::READER]).unwrap()
@@ -311,5 +340,24 @@ mod tests {
         assert_eq!(function.instructions[1].code, "f3a4");
         assert_eq!(function.instructions[1].counts, [10, 0, 0]);
         assert_eq!(function.instructions[1].iterations, [700, 0, 0]);
+    }
+
+    #[test]
+    fn each_context_has_its_classes_and_the_bytes_of_its_rep_instructions() {
+        let counted = sample();
+        let writer = counted.classes.get(ProcessName::WRITER).unwrap();
+        let text: Vec<String> = writer
+            .iter()
+            .map(|(stack, counts)| format!("{stack} {}", serde_json::to_string(counts).unwrap()))
+            .collect();
+        insta::assert_snapshot!(text.join("\n"), @r#"
+        [kernel];[unattributed];__alloc_pages {"other":2}
+        ksys_write;__alloc_pages {"other":3}
+        ksys_write;pipe_write {"other":14,"rep":10,"rep_bytes":640}
+        pipe_write {"rep_bytes":60}
+        "#);
+        for profile in &counted.profiles {
+            assert_eq!(counted.classes.get(profile.process).unwrap().instructions(), profile.stacks);
+        }
     }
 }

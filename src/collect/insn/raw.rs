@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
-const MAGIC: &[u8] = b"PPINSN02";
+const MAGIC: &[u8] = b"PPINSN03";
 const END: &[u8] = b"PPEND";
 /// Processes that the plugin can follow (`PROCESSES` in store.h).
 pub(crate) const MOST: usize = 64;
@@ -63,8 +63,15 @@ pub struct Block {
     pub code: Vec<u8>,
     /// Lengths of its instructions; their sum is the code's length.
     pub lengths: Vec<u8>,
-    /// Memory accesses of its `rep` instruction, which give its iterations: by process, then of others.
-    pub rep_accesses: Vec<u64>,
+}
+
+impl Block {
+    /// The address of its last instruction.
+    #[must_use]
+    pub(crate) fn last_address(&self) -> u64 {
+        let last = self.lengths.last().copied().unwrap_or_default();
+        self.address + self.code.len() as u64 - u64::from(last)
+    }
 }
 
 /// Instructions `from..to` of a block, completed so often in one context.
@@ -84,6 +91,17 @@ impl BlockCount {
         u64::from(self.to - self.from) * self.times
     }
 }
+
+/// Memory accesses of a block's `rep` instruction, its last one, in one context. They give its iterations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RepCount {
+    pub node: u32,
+    pub block: u32,
+    pub accesses: u64,
+}
+
+/// Both ends of the range of a count that is a [`RepCount`] (`REP_ACCESSES` in store.h).
+const REP_ACCESSES: u16 = u16::MAX;
 
 /// Totals counted independently of the contexts (`enum total` in follow.h).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -121,6 +139,7 @@ pub struct Raw {
     pub nodes: Vec<ContextNode>,
     pub blocks: Vec<Block>,
     pub counts: Vec<BlockCount>,
+    pub reps: Vec<RepCount>,
 }
 
 impl Raw {
@@ -150,8 +169,9 @@ impl Raw {
         let totals = from.totals()?;
         let processes = from.length()?;
         ensure!(processes <= MOST, "has more processes than a plugin can follow");
-        let (nodes, blocks) = (from.nodes(processes)?, from.blocks(processes)?);
-        let raw = Self { totals, processes, nodes, blocks, counts: from.counts()? };
+        let (nodes, blocks) = (from.nodes(processes)?, from.blocks()?);
+        let (counts, reps) = from.counts()?;
+        let raw = Self { totals, processes, nodes, blocks, counts, reps };
         ensure!(from.take(END.len())? == END && from.bytes.is_empty(), "has no end mark, or data after it");
         raw.check()?;
         Ok(raw)
@@ -188,6 +208,10 @@ impl Raw {
             ensure!(count.node > 0 && (count.node as usize) < self.nodes.len(), "a count has no context");
             let block = self.blocks.get(count.block as usize).context("a count has no block")?;
             ensure!(count.from < count.to && usize::from(count.to) <= block.lengths.len(), "a count exceeds its block");
+        }
+        for rep in &self.reps {
+            ensure!(rep.node > 0 && (rep.node as usize) < self.nodes.len(), "a rep count has no context");
+            ensure!((rep.block as usize) < self.blocks.len(), "a rep count has no block");
         }
         let sum: u64 = self.counts.iter().map(BlockCount::instructions).sum();
         ensure!(sum > 0, "holds no instructions: the window was empty");
@@ -273,23 +297,29 @@ impl<'a> ByteReader<'a> {
         })
     }
 
-    fn blocks(&mut self, processes: usize) -> Result<Vec<Block>> {
-        self.list(20 + 8 * processes, |from| {
+    fn blocks(&mut self) -> Result<Vec<Block>> {
+        self.list(12, |from| {
             let (address, insns, bytes) = (from.u64()?, from.u16()?, from.u16()?);
-            let rep_accesses = (0..=processes).map(|_| from.u64()).collect::<Result<_>>()?;
             let code = from.take(bytes.into())?.to_vec();
             let lengths = from.take(insns.into())?.to_vec();
             let sum: usize = lengths.iter().map(|length| usize::from(*length)).sum();
             ensure!(sum == code.len() && !lengths.contains(&0), "a block's instructions do not add up");
-            Ok(Block { address, code, lengths, rep_accesses })
+            Ok(Block { address, code, lengths })
         })
     }
 
-    fn counts(&mut self) -> Result<Vec<BlockCount>> {
-        self.list(20, |from| {
+    fn counts(&mut self) -> Result<(Vec<BlockCount>, Vec<RepCount>)> {
+        let mut reps = Vec::new();
+        let counts = self.list(20, |from| {
             let (node, block, start, to) = (from.u32()?, from.u32()?, from.u16()?, from.u16()?);
-            Ok(BlockCount { node, block, from: start, to, times: from.u64()? })
-        })
+            let times = from.u64()?;
+            if (start, to) == (REP_ACCESSES, REP_ACCESSES) {
+                reps.push(RepCount { node, block, accesses: times });
+                return Ok(None);
+            }
+            Ok(Some(BlockCount { node, block, from: start, to, times }))
+        })?;
+        Ok((counts.into_iter().flatten().collect(), reps))
     }
 }
 
@@ -308,6 +338,7 @@ pub(crate) mod tests {
         nodes: &[(u32, u32, u64)],
         blocks: &[Block],
         counts: &[BlockCount],
+        reps: &[RepCount],
     ) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         let u32s = |out: &mut Vec<u8>, n: usize| out.extend((n as u32).to_le_bytes());
@@ -330,12 +361,18 @@ pub(crate) mod tests {
             out.extend(block.address.to_le_bytes());
             out.extend((block.lengths.len() as u16).to_le_bytes());
             out.extend((block.code.len() as u16).to_le_bytes());
-            block.rep_accesses.iter().for_each(|n| out.extend(n.to_le_bytes()));
             out.extend(&block.code);
             out.extend(&block.lengths);
         }
-        u32s(&mut out, counts.len());
-        for count in counts {
+        u32s(&mut out, counts.len() + reps.len());
+        let rep = |rep: &RepCount| BlockCount {
+            node: rep.node,
+            block: rep.block,
+            from: REP_ACCESSES,
+            to: REP_ACCESSES,
+            times: rep.accesses,
+        };
+        for count in counts.iter().copied().chain(reps.iter().map(rep)) {
             out.extend(count.node.to_le_bytes());
             out.extend(count.block.to_le_bytes());
             out.extend(count.from.to_le_bytes());
@@ -347,10 +384,9 @@ pub(crate) mod tests {
     }
 
     fn sample(begun: u64) -> Vec<u8> {
-        let block =
-            Block { address: 0x1000, code: vec![0x90, 0x66, 0x90], lengths: vec![1, 2], rep_accesses: vec![0; 3] };
+        let block = Block { address: 0x1000, code: vec![0x90, 0x66, 0x90], lengths: vec![1, 2] };
         let count = BlockCount { node: 7, block: 0, from: 0, to: 2, times: 5 };
-        file("", begun, &[(3, 3, 0x2000)], &[block], &[count])
+        file("", begun, &[(3, 3, 0x2000)], &[block], &[count], &[])
     }
 
     #[test]
@@ -378,7 +414,7 @@ pub(crate) mod tests {
     fn a_file_that_does_not_add_up_is_refused() {
         let error = format!("{:#}", Raw::parse(&sample(11)).unwrap_err());
         assert!(error.contains("10 instructions in contexts, 11 executed"), "{error}");
-        assert!(Raw::parse(&file("", 0, &[], &[], &[])).is_err());
+        assert!(Raw::parse(&file("", 0, &[], &[], &[], &[])).is_err());
     }
 
     #[test]
@@ -389,7 +425,7 @@ pub(crate) mod tests {
             ("memory", "512 MiB"),
             ("patched 0xffffffff81000000", "changed its own code within the window, at 0xffffffff81000000"),
         ] {
-            let error = Raw::parse(&file(problem, 0, &[], &[], &[])).unwrap_err().to_string();
+            let error = Raw::parse(&file(problem, 0, &[], &[], &[], &[])).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
     }

@@ -67,6 +67,7 @@ pub(crate) fn unit_name(unit: Unit) -> &'static str {
         Unit::Samples => "samples",
         Unit::Instructions => "instructions",
         Unit::Nanoseconds => "ns",
+        Unit::EstimatedCycles => "estimated cycles",
     }
 }
 

@@ -36,6 +36,14 @@ pub(super) fn caveats(document: &Document, style: Style, out: &mut String) {
         let text = "the percentage points of \"share\" with interrupts off, attributed to the caller";
         out.push_str(&paragraph("  IRQs off: ", text, style));
     }
+    if let Some(model) = &document.cycle_model {
+        let text = format!(
+            "share of the cycles that the model {} estimates, with its weights halved to doubled; no caches, not time; \
+             docs/cycles.md says where it is no better than instructions",
+            clean(&model.name)
+        );
+        out.push_str(&paragraph("  est. cycles: ", &text, style));
+    }
     for warning in document.warnings.iter().filter(|warning| !answer::CAUTIONS.contains(&warning.code.as_str())) {
         let text = match warning.action.as_str() {
             "" => warning.message.clone(),

@@ -56,6 +56,7 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     for (process, shares) in document.attribution.processes.of_target().filter(|(_, shares)| !shares.is_empty()) {
         let _ = writeln!(out, "\n{}", table_heading(document, process, shares));
         let _ = writeln!(out, "{}", roles::table(document, shares, style));
+        out.push_str(&estimated_cycles(document, process, shares));
     }
     others(document, style, &mut out);
     functions::functions(document, style, &mut out);
@@ -193,9 +194,28 @@ fn table_heading(document: &Document, whose: ProcessName, shares: &[RoleShare]) 
     let what = if document.unit == Unit::Instructions { "Instructions" } else { "Time" };
     let from = match document.unit {
         Unit::Instructions => String::new(),
-        Unit::Samples | Unit::Nanoseconds => format!(", from {}", clean(&document.attribution.collector)),
+        _ => format!(", from {}", clean(&document.attribution.collector)),
     };
     format!("{what} of the {whose} by role ({} {}{from}):", grouped(total), unit_name(document.unit))
+}
+
+/// The range of a process's estimated cycles; nothing if they are not known.
+fn estimated_cycles(document: &Document, process: ProcessName, shares: &[RoleShare]) -> String {
+    let cycles = || shares.iter().filter_map(|share| share.cycles.as_ref());
+    let Some(model) = document.cycle_model.as_ref().filter(|_| cycles().next().is_some()) else {
+        return String::new();
+    };
+    let [low, high] = [0, 1].map(|end| rounded(cycles().map(|cycles| cycles.range[end]).sum()));
+    format!("Estimated cycles of the {process}: {low} to {high} (model {}).\n", clean(&model.name))
+}
+
+/// Two digits are enough for an estimate: `5.2 M`.
+fn rounded(cycles: u64) -> String {
+    match cycles as f64 {
+        many if many >= 1e9 => format!("{:.1} G", many / 1e9),
+        many if many >= 1e6 => format!("{:.1} M", many / 1e6),
+        _ => grouped(cycles),
+    }
 }
 
 /// One line about what ran outside the workload's processes.

@@ -21,7 +21,7 @@ struct FigureColumn {
     dispensable: u8,
 }
 
-const COLUMNS: [FigureColumn; 7] = [
+const COLUMNS: [FigureColumn; 8] = [
     FigureColumn {
         heading: "share",
         value: |share| Some(percent(share.share)),
@@ -47,6 +47,12 @@ const COLUMNS: [FigureColumn; 7] = [
         dispensable: 2,
     },
     FigureColumn {
+        heading: "est. cycles",
+        value: |share| share.cycles.as_ref().map(|cycles| range(cycles.share_range)),
+        sum: None,
+        dispensable: 2,
+    },
+    FigureColumn {
         heading: "instr/KiB",
         value: |share| share.instructions_per_kib.map(decimals),
         sum: Some(|share| share.instructions_per_kib),
@@ -69,6 +75,12 @@ const COLUMNS: [FigureColumn; 7] = [
 /// The part of the total attributed to this role as the caller that had interrupts off; `None` if it rounds to 0.0 %.
 pub(crate) fn interrupts_off(share: &RoleShare) -> Option<f64> {
     Some(share.interrupts_off_share()).filter(|part| *part >= 0.0005)
+}
+
+/// `26 to 38 %`.
+fn range([low, high]: [f64; 2]) -> String {
+    let [low, high] = [low, high].map(|share| format!("{:.0}", 100.0 * share));
+    if low == high { format!("{low} %") } else { format!("{low} to {high} %") }
 }
 
 fn percent(share: f64) -> String {

@@ -17,7 +17,7 @@ void follow_rep(unsigned vcpu, struct site *site)
 	struct vcpu *v = &vcpus[vcpu];
 
 	if (v->block == site->block && v->rep_accesses++ < (site->insn.rep_twice ? 2 : 1))
-		store_rep_access(site->block, node_process(v->counted));
+		store_rep_access(site->block, v->counted);
 }
 
 void follow_process(unsigned vcpu, unsigned process)

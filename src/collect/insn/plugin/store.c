@@ -201,11 +201,8 @@ void store_open(void)
 	table_clear(&node_table);
 	table_clear(&count_table);
 	for (uint32_t i = 0; i < store.n_blocks; i++) {
-		struct block *block = store.blocks[i];
-
-		block->cached_count = 0;
-		if (block->rep_accesses)
-			memset(block->rep_accesses, 0, (store.processes + 1) * sizeof(*block->rep_accesses));
+		store.blocks[i]->cached_count = 0;
+		store.blocks[i]->rep_count = 0;
 	}
 	for (unsigned root = 0; root < ROOT_PROCESSES + 2 * store.processes; root++) {
 		struct node *larger = grown(store.nodes, store.n_nodes, &nodes_room, sizeof(*store.nodes));
@@ -286,24 +283,14 @@ uint32_t store_child(uint32_t parent, uint64_t addr)
 	return store.n_nodes++;
 }
 
-void store_count(struct block *block, uint32_t node, unsigned from, unsigned to)
+// The number of the counter of this range in this context, from 1; 0 if the memory limit is reached.
+static uint32_t counter_of(const struct block *block, uint32_t node, unsigned from, unsigned to)
 {
 	struct count *larger;
 	uint64_t at;
 
-	if (to <= from)
-		return;
-	if (block->window != store.window) {
-		block->window = store.window;
-		if (block->pc >> 63)
-			remember_code(block->pc, block->code, block->bytes);
-	}
-	if (block->cached_count && block->cached_node == node && block->cached_from == from && block->cached_to == to) {
-		store.counts[block->cached_count - 1].count++;
-		return;
-	}
 	if (!table_grow(&count_table, count_hash))
-		return;
+		return 0;
 	for (at = count_key(node, block->id, from, to) & count_table.mask; count_table.slots[at];
 	     at = (at + 1) & count_table.mask) {
 		const struct count *count = &store.counts[count_table.slots[at] - 1];
@@ -314,17 +301,43 @@ void store_count(struct block *block, uint32_t node, unsigned from, unsigned to)
 	if (!count_table.slots[at]) {
 		larger = grown(store.counts, store.n_counts, &counts_room, sizeof(*store.counts));
 		if (!larger)
-			return;
+			return 0;
 		store.counts = larger;
 		store.counts[store.n_counts] = (struct count){ node, block->id, from, to, 0 };
 		count_table.slots[at] = ++store.n_counts;
 		count_table.used++;
 	}
-	store.counts[count_table.slots[at] - 1].count++;
-	block->cached_node = node;
-	block->cached_from = from;
-	block->cached_to = to;
-	block->cached_count = count_table.slots[at];
+	return count_table.slots[at];
+}
+
+void store_count(struct block *block, uint32_t node, unsigned from, unsigned to)
+{
+	if (to <= from)
+		return;
+	if (block->window != store.window) {
+		block->window = store.window;
+		if (block->pc >> 63)
+			remember_code(block->pc, block->code, block->bytes);
+	}
+	if (!block->cached_count || block->cached_node != node || block->cached_from != from ||
+	    block->cached_to != to) {
+		block->cached_count = counter_of(block, node, from, to);
+		block->cached_node = node;
+		block->cached_from = from;
+		block->cached_to = to;
+	}
+	if (block->cached_count)
+		store.counts[block->cached_count - 1].count++;
+}
+
+void store_rep_access(struct block *block, uint32_t node)
+{
+	if (!block->rep_count || block->rep_node != node) {
+		block->rep_count = counter_of(block, node, REP_ACCESSES, REP_ACCESSES);
+		block->rep_node = node;
+	}
+	if (block->rep_count)
+		store.counts[block->rep_count - 1].count++;
 }
 
 unsigned process_root(unsigned process)
@@ -337,21 +350,6 @@ unsigned lost_root(unsigned process)
 	return process == OTHER ? ROOT_UNFOLLOWED : ROOT_PROCESSES + 2 * process + 1;
 }
 
-unsigned node_process(uint32_t node)
-{
-	unsigned root = store.nodes[node].root;
-
-	return root < ROOT_PROCESSES ? OTHER : (root - ROOT_PROCESSES) / 2;
-}
-
-void store_rep_access(struct block *block, unsigned process)
-{
-	if (!block->rep_accesses)
-		block->rep_accesses = store_alloc((store.processes + 1) * sizeof(*block->rep_accesses));
-	if (block->rep_accesses)
-		block->rep_accesses[process == OTHER ? store.processes : process]++;
-}
-
 // The format, little-endian, which raw.rs reads: magic, problem, totals, the number of processes, nodes, blocks,
 // counts, end mark.
 static void put(FILE *file, uint64_t value, unsigned size)
@@ -361,7 +359,7 @@ static void put(FILE *file, uint64_t value, unsigned size)
 
 static void write_all(FILE *file, const char *problem, const uint64_t *totals, unsigned n_totals)
 {
-	fwrite("PPINSN02", 8, 1, file);
+	fwrite("PPINSN03", 8, 1, file);
 	put(file, strlen(problem), 4);
 	fwrite(problem, strlen(problem), 1, file);
 	put(file, n_totals, 4);
@@ -381,8 +379,6 @@ static void write_all(FILE *file, const char *problem, const uint64_t *totals, u
 		put(file, block->pc, 8);
 		put(file, block->insns, 2);
 		put(file, block->bytes, 2);
-		for (unsigned process = 0; process <= store.processes; process++)
-			put(file, block->rep_accesses ? block->rep_accesses[process] : 0, 8);
 		fwrite(block->code, (size_t)block->bytes + block->insns, 1, file);
 	}
 	put(file, store.n_counts, 4);

@@ -36,12 +36,13 @@ struct block {
 	bool first_rep;
 	bool short_call; // a call that skips a few bytes of its own function: a speculation trap, not a function call
 	uint8_t *code;	 // `bytes` bytes of code, then `insns` bytes with the lengths of its instructions
-	uint64_t *rep_accesses; // by process, then others; may be null
 	// The last counter used: most blocks run many times in one context.
 	uint32_t cached_node;
 	uint16_t cached_from, cached_to;
 	uint32_t cached_count;
 	uint32_t window; // the latest window in which it was executed
+	// The same for the accesses of its rep instruction.
+	uint32_t rep_node, rep_count;
 };
 
 // An instruction with a callback.
@@ -57,7 +58,9 @@ struct node {
 	uint64_t addr; // the call instruction, or the interrupted instruction
 };
 
-// Instructions `from` to `to` (not included) of a block were completed `count` times in a context.
+// Instructions `from` to `to` (not included) of a block were completed `count` times in a context. If both are
+// REP_ACCESSES, the block's rep instruction accessed memory `count` times, which gives its iterations.
+#define REP_ACCESSES 0xffff
 struct count {
 	uint32_t node, block;
 	uint16_t from, to;
@@ -91,10 +94,8 @@ void store_count(struct block *block, uint32_t node, unsigned from, unsigned to)
 // The roots of a process's contexts: with known callers, and with unknown callers.
 unsigned process_root(unsigned process);
 unsigned lost_root(unsigned process);
-// The process of a node, or OTHER.
-unsigned node_process(uint32_t node);
-// Count one access of the block's rep instruction.
-void store_rep_access(struct block *block, unsigned process);
+// Count one access of the block's rep instruction in a context.
+void store_rep_access(struct block *block, uint32_t node);
 // Write everything to `path` atomically. Returns false and sets errno on failure.
 bool store_write(const char *path, const char *problem, const uint64_t *totals, unsigned n_totals);
 

@@ -1,0 +1,481 @@
+//! Estimated cycles: instructions by class, and the cache lines moved by `rep` instructions, priced by a model. There is
+//! no cache, no branch predictor and no parallel CPU in a model: docs/cycles.md says how near to hardware it comes.
+
+use super::Folded;
+use crate::roles::{self, RoleId};
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+
+/// The name in profiles and files of instructions priced by a model.
+pub(crate) const NAME: &str = "cycles";
+
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
+
+/// The weights of all classes but [`InstructionClass::Other`] are multiplied by these for the ends of a range.
+pub(crate) const FACTORS: [f64; 2] = [0.5, 2.0];
+
+/// The models in this program: name, file.
+const MODELS: [(&str, &str); 1] = [("published-1", include_str!("models/published-1.toml"))];
+
+/// A class of instructions with its own price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum InstructionClass {
+    Other,
+    /// Atomic read-modify-write operations.
+    Locked,
+    Syscall,
+    Sysret,
+    Swapgs,
+    Wrmsr,
+    Iret,
+    /// Write to CR3: a switch of page tables.
+    Cr3,
+    Div,
+    /// `cli`, `sti` and `popf`.
+    InterruptFlag,
+    /// Start of a `rep` string instruction.
+    Rep,
+}
+
+/// The number of prices: one for each class, and one for a cache line moved by `rep`.
+const PRICES: usize = 12;
+
+/// The names of the prices in a model's file, in the order of [`ClassCounts::amounts`].
+const CLASSES: [&str; PRICES] = [
+    "other",
+    "locked",
+    "syscall",
+    "sysret",
+    "swapgs",
+    "wrmsr",
+    "iret",
+    "cr3",
+    "div",
+    "interrupt-flag",
+    "rep",
+    "rep-line",
+];
+
+/// Instructions by class. A class that is absent has none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct ClassCounts {
+    #[serde(skip_serializing_if = "is_zero")]
+    pub other: u64,
+    /// Atomic operations: with a lock prefix, or `xchg` with memory. On one CPU Linux replaces lock prefixes; such
+    /// operations are included.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub locked: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub syscall: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sysret: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub swapgs: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub wrmsr: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub iret: u64,
+    /// Writes to CR3.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cr3: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub div: u64,
+    /// `cli`, `sti` and `popf`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub interrupt_flag: u64,
+    /// `rep` string instructions, however often each repeats.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rep: u64,
+    /// Bytes moved by `rep` instructions: iterations times the size of an element. Not an instruction count.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rep_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl ClassCounts {
+    /// Add `times` instructions of `class`.
+    pub(crate) fn add(&mut self, class: InstructionClass, times: u64) {
+        *match class {
+            InstructionClass::Other => &mut self.other,
+            InstructionClass::Locked => &mut self.locked,
+            InstructionClass::Syscall => &mut self.syscall,
+            InstructionClass::Sysret => &mut self.sysret,
+            InstructionClass::Swapgs => &mut self.swapgs,
+            InstructionClass::Wrmsr => &mut self.wrmsr,
+            InstructionClass::Iret => &mut self.iret,
+            InstructionClass::Cr3 => &mut self.cr3,
+            InstructionClass::Div => &mut self.div,
+            InstructionClass::InterruptFlag => &mut self.interrupt_flag,
+            InstructionClass::Rep => &mut self.rep,
+        } += times;
+    }
+
+    /// Instructions of all classes.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.classes().iter().sum()
+    }
+
+    fn classes(&self) -> [u64; PRICES - 1] {
+        [
+            self.other,
+            self.locked,
+            self.syscall,
+            self.sysret,
+            self.swapgs,
+            self.wrmsr,
+            self.iret,
+            self.cr3,
+            self.div,
+            self.interrupt_flag,
+            self.rep,
+        ]
+    }
+
+    /// What is priced: the instructions of each class, then the cache lines moved by `rep` instructions.
+    #[must_use]
+    pub(crate) fn amounts(&self) -> [f64; PRICES] {
+        let mut amounts = [self.rep_bytes as f64 / LINE; PRICES];
+        for (amount, count) in amounts.iter_mut().zip(self.classes()) {
+            *amount = count as f64;
+        }
+        amounts
+    }
+}
+
+impl AddAssign for ClassCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.other += more.other;
+        self.locked += more.locked;
+        self.syscall += more.syscall;
+        self.sysret += more.sysret;
+        self.swapgs += more.swapgs;
+        self.wrmsr += more.wrmsr;
+        self.iret += more.iret;
+        self.cr3 += more.cr3;
+        self.div += more.div;
+        self.interrupt_flag += more.interrupt_flag;
+        self.rep += more.rep;
+        self.rep_bytes += more.rep_bytes;
+    }
+}
+
+/// Instructions by stack and class.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClassifiedStacks {
+    stacks: BTreeMap<String, ClassCounts>,
+}
+
+impl ClassifiedStacks {
+    /// Add `counts` to the stack whose frames, root first, are joined by `;`.
+    pub(crate) fn add(&mut self, stack: impl Into<String>, counts: ClassCounts) {
+        *self.stacks.entry(stack.into()).or_default() += counts;
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &ClassCounts)> {
+        self.stacks.iter().map(|(stack, counts)| (stack.as_str(), counts))
+    }
+
+    /// The instructions of all classes.
+    #[must_use]
+    pub fn instructions(&self) -> Folded {
+        self.folded(ClassCounts::instructions)
+    }
+
+    /// Estimated cycles, each stack rounded.
+    #[must_use]
+    pub fn cycles(&self, model: &CycleModel) -> Folded {
+        self.folded(|counts| model.cycles(counts, 1.0).round() as u64)
+    }
+
+    fn folded(&self, weight: impl Fn(&ClassCounts) -> u64) -> Folded {
+        let mut folded = Folded::new();
+        self.iter().for_each(|(stack, counts)| folded.add(stack, weight(counts)));
+        folded
+    }
+
+    /// The counts of each role.
+    #[must_use]
+    pub(crate) fn by_role(&self) -> BTreeMap<RoleId, ClassCounts> {
+        let mut by_role: BTreeMap<RoleId, ClassCounts> = BTreeMap::new();
+        for (stack, counts) in self.iter() {
+            *by_role.entry(roles::of_stack(stack).0.id).or_default() += *counts;
+        }
+        by_role
+    }
+}
+
+/// A model: the cycles of an instruction of each class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CycleModel {
+    pub name: String,
+    /// FNV-1a (64 bits) of its file, in hexadecimal digits.
+    pub hash: String,
+    /// Cycles of one instruction of each class, and of one cache line moved by `rep` (`rep-line`).
+    pub weights: BTreeMap<String, f64>,
+    /// The names of weights for which the model states no source.
+    #[serde(default)]
+    pub guesses: Vec<String>,
+}
+
+/// A model's file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ModelFile {
+    name: String,
+    weights: BTreeMap<String, SourcedWeight>,
+}
+
+/// A weight, and where it comes from.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourcedWeight {
+    cycles: f64,
+    kind: SourceKind,
+    source: String,
+}
+
+/// What stands behind a weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum SourceKind {
+    Measured,
+    Manual,
+    Guess,
+}
+
+impl CycleModel {
+    /// The model that is used if no other is given.
+    ///
+    /// # Errors
+    /// Never, if the tests pass.
+    pub fn standard() -> Result<Self> {
+        let [(_, text), ..] = MODELS;
+        Self::parse(text)
+    }
+
+    /// Read a model that a user gave.
+    ///
+    /// # Errors
+    /// When it is not a model, or has the name of another one.
+    pub fn given(text: &str) -> Result<Self> {
+        let model = Self::parse(text)?;
+        if let Some((_, own)) = MODELS.iter().find(|(name, _)| *name == model.name)
+            && *own != text
+        {
+            bail!("'{}' is the name of a model of pipeprof: choose another name", model.name);
+        }
+        Ok(model)
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let file: ModelFile = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].lines().count().max(1));
+            anyhow::anyhow!("line {line}: {}", error.message())
+        })?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        ensure!(
+            (1..=40).contains(&file.name.len()) && file.name.chars().all(plain),
+            "its name is not 1 to 40 letters, digits, '-', '_' and '.'"
+        );
+        if let Some(unknown) = file.weights.keys().find(|name| !CLASSES.contains(&name.as_str())) {
+            bail!("unknown weight '{unknown}'; known: {}", CLASSES.join(", "));
+        }
+        let (mut weights, mut guesses) = (BTreeMap::new(), Vec::new());
+        for name in CLASSES {
+            let weight = file.weights.get(name).with_context(|| format!("the weight '{name}' is missing"))?;
+            ensure!(weight.cycles.is_finite() && weight.cycles >= 0.0, "the weight '{name}' is not a positive number");
+            ensure!(!weight.source.trim().is_empty(), "the weight '{name}' has no source");
+            weights.insert(name.to_owned(), weight.cycles);
+            guesses.extend((weight.kind == SourceKind::Guess).then(|| name.to_owned()));
+        }
+        ensure!(weights.get("other").is_some_and(|cycles| *cycles > 0.0), "the weight 'other' is 0");
+        Ok(Self { name: file.name, hash: format!("{:016x}", fnv1a(text.as_bytes())), weights, guesses })
+    }
+
+    /// Estimated cycles of `counts`, with all weights but that of `other` multiplied by `factor`.
+    #[must_use]
+    pub fn cycles(&self, counts: &ClassCounts, factor: f64) -> f64 {
+        let parts = self.prices().into_iter().zip(counts.amounts()).enumerate();
+        parts.map(|(index, (price, amount))| price * amount * if index == 0 { 1.0 } else { factor }).sum()
+    }
+
+    /// The weights in the order of [`ClassCounts::amounts`].
+    #[must_use]
+    pub(crate) fn prices(&self) -> [f64; PRICES] {
+        CLASSES.map(|name| self.weights.get(name).copied().unwrap_or_default())
+    }
+}
+
+/// FNV-1a with 64 bits (RFC 9923).
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The estimated cycles of one role of one process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RoleCycles {
+    /// Estimated cycles by the document's `cycle_model`.
+    pub estimate: u64,
+    /// The same with all weights but that of `other` halved, and doubled.
+    pub range: [u64; 2],
+    /// Part of the process's estimated cycles, 0 to 1.
+    pub share: f64,
+    /// The lowest and the highest share with all weights but that of `other` halved, as they are, and doubled.
+    pub share_range: [f64; 2],
+    /// The role's instructions by class.
+    pub classes: ClassCounts,
+}
+
+/// Price the roles of one process.
+#[must_use]
+pub(crate) fn price(by_role: &BTreeMap<RoleId, ClassCounts>, model: &CycleModel) -> BTreeMap<RoleId, RoleCycles> {
+    let [half, double] = FACTORS;
+    let of = |counts: &ClassCounts| [half, 1.0, double].map(|factor| model.cycles(counts, factor));
+    let mut totals = [0.0; 3];
+    for counts in by_role.values() {
+        totals.iter_mut().zip(of(counts)).for_each(|(total, cycles)| *total += cycles);
+    }
+    let priced = |classes: &ClassCounts| {
+        let [low, estimate, high] = of(classes);
+        let share = |index: usize, cycles: f64| if totals[index] > 0.0 { cycles / totals[index] } else { 0.0 };
+        let shares = [share(0, low), share(1, estimate), share(2, high)];
+        RoleCycles {
+            estimate: estimate.round() as u64,
+            range: [low, high].map(|cycles| cycles.round() as u64),
+            share: shares[1],
+            share_range: [shares.into_iter().fold(1.0, f64::min), shares.into_iter().fold(0.0, f64::max)],
+            classes: *classes,
+        }
+    };
+    by_role.iter().map(|(role, classes)| (*role, priced(classes))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The hash of each published model. A model never changes, because figures made with it name it: a correction is a
+    /// new model with a new name.
+    const FROZEN: [(&str, &str); 1] = [("published-1", "2f3241448e26f7d5")];
+
+    #[test]
+    fn published_models_never_change() {
+        for ((name, text), frozen) in MODELS.into_iter().zip(FROZEN) {
+            let model = CycleModel::given(text).unwrap();
+            assert_eq!((model.name.as_str(), model.hash.as_str()), frozen, "give a changed model a new name");
+            assert_eq!(model.name, name);
+            let file: ModelFile = toml::from_str(text).unwrap();
+            for (class, weight) in &file.weights {
+                let stated = weight.source.starts_with("no source");
+                assert_eq!(weight.kind == SourceKind::Guess, stated, "{name}: {class}: a guess is called one");
+            }
+        }
+        assert_eq!(CycleModel::standard().unwrap().name, MODELS[0].0);
+        // The test vectors of RFC 9923.
+        assert_eq!((fnv1a(b""), fnv1a(b"a")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c));
+    }
+
+    #[test]
+    fn the_document_has_the_weights() {
+        let document = include_str!("../../docs/cycles.md");
+        let file: ModelFile = toml::from_str(MODELS[0].1).unwrap();
+        for (class, weight) in &file.weights {
+            let kind = format!("{:?}", weight.kind).to_lowercase();
+            let row = format!("| {class} | {} | {kind} |", weight.cycles);
+            assert!(document.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_faulty_model_is_refused_with_the_reason() {
+        let text = MODELS[0].1;
+        let error = |from: &str, to: &str| CycleModel::given(&text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert_eq!(
+            error("cycles = 18", "cycles = 17"),
+            "'published-1' is the name of a model of pipeprof: choose another name"
+        );
+        assert_eq!(
+            error("[weights.locked]", "[weights.lokced]"),
+            "unknown weight 'lokced'; known: other, locked, syscall, sysret, swapgs, wrmsr, iret, cr3, div, interrupt-flag, rep, rep-line"
+        );
+        assert_eq!(error("cycles = 18", "cycles = -1"), "the weight 'locked' is not a positive number");
+        assert_eq!(error("cycles = 0.4", "cycles = 0"), "the weight 'other' is 0");
+        assert!(error("cycles = 18", "cycles = x").starts_with("line "), "{}", error("cycles = 18", "cycles = x"));
+        assert!(error("\"published-1\"", "\"my model\"").contains("name"));
+        let mine =
+            CycleModel::given(&text.replace("published-1", "mine").replace("cycles = 18", "cycles = 8")).unwrap();
+        assert_eq!((mine.name.as_str(), mine.weights["locked"]), ("mine", 8.0));
+    }
+
+    fn counts(pairs: &[(InstructionClass, u64)], rep_bytes: u64) -> ClassCounts {
+        let mut counts = ClassCounts { rep_bytes, ..ClassCounts::default() };
+        pairs.iter().for_each(|(class, times)| counts.add(*class, *times));
+        counts
+    }
+
+    #[test]
+    fn a_copied_page_costs_its_lines_and_other_instructions_keep_their_price() {
+        let model = CycleModel::standard().unwrap();
+        let copy = counts(&[(InstructionClass::Rep, 1), (InstructionClass::Other, 10)], 4096);
+        assert_eq!(copy.instructions(), 11);
+        assert_eq!(model.cycles(&copy, 1.0), 10.0 * 0.4 + 40.0 + 64.0 * 4.0);
+        assert_eq!(model.cycles(&copy, 0.5), 10.0 * 0.4 + 20.0 + 32.0 * 4.0);
+        let classes = [
+            InstructionClass::Other,
+            InstructionClass::Locked,
+            InstructionClass::Syscall,
+            InstructionClass::Sysret,
+            InstructionClass::Swapgs,
+            InstructionClass::Wrmsr,
+            InstructionClass::Iret,
+            InstructionClass::Cr3,
+            InstructionClass::Div,
+            InstructionClass::InterruptFlag,
+            InstructionClass::Rep,
+        ];
+        // Each class has the price of its own name, and counts as one instruction.
+        for (class, name) in classes.into_iter().zip(CLASSES) {
+            assert_eq!(serde_json::to_value(class).unwrap(), name);
+            let one = counts(&[(class, 1)], 0);
+            assert_eq!((model.cycles(&one, 1.0), one.instructions()), (model.weights[name], 1), "{name}");
+            let mut twice = one;
+            twice += one;
+            assert_eq!(twice.instructions(), 2);
+        }
+        assert_eq!(serde_json::to_string(&counts(&[(InstructionClass::Div, 2)], 0)).unwrap(), r#"{"div":2}"#);
+    }
+
+    #[test]
+    fn shares_sum_to_one_and_lie_within_their_range() {
+        let model = CycleModel::standard().unwrap();
+        let mut stacks = ClassifiedStacks::default();
+        stacks.add(
+            "w;entry_SYSCALL_64_after_hwframe;ksys_write;pipe_write;copy_page_from_iter",
+            counts(&[(InstructionClass::Rep, 8)], 8 * 4096),
+        );
+        stacks.add(
+            "w;entry_SYSCALL_64_after_hwframe;ksys_write;pipe_write",
+            counts(&[(InstructionClass::Other, 4000), (InstructionClass::Locked, 2)], 0),
+        );
+        assert_eq!(stacks.instructions().total(), 4010);
+        let priced = price(&stacks.by_role(), &model);
+        assert_eq!(priced.len(), 2);
+        assert!((priced.values().map(|role| role.share).sum::<f64>() - 1.0).abs() < 1e-12);
+        assert_eq!(priced.values().map(|role| role.estimate).sum::<u64>(), stacks.cycles(&model).total());
+        for role in priced.values() {
+            let [low, high] = role.share_range;
+            assert!(low < role.share && role.share < high);
+            assert!(role.range[0] < role.estimate && role.estimate < role.range[1]);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Estimated cycles of an exact profile: its instructions, priced by a model.
+
+use crate::document::Outcome;
+use crate::profile::cycles;
+use crate::profile::{CycleModel, Profile, Unit};
+use crate::roles::Skid;
+use crate::util::usage::UsageError;
+use anyhow::{Context as _, Result};
+use std::path::Path;
+
+/// The model in the file of `--cycle-model`.
+///
+/// # Errors
+/// The file cannot be read, or is not a model.
+pub(crate) fn model(path: &Path) -> Result<CycleModel> {
+    let name = || format!("--cycle-model {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(|| format!("{}: cannot read the file", name()))?;
+    CycleModel::given(&text).map_err(|error| UsageError::new(format!("{}: {error:#}", name())).into())
+}
+
+/// Price the roles and the stacks of `outcome`, whose instructions have classes. An earlier price is replaced.
+pub(crate) fn price(outcome: &mut Outcome, model: CycleModel) {
+    outcome.profiles.retain(|profile| profile.unit != Unit::EstimatedCycles);
+    for (process, stacks) in outcome.classes.iter() {
+        let mut priced = cycles::price(&stacks.by_role(), &model);
+        if let Some(shares) = outcome.document.attribution.processes.get_mut(process) {
+            shares.iter_mut().for_each(|share| share.cycles = priced.remove(&share.role));
+        }
+        if !process.is_of_target() {
+            continue;
+        }
+        outcome.profiles.push(Profile {
+            process,
+            collector: cycles::NAME.to_owned(),
+            unit: Unit::EstimatedCycles,
+            skid: Skid::None,
+            stacks: stacks.cycles(&model),
+        });
+    }
+    outcome.document.cycle_model = Some(model);
+}
