@@ -10,7 +10,8 @@ use crate::compare::plan::{self, Axes, ColumnPlan, MatrixPlan, Variant};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::document::{Collector, Outcome, Request, Selection};
-use crate::run::RunOptions;
+use crate::profile::CycleModel;
+use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
 use crate::vm::Accel;
@@ -51,6 +52,9 @@ pub(crate) struct CompareArgs {
     /// Seed for the order of runs and for bootstraps
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Weights of estimated cycles; see docs/cycles.md [default: the model of the first run]
+    #[arg(long, value_name = "FILE", help_heading = "Measurement")]
+    cycle_model: Option<PathBuf>,
     /// Folder for runs, report.html, report.md and report.json [default: compare-TIME; stored runs: no files]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -176,6 +180,8 @@ impl CompareArgs {
     /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
+        // Before measuring: a faulty model is of no use.
+        self.model()?;
         if self.runs.is_empty() { self.measure() } else { self.stored() }
     }
 
@@ -195,7 +201,7 @@ impl CompareArgs {
             refuse_used(folder)?;
         }
         let inputs = self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?;
-        let options = self.options(self.against.unwrap_or_default());
+        let options = self.options(self.against.unwrap_or_default())?;
         let compared = compare(&inputs, &options)?;
         if let Some(folder) = &self.output {
             std::fs::create_dir_all(folder)
@@ -243,14 +249,20 @@ impl CompareArgs {
         }
         let failed = !missing.is_empty();
         let options =
-            CompareOptions { control: results.control, missing, ending: results.ending, ..self.options(against) };
+            CompareOptions { control: results.control, missing, ending: results.ending, ..self.options(against)? };
         let compared = compare(&inputs, &options)?;
         self.report(&compared, Some(&folder))?;
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 
-    fn options(&self, against: Against) -> CompareOptions {
-        CompareOptions { command: super::command_line(), against, seed: self.seed, ..CompareOptions::default() }
+    fn options(&self, against: Against) -> Result<CompareOptions> {
+        let (command, cycle_model) = (super::command_line(), self.model()?);
+        Ok(CompareOptions { command, against, seed: self.seed, cycle_model, ..CompareOptions::default() })
+    }
+
+    /// The model of `--cycle-model`.
+    fn model(&self) -> Result<Option<CycleModel>> {
+        self.cycle_model.as_deref().map(cycles::model).transpose()
     }
 
     /// The plan, and the memory of the largest guest.

@@ -4,6 +4,7 @@ use super::model::MissingCell;
 use super::timed::Boots;
 use crate::document::{Document, Outcome};
 use crate::experiment::Ending;
+use crate::profile::CycleModel;
 
 /// One column's runs, one per mode and boot.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +38,8 @@ pub struct CompareOptions {
     pub missing: Vec<MissingCell>,
     /// How the measurement ended, if a stop rule was given.
     pub ending: Option<Ending>,
+    /// The model of estimated cycles; absent: that of the first run.
+    pub cycle_model: Option<CycleModel>,
 }
 
 /// The runs of a column in `mode`, on `cpus` if given.

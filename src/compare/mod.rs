@@ -3,7 +3,8 @@
 //! [`matrix`] runs every column in every mode. [`build`] makes one [`model::Comparison`] of these outcomes, or of
 //! stored ones ([`input`]); [`steps`] compares column with column. [`render`] writes the model as terminal table,
 //! Markdown, JSON and HTML. [`measure`] and [`functions`] match functions with different names. [`exact`] and
-//! [`timed`] give the verdicts, [`columns`] names the differences, and [`caveats`] lists caveats.
+//! [`timed`] give the verdicts, [`cycles`] sets estimated cycles next to instructions, [`columns`] names
+//! the differences, and [`caveats`] lists caveats.
 
 pub(crate) mod answer;
 pub(crate) mod blame;
@@ -11,6 +12,7 @@ pub(crate) mod build;
 pub(crate) mod calls;
 pub mod caveats;
 pub(crate) mod columns;
+pub mod cycles;
 pub(crate) mod exact;
 pub(crate) mod functions;
 pub(crate) mod inline;

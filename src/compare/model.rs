@@ -1,6 +1,7 @@
 //! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
 pub use super::blame::Blame;
+use super::cycles::CycleChange;
 pub use super::inline::Inlined;
 pub use super::sums::FunctionSum;
 use crate::document::ExecutedOn;
@@ -230,6 +231,9 @@ pub struct Step {
     /// Counted runs: the totals, with scheduling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<TotalChange>,
+    /// Counted runs: estimated cycles next to instructions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<CycleChange>,
     /// Explanations beyond roles: how often the processes slept and were preempted.
     pub remarks: Vec<String>,
     /// Functions that one kernel's compiler inlined; the rows below attribute them to their callers on both sides.

@@ -2,6 +2,7 @@
 
 use super::blame::blame;
 use super::calls;
+use super::cycles;
 use super::exact;
 use super::functions;
 use super::inline;
@@ -77,15 +78,10 @@ pub(crate) fn fill_steps(
                     }
                 }
             };
-            section.steps.push(step(
-                (from, to),
-                verdict,
-                &section.cells,
-                &measures[index],
-                inputs,
-                (&section.mode, section.cpus),
-                method,
-            ));
+            let case = (section.mode.as_str(), section.cpus);
+            let mut step = step((from, to), verdict, &section.cells, &measures[index], inputs, case, method);
+            step.cycles = cycles::change(&step, inputs, case, options.cycle_model.as_ref());
+            section.steps.push(step);
         }
     }
     for ((section, step), verdict) in waiting.into_iter().zip(timed::verdicts(&evidence)) {
@@ -136,6 +132,7 @@ fn step(
         verdict,
         blame: None,
         total: None,
+        cycles: None,
         remarks: remarks(cells, from, to),
         inlined: Vec::new(),
         roles: Vec::new(),

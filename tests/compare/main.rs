@@ -5,12 +5,12 @@
 mod matrix;
 mod synthetic;
 
+use pipeprof::compare::cycles::CycleWord;
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};
 use pipeprof::document::{ExecutedOn, Outcome, PairRecord, Warning};
-use pipeprof::profile::ProcessName;
-use pipeprof::profile::Unit;
+use pipeprof::profile::{ClassCounts, CycleModel, ProcessName, RoleCycles, Unit};
 use pipeprof::roles::RoleId;
 use pipeprof::workload::axes::AXES;
 use pipeprof::workload::axis::Value;
@@ -491,4 +491,61 @@ fn steps_are_neighbours_and_the_last_against_the_first() {
     let compared = of(vec![older(), older(), newer()]).unwrap();
     let pairs: Vec<_> = compared.comparison.sections[0].steps.iter().map(|step| (step.from, step.to)).collect();
     assert_eq!(pairs, [(0, 1), (1, 2), (0, 2)]);
+}
+
+/// `outcome` with estimated cycles: in copies one `rep` instruction for each 1,000 instructions, and `locked` locked
+/// operations in page allocation.
+fn with_classes(mut outcome: Outcome, locked: u64) -> Outcome {
+    let model = CycleModel::standard().unwrap();
+    for process in [ProcessName::WRITER, ProcessName::READER] {
+        for share in outcome.document.attribution.processes.get_mut(process).unwrap() {
+            let (rep, locked) = match share.role {
+                RoleId::CopyIn => (share.weight / 1000, 0),
+                RoleId::PageAlloc => (0, locked),
+                _ => (0, 0),
+            };
+            let other = share.weight - rep - locked;
+            let classes = ClassCounts { other, locked, rep, rep_bytes: 4096 * rep, ..ClassCounts::default() };
+            let estimate = model.cycles(&classes, 1.0) as u64;
+            share.cycles = Some(RoleCycles { estimate, range: [0; 2], share: 0.0, share_range: [0.0; 2], classes });
+        }
+    }
+    outcome.document.cycle_model = Some(model);
+    outcome
+}
+
+#[test]
+fn cycles_stand_next_to_instructions_and_disagreement_is_undecided() {
+    // Page allocation gets more instructions, but fewer locked operations.
+    let compared = of(vec![with_classes(older(), 3_000), with_classes(newer(), 0)]).unwrap();
+    let step = &compared.comparison.sections[0].steps[0];
+    let cycles = step.cycles.as_ref().unwrap();
+    assert_eq!(cycles.model, "published-1");
+    for (row, role) in cycles.roles.iter().zip(&step.roles) {
+        assert!(row.role == role.role && (row.change.instructions - role.delta).abs() < 1e-9);
+        assert!(row.change.range[0] <= row.change.range[1]);
+        assert!(row.change.word.is_some() == role.certain);
+    }
+    let change = |role: RoleId| &cycles.roles.iter().find(|row| row.role == role).unwrap().change;
+    assert_eq!(change(RoleId::PageAlloc).word, Some(CycleWord::Undecided));
+    assert_eq!(change(RoleId::Timestamps).word, Some(CycleWord::Fewer));
+    let text = terminal::render(&compared.comparison, WIDE);
+    let row = |line: &str| line.contains("page allocation") && line.contains("+22.46") && line.ends_with("undecided");
+    assert!(text.lines().any(row), "{text}");
+    assert!(text.contains("Cycles by the model published-1."), "{text}");
+    for rendered in [markdown::render(&compared.comparison), html::render(&compared).unwrap()] {
+        assert!(rendered.matches("undecided").count() >= 2, "{rendered}");
+    }
+    // With free locks, the same runs agree.
+    let text = include_str!("../../src/profile/models/published-1.toml");
+    let text = text.replace("published-1", "free-locks").replace("cycles = 18", "cycles = 0");
+    let options = CompareOptions { cycle_model: Some(CycleModel::given(&text).unwrap()), ..CompareOptions::default() };
+    let runs = [with_classes(older(), 3_000), with_classes(newer(), 0)].map(input);
+    let repriced = compare(&runs, &options).unwrap().comparison;
+    let cycles = repriced.sections[0].steps[0].cycles.as_ref().unwrap();
+    assert_eq!((cycles.model.as_str(), cycles.without_scheduling.word), ("free-locks", Some(CycleWord::More)));
+    // Runs without classes, of an earlier version, are compared by instructions alone.
+    let old = of(vec![older(), with_classes(newer(), 0)]).unwrap();
+    assert_eq!(old.comparison.sections[0].steps[0].cycles, None);
+    assert!(!terminal::render(&old.comparison, WIDE).contains("estimated cycles"));
 }

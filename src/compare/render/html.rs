@@ -105,7 +105,13 @@ pub fn render(compared: &Compared) -> Result<String> {
     environment
         .get_template("report.html")
         .and_then(|template| {
-            template.render(context! { c => comparison, unit => comparison.per_kib(), verdict_unit => comparison.verdict_unit(), views => views })
+            template.render(context! {
+                c => comparison,
+                unit => comparison.per_kib(),
+                cycles_meaning => super::cycles::MEANING,
+                verdict_unit => comparison.verdict_unit(),
+                views => views,
+            })
         })
         .context("cannot render report.html")
 }

@@ -1,6 +1,7 @@
 //! Write a comparison as text, Markdown, JSON and HTML.
 
 pub(crate) mod chart;
+pub(crate) mod cycles;
 pub(crate) mod graphs;
 pub mod html;
 pub(crate) mod layout;

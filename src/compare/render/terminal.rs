@@ -137,6 +137,7 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
             out.push_str(&wrap(&format!("{mark}: {reason}"), extent.width, 2, ""));
         }
     }
+    out.push_str(&super::cycles::table(step, extent.roles, extent.width));
     let functions: Vec<&FunctionRow> =
         step.functions.iter().filter(|row| row.self_delta != 0.0).take(extent.functions).collect();
     if !functions.is_empty() {

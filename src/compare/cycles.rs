@@ -1,0 +1,193 @@
+//! Estimated cycles next to instructions: whether both change in the same direction, whatever the weights are.
+
+use super::input::{Input, of_case};
+use super::measure::as_f64;
+use super::model::{Step, Word};
+use crate::document::Outcome;
+use crate::profile::cycles::FACTORS;
+use crate::profile::{ClassCounts, CycleModel};
+use crate::roles::{RoleId, SCHEDULING};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The change of estimated cycles between two columns, per KiB moved, the target's processes together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CycleChange {
+    /// The model that priced both: its name, and the hash of its file.
+    pub model: String,
+    pub hash: String,
+    /// Without the roles that depend on scheduling, as the verdict.
+    pub without_scheduling: CycleDelta,
+    /// In the order of the step's roles.
+    pub roles: Vec<RoleCycleDelta>,
+}
+
+/// One role's part of a [`CycleChange`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoleCycleDelta {
+    pub role: RoleId,
+    pub title: String,
+    pub change: CycleDelta,
+}
+
+/// Instructions and estimated cycles per KiB: how they change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CycleDelta {
+    /// The change of instructions.
+    pub instructions: f64,
+    /// Estimated cycles.
+    pub before: f64,
+    pub after: f64,
+    /// The smallest and the largest change if each weight but that of `other` is halved, kept, or doubled.
+    pub range: [f64; 2],
+    /// Absent if the change of instructions may not come from the kernel, or if one compiler inlined functions of this
+    /// role: the step's roles are corrected for that, this change is not.
+    pub word: Option<CycleWord>,
+}
+
+/// What instructions and estimated cycles say together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CycleWord {
+    /// Fewer of both, over the whole range of weights.
+    Fewer,
+    More,
+    /// The signs differ, or the range contains 0.
+    Undecided,
+}
+
+impl CycleWord {
+    #[must_use]
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Fewer => "fewer",
+            Self::More => "more",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// The word for a change of instructions and the range of the change of cycles.
+    fn of(instructions: f64, [low, high]: [f64; 2]) -> Self {
+        if instructions > 0.0 && low > 0.0 {
+            Self::More
+        } else if instructions < 0.0 && high < 0.0 {
+            Self::Fewer
+        } else {
+            Self::Undecided
+        }
+    }
+}
+
+/// Instructions by role and class, the target's processes together.
+struct Classified<'a> {
+    /// That of the run.
+    model: &'a CycleModel,
+    roles: BTreeMap<RoleId, ClassCounts>,
+    kib: f64,
+}
+
+impl<'a> Classified<'a> {
+    /// `None` if an outcome has no classes, as documents of earlier versions.
+    fn of(outcomes: &[&'a Outcome]) -> Option<Self> {
+        let model = outcomes.first()?.document.cycle_model.as_ref()?;
+        let mut all = Self { model, roles: BTreeMap::new(), kib: 0.0 };
+        for outcome in outcomes {
+            for share in outcome.document.attribution.of_target() {
+                *all.roles.entry(share.role).or_default() += share.cycles.as_ref()?.classes;
+            }
+            all.kib += as_f64(outcome.document.processes.first().bytes) / 1024.0;
+        }
+        (all.kib > 0.0).then_some(all)
+    }
+
+    fn counts(&self, wanted: impl Fn(RoleId) -> bool) -> ClassCounts {
+        let mut counts = ClassCounts::default();
+        self.roles.iter().filter(|(role, _)| wanted(**role)).for_each(|(_, more)| counts += *more);
+        counts
+    }
+}
+
+/// The change between two columns, priced by `model`, or else by the model of the first column; `None` if one has no
+/// instructions by class. `step` has its verdict and roles.
+pub(crate) fn change(
+    step: &Step,
+    inputs: &[Input],
+    (mode, cpus): (&str, Option<u32>),
+    model: Option<&CycleModel>,
+) -> Option<CycleChange> {
+    let [before, after] = [step.from, step.to].map(|column| of_case(&inputs[column], mode, cpus));
+    let (before, after) = (Classified::of(&before)?, Classified::of(&after)?);
+    let model = model.unwrap_or(before.model);
+    let delta = |instructions: f64, certain: bool, wanted: &dyn Fn(RoleId) -> bool| {
+        let counts = (before.counts(wanted), after.counts(wanted));
+        let range = range(model, (&counts.0, before.kib), (&counts.1, after.kib));
+        let own = as_f64(counts.1.instructions()) / after.kib - as_f64(counts.0.instructions()) / before.kib;
+        let certain = certain && (own - instructions).abs() < 1e-6 * (1.0 + own.abs());
+        CycleDelta {
+            instructions: own,
+            before: model.cycles(&counts.0, 1.0) / before.kib,
+            after: model.cycles(&counts.1, 1.0) / after.kib,
+            range,
+            word: certain.then(|| CycleWord::of(own, range)),
+        }
+    };
+    let judged = matches!(step.verdict.word, Word::Fewer | Word::More);
+    Some(CycleChange {
+        model: model.name.clone(),
+        hash: model.hash.clone(),
+        without_scheduling: delta(step.verdict.delta, judged, &|role| !SCHEDULING.contains(&role)),
+        roles: step
+            .roles
+            .iter()
+            .map(|row| RoleCycleDelta {
+                role: row.role,
+                title: row.title.clone(),
+                change: delta(row.delta, row.certain, &|role| role == row.role),
+            })
+            .collect(),
+    })
+}
+
+/// The smallest and the largest change of cycles per KiB over all combinations of halved and doubled weights. The cycles
+/// are linear in each weight, so the extremes are at the ends.
+fn range(model: &CycleModel, before: (&ClassCounts, f64), after: (&ClassCounts, f64)) -> [f64; 2] {
+    let per_kib = |(counts, kib): (&ClassCounts, f64)| counts.amounts().map(|amount| amount / kib);
+    let amounts = per_kib(before).into_iter().zip(per_kib(after)).enumerate();
+    let mut range = [0.0; 2];
+    for ((index, (before, after)), price) in amounts.zip(model.prices()) {
+        // The first is `other`, whose weight is the unit of the others.
+        let factors = if index == 0 { [1.0; 2] } else { FACTORS };
+        let ends = factors.map(|factor| factor * price * (after - before));
+        range[0] += ends[0].min(ends[1]);
+        range[1] += ends[0].max(ends[1]);
+    }
+    range
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_that_differ_and_ranges_with_zero_are_undecided() {
+        let model = CycleModel::standard().unwrap();
+        let change = |before: ClassCounts, after: ClassCounts| {
+            let range = range(&model, (&before, 2.0), (&after, 2.0));
+            let instructions = (after.instructions() as f64 - before.instructions() as f64) / 2.0;
+            (range, CycleWord::of(instructions, range))
+        };
+        let counts = |other, locked| ClassCounts { other, locked, ..ClassCounts::default() };
+        assert_eq!(change(counts(100, 0), counts(200, 0)), ([20.0, 20.0], CycleWord::More));
+        assert_eq!(change(counts(100, 2), counts(100, 0)), ([-36.0, -9.0], CycleWord::Fewer));
+        // Fewer instructions, but a locked operation more: more cycles.
+        assert_eq!(change(counts(100, 0), counts(90, 2)).1, CycleWord::Undecided);
+        // 100 instructions fewer against two locked operations more: 20 cycles against 9 to 36.
+        assert_eq!(change(counts(200, 0), counts(100, 2)), ([-11.0, 16.0], CycleWord::Undecided));
+        assert_eq!(change(counts(5, 5), counts(5, 5)), ([0.0, 0.0], CycleWord::Undecided));
+        // Weights change independently: a locked operation more, a division less.
+        let traded = ClassCounts { other: 99, div: 1, ..ClassCounts::default() };
+        let (range, _) = change(traded, counts(99, 1));
+        assert_eq!(range, [(9.0 - 28.0) / 2.0, (36.0 - 7.0) / 2.0]);
+    }
+}
