@@ -200,12 +200,17 @@ impl CheckArgs {
         let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or("no difference");
         let limit = text::value(self.fail_above);
         crate::outln!("{word} (threshold +{limit} %)");
+        for line in answer::lines(comparison) {
+            crate::outln!("{line}");
+        }
         for (section, step) in &steps {
-            let title = section.title();
-            crate::outln!("{title}: {}", answer::answer(comparison, section, step));
-            let changed = |row: &&RoleRow| row.delta != 0.0 && row.certain;
-            for row in step.roles.iter().filter(changed).take(8) {
-                crate::outln!("  {:<32} {:>12} {}", row.title, text::signed(row.delta), comparison.per_kib());
+            let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact());
+            let mut rows = step.roles.iter().filter(changed).take(8).peekable();
+            if rows.peek().is_some() {
+                crate::outln!("{}, by role and function (self), {}:", section.title(), comparison.per_kib());
+            }
+            for row in rows {
+                crate::outln!("  {:<44} {:>12}", row.title, text::signed(row.delta));
                 for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
                     crate::outln!(
                         "    {:<42} {:>12}",

@@ -60,7 +60,7 @@ impl Measure {
 }
 
 /// As [`FLOOR`], for one role or function, as a part of the total. Most repeat exactly in every window.
-const PART_FLOOR: f64 = 0.0001;
+pub(crate) const PART_FLOOR: f64 = 0.0001;
 
 fn uncertainty(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64, floor: f64) -> f64 {
     let width = |measure: &Measure| {

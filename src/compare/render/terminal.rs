@@ -8,6 +8,7 @@ use crate::compare::model::{
     Cell, CellProcess, Comparison, Difference, ExactCell, FunctionRow, Matched, RoleRow, Section, Step,
 };
 use crate::compare::text;
+use crate::compare::windows::PART_FLOOR;
 use crate::profile::ProcessName;
 use crate::roles::{self, SCHEDULING};
 use crate::util::text::{clean, counted, rounded};
@@ -113,7 +114,7 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
     if step.verdict.noise_floor.is_some() {
         out.push_str(&wrap(&format!("noise floor from {}", step.verdict.noise_from), extent.width, 2, ""));
     }
-    let changed: Vec<_> = step.roles.iter().filter(|row| row.delta != 0.0).take(extent.roles).collect();
+    let changed: Vec<_> = changed(step).take(extent.roles).collect();
     if !changed.is_empty() {
         let header = ["role", "before", "after", "delta", "change"];
         let mut table = TextTable::new(header.map(str::to_owned).to_vec());
@@ -192,9 +193,15 @@ fn sums(step: &Step, extent: Extent) -> TextTable {
     table
 }
 
+/// The roles that changed. Counts: without those whose uncertain change is next to nothing.
+fn changed(step: &Step) -> impl Iterator<Item = &RoleRow> {
+    let least = if step.exact() { PART_FLOOR * step.verdict.before } else { 0.0 };
+    step.roles.iter().filter(move |row| row.delta != 0.0 && (row.certain || row.delta.abs() > least))
+}
+
 /// The marks of uncertain roles among the first `shown` that changed, and their meaning.
 fn marks(step: &Step, shown: usize) -> Vec<(char, &'static str)> {
-    let changed = || step.roles.iter().filter(|row| row.delta != 0.0).take(shown).filter(|row| !row.certain);
+    let changed = || changed(step).take(shown).filter(|row| !row.certain);
     let within = match step.exact() {
         true => "within the differences between windows: no difference between the kernels",
         false => "within the intervals of the sampled shares",
