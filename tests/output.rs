@@ -158,8 +158,8 @@ fn usage_errors_exit_with_2_and_failures_with_1() {
     for (line, code) in [
         ("check", 128),
         ("check --baseline x.json --run-flags --no-such-flag", 128),
-        ("check --baseline nowhere", 125),
-        ("check --baseline x.json --run-flags --gift", 125),
+        ("check --baseline nowhere", 128),
+        ("check --baseline x.json --run-flags --gift", 128),
     ] {
         assert_eq!(place.command(line).output().unwrap().status.code(), Some(code), "{line}");
     }
@@ -179,7 +179,7 @@ fn an_error_names_the_path_that_was_given() {
         (format!("{QUICK} -o /proc/x"), "cannot create the output folder /proc/x:"),
         ("check --baseline x.json".to_owned(), "--baseline x.json: not a pipeprof run.json"),
         ("check --baseline nowhere".to_owned(), "--baseline nowhere: file does not exist"),
-        ("check --baseline .".to_owned(), "--baseline ./run.json: file does not exist"),
+        ("check --baseline .".to_owned(), "--baseline .: contains no run.json, nor does a folder in it"),
     ] {
         place.refuses(&line, &[path]);
         let stderr = String::from_utf8(place.command(&line).output().unwrap().stderr).unwrap();

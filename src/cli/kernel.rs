@@ -55,6 +55,10 @@ enum Action {
         #[arg(long)]
         console: bool,
     },
+    /// Print the configuration options that a kernel needs to be profiled in a guest
+    ///
+    /// A fragment for scripts/kconfig/merge_config.sh in a kernel tree, with a comment for each group.
+    Config,
     /// Remove kernels from the cache
     Remove {
         /// Releases, or series such as 6.12
@@ -67,6 +71,10 @@ impl KernelCommand {
     /// # Errors
     /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
+        if let Action::Config = self.action {
+            crate::out!("{}", image::CONFIG);
+            return Ok(ExitCode::SUCCESS);
+        }
         cancel::install()?;
         let store = KernelCache::open()?;
         let say = |step: &str| progress::note(step);
@@ -131,6 +139,8 @@ impl KernelCommand {
                 reply.notes.iter().for_each(|note| progress::note(note));
                 progress::note(&format!("booted and replied in {:.1} s", begun.elapsed().as_secs_f64()));
             }
+            // Printed above, without the cache.
+            Action::Config => {}
             Action::Remove { releases } => {
                 for release in releases {
                     for entry in store.remove(&release)? {

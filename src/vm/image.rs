@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// The options that a kernel needs to be profiled in a guest: a fragment of a kernel configuration.
+pub(crate) const CONFIG: &str = include_str!("kernel.config");
+
 /// A kernel that can be booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
@@ -143,6 +146,21 @@ mod tests {
         head[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
         head[0x300..0x300 + release.len()].copy_from_slice(release);
         head
+    }
+
+    #[test]
+    fn the_fragment_sets_each_option_once() {
+        let mut seen = std::collections::BTreeSet::new();
+        for line in CONFIG.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let option = line.strip_suffix("=y").unwrap_or_else(|| panic!("{line}"));
+            let name = option.strip_prefix("CONFIG_").unwrap_or_else(|| panic!("{line}"));
+            assert!(name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_'), "{line}");
+            assert!(seen.insert(option), "{line} is given twice");
+        }
+        // The guest's init and its console, names of functions, and reading the job.
+        for option in ["BLK_DEV_INITRD", "SERIAL_8250_CONSOLE", "KALLSYMS", "UNIX", "X86_IOPL_IOPERM"] {
+            assert!(seen.contains(format!("CONFIG_{option}").as_str()), "{option}");
+        }
     }
 
     #[test]
