@@ -77,6 +77,14 @@ fn bad_input_is_one_clear_line() {
     refused(&mut compare(&[]), &["--kernel", "--append"]);
     refused(&mut compare(&[&a]), &["two"]);
     refused(&mut compare(&[&a, &folder.path().join("nowhere")]), &["nowhere"]);
+    // A model without a weight.
+    let model = folder.path().join("mine.toml");
+    std::fs::write(&model, "name = \"mine\"\n[weights.other]\ncycles = 1\nkind = \"guess\"\nsource = \"mine\"\n")
+        .unwrap();
+    refused(
+        compare(&[&a, &b]).arg("--cycle-model").arg(&model),
+        &["--cycle-model", "mine.toml", "'locked' is missing"],
+    );
     // Another schema, a truncated file, a missing folded file.
     let newer = store(folder.path(), "newer", synthetic::newer());
     let file = newer.join("run.json");

@@ -167,6 +167,7 @@ fn call_graphs_and_ladder_of_article_a() {
         (2, "__x64_sys_vmsplice", 44.30, [("iov_iter_get_pages2", 17.88), ("add_to_pipe", 3.89)]),
         (3, "__x64_sys_vmsplice", 41.80, [("iov_iter_get_pages2", 4.24), ("add_to_pipe", 4.40)]),
     ];
+    let mut ladder_errors = Vec::new();
     let outcomes: Vec<Outcome> = rungs.iter().map(|(_, workload, ..)| count(workload.clone(), 2)).collect();
     for (price_name, price) in prices() {
         for (rung, caller, all, parts) in graphs {
@@ -207,5 +208,10 @@ fn call_graphs_and_ladder_of_article_a() {
             "ladder | {price_name} | mean |ln(predicted / measured)|, rungs 2 to 4: {:.2} {:.2}",
             errors[0], errors[1]
         );
+        ladder_errors.push(errors);
+    }
+    // Nearer to both measured ladders than instructions, over the whole range of weights.
+    for estimated in &ladder_errors[2..] {
+        assert!((0..2).all(|measured| estimated[measured] < ladder_errors[0][measured]), "{ladder_errors:?}");
     }
 }

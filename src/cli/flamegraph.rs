@@ -53,6 +53,7 @@ enum UnitName {
     Instructions,
     #[value(name = "ns")]
     Nanoseconds,
+    EstimatedCycles,
 }
 
 /// A parsed input.
@@ -137,6 +138,7 @@ impl FlamegraphArgs {
                 UnitName::Weights | UnitName::Samples => Unit::Samples,
                 UnitName::Instructions => Unit::Instructions,
                 UnitName::Nanoseconds => Unit::Nanoseconds,
+                UnitName::EstimatedCycles => Unit::EstimatedCycles,
             };
             let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let weights = if self.unit == UnitName::Weights { "weights" } else { flamegraph::unit_name(unit) };

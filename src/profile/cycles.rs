@@ -122,7 +122,8 @@ impl ClassCounts {
     /// Instructions of all classes.
     #[must_use]
     pub fn instructions(&self) -> u64 {
-        self.classes().iter().sum()
+        // Documents are not trusted.
+        self.classes().into_iter().fold(0, u64::saturating_add)
     }
 
     fn classes(&self) -> [u64; PRICES - 1] {
@@ -154,18 +155,18 @@ impl ClassCounts {
 
 impl AddAssign for ClassCounts {
     fn add_assign(&mut self, more: Self) {
-        self.other += more.other;
-        self.locked += more.locked;
-        self.syscall += more.syscall;
-        self.sysret += more.sysret;
-        self.swapgs += more.swapgs;
-        self.wrmsr += more.wrmsr;
-        self.iret += more.iret;
-        self.cr3 += more.cr3;
-        self.div += more.div;
-        self.interrupt_flag += more.interrupt_flag;
-        self.rep += more.rep;
-        self.rep_bytes += more.rep_bytes;
+        self.other = self.other.saturating_add(more.other);
+        self.locked = self.locked.saturating_add(more.locked);
+        self.syscall = self.syscall.saturating_add(more.syscall);
+        self.sysret = self.sysret.saturating_add(more.sysret);
+        self.swapgs = self.swapgs.saturating_add(more.swapgs);
+        self.wrmsr = self.wrmsr.saturating_add(more.wrmsr);
+        self.iret = self.iret.saturating_add(more.iret);
+        self.cr3 = self.cr3.saturating_add(more.cr3);
+        self.div = self.div.saturating_add(more.div);
+        self.interrupt_flag = self.interrupt_flag.saturating_add(more.interrupt_flag);
+        self.rep = self.rep.saturating_add(more.rep);
+        self.rep_bytes = self.rep_bytes.saturating_add(more.rep_bytes);
     }
 }
 
