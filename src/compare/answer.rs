@@ -10,28 +10,17 @@ use std::fmt::Write as _;
 #[must_use]
 pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut modes: Vec<&str> = comparison.sections.iter().map(|section| section.mode.as_str()).collect();
-    modes.dedup();
-    for mode in modes {
-        let sections: Vec<&Section> = comparison.sections.iter().filter(|section| section.mode == mode).collect();
-        let [first, others @ ..] = sections.as_slice() else { continue };
-        for step in &first.steps {
+    for all in groups(comparison) {
+        let headline = headline(comparison, &all);
+        let several = headline.is_some();
+        lines.extend(headline);
+        for (section, step) in all {
+            let text = answer(comparison, section, step);
             let (from, to) = comparison.step_labels(step);
-            let same = |other: &&Step| (other.from, other.to) == (step.from, step.to);
-            let all: Vec<(&Section, &Step)> = std::iter::once((*first, step))
-                .chain(others.iter().filter_map(|section| Some((*section, section.steps.iter().find(same)?))))
-                .collect();
-            let several = first.cpus.is_some() && all.len() > 1;
-            if several {
-                lines.push(format!("{mode}, {from} -> {to}: {}", together(&all)));
-            }
-            for (section, step) in all {
-                let text = answer(comparison, section, step);
-                lines.push(match section.cpus {
-                    Some(cpus) if several => format!("  {}: {text}", cpus_text(cpus)),
-                    _ => format!("{}, {from} -> {to}: {text}", section.title()),
-                });
-            }
+            lines.push(match section.cpus {
+                Some(cpus) if several => format!("  {}: {text}", cpus_text(cpus)),
+                _ => format!("{}, {from} -> {to}: {text}", section.title()),
+            });
         }
     }
     for missing in &comparison.missing {
@@ -39,6 +28,37 @@ pub(crate) fn lines(comparison: &Comparison) -> Vec<String> {
         lines.push(format!("{title}, {}: not measured: {}", missing.column, missing.reason));
     }
     lines
+}
+
+/// The first lines of steps that were counted on several numbers of CPUs.
+#[must_use]
+pub(crate) fn headlines(comparison: &Comparison) -> Vec<String> {
+    groups(comparison).iter().filter_map(|all| headline(comparison, all)).collect()
+}
+
+/// The steps of each mode, those of two columns together.
+fn groups(comparison: &Comparison) -> Vec<Vec<(&Section, &Step)>> {
+    let mut modes: Vec<&str> = comparison.sections.iter().map(|section| section.mode.as_str()).collect();
+    modes.dedup();
+    let mut groups = Vec::new();
+    for mode in modes {
+        let sections: Vec<&Section> = comparison.sections.iter().filter(|section| section.mode == mode).collect();
+        let Some(first) = sections.first() else { continue };
+        for step in &first.steps {
+            let same = |other: &&Step| (other.from, other.to) == (step.from, step.to);
+            let found = sections.iter().filter_map(|section| Some((*section, section.steps.iter().find(same)?)));
+            groups.push(found.collect());
+        }
+    }
+    groups
+}
+
+/// `write, 6.12 -> 7.2: fewer instructions without scheduling: ...`, if there are several numbers of CPUs.
+fn headline(comparison: &Comparison, all: &[(&Section, &Step)]) -> Option<String> {
+    let [(section, step), _, ..] = all else { return None };
+    section.cpus?;
+    let (from, to) = comparison.step_labels(step);
+    Some(format!("{}, {from} -> {to}: {}", section.mode, together(all)))
 }
 
 fn cpus_text(cpus: u32) -> String {

@@ -239,7 +239,7 @@ pub struct Step {
     /// Functions that one kernel's compiler inlined; the rows below attribute them to their callers on both sides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inlined: Vec<Inlined>,
-    /// Largest change first.
+    /// Largest change first; in counted runs, roles that depend on the schedule come last.
     pub roles: Vec<RoleRow>,
     /// Largest change of self weight first.
     pub functions: Vec<FunctionRow>,

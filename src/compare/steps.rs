@@ -13,7 +13,7 @@ use super::sums;
 use super::timed::{self, Boots, Evidence};
 use crate::document::Outcome;
 use crate::profile::{ProcessName, listed};
-use crate::roles::RoleId;
+use crate::roles::{RoleId, SCHEDULING};
 use crate::util::text::capitalized;
 
 /// The pairs of columns to compare, of `present` ones.
@@ -157,6 +157,10 @@ fn step(
         Method::Timed => apart(&old_runs, &new_runs, role),
     };
     step.roles = functions::role_rows(before, after, certain);
+    if method == Method::Exact {
+        // The verdict is not about them.
+        step.roles.sort_by_key(|row| SCHEDULING.contains(&row.role));
+    }
     (step.functions, step.functions_left_out, step.left_out_delta) = functions::rows(before, after, method);
     if let Some(aligned) = &aligned {
         functions::mark_inlined(&mut step.functions, &aligned.inlined);

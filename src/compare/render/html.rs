@@ -7,6 +7,7 @@ use crate::compare::model::{Comparison, FunctionRow, FunctionSum, Section, Step}
 use crate::compare::text;
 use crate::profile::ProcessName;
 use crate::roles;
+use crate::roles::SCHEDULING;
 use anyhow::{Context as _, Result};
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -109,7 +110,7 @@ pub fn render(compared: &Compared) -> Result<String> {
                 c => comparison,
                 unit => comparison.per_kib(),
                 cycles_meaning => super::cycles::MEANING,
-                verdict_unit => comparison.verdict_unit(),
+                headlines => answer::headlines(comparison), scheduling => SCHEDULING, verdict_unit => comparison.verdict_unit(),
                 views => views,
             })
         })
