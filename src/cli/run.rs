@@ -27,8 +27,9 @@ pub(crate) struct RunArgs {
     /// Library that loads the BPF programs
     #[arg(long, help_heading = "Collectors", value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
-    /// Number of unprofiled runs, and of profiled runs per collector; with --until, the minimum [default: 20; 6 with
-    /// --bytes, --duration, --calls, --until or KVM; 3 if emulated; 1 with --collect insn]
+    /// Number of unprofiled runs, and of profiled runs per collector; with --until, the minimum; with --collect insn,
+    /// number of counted windows [default: 20; 6 with --bytes, --duration, --calls, --until or KVM; 3 if emulated; 5 with
+    /// --collect insn]
     #[arg(long, help_heading = "Collectors", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     runs: Option<u32>,
     #[command(flatten, next_help_heading = "Collectors")]

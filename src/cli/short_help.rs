@@ -40,7 +40,7 @@ const SHOWN: [(&str, &[(&str, &str)]); 4] = [
         "check",
         &[
             ("kernel", "Kernel to test: 6.12, or a bzImage"),
-            ("baseline", "Stored run: run.json or its folder"),
+            ("baseline", "Stored run or folder of -o; without it, -o stores one"),
             ("fail_above", "Regression threshold in percent"),
             ("run_flags", "Further flags of `pipeprof run`"),
             ("output", "Folder to store the run in"),
