@@ -46,6 +46,7 @@ const MATTERS: &[(&str, &str)] = &[
     ("CONFIG_FRAME_POINTER", "instructions in each function"),
     ("CONFIG_CC_VERSION", "another compiler generates other code"),
     ("CONFIG_RANDOMIZE_KSTACK", "a random stack offset at each system call"),
+    (COMPILER, "another compiler generates other code: inlining differs"),
     ("kernel.command_line", "kernel arguments at boot"),
     ("environment.cpu_flags", "which copy loop the kernel uses"),
     ("environment.mitigations", "costs at kernel entry, exit and indirect calls"),
@@ -75,6 +76,7 @@ const LEFT_OUT: &[&str] = &[
     "runs",
     "warnings",
     "ensemble",
+    "locks",
     "files",
 ];
 
@@ -168,6 +170,9 @@ fn rank(what: &str) -> usize {
     ORDER.iter().position(|prefix| what.starts_with(prefix)).unwrap_or(ORDER.len())
 }
 
+/// The compiler of the kernel, which old documents do not contain.
+const COMPILER: &str = "kernel.compiler";
+
 /// The value of options in a column whose configuration is unknown.
 const UNKNOWN: &str = "unknown";
 
@@ -194,12 +199,13 @@ pub(crate) fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
                 true if !config_known(document) => UNKNOWN,
                 // An option unknown to a kernel counts as not set.
                 true => "n",
+                false if what == COMPILER => UNKNOWN,
                 false => "-",
             };
             flat.get(what).cloned().unwrap_or_else(|| absent.to_owned())
         };
         let values: Vec<String> = settings.iter().zip(documents).map(value).collect();
-        if option && values.iter().any(|value| value == UNKNOWN) {
+        if values.iter().any(|value| value == UNKNOWN) {
             // Whether the columns differ is unknown, unless two known values do.
             let known: BTreeSet<&String> = values.iter().filter(|value| *value != UNKNOWN).collect();
             if known.len() < 2 {

@@ -2,6 +2,7 @@
 
 pub mod code;
 pub(crate) mod ensemble;
+mod locks;
 mod pair;
 pub(crate) mod request;
 
@@ -11,6 +12,7 @@ pub use crate::target::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes,
 pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
 pub use ensemble::{Ensemble, WindowCount};
+pub use locks::{HeldCalls, LockKind, LockUse};
 pub use request::{Collector, Loader, Request, Selection};
 
 use crate::experiment::Ending;
@@ -73,6 +75,9 @@ pub struct Document {
     /// The model of estimated cycles; instruction profiles only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle_model: Option<CycleModel>,
+    /// Exact counts: what was executed while the pipe's locks were held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockUse>,
     /// Other files in the same folder: `writer.folded`.
     pub files: Vec<String>,
 }

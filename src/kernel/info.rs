@@ -13,6 +13,9 @@ pub struct KernelInfo {
     /// `uname -v`.
     pub version: String,
     pub machine: String,
+    /// The compiler that built it, from /proc/version; empty if unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub compiler: String,
     /// The kernel's part of /proc/cmdline.
     pub command_line: String,
     /// The configuration options that matter to pipes, by name (`CONFIG_PREEMPT`); empty if they cannot be read.
@@ -31,6 +34,7 @@ impl KernelInfo {
         let (config, config_source) = config::running(&release);
         Self {
             version: text(uname.version()),
+            compiler: compiler(&std::fs::read_to_string("/proc/version").unwrap_or_default()).to_owned(),
             machine: text(uname.machine()),
             command_line: kernel_arguments(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default()).to_owned(),
             release,
@@ -38,6 +42,25 @@ impl KernelInfo {
             config_source,
         }
     }
+}
+
+/// The compiler in /proc/version, without its linker: `gcc-14 (Debian 14.2.0-19) 14.2.0` of
+/// `Linux version 6.12.9 (builder@host) (gcc-14 (Debian 14.2.0-19) 14.2.0, GNU ld (GNU Binutils) 2.44) #1 SMP ...`
+/// (init/version-timestamp.c). Empty if the text has another form.
+fn compiler(version: &str) -> &str {
+    // The second text in parentheses; the first is the builder.
+    let Some((_, rest)) = version.split_once(") (") else { return "" };
+    let mut depth = 0;
+    for (at, c) in rest.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 0 => return rest[..at].trim(),
+            ')' => depth -= 1,
+            ',' if depth == 0 => return rest[..at].trim(),
+            _ => {}
+        }
+    }
+    ""
 }
 
 /// The kernel's part of its command line: everything after ` -- ` belongs to init.
@@ -48,6 +71,19 @@ fn kernel_arguments(command_line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_compiler_is_in_the_version() {
+        let debian = "Linux version 6.12.117+deb13-cloud-amd64 (debian-kernel@lists.debian.org) (x86_64-linux-gnu-gcc-14 \
+                      (Debian 14.2.0-19) 14.2.0, GNU ld (GNU Binutils for Debian) 2.44) #1 SMP Debian";
+        assert_eq!(compiler(debian), "x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0");
+        assert_eq!(
+            compiler("Linux version 6.1 (me@host) (clang version 17.0.6, LLD 17.0.6) #1"),
+            "clang version 17.0.6"
+        );
+        assert_eq!(compiler("Linux version 4.4 (me@host) (gcc version 12.1.0 (GCC) ) #1"), "gcc version 12.1.0 (GCC)");
+        assert_eq!(compiler("Linux"), "");
+    }
 
     #[test]
     fn arguments_of_init_are_left_out() {

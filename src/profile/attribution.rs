@@ -36,6 +36,9 @@ pub struct RoleShare {
     /// Estimated cycles; instruction profiles only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<RoleCycles>,
+    /// Calls of the role's functions by functions of other roles; instruction profiles only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entered: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
@@ -152,6 +155,7 @@ pub(crate) fn attribute_with(
                 instructions_per_call: if counted { per(weight as f64, moved.calls, 1.0) } else { None },
                 calls_per_mib: None,
                 cycles: None,
+                entered: None,
             }
         })
         .collect();

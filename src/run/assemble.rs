@@ -80,6 +80,7 @@ pub fn outcome(
         cycle_model: None,
         ending: (!request.stop.is_none()).then_some(measured.ending),
         ensemble: None,
+        locks: Vec::new(),
         files: Vec::new(),
     };
     Ok(Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None })

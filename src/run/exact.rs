@@ -121,6 +121,7 @@ fn enter(outcome: &mut Outcome, counted: Counted) {
         symbol.hits = Some(hits.map(|row| row.calls).sum());
     }
     document.functions = counted.functions;
+    document.locks = counted.locks;
     document.collectors = vec![counted.report];
     outcome.profiles = counted.profiles;
     outcome.classes = counted.classes;
@@ -136,6 +137,7 @@ fn attribution(document: &Document, counted: &Counted) -> Attribution {
         for share in &mut shares {
             let functions = counted.functions.iter();
             share.calls_per_mib = targets::calls_per_mib(share.role, functions, profile.process, totals.bytes);
+            share.entered = counted.entered.get(&(profile.process, share.role)).copied();
         }
         shares
     };

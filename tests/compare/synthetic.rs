@@ -71,6 +71,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         cycle_model: None,
         ending: None,
         ensemble: None,
+        locks: Vec::new(),
         files: Vec::new(),
     };
     Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None }

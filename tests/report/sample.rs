@@ -118,6 +118,7 @@ pub(crate) fn sampled_run() -> Outcome {
         cycle_model: None,
         ending: None,
         ensemble: None,
+        locks: Vec::new(),
         files: Vec::new(),
     };
     let profile = |process, stacks| Profile {

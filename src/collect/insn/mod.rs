@@ -2,10 +2,13 @@
 //!
 //! The plugin ([`object`]) counts executions between the workload's markers ([`crate::util::marker`]), per block of
 //! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
-//! [`names`] has the symbols, `class` the classes of instructions, and [`profile`] makes stacks, calls and executed code. docs/exactness.md says what is
-//! exact and how it was verified.
+//! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code, and
+//! `held` finds out what is executed under the pipe's locks. docs/exactness.md says what is exact and how it was
+//! verified.
 
 mod class;
+mod contexts;
+mod held;
 pub(crate) mod names;
 pub(crate) mod object;
 pub(crate) mod profile;

@@ -1,26 +1,22 @@
 //! Make stacks, calls and executed code from blocks and contexts.
 
 use super::class;
+use super::contexts::{Contexts, entered, prefix};
+use super::held;
 use super::names::Names;
 use super::raw::{Block, Raw, Root};
 use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
-use crate::document::{Collector, CollectorReport, FunctionCalls, Status};
+use crate::document::{Collector, CollectorReport, FunctionCalls, LockUse, Status};
 use crate::profile::cycles::InstructionClass;
-use crate::profile::folded::{KERNEL, frame_name};
+use crate::profile::folded::frame_name;
 use crate::profile::{ByProcess, ClassCounts, ClassifiedStacks, Folded, ProcessName, Profile, Unit};
-use crate::roles::{self, Skid};
+use crate::roles::{self, RoleId, Skid};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
 /// The collector's name in profiles.
 pub(crate) const NAME: &str = "insn";
-
-/// Frame for contexts entered before the window, whose outer callers are unknown.
-pub(crate) const UNFOLLOWED: &str = "[since before the window]";
-
-/// Frame of instructions of the processes whose context could not be followed.
-pub(crate) const UNATTRIBUTED: &str = "[unattributed]";
 
 /// What one window executed.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +27,9 @@ pub struct Counted {
     pub classes: ByProcess<ClassifiedStacks>,
     /// Calls of the roles' functions, by process.
     pub functions: Vec<FunctionCalls>,
+    /// How often each process entered each role: calls of the role's functions by functions of other roles.
+    pub entered: BTreeMap<(ProcessName, RoleId), u64>,
+    pub locks: Vec<LockUse>,
     pub code: ExecutedCode,
     pub report: CollectorReport,
 }
@@ -107,7 +106,11 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
         skid: Skid::None,
         stacks,
     });
-    Ok(Counted { profiles: profiles.collect(), classes, functions: calls(&code), code, report })
+    let mut contexts = Contexts::new(raw, names);
+    let entered = entered(&mut contexts).into_iter();
+    let entered = entered.filter_map(|((place, role), calls)| Some(((*processes.get(place)?, role), calls))).collect();
+    let locks = held::uses(&mut contexts, &code, processes);
+    Ok(Counted { profiles: profiles.collect(), classes, functions: calls(&code), entered, locks, code, report })
 }
 
 /// The stack of `leaf` called by `prefix`.
@@ -137,24 +140,6 @@ fn shortened(stacks: &ClassifiedStacks) -> ClassifiedStacks {
         short.add(cut.map_or(stack, |(at, _)| &stack[..at]), *counts);
     }
     short
-}
-
-/// The callers of a context, outermost first.
-fn prefix(raw: &Raw, names: &Names, node: u32) -> String {
-    let mut path = Vec::new();
-    raw.path(node, &mut path);
-    let mut text = match raw.root(node) {
-        Some(Root::Unfollowed) => format!("{KERNEL};{UNFOLLOWED}"),
-        Some(Root::Unattributed(_)) => format!("{KERNEL};{UNATTRIBUTED}"),
-        _ => String::new(),
-    };
-    for address in path {
-        if !text.is_empty() {
-            text.push(';');
-        }
-        text.push_str(&frame_name(&names.function(address).name));
-    }
-    text
 }
 
 struct Seen {
