@@ -132,7 +132,10 @@ fn contributor(step: &Step, blame: &Blame) -> String {
             listed(&roles[..roles.len().min(NAMED)]).join(", ")
         );
     }
-    let mut line = format!("Largest contributor: {} ({}){offset}", blame.title, text::signed(blame.delta));
+    let work =
+        step.roles.iter().find(|row| Some(row.role) == blame.role).and_then(|row| Some(row.work?.text(row.role)));
+    let work = work.map(|work| format!(": {work}")).unwrap_or_default();
+    let mut line = format!("Largest contributor: {} ({}{work}){offset}", blame.title, text::signed(blame.delta));
     let whole: Vec<(String, f64)> = blame.whole.iter().cloned().collect();
     let lists: Vec<String> = [("self", listed(&blame.functions)), ("total", listed(&whole))]
         .into_iter()

@@ -80,6 +80,7 @@ pub(crate) fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(Role
                 delta: sum(after) - sum(before),
                 deltas,
                 certain: certain(id),
+                work: None,
             }
         })
         .collect();

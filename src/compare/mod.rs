@@ -17,6 +17,7 @@ pub(crate) mod exact;
 pub(crate) mod functions;
 pub(crate) mod inline;
 pub(crate) mod input;
+pub(crate) mod locks;
 pub mod matrix;
 pub(crate) mod measure;
 pub mod model;
@@ -27,6 +28,7 @@ pub(crate) mod sums;
 pub(crate) mod text;
 pub(crate) mod timed;
 pub(crate) mod windows;
+pub(crate) mod work;
 
 pub use build::{Compared, compare};
 pub use input::{Against, CompareOptions, Input};

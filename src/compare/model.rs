@@ -3,7 +3,9 @@
 pub use super::blame::Blame;
 use super::cycles::CycleChange;
 pub use super::inline::Inlined;
+pub use super::locks::LockChange;
 pub use super::sums::FunctionSum;
+pub use super::work::RoleWork;
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::RoleId;
@@ -246,6 +248,9 @@ pub struct Step {
     /// Functions summed over all roles and processes, largest change of self weight first.
     #[serde(default)]
     pub sums: Vec<FunctionSum>,
+    /// What is done while the pipe's locks are held; exact profiles only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockChange>,
     /// The functions called by the pipe's system calls, in the order of the code, if they differ.
     pub calls: Vec<CallList>,
     /// Number of changed functions that are not in `functions`, and the sum of their changes.
@@ -363,6 +368,9 @@ pub struct RoleRow {
     /// Whether the change is larger than its uncertainty. Timed profiles: the two shares' intervals. Exact profiles: the
     /// differences between windows; never for roles that depend on the schedule.
     pub certain: bool,
+    /// Exact profiles: calls, and the cost of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<RoleWork>,
 }
 
 /// How a function before and one after were found to be the same.

@@ -7,10 +7,12 @@ use super::exact;
 use super::functions;
 use super::inline;
 use super::input::{Against, CompareOptions, Input, boots, of_case};
+use super::locks;
 use super::measure::Measure;
 use super::model::{Cell, Method, Section, Step, Verdict, Word};
 use super::sums;
 use super::timed::{self, Boots, Evidence};
+use super::work;
 use crate::document::Outcome;
 use crate::profile::{ProcessName, listed};
 use crate::roles::{RoleId, SCHEDULING};
@@ -138,6 +140,7 @@ fn step(
         roles: Vec::new(),
         functions: Vec::new(),
         sums: Vec::new(),
+        locks: Vec::new(),
         calls: Vec::new(),
         functions_left_out: 0,
         left_out_delta: 0.0,
@@ -161,6 +164,9 @@ fn step(
         // The verdict is not about them.
         step.roles.sort_by_key(|row| SCHEDULING.contains(&row.role));
     }
+    if let (Method::Exact, Some(old), Some(new)) = (method, old_runs.first(), new_runs.first()) {
+        explain(&mut step, [old, new]);
+    }
     (step.functions, step.functions_left_out, step.left_out_delta) = functions::rows(before, after, method);
     if let Some(aligned) = &aligned {
         functions::mark_inlined(&mut step.functions, &aligned.inlined);
@@ -172,6 +178,16 @@ fn step(
         step.calls = calls::lists(before, after);
     }
     step
+}
+
+/// What the counts of calls say beyond the weights: calls and cost of each, pages used again, work under the locks.
+fn explain(step: &mut Step, runs: [&Outcome; 2]) {
+    work::enter(&mut step.roles, runs);
+    step.remarks.extend(work::cached_pages(runs));
+    step.locks = locks::changes(runs[0], runs[1]);
+    if let Some(first) = runs[0].document.processes.totals.names().next() {
+        step.remarks.extend(step.locks.iter().filter_map(|lock| lock.text(first)));
+    }
 }
 
 /// Changes of a twentieth or more in the number of sleeps, preemptions and calls.

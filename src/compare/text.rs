@@ -52,6 +52,12 @@ pub(crate) fn rate(rate: f64) -> String {
     if rate >= 10.0 { format!("{rate:.1}") } else { format!("{rate:.2}") }
 }
 
+/// Calls per call: `48`, `4.01`.
+#[must_use]
+pub(crate) fn count(count: f64) -> String {
+    if (count - count.round()).abs() < 0.005 { rounded(count) } else { value(count) }
+}
+
 /// `90.31 to 90.32`.
 #[must_use]
 pub(crate) fn span([low, high]: [f64; 2]) -> String {

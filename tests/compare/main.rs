@@ -9,7 +9,7 @@ use pipeprof::compare::cycles::CycleWord;
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};
-use pipeprof::document::{ExecutedOn, Outcome, PairRecord, Warning};
+use pipeprof::document::{ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
 use pipeprof::profile::{ClassCounts, CycleModel, ProcessName, RoleCycles, Unit};
 use pipeprof::roles::RoleId;
 use pipeprof::workload::axes::AXES;
@@ -175,6 +175,81 @@ fn a_helper_of_many_roles_is_the_cause_of_what_it_costs_in_all_of_them() {
     let text = terminal::render(&compared.comparison, WIDE);
     assert!(text.contains("Largest contributor: the helpers migrate_"), "{text}");
     assert!(text.contains("function in all roles") && html::render(&compared).unwrap().contains("migrate_disable"));
+}
+
+/// [`older`] or [`newer`] with these page allocations per MiB, of which `held` are made under the pipe's mutex.
+fn with_calls(mut outcome: Outcome, allocations: u64, held: u64) -> Outcome {
+    for share in outcome.document.attribution.processes.get_or_default(ProcessName::WRITER) {
+        share.entered = match share.role {
+            RoleId::PageAlloc => Some(allocations),
+            RoleId::CopyIn => Some(256),
+            _ => None,
+        };
+    }
+    let calls = vec![HeldCalls {
+        function: "__alloc_pages".to_owned(),
+        role: RoleId::PageAlloc,
+        held: 16 * held,
+        all: 16 * held.max(allocations / 16),
+    }];
+    outcome.document.locks = vec![LockUse {
+        process: ProcessName::WRITER,
+        lock: LockKind::Mutex,
+        taken: 16,
+        instructions: 20_000 * held,
+        without_scheduling: 16_000 * held,
+        unknown: 0,
+        calls,
+    }];
+    outcome
+}
+
+#[test]
+fn a_change_is_split_into_calls_and_the_cost_of_one() {
+    let compared = of(vec![with_calls(older(), 240, 15), with_calls(newer(), 224, 12)]).unwrap();
+    let step = &compared.comparison.sections[0].steps[0];
+    let row = step.roles.iter().find(|row| row.role == RoleId::PageAlloc).unwrap();
+    let work = row.work.unwrap();
+    assert_eq!((work.calls_before, work.calls_after), (240.0, 224.0));
+    // Calls times cost is the role's value.
+    assert!((work.calls_after * work.each_after / 1024.0 - row.after).abs() < 1e-9, "{work:?}");
+    let text = terminal::render(&compared.comparison, WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("page allocation (+22.46: 6.7 % fewer calls, each +27.7 %)"), "{text}");
+    assert!(text.contains("Of 256 pages per MiB, 224 are allocated, before 240."), "{text}");
+    // Runs without these counts are compared as before.
+    let plain = terminal::render(&of(vec![older(), newer()]).unwrap().comparison, WIDE);
+    assert!(!plain.contains("calls, each") && !plain.contains("under the mutex"), "{plain}");
+}
+
+#[test]
+fn what_moved_out_of_the_lock_is_said() {
+    let compared = of(vec![with_calls(older(), 240, 15), with_calls(newer(), 240, 12)]).unwrap();
+    let text = terminal::render(&compared.comparison, WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Under the pipe's mutex the writer executes 12,000 instructions per call of the writer, before 15,000 (-20.0 %)"), "{text}");
+    assert!(text.contains("page allocation: 12 of 15 calls under it, before 15 of 15"), "{text}");
+    assert!(html::render(&compared).unwrap().contains("Under the pipe's mutex: writer"));
+    // Code whose locks could not be followed is not reported as held.
+    let mut unknown = with_calls(newer(), 240, 12);
+    unknown.document.locks[0].unknown = 1;
+    let compared = of(vec![with_calls(older(), 240, 15), unknown]).unwrap();
+    assert!(!terminal::render(&compared.comparison, WIDE).contains("Under the pipe's mutex the writer"));
+}
+
+#[test]
+fn another_compiler_is_a_difference_and_an_unknown_one_is_not() {
+    let built = |compiler: &str| {
+        let mut outcome = older();
+        outcome.document.kernel.compiler = compiler.to_owned();
+        outcome
+    };
+    let compiler = |outcomes: Vec<Outcome>| {
+        let differences = of(outcomes).unwrap().comparison.differences;
+        differences.into_iter().find(|difference| difference.what == "kernel.compiler")
+    };
+    let found = compiler(vec![built("gcc-12 12.2.0"), built("gcc-14 14.2.0")]).unwrap();
+    assert!(found.matters.contains("inlining"), "{found:?}");
+    assert_eq!(compiler(vec![built("gcc-12 12.2.0"), built("")]), None);
+    assert_eq!(compiler(vec![built("gcc-12 12.2.0"), built("gcc-12 12.2.0")]), None);
 }
 
 #[test]

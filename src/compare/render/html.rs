@@ -96,6 +96,7 @@ pub fn render(compared: &Compared) -> Result<String> {
     }
     let mut environment = crate::report::html::environment()?;
     environment.add_filter("value", |number: f64| text::value(number));
+    environment.add_filter("count", |number: f64| text::count(number));
     environment.add_filter("signed", |number: f64| text::signed(number));
     environment.add_function("change", |before: f64, after: f64| text::change(before, after));
     environment.add_filter("margin", |part: f64| text::margin(part));

@@ -5,10 +5,11 @@ use crate::compare::answer;
 use crate::compare::columns;
 use crate::compare::inline::Inlined;
 use crate::compare::model::{
-    Cell, CellProcess, Comparison, Difference, ExactCell, FunctionRow, Matched, RoleRow, Section, Step,
+    Cell, CellProcess, Comparison, Difference, ExactCell, FunctionRow, Matched, RoleRow, RoleWork, Section, Step,
 };
 use crate::compare::text;
 use crate::compare::windows::PART_FLOOR;
+use crate::document::LockKind;
 use crate::profile::ProcessName;
 use crate::roles::{self, SCHEDULING};
 use crate::util::text::{clean, counted, rounded};
@@ -116,24 +117,38 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
     }
     let changed: Vec<_> = changed(step).take(extent.roles).collect();
     if !changed.is_empty() {
-        let header = ["role", "before", "after", "delta", "change"];
-        let mut table = TextTable::new(header.map(str::to_owned).to_vec());
+        let split = changed.iter().any(|row| row.work.is_some());
+        let mut header = ["role", "before", "after", "delta", "change"].map(str::to_owned).to_vec();
+        header.extend(["calls", "each"].iter().filter(|_| split).map(|name| (*name).to_owned()));
+        let mut table = TextTable::new(header);
         for row in changed {
             let doubt = match row.certain {
                 true => "",
                 false if step.exact() && scheduling(row) => " ~",
                 false => " ?",
             };
-            table.row(vec![
+            let mut cells = vec![
                 format!("{}{doubt}", row.title),
                 text::value(row.before),
                 text::value(row.after),
                 text::signed(row.delta),
                 text::change(row.before, row.after),
-            ]);
+            ];
+            let changes = |work: RoleWork| {
+                [text::change(work.calls_before, work.calls_after), text::change(work.each_before, work.each_after)]
+            };
+            if split {
+                cells.extend(row.work.map_or(["-".to_owned(), "-".to_owned()], changes));
+            }
+            table.row(cells);
         }
         out.push('\n');
         out.push_str(&table.render(extent.width, 2));
+        if split {
+            let rule =
+                "calls: calls of the role's functions by functions of other roles; each: instructions per such call";
+            out.push_str(&wrap(rule, extent.width, 2, ""));
+        }
         for (mark, reason) in marks(step, extent.roles) {
             out.push_str(&wrap(&format!("{mark}: {reason}"), extent.width, 2, ""));
         }
@@ -169,11 +184,32 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
             out.push_str(&wrap(&line, extent.width, 2, ""));
         }
     }
+    out.push_str(&locks(step, extent));
     let sums = sums(step, extent);
     if !sums.is_empty() {
         let _ = write!(out, "\n{}", sums.render(extent.width, 2));
     }
     out
+}
+
+/// Calls under the pipe's mutex, of roles for which something changed.
+fn locks(step: &Step, extent: Extent) -> String {
+    let mut table =
+        TextTable::new(["calls under the mutex", "before", "of", "after", "of"].map(str::to_owned).to_vec());
+    for lock in step.locks.iter().filter(|lock| lock.lock == LockKind::Mutex) {
+        for row in lock.calls.iter().filter(|row| row.changed()) {
+            let mut cells = vec![format!("{}, {} ({})", lock.process, row.title, row.function)];
+            for side in [0, 1] {
+                cells.extend([text::count(row.held[side]), text::count(row.all[side])]);
+            }
+            table.row(cells);
+        }
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let rule = "per call of the first process; a function for each role; of: all calls, with or without the mutex";
+    format!("\n{}{}", table.render(extent.width, 2), wrap(rule, extent.width, 2, ""))
 }
 
 /// Functions summed over all roles and processes.
