@@ -189,7 +189,7 @@ fn a_guest_without_a_window_and_a_window_too_large_are_errors() {
     let mut small = args;
     small.args.iter_mut().filter(|(name, _)| name == "memory").for_each(|(_, value)| *value = (1 << 20).to_string());
     let options = GuestOptions { plugin: Some(small), ..options };
-    let job = Job::Count { request: Box::new(request(spec("write", 20), Vec::new())), symbols: false };
+    let job = Job::Run(Box::new(request(spec("write", 20), Vec::new())));
     run_job(&options, &job).expect("the guest itself runs on");
     let error = format!("{:#}", Raw::read(&plugin.out(0)).unwrap_err());
     assert!(error.contains("more than the 512 MiB"), "{error}");

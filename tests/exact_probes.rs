@@ -6,12 +6,11 @@ mod common;
 
 use common::{request, spec};
 use pipeprof::collect::insn::{Counted, Names, Plugin, Raw, count};
-use pipeprof::document::{Collector, FunctionCalls, Request};
+use pipeprof::document::{Collector, FunctionCalls, Outcome, Request};
 use pipeprof::experiment::Plan;
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::ProcessName;
 use pipeprof::roles::RoleId;
-use pipeprof::vm::job::CountAnswer;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
 use pipeprof::workload::Spec;
 use std::collections::BTreeMap;
@@ -26,13 +25,14 @@ fn watched_twice(series: &str, cpus: u32, workload: Spec) -> (Counted, Vec<Funct
     let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
     let options = GuestOptions { cpus, plugin: Some(args), ..common::guest(series) };
     let request = Request { seed, ..request(workload, vec![Collector::Kprobe]) };
-    let job = Job::Count { request: Box::new(request), symbols: true };
-    let answer: CountAnswer = run_job(&options, &job).expect("a guest").parse().expect("an answer");
+    let outcome: Outcome =
+        run_job(&options, &Job::Run(Box::new(request))).expect("a guest").parse().expect("an outcome");
     let raw = Raw::read(&plugin.out(0)).expect("a counted window");
-    let symbols = Symbols::read(answer.symbols.expect("kallsyms").as_bytes()).and_then(Symbols::with_addresses);
+    let list = run_job(&common::guest(series), &Job::Functions).expect("a guest").body;
+    let symbols = Symbols::read(&*list).and_then(Symbols::with_addresses);
     let names = Names::new(symbols.expect("symbols"), None, &raw);
     let counted = count(&raw, &names, &[ProcessName::WRITER, ProcessName::READER]).expect("two processes");
-    (counted, answer.outcome.document.functions)
+    (counted, outcome.document.functions)
 }
 
 /// Calls of the probed functions of `role`, counted by the probe and by the plugin, by process and function.

@@ -44,7 +44,8 @@ fn every_kernel_boots_with_what_collectors_need() {
 #[test]
 #[ignore = "boots guests: make test"]
 fn an_emulated_guest_repeats_itself_with_two_cpus_too() {
-    let options = GuestOptions { cpus: 2, memory_mib: 512, append: vec!["psi=0".into()], ..guest("6.1") };
+    let options =
+        GuestOptions { cpus: 2, memory_mib: 512, append: vec!["psi=0".into()], snapshot: false, ..guest("6.1") };
     let (first, first_console) = facts(&options);
     let (second, second_console) = facts(&options);
     assert_eq!(first.cpus, 2);
@@ -103,7 +104,7 @@ fn a_guest_that_hangs_is_ended_in_time() {
     let options = GuestOptions { time_limit: Duration::from_secs(1), ..guest("6.1") };
     let (error, _) = failure(&options, &Job::Hang);
     assert!(error.contains("did not finish within 1 s") && error.contains("--time-limit"), "{error}");
-    let options = GuestOptions { boot_limit: Duration::from_millis(200), ..guest("6.1") };
+    let options = GuestOptions { boot_limit: Duration::from_millis(200), snapshot: false, ..guest("6.1") };
     let (error, took) = failure(&options, &Job::Facts);
     assert!(error.contains("did not reach init within 0.2 s") && error.contains("--boot-limit"), "{error}");
     assert!(took < LATE, "{took:?}");

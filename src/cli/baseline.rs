@@ -102,7 +102,12 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
         )),
         _ => {}
     }
-    options.machine = GuestMachine { boot_limit: machine.boot_limit, time_limit: machine.time_limit, ..stored };
+    options.machine = GuestMachine {
+        no_snapshot: machine.no_snapshot,
+        boot_limit: machine.boot_limit,
+        time_limit: machine.time_limit,
+        ..stored
+    };
     Ok(())
 }
 

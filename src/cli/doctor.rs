@@ -182,6 +182,8 @@ fn kvm() -> Feature {
     progress::step("trying a guest under KVM");
     let options = GuestOptions {
         accel: Accel::Auto,
+        // If KVM does not work, nothing else is to be made.
+        snapshot: false,
         boot_limit: Duration::from_secs(60),
         time_limit: Duration::from_secs(30),
         ..GuestOptions::of(entry.kernel())
@@ -193,7 +195,8 @@ fn kvm() -> Feature {
         Ok(reply) => limited(
             reply
                 .notes
-                .join("; ")
+                .first()
+                .map_or("", |note| &note.message)
                 .trim_start_matches("--accel auto: using TCG, because KVM does not work: ")
                 .to_owned(),
             "in a virtual machine, enable nested KVM on its host",

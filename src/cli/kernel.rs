@@ -4,8 +4,10 @@ use crate::util::{cancel, progress};
 use crate::vm;
 use crate::vm::GuestMachine;
 use crate::vm::fetch::{self, Fetched};
-use crate::vm::image;
+use crate::vm::image::{self, Kernel};
+use crate::vm::snapshots::Snapshots;
 use crate::vm::store::{CachedKernel, KernelCache};
+use crate::vm::symbol_cache;
 use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
@@ -59,11 +61,14 @@ enum Action {
     ///
     /// A fragment for scripts/kconfig/merge_config.sh in a kernel tree, with a comment for each group.
     Config,
-    /// Remove kernels from the cache
+    /// Remove kernels and their snapshots from the cache
     Remove {
-        /// Releases, or series such as 6.12
-        #[arg(required = true, value_name = "RELEASE")]
+        /// Releases, or series such as 6.12; with --snapshots, also paths of images [default with --snapshots: all]
+        #[arg(required_unless_present = "snapshots", value_name = "RELEASE")]
         releases: Vec<String>,
+        /// Remove only the snapshots of booted guests, and keep the kernels
+        #[arg(long)]
+        snapshots: bool,
     },
 }
 
@@ -118,7 +123,14 @@ impl KernelCommand {
                         store.root().display()
                     ));
                 }
-                list.iter().for_each(print);
+                let snapshots = Snapshots::open()?;
+                for entry in &list {
+                    let kept = match snapshots.of_release(&entry.release) {
+                        (0, _) => String::new(),
+                        (count, bytes) => format!("  ({})", described(count, bytes)),
+                    };
+                    crate::outln!("{}{kept}", line(entry));
+                }
             }
             Action::Boot { kernel, machine, console } => {
                 let begun = Instant::now();
@@ -128,6 +140,8 @@ impl KernelCommand {
                         Some(text) => anyhow!("{text}"),
                         None => error,
                     })?;
+                // This shows the boot.
+                let options = vm::GuestOptions { snapshot: false, ..options };
                 let reply = vm::run_job(&options, &vm::Job::Facts);
                 progress::clear();
                 let reply = reply?;
@@ -136,14 +150,29 @@ impl KernelCommand {
                 }
                 let facts: vm::job::GuestFacts = reply.parse()?;
                 crate::outln!("{}", serde_json::to_string_pretty(&facts)?);
-                reply.notes.iter().for_each(|note| progress::note(note));
+                reply.notes.iter().for_each(|note| progress::note(&note.message));
                 progress::note(&format!("booted and replied in {:.1} s", begun.elapsed().as_secs_f64()));
             }
             // Printed above, without the cache.
             Action::Config => {}
-            Action::Remove { releases } => {
+            Action::Remove { releases, snapshots: true } => {
+                let snapshots = Snapshots::open()?;
+                if releases.is_empty() {
+                    let (count, bytes) = snapshots.remove(None)?;
+                    symbol_cache::remove_all()?;
+                    crate::outln!("removed {}", described(count, bytes));
+                }
+                for name in releases {
+                    // A kernel that is not in the cache may have snapshots.
+                    let release = Kernel::find(&name).map_or(name, |kernel| kernel.release);
+                    let (count, bytes) = snapshots.remove(Some(&release))?;
+                    crate::outln!("removed {} of {release}", described(count, bytes));
+                }
+            }
+            Action::Remove { releases, snapshots: false } => {
                 for release in releases {
                     for entry in store.remove(&release)? {
+                        Snapshots::open()?.remove(Some(&entry.release))?;
                         crate::outln!("removed {}", entry.release);
                     }
                 }
@@ -154,5 +183,14 @@ impl KernelCommand {
 }
 
 fn print(entry: &CachedKernel) {
-    crate::outln!("{:<34} {:<24} {}", entry.release, entry.version, entry.kernel().image.display());
+    crate::outln!("{}", line(entry));
+}
+
+fn line(entry: &CachedKernel) -> String {
+    format!("{:<34} {:<24} {}", entry.release, entry.version, entry.kernel().image.display())
+}
+
+/// `2 snapshots, 302 MiB`.
+fn described(count: usize, bytes: u64) -> String {
+    format!("{count} snapshot{}, {} MiB", if count == 1 { "" } else { "s" }, bytes >> 20)
 }

@@ -50,7 +50,7 @@ impl RolesArgs {
                 let job = vm::Job::Command(vec!["roles".to_owned(), "--json".to_owned()]);
                 let reply = vm::run_job(&options, &job)?;
                 for note in &reply.notes {
-                    crate::util::progress::note(note);
+                    crate::util::progress::note(&note.message);
                 }
                 reply.parse()?
             }

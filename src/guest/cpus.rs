@@ -35,7 +35,16 @@ pub(crate) fn bring_up(wanted: u32) -> Result<()> {
 }
 
 fn online() -> u32 {
-    let text = fs::read_to_string(format!("{FOLDER}/online"));
+    counted("online")
+}
+
+/// CPUs of the machine, as far as this kernel supports them.
+pub(crate) fn present() -> u32 {
+    counted("present")
+}
+
+fn counted(list: &str) -> u32 {
+    let text = fs::read_to_string(format!("{FOLDER}/{list}"));
     // A kernel without SMP may not have this file.
     text.map_or(1, |text| count(text.trim()))
 }

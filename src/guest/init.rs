@@ -1,7 +1,7 @@
 //! Process 1 of a guest: mount file systems, run the job, send the answer, reset.
 
 use crate::guest::job::{self, Muted};
-use crate::guest::{cgroup, cpus};
+use crate::guest::{cgroup, cpus, ports};
 use crate::util::progress;
 use crate::vm::initramfs;
 use crate::vm::job::{Assignment, GuestFacts};
@@ -124,6 +124,13 @@ fn serve(port: &File, mounts: &Mounts) {
             eprintln!("pipeprof: cannot write to {PORT}: {error}");
         }
     };
+    if let Err(error) = cpus::bring_up(cpus::present()) {
+        return tell(&Message::Failure(format!("{error:#}")));
+    }
+    if let Err(error) = ports::ready() {
+        tell(&Message::NoPorts(format!("{error:#}")));
+    }
+    // In a restored guest, all that follows is new.
     tell(&Message::Hello(release()));
     if let Ok(port) = port.try_clone() {
         let port = Arc::new(port);
@@ -148,9 +155,11 @@ fn serve(port: &File, mounts: &Mounts) {
 }
 
 fn perform(mounts: &Mounts) -> Result<Vec<u8>> {
-    let bytes = fs::read(initramfs::JOB).with_context(|| format!("cannot read {}", initramfs::JOB))?;
-    let assignment: Assignment =
-        serde_json::from_slice(&bytes).with_context(|| format!("cannot parse {}", initramfs::JOB))?;
+    let bytes = match ports::job() {
+        Some(bytes) => bytes,
+        None => fs::read(initramfs::JOB).with_context(|| format!("cannot read {}", initramfs::JOB))?,
+    };
+    let assignment: Assignment = serde_json::from_slice(&bytes).context("cannot parse the job")?;
     cpus::bring_up(assignment.cpus)?;
     job::perform(&assignment, || facts(mounts))
 }

@@ -10,8 +10,8 @@ use crate::roles::Skid;
 use crate::target::Phase;
 use crate::util::progress;
 use crate::util::usage::UsageError;
-use crate::vm::job::CountAnswer;
 use crate::vm::scratch::Scratch;
+use crate::vm::symbol_cache::SymbolCache;
 use crate::vm::{self, Accel, GuestOptions, Job, PluginArgs, qemu};
 use crate::workload::spec::Amount;
 use anyhow::{Context, Result, bail, ensure};
@@ -21,13 +21,16 @@ use std::path::Path;
 pub(crate) const WINDOWS: u32 = 5;
 
 /// Run `request` in a guest and count its instructions, in `request.runs` windows (0 for one). Symbols come from the
-/// guest's own list, or from `vmlinux`.
+/// guest's own list, read once per kernel, or from `vmlinux`.
 ///
 /// # Errors
 /// When the request cannot be counted exactly, or the guest, QEMU or the plugin gives no complete profile.
 pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>) -> Result<Outcome> {
     check(request, options.accel)?;
-    let symbols = vmlinux.map(names::vmlinux).transpose()?;
+    let symbols = match vmlinux {
+        Some(path) => names::vmlinux(path)?,
+        None => kernel_functions(options)?,
+    };
     let scratch = Scratch::new()?;
     let so = scratch.path("plugin");
     let folder = so.parent().context("a temporary folder has a name")?;
@@ -46,29 +49,20 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     // not change the count.
     let inside =
         Request { collect: Selection::List(Vec::new()), runs: windows, command: String::new(), ..request.clone() };
-    let job = Job::Count { request: Box::new(inside), symbols: symbols.is_none() };
-    let reply = vm::run_job(&options, &job)?;
+    let reply = vm::run_job(&options, &Job::Run(Box::new(inside)))?;
     progress::step("resolving symbols");
-    let answer: CountAnswer = reply.parse()?;
+    let mut outcome: Outcome = reply.parse()?;
     let raws = (0..windows)
         .map(|window| Raw::read(&plugin.out(window)).with_context(|| format!("guest {}", options.kernel.release)))
         .collect::<Result<Vec<_>>>()?;
-    let symbols = match (symbols, answer.symbols) {
-        (Some(symbols), _) => symbols,
-        (None, Some(list)) => guest_symbols(&list)?,
-        (None, None) => bail!(
-            "guest {}: its symbols are not available (CONFIG_KALLSYMS is off): give its uncompressed image with --vmlinux",
-            options.kernel.release
-        ),
-    };
     let program = names::Program::open(&options.init)?;
     // The guest's processes are the same program at the same addresses in every window.
     let names = Names::new(symbols, Some(program), raws.first().context("no window")?);
     let mut counted = raws.iter().map(|raw| profile::count(raw, &names, &processes)).collect::<Result<Vec<_>>>()?;
-    let mut outcome = answer.outcome;
     ensure!(outcome.document.runs.len() == counted.len(), "the guest ran another number of windows");
     outcome.document.command.clone_from(&request.command);
     super::enter_guest(&mut outcome, reply.emulator, &options.kernel);
+    outcome.document.warnings.extend(reply.notes);
     let phases = (0..windows).map(Phase);
     let ensemble =
         Ensemble::new(phases.zip(&counted).map(|(phase, counted)| WindowCount::of(phase, &counted.profiles)).collect());
@@ -87,9 +81,29 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     Ok(outcome)
 }
 
-fn guest_symbols(list: &str) -> Result<Symbols> {
-    let symbols = Symbols::read(list.as_bytes()).and_then(Symbols::with_addresses);
-    symbols.context("cannot read the guest's symbols; give the uncompressed image of its kernel with --vmlinux")
+/// The functions of the guest's kernel, from the cache or from a guest of their own.
+fn kernel_functions(options: &GuestOptions) -> Result<Symbols> {
+    let parsed = |list: &str| Symbols::read(list.as_bytes()).and_then(Symbols::with_addresses);
+    // Without a cache, a guest is asked each time.
+    let cache = SymbolCache::of(options).ok().flatten();
+    if let Some(Ok(known)) = cache.as_ref().and_then(SymbolCache::read).map(|list| parsed(&list)) {
+        return Ok(known);
+    }
+    progress::step("reading the kernel's symbols");
+    let options = GuestOptions { accel: Accel::Tcg, plugin: None, ..options.clone() };
+    let list = String::from_utf8(vm::run_job(&options, &Job::Functions)?.body).context("the guest's symbols")?;
+    if list.is_empty() {
+        bail!(
+            "guest {}: its symbols are not available (CONFIG_KALLSYMS is off): give its uncompressed image with --vmlinux",
+            options.kernel.release
+        );
+    }
+    let symbols = parsed(&list)
+        .context("cannot read the guest's symbols; give the uncompressed image of its kernel with --vmlinux")?;
+    if let Some(Err(error)) = cache.map(|cache| cache.write(&list)) {
+        progress::detail(|| format!("the kernel's symbols are not cached: {error:#}"));
+    }
+    Ok(symbols)
 }
 
 /// Check that instructions can be counted for `request` on a guest executed by `accel`.

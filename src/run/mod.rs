@@ -94,8 +94,6 @@ pub(crate) fn in_guest(request: &Request, options: &GuestOptions) -> Result<Outc
     let reply = vm::run_job(options, &Job::Run(Box::new(request.clone())))?;
     let mut outcome: Outcome = reply.parse()?;
     enter_guest(&mut outcome, reply.emulator, &options.kernel);
-    for note in reply.notes {
-        outcome.document.warnings.push(Warning { code: "accelerator".into(), message: note, action: String::new() });
-    }
+    outcome.document.warnings.extend(reply.notes);
     Ok(outcome)
 }

@@ -1,19 +1,23 @@
-//! The host side of a guest: start QEMU, read the guest's messages, explain a missing answer, clean up.
+//! The host side of a guest: start QEMU, from a snapshot if possible, explain a missing answer, clean up.
 
-use crate::document::{Emulator, ExecutedOn};
+use crate::document::{Emulator, ExecutedOn, Warning};
 use crate::util::{cancel, progress};
+use crate::vm::emulator::Qemu;
+use crate::vm::freeze::{self, Fed};
 use crate::vm::job::Assignment;
-use crate::vm::protocol::{Decoder, Message};
+use crate::vm::monitor::Monitor;
+use crate::vm::qemu::Start;
 use crate::vm::scratch::{self, Scratch};
-use crate::vm::{Accel, GuestOptions, Job, elf, initramfs, kvm, qemu};
+use crate::vm::snapshots::{SnapshotFacts, SnapshotPlace, SnapshotState, Snapshots, Stream, digest};
+use crate::vm::watch::{GuestEnd, Watch, last_lines, read_text, why_ended};
+use crate::vm::{Accel, GuestOptions, Job, delivery, elf, initramfs, kvm, qemu};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
-use std::io::Read;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The result of a job.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +29,7 @@ pub struct GuestReply {
     /// `uname -r` in the guest.
     pub release: String,
     /// Notes for the user on how the guest was run: `KVM did not start a guest within 15 s`.
-    pub notes: Vec<String>,
+    pub notes: Vec<Warning>,
     /// The complete console output of the guest.
     pub console: String,
 }
@@ -76,7 +80,7 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
         match kvm::usable(&version) {
             Ok(()) => {
                 let limit = if probing { options.boot_limit.min(kvm::LIMIT) } else { options.boot_limit };
-                let tried = attempt(options, job, ExecutedOn::Kvm, &version, limit);
+                let tried = Guest::new(options, ExecutedOn::Kvm, &version, limit)?.run(job);
                 let no_answer = tried.as_ref().err().and_then(|error| error.downcast_ref());
                 match no_answer {
                     Some(NoAnswer::TooLate(_)) if probing => {
@@ -90,7 +94,7 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
                     _ => {
                         return tried.map(|mut reply| {
                             if probing {
-                                reply.notes.push("--accel auto: using KVM".to_owned());
+                                reply.notes.push(accelerator("--accel auto: using KVM"));
                             }
                             reply
                         });
@@ -101,85 +105,296 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
             Err(why) => bail!("--accel kvm: {why}; use --accel tcg for emulation"),
         }
     }
-    let mut reply = attempt(options, job, ExecutedOn::Tcg, &version, options.boot_limit)?;
+    let mut reply = Guest::new(options, ExecutedOn::Tcg, &version, options.boot_limit)?.run(job)?;
     if let Some((why, slow)) = given_up {
         if slow {
             // TCG booted this kernel, so the failure was KVM's and not the kernel's.
             kvm::remember(&version, &why);
         }
-        reply.notes.push(format!("--accel auto: using TCG, because KVM does not work: {why}"));
+        reply.notes.push(accelerator(&format!("--accel auto: using TCG, because KVM does not work: {why}")));
     } else if options.accel == Accel::Auto {
-        reply.notes.push("--accel auto: using TCG, which counting instructions requires".to_owned());
+        reply.notes.push(accelerator("--accel auto: using TCG, which counting instructions requires"));
     }
     Ok(reply)
 }
 
-/// Run one guest from start to end.
-fn attempt(
-    options: &GuestOptions,
-    job: &Job,
+fn accelerator(message: &str) -> Warning {
+    Warning { code: "accelerator".into(), message: message.to_owned(), action: String::new() }
+}
+
+/// What all guests of one job share, however they start.
+struct Guest<'a> {
+    options: &'a GuestOptions,
     on: ExecutedOn,
-    version: &str,
+    /// QEMU's version line.
+    version: &'a str,
     boot_limit: Duration,
-) -> Result<GuestReply> {
-    let scratch = Scratch::new()?;
-    let files = qemu::Files {
-        initramfs: scratch.path("initramfs"),
-        console: scratch.path("console"),
-        reply: scratch.path("reply"),
-    };
-    let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
-    let assignment = Assignment { job: job.clone(), executed_on: on, cpus: options.cpus };
-    // If it cannot be read, the comparison of configurations has one line less.
-    let config = options.kernel.config.as_ref().and_then(|path| fs::read(path).ok());
-    let config = config.as_deref().map(|config| (options.kernel.release.as_str(), config));
-    let init = init_binary(&options.init)?;
-    write(&files.initramfs, &initramfs::build(&init, &serde_json::to_vec(&assignment)?, config))?;
-    write(&files.reply, &[])?;
-    write(&files.console, &[])?;
-    let errors = scratch.path("errors");
-    let arguments = qemu::arguments(options, on, &files);
-    progress::step(&format!("booting {}", options.kernel.release));
-    progress::detail(|| format!("the guest's console, while it runs: {}", files.console.display()));
-    let qemu = Qemu::start(&arguments, File::create(&errors).with_context(|| scratch::no_room(&errors))?)?;
-    let mut watch = Watch {
-        options,
-        boot_limit,
-        qemu,
-        reply: File::open(&files.reply).with_context(|| format!("cannot read {}", files.reply.display()))?,
-        replied: 0,
-        decoder: Decoder::default(),
-        release: None,
-        answer: None,
-    };
-    let end = watch.follow(&files.console);
-    let console = read_text(&files.console);
-    let emulator = qemu::describe(version, &arguments, &files, options);
-    if let (Ok(_), Some(answer)) = (&end, watch.answer.take()) {
-        let body =
-            answer.map_err(|why| NoAnswer::Failed(format!("in the guest ({}): {why}", options.kernel.release)))?;
-        let release = watch.release.unwrap_or_default();
-        return Ok(GuestReply { body, executed_on: on, emulator, release, notes: Vec::new(), console });
+    init: Arc<Vec<u8>>,
+    /// The kernel's configuration, if known.
+    config: Option<Vec<u8>>,
+}
+
+/// A saved guest.
+struct SavedGuest {
+    place: SnapshotPlace,
+    file: File,
+    stream: Stream,
+}
+
+/// Why there is no saved guest, although the kernel may boot.
+struct Unsaved(String);
+
+impl<'a> Guest<'a> {
+    fn new(options: &'a GuestOptions, on: ExecutedOn, version: &'a str, boot_limit: Duration) -> Result<Self> {
+        let init = init_binary(&options.init)?;
+        // If it cannot be read, the comparison of configurations has one line less.
+        let config = options.kernel.config.as_ref().and_then(|path| fs::read(path).ok());
+        Ok(Self { options, on, version, boot_limit, init, config })
     }
-    if cancel::happened() {
-        return Err(cancel::Cancelled.into());
+
+    /// Run the job in a restored guest, or in one that boots.
+    fn run(&self, job: &Job) -> Result<GuestReply> {
+        let assignment = Assignment { job: job.clone(), executed_on: self.on, cpus: self.options.cpus };
+        let job = delivery::filled(serde_json::to_vec(&assignment)?);
+        let mut why_booted = None;
+        // With two CPUs, restored guests were not equal: QEMU does not continue them in a fixed order.
+        if self.options.snapshot && self.on == ExecutedOn::Tcg && self.options.cpus == 1 {
+            match self.saved()? {
+                Ok(saved) => match self.restored(&job, saved)? {
+                    Ok(reply) => return Ok(reply),
+                    Err(Unsaved(why)) => why_booted = Some(why),
+                },
+                Err(Unsaved(why)) => why_booted = Some(why),
+            }
+        }
+        let mut reply = self.booted(&job)?;
+        reply.notes.extend(why_booted.map(|why| Warning {
+            code: "snapshot".into(),
+            message: format!("the guest was booted, not restored from a snapshot: {why}"),
+            action: String::new(),
+        }));
+        Ok(reply)
     }
-    let (why, late) = match end {
-        Err(GuestKilled { why, late }) => (why, late),
-        Ok(status) => (why_ended(status, &console, &read_text(&errors), watch.decoder.damaged()), false),
-    };
-    let cramped = if watch.release.is_none() && options.memory_mib < LITTLE_MEMORY_MIB {
-        format!(" (try more than --memory {}M)", options.memory_mib)
-    } else {
-        String::new()
-    };
-    let text = format!("guest {}: {why}{cramped}{}", options.kernel.release, last_lines(&console));
-    Err(match (watch.release.is_some(), late) {
-        (true, _) => NoAnswer::Failed(text),
-        (false, true) => NoAnswer::TooLate(text),
-        (false, false) => NoAnswer::NotStarted(text),
+
+    fn booted(&self, job: &[u8]) -> Result<GuestReply> {
+        let files = GuestFiles::new(&self.archive(job), job)?;
+        progress::step(&format!("booting {}", self.options.kernel.release));
+        let arguments = qemu::starting(Start::Boot, self.options, self.on, &files.names);
+        let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?)?;
+        let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
+        let end = watch.follow(&files.names.console, None);
+        self.reply(watch, end, &files)
     }
-    .into())
+
+    /// Run the job in a guest that starts from a snapshot. The inner error: it did not start.
+    fn restored(&self, job: &[u8], saved: SavedGuest) -> Result<Result<GuestReply, Unsaved>> {
+        let files = GuestFiles::new(&[], job)?;
+        progress::step(&format!("restoring {}", self.options.kernel.release));
+        let arguments = qemu::starting(Start::Restore, self.options, self.on, &files.names);
+        let (mut monitor, socket) = Monitor::new()?;
+        let (from, to) = freeze::pipe()?;
+        let mut qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?)?;
+        let feeder = freeze::feed(saved.file, saved.stream, to);
+        let restored = freeze::restore(&mut qemu, &mut monitor, from);
+        let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
+        let end = match restored {
+            Ok(()) => watch.follow(&files.names.console, None),
+            Err(error) => GuestEnd::Killed { why: format!("{error:#}"), late: false },
+        };
+        if watch.release.is_some() || cancel::happened() {
+            return self.reply(watch, end, &files).map(Ok);
+        }
+        // QEMU must not run when the feeder is waited for.
+        drop(watch);
+        // A snapshot that does not start once would not start again.
+        saved.place.discard();
+        let said = read_text(&files.names.errors);
+        Ok(Err(Unsaved(match (feeder.join(), end) {
+            (Ok(Fed::Damaged), _) => "its file was damaged, and has been removed".to_owned(),
+            (_, GuestEnd::Exited(status)) => why_ended(status, "", &said, 0),
+            (_, GuestEnd::Stopped) => "QEMU stopped it".to_owned(),
+            (_, GuestEnd::Killed { why, .. }) => said.lines().last().map_or(why, |line| line.trim().to_owned()),
+        })))
+    }
+
+    /// The snapshot for this guest, made now if there is none. The outer error: the guest cannot boot either.
+    fn saved(&self) -> Result<Result<SavedGuest, Unsaved>> {
+        let place = match Snapshots::open().and_then(|snapshots| Ok(snapshots.place(self.depends_on()?))) {
+            Ok(place) => place,
+            Err(error) => return Ok(Err(Unsaved(format!("{error:#}")))),
+        };
+        let usable = |(facts, file): (SnapshotFacts, Option<File>)| match (facts.state, file) {
+            (SnapshotState::Saved(stream), Some(file)) => Some(Ok(SavedGuest { place: place.clone(), file, stream })),
+            (SnapshotState::Impossible(why), _) => Some(Err(Unsaved(why))),
+            (SnapshotState::Saved(_), None) => None,
+        };
+        if let Some(found) = place.find().and_then(usable) {
+            return Ok(found);
+        }
+        let lock = match place.lock() {
+            Ok(lock) => lock,
+            Err(error) if cancel::happened() => return Err(error),
+            Err(error) => return Ok(Err(Unsaved(format!("{error:#}")))),
+        };
+        // Another process may have made it in the meantime.
+        if let Some(found) = place.find().and_then(usable) {
+            return Ok(found);
+        }
+        let made = match place.begin(&lock) {
+            Ok(path) => self.make(path),
+            Err(error) => Ok(Err(Unsaved(format!("{error:#}")))),
+        };
+        let state = match made {
+            Ok(Ok(state)) => state,
+            failed => {
+                place.abandon(&lock);
+                return Ok(Err(failed?.err().unwrap_or_else(|| Unsaved("it was not made".to_owned()))));
+            }
+        };
+        if let Err(error) = place.finish(&lock, &self.options.kernel.release, state) {
+            return Ok(Err(Unsaved(format!("{error:#}"))));
+        }
+        Ok(place.find().and_then(usable).unwrap_or_else(|| Err(Unsaved("it has been removed again".to_owned()))))
+    }
+
+    /// Boot a guest until it is ready for a job, and save it in the file at `path`. The outer error: it cannot boot.
+    fn make(&self, path: PathBuf) -> Result<Result<SnapshotState, Unsaved>> {
+        let release = &self.options.kernel.release;
+        let files = GuestFiles::new(&self.archive(&delivery::blank()), &delivery::blank())?;
+        progress::step(&format!("booting {release} once, for a snapshot"));
+        // Without the plugin, which only counts in a window.
+        let options = GuestOptions { plugin: None, ..self.options.clone() };
+        let arguments = qemu::starting(Start::BootToSave, &options, self.on, &files.names);
+        let (mut monitor, socket) = Monitor::new()?;
+        let (from, to) = freeze::pipe()?;
+        let qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?)?;
+        let mut watch = Watch::new(&options, self.on, self.boot_limit, qemu, files.reply()?);
+        let end = watch.follow(&files.names.console, Some(&mut monitor));
+        if let Some(why) = watch.no_ports {
+            let why = format!("{release} gives init no access to ports (CONFIG_X86_IOPL_IOPERM): {why}");
+            return Ok(Ok(SnapshotState::Impossible(why)));
+        }
+        if !matches!(end, GuestEnd::Stopped) {
+            return Err(self.no_answer(watch, end, &files));
+        }
+        let receiver = freeze::receive(from, path);
+        let saved = freeze::save(&mut watch.qemu, &mut monitor, to);
+        cancel::check()?;
+        // Without QEMU, the receiver ends. If it could not write, QEMU's error is only a consequence.
+        drop(watch);
+        Ok(match (receiver.join(), saved) {
+            (Ok(Err(error)), _) => Err(Unsaved(format!("cannot write it: {error}"))),
+            (_, Err(error)) => Err(Unsaved(format!("{error:#}"))),
+            (Ok(Ok(stream)), Ok(())) => Ok(SnapshotState::Saved(stream)),
+            (Err(_), Ok(())) => Err(Unsaved("it could not be written".to_owned())),
+        })
+    }
+
+    /// All that a snapshot depends on, as text.
+    fn depends_on(&self) -> Result<String> {
+        let image = &self.options.kernel.image;
+        let image = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+        let name = |bytes: &[u8]| format!("{:016x} ({} bytes)", digest(bytes), bytes.len());
+        let names = qemu::Files::named();
+        let options = GuestOptions { plugin: None, ..self.options.clone() };
+        let arguments = qemu::arguments(&options, self.on, &names);
+        let lines = [
+            "format 1".to_owned(),
+            format!("qemu {}: {}", qemu::program().display(), self.version),
+            format!("kernel {}", name(&image)),
+            format!("config {}", self.config.as_deref().map(name).unwrap_or_default()),
+            format!("init {}", name(&self.init)),
+        ];
+        let arguments = qemu::describe(self.version, &arguments, &names, &options).arguments;
+        Ok([lines.join("\n"), arguments.join("\n")].join("\n"))
+    }
+
+    fn archive(&self, job: &[u8]) -> Vec<u8> {
+        let config = self.config.as_deref().map(|config| (self.options.kernel.release.as_str(), config));
+        initramfs::build(&self.init, job, config)
+    }
+
+    /// The guest's answer, after its end.
+    fn reply(&self, mut watch: Watch<'_>, end: GuestEnd, files: &GuestFiles) -> Result<GuestReply> {
+        if let (GuestEnd::Exited(_), Some(answer)) = (&end, watch.answer.take()) {
+            let release = &self.options.kernel.release;
+            let body = answer.map_err(|why| NoAnswer::Failed(format!("in the guest ({release}): {why}")))?;
+            let arguments = qemu::arguments(self.options, self.on, &files.names);
+            return Ok(GuestReply {
+                body,
+                executed_on: self.on,
+                emulator: qemu::describe(self.version, &arguments, &files.names, self.options),
+                release: watch.release.unwrap_or_default(),
+                notes: Vec::new(),
+                console: read_text(&files.names.console),
+            });
+        }
+        Err(self.no_answer(watch, end, files))
+    }
+
+    /// Why a guest gave no answer.
+    fn no_answer(&self, watch: Watch<'_>, end: GuestEnd, files: &GuestFiles) -> anyhow::Error {
+        if cancel::happened() {
+            return cancel::Cancelled.into();
+        }
+        let console = read_text(&files.names.console);
+        let release = &self.options.kernel.release;
+        let (why, late) = match end {
+            GuestEnd::Killed { why, late } => (why, late),
+            GuestEnd::Stopped => ("QEMU stopped it".to_owned(), false),
+            GuestEnd::Exited(status) => match &watch.answer {
+                Some(Err(why)) => return NoAnswer::Failed(format!("in the guest ({release}): {why}")).into(),
+                _ => (why_ended(status, &console, &read_text(&files.names.errors), watch.damaged()), false),
+            },
+        };
+        let cramped = if watch.release.is_none() && self.options.memory_mib < LITTLE_MEMORY_MIB {
+            format!(" (try more than --memory {}M)", self.options.memory_mib)
+        } else {
+            String::new()
+        };
+        let text = format!("guest {release}: {why}{cramped}{}", last_lines(&console));
+        match (watch.release.is_some(), late) {
+            (true, _) => NoAnswer::Failed(text),
+            (false, true) => NoAnswer::TooLate(text),
+            (false, false) => NoAnswer::NotStarted(text),
+        }
+        .into()
+    }
+}
+
+/// The files of one running guest.
+struct GuestFiles {
+    names: qemu::Files,
+    _scratch: Scratch,
+}
+
+impl GuestFiles {
+    /// Write them to a temporary folder.
+    fn new(initramfs: &[u8], job: &[u8]) -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let names = qemu::Files {
+            initramfs: scratch.path("initramfs"),
+            console: scratch.path("console"),
+            reply: scratch.path("reply"),
+            job: scratch.path("job"),
+            errors: scratch.path("errors"),
+        };
+        let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
+        write(&names.initramfs, initramfs)?;
+        write(&names.job, job)?;
+        write(&names.reply, &[])?;
+        write(&names.console, &[])?;
+        progress::detail(|| format!("the guest's console, while it runs: {}", names.console.display()));
+        Ok(Self { names, _scratch: scratch })
+    }
+
+    fn errors(&self) -> Result<File> {
+        File::create(&self.names.errors).with_context(|| scratch::no_room(&self.names.errors))
+    }
+
+    fn reply(&self) -> Result<File> {
+        File::open(&self.names.reply).with_context(|| format!("cannot read {}", self.names.reply.display()))
+    }
 }
 
 /// With less memory, a stock kernel may not be able to unpack its initramfs.
@@ -197,239 +412,5 @@ fn init_binary(path: &Path) -> Result<Arc<Vec<u8>>> {
             *last = Some((path.to_owned(), Arc::clone(&binary)));
             Ok(binary)
         }
-    }
-}
-
-/// A running QEMU. It is killed when this value is dropped, and when this process dies.
-struct Qemu {
-    child: Child,
-}
-
-impl Qemu {
-    fn start(arguments: &[std::ffi::OsString], errors: File) -> Result<Self> {
-        let parent = std::process::id();
-        let mut command = Command::new(qemu::program());
-        // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).process_group(0);
-        // SAFETY: only async-signal-safe calls (prctl, getppid) between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-                // The parent died before prctl took effect, so no signal will come.
-                if std::os::unix::process::parent_id() != parent {
-                    return Err(std::io::Error::other("the parent process has ended"));
-                }
-                Ok(())
-            });
-        }
-        progress::detail(|| format!("starting {command:?}"));
-        Ok(Self { child: command.spawn().with_context(qemu::missing)? })
-    }
-
-    fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
-    }
-
-    fn kill(&mut self) {
-        // It may have exited already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Drop for Qemu {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-struct Watch<'a> {
-    options: &'a GuestOptions,
-    boot_limit: Duration,
-    qemu: Qemu,
-    reply: File,
-    /// Bytes read from `reply`.
-    replied: u64,
-    decoder: Decoder,
-    release: Option<String>,
-    answer: Option<Result<Vec<u8>, String>>,
-}
-
-/// Why this side killed the guest.
-struct GuestKilled {
-    why: String,
-    /// The guest did not reach init before the time limit.
-    late: bool,
-}
-
-/// How often to poll the guest's files.
-const PACE: Duration = Duration::from_millis(10);
-
-/// How long a guest may take to reset after its answer. Plugins write their results in that time.
-const FAREWELL: Duration = Duration::from_secs(60);
-
-/// Longer console output means a kernel that repeats itself until the disk is full.
-const LONGEST_CONSOLE: u64 = 64 << 20;
-
-/// Larger replies are invalid. The largest, of a run with all collectors, is a few MiB.
-const LONGEST_REPLY: u64 = 256 << 20;
-
-/// How long a panicking kernel may take to print its report.
-const REPORT: Duration = Duration::from_secs(3);
-
-impl Watch<'_> {
-    /// Follow the guest to its end. The error says why this side killed it.
-    fn follow(&mut self, console: &Path) -> Result<ExitStatus, GuestKilled> {
-        let started = Instant::now();
-        let mut booted = None;
-        let mut answered = None;
-        let mut panicked = None;
-        let mut looked = 0;
-        loop {
-            let ended = self.qemu.ended();
-            self.read_reply();
-            if let Some(status) = ended {
-                return Ok(status);
-            }
-            if cancel::happened() {
-                self.qemu.kill();
-                return Err(GuestKilled { why: "interrupted".to_owned(), late: false });
-            }
-            if self.release.is_some() && booted.is_none() {
-                booted = Some(Instant::now());
-            }
-            if self.answer.is_some() && answered.is_none() {
-                answered = Some(Instant::now());
-            }
-            looked += 1;
-            let printed = fs::metadata(console).map_or(0, |metadata| metadata.len());
-            if panicked.is_none() && looked % 50 == 0 && panic_line(&read_text(console)).is_some() {
-                panicked = Some(Instant::now());
-            }
-            let over = |since: Option<Instant>, limit: Duration| since.is_some_and(|since| since.elapsed() > limit);
-            let mut late = false;
-            let why = if printed > LONGEST_CONSOLE {
-                format!("printed more than {} MiB on its console", LONGEST_CONSOLE >> 20)
-            } else if self.replied > LONGEST_REPLY {
-                format!("answered more than {} MiB", LONGEST_REPLY >> 20)
-            } else if over(answered, FAREWELL) {
-                format!("answered, but did not shut down within {} s", FAREWELL.as_secs())
-            } else if over(panicked, REPORT) {
-                panic_line(&read_text(console)).unwrap_or_else(|| "kernel panic".to_owned())
-            } else if booted.is_none() && over(Some(started), self.boot_limit) {
-                let limit = self.boot_limit.as_secs_f64();
-                late = true;
-                format!("did not reach init within {limit} s: see its last lines below, or raise --boot-limit")
-            } else if answered.is_none() && over(booted, self.options.time_limit) {
-                let limit = self.options.time_limit.as_secs_f64();
-                format!("did not finish within {limit} s: raise --time-limit, unless it hangs")
-            } else {
-                std::thread::sleep(PACE);
-                continue;
-            };
-            self.qemu.kill();
-            return Err(GuestKilled { why, late });
-        }
-    }
-
-    fn read_reply(&mut self) {
-        let mut bytes = Vec::new();
-        // This is a local file of ours. If a read fails, the next one gets the data.
-        let _ = (&self.reply).take(LONGEST_REPLY).read_to_end(&mut bytes);
-        if bytes.is_empty() || self.replied > LONGEST_REPLY {
-            return;
-        }
-        self.replied += bytes.len() as u64;
-        self.decoder.feed(&bytes);
-        while let Some(message) = self.decoder.next_message() {
-            match message {
-                Message::Hello(release) => self.release = Some(printable(&release)),
-                Message::Progress(text) => {
-                    progress::step(&format!("{}: {}", self.options.kernel.release, printable(&text)));
-                }
-                Message::Answer(bytes) => self.answer = Some(Ok(bytes)),
-                Message::Failure(why) => self.answer = Some(Err(printable(&why))),
-            }
-        }
-    }
-}
-
-fn read_text(path: &Path) -> String {
-    // Only shown to people. An empty text is better than a second error that hides the first.
-    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).replace('\r', "")
-}
-
-/// Text from the guest, made safe to print: no control characters reach the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
-}
-
-/// The kernel's panic message.
-fn panic_line(console: &str) -> Option<String> {
-    let line = console.lines().find(|line| line.contains("Kernel panic - not syncing"))?;
-    let at = line.find("Kernel panic")?;
-    line.get(at..).map(printable)
-}
-
-/// Why QEMU exited without an answer.
-fn why_ended(status: ExitStatus, console: &str, errors: &str, damaged: u64) -> String {
-    if let Some(panic) = panic_line(console) {
-        return panic;
-    }
-    // GLib prints "**" on a line of its own before the reason for an abort.
-    let telling = |line: &&str| !line.trim().is_empty() && line.trim() != "**" && !line.contains("warning:");
-    let said = errors.lines().find(telling);
-    if let Some(signal) = status.signal() {
-        let said = said.map(|line| format!(" ({line})")).unwrap_or_default();
-        return format!("QEMU was killed by signal {signal}{said}");
-    }
-    if !status.success() {
-        return format!("QEMU failed: {}", printable(said.unwrap_or("no error message").trim()));
-    }
-    if damaged > 0 {
-        return format!("its answer was damaged ({damaged} frames with errors)");
-    }
-    "ended without an answer".to_owned()
-}
-
-/// The last lines of the console, indented, to append to a message.
-fn last_lines(console: &str) -> String {
-    let lines: Vec<&str> = console.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    if lines.is_empty() {
-        return "; it printed nothing".to_owned();
-    }
-    let shown = lines.get(lines.len().saturating_sub(12)..).unwrap_or_default();
-    let mut text = String::from("; its last lines:");
-    for line in shown {
-        text.push_str("\n    ");
-        text.extend(printable(line).chars().take(200));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cause_of_death_is_found() {
-        let console = "[    1.0] x\n[    1.2] Kernel panic - not syncing: No working init found.\n[    1.3] CPU: 0\n";
-        let ok = ExitStatus::from_raw(0);
-        assert_eq!(why_ended(ok, console, "", 0), "Kernel panic - not syncing: No working init found.");
-        assert_eq!(why_ended(ok, "", "", 0), "ended without an answer");
-        assert_eq!(why_ended(ok, "", "", 2), "its answer was damaged (2 frames with errors)");
-        let failed = ExitStatus::from_raw(1 << 8);
-        let errors = "qemu: warning: x\nqemu-system-x86_64: could not load kernel\n";
-        assert_eq!(why_ended(failed, "", errors, 0), "QEMU failed: qemu-system-x86_64: could not load kernel");
-        assert_eq!(why_ended(ExitStatus::from_raw(11), "", "", 0), "QEMU was killed by signal 11");
-    }
-
-    #[test]
-    fn a_console_cannot_control_the_terminal() {
-        let text = last_lines("a\n\x1b[31mred\n");
-        assert_eq!(text, "; its last lines:\n    a\n     [31mred");
-        assert_eq!(last_lines("\n"), "; it printed nothing");
     }
 }

@@ -1,6 +1,6 @@
 //! Jobs that a guest is started for. To add one, add a variant here and an arm in `guest::job`.
 
-use crate::document::{ExecutedOn, Outcome, Request};
+use crate::document::{ExecutedOn, Request};
 use serde::{Deserialize, Serialize};
 
 /// A job to run in a guest. Its answer is JSON unless stated otherwise.
@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 pub enum Job {
     /// Call `run::execute`. Answer: an [`crate::document::Outcome`].
     Run(Box<Request>),
-    /// Call `run::execute` without collectors while the plugin on the host counts. Answer: a [`CountAnswer`].
-    Count { request: Box<Request>, symbols: bool },
+    /// Answer: the kernel's functions, in the format of /proc/kallsyms; empty if it has no list. This is a job of its own
+    /// because a job that is counted must not depend on whether the list is known.
+    Functions,
     /// Run this binary with these arguments, such as `["roles", "--json"]`. Answer: its raw standard output.
     Command(Vec<String>),
     /// Answer: this text, unchanged.
@@ -25,14 +26,6 @@ pub enum Job {
     Panic,
     /// End without an answer, to test how that is reported.
     Mute,
-}
-
-/// Answer to [`Job::Count`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct CountAnswer {
-    pub outcome: Outcome,
-    /// The kernel's functions, in the format of /proc/kallsyms; `None` if not requested or not available.
-    pub symbols: Option<String>,
 }
 
 /// What the guest's init reads: the job, and what executes the guest, which the guest cannot find out itself.

@@ -29,10 +29,14 @@ pub struct GuestMachine {
     /// QEMU's CPU model and flags, such as max or qemu64,+erms [default: qemu64; with KVM, host]
     #[arg(long, value_name = "MODEL", allow_hyphen_values = true)]
     pub cpu: Option<String>,
-    /// Time limit for booting the guest, in seconds
+    /// Boot the guest, instead of starting it from a snapshot of an earlier boot
+    #[arg(long)]
+    #[serde(default)]
+    pub no_snapshot: bool,
+    /// Time limit for booting the guest, in seconds of the emulator's CPU time
     #[arg(long, default_value = "120", value_parser = seconds, value_name = "SECONDS", allow_hyphen_values = true)]
     pub boot_limit: Duration,
-    /// Time limit for the work in the guest, in seconds
+    /// Time limit for the work in the guest, in seconds of the emulator's CPU time
     #[arg(long, default_value = "900", value_parser = seconds, value_name = "SECONDS", allow_hyphen_values = true)]
     pub time_limit: Duration,
 }
@@ -45,6 +49,7 @@ impl Default for GuestMachine {
             memory: 1 << 30,
             append: Vec::new(),
             cpu: None,
+            no_snapshot: false,
             boot_limit: Duration::from_secs(120),
             time_limit: Duration::from_secs(900),
         }
@@ -85,6 +90,7 @@ impl GuestMachine {
             ("--memory", self.memory != default.memory),
             ("--append", !self.append.is_empty()),
             ("--cpu", self.cpu.is_some()),
+            ("--no-snapshot", self.no_snapshot),
             ("--boot-limit", self.boot_limit != default.boot_limit),
             ("--time-limit", self.time_limit != default.time_limit),
         ]
@@ -104,6 +110,7 @@ impl GuestMachine {
             memory_mib: self.memory >> 20,
             cpu: self.cpu.clone(),
             append: self.append.clone(),
+            snapshot: !self.no_snapshot,
             boot_limit: self.boot_limit,
             time_limit: self.time_limit,
             ..GuestOptions::new(kernel)?

@@ -1,28 +1,37 @@
 //! Guests: boot any kernel under QEMU, with this binary as its `/init`.
 //!
 //! [`store`] caches kernels, [`fetch`] downloads them from the Debian mirror, [`packages`] reads its index, [`deb`]
-//! unpacks packages and [`image`] reads image headers. [`initramfs`] packs this binary and a [`Job`], [`qemu`] builds
-//! the emulator's command line, and [`guest`] starts and watches the emulator. [`stored`] reads a guest's settings back
-//! from a document. Inside the guest, [`crate::guest`] is process 1: it runs the job and answers in frames of
-//! [`protocol`].
+//! unpacks packages and [`image`] reads image headers. [`initramfs`] packs this binary, and [`delivery`] hands over a
+//! [`Job`]. [`qemu`] builds the emulator's command line, [`emulator`] starts it, [`watch`] watches it, and [`guest`] is
+//! the whole of it. [`snapshots`] caches guests that have booted; [`freeze`] saves and restores them, with [`monitor`].
+//! [`symbol_cache`] keeps the functions of kernels.
+//! [`stored`] reads a guest's settings back from a document. Inside the guest, [`crate::guest`] is process 1: it runs
+//! the job and answers in frames of [`protocol`].
 
 pub(crate) mod deb;
+pub(crate) mod delivery;
 pub(crate) mod elf;
+pub(crate) mod emulator;
 pub(crate) mod fetch;
+pub(crate) mod freeze;
 pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod initramfs;
 pub mod job;
 pub(crate) mod kvm;
 pub(crate) mod machine;
+pub(crate) mod monitor;
 pub(crate) mod options;
 pub(crate) mod packages;
 pub(crate) mod protocol;
 pub mod qemu;
 pub(crate) mod scratch;
+pub(crate) mod snapshots;
 pub mod store;
 pub(crate) mod stored;
+pub(crate) mod symbol_cache;
 pub(crate) mod version;
+pub(crate) mod watch;
 
 pub use guest::{GuestReply, run_job};
 pub use image::Kernel;

@@ -41,12 +41,14 @@ pub struct GuestOptions {
     pub cpu: Option<String>,
     /// Kernel arguments, added after pipeprof's own.
     pub append: Vec<String>,
-    /// Time limit for reaching `/init`.
+    /// Time limit for reaching `/init`, in CPU time of the emulator; with KVM, elapsed time.
     pub boot_limit: Duration,
-    /// Time limit for the job, from then on.
+    /// Time limit for the job, from then on; likewise.
     pub time_limit: Duration,
     /// TCG only.
     pub plugin: Option<PluginArgs>,
+    /// Start from a snapshot if there is one, and make one if not; TCG only.
+    pub snapshot: bool,
     /// The static binary to run as the guest's init; by default this program.
     pub init: PathBuf,
 }
@@ -73,6 +75,7 @@ impl GuestOptions {
             boot_limit: Duration::from_secs(120),
             time_limit: Duration::from_secs(900),
             plugin: None,
+            snapshot: true,
             init: PathBuf::from(OWN_BINARY),
         }
     }

@@ -20,8 +20,10 @@ pub(crate) const LONGEST: usize = 1 << 30;
 /// A message from the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// `/init` has started; the payload is the release.
+    /// The guest is ready for its job; the payload is the release.
     Hello(String),
+    /// The kernel gives init no access to ports, so no snapshot can be made; the payload is the reason.
+    NoPorts(String),
     /// Progress of the job: `measuring 3/10`.
     Progress(String),
     /// The job's answer.
@@ -34,6 +36,7 @@ impl Message {
     fn kind(&self) -> u8 {
         match self {
             Self::Hello(_) => b'H',
+            Self::NoPorts(_) => b'N',
             Self::Progress(_) => b'P',
             Self::Answer(_) => b'A',
             Self::Failure(_) => b'F',
@@ -42,7 +45,7 @@ impl Message {
 
     fn payload(&self) -> &[u8] {
         match self {
-            Self::Hello(text) | Self::Progress(text) | Self::Failure(text) => text.as_bytes(),
+            Self::Hello(text) | Self::NoPorts(text) | Self::Progress(text) | Self::Failure(text) => text.as_bytes(),
             Self::Answer(bytes) => bytes,
         }
     }
@@ -51,6 +54,7 @@ impl Message {
         let text = |payload: &[u8]| String::from_utf8_lossy(payload).into_owned();
         Some(match kind {
             b'H' => Self::Hello(text(&payload)),
+            b'N' => Self::NoPorts(text(&payload)),
             b'P' => Self::Progress(text(&payload)),
             b'F' => Self::Failure(text(&payload)),
             b'A' => Self::Answer(payload),
@@ -167,6 +171,7 @@ mod tests {
     fn message() -> impl Strategy<Value = Message> {
         prop_oneof![
             ".{0,40}".prop_map(Message::Hello),
+            ".{0,40}".prop_map(Message::NoPorts),
             ".{0,40}".prop_map(Message::Progress),
             ".{0,40}".prop_map(Message::Failure),
             proptest::collection::vec(any::<u8>(), 0..2000).prop_map(Message::Answer),

@@ -1,7 +1,7 @@
 //! Builds QEMU's command line, with the reason for each flag.
 
 use crate::document::{Emulator, ExecutedOn};
-use crate::vm::GuestOptions;
+use crate::vm::{GuestOptions, delivery};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -56,9 +56,59 @@ pub(crate) struct Files {
     pub console: PathBuf,
     /// Output of the second: its messages.
     pub reply: PathBuf,
+    /// The job, which init reads from the emulator's configuration device; TCG only.
+    pub job: PathBuf,
+    /// What QEMU prints.
+    pub errors: PathBuf,
 }
 
-/// QEMU's arguments for a guest, without the program name.
+impl Files {
+    /// Names without a folder, for arguments that are only compared.
+    #[must_use]
+    pub(crate) fn named() -> Self {
+        let [initramfs, console, reply, job, errors] =
+            ["initramfs", "console", "reply", "job", "errors"].map(PathBuf::from);
+        Self { initramfs, console, reply, job, errors }
+    }
+}
+
+/// How a guest starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// With its kernel.
+    Boot,
+    /// With its kernel, to be stopped and saved when it is ready for a job. QEMU's monitor is on standard input.
+    BootToSave,
+    /// From a saved state, which the monitor on standard input names.
+    Restore,
+}
+
+/// QEMU's arguments for a guest that starts in this way, without the program name.
+#[must_use]
+pub(crate) fn starting(start: Start, options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
+    let mut arguments = arguments(options, on, files);
+    let added: &[&str] = match start {
+        Start::Boot => &[],
+        Start::BootToSave => &[
+            // Stop when init says that it is ready. The last of these options counts.
+            "-action",
+            "panic=pause",
+        ],
+        // The kernel and the initramfs are in the state.
+        Start::Restore => {
+            arguments.truncate(arguments.iter().position(|word| word == "-append").unwrap_or(arguments.len()));
+            &["-incoming", "defer"]
+        }
+    };
+    arguments.extend(added.iter().map(OsString::from));
+    if start != Start::Boot {
+        arguments
+            .extend(["-chardev", "socket,id=monitor,fd=0", "-mon", "chardev=monitor,mode=control"].map(OsString::from));
+    }
+    arguments
+}
+
+/// QEMU's arguments for a guest that boots, without the program name. Documents show these, however the guest starts.
 #[must_use]
 pub(crate) fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
@@ -83,6 +133,10 @@ pub(crate) fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -
         add(&["-seed", "1"]);
         // The time of day starts at a fixed date and follows the guest's clock.
         add(&["-rtc", "base=2026-01-01,clock=vm"]);
+        // The device at which init says that it is ready. Only a guest that is to be saved stops there.
+        add(&["-device", "pvpanic", "-action", "panic=none"]);
+        // Where init finds its job, booted or restored.
+        add(&["-fw_cfg", &format!("name={},file={}", delivery::FILE, escape(&files.job))]);
     }
     // Write to files, which never block. A full pipe would make the guest poll for as long as the host takes. The
     // console comes first; messages have a port of their own.
@@ -160,7 +214,7 @@ pub(crate) fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
 /// names.
 #[must_use]
 pub(crate) fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
-    let mut replace: Vec<(String, String)> = [&files.initramfs, &files.console, &files.reply]
+    let mut replace: Vec<(String, String)> = [&files.initramfs, &files.console, &files.reply, &files.job]
         .iter()
         .filter_map(|path| Some((path, path.file_name()?.to_str()?.to_owned())))
         // The path after -initrd is not escaped.
@@ -196,7 +250,13 @@ mod tests {
     }
 
     fn files() -> Files {
-        Files { initramfs: "/t/x,1/initramfs".into(), console: "/t/x,1/console".into(), reply: "/t/x,1/reply".into() }
+        Files {
+            initramfs: "/t/x,1/initramfs".into(),
+            console: "/t/x,1/console".into(),
+            reply: "/t/x,1/reply".into(),
+            job: "/t/x,1/job".into(),
+            errors: "/t/x,1/errors".into(),
+        }
     }
 
     #[test]
@@ -213,6 +273,19 @@ mod tests {
         assert!(tcg.contains(" psi=0 -kernel"), "{tcg}");
         let kvm = text(ExecutedOn::Kvm);
         assert!(kvm.contains("-accel kvm") && kvm.contains("-cpu host") && !kvm.contains("icount"), "{kvm}");
+        assert!(tcg.contains("pvpanic") && !kvm.contains("pvpanic") && !kvm.contains("fw_cfg"), "{kvm}");
+    }
+
+    #[test]
+    fn a_restored_guest_has_the_same_machine_and_no_kernel() {
+        let text = |start| {
+            let arguments = starting(start, &options(), ExecutedOn::Tcg, &files());
+            arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+        };
+        let (boot, save, restore) = (text(Start::Boot), text(Start::BootToSave), text(Start::Restore));
+        assert!(save.starts_with(&boot) && save.contains("panic=pause"), "{save}");
+        let (machine, _) = restore.split_once(" -incoming defer").unwrap();
+        assert!(boot.starts_with(machine) && boot[machine.len()..].starts_with(" -append"), "{restore}");
     }
 
     #[test]
@@ -224,6 +297,7 @@ mod tests {
         let text = emulator.arguments.join(" ");
         assert!(!text.contains("/t/") && !text.contains("/k/"), "{text}");
         assert!(text.contains("path=console") && text.contains("vmlinuz-6.1.0-test"), "{text}");
+        assert!(text.contains("file=job"), "{text}");
         assert!(text.contains("-plugin file=plug.so -append"), "{text}");
     }
 

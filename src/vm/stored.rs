@@ -46,7 +46,7 @@ mod tests {
     use crate::vm::qemu::{Files, arguments, describe};
 
     fn described(options: &GuestOptions, on: ExecutedOn) -> Emulator {
-        let files = Files { initramfs: "/t/i".into(), console: "/t/c".into(), reply: "/t/r".into() };
+        let files = Files::named();
         describe("QEMU", &arguments(options, on, &files), &files, options)
     }
 

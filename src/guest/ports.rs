@@ -1,0 +1,83 @@
+//! The machine's ports, which init uses before the job begins: it tells the emulator that the guest is ready, and
+//! reads the job.
+
+use crate::vm::delivery;
+use anyhow::{Context as _, Result};
+use std::arch::asm;
+
+/// Access to a range of ports. The kernel takes it back on drop: a process with access to ports costs more at each
+/// task switch.
+struct Ports {
+    first: u16,
+    count: u16,
+}
+
+impl Ports {
+    /// # Errors
+    /// When the kernel has no ioperm(2).
+    fn open(first: u16, count: u16) -> std::io::Result<Self> {
+        // SAFETY: ioperm(2) accesses no memory of this process.
+        match unsafe { libc::ioperm(first.into(), count.into(), 1) } {
+            0 => Ok(Self { first, count }),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+
+    fn write(&self, port: u16, value: u8) {
+        debug_assert!((self.first..self.first + self.count).contains(&port));
+        // SAFETY: this process has access to the port, whose device does not access memory.
+        unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags)) }
+    }
+
+    fn write_wide(&self, port: u16, value: u16) {
+        debug_assert!((self.first..self.first + self.count - 1).contains(&port));
+        // SAFETY: as above.
+        unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags)) }
+    }
+
+    /// Read all bytes of `bytes` at one port.
+    fn read(&self, port: u16, bytes: &mut [u8]) {
+        debug_assert!((self.first..self.first + self.count).contains(&port));
+        // SAFETY: this process has access to the port. The instruction writes `len` bytes from the pointer on, which
+        // is exactly the slice; the ABI requires the direction flag to be clear.
+        unsafe {
+            asm!("rep insb", in("dx") port, inout("rcx") bytes.len() => _, inout("rdi") bytes.as_mut_ptr() => _,
+                options(nostack, preserves_flags));
+        }
+    }
+}
+
+impl Drop for Ports {
+    fn drop(&mut self) {
+        // SAFETY: as in `open`. Access is given up, which cannot fail.
+        unsafe { libc::ioperm(self.first.into(), self.count.into(), 0) };
+    }
+}
+
+/// Tell the emulator that the guest is ready for a job. If a snapshot is being made, the guest stops here, and each
+/// restored guest continues here.
+///
+/// # Errors
+/// When the kernel does not give access to ports.
+pub(super) fn ready() -> Result<()> {
+    Ports::open(delivery::READY, 1).context("ioperm")?.write(delivery::READY, delivery::STOP);
+    Ok(())
+}
+
+/// The job that the emulator's command line names; `None` if it names none, or if the kernel gives no access.
+#[must_use]
+pub(super) fn job() -> Option<Vec<u8>> {
+    let ports = Ports::open(delivery::FW_CFG, 2).ok()?;
+    let read = |length: usize| {
+        let mut bytes = vec![0; length];
+        ports.read(delivery::FW_CFG + 1, &mut bytes);
+        bytes
+    };
+    ports.write_wide(delivery::FW_CFG, delivery::DIRECTORY);
+    let count = u32::from_be_bytes(read(4).try_into().ok()?);
+    // There are a few dozen; without the device, each byte is 0xff.
+    let entries = read(usize::try_from(count).ok().filter(|count| *count < 4096)? * 64);
+    let (selector, length) = delivery::find(&entries, delivery::FILE)?;
+    ports.write_wide(delivery::FW_CFG, selector);
+    Some(read(length))
+}

@@ -1,0 +1,115 @@
+//! A running QEMU.
+
+use crate::util::progress;
+use crate::vm::qemu;
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// A running QEMU. It is killed when this value is dropped, and when this process dies.
+pub(crate) struct Qemu {
+    child: Child,
+}
+
+impl Qemu {
+    /// Start QEMU with these arguments, this standard input and a file for its errors.
+    ///
+    /// # Errors
+    /// When it cannot be started, with how to install it.
+    pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File) -> Result<Self> {
+        let parent = std::process::id();
+        let mut command = Command::new(qemu::program());
+        // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
+        command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors).process_group(0);
+        // SAFETY: only async-signal-safe calls (prctl, getppid) between fork and exec.
+        unsafe {
+            command.pre_exec(move || {
+                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                // The parent died before prctl took effect, so no signal will come.
+                if std::os::unix::process::parent_id() != parent {
+                    return Err(std::io::Error::other("the parent process has ended"));
+                }
+                Ok(())
+            });
+        }
+        progress::detail(|| format!("starting {command:?}"));
+        Ok(Self { child: command.spawn().with_context(qemu::missing)? })
+    }
+
+    /// Its status, if it has ended.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        // It may have exited already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// CPU time of all its threads; `None` if it has ended.
+    fn cpu_time(&self) -> Option<Duration> {
+        ticks(&fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?)
+    }
+
+    /// The time now, for [`Since`].
+    #[must_use]
+    pub(crate) fn now(&self) -> Since {
+        Since { wall: Instant::now(), cpu: self.cpu_time().unwrap_or_default() }
+    }
+
+    /// Whether QEMU has executed for `limit` since then. This is CPU time, so that other programs on the machine do not
+    /// use up the limit. A QEMU that does nothing ends after a longer wall time.
+    #[must_use]
+    pub(crate) fn is_over(&self, since: &Since, limit: Duration) -> bool {
+        let waited = since.wall.elapsed();
+        // CPU time is not more than that of both threads, the CPUs' and the main loop, so it need not be read yet.
+        waited * 2 > limit
+            && (waited > limit * IDLE.0 + IDLE.1
+                || self.cpu_time().is_some_and(|cpu| cpu.saturating_sub(since.cpu) > limit))
+    }
+}
+
+/// The wall time after which a limit ends in any case: this many times the limit, plus this.
+const IDLE: (u32, Duration) = (5, Duration::from_secs(10));
+
+/// A time on the clocks that limits count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Since {
+    pub wall: Instant,
+    cpu: Duration,
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// User and system time in `/proc/PID/stat`, fields 14 and 15 (proc_pid_stat(5)).
+fn ticks(stat: &str) -> Option<Duration> {
+    // The name, field 2, may contain spaces and parentheses.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_user_and_system_time() {
+        let per_second = rustix::param::clock_ticks_per_second();
+        let stat = format!("7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 {} {} 99 99", 2 * per_second, per_second);
+        assert_eq!(ticks(&stat), Some(Duration::from_secs(3)));
+        assert_eq!(ticks("7 (x) S 1"), None);
+        assert!(ticks(&fs::read_to_string("/proc/self/stat").unwrap()).is_some());
+    }
+}

@@ -1,0 +1,178 @@
+//! Makes a snapshot of a guest, and feeds one to QEMU.
+
+use crate::util::cancel;
+use crate::vm::emulator::Qemu;
+use crate::vm::monitor::Monitor;
+use crate::vm::snapshots::Stream;
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{PipeReader, PipeWriter, Read as _, Seek as _, Write as _};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes copied at a time.
+const PIECE: usize = 1 << 20;
+
+/// CPU time that saving may take. It takes about a second.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Copy what QEMU writes to `from` into a new file.
+#[must_use]
+pub(crate) fn receive(mut from: PipeReader, path: PathBuf) -> JoinHandle<std::io::Result<Stream>> {
+    std::thread::spawn(move || {
+        let mut file = File::create(path)?;
+        let (mut crc, mut bytes, mut piece) = (flate2::Crc::new(), 0, vec![0; PIECE]);
+        loop {
+            match from.read(&mut piece)? {
+                0 => return Ok(Stream { bytes, crc: crc.sum() }),
+                length => {
+                    let read = piece.get(..length).unwrap_or_default();
+                    crc.update(read);
+                    bytes += length as u64;
+                    file.write_all(read)?;
+                }
+            }
+        }
+    })
+}
+
+/// Let QEMU, which has stopped its guest, write the guest's state to `to`, and end.
+///
+/// # Errors
+/// When QEMU cannot save its guest, or on interruption.
+pub(crate) fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Result<()> {
+    monitor.give("state", &to)?;
+    // QEMU's own is then the last, whose end the receiver sees.
+    drop(to);
+    // Bytes per second; the default of 128 MiB is for networks.
+    monitor.execute("migrate-set-parameters", json!({ "max-bandwidth": 1_u64 << 40 }))?;
+    monitor.execute("migrate", json!({ "uri": "fd:state" }))?;
+    let begun = qemu.now();
+    loop {
+        let answer = monitor.execute("query-migrate", json!({}))?;
+        match answer.get("status").and_then(Value::as_str) {
+            Some("completed") => break,
+            Some("failed" | "cancelled") => {
+                let why = answer.get("error-desc").and_then(Value::as_str).unwrap_or("no reason given");
+                bail!("QEMU cannot save the guest: {why}");
+            }
+            _ => {}
+        }
+        cancel::check()?;
+        if qemu.ended().is_some() || qemu.is_over(&begun, LIMIT) {
+            bail!("QEMU did not save the guest");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // Its end closes the pipe.
+    qemu.kill();
+    Ok(())
+}
+
+/// Let QEMU, started for this, read a guest's state from `from`, and let the guest run.
+///
+/// # Errors
+/// When QEMU cannot restore the guest, or on interruption.
+pub(crate) fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) -> Result<()> {
+    monitor.give("state", &from)?;
+    // If QEMU ends, the feeder must see it.
+    drop(from);
+    monitor.execute("migrate-incoming", json!({ "uri": "fd:state" }))?;
+    let begun = qemu.now();
+    while monitor.execute("query-status", json!({}))?.get("status").and_then(Value::as_str) == Some("inmigrate") {
+        cancel::check()?;
+        if qemu.is_over(&begun, LIMIT) {
+            bail!("QEMU did not restore the guest");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // It is stopped, as it was when it was saved.
+    monitor.execute("cont", json!({})).map(drop)
+}
+
+/// Whether a snapshot was fed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fed {
+    Whole,
+    /// The file is not what was saved. QEMU got nothing, so it did not start the guest.
+    Damaged,
+    /// QEMU did not take all of it.
+    Refused,
+}
+
+/// Check the state in `file`, and write it to a QEMU that waits for it.
+#[must_use]
+pub(crate) fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<Fed> {
+    // Fewer switches between the two processes. The default also works.
+    let _ = rustix::pipe::fcntl_setpipe_size(&to, PIECE);
+    std::thread::spawn(move || {
+        // QEMU starts the guest before it has read the last bytes, a description that it does not need. So all of the
+        // file is checked first.
+        if !measured(&mut file).is_ok_and(|found| found == saved) || file.rewind().is_err() {
+            return Fed::Damaged;
+        }
+        match std::io::copy(&mut file, &mut to) {
+            Ok(bytes) if bytes == saved.bytes => Fed::Whole,
+            _ => Fed::Refused,
+        }
+    })
+}
+
+/// Length and checksum of what remains of `file`.
+fn measured(file: &mut File) -> std::io::Result<Stream> {
+    let (mut crc, mut bytes, mut piece) = (flate2::Crc::new(), 0, vec![0; PIECE]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(Stream { bytes, crc: crc.sum() }),
+            length => {
+                crc.update(piece.get(..length).unwrap_or_default());
+                bytes += length as u64;
+            }
+        }
+    }
+}
+
+/// A pipe.
+///
+/// # Errors
+/// When the process has too many open files.
+pub(crate) fn pipe() -> Result<(PipeReader, PipeWriter)> {
+    std::io::pipe().context("cannot make a pipe")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_state_is_fed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| ((n * 7) >> 3) as u8).collect();
+        let (reader, mut writer) = pipe().unwrap();
+        let receiver = receive(reader, path.clone());
+        writer.write_all(&bytes).unwrap();
+        drop(writer);
+        let saved = receiver.join().unwrap().unwrap();
+        assert_eq!(saved.bytes, bytes.len() as u64);
+        let fed = || {
+            let (mut reader, writer) = pipe().unwrap();
+            let feeder = feed(File::open(&path).unwrap(), saved, writer);
+            let mut got = Vec::new();
+            reader.read_to_end(&mut got).unwrap();
+            (feeder.join().unwrap(), got)
+        };
+        assert_eq!(fed(), (Fed::Whole, bytes.clone()));
+        let mut damaged = bytes.clone();
+        damaged[1_234_567] ^= 1;
+        std::fs::write(&path, &damaged).unwrap();
+        let (verdict, got) = fed();
+        assert_eq!((verdict, got.len()), (Fed::Damaged, 0));
+        std::fs::write(&path, &bytes).unwrap();
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        assert_eq!(feed(File::open(&path).unwrap(), saved, writer).join().unwrap(), Fed::Refused);
+    }
+}

@@ -1,0 +1,357 @@
+//! The cache of snapshots: guests that have booted and wait for their job. Each has a folder with the guest's state
+//! and `snapshot.json`, named by a digest of all that the state depends on.
+
+use crate::util::{atomic_file, cancel};
+use crate::vm::store::KernelCache;
+use anyhow::{Context as _, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::hash::Hasher as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Room for all snapshots, in bytes. One of a Debian kernel has 100 to 200 MiB. When a new one exceeds this, those that
+/// were not used for the longest time are removed.
+const ROOM: u64 = 2 << 30;
+
+/// File of the guest's state: QEMU's migration stream.
+const STATE: &str = "state";
+const FACTS: &str = "snapshot.json";
+
+/// What `snapshot.json` holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SnapshotFacts {
+    /// All that the state depends on.
+    pub of: String,
+    /// The kernel's release.
+    pub release: String,
+    pub state: SnapshotState,
+}
+
+/// The state of a guest, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SnapshotState {
+    Saved(Stream),
+    /// This kernel cannot be saved, and will not be tried again.
+    Impossible(String),
+}
+
+/// Length and CRC-32 of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stream {
+    pub bytes: u64,
+    pub crc: u32,
+}
+
+/// A snapshot in the list of all.
+struct Entry {
+    folder: PathBuf,
+    /// The kernel's.
+    release: String,
+    bytes: u64,
+    /// The last time.
+    used: SystemTime,
+}
+
+/// Where the snapshots are.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshots {
+    root: PathBuf,
+}
+
+/// The place of one snapshot.
+#[derive(Debug, Clone)]
+pub(crate) struct SnapshotPlace {
+    snapshots: Snapshots,
+    name: String,
+    of: String,
+}
+
+/// Holds a place for writing until dropped.
+pub(crate) struct SnapshotLock {
+    _file: File,
+}
+
+/// A digest of `bytes`: 64 bits, enough to tell files apart that nobody made to be equal.
+#[must_use]
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    // Its keys are fixed. Another version of the standard library may compute another value, which costs a boot.
+    let mut hasher = std::hash::DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+impl Snapshots {
+    /// Those in the user's cache.
+    ///
+    /// # Errors
+    /// As [`KernelCache::open`].
+    pub(crate) fn open() -> Result<Self> {
+        Ok(Self { root: KernelCache::open()?.root().join("snapshots") })
+    }
+
+    /// The place of the snapshot that depends on `of`.
+    #[must_use]
+    pub(crate) fn place(&self, of: String) -> SnapshotPlace {
+        SnapshotPlace { snapshots: self.clone(), name: format!("{:016x}", digest(of.as_bytes())), of }
+    }
+
+    /// All entries, the one that was used last first.
+    fn list(&self) -> Vec<Entry> {
+        let Ok(entries) = fs::read_dir(&self.root) else { return Vec::new() };
+        let read = |folder: PathBuf| {
+            let facts = read_facts(&folder)?;
+            let used = fs::metadata(folder.join(FACTS)).and_then(|metadata| metadata.modified()).ok()?;
+            let files = fs::read_dir(&folder).ok()?.flatten();
+            let size = files.filter_map(|file| Some(file.metadata().ok()?.blocks() * 512)).sum();
+            Some(Entry { folder, release: facts.release, bytes: size, used })
+        };
+        let mut list: Vec<Entry> = entries.flatten().filter_map(|entry| read(entry.path())).collect();
+        list.sort_by_key(|entry| std::cmp::Reverse(entry.used));
+        list
+    }
+
+    /// Number of snapshots by release, and their size in bytes.
+    #[must_use]
+    pub(crate) fn of_release(&self, release: &str) -> (usize, u64) {
+        let list = self.list();
+        let sizes = list.iter().filter(|entry| entry.release == release).map(|entry| entry.bytes);
+        sizes.fold((0, 0), |(count, sum), size| (count + 1, sum + size))
+    }
+
+    /// Remove the snapshots of the release, or all of them. Returns their number and their size in bytes.
+    ///
+    /// # Errors
+    /// When a folder cannot be removed.
+    pub(crate) fn remove(&self, release: Option<&str>) -> Result<(usize, u64)> {
+        let mut removed = (0, 0);
+        for entry in self.list() {
+            if release.is_none_or(|release| entry.release == release) {
+                self.drop_folder(&entry.folder)?;
+                removed = (removed.0 + 1, removed.1 + entry.bytes);
+            }
+        }
+        self.sweep();
+        Ok(removed)
+    }
+
+    /// Remove the entries that were not used for the longest time until all fit into `room`, but never `kept`.
+    fn limit(&self, room: u64, kept: &Path) {
+        let mut sum = 0;
+        for entry in self.list() {
+            sum += entry.bytes;
+            if sum > room && entry.folder != kept {
+                // If it cannot be removed, there is more than the room; the next one may succeed.
+                let _ = self.drop_folder(&entry.folder);
+            }
+        }
+    }
+
+    /// Remove a folder so that no reader sees a part of it: readers have opened its files, or will find none.
+    fn drop_folder(&self, folder: &Path) -> Result<()> {
+        let gone = folder.with_extension("gone");
+        // It may be there from a killed run.
+        let _ = fs::remove_dir_all(&gone);
+        match fs::rename(folder, &gone).and_then(|()| fs::remove_dir_all(&gone)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error)
+                .with_context(|| format!("cannot remove {}: check its owner and permissions", folder.display())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Remove what killed runs left: unfinished folders and lock files that nobody holds.
+    fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.root) else { return };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("gone") => drop(fs::remove_dir_all(&path)),
+                Some("new") => {
+                    let lock = File::open(path.with_extension("lock"));
+                    if lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()) {
+                        let _ = fs::remove_dir_all(&path);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl SnapshotPlace {
+    fn folder(&self) -> PathBuf {
+        self.snapshots.root.join(&self.name)
+    }
+
+    /// The facts of the snapshot and, unless it is impossible, its open state. `None` if it does not exist.
+    pub(crate) fn find(&self) -> Option<(SnapshotFacts, Option<File>)> {
+        let folder = self.folder();
+        let facts = read_facts(&folder).filter(|facts| facts.of == self.of)?;
+        let state = match facts.state {
+            SnapshotState::Saved(stream) => {
+                let file = File::open(folder.join(STATE)).ok()?;
+                (file.metadata().ok()?.len() == stream.bytes).then_some(Some(file))?
+            }
+            SnapshotState::Impossible(_) => None,
+        };
+        // The time of the last use. It only decides what is removed first.
+        let _ =
+            File::options().append(true).open(folder.join(FACTS)).and_then(|file| file.set_modified(SystemTime::now()));
+        Some((facts, state))
+    }
+
+    /// Wait until no other process makes this snapshot, and let none begin.
+    ///
+    /// # Errors
+    /// When the cache cannot be written, or on interruption.
+    pub(crate) fn lock(&self) -> Result<SnapshotLock> {
+        fs::create_dir_all(&self.snapshots.root).with_context(|| self.no_room())?;
+        let path = self.snapshots.root.join(&self.name).with_extension("lock");
+        let file = File::options().create(true).append(true).open(&path).with_context(|| self.no_room())?;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(SnapshotLock { _file: file }),
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+                Err(error) => bail!("cannot lock {}: {error}", path.display()),
+            }
+            cancel::check()?;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// An empty folder to make the snapshot in, with the path of the state.
+    ///
+    /// # Errors
+    /// When the cache cannot be written.
+    pub(crate) fn begin(&self, _lock: &SnapshotLock) -> Result<PathBuf> {
+        let folder = self.folder().with_extension("new");
+        // Only the holder of the lock writes it, so anything here is of a killed run.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).with_context(|| self.no_room())?;
+        Ok(folder.join(STATE))
+    }
+
+    /// Remove the folder of [`Self::begin`], because no snapshot could be made.
+    pub(crate) fn abandon(&self, _lock: &SnapshotLock) {
+        // If it remains, the next run removes it.
+        let _ = fs::remove_dir_all(self.folder().with_extension("new"));
+    }
+
+    /// Let the folder of [`Self::begin`] become the snapshot, and remove the oldest if there is no room for all.
+    ///
+    /// # Errors
+    /// When the cache cannot be written.
+    pub(crate) fn finish(&self, _lock: &SnapshotLock, release: &str, state: SnapshotState) -> Result<()> {
+        let facts = SnapshotFacts { of: self.of.clone(), release: release.to_owned(), state };
+        let (made, folder) = (self.folder().with_extension("new"), self.folder());
+        atomic_file::write(&made.join(FACTS), &serde_json::to_vec_pretty(&facts)?)?;
+        self.snapshots.drop_folder(&folder)?;
+        fs::rename(&made, &folder).with_context(|| self.no_room())?;
+        self.snapshots.sweep();
+        self.snapshots.limit(ROOM, &folder);
+        Ok(())
+    }
+
+    /// Remove the snapshot, because it is damaged.
+    pub(crate) fn discard(&self) {
+        // If it remains, the next run finds it damaged too.
+        let _ = self.snapshots.drop_folder(&self.folder());
+    }
+
+    fn no_room(&self) -> String {
+        format!(
+            "cannot write {}: free some space, or set PIPEPROF_CACHE to another folder",
+            self.snapshots.root.display()
+        )
+    }
+}
+
+fn read_facts(folder: &Path) -> Option<SnapshotFacts> {
+    // Unfinished folders and locks have an extension.
+    if folder.extension().is_some() {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(folder.join(FACTS)).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+
+    fn make(place: &SnapshotPlace, bytes: &[u8]) {
+        let lock = place.lock().unwrap();
+        fs::write(place.begin(&lock).unwrap(), bytes).unwrap();
+        let state = SnapshotState::Saved(Stream { bytes: bytes.len() as u64, crc: 0 });
+        place.finish(&lock, "6.1-test", state).unwrap();
+    }
+
+    fn text(place: &SnapshotPlace) -> Option<String> {
+        let mut text = String::new();
+        place.find()?.1?.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    #[test]
+    fn a_snapshot_is_found_by_what_it_depends_on() {
+        let root = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots { root: root.path().join("snapshots") };
+        let (one, two) = (snapshots.place("one".into()), snapshots.place("two".into()));
+        assert!(one.find().is_none());
+        make(&one, b"1");
+        make(&two, b"2");
+        assert_eq!((text(&one).unwrap(), text(&two).unwrap()), ("1".to_owned(), "2".to_owned()));
+        // A digest that happens to be equal is noticed.
+        let same_name = SnapshotPlace { of: "other".into(), ..one.clone() };
+        assert!(same_name.find().is_none());
+        // A truncated state is not used.
+        fs::write(one.folder().join(STATE), b"").unwrap();
+        assert!(one.find().is_none());
+        make(&one, b"1 again");
+        assert_eq!(text(&one).unwrap(), "1 again");
+        assert_eq!(snapshots.of_release("6.1-test").0, 2);
+        assert_eq!(snapshots.of_release("6.1").0, 0);
+        assert_eq!(snapshots.remove(Some("6.1")).unwrap().0, 0);
+        assert_eq!(snapshots.remove(Some("6.1-test")).unwrap().0, 2);
+        assert!(one.find().is_none());
+    }
+
+    #[test]
+    fn the_oldest_are_removed_when_there_is_no_room() {
+        let root = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots { root: root.path().to_owned() };
+        let places = ["a", "b", "c"].map(|of| snapshots.place(of.into()));
+        for (age, place) in [30, 20, 10].into_iter().zip(&places) {
+            make(place, &[7; 100_000]);
+            let facts = File::options().append(true).open(place.folder().join(FACTS)).unwrap();
+            facts.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        // Using the oldest makes it the newest.
+        assert!(places[0].find().is_some());
+        snapshots.limit(250_000, &places[2].folder());
+        let left = |place: &SnapshotPlace| place.folder().exists();
+        assert_eq!(places.each_ref().map(left), [true, false, true]);
+        snapshots.limit(0, &places[2].folder());
+        assert_eq!(places.each_ref().map(left), [false, false, true], "the one just made is kept");
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_removed_unless_it_is_being_made() {
+        let root = tempfile::tempdir().unwrap();
+        let snapshots = Snapshots { root: root.path().to_owned() };
+        let (dead, live) = (snapshots.place("dead".into()), snapshots.place("live".into()));
+        fs::write(dead.begin(&dead.lock().unwrap()).unwrap(), b"half").unwrap();
+        let lock = live.lock().unwrap();
+        fs::write(live.begin(&lock).unwrap(), b"half").unwrap();
+        assert!(dead.find().is_none() && live.find().is_none());
+        snapshots.sweep();
+        assert!(!dead.folder().with_extension("new").exists());
+        assert!(live.folder().with_extension("new").exists());
+        live.abandon(&lock);
+        assert!(!live.folder().with_extension("new").exists());
+        make(&dead, b"whole");
+        assert_eq!(text(&dead).unwrap(), "whole");
+    }
+}

@@ -1,0 +1,121 @@
+//! The functions of kernels that ran in guests. Reading them in an emulated guest and sending them takes longer than a
+//! window, and they are the same in every guest of a kernel, whose addresses are fixed (`nokaslr`).
+
+use crate::util::atomic_file;
+use crate::vm::GuestOptions;
+use crate::vm::snapshots::digest;
+use crate::vm::store::KernelCache;
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Number of lists to keep, of about 3 MiB each.
+const MOST: usize = 32;
+
+/// The place of one kernel's list.
+#[derive(Debug, Clone)]
+pub(crate) struct SymbolCache {
+    path: PathBuf,
+}
+
+impl SymbolCache {
+    /// The place for the kernel of a guest; `None` if its addresses may change.
+    ///
+    /// # Errors
+    /// When the kernel cannot be read, or there is no cache.
+    pub(crate) fn of(options: &GuestOptions) -> Result<Option<Self>> {
+        if options.append.iter().flat_map(|text| text.split_whitespace()).any(|word| word == "kaslr") {
+            return Ok(None);
+        }
+        let image = &options.kernel.image;
+        let image = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+        let name = format!("{}-{:016x}", options.kernel.release, digest(&image));
+        Ok(Some(Self { path: KernelCache::open()?.root().join("symbols").join(name) }))
+    }
+
+    /// The list, in the format of /proc/kallsyms; `None` if there is none, or if it is damaged.
+    pub(crate) fn read(&self) -> Option<String> {
+        let text = fs::read_to_string(&self.path).ok()?;
+        let (first, list) = text.split_once('\n')?;
+        if first != header(list) {
+            return None;
+        }
+        // The time of the last use. It only decides what is removed first.
+        let _ = fs::File::options().append(true).open(&self.path).and_then(|file| file.set_modified(SystemTime::now()));
+        Some(list.to_owned())
+    }
+
+    /// Store the list.
+    ///
+    /// # Errors
+    /// When the cache cannot be written.
+    pub(crate) fn write(&self, list: &str) -> Result<()> {
+        let folder = self.path.parent().context("a file has a folder")?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        atomic_file::write(&self.path, format!("{}\n{list}", header(list)).as_bytes())?;
+        limit(folder, MOST);
+        Ok(())
+    }
+}
+
+/// Remove all lists.
+pub(crate) fn remove_all() -> Result<()> {
+    let folder = KernelCache::open()?.root().join("symbols");
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first line of the file, a comment for readers of such lists.
+fn header(list: &str) -> String {
+    let mut crc = flate2::Crc::new();
+    crc.update(list.as_bytes());
+    format!("# {} bytes, CRC-32 {:08x}", list.len(), crc.sum())
+}
+
+/// Remove the lists that were not used for the longest time until `most` remain.
+fn limit(folder: &Path, most: usize) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let used = |path: PathBuf| Some((fs::metadata(&path).ok()?.modified().ok()?, path));
+    let mut files: Vec<_> = entries.flatten().filter_map(|entry| used(entry.path())).collect();
+    files.sort_by(|left, right| right.cmp(left));
+    for (_, path) in files.into_iter().skip(most) {
+        // If it remains, the next write tries again.
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_list_is_read_as_it_was_written_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = SymbolCache { path: folder.path().join("symbols/6.1-0") };
+        assert_eq!(cache.read(), None);
+        let list = "ffffffff81000000 T _text\nffffffff81000010 t x";
+        cache.write(list).unwrap();
+        assert_eq!(cache.read().as_deref(), Some(list));
+        let damaged = fs::read_to_string(&cache.path).unwrap().replace("10 t x", "20 t x");
+        fs::write(&cache.path, damaged).unwrap();
+        assert_eq!(cache.read(), None);
+    }
+
+    #[test]
+    fn the_oldest_lists_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, age) in [("a", 1), ("b", 3), ("c", 2)] {
+            let file = fs::File::create(folder.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
+        }
+        limit(folder.path(), 2);
+        assert!(!folder.path().join("b").exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}

@@ -1,0 +1,120 @@
+//! Guests that start from a snapshot: their results are those of other restored guests and of booted ones; a snapshot
+//! that cannot be made or used is replaced by a boot, and nothing half-made is ever used.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{guest, kernel, listing, pipeprof, request, spec, wait_until};
+use pipeprof::document::{Collector, Outcome};
+use pipeprof::run::exact;
+use pipeprof::vm::GuestOptions;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn count(options: &GuestOptions) -> Outcome {
+    let request = request(spec("write", 60), vec![Collector::Insn]);
+    exact::execute(&request, options, None).expect("an exact profile")
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn restored_guests_are_equal_and_count_like_booted_ones() {
+    for series in ["5.10", "7.2"] {
+        let options = guest(series);
+        let [first, second] = [count(&options), count(&options)];
+        assert_eq!(first.profiles, second.profiles, "{series}");
+        assert_eq!(first.document, second.document, "{series}");
+        // A booted guest has another past, so its timers and lists of free pages may differ.
+        let booted = count(&GuestOptions { snapshot: false, ..options });
+        let total = |outcome: &Outcome| outcome.profiles[0].stacks.total() as f64;
+        let ratio = total(&booted) / total(&first);
+        assert!((0.97..1.03).contains(&ratio), "{series}: {ratio}");
+        // The machine in the document is the same.
+        assert_eq!(first.document.environment.emulator, booted.document.environment.emulator);
+        assert_eq!(first.document.warnings, booted.document.warnings);
+    }
+}
+
+/// A command whose guest is quick, in the cache `cache`.
+fn roles(cache: &Path, more: &[&str]) -> Command {
+    let image = kernel("6.1").image;
+    let mut command = pipeprof(&["roles", "--json", "--kernel", image.to_str().expect("a path")]);
+    command.args(more).env("PIPEPROF_CACHE", cache);
+    command
+}
+
+/// Its standard output and error.
+fn output(mut command: Command) -> (String, String) {
+    let output = command.output().expect("pipeprof");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// The snapshot's folder.
+fn made(cache: &Path) -> PathBuf {
+    let names = listing(&cache.join("snapshots"));
+    let name = names.iter().find(|name| !name.contains('.')).expect("a snapshot");
+    cache.join("snapshots").join(name)
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn a_damaged_or_unfinished_snapshot_is_not_used() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = folder.path();
+    // Kill the first one while it makes the snapshot.
+    let mut killed = roles(cache, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("pipeprof");
+    let unfinished = || std::fs::read_dir(cache.join("snapshots")).is_ok_and(|entries| entries.count() == 2);
+    assert!(wait_until(Duration::from_secs(100), unfinished));
+    killed.kill().expect("SIGKILL");
+    killed.wait().expect("its end");
+    // Two at the same time: one of them makes it, and both use it.
+    let run = || output(roles(cache, &[]));
+    let (first, second) = std::thread::scope(|scope| {
+        let other = scope.spawn(run);
+        (run(), other.join().expect("an output"))
+    });
+    assert_eq!(first.0, second.0);
+    assert!(!format!("{}{}", first.1, second.1).contains("snapshot"), "{first:?}{second:?}");
+    assert_eq!(listing(&cache.join("snapshots")).len(), 2, "the folder and its lock");
+    let state = made(cache).join("state");
+    let mut bytes = std::fs::read(&state).expect("a state");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&state, &bytes).expect("a state");
+    let (text, said) = run();
+    assert_eq!(text, first.0);
+    assert!(said.contains("was booted, not restored from a snapshot: its file was damaged"), "{said}");
+    // It is made again, and listed and removed.
+    assert!(!run().1.contains("snapshot"));
+    let remove = |arguments: &[&str]| {
+        let mut command = pipeprof(arguments);
+        command.env("PIPEPROF_CACHE", cache);
+        output(command).0
+    };
+    assert!(remove(&["kernel", "remove", "--snapshots", "9.9"]).starts_with("removed 0 snapshots, 0 MiB of 9.9"));
+    assert!(remove(&["kernel", "remove", "--snapshots"]).starts_with("removed 1 snapshot, 1"));
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn a_kernel_without_access_to_ports_is_booted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for _ in 0..2 {
+        let (text, said) = output(roles(folder.path(), &["--append", "lockdown=integrity"]));
+        assert!(text.contains("roles"), "{text}");
+        assert!(said.contains("gives init no access to ports"), "{said}");
+    }
+    let state = made(folder.path()).join("state");
+    assert_eq!(std::fs::metadata(state).map_or(0, |metadata| metadata.len()), 0);
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn a_cache_that_cannot_be_written_is_not_needed() {
+    let (_, said) = output(roles(Path::new("/proc/nonexistent"), &[]));
+    assert!(said.contains("was booted, not restored from a snapshot: cannot write"), "{said}");
+}
