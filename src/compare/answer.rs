@@ -58,7 +58,15 @@ fn headline(comparison: &Comparison, all: &[(&Section, &Step)]) -> Option<String
     let [(section, step), _, ..] = all else { return None };
     section.cpus?;
     let (from, to) = comparison.step_labels(step);
-    Some(format!("{}, {from} -> {to}: {}", section.mode, together(all)))
+    let steps: Vec<&Step> = all.iter().map(|(_, step)| *step).collect();
+    Some(format!("{}, {from} -> {to}: {}{}", section.mode, other_work(&steps), together(all)))
+}
+
+/// `not the same work (...); `, if the columns did not do the same; otherwise nothing.
+fn other_work(steps: &[&Step]) -> String {
+    let mut unequal: Vec<&str> = steps.iter().flat_map(|step| &step.unequal).map(String::as_str).collect();
+    unequal.dedup();
+    if unequal.is_empty() { String::new() } else { format!("not the same work ({}); ", unequal.join("; ")) }
 }
 
 fn cpus_text(cpus: u32) -> String {
@@ -103,7 +111,7 @@ fn together(all: &[(&Section, &Step)]) -> String {
 /// The verdict and its largest contributors; for counts, also what scheduling adds.
 #[must_use]
 pub(crate) fn answer(comparison: &Comparison, section: &Section, step: &Step) -> String {
-    let mut text = step.verdict.text.clone();
+    let mut text = format!("{}{}", other_work(&[step]), step.verdict.text);
     if let Some(blame) = &step.blame {
         let _ = write!(text, ". {}", contributor(step, blame));
     }

@@ -236,6 +236,9 @@ pub struct Step {
     /// Counted runs: estimated cycles next to instructions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<CycleChange>,
+    /// Other work than the other column's, because the kernel cannot do what was requested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unequal: Vec<String>,
     /// Explanations beyond roles: how often the processes slept and were preempted.
     pub remarks: Vec<String>,
     /// Functions that one kernel's compiler inlined; the rows below attribute them to their callers on both sides.

@@ -17,6 +17,8 @@ use crate::document::Outcome;
 use crate::profile::{ProcessName, listed};
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::text::capitalized;
+use crate::workload::caveats::WORKLOAD_CHANGED;
+use std::collections::BTreeSet;
 
 /// The pairs of columns to compare, of `present` ones.
 fn step_pairs(present: &[usize], against: Against) -> Vec<(usize, usize)> {
@@ -135,6 +137,7 @@ fn step(
         blame: None,
         total: None,
         cycles: None,
+        unequal: unequal([&of_case(&inputs[from], mode, cpus), &of_case(&inputs[to], mode, cpus)]),
         remarks: remarks(cells, from, to),
         inlined: Vec::new(),
         roles: Vec::new(),
@@ -178,6 +181,18 @@ fn step(
         step.calls = calls::lists(before, after);
     }
     step
+}
+
+/// What the processes of one column did instead of the requested work, and those of the other did not.
+fn unequal(runs: [&[&Outcome]; 2]) -> Vec<String> {
+    let changes = runs.map(|runs| -> BTreeSet<&str> {
+        let warnings = runs.iter().flat_map(|run| &run.document.warnings);
+        warnings.filter(|warning| warning.code == WORKLOAD_CHANGED).map(|warning| warning.message.as_str()).collect()
+    });
+    let only = |own: usize, when: &'static str| {
+        changes[own].difference(&changes[1 - own]).map(move |message| format!("{when}, {message}"))
+    };
+    only(0, "before").chain(only(1, "after")).collect()
 }
 
 /// What the counts of calls say beyond the weights: calls and cost of each, pages used again, work under the locks.

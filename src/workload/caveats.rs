@@ -14,6 +14,9 @@ pub const VERIFY_FAILED: &str = "verify-failed";
 /// Code of the warning that buffers are not in huge pages although requested.
 pub const HUGE_PAGES_MISSING: &str = "huge-pages-missing";
 
+/// The code of warnings that a process did other work than was requested, because the kernel cannot do that.
+pub(crate) const WORKLOAD_CHANGED: &str = "workload-changed";
+
 /// Warnings for differences between what `spec` requested and what happened in any of `pairs`, each kind once.
 pub fn caveats_of_all<'a>(spec: &Spec, pairs: impl IntoIterator<Item = &'a Processes>) -> Vec<Warning> {
     let mut all: Vec<Warning> = Vec::new();
@@ -43,7 +46,7 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
             );
         }
         for note in &process.notes {
-            warn("workload-changed", format!("{name}: {note}"), "");
+            warn(WORKLOAD_CHANGED, format!("{name}: {note}"), "");
         }
     }
     pipe(spec, processes.writer(), &mut warn);

@@ -6,7 +6,7 @@
 
 pub mod axes;
 pub mod axis;
-mod caveats;
+pub(crate) mod caveats;
 pub(crate) mod check;
 pub(crate) mod command;
 pub(crate) mod cpus;

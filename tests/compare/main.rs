@@ -236,6 +236,24 @@ fn what_moved_out_of_the_lock_is_said() {
 }
 
 #[test]
+fn other_work_is_said_before_the_verdict() {
+    let mut substitute = older();
+    let message = "writer: this kernel cannot splice from /dev/zero: using a memory file of zeros".to_owned();
+    let warning = Warning { code: "workload-changed".into(), message, action: String::new() };
+    substitute.document.warnings.push(warning);
+    let line = |outcomes| terminal::render(&of(outcomes).unwrap().comparison, WIDE);
+    let text = line(vec![substitute.clone(), newer()]);
+    assert!(
+        text.starts_with("write, 6.12.9 -> 7.2.1: not the same work (before, writer: this kernel cannot"),
+        "{text}"
+    );
+    // Both did the same.
+    let mut other = newer();
+    other.document.warnings.clone_from(&substitute.document.warnings);
+    assert!(!line(vec![substitute, other]).contains("not the same work"));
+}
+
+#[test]
 fn another_compiler_is_a_difference_and_an_unknown_one_is_not() {
     let built = |compiler: &str| {
         let mut outcome = older();
