@@ -72,6 +72,9 @@ pub(crate) fn changes(before: &Outcome, after: &Outcome) -> Vec<LockChange> {
             calls: calls(&uses, &per_call),
         });
     }
+    // In the order in which bytes flow.
+    let place = |process| before.document.processes.totals.place(process);
+    changes.sort_by_key(|change| (change.lock, place(change.process)));
     changes
 }
 
@@ -129,9 +132,9 @@ impl LockChange {
                 text::change(before, after)
             )),
             _ if taken => parts.push(format!(
-                "the {who} takes {name} {} times per call of the {first}, before {} times",
-                text::value(after),
-                text::value(before)
+                "the {who} takes {name} {} times per call of the {first}, before {}",
+                text::count(after),
+                text::count(before)
             )),
             _ => return None,
         }
@@ -139,7 +142,7 @@ impl LockChange {
             let count = text::count;
             for row in self.calls.iter().filter(|row| row.changed()) {
                 let outside = [0, 1].map(|side| row.all[side] - row.held[side]);
-                if (outside[0] - outside[1]).abs() > SMALL {
+                if (outside[0] - outside[1]).abs() > SMALL && row.held[0].max(row.held[1]) > SMALL {
                     parts.push(format!(
                         "{}: {} of {} calls under it, before {} of {}",
                         row.title,
