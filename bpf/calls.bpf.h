@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * Calls of probed functions: one program for all entries, one for all returns. The probe's cookie or address
- * identifies the function entered, the stack pointer the one that returns. Works on Linux 5.10.
+ * Calls of probed functions: programs that only count, and pairs of programs that also time. kprobes share one
+ * program each, and the probe's cookie or address identifies the function. For fentry and fexit, the Rust code loads
+ * a copy of the template for each function, with the function's slot in place of PP_SLOT_MARK. Works on Linux 5.10.
  */
 
 /* From a probe's address to its slot; several addresses may share a slot. */
@@ -12,19 +13,14 @@ struct {
 	__type(value, u32);
 } slots SEC(".maps");
 
-/* The threads that are compared with directly, by row. Only the thread itself accesses its element, and programs do
- * not interrupt each other on one CPU, so no atomics are needed. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PP_FAST);
-	__type(key, u32);
-	__type(value, struct pp_task);
-} tasks SEC(".maps");
+/* The threads that are compared with directly. Only the thread itself accesses its element. It is a global variable,
+ * because its address needs no map lookup. */
+struct pp_fast fast[PP_FAST];
 
-/* Index: row * PP_SLOTS + slot. Rows from PP_FAST on are shared by the threads of a process and need atomics. */
+/* Calls by all other threads, by process * PP_SLOTS + slot. Threads share them, so they need atomics. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PP_ROWS * PP_SLOTS);
+	__uint(max_entries, PP_WATCHED * PP_SLOTS);
 	__type(key, u32);
 	__type(value, struct pp_function);
 } functions SEC(".maps");
@@ -37,68 +33,69 @@ struct {
 	__type(value, struct pp_task);
 } blank SEC(".maps");
 
-static __always_inline struct pp_function *function_of(u32 row, u32 slot)
+/* The current thread, if it is one of those that are compared with directly. */
+static __always_inline struct pp_fast *fast_of(u32 pid)
 {
-	u32 cell = row * PP_SLOTS + slot;
-
-	return bpf_map_lookup_elem(&functions, &cell);
+	if (pid == settings.pids[0])
+		return &fast[0];
+	if (pid == settings.pids[1])
+		return &fast[1];
+	return 0;
 }
 
-static __always_inline void count_call(int row, struct pp_function *function)
+/* A cell of `functions`. */
+static __always_inline struct pp_function *shared_of(u32 process, u32 slot)
 {
-	if (row < PP_FAST)
-		function->calls++;
-	else
-		__sync_fetch_and_add(&function->calls, 1);
+	u32 cell = process * PP_SLOTS + slot;
+
+	return slot < PP_SLOTS ? bpf_map_lookup_elem(&functions, &cell) : 0;
 }
 
-/* The open probed calls of the current thread; null if the map is full. */
-static __always_inline struct pp_task *calls_of(int row, int create)
+/* The open calls of a thread that is looked up; null if it has none, or the map is full. */
+static __always_inline struct pp_task *task_of(u32 process, int create)
 {
 	struct pp_task *task, *nothing;
-	u32 key = row;
-	u64 address;
+	u64 address = bpf_get_current_task();
+	u32 zero = 0;
 
-	if (row < PP_FAST)
-		return bpf_map_lookup_elem(&tasks, &key);
-	address = bpf_get_current_task();
 	task = bpf_map_lookup_elem(&threads, &address);
 	if (task || !create)
 		return task;
-	key = 0;
-	nothing = bpf_map_lookup_elem(&blank, &key);
+	nothing = bpf_map_lookup_elem(&blank, &zero);
 	if (!nothing)
 		return 0;
 	bpf_map_update_elem(&threads, &address, nothing, BPF_NOEXIST);
 	task = bpf_map_lookup_elem(&threads, &address);
 	if (task)
-		task->process = (u32)row - PP_FAST;
+		task->process = process;
 	else
 		count_one(PP_COUNT_UNTIMED);
 	return task;
 }
 
-/* The call at `depth`, which the caller has compared with PP_DEPTH. The mask is for the verifier. It is in assembly
- * because the compiler would optimise it away. */
-static __always_inline struct pp_call *call_at(struct pp_task *task, u64 depth)
+/* The open call at `place`, which the caller has compared with PP_LAST. The assembly keeps the compiler from adding it
+ * to the address before it is compared, which the verifier refuses. */
+static __always_inline struct pp_call *call_at(struct pp_task *task, u64 place)
 {
-	_Static_assert((PP_DEPTH & (PP_DEPTH - 1)) == 0, "PP_DEPTH is a power of two");
-	asm volatile("%0 &= %1" : "+r"(depth) : "i"(PP_DEPTH - 1));
-	return &task->calls[depth];
+	asm volatile("" : "+r"(place));
+	_Static_assert(PP_LAST == (PP_DEPTH - 1) * sizeof(struct pp_call), "PP_LAST is the last element");
+	return (void *)task->calls + place;
 }
 
-/* log2 of a duration, as a bucket. */
-static __always_inline u32 bucket_of(u64 ns)
+/* log2 of a duration, as a bucket. Calls of a microsecond take four comparisons. */
+static __always_inline u64 bucket_of(u64 ns)
 {
-	u32 bucket = 0;
+	u64 bucket = 0;
 
-	if (ns >> 32) {
-		bucket += 32;
-		ns >>= 32;
-	}
 	if (ns >> 16) {
-		bucket += 16;
-		ns >>= 16;
+		if (ns >> 32) {
+			bucket = 32;
+			ns >>= 32;
+		}
+		if (ns >> 16) {
+			bucket += 16;
+			ns >>= 16;
+		}
 	}
 	if (ns >> 8) {
 		bucket += 8;
@@ -116,109 +113,275 @@ static __always_inline u32 bucket_of(u64 ns)
 	return bucket < PP_BUCKETS ? bucket : PP_BUCKETS - 1;
 }
 
+/* Threads that are looked up are in functions of their own, so that the others' path needs few registers. */
+
+static __noinline int count_slow(u32 pid, u64 slot, u64 cost)
+{
+	int process = looked_up(pid);
+	struct pp_function *function;
+	struct pp_task *task;
+
+	if (process < 0)
+		return 0;
+	function = shared_of(process, slot);
+	if (!function)
+		return 0;
+	__sync_fetch_and_add(&function->calls, 1);
+	task = task_of(process, 0);
+	if (task)
+		task->overhead += cost;
+	return 0;
+}
+
+/* Count a call. `cost` is the time that this probe takes, in ns: it is part of the caller's time. */
+static __always_inline int count(u64 slot, u64 cost)
+{
+	u32 pid = current_pid();
+	struct pp_fast *own = fast_of(pid);
+
+	if (!own)
+		return count_slow(pid, slot, cost);
+	if (slot < PP_SLOTS)
+		own->functions[slot].calls++;
+	own->task.overhead += cost;
+	return 0;
+}
+
+/* Record an open call. `frame` is the same at its entry and return, and lower in calls that it makes.
+ *
+ * A call whose return the kernel did not report stays open until the return of an outer call. An outermost call has
+ * no outer one: it has ended when the new call's frame is above it, on the same stack. (A tail call has the same frame
+ * as its caller.) */
+static __always_inline void open_call(struct pp_task *task, u64 slot, u64 frame)
+{
+	u64 place = task->top, above = frame - task->calls[1].frame;
+	struct pp_call *call;
+
+	if (above < PP_STACK_BYTES && (above || slot == task->calls[1].slot))
+		place = 0;
+	place += sizeof(struct pp_call);
+	if (place > PP_LAST)
+		return;
+	/* First, so that a call in an interrupt uses the next element. */
+	task->top = place;
+	asm volatile("" ::: "memory");
+	call = call_at(task, place);
+	call->frame = frame;
+	call->slot = slot;
+	call->covered = task->covered;
+	call->overhead = task->overhead;
+	call->start = bpf_ktime_get_ns();
+}
+
+static __noinline int enter_slow(u32 pid, u64 slot, u64 frame)
+{
+	int process = looked_up(pid);
+	struct pp_function *function;
+	struct pp_task *task;
+
+	if (process < 0)
+		return 0;
+	function = shared_of(process, slot);
+	if (!function)
+		return 0;
+	__sync_fetch_and_add(&function->calls, 1);
+	task = task_of(process, 1);
+	if (task)
+		open_call(task, slot, frame);
+	return 0;
+}
+
+static __always_inline int enter(u64 slot, u64 frame)
+{
+	u32 pid = current_pid();
+	struct pp_fast *own = fast_of(pid);
+
+	if (!own)
+		return enter_slow(pid, slot, frame);
+	if (slot >= PP_SLOTS)
+		return 0;
+	own->functions[slot].calls++;
+	open_call(&own->task, slot, frame);
+	return 0;
+}
+
+/* A call that ended. */
+struct ended {
+	u64 slot;
+	u64 took;
+	/* Without timed callees. */
+	u64 self;
+	/* Time that probes of callees added to `self`. */
+	u64 overhead;
+};
+
+/* Close the open call at `place`, and all that were entered since then: they have ended too, but the kernel did not
+ * report their returns. `cost` is the part of this call's probes that is in its caller's time. */
+static __always_inline void close_call(struct pp_task *task, u64 place, struct pp_call *call, u64 now, u64 cost,
+				       struct ended *ended)
+{
+	ended->slot = call->slot;
+	ended->took = now - call->start;
+	ended->self = ended->took - (task->covered - call->covered);
+	ended->overhead = task->overhead - call->overhead;
+	/* For the caller: this call's whole time is covered, and of its probes only `cost` is in the caller's time. */
+	task->covered = call->covered + ended->took;
+	task->overhead = call->overhead + cost;
+	asm volatile("" ::: "memory");
+	task->top = place - sizeof(struct pp_call);
+}
+
+/* Close the call of this frame. False if it was entered before the probes existed. */
+static __always_inline int find_and_close(struct pp_task *task, u64 frame, u64 now, u64 cost, struct ended *ended)
+{
+	u64 place = task->top;
+	struct pp_call *call;
+	int i;
+
+	for (i = 0; i < PP_DEPTH; i++) {
+		if (!place || place > PP_LAST)
+			return 0;
+		call = call_at(task, place);
+		if (call->frame == frame) {
+			close_call(task, place, call, now, cost, ended);
+			return 1;
+		}
+		place -= sizeof(struct pp_call);
+	}
+	return 0;
+}
+
+static __noinline int leave_slow(u64 frame, u64 now, u64 cost)
+{
+	u32 pid = current_pid();
+	struct pp_fast *own = fast_of(pid);
+	struct pp_function *function;
+	struct pp_task *task;
+	struct ended ended;
+	int process;
+
+	if (own) {
+		task = &own->task;
+	} else {
+		process = looked_up(pid);
+		if (process < 0)
+			return 0;
+		task = task_of(process, 0);
+	}
+	if (!task || !find_and_close(task, frame, now, cost, &ended) || ended.slot >= PP_SLOTS)
+		return 0;
+	function = own ? &own->functions[ended.slot] : shared_of(process, ended.slot);
+	if (!function)
+		return 0;
+	__sync_fetch_and_add(&function->total_ns, ended.took);
+	__sync_fetch_and_add(&function->self_ns, ended.self);
+	__sync_fetch_and_add(&function->overhead_ns, ended.overhead);
+	__sync_fetch_and_add(&function->log2[bucket_of(ended.took)], 1);
+	return 0;
+}
+
+/* Close the latest open call of this thread, if it has this frame. A frame is part of one thread's stack, so it
+ * identifies the thread, too. */
+static __always_inline int close_top(struct pp_fast *own, u64 frame, u64 now, u64 cost)
+{
+	struct pp_function *function;
+	u64 place = own->task.top;
+	struct pp_call *call;
+	struct ended ended;
+
+	if (place > PP_LAST)
+		return 0;
+	call = call_at(&own->task, place);
+	if (call->frame != frame)
+		return 0;
+	close_call(&own->task, place, call, now, cost, &ended);
+	if (ended.slot < PP_SLOTS) {
+		function = &own->functions[ended.slot];
+		function->total_ns += ended.took;
+		function->self_ns += ended.self;
+		function->overhead_ns += ended.overhead;
+		function->log2[bucket_of(ended.took)]++;
+	}
+	return 1;
+}
+
+static __always_inline int leave(u64 frame, u64 cost)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (!close_top(&fast[0], frame, now, cost) && !close_top(&fast[1], frame, now, cost))
+		leave_slow(frame, now, cost);
+	return 0;
+}
+
+/* The slot of a kprobe; PP_SLOTS if it is unknown. */
+static __always_inline u64 slot_of(struct pt_regs *ctx)
+{
+	u64 address;
+	u32 *found;
+
+	if (settings.cookies)
+		return bpf_get_attach_cookie(ctx);
+	/* A probe's handler gets the address after its breakpoint, which is one byte long. */
+	address = ctx->ip - 1;
+	found = bpf_map_lookup_elem(&slots, &address);
+	return found ? *found : PP_SLOTS;
+}
+
+SEC("kprobe")
+int pp_count(struct pt_regs *ctx)
+{
+	return count(slot_of(ctx), settings.kprobe_count_ns);
+}
+
 SEC("kprobe")
 int pp_enter(struct pt_regs *ctx)
 {
-	struct pp_function *function;
-	struct pp_task *task;
-	struct pp_call *call;
-	u64 sp, depth;
-	u32 slot;
-	int row;
-
-	row = watched_row();
-	if (row < 0)
-		return 0;
-	if (settings.cookies) {
-		slot = bpf_get_attach_cookie(ctx);
-	} else {
-		/* A probe's handler gets the address after its breakpoint, which is one byte long. */
-		u64 address = ctx->ip - 1;
-		u32 *found = bpf_map_lookup_elem(&slots, &address);
-
-		if (!found)
-			return 0;
-		slot = *found;
-	}
-	function = function_of(row, slot);
-	if (!function)
-		return 0;
-	count_call(row, function);
-	task = calls_of(row, 1);
-	if (!task)
-		return 0;
-
-	/* A call whose return the kernel did not report stays open until the return of an outer call. An outermost call
-	 * has no outer one: it has ended when the stack pointer is above it. (A tail call starts with the same stack
-	 * pointer as its caller.) */
-	sp = ctx->sp;
-	depth = task->depth;
-	call = &task->calls[0];
-	if (depth && !((call->sp ^ sp) >> 14) && (sp > call->sp || (sp == call->sp && slot == call->slot)))
-		depth = 0;
-	if (depth >= PP_DEPTH)
-		return 0;
-	call = call_at(task, depth);
-	call->sp = sp;
-	call->below = 0;
-	call->slot = slot;
-	call->children = 0;
-	task->depth = depth + 1;
-	call->start = bpf_ktime_get_ns();
-	return 0;
+	return enter(slot_of(ctx), ctx->sp);
 }
 
 SEC("kretprobe")
 int pp_leave(struct pt_regs *ctx)
 {
-	u64 now = bpf_ktime_get_ns(), depth, took, sp;
-	struct pp_function *function;
-	struct pp_call *call, *parent;
-	struct pp_task *task;
-	int row, i;
-
-	row = watched_row();
-	if (row < 0)
-		return 0;
-	task = calls_of(row, 0);
-	if (!task)
-		return 0;
-
 	/* The return address is already popped. */
-	sp = ctx->sp - 8;
-	for (i = 0; i < PP_DEPTH; i++) {
-		depth = task->depth - 1 - i;
-		if (depth >= PP_DEPTH)
-			return 0; /* entered before the probes existed */
-		if (call_at(task, depth)->sp == sp)
-			break;
-	}
-	if (i == PP_DEPTH)
-		return 0;
-	/* Calls entered since then have ended too; their returns were not reported. */
-	task->depth = depth;
-	call = call_at(task, depth);
-	function = function_of(row, call->slot);
-	if (!function)
-		return 0;
-	took = now - call->start;
-	if (row < PP_FAST) {
-		function->returns++;
-		function->total_ns += took;
-		function->self_ns += took - call->below;
-		function->children += call->children;
-		function->log2[bucket_of(took)]++;
-	} else {
-		__sync_fetch_and_add(&function->returns, 1);
-		__sync_fetch_and_add(&function->total_ns, took);
-		__sync_fetch_and_add(&function->self_ns, took - call->below);
-		__sync_fetch_and_add(&function->children, call->children);
-		__sync_fetch_and_add(&function->log2[bucket_of(took)], 1);
-	}
-	if (depth > 0) {
-		parent = call_at(task, depth - 1);
-		parent->below += took;
-		parent->children++;
-	}
-	return 0;
+	return leave(ctx->sp - 8, settings.kprobe_outside_ns);
+}
+
+/* The slot in a template for fentry. */
+static __always_inline u64 template_slot(void)
+{
+	u64 slot;
+
+	asm volatile("%0 = %1" : "=r"(slot) : "i"(PP_SLOT_MARK));
+	return slot;
+}
+
+/* A number that identifies the frame of a call: the address of the arguments, which are in the frame of the
+ * trampoline that runs both fentry and fexit. The verifier allows arithmetic with a pointer only if the first step is
+ * the difference from another one. */
+static __always_inline u64 frame_of(void *ctx)
+{
+	u64 frame = (u64)ctx;
+
+	asm volatile("%0 -= %1" : "+r"(frame) : "r"(fast));
+	return frame;
+}
+
+/* Templates. They are loaded as kprobe programs too, so that both loaders accept them. */
+SEC("kprobe")
+int pp_fcount(__attribute__((unused)) void *ctx)
+{
+	return count(template_slot(), settings.fentry_count_ns);
+}
+
+SEC("kprobe")
+int pp_fenter(void *ctx)
+{
+	return enter(template_slot(), frame_of(ctx));
+}
+
+SEC("kprobe")
+int pp_fleave(void *ctx)
+{
+	return leave(frame_of(ctx), settings.fentry_outside_ns);
 }

@@ -65,4 +65,10 @@ static __always_inline struct bpf_pidns_info current_ids(void)
 	return ids;
 }
 
+/* The current thread's id in the namespace of `settings`; 0 if it is outside it. */
+static __always_inline u32 current_pid(void)
+{
+	return settings.namespace_inode ? current_ids().pid : (u32)bpf_get_current_pid_tgid();
+}
+
 #endif

@@ -51,37 +51,38 @@ static __always_inline void count_one(u32 which)
 		__sync_fetch_and_add(count, 1);
 }
 
-/* The row of counters of the current thread, or -1 if it is not watched. Rows below PP_FAST belong to one
- * thread. */
-static __always_inline int watched_row(void)
+/* The number of the current thread's process, or -1 if it is not watched. For threads that are not compared with
+ * directly. */
+static __always_inline int looked_up(u32 pid)
 {
-	u32 pid = current_ids().pid;
 	struct pp_member *member;
 	u32 *process;
 	u64 task;
 
-	if (pid == settings.pids[0])
-		return 0;
-	if (pid == settings.pids[1])
-		return 1;
 	if (count_of(PP_COUNT_GIVEN)) {
 		process = bpf_map_lookup_elem(&given, &pid);
 		if (process && *process < PP_WATCHED)
-			return PP_FAST + *process;
+			return *process;
 	}
 	if (count_of(PP_COUNT_FOLLOWED)) {
 		task = bpf_get_current_task();
 		member = bpf_map_lookup_elem(&followed, &task);
 		if (member && member->process < PP_WATCHED)
-			return PP_FAST + member->process;
+			return member->process;
 	}
 	return -1;
 }
 
-/* The number of a row's process. */
-static __always_inline u32 process_of(int row)
+/* The number of the current thread's process, or -1 if it is not watched. */
+static __always_inline int watched_process(void)
 {
-	return row >= PP_FAST ? (u32)row - PP_FAST : row ? settings.processes[1] : settings.processes[0];
+	u32 pid = current_pid();
+
+	if (pid == settings.pids[0])
+		return settings.processes[0];
+	if (pid == settings.pids[1])
+		return settings.processes[1];
+	return looked_up(pid);
 }
 
 /* The number of execs of the current thread's process since the start. */
@@ -116,10 +117,10 @@ struct pp_tracepoint {
 SEC("raw_tp/sched_process_fork")
 int pp_fork(struct pp_tracepoint *ctx)
 {
-	int row = watched_row();
+	int process = watched_process();
 
-	if (row >= 0)
-		follow(ctx->args[1], process_of(row), current_execs());
+	if (process >= 0)
+		follow(ctx->args[1], process, current_execs());
 	return 0;
 }
 
@@ -128,15 +129,15 @@ int pp_exec(__attribute__((unused)) struct pp_tracepoint *ctx)
 {
 	u64 task = bpf_get_current_task();
 	struct pp_member *member;
-	int row = watched_row();
+	int process = watched_process();
 
-	if (row < 0)
+	if (process < 0)
 		return 0;
 	member = bpf_map_lookup_elem(&followed, &task);
 	if (member)
 		member->execs++;
 	else
-		follow(task, process_of(row), 1);
+		follow(task, process, 1);
 	return 0;
 }
 

@@ -11,9 +11,6 @@
 #define PP_WATCHED 64
 /* Threads that are compared with directly; all others are looked up. */
 #define PP_FAST 2
-/* Rows of counters: one per thread that is compared with directly, then one per process for its other threads
- * (PP_FAST + PP_WATCHED). */
-#define PP_ROWS 66
 /* Threads known when the programs start, without those compared with directly. */
 #define PP_GIVEN 4096
 /* Simultaneous threads that started after the programs. */
@@ -22,8 +19,16 @@
 #define PP_THREADS 2048
 /* Functions probed at once. */
 #define PP_SLOTS 64
-/* Maximum depth of nested probed calls of one task. */
+/* Elements for the nested timed calls of one task; the first is never used. */
 #define PP_DEPTH 32
+/* The last element's place, in bytes. */
+#define PP_LAST 1240
+/* Size of a kernel stack on x86-64. */
+#define PP_STACK_BYTES 16384
+/* Stands for the slot in templates of programs. */
+#define PP_SLOT_MARK 1364283729
+/* A breakpoint's stack is taken at the first hit and then at every 64th: reading it takes 4,000 instructions. */
+#define PP_STACK_EVERY 64
 /* Buckets of the latency histogram: the last one takes 2^39 ns (nine minutes) and more. */
 #define PP_BUCKETS 40
 /* Frames kept of a stack, nearest first; the kernel's own limit is 127. */
@@ -38,7 +43,13 @@
 struct pp_settings {
 	/* Whether probes carry their slot as an attach cookie (5.15 and newer). Otherwise the address identifies it. */
 	u32 cookies;
-	u32 unused;
+	/* Time that probes add to their caller's time, in ns: by kprobes and fentry programs that count, by a breakpoint,
+	 * and by pairs that also time; without the part that is in the called function's time. */
+	u32 kprobe_count_ns;
+	u32 fentry_count_ns;
+	u32 breakpoint_ns;
+	u32 kprobe_outside_ns;
+	u32 fentry_outside_ns;
 	/* The threads that are compared with directly, and the numbers of their processes. */
 	u32 pids[PP_FAST];
 	u32 processes[PP_FAST];
@@ -97,37 +108,48 @@ struct pp_losses {
 	u64 user_unreadable;
 };
 
-/* One open call of a probed function. */
+/* One open call of a timed function. */
 struct pp_call {
-	/* The stack pointer at entry, which identifies the matching return. */
-	u64 sp;
+	/* Identifies the matching return: the stack pointer at entry, or what stands for it. */
+	u64 frame;
+	u64 slot;
 	u64 start;
-	/* Time in probed functions that it called. */
-	u64 below;
-	u32 slot;
-	/* Probed functions that it called. */
-	u32 children;
+	/* The thread's `covered` and `overhead` at entry. */
+	u64 covered;
+	u64 overhead;
 };
 
-/* A thread's open probed calls, outermost first. Calls in interrupts are on top, because they return before the
+/* A thread's open timed calls, outermost first, from the second element on. Calls in interrupts are on top, because they return before the
  * interrupted code continues. */
 struct pp_task {
-	u64 depth;
+	/* The place of the innermost one, in bytes; 0 if there is none. */
+	u64 top;
 	/* The number of its process. */
 	u64 process;
+	/* Time in timed calls that have ended, in ns, without what an enclosing call's end has replaced. */
+	u64 covered;
+	/* Time that probes have added to the innermost open call, in ns, on top of its value at entry. */
+	u64 overhead;
 	struct pp_call calls[PP_DEPTH];
 };
 
-/* The calls of one probed function by the threads of one row. */
+/* The calls of one probed function by one thread, or by the other threads of one process. */
 struct pp_function {
 	u64 calls;
-	u64 returns;
+	/* Of calls that returned. */
 	u64 total_ns;
-	/* Total time without probed callees. */
+	/* Total time without timed callees. */
 	u64 self_ns;
-	/* Probed callees of the calls that returned. */
-	u64 children;
+	/* The part of `self_ns` that probes of callees added. */
+	u64 overhead_ns;
+	/* The calls that returned, by log2 of their duration. */
 	u64 log2[PP_BUCKETS];
+};
+
+/* A thread that is compared with directly. */
+struct pp_fast {
+	struct pp_task task;
+	struct pp_function functions[PP_SLOTS];
 };
 
 #endif

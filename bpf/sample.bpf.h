@@ -44,7 +44,7 @@ static __always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ (hash >> 29);
 }
 
-static __always_inline int count_stack(struct bpf_perf_event_data *ctx, int row, u32 slot)
+static __always_inline int count_stack(struct bpf_perf_event_data *ctx, u32 process, u32 slot)
 {
 	u32 zero = 0, i, kernel = 0, user = 0;
 	struct pp_losses *lost = bpf_map_lookup_elem(&losses, &zero);
@@ -69,7 +69,7 @@ static __always_inline int count_stack(struct bpf_perf_event_data *ctx, int row,
 		__sync_fetch_and_add(&lost->user_unreadable, 1);
 
 	stack->count = 1;
-	stack->process = process_of(row);
+	stack->process = process;
 	stack->pid = current_ids().tgid;
 	stack->execs = current_execs();
 	stack->slot = slot;
@@ -108,27 +108,46 @@ static __always_inline int count_stack(struct bpf_perf_event_data *ctx, int row,
 SEC("perf_event")
 int pp_sample(struct bpf_perf_event_data *ctx)
 {
-	int row = watched_row();
+	int process = watched_process();
 
-	return row < 0 ? 0 : count_stack(ctx, row, PP_NO_SLOT);
+	return process < 0 ? 0 : count_stack(ctx, process, PP_NO_SLOT);
 }
 
 SEC("perf_event")
 int pp_breakpoint(struct bpf_perf_event_data *ctx)
 {
-	u64 address = ctx->ip;
+	u64 address = ctx->ip, calls;
 	struct pp_function *function;
-	int row = watched_row();
-	u32 *slot;
+	struct pp_task *task;
+	struct pp_fast *own;
+	int process;
+	u32 *slot, pid;
 
-	if (row < 0)
+	pid = current_pid();
+	own = fast_of(pid);
+	if (own)
+		process = settings.processes[own != fast];
+	else
+		process = looked_up(pid);
+	if (process < 0)
 		return 0;
 	slot = bpf_map_lookup_elem(&slots, &address);
-	if (!slot)
+	if (!slot || *slot >= PP_SLOTS)
 		return 0;
-	function = function_of(row, *slot);
-	if (!function)
-		return 0;
-	count_call(row, function);
-	return count_stack(ctx, row, *slot);
+	if (own) {
+		function = &own->functions[*slot];
+		calls = function->calls++;
+		task = &own->task;
+	} else {
+		function = shared_of(process, *slot);
+		if (!function)
+			return 0;
+		/* -mcpu=v2 has no atomic operation that returns the old value. */
+		calls = function->calls;
+		__sync_fetch_and_add(&function->calls, 1);
+		task = task_of(process, 0);
+	}
+	if (task)
+		task->overhead += settings.breakpoint_ns;
+	return calls % PP_STACK_EVERY ? 0 : count_stack(ctx, process, *slot);
 }

@@ -149,7 +149,11 @@ fn calls_are_what_probes_count() {
     let job = Job::Run(Box::new(request(workload, vec![Collector::Kprobe])));
     let probed: Outcome = run_job(&options, &job).expect("a guest").parse().expect("an outcome");
     let mut compared = 0;
-    for row in probed.document.functions.iter().filter(|row| row.how == "kprobe" && row.process == ProcessName::WRITER)
+    for row in probed
+        .document
+        .functions
+        .iter()
+        .filter(|row| ["fentry", "kprobe"].contains(&&*row.how) && row.process == ProcessName::WRITER)
     {
         if [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MemcgCharge].contains(&row.role) {
             assert_eq!(calls(&exact, "writer", &row.symbol), row.calls, "{}", row.symbol);

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use pipeprof::collect::{Collect, Collected, Context};
-use pipeprof::document::{Collector, Environment, ExecutedOn, Loader, Request, Selection, Status};
+use pipeprof::document::{Collector, Environment, ExecutedOn, Loader, Probe, Request, Selection, Status};
 use pipeprof::profile::{ProcessName, Unit};
 use pipeprof::report::files::{self, Folder};
 use pipeprof::report::terminal::{self, Style};
@@ -112,6 +112,7 @@ fn three_processes_come_out_by_their_names() {
         workload: Spec::default(),
         collect: Selection::List(vec![Collector::Sample]),
         loader: Loader::Libbpf,
+        probe: Probe::default(),
         runs: 1,
         stop: pipeprof::experiment::StopRule::default(),
         seed: 1,
@@ -125,7 +126,7 @@ fn three_processes_come_out_by_their_names() {
     let profiled = ["start", "arm", "release", "end", "finish", "wait", "drop"];
     assert!(log.borrow().windows(profiled.len()).any(|part| part == profiled), "{:?}", log.borrow());
 
-    let context = Context::new(Loader::Libbpf);
+    let context = Context::new(Loader::Libbpf, Probe::default());
     let mut outcome =
         assemble::outcome(&request, &setting, &context, Environment::default(), measured).expect("a document");
     let document = &outcome.document;

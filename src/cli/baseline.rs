@@ -81,7 +81,7 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
     let texts = |machine: &GuestMachine| {
         [
             ("accel", format!("{:?}", machine.accel).to_lowercase()),
-            ("cpus", machine.cpus.to_string()),
+            ("cpus", machine.cpus().to_string()),
             ("memory", size::format(machine.memory >> 20 << 20)),
             ("append", machine.append.join(" ")),
             ("cpu", machine.cpu.clone().unwrap_or_default()),
@@ -189,7 +189,7 @@ mod tests {
             let mut given = crate::cli::run::given_flags("--run-flags", "--time-limit 7").unwrap();
             given.options.kernel = Some("6.12".to_owned());
             let options = options(&given, &document).unwrap();
-            assert_eq!((options.machine.cpus, options.machine.memory), (2, 1 << 30));
+            assert_eq!((options.machine.cpus(), options.machine.memory), (2, 1 << 30));
             assert_eq!(options.machine.time_limit.as_secs(), 7);
             assert_eq!(options.exact(), document.unit == Unit::Instructions);
             let request = options.request(String::new()).unwrap();

@@ -114,7 +114,7 @@ impl CheckArgs {
         if options.exact() && !given.has("cpus") {
             wanted.extend(CPUS.map(|cpus| {
                 let mut options = options.clone();
-                options.machine.cpus = cpus;
+                options.machine.cpus = Some(cpus);
                 options
             }));
         } else {
@@ -154,7 +154,7 @@ impl CheckArgs {
                 let Some(path) = &self.output else { return Ok(None) };
                 let path = match wanted.len() {
                     1 => path.clone(),
-                    _ => path.join(format!("{}-{}-cpu", request.mode.replace(' ', "-"), options.machine.cpus)),
+                    _ => path.join(format!("{}-{}-cpu", request.mode.replace(' ', "-"), options.machine.cpus())),
                 };
                 Folder::prepare(Some(&path), &super::now(), &request.mode).map(Some).or_usage()
             })

@@ -302,7 +302,7 @@ impl CompareArgs {
         // Consecutive runs are similar. Without boots, which take time, columns alternate run by run.
         let cpus = self.axes.cpus(exact)?;
         if !exact && let [cpus] = cpus[..] {
-            columns.iter_mut().for_each(|column| column.options.machine.cpus = cpus);
+            columns.iter_mut().for_each(|column| column.options.machine.cpus = Some(cpus));
         }
         let boots = columns.iter().any(|column| column.options.kernel.is_some());
         let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { self.pairs }) };

@@ -2,7 +2,7 @@
 //! machine and in guests, and know the number of calls that the family makes.
 
 use crate::collect::{Context, Watched, make};
-use crate::document::{Collector, Loader, Status};
+use crate::document::{Collector, Loader, Probe, Status};
 use crate::profile::ProcessName;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ fn watch_family(collector: Collector, loader: Loader, mut family: Command) -> Re
     // Its second thread exists.
     read_byte(&mut family)?;
     let watched = Watched::one(ProcessName::new("family"), family.id());
-    let mut collector = make(collector, &Context::new(loader))?;
+    let mut collector = make(collector, &Context::new(loader, Probe::default()))?;
     collector.arm(&watched)?;
     let before = cpu_of_children()?;
     family.stdin.take().context("its input")?.write_all(b"g")?;

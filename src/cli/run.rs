@@ -3,7 +3,7 @@
 use super::guest_args::GuestArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
-use crate::document::{Collector, Loader, Outcome, Selection};
+use crate::document::{Collector, Loader, Outcome, Probe, Selection};
 use crate::report;
 use crate::report::terminal::Style;
 use crate::run::RunOptions;
@@ -27,6 +27,11 @@ pub(crate) struct RunArgs {
     /// Library that loads the BPF programs
     #[arg(long, help_heading = "Collectors", value_enum, default_value_t = Loader::Libbpf)]
     loader: Loader,
+    /// Functions that kprobe probes: `roles` (the targets, and one function per role), `targets` (pipe_write,
+    /// __alloc_pages, __mutex_lock, iov_iter_get_pages2), `all` (all functions of all roles), or a list of functions
+    /// and roles [default: roles]
+    #[arg(long, help_heading = "Collectors", value_name = "roles|targets|all|LIST")]
+    probe: Option<Probe>,
     /// Number of unprofiled runs, and of profiled runs per collector; with --until, the minimum; with --collect insn,
     /// number of counted windows [default: 20; 6 with --bytes, --duration, --calls, --until or KVM; 3 if emulated; 5 with
     /// --collect insn]
@@ -201,6 +206,7 @@ impl RunArgs {
             machine: self.guest.machine.clone(),
             collect: self.collect.clone(),
             loader: self.loader,
+            probe: self.probe.clone(),
             runs: self.runs,
             stop: self.stop.rule(),
             seed: self.seed,

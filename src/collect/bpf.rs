@@ -57,8 +57,11 @@ fn take_message() -> String {
 /// Programs that need no kernel types, and so no BTF.
 const WITHOUT_BTF: [&str; 4] = ["pp_sample", "pp_fork", "pp_exec", "pp_free"];
 
-/// Programs that keep per-thread state. Without any of them, the map for it is kept small.
+/// A program that keeps per-thread state. Without it, the map for such state is kept small.
 const WITH_THREADS: &str = "pp_enter";
+
+/// The section of global variables without an initial value.
+const VARIABLES: &str = ".bss";
 
 /// The library's name.
 #[must_use]
@@ -265,22 +268,52 @@ impl Object {
         }
     }
 
+    /// The program's global variables that are zero at the start.
+    ///
+    /// # Errors
+    /// When they cannot be read, or have another size.
+    pub(crate) fn variables<V: bytemuck::Pod>(&self) -> Result<V> {
+        match self {
+            Self::Libbpf(object) => {
+                let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(VARIABLES));
+                let map = map.context("no BPF variables")?;
+                let value = map.lookup(bytemuck::bytes_of(&0_u32), MapFlags::ANY)?;
+                read(&value.context("the BPF variables cannot be read")?)
+            }
+            Self::Aya(_) => self.element(VARIABLES, 0),
+        }
+    }
+
+    /// The instructions of a loaded program, as given to the kernel. Only libbpf gives them.
+    #[must_use]
+    pub(crate) fn instructions(&self, name: &str) -> Option<&[libbpf_sys::bpf_insn]> {
+        match self {
+            Self::Libbpf(object) => Some(object.progs().find(|program| program.name() == name)?.insns()),
+            Self::Aya(_) => None,
+        }
+    }
+
     /// How often the kernel skipped a program because another BPF program was running on the same CPU. Absent or 0 if
     /// the kernel does not count it: before 5.12, for kprobes on some later kernels (kernel/trace/bpf_trace.c,
     /// `trace_call_bpf`), and for perf events on all kernels.
     #[must_use]
     pub(crate) fn passed_over(&self, program: &str) -> Option<u64> {
-        let fd = self.program(program).ok()?;
-        // SAFETY: all zeros is a valid value of this plain C struct.
-        let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
-        let mut length = u32::try_from(size_of_val(&info)).ok()?;
-        // SAFETY: the pointer and length are those of `info`, which outlives the call.
-        let failed = unsafe {
-            libbpf_sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), std::ptr::from_mut(&mut info).cast(), &raw mut length)
-        };
-        let known = length as usize >= std::mem::offset_of!(libbpf_sys::bpf_prog_info, recursion_misses) + 8;
-        (failed == 0 && known).then_some(info.recursion_misses)
+        passed_over(self.program(program).ok()?)
     }
+}
+
+/// [`Object::passed_over`], for any program.
+#[must_use]
+pub(crate) fn passed_over(program: BorrowedFd<'_>) -> Option<u64> {
+    // SAFETY: all zeros is a valid value of this plain C struct.
+    let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
+    let mut length = u32::try_from(size_of_val(&info)).ok()?;
+    // SAFETY: the pointer and length are those of `info`, which outlives the call.
+    let failed = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), std::ptr::from_mut(&mut info).cast(), &raw mut length)
+    };
+    let known = length as usize >= std::mem::offset_of!(libbpf_sys::bpf_prog_info, recursion_misses) + 8;
+    (failed == 0 && known).then_some(info.recursion_misses)
 }
 
 fn libbpf_map<'a>(object: &'a libbpf_rs::Object, name: &str) -> Result<libbpf_rs::Map<'a>> {

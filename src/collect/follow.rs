@@ -21,6 +21,12 @@ pub(super) fn numbered(watched: &Watched) -> Vec<(u32, u32)> {
     all.flat_map(|(number, process)| process.pids.iter().map(move |pid| (*pid, number))).collect()
 }
 
+/// Whether all threads are compared with directly, as far as they exist now.
+pub(super) fn only_direct(watched: &Watched) -> bool {
+    let ids = numbered(watched);
+    ids.len() <= PP_FAST && ids.iter().all(|(pid, _)| threads(*pid).len() == 1)
+}
+
 /// Settings of the programs, fixed before loading.
 pub(super) fn settings(watched: &Watched, cookies: bool) -> Settings {
     let mut settings = Settings { cookies: u32::from(cookies), ..Settings::default() };

@@ -1,169 +1,123 @@
-//! Probes: count calls and times of the roles' functions in the kernel, with kprobes (bpf/calls.bpf.h), or with
-//! execution breakpoints (bpf/sample.bpf.h) on functions that accept no kprobe.
+//! Probes: count calls and times of the roles' functions in the kernel (bpf/calls.bpf.h), by [`super::probes`].
 
-use super::attach::{self, Attached};
 use super::bpf::Object;
-use super::bpf::shared::{Function, Losses, PP_DEPTH, PP_FAST, PP_SLOTS, PP_STACKS, Stack, Task};
-use super::calibrate::{self, Cost};
+use super::bpf::shared::{Call, Fast, Function, Losses, PP_FAST, PP_SLOTS, PP_STACKS, Settings, Stack, Task};
+use super::calibrate::{self, Costs};
+use super::fentry::{self, Fentry};
 use super::follow::{self, Following};
+use super::probes::{self, Probes};
 use super::stacks::{self, UserNames};
 use super::targets::{self, ProbeTarget, Way};
-use super::tracefs::ReturnProbes;
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
-use crate::document::{FunctionCalls, Loader, Log2Histogram, Status, Warning};
+use crate::document::{FunctionCalls, Loader, Log2Histogram, Probe, Status, Warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::roles::{RoleId, Skid};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(super) const COUNT: &str = "pp_count";
 pub(super) const ENTER: &str = "pp_enter";
 pub(super) const LEAVE: &str = "pp_leave";
-const BREAKPOINT: &str = "pp_breakpoint";
+pub(super) const BREAKPOINT: &str = "pp_breakpoint";
 
-/// x86 has four debug address registers.
-const BREAKPOINTS: usize = 4;
+/// The programs for probes, with the templates.
+const PROGRAMS: [&str; 7] = [COUNT, ENTER, LEAVE, BREAKPOINT, fentry::COUNT, fentry::ENTER, fentry::LEAVE];
 
 /// The `kprobe` collector.
 pub(crate) struct Kprobe {
     loader: Loader,
     symbols: Arc<Symbols>,
+    probe: Probe,
     targets: Vec<ProbeTarget>,
-    cost: Option<Cost>,
-    /// Whether it is decided how each target is watched.
-    armed_once: bool,
-    armed: Option<ArmedProbes>,
+    /// Functions that were asked for and do not exist, with the reason.
+    missing: Vec<String>,
+    /// Absent before the first run.
+    prepared: Option<Prepared>,
+    trial: Option<Armed>,
+    armed: Option<Armed>,
 }
 
-struct ArmedProbes {
+/// What is found out once.
+struct Prepared {
+    /// If the kernel may support it and the library can copy programs.
+    fentry: Option<Fentry>,
+    costs: Costs,
+    /// Roles that `--probe roles` leaves out, because only breakpoints reach them.
+    left_out: Vec<RoleId>,
+}
+
+/// Loaded programs and attached probes.
+struct Armed {
     watched: Watched,
+    // Dropped before the programs.
+    probes: Probes,
     object: Object,
     cookies: bool,
-    entries: Vec<Attached>,
-    returns: Vec<Attached>,
-    // Declared last, so that it is dropped after what is attached to it.
-    return_probes: Option<ReturnProbes>,
     following: Following,
     user: UserNames,
-    /// Functions whose returns are not watched, with the reason.
-    without_return: Vec<String>,
 }
 
 impl Kprobe {
-    /// Probes on the functions of each role in `symbols`.
+    /// Probes on the functions in `symbols` that `probe` selects.
     #[must_use]
-    pub(crate) fn new(loader: Loader, symbols: Arc<Symbols>) -> Self {
-        let targets = targets::all(&symbols);
-        Self { loader, symbols, targets, cost: None, armed_once: false, armed: None }
+    pub(crate) fn new(loader: Loader, symbols: Arc<Symbols>, probe: &Probe) -> Self {
+        let (targets, missing) = targets::all(&symbols, probe);
+        let probe = probe.clone();
+        Self { loader, symbols, probe, targets, missing, prepared: None, trial: None, armed: None }
     }
 
-    /// Attach a probe, or else a breakpoint, to each target that has not failed before.
-    fn attach_all(&mut self, armed: &mut ArmedProbes) -> Result<()> {
-        let enter = armed.object.program(ENTER)?;
-        let leave = armed.object.program(LEAVE)?;
-        for (slot, target) in self.targets.iter_mut().enumerate() {
-            let cookie = armed.cookies.then_some(slot as u64);
-            if target.way == Way::Kprobe {
-                let (symbol, address) = (&target.symbol, target.address);
-                match attach::kprobe(enter, symbol, address, false, cookie) {
-                    Ok(entry) => {
-                        // The return is enabled first, so that no call is seen without its return.
-                        let exit = match &mut armed.return_probes {
-                            Some(probes) => probes
-                                .add(slot, symbol, room(target.role))
-                                .and_then(|id| attach::traced_return(leave, id)),
-                            None => attach::kprobe(leave, symbol, address, true, None),
-                        };
-                        match exit {
-                            Ok(exit) => armed.returns.push(exit),
-                            Err(error) => armed.without_return.push(format!("{error:#}")),
-                        }
-                        armed.entries.push(entry);
-                    }
-                    Err(error) => {
-                        target.why = Some(format!("{error:#}"));
-                        target.way = Way::None;
-                    }
-                }
-            }
-        }
-        self.attach_breakpoints(armed)?;
-        anyhow::ensure!(!armed.entries.is_empty(), "{}", self.first_reason());
-        Ok(())
+    /// Load the programs for `watched`, without probes.
+    fn load(&self, watched: &Watched) -> Result<Armed> {
+        let user = UserNames::of(watched);
+        let costs = self.prepared.as_ref().map(|prepared| prepared.costs).unwrap_or_default();
+        let Loaded { mut object, cookies, refused } = load(self.loader, watched, PP_STACKS as u32, &costs)?;
+        let following = Following::start(&mut object, watched, refused)?;
+        tell_slots(&mut object, self.targets.iter().map(|target| target.address))?;
+        Ok(Armed { watched: watched.clone(), probes: Probes::default(), object, cookies, following, user })
     }
 
-    /// Set breakpoints on the best candidates that accept no kprobe. Breakpoints are few, so roles that cannot be
-    /// counted otherwise come first.
-    fn attach_breakpoints(&mut self, armed: &mut ArmedProbes) -> Result<()> {
-        if self.armed_once {
-            for target in self.targets.iter().filter(|target| target.way == Way::Breakpoint) {
-                let program = armed.object.program(BREAKPOINT)?;
-                armed.entries.extend(attach::breakpoint(program, target.address, &attach::online_cpus()?)?);
-            }
-            return Ok(());
-        }
-        self.armed_once = true;
-        let cpus = attach::online_cpus()?;
-        let mut left = BREAKPOINTS;
-        for index in targets::for_breakpoints(&self.targets) {
-            let target = &mut self.targets[index];
-            if left == 0 {
-                break;
-            }
-            match attach::breakpoint(armed.object.program(BREAKPOINT)?, target.address, &cpus) {
-                Ok(attached) => {
-                    left -= 1;
-                    target.way = Way::Breakpoint;
-                    armed.entries.extend(attached);
-                }
-                Err(error) => {
-                    let kprobe = target.why.take().unwrap_or_default();
-                    target.why = Some(format!("{kprobe}; {error:#}"));
-                }
-            }
-        }
+    /// Attach to all functions that may be probed, to count their calls.
+    fn attach_trial(&mut self, watched: &Watched) -> Result<Armed> {
+        let mut armed = self.load(watched)?;
+        armed.probes = probes::try_all(&mut self.targets, &armed.object, armed.cookies)?;
+        ensure!(!armed.probes.is_empty(), "{}", self.first_reason());
+        Ok(armed)
+    }
+
+    /// End a trial: choose the functions by their calls, and measure what probes cost.
+    fn prepare(&mut self, armed: Armed) -> Result<()> {
+        let calls = armed.calls(self.targets.len(), true)?;
+        drop(armed);
+        let slots = self.targets.len();
+        let by_slot =
+            |calls: &SlotCalls| (0..slots).map(|slot| calls.get(&slot).map_or(0, |(one, _)| one.calls)).collect();
+        let hits: ByProcess<Vec<u64>> = calls.iter().map(|(process, calls)| (process, by_slot(calls))).collect();
+        let left_out = targets::choose(&mut self.targets, &self.probe, &hits);
+        let fentry = Some(()).filter(|()| self.loader == Loader::Libbpf).and_then(|()| Fentry::new(&self.symbols).ok());
+        let costs = calibrate::costs(self.loader, &self.symbols, fentry.as_ref());
+        self.prepared = Some(Prepared { fentry, costs, left_out });
         Ok(())
     }
 
     /// The reason why nothing is watched: the kernel's error for the first function.
     fn first_reason(&self) -> &str {
-        let why = self.targets.iter().find_map(|target| target.why.as_deref());
+        let why =
+            self.targets.iter().find_map(|target| target.why.as_deref()).or(self.missing.first().map(|why| &**why));
         why.and_then(|why| why.split("; ").next()).unwrap_or("none of the functions to probe exists in this kernel")
     }
 
-    /// The functions that were called, by process. `others`: whether threads were watched that the programs do not
-    /// compare with directly.
-    fn rows(&mut self, armed: &ArmedProbes, others: bool) -> Result<Vec<FunctionCalls>> {
-        let direct = follow::numbered(&armed.watched).into_iter().map(|(_, process)| process).take(PP_FAST);
-        let mut rows: Vec<(usize, u32, Vec<Task>)> = Vec::new();
-        for (row, process) in direct.enumerate() {
-            rows.push((row, process, vec![armed.object.element("tasks", row as u32)?]));
-        }
-        if others {
-            let tasks: Vec<Task> = armed.object.values::<u64, Task>("threads")?;
-            for process in 0..armed.watched.processes.len() as u32 {
-                let own = tasks.iter().filter(|task| task.process == u64::from(process)).copied();
-                rows.push((PP_FAST + process as usize, process, own.collect()));
-            }
-        }
-        let mut counted: ByProcess<BTreeMap<usize, (Function, u64)>> = armed.watched.by_process();
-        for (row, process, tasks) in &rows {
-            let name = armed.watched.processes[*process as usize].name;
-            let inside = || tasks.iter().flat_map(|task| &task.calls[..(task.depth as usize).min(PP_DEPTH)]);
-            for slot in 0..self.targets.len() {
-                let function: Function = armed.object.element("functions", (row * PP_SLOTS + slot) as u32)?;
-                if function.calls == 0 {
-                    continue;
-                }
-                let unfinished = inside().filter(|call| call.slot as usize == slot).count() as u64;
-                let slots = counted.get_or_default(name);
-                let entry = slots.entry(slot).or_insert((bytemuck::Zeroable::zeroed(), 0));
-                add(&mut entry.0, &function);
-                entry.1 += unfinished;
-            }
-        }
+    /// The ways in which targets are watched.
+    fn used(&self) -> Vec<Way> {
+        let watched = self.targets.iter().filter(|target| target.wanted && target.way != Way::None);
+        watched.map(|target| target.way).collect()
+    }
+
+    /// The functions that were called, by process.
+    fn rows(&mut self, armed: &Armed, others: bool) -> Result<Vec<FunctionCalls>> {
+        let counted = armed.calls(self.targets.len(), others)?;
         for (slot, (function, _)) in counted.values().flatten() {
             self.targets[*slot].hits += function.calls;
         }
@@ -176,8 +130,10 @@ impl Kprobe {
 
     fn row(&self, process: ProcessName, slot: usize, function: &Function, unfinished: u64) -> FunctionCalls {
         let target = &self.targets[slot];
-        let timed = target.way == Way::Kprobe && function.returns > 0;
+        let returns = calibrate::returns(function);
+        let timed = returns > 0;
         let buckets = function.log2.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        let corrected = || self.prepared.as_ref()?.costs.correct(target.way, function, &self.used());
         FunctionCalls {
             process,
             role: target.role,
@@ -186,29 +142,102 @@ impl Kprobe {
             calls: function.calls,
             total_ns: timed.then_some(function.total_ns),
             self_ns: timed.then_some(function.self_ns),
-            corrected_self_ns: self.cost.filter(|_| timed).and_then(|cost| cost.correct(function)),
+            corrected_self_ns: if timed { corrected() } else { None },
             log2_ns: Log2Histogram(function.log2[..buckets].to_vec()),
-            missed: if target.way == Way::Kprobe {
-                function.calls.saturating_sub(function.returns + unfinished)
-            } else {
-                0
-            },
+            missed: if timed { function.calls.saturating_sub(returns + unfinished) } else { 0 },
         }
+    }
+
+    /// What was probed, and how to probe more.
+    fn notes(&self, armed: &Armed) -> Vec<String> {
+        let mut notes = Vec::new();
+        let watched = || self.targets.iter().filter(|target| target.wanted && target.way != Way::None);
+        let names = |list: Vec<&ProbeTarget>| list.iter().map(|target| &*target.symbol).collect::<Vec<_>>().join(", ");
+        let timed = watched().filter(|target| target.timed && target.way != Way::Breakpoint).count();
+        let (all, fentry) = (watched().count(), watched().filter(|target| target.way == Way::Fentry).count());
+        notes.push(format!("--probe {}: {all} functions, {timed} of them timed, {fentry} by fentry", self.probe));
+        let never: Vec<&ProbeTarget> = watched().filter(|target| target.hits == 0).collect();
+        if !never.is_empty() {
+            notes.push(format!("probed but never called: {}", names(never)));
+        }
+        let by_breakpoint: Vec<&ProbeTarget> = watched().filter(|target| target.way == Way::Breakpoint).collect();
+        if !by_breakpoint.is_empty() {
+            notes.push(format!("counted by hardware breakpoints (no probe attaches): {}", names(by_breakpoint)));
+        }
+        let others = self.targets.iter().filter(|target| !target.wanted && target.way != Way::None).count();
+        if others > 0 {
+            notes.push(format!("not probed: {others} other functions of these roles; --probe all probes them too"));
+        }
+        if let Some(prepared) = &self.prepared {
+            if !prepared.left_out.is_empty() {
+                let ids: Vec<&str> = prepared.left_out.iter().map(|role| role.as_str()).collect();
+                notes.push(format!(
+                    "not probed: {} (only breakpoints reach them, which cost more; to count them: --probe {})",
+                    ids.join(", "),
+                    ids.join(",")
+                ));
+            }
+            notes.extend(prepared.costs.note(&self.used()));
+        }
+        for (why, functions) in &armed.probes.refused {
+            let list =
+                if functions.len() > 3 { format!("{} functions", functions.len()) } else { functions.join(", ") };
+            notes.push(format!("kprobe instead of fentry on {list}: {why}"));
+        }
+        notes
     }
 }
 
-/// Number of simultaneous calls of a function of this role, by all tasks of the machine. Every sleeping task is inside
-/// the scheduler. The kernel allows 4096.
-fn room(role: RoleId) -> u32 {
-    if role == RoleId::Scheduler { 4096 } else { 256 }
+/// SlotCalls by slot, and how many of them had not returned.
+type SlotCalls = BTreeMap<usize, (Function, u64)>;
+
+impl Armed {
+    /// The calls of each process. `others`: whether threads were watched that the programs do not compare with directly.
+    fn calls(&self, slots: usize, others: bool) -> Result<ByProcess<SlotCalls>> {
+        let mut counted: ByProcess<SlotCalls> = self.watched.by_process();
+        let mut add = |process: u32, slot: usize, function: &Function, tasks: &[Task]| {
+            let inside = tasks.iter().flat_map(open_calls);
+            let unfinished = inside.filter(|call| call.slot as usize == slot).count() as u64;
+            let name = self.watched.processes[process as usize].name;
+            let slots = counted.get_or_default(name);
+            let entry = slots.entry(slot).or_insert((bytemuck::Zeroable::zeroed(), 0));
+            sum(&mut entry.0, function);
+            entry.1 += unfinished;
+        };
+        let fast: Box<[Fast; PP_FAST]> = Box::new(self.object.variables()?);
+        for ((_, process), own) in follow::numbered(&self.watched).into_iter().zip(fast.iter()) {
+            for (slot, function) in own.functions.iter().enumerate().filter(|(_, function)| function.calls > 0) {
+                add(process, slot, function, &[own.task]);
+            }
+        }
+        if others {
+            let tasks: Vec<Task> = self.object.values::<u64, Task>("threads")?;
+            for process in 0..self.watched.processes.len() as u32 {
+                let own: Vec<Task> = tasks.iter().filter(|task| task.process == u64::from(process)).copied().collect();
+                for slot in 0..slots {
+                    let cell = process * PP_SLOTS as u32 + slot as u32;
+                    let function: Function = self.object.element("functions", cell)?;
+                    if function.calls > 0 {
+                        add(process, slot, &function, &own);
+                    }
+                }
+            }
+        }
+        Ok(counted)
+    }
 }
 
-fn add(sum: &mut Function, one: &Function) {
+/// The calls of a thread that have not returned.
+fn open_calls(task: &Task) -> &[Call] {
+    let open = task.top as usize / size_of::<Call>();
+    task.calls.get(1..=open).unwrap_or_default()
+}
+
+fn sum(sum: &mut Function, one: &Function) {
     sum.calls += one.calls;
-    sum.returns += one.returns;
     sum.total_ns += one.total_ns;
     sum.self_ns += one.self_ns;
-    sum.children += one.children;
+    sum.overhead_ns += one.overhead_ns;
     for (sum, one) in sum.log2.iter_mut().zip(&one.log2) {
         *sum += one;
     }
@@ -224,10 +253,18 @@ pub(super) struct Loaded {
 }
 
 /// Load the programs, with attach cookies if the kernel supports them.
-pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32) -> Result<Loaded> {
+pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32, costs: &Costs) -> Result<Loaded> {
+    let whole = |ns: Option<f64>| ns.unwrap_or(0.0).round() as u32;
     let load = |cookies| {
-        let settings = follow::settings(watched, cookies);
-        let (object, refused) = follow::load(loader, &settings, &[ENTER, LEAVE, BREAKPOINT], stacks)?;
+        let settings = Settings {
+            kprobe_count_ns: whole(costs.kprobe.map(|cost| cost.count)),
+            fentry_count_ns: whole(costs.fentry.map(|cost| cost.count)),
+            breakpoint_ns: whole(costs.breakpoint),
+            kprobe_outside_ns: whole(costs.kprobe.map(|cost| cost.outside)),
+            fentry_outside_ns: whole(costs.fentry.map(|cost| cost.outside)),
+            ..follow::settings(watched, cookies)
+        };
+        let (object, refused) = follow::load(loader, &settings, &PROGRAMS, stacks)?;
         Ok(Loaded { object, cookies, refused })
     };
     load(true).or_else(|_: anyhow::Error| load(false))
@@ -244,38 +281,43 @@ pub(super) fn tell_slots(object: &mut Object, addresses: impl Iterator<Item = u6
 }
 
 impl Collect for Kprobe {
+    fn wants_trial(&self) -> bool {
+        self.prepared.is_none() && self.probe.has_choice()
+    }
+
+    fn arm_trial(&mut self, watched: &Watched) -> Result<()> {
+        self.trial = Some(self.attach_trial(watched)?);
+        Ok(())
+    }
+
+    fn finish_trial(&mut self) -> Result<()> {
+        let trial = self.trial.take().context("there was no trial")?;
+        self.prepare(trial)
+    }
+
     fn arm(&mut self, watched: &Watched) -> Result<()> {
-        if self.cost.is_none() {
-            self.cost = calibrate::cost(self.loader, &self.symbols).ok();
+        if self.prepared.is_none() {
+            // There was no trial: choose without it.
+            let armed = self.attach_trial(watched)?;
+            self.prepare(armed)?;
         }
-        let user = UserNames::of(watched);
-        let Loaded { mut object, cookies, refused } = load(self.loader, watched, PP_STACKS as u32)?;
-        let following = Following::start(&mut object, watched, refused)?;
-        tell_slots(&mut object, self.targets.iter().map(|target| target.address))?;
-        let mut armed = ArmedProbes {
-            watched: watched.clone(),
-            object,
-            cookies,
-            entries: Vec::new(),
-            returns: Vec::new(),
-            return_probes: ReturnProbes::open().ok(),
-            following,
-            user,
-            without_return: Vec::new(),
-        };
-        self.attach_all(&mut armed)?;
+        let mut armed = self.load(watched)?;
+        // A preemptible kernel can switch tasks inside a fentry program, and skips it for other tasks of that CPU until it
+        // goes on. With many watched threads, that loses calls.
+        let few = follow::only_direct(watched);
+        let fentry = self.prepared.as_ref().and_then(|prepared| prepared.fentry.as_ref()).filter(|_| few);
+        armed.probes = Probes::attach(&mut self.targets, &armed.object, armed.cookies, fentry)?;
+        ensure!(!armed.probes.is_empty(), "{}", self.first_reason());
         self.armed = Some(armed);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<Collected> {
         let mut armed = self.armed.take().context("the probes were not armed")?;
-        let (entries, returns) = (armed.entries.len(), armed.returns.len());
-        armed.entries.clear();
-        armed.returns.clear();
-        let return_probes = armed.return_probes.take();
-        let traced = return_probes.is_some();
-        let kept = return_probes.map(ReturnProbes::close).unwrap_or_default();
+        let without_return = std::mem::take(&mut armed.probes.without_return);
+        let refused = std::mem::take(&mut armed.probes.refused);
+        let removed = std::mem::take(&mut armed.probes).remove();
+        armed.probes.refused = refused;
         let followed = armed.following.finish(&armed.object)?;
         let functions = self.rows(&armed, followed.others)?;
         let losses: Losses = armed.object.element("losses", 0)?;
@@ -285,29 +327,21 @@ impl Collect for Kprobe {
 
         let calls = functions.iter().map(|row| row.calls).sum();
         let missed: u64 = functions.iter().map(|row| row.missed).sum();
-        let passed_over: u64 = [ENTER, LEAVE].iter().filter_map(|name| armed.object.passed_over(name)).sum();
+        let skipped = [COUNT, ENTER, LEAVE].iter().filter_map(|name| armed.object.passed_over(name)).sum::<u64>();
+        let passed_over = skipped + removed.passed_over;
         let lost_stacks = losses.full + losses.busy;
-        let mut notes = vec![
-            format!("loaded by {}", armed.object.loaded_by()),
-            format!("{entries} attachments for entries, {returns} for returns"),
-            if armed.cookies { "probes identified by attach cookies" } else { "probes identified by address" }
+        let mut notes = vec![format!("loaded by {}", armed.object.loaded_by())];
+        notes.extend(self.notes(&armed));
+        notes.push(
+            if armed.cookies { "kprobes identified by attach cookies" } else { "kprobes identified by address" }
                 .to_owned(),
-        ];
-        if traced {
+        );
+        if removed.traced {
             notes.push("return probes in tracefs".to_owned());
-        }
-        notes.extend(self.cost.map(|cost| cost.to_string()));
-        let by_breakpoint: Vec<&str> =
-            self.targets.iter().filter(|target| target.way == Way::Breakpoint).map(|target| &*target.symbol).collect();
-        if !by_breakpoint.is_empty() {
-            notes.push(format!(
-                "counted by hardware breakpoints (kprobes are not allowed): {}",
-                by_breakpoint.join(", ")
-            ));
         }
         notes.extend(followed.notes);
         let mut warnings = followed.warnings;
-        warnings.extend(kept.into_iter().map(restore_warning));
+        warnings.extend(removed.kept.into_iter().map(restore_warning));
         if missed > 0 {
             let message = format!("the kernel did not report the return of {missed} of {calls} probed calls");
             let action = "stop other programs, so that fewer tasks sleep in these functions".to_owned();
@@ -320,9 +354,9 @@ impl Collect for Kprobe {
             warnings.push(loss_warning("probe-events-lost", message));
         }
         let given_up: Vec<String> =
-            targets::unwatched_roles(&self.targets).into_iter().chain(armed.without_return).collect();
+            self.missing.iter().cloned().chain(targets::unwatched_roles(&self.targets)).chain(without_return).collect();
         Ok(Collected {
-            status: if given_up.is_empty() && missed + lost_stacks + followed.unfollowed == 0 {
+            status: if given_up.is_empty() && missed + lost_stacks + passed_over + followed.unfollowed == 0 {
                 Status::Ok
             } else {
                 Status::Partial

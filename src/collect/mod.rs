@@ -3,12 +3,14 @@
 pub(crate) mod attach;
 pub(crate) mod bpf;
 mod calibrate;
+mod fentry;
 pub mod fgraph;
 mod follow;
 pub mod insn;
 pub(crate) mod kprobe;
 pub(crate) mod leftovers;
 mod owner;
+mod probes;
 pub(crate) mod registry;
 pub(crate) mod sample;
 pub(crate) mod stacks;
@@ -42,6 +44,28 @@ pub trait Collect {
     /// # Errors
     /// When nothing can be collected: the reason and a fix.
     fn arm(&mut self, watched: &Watched) -> Result<()>;
+
+    /// Whether the next run should follow a trial: a short run that is not measured, in which the collector finds out
+    /// what to observe.
+    fn wants_trial(&self) -> bool {
+        false
+    }
+
+    /// Attach to `watched` for a trial.
+    ///
+    /// # Errors
+    /// When nothing can be observed.
+    fn arm_trial(&mut self, _watched: &Watched) -> Result<()> {
+        Ok(())
+    }
+
+    /// End the trial.
+    ///
+    /// # Errors
+    /// When what was found cannot be read.
+    fn finish_trial(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Detach and return the results.
     ///

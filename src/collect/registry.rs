@@ -4,7 +4,7 @@ use super::Collect;
 use super::fgraph::Fgraph;
 use super::kprobe::Kprobe;
 use super::sample::Sample;
-use crate::document::{Collector, Loader};
+use crate::document::{Collector, Loader, Probe};
 use crate::kernel::features;
 use crate::kernel::reach::Listed;
 use crate::kernel::resolve;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 /// Facts about this kernel that collectors need.
 pub struct Context {
     pub loader: Loader,
+    /// The functions that `kprobe` probes.
+    pub probe: Probe,
     /// This kernel's symbols, or the reason why they are not available.
     pub symbols: Result<Arc<Symbols>, String>,
 }
@@ -23,9 +25,9 @@ pub struct Context {
 impl Context {
     /// Read this kernel.
     #[must_use]
-    pub fn new(loader: Loader) -> Self {
+    pub fn new(loader: Loader, probe: Probe) -> Self {
         let symbols = Symbols::running().and_then(Symbols::with_addresses);
-        Self { loader, symbols: symbols.map(Arc::new).map_err(|error| error.to_string()) }
+        Self { loader, probe, symbols: symbols.map(Arc::new).map_err(|error| error.to_string()) }
     }
 
     /// The symbols.
@@ -56,7 +58,7 @@ pub fn auto() -> Vec<Collector> {
 pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
     Ok(match kind {
         Collector::Sample => Box::new(Sample::new(context.loader, features::WANTED_SAMPLES, context.symbols()?)),
-        Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?)),
+        Collector::Kprobe => Box::new(Kprobe::new(context.loader, context.symbols()?, &context.probe)),
         Collector::Fgraph => Box::new(Fgraph::new(context.symbols()?)),
         Collector::Insn => bail!("insn requires a guest: add --kernel"),
     })

@@ -140,6 +140,12 @@ impl ReturnProbes {
 }
 
 impl ReturnProbes {
+    /// Whether none was made.
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.made.is_empty()
+    }
+
     /// Remove the probes. Returns the failures, which the next run retries.
     #[must_use]
     pub(crate) fn close(mut self) -> Vec<String> {

@@ -75,7 +75,7 @@ impl MatrixPlan {
     fn at(&self, column: usize, plan: &ColumnPlan, (mode, cpus): (&str, Option<u32>), block: usize) -> MatrixRun {
         let mut options = plan.options.clone();
         options.workload.mode = Some(mode.to_owned());
-        options.machine.cpus = cpus.unwrap_or(options.machine.cpus);
+        options.machine.cpus = cpus.or(options.machine.cpus);
         if let Some(pairs) = self.pairs {
             (options.runs, options.seed) = (Some(pairs), self.seed + block as u64);
         }

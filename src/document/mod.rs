@@ -4,6 +4,7 @@ pub mod code;
 pub(crate) mod ensemble;
 mod locks;
 mod pair;
+mod probe;
 pub(crate) mod request;
 
 pub use crate::kernel::environment::{Emulator, Environment};
@@ -13,6 +14,7 @@ pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
 pub use ensemble::{Ensemble, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
+pub use probe::Probe;
 pub use request::{Collector, Loader, Request, Selection};
 
 use crate::experiment::Ending;
@@ -111,7 +113,7 @@ pub struct FunctionCalls {
     pub process: ProcessName,
     pub role: RoleId,
     pub symbol: String,
-    /// `kprobe`, `hardware-breakpoint`, `insn`.
+    /// `fentry`, `kprobe`, `hardware-breakpoint`, `insn`.
     pub how: String,
     pub calls: u64,
     /// Wall time with callees; absent if only calls were counted.

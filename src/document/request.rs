@@ -1,5 +1,6 @@
 //! A request: what to run, after parsing the command line. It is sent to guests unchanged.
 
+use super::Probe;
 use crate::experiment::StopRule;
 use crate::workload::Spec;
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,8 @@ pub struct Request {
     pub workload: Spec,
     pub collect: Selection,
     pub loader: Loader,
+    #[serde(default)]
+    pub probe: Probe,
     /// Runs per measurement.
     pub runs: u32,
     /// When to stop by precision or time.

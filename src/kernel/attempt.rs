@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// The kernel's error in words, with its name: `not permitted (EPERM)`.
-fn plain(error: &io::Error) -> String {
+pub(crate) fn plain(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EINVAL) => "refused (EINVAL)".to_owned(),
         Some(libc::ENOENT) => "unknown to this kernel (ENOENT)".to_owned(),
@@ -137,7 +137,7 @@ impl Btf {
     }
 
     /// The BTF id of the function `name`.
-    fn function(&self, name: &str) -> Option<u32> {
+    pub(crate) fn function(&self, name: &str) -> Option<u32> {
         const FUNCTION: u32 = 12;
         let name = CString::new(name).ok()?;
         // SAFETY: the object is alive, the name ends in NUL, and both are only read.

@@ -1,7 +1,7 @@
 //! Measure single runs, whole requests and exact profiles, on this machine or in a guest. Tests replace it.
 
 use super::{Setting, exact, execute, in_guest};
-use crate::document::{Collector, ExecutedOn, Loader, Outcome, Processes, Request, Selection};
+use crate::document::{Collector, ExecutedOn, Loader, Outcome, Probe, Processes, Request, Selection};
 use crate::experiment::StopRule;
 use crate::vm::{Accel, GuestOptions};
 use crate::workload::{self, Spec};
@@ -79,6 +79,7 @@ pub(crate) fn request(name: &str, spec: &Spec, collect: Vec<Collector>, runs: u3
         workload: spec.clone(),
         collect: Selection::List(collect),
         loader: Loader::default(),
+        probe: Probe::default(),
         runs,
         stop: StopRule::default(),
         seed: 1,

@@ -165,9 +165,12 @@ fn one_pair(
     target: &dyn Target,
     setting: &Setting<'_>,
     phase: Phase,
-    collector: Option<(Collector, &mut Box<dyn Collect>)>,
+    mut collector: Option<(Collector, &mut Box<dyn Collect>)>,
     gathered: &mut BTreeMap<Collector, Gathered>,
 ) -> Result<Option<PairRecord>> {
+    if let Some((_, collector)) = &mut collector {
+        trial(target, setting, collector.as_mut())?;
+    }
     let mut running = target.start(phase)?;
     let watched = running.watched();
     let mut record = PairRecord::default();
@@ -201,6 +204,25 @@ fn one_pair(
         Err(error) => give_up(Status::Failed, error),
     }
     Ok(Some(record))
+}
+
+/// A short run that is not measured, if the collector needs one to find out what to observe. A failure is left for the
+/// measured run to report.
+fn trial(target: &dyn Target, setting: &Setting<'_>, collector: &mut dyn Collect) -> Result<()> {
+    if !collector.wants_trial() {
+        return Ok(());
+    }
+    let Some(mut running) = target.start_short()? else { return Ok(()) };
+    if let Err(error) = collector.arm_trial(&running.watched()) {
+        progress::detail(|| format!("trial: {error:#}"));
+        return Ok(());
+    }
+    release(running.as_mut(), setting, Phase::default())?;
+    running.wait_for_end()?;
+    if let Err(error) = collector.finish_trial() {
+        progress::detail(|| format!("trial: {error:#}"));
+    }
+    running.wait().map(drop)
 }
 
 fn release(running: &mut dyn Running, setting: &Setting<'_>, phase: Phase) -> Result<()> {

@@ -48,7 +48,7 @@ pub(crate) fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcom
         ExecutedOn::Hardware => Tracefs::open().map(|tracefs| tracefs::clean_up(&tracefs)).unwrap_or_default(),
         ExecutedOn::Kvm | ExecutedOn::Tcg => Vec::new(),
     };
-    let context = Context::new(request.loader);
+    let context = Context::new(request.loader, request.probe.clone());
     let mut environment = Environment::now();
     let before = CpuTime::now();
     let measured = measure::all(request, setting, &context)?;

@@ -1,7 +1,8 @@
 //! The flags of `pipeprof run` as typed values. They come from its command line, a column of a comparison, or `check`.
 
 use super::Setting;
-use crate::document::{Collector, ExecutedOn, Loader, Outcome, Request, Selection};
+use crate::collect;
+use crate::document::{Collector, ExecutedOn, Loader, Outcome, Probe, Request, Selection};
 use crate::experiment::StopRule;
 use crate::util::progress;
 use crate::util::usage::OrUsage as _;
@@ -16,6 +17,8 @@ use std::path::PathBuf;
 const AMOUNT: Amount = Amount::DurationNs(300_000_000);
 /// Default in guests: emulated time passes some twenty times slower than real time.
 const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
+/// Default CPUs of a guest with collectors inside it: with one, writer and reader never wait for the same lock.
+const PROFILED_CPUS: u32 = 2;
 /// Calls of the writer in an exact profile: the cost per call is steady long before.
 const EXACT_AMOUNT: Amount = Amount::Calls(400);
 
@@ -29,6 +32,9 @@ pub struct RunOptions {
     /// Absent: [`Selection::Auto`].
     pub collect: Option<Selection>,
     pub loader: Loader,
+    /// Absent: the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
     /// Runs per measurement.
     pub runs: Option<u32>,
     /// What ends the run by its precision or its time.
@@ -52,6 +58,7 @@ impl Default for RunOptions {
             machine: GuestMachine::default(),
             collect: None,
             loader: Loader::default(),
+            probe: None,
             runs: None,
             stop: StopRule::default(),
             seed: 1,
@@ -69,12 +76,29 @@ impl RunOptions {
         matches!(&self.collect, Some(Selection::List(list)) if list.contains(&Collector::Insn))
     }
 
+    /// Whether a collector inside the guest profiles runs.
+    fn profiled(&self) -> bool {
+        [Collector::Sample, Collector::Kprobe, Collector::Fgraph].into_iter().any(|collector| self.collects(collector))
+    }
+
+    /// Whether `collector` is enabled, named or by default.
+    fn collects(&self, collector: Collector) -> bool {
+        match &self.collect {
+            Some(Selection::List(list)) => list.contains(&collector),
+            Some(Selection::Auto) | None => collect::auto().contains(&collector),
+        }
+    }
+
     /// The guest; `None` for this machine.
     ///
     /// # Errors
     /// One line that names the flag.
     pub(crate) fn guest(&self) -> Result<Option<GuestOptions>> {
-        self.machine.guest(self.kernel.as_deref())
+        let mut machine = self.machine.clone();
+        if self.kernel.is_some() && machine.cpus.is_none() && self.profiled() {
+            machine.cpus = Some(PROFILED_CPUS);
+        }
+        machine.guest(self.kernel.as_deref())
     }
 
     /// The request; `command` is for titles.
@@ -103,6 +127,9 @@ impl RunOptions {
         }
         if self.cycle_model.is_some() && !self.exact() {
             bail!("--cycle-model requires --collect insn");
+        }
+        if self.probe.is_some() && !self.collects(Collector::Kprobe) {
+            bail!("--probe requires the kprobe collector: add it to --collect, or leave out --probe");
         }
         if !self.stop.is_none() && self.exact() {
             bail!("--until and --max-time conflict with --collect insn: use --runs for the number of windows");
@@ -136,6 +163,7 @@ impl RunOptions {
             workload,
             collect: self.collect.clone().unwrap_or(Selection::Auto),
             loader: self.loader,
+            probe: self.probe.clone().unwrap_or_default(),
             runs: self.runs.unwrap_or(runs),
             stop: self.stop,
             seed: self.seed,

@@ -19,6 +19,15 @@ pub trait Target {
     /// # Errors
     /// When this machine refuses something, or on interruption.
     fn start(&self, phase: Phase) -> Result<Box<dyn Running>>;
+
+    /// As [`Self::start`], for a window of some milliseconds, in which the processes make the same calls. `None` if that
+    /// is not possible.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    fn start_short(&self) -> Result<Option<Box<dyn Running>>> {
+        Ok(None)
+    }
 }
 
 /// The processes of a target, suspended or running. Dropping this kills and reaps those that it started.

@@ -17,9 +17,10 @@ pub struct GuestMachine {
     /// How the guest's instructions are executed
     #[arg(long, value_enum, default_value_t, value_name = "ACCEL")]
     pub accel: Accel,
-    /// Number of CPUs of the guest
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub cpus: u32,
+    /// Number of CPUs of the guest [default: 1; 2 for runs with sample, kprobe or fgraph, so that writer and reader can
+    /// contend for locks]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
     /// Memory of the guest, such as 2G
     #[arg(long, default_value = "1G", value_parser = size::parse, value_name = "SIZE")]
     pub memory: u64,
@@ -45,7 +46,7 @@ impl Default for GuestMachine {
     fn default() -> Self {
         Self {
             accel: Accel::default(),
-            cpus: 1,
+            cpus: None,
             memory: 1 << 30,
             append: Vec::new(),
             cpu: None,
@@ -66,6 +67,12 @@ impl GuestMachine {
             Some(kernel) => self.options(kernel).map(Some),
             None => self.check(false).map(|()| None),
         }
+    }
+
+    /// The number of CPUs, where no run decides it.
+    #[must_use]
+    pub(crate) fn cpus(&self) -> u32 {
+        self.cpus.unwrap_or(1)
     }
 
     /// Check these flags; `guest`: whether a kernel is given. Nothing is read.
@@ -106,7 +113,7 @@ impl GuestMachine {
         self.check(true)?;
         Ok(GuestOptions {
             accel: self.accel,
-            cpus: self.cpus,
+            cpus: self.cpus(),
             memory_mib: self.memory >> 20,
             cpu: self.cpu.clone(),
             append: self.append.clone(),
@@ -118,8 +125,8 @@ impl GuestMachine {
     }
 
     fn check_values(&self) -> Result<()> {
-        if !(1..=64).contains(&self.cpus) {
-            bail!("--cpus {}: give 1 to 64", self.cpus);
+        if !(1..=64).contains(&self.cpus()) {
+            bail!("--cpus {}: give 1 to 64", self.cpus());
         }
         if self.memory < LEAST_MEMORY {
             bail!("--memory {}: give 64M or more; most work needs 256M", size::format(self.memory));

@@ -23,7 +23,8 @@ pub(crate) fn machine(emulator: &Emulator, on: ExecutedOn) -> Result<GuestMachin
         ExecutedOn::Kvm => Accel::Kvm,
         ExecutedOn::Hardware => bail!("it ran on hardware, but has an emulator"),
     };
-    let mut machine = GuestMachine { accel, cpus, memory, cpu: Some(cpu.to_owned()), ..GuestMachine::default() };
+    let mut machine =
+        GuestMachine { accel, cpus: Some(cpus), memory, cpu: Some(cpu.to_owned()), ..GuestMachine::default() };
     let all = value("-append").context("the kernel arguments are missing")?;
     machine.append = added(all, &machine, on)
         .context("the kernel arguments are of another build of pipeprof, so --append cannot be read back")?;
@@ -33,7 +34,7 @@ pub(crate) fn machine(emulator: &Emulator, on: ExecutedOn) -> Result<GuestMachin
 /// The user's part of the kernel arguments `all`: what follows ours.
 fn added(all: &str, machine: &GuestMachine, on: ExecutedOn) -> Option<Vec<String>> {
     let kernel = Kernel { image: "".into(), release: String::new(), config: None };
-    let ours = command_line(&GuestOptions { cpus: machine.cpus, ..GuestOptions::of(kernel) }, on);
+    let ours = command_line(&GuestOptions { cpus: machine.cpus(), ..GuestOptions::of(kernel) }, on);
     match all.strip_prefix(&ours)? {
         "" => Some(Vec::new()),
         rest => Some(vec![rest.strip_prefix(' ')?.to_owned()]),
@@ -66,7 +67,7 @@ mod tests {
                     };
                     let emulator = described(&options, on);
                     let machine = machine(&emulator, on).unwrap();
-                    assert_eq!((machine.cpus, machine.memory), (cpus, 256 << 20));
+                    assert_eq!((machine.cpus(), machine.memory), (cpus, 256 << 20));
                     assert_eq!(machine.cpu.as_deref(), Some("max,+erms"));
                     assert_eq!(machine.append.join(" "), options.append.join(" "));
                     assert_eq!(machine.accel == Accel::Kvm, on == ExecutedOn::Kvm);

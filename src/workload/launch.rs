@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// How often a wait checks [`cancel`].
 const GLANCE_MS: i64 = 50;
+/// The window of a short run: some hundred calls of a fast mode.
+const SHORT_NS: u64 = 20_000_000;
 /// Time limit for workers to become ready and to report; enough for an emulated guest.
 const START: Duration = Duration::from_secs(300);
 /// Lower limit of the warm-up's speed in bytes per second, on any machine that is not stalled, including emulated
@@ -240,6 +242,11 @@ impl Target for Spec {
         let mut spec = self.clone();
         spec.warmup_bytes = spec.warmup_bytes.saturating_add(phase.warmup_blocks().saturating_mul(spec.block()));
         Ok(Box::new(launch(&spec)?))
+    }
+
+    fn start_short(&self) -> Result<Option<Box<dyn Running>>> {
+        let short = Self { amount: Amount::DurationNs(SHORT_NS), ..self.clone() };
+        Ok(Some(Box::new(launch(&short)?)))
     }
 }
 

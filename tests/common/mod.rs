@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use pipeprof::document::{Collector, Loader, Request, Selection};
+use pipeprof::document::{Collector, Loader, Probe, Request, Selection};
 use pipeprof::experiment::StopRule;
 use pipeprof::vm::{GuestOptions, Kernel, store::KernelCache};
 use pipeprof::workload::Spec;
@@ -57,6 +57,7 @@ pub(crate) fn request(workload: Spec, collect: Vec<Collector>) -> Request {
         workload,
         collect: Selection::List(collect),
         loader: Loader::Libbpf,
+        probe: Probe::default(),
         runs: 1,
         stop: StopRule::default(),
         seed: 1,

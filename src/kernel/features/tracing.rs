@@ -87,12 +87,13 @@ fn kprobes(on: &str, result: Result<(), String>) -> Feature {
 }
 
 fn fentry(on: &str, result: Result<(), String>) -> Feature {
-    let impact = "none: pipeprof uses kprobes, which reach more functions";
-    tried("fentry", "fentry", &format!("attached to {on}"), result, (FeatureState::Limited, impact, "nothing to do"))
+    let impact = "the kprobe collector uses kprobes, which cost two to three times as much per call";
+    let fix = format!("run with sudo, on a kernel with BTF and CONFIG_FUNCTION_TRACER; or {IN_A_GUEST}");
+    tried("fentry", "fentry", &format!("attached to {on}"), result, (FeatureState::Limited, impact, &fix))
 }
 
 fn kprobe_multi(on: &str, result: Result<(), String>) -> Feature {
-    let impact = "none: pipeprof uses plain kprobes, which every kernel supports";
+    let impact = "none: pipeprof uses fentry, or plain kprobes";
     let found = format!("attached to {on}");
     tried("kprobe-multi", "kprobe.multi", &found, result, (FeatureState::Limited, impact, "nothing to do"))
 }
