@@ -16,13 +16,14 @@ use pipeprof::workload::Spec;
 use std::process::Command;
 use std::time::Duration;
 
-/// A guest with long limits for a busy machine: these tests do not measure time.
+/// A guest with long limits for a busy machine: these tests do not measure time. No two of them are alike, so snapshots
+/// would not be used again.
 fn guest(series: &str, cpus: u32) -> GuestOptions {
-    GuestOptions { boot_limit: Duration::from_secs(600), cpus, ..common::guest(series) }
+    GuestOptions { boot_limit: Duration::from_secs(600), cpus, snapshot: false, ..common::guest(series) }
 }
 
 fn count(workload: &Spec, options: &GuestOptions) -> Outcome {
-    let request = Request { runs: 5, ..request(workload.clone(), vec![Collector::Insn]) };
+    let request = Request { runs: 3, ..request(workload.clone(), vec![Collector::Insn]) };
     exact::execute(&request, options, None).expect("an exact profile")
 }
 
@@ -55,11 +56,9 @@ fn what_cannot_matter_changes_no_verdict() {
     let memory: Change = |options, _, _| options.memory_mib += 100;
     let section: Change = |options, _, folder| *options = with_section(options, folder);
     let warmup: Change = |_, workload, _| workload.warmup_bytes += 1 << 20;
-    for (series, mode, cpus, changes) in [
-        ("7.2", "vmsplice", 1, [argument, section]),
-        ("6.12", "write", 1, [memory, warmup]),
-        ("7.2", "write", 2, [argument, warmup]),
-    ] {
+    for (series, mode, cpus, changes) in
+        [("7.2", "vmsplice", 1, [argument, section]), ("7.2", "write", 2, [memory, warmup])]
+    {
         let (options, workload) = (guest(series, cpus), spec(mode, 100));
         let base = count(&workload, &options);
         for (index, change) in changes.into_iter().enumerate() {

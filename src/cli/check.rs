@@ -6,7 +6,7 @@ use super::run::{GivenFlags, given_flags, outcome};
 use super::stored_runs;
 use crate::compare::model::{RoleRow, Section, Step, Word};
 use crate::compare::render::terminal;
-use crate::compare::{CompareOptions, Comparison, Input, answer, compare, text};
+use crate::compare::{CompareOptions, Comparison, Input, compare, text};
 use crate::document::{Collector, Outcome, Selection};
 use crate::report::files::Folder;
 use crate::run::RunOptions;
@@ -198,11 +198,8 @@ impl CheckArgs {
         // The worst decides.
         let ranks = ["regression", "within the threshold", "better", "no difference"];
         let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or("no difference");
-        let limit = text::value(self.fail_above);
-        crate::outln!("{word} (threshold +{limit} %)");
-        for line in answer::lines(comparison) {
-            crate::outln!("{line}");
-        }
+        crate::outln!("{word} (threshold +{} %)", self.fail_above);
+        crate::out!("{}", terminal::answers(comparison, super::compare::extent().width));
         for (section, step) in &steps {
             let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact());
             let mut rows = step.roles.iter().filter(changed).take(8).peekable();
@@ -214,7 +211,7 @@ impl CheckArgs {
                 for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
                     crate::outln!(
                         "    {:<42} {:>12}",
-                        terminal::function_name(function),
+                        text::cut(&terminal::function_name(function), 60),
                         text::signed(function.self_delta)
                     );
                 }

@@ -366,7 +366,7 @@ fn available_memory() -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-fn extent() -> terminal::Extent {
+pub(super) fn extent() -> terminal::Extent {
     let width = match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col >= 60 => usize::from(size.ws_col).min(120),
         _ => 100,

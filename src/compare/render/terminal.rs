@@ -23,14 +23,21 @@ pub struct Extent {
     pub functions: usize,
 }
 
-/// The whole comparison as text.
+/// The answers alone.
 #[must_use]
-pub fn render(comparison: &Comparison, extent: Extent) -> String {
+pub(crate) fn answers(comparison: &Comparison, width: usize) -> String {
     let mut out = String::new();
     for line in answer::lines(comparison) {
         let indent = line.len() - line.trim_start().len();
-        out.push_str(&wrap(line.trim_start(), extent.width, indent, ""));
+        out.push_str(&wrap(line.trim_start(), width, indent, ""));
     }
+    out
+}
+
+/// The whole comparison as text.
+#[must_use]
+pub fn render(comparison: &Comparison, extent: Extent) -> String {
+    let mut out = answers(comparison, extent.width);
     for section in &comparison.sections {
         let _ = writeln!(out, "\n== {} ==\n", clean(&section.title()));
         out.push_str(&cells(comparison, section, extent.width));
