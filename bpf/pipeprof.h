@@ -122,7 +122,7 @@ struct pp_call {
 /* A thread's open timed calls, outermost first, from the second element on. Calls in interrupts are on top, because they return before the
  * interrupted code continues. */
 struct pp_task {
-	/* The place of the innermost one, in bytes; 0 if there is none. */
+	/* The place of the innermost one, in bytes; 0 if no call is open. */
 	u64 top;
 	/* The number of its process. */
 	u64 process;

@@ -6,8 +6,8 @@ use crate::document::{Document, Outcome, Processes};
 use crate::profile::{Profile, SchedulingWeight};
 
 /// The smallest uncertainty of a change without scheduling, as a part of the total: one refill of a page list more or
-/// less. Of a few hundred counts under changes that cannot matter (kernel arguments, memory size, warm-up, an unused
-/// section in the program), none of one CPU was further from its kernel's median (docs/exactness.md).
+/// less, the largest move seen on one CPU with one window per run. With five windows, the median of no run on one CPU
+/// moved by more than 0.001 % under changes that cannot matter (docs/exactness.md).
 pub(crate) const FLOOR: f64 = 0.0017;
 
 /// Sleeps and preemptions of the target's processes in a window, and their cost.

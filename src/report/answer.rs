@@ -94,7 +94,7 @@ fn without_scheduling(document: &Document) -> Option<String> {
     ] {
         if count > 0 {
             let per_mib = count as f64 * 1024.0 / kib;
-            costs.push(format!("a {what} costs {} ({per_mib:.2} per MiB)", grouped(weight / count)));
+            costs.push(format!("a {what} costs {} instructions ({per_mib:.2} per MiB)", grouped(weight / count)));
         }
     }
     if !costs.is_empty() {

@@ -217,7 +217,7 @@ impl<'a> Guest<'a> {
         })))
     }
 
-    /// The snapshot for this guest, made now if there is none. The outer error: the guest cannot boot either.
+    /// The snapshot for this guest, made now if it does not exist. The outer error: the guest cannot boot either.
     fn saved(&self) -> Result<Result<SavedGuest, Unsaved>> {
         let place = match Snapshots::open().and_then(|snapshots| Ok(snapshots.place(self.depends_on()?))) {
             Ok(place) => place,

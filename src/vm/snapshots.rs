@@ -30,7 +30,7 @@ pub(crate) struct SnapshotFacts {
     pub state: SnapshotState,
 }
 
-/// The state of a guest, or why there is none.
+/// The state of a guest, or why it cannot be saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SnapshotState {

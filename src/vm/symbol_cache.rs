@@ -34,7 +34,7 @@ impl SymbolCache {
         Ok(Some(Self { path: KernelCache::open()?.root().join("symbols").join(name) }))
     }
 
-    /// The list, in the format of /proc/kallsyms; `None` if there is none, or if it is damaged.
+    /// The list, in the format of /proc/kallsyms; `None` if it is missing or damaged.
     pub(crate) fn read(&self) -> Option<String> {
         let text = fs::read_to_string(&self.path).ok()?;
         let (first, list) = text.split_once('\n')?;
