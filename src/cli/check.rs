@@ -7,12 +7,12 @@ use super::stored_runs;
 use crate::compare::model::{RoleRow, Section, Step, Word};
 use crate::compare::render::terminal;
 use crate::compare::{CompareOptions, Comparison, Input, compare, text};
-use crate::document::{Collector, Outcome, Selection};
+use crate::document::Outcome;
 use crate::report::files::Folder;
-use crate::run::RunOptions;
+use crate::run::{RunOptions, exact};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
-use crate::vm::{Accel, qemu};
+use crate::vm::qemu;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,8 +21,8 @@ use std::process::ExitCode;
 ///
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
 /// testable or inconclusive (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with the
-/// baseline's workload and guest settings. Counted instructions are compared without scheduling, and a difference
-/// within those between the windows of one kernel is none.
+/// baseline's workload and guest settings. Counted instructions are compared without scheduling. A difference that is
+/// no larger than those between windows of one kernel is not a regression.
 ///
 /// Without --baseline, it stores one: `pipeprof check --kernel GOOD -o baseline` counts on one and on two CPUs.
 #[derive(Debug, clap::Args)]
@@ -53,9 +53,6 @@ fn percent(text: &str) -> Result<f64, String> {
         _ => Err(format!("'{text}' is not a percentage: use a form such as 1% or 0.5%")),
     }
 }
-
-/// Numbers of CPUs of a baseline.
-const CPUS: [u32; 2] = [1, 2];
 
 impl CheckArgs {
     /// # Errors
@@ -108,11 +105,9 @@ impl CheckArgs {
     fn store(&self, given: &GivenFlags) -> Result<ExitCode> {
         let mut options = given.options.clone();
         let mut wanted = Vec::new();
-        if options.kernel.is_some() && options.collect.is_none() && options.machine.accel != Accel::Kvm {
-            options.collect = Some(Selection::List(vec![Collector::Insn]));
-        }
+        options.count_by_default();
         if options.exact() && !given.has("cpus") {
-            wanted.extend(CPUS.map(|cpus| {
+            wanted.extend(exact::CPUS.map(|cpus| {
                 let mut options = options.clone();
                 options.machine.cpus = Some(cpus);
                 options

@@ -9,12 +9,11 @@ use crate::compare::model::section_title;
 use crate::compare::plan::{self, Axes, ColumnPlan, MatrixPlan, Variant};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
-use crate::document::{Collector, Outcome, Request, Selection};
+use crate::document::{Outcome, Request};
 use crate::profile::CycleModel;
-use crate::run::{RunOptions, cycles};
+use crate::run::{RunOptions, cycles, exact};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
-use crate::vm::Accel;
 use crate::workload::WorkloadRequest;
 use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -143,7 +142,7 @@ impl AxesArgs {
         });
         match (self.cpus.as_slice(), in_flags) {
             ([], Some(_)) => Ok(Vec::new()),
-            ([], None) => Ok(if exact { vec![1, 2] } else { Vec::new() }),
+            ([], None) => Ok(if exact { exact::CPUS.to_vec() } else { Vec::new() }),
             (_, Some(flag)) => bail!("--cpus is given twice; remove it from {flag}"),
             ([_, _, ..], None) if !exact => {
                 bail!("--cpus can be repeated only if instructions are counted: give it once")
@@ -279,10 +278,7 @@ impl CompareArgs {
         let mut exact = true;
         let mut memory = None;
         for ColumnPlan { options, .. } in &mut columns {
-            // The default is to count instructions, which are exact.
-            if options.kernel.is_some() && options.collect.is_none() && options.machine.accel != Accel::Kvm {
-                options.collect = Some(Selection::List(vec![Collector::Insn]));
-            }
+            options.count_by_default();
             // An invalid combination has no result; a column without a valid mode is an error before anything boots.
             let refused: Vec<anyhow::Error> = modes.iter().filter_map(|mode| request(options, mode).err()).collect();
             if refused.len() == modes.len() {

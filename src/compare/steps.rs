@@ -130,6 +130,7 @@ fn step(
     (mode, cpus): (&str, Option<u32>),
     method: Method,
 ) -> Step {
+    let (old_runs, new_runs) = (of_case(&inputs[from], mode, cpus), of_case(&inputs[to], mode, cpus));
     let mut step = Step {
         from,
         to,
@@ -137,7 +138,7 @@ fn step(
         blame: None,
         total: None,
         cycles: None,
-        unequal: unequal([&of_case(&inputs[from], mode, cpus), &of_case(&inputs[to], mode, cpus)]),
+        unequal: unequal([&old_runs, &new_runs]),
         remarks: remarks(cells, from, to),
         inlined: Vec::new(),
         roles: Vec::new(),
@@ -154,7 +155,6 @@ fn step(
     if method == Method::Exact {
         step.total = Some(exact::total(before, after));
     }
-    let (old_runs, new_runs) = (of_case(&inputs[from], mode, cpus), of_case(&inputs[to], mode, cpus));
     // Samples are too few to tell an inlined function from one that is gone.
     let aligned = if method == Method::Exact { inline::aligned([before, after], [&old_runs, &new_runs]) } else { None };
     let (before, after) = aligned.as_ref().map_or((before, after), |aligned| (&aligned.before, &aligned.after));

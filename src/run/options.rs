@@ -6,7 +6,7 @@ use crate::document::{Collector, ExecutedOn, Loader, Outcome, Probe, Request, Se
 use crate::experiment::StopRule;
 use crate::util::progress;
 use crate::util::usage::OrUsage as _;
-use crate::vm::{GuestMachine, GuestOptions};
+use crate::vm::{Accel, GuestMachine, GuestOptions};
 use crate::workload::WorkloadRequest;
 use crate::workload::spec::Amount;
 use anyhow::{Result, bail};
@@ -86,6 +86,13 @@ impl RunOptions {
         match &self.collect {
             Some(Selection::List(list)) => list.contains(&collector),
             Some(Selection::Auto) | None => collect::auto().contains(&collector),
+        }
+    }
+
+    /// Count instructions in an emulated guest, unless another collector is given: counts are exact.
+    pub(crate) fn count_by_default(&mut self) {
+        if self.kernel.is_some() && self.collect.is_none() && self.machine.accel != Accel::Kvm {
+            self.collect = Some(Selection::List(vec![Collector::Insn]));
         }
     }
 
