@@ -8,8 +8,9 @@ mod common;
 use common::{kernel, pipeprof};
 use serde_json::Value;
 
-/// Small, with long limits: other tests may be using the machine.
-const FLAGS: &str = "--calls 100 --buffer-size 16K --warmup 1M --boot-limit 900 --time-limit 3000";
+/// Small, with long limits: other tests may be using the machine. Not smaller than 400 calls: in windows of 100, one
+/// of five has been seen 4 % above the others on 6.12, nearly as much as what 6.12 and 6.1 differ by.
+const FLAGS: &str = "--calls 400 --buffer-size 16K --warmup 1M --boot-limit 900 --time-limit 3000";
 
 #[test]
 #[ignore = "boots guests: make test"]
@@ -67,7 +68,7 @@ fn the_same_kernel_is_the_same_and_another_is_not() {
     assert!(steps[1]["roles"].as_array().unwrap().iter().all(|role| role["delta"] == 0.0));
     assert!(steps[1]["calls"].as_array().unwrap().is_empty());
     // 6.1 against 6.12: roles and functions that differ add up to the difference.
-    assert_ne!(steps[0]["verdict"]["word"], "same");
+    assert_ne!(steps[0]["verdict"]["word"], "same", "{}", steps[0]["verdict"]);
     let total = |when: &str| steps[0]["total"][when].as_f64().unwrap();
     let delta = total("after") - total("before");
     let sum: f64 = steps[0]["roles"].as_array().unwrap().iter().map(|role| role["delta"].as_f64().unwrap()).sum();
