@@ -2,12 +2,10 @@
 //! annotate`.
 
 use crate::profile::ProcessName;
-use anyhow::{Context, Result, ensure};
+use crate::util::gzip_json;
+use anyhow::{Result, ensure};
 use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
-use std::io::Read;
 
 /// The `schema` of these files.
 pub const CODE_SCHEMA: &str = "pipeprof.code/1";
@@ -49,9 +47,6 @@ fn pair() -> Vec<ProcessName> {
     vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER]
 }
 
-/// Larger files are rejected.
-const LONGEST: u64 = 1 << 30;
-
 impl ExecutedCode {
     /// One process's count in `counts`, or the sum of all.
     #[must_use]
@@ -71,9 +66,7 @@ impl ExecutedCode {
     /// # Errors
     /// Never, unless memory runs out.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let mut out = GzEncoder::new(Vec::new(), Compression::best());
-        serde_json::to_writer(&mut out, self)?;
-        Ok(out.finish()?)
+        gzip_json::to_bytes(self, Compression::best())
     }
 
     /// Read the file.
@@ -81,9 +74,7 @@ impl ExecutedCode {
     /// # Errors
     /// When it is damaged or of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut text = Vec::new();
-        GzDecoder::new(bytes).take(LONGEST).read_to_end(&mut text).context("it is damaged")?;
-        let code: Self = serde_json::from_slice(&text).context("not executed code of pipeprof")?;
+        let code: Self = gzip_json::from_bytes(bytes, "executed code of pipeprof")?;
         ensure!(code.schema == CODE_SCHEMA, "its schema {} is not {CODE_SCHEMA}", code.schema);
         Ok(code)
     }

@@ -3,19 +3,15 @@
 
 use crate::profile::{Profile, SchedulingWeight};
 use crate::target::Phase;
-use anyhow::{Context, Result, ensure};
+use crate::util::gzip_json;
+use anyhow::{Result, ensure};
 use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::io::Read;
+use std::borrow::Cow;
 
 /// The `schema` of `windows.json.gz`.
 const SCHEMA: &str = "pipeprof.windows/1";
-
-/// Larger files are rejected.
-const LONGEST: u64 = 1 << 30;
 
 /// The windows of an exact profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -75,9 +71,9 @@ impl Ensemble {
 }
 
 #[derive(Serialize, Deserialize)]
-struct File {
+struct File<'a> {
     schema: String,
-    windows: Vec<Vec<Profile>>,
+    windows: Cow<'a, [Vec<Profile>]>,
 }
 
 /// The bytes of `windows.json.gz`. Equal profiles give equal bytes.
@@ -85,10 +81,8 @@ struct File {
 /// # Errors
 /// Never, unless memory runs out.
 pub(crate) fn to_bytes(windows: &[Vec<Profile>]) -> Result<Vec<u8>> {
-    let file = File { schema: SCHEMA.to_owned(), windows: windows.to_vec() };
-    let mut out = GzEncoder::new(Vec::new(), Compression::default());
-    serde_json::to_writer(&mut out, &file)?;
-    Ok(out.finish()?)
+    let file = File { schema: SCHEMA.to_owned(), windows: Cow::Borrowed(windows) };
+    gzip_json::to_bytes(&file, Compression::default())
 }
 
 /// Read `windows.json.gz`.
@@ -96,11 +90,9 @@ pub(crate) fn to_bytes(windows: &[Vec<Profile>]) -> Result<Vec<u8>> {
 /// # Errors
 /// When it is damaged or of another version.
 pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Vec<Vec<Profile>>> {
-    let mut text = Vec::new();
-    GzDecoder::new(bytes).take(LONGEST).read_to_end(&mut text).context("it is damaged")?;
-    let file: File = serde_json::from_slice(&text).context("not profiles of windows")?;
+    let file: File<'_> = gzip_json::from_bytes(bytes, "profiles of windows")?;
     ensure!(file.schema == SCHEMA, "its schema {} is not {SCHEMA}", file.schema);
-    Ok(file.windows)
+    Ok(file.windows.into_owned())
 }
 
 #[cfg(test)]
