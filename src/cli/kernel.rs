@@ -1,5 +1,6 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
+use crate::util::text::clean_lines;
 use crate::util::{cancel, progress};
 use crate::vm;
 use crate::vm::GuestMachine;
@@ -146,7 +147,7 @@ impl KernelCommand {
                 progress::clear();
                 let reply = reply?;
                 if console {
-                    eprint!("{}", reply.console);
+                    eprint!("{}", clean_lines(&reply.console));
                 }
                 let facts: vm::job::GuestFacts = reply.parse()?;
                 crate::outln!("{}", serde_json::to_string_pretty(&facts)?);

@@ -1,6 +1,7 @@
 //! Progress and notes on stderr. The current step is one line on a terminal, or in a guest a message to the host.
 //! Notes are permanent lines. `--quiet` and `--verbose` select what is printed.
 
+use crate::util::text::{clean, clean_lines};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -50,8 +51,9 @@ pub(crate) fn detail(text: impl FnOnce() -> String) {
     }
 }
 
-/// Print a problem on stderr, even with `--quiet`.
+/// Print a problem on stderr, even with `--quiet`, without what could control a terminal.
 pub(crate) fn problem(text: &str) {
+    let text = clean_lines(text);
     let print = || eprintln!("pipeprof: {text}");
     match SINK.lock().as_deref() {
         Ok(ProgressSink::Bar(bar)) => bar.suspend(print),
@@ -81,13 +83,13 @@ pub(crate) fn step(text: &str) {
     let Ok(mut guard) = SINK.lock() else { return };
     match &*guard {
         ProgressSink::Other(sink) => sink(text),
-        ProgressSink::Bar(bar) => bar.set_message(text.to_owned()),
+        ProgressSink::Bar(bar) => bar.set_message(clean(text)),
         ProgressSink::Idle if std::io::stderr().is_terminal() && !is_quiet() => {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
                 bar.set_style(style);
             }
-            bar.set_message(text.to_owned());
+            bar.set_message(clean(text));
             bar.enable_steady_tick(Duration::from_millis(120));
             *guard = ProgressSink::Bar(bar);
         }

@@ -1,9 +1,35 @@
 //! Text and numbers, formatted alike in all outputs.
 
+use std::borrow::Cow;
+
 /// `text` without control characters, which could change a terminal's state.
 #[must_use]
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// [`clean`], except for the ends of lines and tabs.
+#[must_use]
+pub(crate) fn clean_lines(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '?' } else { c }).collect()
+}
+
+/// [`clean_lines`], except for sequences that choose a colour or weight (`ESC [ 1 m`), with which this program styles
+/// its own tables. Others could move the cursor, type into the shell or set the title.
+#[must_use]
+pub(crate) fn clean_styled(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
+        return Cow::Borrowed(text);
+    }
+    let mut pieces = text.split('\u{1b}');
+    let mut out = clean_lines(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let parameters = piece.strip_prefix('[').and_then(|rest| rest.split_once('m'));
+        let is_style = parameters.is_some_and(|(numbers, _)| numbers.chars().all(|c| c.is_ascii_digit() || c == ';'));
+        out.push(if is_style { '\u{1b}' } else { '?' });
+        out.push_str(&clean_lines(piece));
+    }
+    Cow::Owned(out)
 }
 
 /// `text` with a capital first letter.
@@ -83,6 +109,11 @@ mod tests {
     #[test]
     fn control_characters_are_replaced_and_the_first_letter_is_a_capital() {
         assert_eq!(clean("a\u{1b}[2J\nb"), "a?[2J?b");
+        assert_eq!(clean_lines("a\u{1b}[2J\r\n\tb"), "a?[2J?\n\tb");
+        let styled = "\u{1b}[1;31mred\u{1b}[0m\n\tx";
+        assert_eq!(clean_styled(styled), styled);
+        let hostile = "\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[3m\u{9b}5n\u{1b}";
+        assert_eq!(clean_styled(hostile), "?]0;title??[2J\u{1b}[3m?5n?");
         assert_eq!((capitalized("the end"), capitalized("")), ("The end".to_owned(), String::new()));
     }
 }

@@ -14,8 +14,14 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x01ppFRM\x02\n";
 /// Bytes before the payload.
 const HEADER: usize = MAGIC.len() + 1 + 4 + 4 + 4;
 
-/// Longest payload accepted, in bytes: larger than any profile, and small enough to allocate.
-pub(crate) const LONGEST: usize = 1 << 30;
+/// Longest answer accepted, in bytes: far larger than any profile, and small enough to allocate.
+const LONGEST_ANSWER: usize = 128 << 20;
+
+/// Longest text accepted, in bytes; longer ones are cut before they are sent.
+const LONGEST_TEXT: usize = 64 << 10;
+
+/// A byte of deflate unpacks to at most so many (RFC 1951: two bits may stand for 258 bytes, and 8 / 2 x 258 = 1032).
+const LARGEST_RATIO: usize = 1032;
 
 /// A message from the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +56,15 @@ impl Message {
         }
     }
 
+    /// Longest payload of a kind, in bytes; `None` if there is no such kind.
+    fn longest(kind: u8) -> Option<usize> {
+        match kind {
+            b'H' | b'N' | b'P' | b'F' => Some(LONGEST_TEXT),
+            b'A' => Some(LONGEST_ANSWER),
+            _ => None,
+        }
+    }
+
     fn of(kind: u8, payload: Vec<u8>) -> Option<Self> {
         let text = |payload: &[u8]| String::from_utf8_lossy(payload).into_owned();
         Some(match kind {
@@ -63,15 +78,20 @@ impl Message {
     }
 }
 
-/// The frame of `message`.
+/// The frame of `message`. Texts are cut to [`LONGEST_TEXT`].
 ///
 /// # Errors
-/// When the payload is longer than [`LONGEST`].
+/// When an answer is longer than [`LONGEST_ANSWER`].
 pub(crate) fn encode(message: &Message) -> std::io::Result<Vec<u8>> {
     let payload = message.payload();
-    if payload.len() > LONGEST {
-        return Err(std::io::Error::other(format!("the answer is too long: {} bytes", payload.len())));
-    }
+    let payload = match message {
+        Message::Answer(_) if payload.len() > LONGEST_ANSWER => {
+            return Err(std::io::Error::other(format!("the answer is too long: {} bytes", payload.len())));
+        }
+        Message::Answer(_) => payload,
+        // The receiver replaces a character that is cut in two.
+        _ => payload.get(..LONGEST_TEXT).unwrap_or(payload),
+    };
     let mut deflated = Vec::with_capacity(payload.len() / 4 + 64);
     // Fast compression costs the fewest instructions in the guest overall: each byte sent costs hundreds of them.
     DeflateEncoder::new(payload, Compression::fast()).read_to_end(&mut deflated)?;
@@ -92,52 +112,84 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// Reads frames from a growing stream.
+/// Reads frames from a growing stream, in time proportional to its length.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     pending: Vec<u8>,
-    skipped: u64,
+    /// Bytes at the front of `pending` that are done with.
+    done: usize,
     damaged: u64,
+}
+
+/// The numbers of a frame's header.
+struct Header {
+    kind: u8,
+    deflated: usize,
+    plain: usize,
+    sum: u32,
+}
+
+impl Header {
+    /// The header in `frame`, which begins with [`MAGIC`]; `None` if it is not complete.
+    fn read(frame: &[u8]) -> Option<Self> {
+        let number = |at: usize| Some(u32::from_le_bytes(frame.get(at..at + 4)?.try_into().ok()?));
+        Some(Self {
+            kind: *frame.get(8)?,
+            deflated: usize::try_from(number(9)?).ok()?,
+            plain: usize::try_from(number(13)?).ok()?,
+            sum: number(17)?,
+        })
+    }
+
+    /// Whether a frame can have these lengths. Deflate never makes more than a few bytes more of what it cannot
+    /// compress.
+    fn is_possible(&self) -> bool {
+        Message::longest(self.kind).is_some_and(|longest| {
+            self.plain <= longest
+                && self.deflated <= longest + longest / 1000 + 64
+                && self.plain <= self.deflated.saturating_mul(LARGEST_RATIO)
+        })
+    }
+
+    /// The message whose compressed payload is `deflated`; `None` if it is damaged.
+    fn message(&self, deflated: &[u8]) -> Option<Message> {
+        let mut bytes = Vec::new();
+        DeflateDecoder::new(deflated).take(self.plain as u64 + 1).read_to_end(&mut bytes).ok()?;
+        (bytes.len() == self.plain && checksum(&bytes) == self.sum).then(|| Message::of(self.kind, bytes))?
+    }
 }
 
 impl Decoder {
     /// Add more bytes of the stream.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        // What is done with is dropped here, once for all the frames in it.
+        self.pending.drain(..self.done);
+        self.done = 0;
         self.pending.extend_from_slice(bytes);
     }
 
     /// The next complete message, if there is one.
     pub(crate) fn next_message(&mut self) -> Option<Message> {
         loop {
-            let Some(start) = find(&self.pending, &MAGIC) else {
+            let rest = self.pending.get(self.done..).unwrap_or_default();
+            let Some(start) = find(rest, &MAGIC) else {
                 // Keep the bytes that may begin a frame.
-                let keep = self.pending.len().saturating_sub(MAGIC.len() - 1);
-                self.skip(keep);
+                self.done += rest.len().saturating_sub(MAGIC.len() - 1);
                 return None;
             };
-            self.skip(start);
-            let number = |at: usize| {
-                let bytes = self.pending.get(at..at + 4)?;
-                Some(u32::from_le_bytes(bytes.try_into().ok()?))
-            };
-            let (deflated, plain, sum) = (number(9)? as usize, number(13)? as usize, number(17)?);
-            if deflated > LONGEST || plain > LONGEST {
+            self.done += start;
+            let frame = rest.get(start..).unwrap_or_default();
+            let header = Header::read(frame)?;
+            if !header.is_possible() {
                 self.damage();
                 continue;
             }
-            let payload = self.pending.get(HEADER..HEADER + deflated)?;
-            let mut bytes = Vec::new();
-            let whole = DeflateDecoder::new(payload).take(plain as u64 + 1).read_to_end(&mut bytes);
-            let kind = self.pending.get(8).copied().unwrap_or_default();
-            if whole.is_err() || bytes.len() != plain || checksum(&bytes) != sum {
-                self.damage();
-                continue;
+            let end = HEADER + header.deflated;
+            if let Some(message) = header.message(frame.get(HEADER..end)?) {
+                self.done += end;
+                return Some(message);
             }
-            self.pending.drain(..HEADER + deflated);
-            match Message::of(kind, bytes) {
-                Some(message) => return Some(message),
-                None => self.damaged += 1,
-            }
+            self.damage();
         }
     }
 
@@ -147,15 +199,10 @@ impl Decoder {
         self.damaged
     }
 
-    fn skip(&mut self, bytes: usize) {
-        self.skipped += bytes as u64;
-        self.pending.drain(..bytes);
-    }
-
     /// Drop the frame at the front and look for the next one.
     fn damage(&mut self) {
         self.damaged += 1;
-        self.skip(MAGIC.len());
+        self.done += MAGIC.len();
     }
 }
 
@@ -221,6 +268,22 @@ mod tests {
         }
 
         #[test]
+        fn frames_that_cannot_be_are_refused_at_their_header(kind: u8, deflated: u32, plain: u32) {
+            let mut stream = MAGIC.to_vec();
+            stream.push(kind);
+            stream.extend(deflated.to_le_bytes());
+            stream.extend(plain.to_le_bytes());
+            stream.extend([0; 4]);
+            let mut decoder = Decoder::default();
+            decoder.feed(&stream);
+            prop_assert_eq!(decoder.next_message(), None);
+            let waits = Message::longest(kind).is_some_and(|longest| plain as usize <= longest)
+                && (deflated as usize) < LONGEST_ANSWER * 2
+                && u64::from(plain) <= u64::from(deflated) * 1032;
+            prop_assert!(decoder.damaged() == 1 || waits);
+        }
+
+        #[test]
         fn no_stream_panics(stream: Vec<u8>) {
             let mut decoder = Decoder::default();
             decoder.feed(&stream);
@@ -228,5 +291,33 @@ mod tests {
             decoder.feed(&stream);
             while decoder.next_message().is_some() {}
         }
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_long_answers_refused() {
+        let mut decoder = Decoder::default();
+        decoder.feed(&encode(&Message::Failure("\u{e9}".repeat(LONGEST_TEXT))).unwrap());
+        let Some(Message::Failure(text)) = decoder.next_message() else { panic!("no message") };
+        assert_eq!(text.len(), LONGEST_TEXT);
+        assert!(encode(&Message::Answer(vec![0; LONGEST_ANSWER + 1])).is_err());
+    }
+
+    #[test]
+    fn a_damaged_or_lying_frame_does_not_hide_those_after_it() {
+        let good = encode(&Message::Progress("here".to_owned())).unwrap();
+        // Unpacks to more than its header says.
+        let mut bomb = encode(&Message::Answer(vec![0; 1 << 20])).unwrap();
+        bomb.splice(13..17, 100_u32.to_le_bytes());
+        // A million headers, each of which would be a frame of nearly all that follows.
+        let mut nested = Vec::new();
+        for _ in 0..1_000_000 {
+            nested.extend(MAGIC);
+        }
+        let mut decoder = Decoder::default();
+        for stream in [&bomb, &nested, &good] {
+            decoder.feed(stream);
+        }
+        assert_eq!(decoder.next_message(), Some(Message::Progress("here".to_owned())));
+        assert_eq!(decoder.damaged(), 1_000_001);
     }
 }

@@ -1,6 +1,7 @@
 //! Watches a running guest: reads its messages, enforces limits, and finds the cause when it gives no answer.
 
 use crate::document::ExecutedOn;
+use crate::util::text::{clean, clean_lines};
 use crate::util::{cancel, progress};
 use crate::vm::GuestOptions;
 use crate::vm::emulator::{Qemu, Since};
@@ -22,6 +23,7 @@ pub(crate) struct Watch<'a> {
     reply: File,
     /// Bytes read from `reply`.
     replied: u64,
+    messages: u64,
     decoder: Decoder,
     /// `uname -r`, once the guest is ready for its job.
     pub release: Option<String>,
@@ -57,6 +59,15 @@ const LONGEST_CONSOLE: u64 = 64 << 20;
 /// Larger replies are invalid. The largest, of a run with all collectors, is a few MiB.
 const LONGEST_REPLY: u64 = 256 << 20;
 
+/// How much of a reply is read before limits and interruption are checked again.
+const PIECE: u64 = 4 << 20;
+
+/// More messages are invalid. A guest sends one for each run that it measures.
+const MOST_MESSAGES: u64 = 100_000;
+
+/// After more damaged messages the guest is ended: each may cost as much as the largest answer.
+const MOST_DAMAGED: u64 = 100;
+
 /// How long a panicking kernel may take to print its report.
 const REPORT: Duration = Duration::from_secs(3);
 
@@ -75,6 +86,7 @@ impl<'a> Watch<'a> {
             qemu,
             reply,
             replied: 0,
+            messages: 0,
             decoder: Decoder::default(),
             release: None,
             answer: None,
@@ -96,8 +108,10 @@ impl<'a> Watch<'a> {
         let mut looked = 0;
         loop {
             let ended = self.qemu.ended();
-            self.read_reply();
-            if let Some(status) = ended {
+            let read = self.read_reply();
+            if let Some(status) = ended
+                && !read
+            {
                 return GuestEnd::Exited(status);
             }
             if cancel::happened() {
@@ -131,6 +145,10 @@ impl<'a> Watch<'a> {
                 format!("printed more than {} MiB on its console", LONGEST_CONSOLE >> 20)
             } else if self.replied > LONGEST_REPLY {
                 format!("answered more than {} MiB", LONGEST_REPLY >> 20)
+            } else if self.messages > MOST_MESSAGES {
+                format!("sent more than {MOST_MESSAGES} messages")
+            } else if self.damaged() > MOST_DAMAGED {
+                format!("its answer was damaged (more than {MOST_DAMAGED} frames with errors)")
             } else if over(&answered, FAREWELL) {
                 format!("answered, but did not shut down within {} s", FAREWELL.as_secs())
             } else if over(&panicked, REPORT) {
@@ -143,7 +161,9 @@ impl<'a> Watch<'a> {
                 let limit = self.options.time_limit.as_secs_f64();
                 format!("did not finish within {limit} s: raise --time-limit, unless it hangs")
             } else {
-                std::thread::sleep(PACE);
+                if !read {
+                    std::thread::sleep(PACE);
+                }
                 continue;
             };
             self.qemu.kill();
@@ -159,26 +179,30 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn read_reply(&mut self) {
+    /// Read the next piece of the reply, and return whether there was one.
+    fn read_reply(&mut self) -> bool {
         let mut bytes = Vec::new();
         // This is a local file of ours. If a read fails, the next one gets the data.
-        let _ = (&self.reply).take(LONGEST_REPLY).read_to_end(&mut bytes);
-        if bytes.is_empty() || self.replied > LONGEST_REPLY {
-            return;
+        let _ = (&self.reply).take(PIECE).read_to_end(&mut bytes);
+        if bytes.is_empty() {
+            return false;
         }
         self.replied += bytes.len() as u64;
         self.decoder.feed(&bytes);
-        while let Some(message) = self.decoder.next_message() {
+        while self.messages <= MOST_MESSAGES && self.damaged() <= MOST_DAMAGED {
+            let Some(message) = self.decoder.next_message() else { break };
+            self.messages += 1;
             match message {
-                Message::Hello(release) => self.release = Some(printable(&release)),
-                Message::NoPorts(why) => self.no_ports = Some(printable(&why)),
+                Message::Hello(release) => self.release = Some(clean_lines(&release)),
+                Message::NoPorts(why) => self.no_ports = Some(clean_lines(&why)),
                 Message::Progress(text) => {
-                    progress::step(&format!("{}: {}", self.options.kernel.release, printable(&text)));
+                    progress::step(&format!("{}: {}", self.options.kernel.release, clean_lines(&text)));
                 }
                 Message::Answer(bytes) => self.answer = Some(Ok(bytes)),
-                Message::Failure(why) => self.answer = Some(Err(printable(&why))),
+                Message::Failure(why) => self.answer = Some(Err(clean_lines(&why))),
             }
         }
+        true
     }
 }
 
@@ -188,16 +212,11 @@ pub(crate) fn read_text(path: &Path) -> String {
     String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).replace('\r', "")
 }
 
-/// Text from the guest, made safe to print: no control characters reach the terminal.
-fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
-}
-
 /// The kernel's panic message.
 fn panic_line(console: &str) -> Option<String> {
     let line = console.lines().find(|line| line.contains("Kernel panic - not syncing"))?;
     let at = line.find("Kernel panic")?;
-    line.get(at..).map(printable)
+    line.get(at..).map(clean)
 }
 
 /// Why QEMU exited without an answer.
@@ -213,7 +232,7 @@ pub(crate) fn why_ended(status: ExitStatus, console: &str, errors: &str, damaged
         return format!("QEMU was killed by signal {signal}{said}");
     }
     if !status.success() {
-        return format!("QEMU failed: {}", printable(said.unwrap_or("no error message").trim()));
+        return format!("QEMU failed: {}", clean_lines(said.unwrap_or("no error message").trim()));
     }
     if damaged > 0 {
         return format!("its answer was damaged ({damaged} frames with errors)");
@@ -231,7 +250,7 @@ pub(crate) fn last_lines(console: &str) -> String {
     let mut text = String::from("; its last lines:");
     for line in shown {
         text.push_str("\n    ");
-        text.extend(printable(line).chars().take(200));
+        text.extend(clean(line).chars().take(200));
     }
     text
 }
@@ -256,7 +275,7 @@ mod tests {
     #[test]
     fn a_console_cannot_control_the_terminal() {
         let text = last_lines("a\n\x1b[31mred\n");
-        assert_eq!(text, "; its last lines:\n    a\n     [31mred");
+        assert_eq!(text, "; its last lines:\n    a\n    ?[31mred");
         assert_eq!(last_lines("\n"), "; it printed nothing");
     }
 }
