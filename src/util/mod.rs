@@ -7,6 +7,7 @@ pub(crate) mod gzip_json;
 pub(crate) mod histogram;
 pub(crate) mod marker;
 pub(crate) mod progress;
+pub(crate) mod regular;
 pub(crate) mod size;
 pub(crate) mod stats;
 pub(crate) mod stdout;

@@ -62,16 +62,39 @@ fn have(tool: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(tool).is_file())
 }
 
-/// The first file below `folder` named `stem`, `stem-*` or `stem.unsigned`, in alphabetical order.
+/// The first file below `folder` named `stem`, `stem-*` or `stem.unsigned`, in alphabetical order. A symbolic link is not
+/// followed: that of a package may name any file of the caller.
 fn find(folder: &Path, stem: &str) -> Option<PathBuf> {
     let mut entries: Vec<PathBuf> = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
     entries.sort();
     entries.iter().find_map(|path| {
-        if path.is_dir() && !path.is_symlink() {
+        let kind = std::fs::symlink_metadata(path).ok()?.file_type();
+        if kind.is_dir() {
             return find(path, stem);
         }
         let name = path.file_name()?.to_str()?;
         let rest = name.strip_prefix(stem)?;
-        (path.is_file() && (rest.is_empty() || rest.starts_with('-') || rest == ".unsigned")).then(|| path.clone())
+        (kind.is_file() && (rest.is_empty() || rest.starts_with('-') || rest == ".unsigned")).then(|| path.clone())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_a_package_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, "").unwrap();
+        let boot = folder.path().join("package/boot");
+        std::fs::create_dir_all(&boot).unwrap();
+        std::os::unix::fs::symlink(&secret, boot.join("config-1")).unwrap();
+        let package = folder.path().join("package");
+        std::os::unix::fs::symlink(folder.path(), package.join("all")).unwrap();
+        assert_eq!(find(&package, "config"), None);
+        assert_eq!(find(&package, "secret"), None);
+        std::fs::write(boot.join("config-2"), "").unwrap();
+        assert_eq!(find(&package, "config"), Some(boot.join("config-2")));
+    }
 }

@@ -1,8 +1,8 @@
 //! Kernel images: what `--kernel` accepts, and what a bzImage's header says.
 
+use crate::util::regular;
 use crate::vm::{deb, store};
 use anyhow::{Context, Result, bail};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ impl Kernel {
         if name.ends_with(".deb") {
             return store::KernelCache::open()?.unpacked(path);
         }
-        if path.is_file() {
+        if path.exists() && !path.is_dir() {
             let release = release_of(path).with_context(|| format!("--kernel {name}"))?;
             return Ok(Self { image: path.to_owned(), config: config_beside(path, &release), release });
         }
@@ -83,7 +83,7 @@ pub(crate) enum NoImage {
 /// # Errors
 /// When the file cannot be read or is not a bzImage.
 pub(crate) fn release_of(path: &Path) -> Result<String> {
-    let mut file = File::open(path).with_context(|| format!("cannot open kernel {}", path.display()))?;
+    let mut file = regular::open(path).with_context(|| format!("cannot open kernel {}", path.display()))?;
     let length = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
     // The version string is in the setup code, which has at most 64 sectors of 512 bytes.
     let mut head = Vec::new();
@@ -120,7 +120,13 @@ pub(crate) fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
     let text = head.get(at..).unwrap_or_default();
     let end = text.iter().position(|byte| matches!(byte, 0 | b' ' | b'\n')).unwrap_or(0);
     match std::str::from_utf8(text.get(..end).unwrap_or_default()) {
-        Ok(release) if at > 0x200 && release.starts_with(|c: char| c.is_ascii_digit()) => Ok(release.to_owned()),
+        Ok(release)
+            if at > 0x200
+                && release.starts_with(|c: char| c.is_ascii_digit())
+                && release.chars().all(|c| c.is_ascii_graphic()) =>
+        {
+            Ok(release.to_owned())
+        }
         _ => Err(NoImage::NoRelease),
     }
 }

@@ -2,8 +2,10 @@
 //! the next start.
 
 use anyhow::{Context, Result};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
+use rustix::io::Errno;
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,11 +63,26 @@ fn clean_up_in(root: &Path) -> usize {
     ours.filter(|entry| is_abandoned(&entry.path()) && fs::remove_dir_all(entry.path()).is_ok()).count()
 }
 
+/// Whether `folder` is this user's and its run has ended. Anyone can create a folder of this name, with anything in it,
+/// so only regular files of this user are opened, and without waiting.
 fn is_abandoned(folder: &Path) -> bool {
-    match File::open(folder.join(OWNER)) {
-        Ok(owner) => flock(&owner, FlockOperation::NonBlockingLockExclusive).is_ok(),
+    let careful = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let is_ours = |file: &OwnedFd, kind: FileType| {
+        fstat(file).is_ok_and(|stat| {
+            stat.st_uid == rustix::process::geteuid().as_raw() && FileType::from_raw_mode(stat.st_mode) == kind
+        })
+    };
+    let Ok(folder) = openat(CWD, folder, careful | OFlags::DIRECTORY, Mode::empty()) else { return false };
+    if !is_ours(&folder, FileType::Directory) {
+        return false;
+    }
+    match openat(&folder, OWNER, careful, Mode::empty()) {
+        Ok(owner) => {
+            is_ours(&owner, FileType::RegularFile) && flock(&owner, FlockOperation::NonBlockingLockExclusive).is_ok()
+        }
         // It was just created, or its owner was killed at that moment.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => fs::metadata(folder)
+        Err(Errno::NOENT) => File::from(folder)
+            .metadata()
             .and_then(|metadata| metadata.modified())
             .is_ok_and(|time| time.elapsed().is_ok_and(|age| age > Duration::from_secs(60))),
         Err(_) => false,
@@ -94,6 +111,31 @@ mod tests {
         fs::write(other.join(OWNER), "").unwrap();
         assert_eq!(clean_up_in(root.path()), 1);
         assert!(!dead.exists() && alive.exists() && young.exists() && other.exists());
+    }
+
+    #[test]
+    fn folders_of_others_are_neither_opened_nor_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let folder = root.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            folder
+        };
+        // Opening a FIFO without O_NONBLOCK would wait for a writer.
+        let fifo = folder("pipeprof-guest-fifo");
+        rustix::fs::mkfifoat(CWD, fifo.join(OWNER), Mode::RUSR).unwrap();
+        let victim = root.path().join("victim");
+        fs::write(&victim, "").unwrap();
+        let link = folder("pipeprof-guest-link");
+        std::os::unix::fs::symlink(&victim, link.join(OWNER)).unwrap();
+        std::os::unix::fs::symlink(&link, root.path().join("pipeprof-guest-folder")).unwrap();
+        assert_eq!(clean_up_in(root.path()), 0);
+        // What belongs to another user, where this test may make it so.
+        let other = folder("pipeprof-guest-other");
+        fs::write(other.join(OWNER), "").unwrap();
+        if std::os::unix::fs::chown(&other, Some(12345), None).is_ok() {
+            assert_eq!(clean_up_in(root.path()), 0);
+        }
     }
 
     #[test]

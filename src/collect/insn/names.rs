@@ -2,7 +2,7 @@
 
 use super::raw::Raw;
 use crate::kernel::symbols::Symbols;
-use crate::util::marker;
+use crate::util::{marker, regular};
 use anyhow::{Context, Result};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;
@@ -46,12 +46,16 @@ impl Names {
     }
 }
 
+/// Larger images are rejected, in bytes. Those of distributions have 400 MiB to 1 GiB with debugging information.
+const LONGEST_IMAGE: u64 = 4 << 30;
+
 /// The symbols of an uncompressed kernel image with a symbol table, in the form of /proc/kallsyms.
 ///
 /// # Errors
 /// When the file is not such an image.
 pub(crate) fn vmlinux(path: &Path) -> Result<Symbols> {
-    let bytes = std::fs::read(path).with_context(|| format!("--vmlinux: cannot read {}", path.display()))?;
+    let bytes =
+        regular::read(path, LONGEST_IMAGE).with_context(|| format!("--vmlinux: cannot read {}", path.display()))?;
     let wrong = || {
         format!("--vmlinux {}: not an ELF file with a symbol table; give the uncompressed kernel image", path.display())
     };

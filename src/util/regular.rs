@@ -1,0 +1,58 @@
+//! Files that a user names on the command line: only regular ones, so that reading ends.
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use std::fs::File;
+use std::io::{Error, Read, Result};
+use std::path::Path;
+
+/// Open `path` for reading. A FIFO, a device or a directory is an error, at once: reading it might never end.
+///
+/// # Errors
+/// When it cannot be opened, or is not a regular file.
+pub(crate) fn open(path: &Path) -> Result<File> {
+    // Without O_NONBLOCK, opening a FIFO waits for its other end.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(CWD, path, flags, Mode::empty())?;
+    let kind = match FileType::from_raw_mode(fstat(&file)?.st_mode) {
+        FileType::RegularFile => return Ok(File::from(file)),
+        FileType::Directory => "a directory",
+        FileType::Fifo => "a FIFO",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "not a regular file",
+    };
+    Err(Error::other(format!("this is {kind}; give a regular file")))
+}
+
+/// The content of `path`, of at most `longest` bytes.
+///
+/// # Errors
+/// As [`open`], and when the file is longer.
+pub(crate) fn read(path: &Path, longest: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(longest + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > longest {
+        return Err(Error::other(format!("the file is longer than {} MiB", longest >> 20)));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened_and_no_longer_ones_than_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mkfifoat(CWD, &fifo, Mode::RUSR).unwrap();
+        let why = |path: &Path| open(path).unwrap_err().to_string();
+        assert_eq!(why(&fifo), "this is a FIFO; give a regular file");
+        assert_eq!(why(Path::new("/dev/zero")), "this is a device; give a regular file");
+        assert_eq!(why(folder.path()), "this is a directory; give a regular file");
+        assert_eq!(why(&folder.path().join("missing")), "No such file or directory (os error 2)");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "abc").unwrap();
+        assert_eq!(read(&file, 3).unwrap(), b"abc");
+        assert_eq!(read(&file, 2).unwrap_err().to_string(), "the file is longer than 0 MiB");
+    }
+}
