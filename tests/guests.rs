@@ -212,7 +212,7 @@ fn a_killed_controller_leaves_no_guest_and_the_next_start_cleans_up() {
     unsafe { libc::kill(controller.id().cast_signed(), libc::SIGINT) };
     let status = controller.wait().expect("its end");
     assert!(begun.elapsed() < LATE);
-    assert!(!status.success());
+    assert_eq!(status.code(), Some(128 + libc::SIGINT));
     assert!(wait_until(LATE, || !is_alive(qemu)), "QEMU {qemu} survived");
     assert!(listing(folder.path()).is_empty(), "{:?}", listing(folder.path()));
     let mut said = String::new();

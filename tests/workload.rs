@@ -357,7 +357,7 @@ fn an_interruption_ends_everything_at_the_gate_and_in_the_window() {
         until("the window", || has_moved(writer));
         signal(held.engine.id(), stop);
         let (output, workers) = finish(held);
-        assert!(!output.status.success());
+        assert_eq!(output.status.code(), Some(128 + stop));
         assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
         assert!(workers.iter().all(|&pid| ended(pid)));
     }

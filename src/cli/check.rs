@@ -64,11 +64,13 @@ impl CheckArgs {
         match done {
             Ok(Ok(code)) => Ok(code),
             Ok(Err(error)) if error.is::<UsageError>() => {
-                eprintln!("pipeprof: {error:#}");
+                progress::problem(&format!("{error:#}"));
                 Ok(ExitCode::from(WRONG_CHECK))
             }
+            // Above 128, so that `git bisect run` stops.
+            Ok(Err(error)) if cancel::exit_code().is_some() => Err(error),
             Ok(Err(error)) => {
-                eprintln!("pipeprof: the kernel could not be tested: {error:#}");
+                progress::problem(&format!("the kernel could not be tested: {error:#}"));
                 Ok(ExitCode::from(UNTESTABLE))
             }
             Err(_) => {

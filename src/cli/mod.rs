@@ -26,6 +26,7 @@ mod sweep;
 pub(crate) mod workload_args;
 
 use crate::util::usage::UsageError;
+use crate::util::{cancel, progress};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -111,8 +112,12 @@ pub fn main() -> ExitCode {
     match cli.command.run() {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("pipeprof: {error:#}");
-            if error.is::<UsageError>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+            progress::problem(&format!("{error:#}"));
+            match cancel::exit_code() {
+                Some(code) => ExitCode::from(code),
+                None if error.is::<UsageError>() => ExitCode::from(USAGE),
+                None => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -121,7 +126,8 @@ pub fn main() -> ExitCode {
 fn command_line() -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
     std::iter::once("pipeprof".to_owned())
-        .chain(std::env::args().skip(1).map(|argument| {
+        .chain(std::env::args_os().skip(1).map(|argument| {
+            let argument = argument.to_string_lossy().into_owned();
             if !argument.is_empty() && argument.chars().all(plain) { argument } else { format!("'{argument}'") }
         }))
         .collect::<Vec<_>>()

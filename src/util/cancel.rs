@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// The last interrupting signal; 0 before one arrives.
+static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
 /// Let SIGINT, SIGTERM and SIGHUP set the flag that [`happened`] reads. A second signal ends the process at once.
 /// SIGXFSZ is ignored, so that exceeding a file-size limit becomes an error that names the file. Idempotent.
@@ -16,8 +19,10 @@ pub(crate) fn install() -> std::io::Result<()> {
         return Ok(());
     }
     let flag = FLAG.get_or_init(|| Arc::new(AtomicBool::new(false)));
+    let last = SIGNAL.get_or_init(|| Arc::new(AtomicUsize::new(0)));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(flag))?;
+        signal_hook::flag::register_usize(signal, Arc::clone(last), usize::try_from(signal).unwrap_or_default())?;
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
     // SAFETY: SIG_IGN is a valid disposition, and it replaces no handler of ours.
@@ -29,6 +34,14 @@ pub(crate) fn install() -> std::io::Result<()> {
 #[must_use]
 pub(crate) fn happened() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
+
+/// The exit code of a command that a signal interrupted: 128 and the signal's number, as of a process that the signal
+/// ends. `None` if no signal has arrived.
+#[must_use]
+pub(crate) fn exit_code() -> Option<u8> {
+    let signal = SIGNAL.get()?.load(Ordering::Relaxed);
+    if signal == 0 { None } else { u8::try_from(128 + signal).ok() }
 }
 
 /// `Err` once an interrupting signal has arrived.
