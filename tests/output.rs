@@ -387,3 +387,36 @@ fn a_picture_that_cannot_be_written_is_an_error() {
     place.command("flamegraph x.folded -o -").assert().success().stdout(predicate::str::starts_with("<?xml"));
     assert_eq!(place.contents(), ["x-diff-before.svg", "x-diff.svg", "x-reverse.svg", "x.folded", "x.svg"]);
 }
+
+#[test]
+fn new_files_and_folders_follow_the_umask() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    for (umask, file, directory) in [(0o022, 0o644, 0o755), (0o077, 0o600, 0o700), (0o002, 0o664, 0o775)] {
+        let stacks = folder.path().join("x.folded");
+        std::fs::write(&stacks, "a;b 1\n").unwrap();
+        let program = || std::process::Command::new(assert_cmd::cargo::cargo_bin("pipeprof"));
+        let mut draw = program();
+        draw.arg("flamegraph");
+        draw.arg(&stacks).arg("-o").arg(folder.path().join("x.svg"));
+        let mut run = program();
+        run.args(QUICK.split_whitespace());
+        let out = folder.path().join(format!("out-{umask:o}"));
+        run.arg("-o").arg(&out);
+        for command in [&mut draw, &mut run] {
+            // SAFETY: umask is async-signal-safe.
+            unsafe {
+                command.pre_exec(move || {
+                    libc::umask(umask);
+                    Ok(())
+                });
+            }
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&folder.path().join("x.svg")), file, "{umask:o}");
+        assert_eq!((mode(&out), mode(&out.join("run.json"))), (directory, file), "{umask:o}");
+        std::fs::remove_file(folder.path().join("x.svg")).unwrap();
+    }
+}

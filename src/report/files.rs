@@ -92,9 +92,10 @@ impl Folder {
             std::fs::create_dir_all(&parent)?;
             let aside = tempfile::Builder::new()
                 .prefix(".pipeprof-")
+                // The process's umask takes its bits away, as for any new folder.
+                .permissions(std::fs::Permissions::from_mode(0o777))
                 .tempdir_in(&parent)
                 .map_err(atomic_file::without_temporary_path)?;
-            std::fs::set_permissions(aside.path(), std::fs::Permissions::from_mode(0o755))?;
             Ok(aside)
         };
         let aside = attempt().map_err(|error| cannot_create(&target, &error))?;

@@ -14,12 +14,15 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         _ => Path::new("."),
     };
     let attempt = || -> std::io::Result<()> {
-        let mut file =
-            tempfile::Builder::new().prefix(".pipeprof-").tempfile_in(parent).map_err(without_temporary_path)?;
+        // The process's umask takes its bits away, as for any new file.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        let mut file = tempfile::Builder::new()
+            .prefix(".pipeprof-")
+            .permissions(mode)
+            .tempfile_in(parent)
+            .map_err(without_temporary_path)?;
         file.write_all(bytes)?;
         file.as_file().sync_data()?;
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-        file.as_file().set_permissions(mode)?;
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
     };
