@@ -144,6 +144,10 @@ fn wrong_flags_of_check_stop_a_bisection() {
     // `git bisect run` takes 1 to 127 as a verdict on the commit, or skips it (125); at 128 it stops.
     for (flags, says) in [
         (&["--fail-above", "1x"][..], "--fail-above"),
+        (&["--fail-below", "1x"], "--fail-below"),
+        (&["--kernel", "nowhere"], "pipeprof kernel list"),
+        (&["--kernel", "/nonexistent/bzImage"], "/nonexistent"),
+        (&["--kernel", "/"], "directory"),
         (&["--no-such-flag"], "--no-such-flag"),
         (&["--kernel", "6.1", "--mode", "wriet"], "--mode"),
         (&["--run-flags", "--cpus 2"], "--kernel"),

@@ -12,6 +12,7 @@ use crate::report::files::Folder;
 use crate::run::{RunOptions, exact};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
+use crate::vm::image::Kernel;
 use crate::vm::qemu;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
 /// testable or inconclusive (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with the
 /// baseline's workload and guest settings. Counted instructions are compared without scheduling. A difference that is
-/// no larger than those between windows of one kernel is not a regression.
+/// no larger than those between windows of one kernel is not a regression. --fail-below finds improvements instead:
+/// then the exit code is 1 for an improvement, and 0 otherwise.
 ///
 /// Without --baseline, it stores one: `pipeprof check --kernel GOOD -o baseline` counts on one and on two CPUs.
 #[derive(Debug, clap::Args)]
@@ -36,15 +38,44 @@ pub(crate) struct CheckArgs {
     /// Stored run to compare with: a run.json, its folder, or the folder that `check -o` wrote
     #[arg(long, value_name = "RUN", required_unless_present = "output")]
     baseline: Option<PathBuf>,
-    /// Regression threshold: increase of instructions without scheduling (or of time) per KiB, in percent
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
-    fail_above: f64,
+    /// Regression threshold: increase of instructions without scheduling (or of time) per KiB, in percent [default: 1%;
+    /// with --fail-below: none]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above: Option<f64>,
+    /// Exit with 1 if they decreased by more than this, to bisect for an improvement [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_below: Option<f64>,
     /// Flags of `pipeprof run` that are not stored in the baseline, such as --run-flags '--time-limit 60'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
     /// Folder to store the runs in [default: not stored]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
+}
+
+/// `--fail-above`, in percent.
+const REGRESSION_THRESHOLD: f64 = 1.0;
+
+/// Verdicts with exit code 1.
+const REGRESSION: &str = "regression";
+const IMPROVEMENT: &str = "improvement";
+
+/// Whether a kernel called `name` can exist for other revisions.
+///
+/// # Errors
+/// A usage error, so that a mistyped name does not make `git bisect run` skip every revision. An image that is missing
+/// from an existing folder is none: the revision may not have been built.
+fn kernel(name: &str) -> Result<()> {
+    let path = Path::new(name);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            bail!(UsageError::new(format!("--kernel {name}: the folder {} does not exist", folder.display())))
+        }
+        Some(_) if !path.is_dir() => Ok(()),
+        _ if path.is_file() => Ok(()),
+        _ => Kernel::find(name).map(drop).or_usage(),
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -94,6 +125,9 @@ impl CheckArgs {
             .iter()
             .map(|(_, run)| baseline::options(&given, &run.document))
             .collect::<Result<Vec<_>>>()?;
+        if let Some(name) = &self.kernel {
+            self::kernel(name)?;
+        }
         let label = self.kernel.as_deref().unwrap_or("this kernel").to_owned();
         let runs = self.measure(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
         let inputs =
@@ -192,10 +226,13 @@ impl CheckArgs {
             bail!("{}", step.verdict.text);
         }
         let words: Vec<&str> = steps.iter().map(|(_, step)| self.word(step)).collect();
-        // The worst decides.
-        let ranks = ["regression", "within the threshold", "better", "no difference"];
+        // The first that one number of CPUs shows decides.
+        let ranks = [REGRESSION, IMPROVEMENT, "worse", "within the threshold", "better", "no difference"];
         let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or("no difference");
-        crate::outln!("{word} (threshold +{} %)", self.fail_above);
+        let above = self.above().map(|limit| format!("+{limit} %"));
+        let below = self.fail_below.map(|limit| format!("-{limit} %"));
+        let limits: Vec<String> = above.into_iter().chain(below).collect();
+        crate::outln!("{word} (threshold {})", limits.join(" and "));
         crate::out!("{}", terminal::answers(comparison, super::compare::extent().width));
         for (section, step) in &steps {
             let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact());
@@ -217,17 +254,52 @@ impl CheckArgs {
         if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
             crate::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
         }
-        Ok(ExitCode::from(u8::from(word == "regression")))
+        Ok(ExitCode::from(u8::from([REGRESSION, IMPROVEMENT].contains(&word))))
+    }
+
+    /// The regression threshold; none if only improvements are looked for.
+    fn above(&self) -> Option<f64> {
+        self.fail_above.or(self.fail_below.is_none().then_some(REGRESSION_THRESHOLD))
     }
 
     /// The verdict on one case.
     fn word(&self, step: &Step) -> &'static str {
-        let worse = (step.verdict.ratio - 1.0) * 100.0;
         match step.verdict.word {
             Word::Same => "no difference",
-            _ if worse > self.fail_above => "regression",
-            _ if worse > 0.0 => "within the threshold",
-            _ => "better",
+            _ => judged((step.verdict.ratio - 1.0) * 100.0, self.above(), self.fail_below),
+        }
+    }
+}
+
+/// The verdict on a real change by `worse` percent: a regression above the one threshold, an improvement below the other.
+fn judged(worse: f64, above: Option<f64>, below: Option<f64>) -> &'static str {
+    match above {
+        Some(limit) if worse > limit => REGRESSION,
+        _ if below.is_some_and(|limit| -worse > limit) => IMPROVEMENT,
+        None if worse > 0.0 => "worse",
+        Some(_) if worse <= 0.0 && below.is_none() => "better",
+        _ => "within the threshold",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_threshold_finds_its_direction() {
+        for (worse, above, below, word) in [
+            (1.2, Some(1.0), None, REGRESSION),
+            (0.8, Some(1.0), None, "within the threshold"),
+            (-5.0, Some(1.0), None, "better"),
+            (-5.0, None, Some(1.0), IMPROVEMENT),
+            (-0.8, None, Some(1.0), "within the threshold"),
+            (5.0, None, Some(1.0), "worse"),
+            (5.0, Some(1.0), Some(1.0), REGRESSION),
+            (-5.0, Some(1.0), Some(1.0), IMPROVEMENT),
+            (-0.5, Some(1.0), Some(1.0), "within the threshold"),
+        ] {
+            assert_eq!(judged(worse, above, below), word, "{worse} {above:?} {below:?}");
         }
     }
 }

@@ -42,6 +42,7 @@ const SHOWN: [(&str, &[(&str, &str)]); 4] = [
             ("kernel", "Kernel to test: 6.12, or a bzImage"),
             ("baseline", "Stored run or folder of -o; without it, -o stores one"),
             ("fail_above", "Regression threshold in percent"),
+            ("fail_below", "Improvement threshold: exit 1 if better"),
             ("run_flags", "Further flags of `pipeprof run`"),
             ("output", "Folder to store the run in"),
         ],
