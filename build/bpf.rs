@@ -1,4 +1,5 @@
-//! The BPF part: compiles bpf/pipeprof.bpf.c to one object and translates bpf/pipeprof.h to Rust.
+//! The BPF part: compiles bpf/pipeprof.bpf.c and bpf/record.bpf.c to one object each and translates their headers to
+//! Rust.
 
 use anyhow::{Context, Result, bail};
 use std::fmt::Write as _;
@@ -14,43 +15,58 @@ const SOURCES: [&str; 6] = [
     "bpf/sample.bpf.h",
 ];
 
-/// Write `pipeprof.bpf.o` and `shared.rs` into `out`.
+/// The programs of `pipeprof record`, which share bpf/common.bpf.h and bpf/pipeprof.h with the others.
+const RECORD_SOURCES: [&str; 7] = [
+    "bpf/record.bpf.c",
+    "bpf/record.h",
+    "bpf/record_kernel.bpf.h",
+    "bpf/record_maps.bpf.h",
+    "bpf/record_calls.bpf.h",
+    "bpf/record_states.bpf.h",
+    "bpf/record_follow.bpf.h",
+];
+
+/// Write `pipeprof.bpf.o`, `record.bpf.o`, `shared.rs` and `record.rs` into `out`.
 pub(crate) fn build(out: &Path) -> Result<()> {
-    for source in SOURCES {
+    for source in SOURCES.iter().chain(&RECORD_SOURCES) {
         println!("cargo::rerun-if-changed={source}");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
-    compile(&out.join("pipeprof.bpf.o"))?;
-    let header = std::fs::read_to_string("bpf/pipeprof.h").context("bpf/pipeprof.h")?;
-    std::fs::write(out.join("shared.rs"), to_rust(&header)?).context("write shared.rs")
+    compile(SOURCES[0], &out.join("pipeprof.bpf.o"))?;
+    compile(RECORD_SOURCES[0], &out.join("record.bpf.o"))?;
+    for (path, name) in [(SOURCES[1], "shared.rs"), (RECORD_SOURCES[1], "record.rs")] {
+        let header = std::fs::read_to_string(path).context(path)?;
+        std::fs::write(out.join(name), to_rust(path, &header)?).with_context(|| format!("write {name}"))?;
+    }
+    Ok(())
 }
 
-fn compile(object: &Path) -> Result<()> {
+fn compile(source: &str, object: &Path) -> Result<()> {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let output = Command::new(&clang)
         // -g produces BTF; v2 is the newest instruction set supported by all kernels since 5.3 and by aya's
         // relocator.
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v2", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector"])
         // Keep the path of the build machine out of the object.
-        .args(["-fdebug-compilation-dir=.", "-Ibpf", "-c", SOURCES[0], "-o"])
+        .args(["-fdebug-compilation-dir=.", "-Ibpf", "-c", source, "-o"])
         .arg(object)
         .output()
         .with_context(|| format!("cannot start {clang}: install the Debian packages clang and libbpf-dev"))?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         let hint = if text.contains("bpf_helpers.h") { ": install the Debian package libbpf-dev" } else { "" };
-        bail!("{clang} could not compile {}{hint}\n{text}", SOURCES[0]);
+        bail!("{clang} could not compile {source}{hint}\n{text}");
     }
     Ok(())
 }
 
 /// Translate the constants and structs of a header in the format described in its first lines.
-fn to_rust(header: &str) -> Result<String> {
-    let mut rust = String::from("// Made by build.rs from bpf/pipeprof.h.\n");
+fn to_rust(path: &str, header: &str) -> Result<String> {
+    let mut rust = format!("// Made by build.rs from {path}.\n");
     let mut open = false;
     for (number, line) in without_comments(header).lines().enumerate() {
         let line = line.trim();
-        let unknown = || format!("bpf/pipeprof.h:{}: build/bpf.rs cannot parse this line: {line}", number + 1);
+        let unknown = || format!("{path}:{}: build/bpf.rs cannot parse this line: {line}", number + 1);
         if let Some(define) = line.strip_prefix("#define ") {
             if let Some((name, value)) = define.split_once(' ') {
                 let value: u64 = value.trim().parse().with_context(unknown)?;

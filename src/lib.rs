@@ -15,6 +15,7 @@
 //! - [`run`]: one [`document::Request`] in, one [`document::Outcome`] out;
 //! - [`guest`]: process 1 of a guest, which calls [`run`];
 //! - [`report`]: terminal, files, flame graphs;
+//! - [`record`]: any pipeline: which stage limits it, and why;
 //! - [`compare`]: what differs between outcomes;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
@@ -28,6 +29,7 @@ pub mod experiment;
 pub mod guest;
 pub mod kernel;
 pub mod profile;
+pub mod record;
 pub mod report;
 pub mod reproduce;
 pub mod roles;

@@ -15,11 +15,13 @@ mod kernel;
 pub mod leftovers;
 mod matrix_progress;
 mod memory;
+mod record;
 mod reproduce;
 mod roles;
 mod run;
 mod schema;
 mod short_help;
+mod stage;
 mod stop_args;
 mod stored_runs;
 mod sweep;
@@ -49,6 +51,7 @@ struct Cli {
 enum Command {
     // registration: one line per subcommand
     Run(run::RunArgs),
+    Record(record::RecordArgs),
     Compare(compare::CompareArgs),
     Check(check::CheckArgs),
     Reproduce(reproduce::ReproduceArgs),
@@ -70,6 +73,8 @@ enum Command {
     Leftovers(leftovers::LeftoversArgs),
     #[command(hide = true, name = "__follow")]
     Follow(follow::FollowArgs),
+    #[command(hide = true, name = "__stage")]
+    Stage(stage::StageArgs),
 }
 
 impl Command {
@@ -82,6 +87,7 @@ impl Command {
             Self::Flamegraph(args) => args.run(),
             Self::Gallery(args) => args.run(),
             Self::Run(args) => args.run(),
+            Self::Record(args) => args.run(),
             Self::Kernel(args) => args.run(),
             Self::Reproduce(args) => args.run(),
             Self::Roles(args) => args.run(),
@@ -92,6 +98,7 @@ impl Command {
             Self::Worker(args) => args.run(),
             Self::Leftovers(args) => args.run(),
             Self::Follow(args) => args.run(),
+            Self::Stage(args) => args.run(),
         }
     }
 }

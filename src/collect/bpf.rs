@@ -1,4 +1,4 @@
-//! Load the BPF object (bpf/pipeprof.bpf.c) with libbpf or aya. Both give file descriptors of programs, and maps to
+//! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c with libbpf. Both give file descriptors of programs, and maps to
 //! read. [`super::attach`] attaches the programs of both.
 
 use crate::document::Loader;
@@ -27,6 +27,9 @@ use shared::Settings;
 
 /// The object, aligned as ELF parsers require.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/pipeprof.bpf.o"));
+
+/// The programs of `pipeprof record`, aligned likewise.
+static RECORD: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/record.bpf.o"));
 
 /// The loaded object. Dropping it unloads all programs that are not attached.
 #[derive(Debug)]
@@ -88,26 +91,38 @@ pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stack
         return load_aya(settings, programs, stacks).context("cannot load the BPF programs");
     }
     let loaded = match loader {
-        Loader::Libbpf => load_libbpf(settings, programs, stacks),
+        Loader::Libbpf => load_libbpf(OBJECT, settings, programs, stacks),
         Loader::Aya => load_aya(settings, programs, stacks),
     };
-    loaded.map_err(|error| {
-        // SAFETY: geteuid has no preconditions.
-        if unsafe { libc::geteuid() } == 0 {
-            error.context("cannot load the BPF programs")
-        } else {
-            anyhow!(
-                "BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, or inside a guest with --kernel"
-            )
-        }
-    })
+    loaded.map_err(explained)
 }
 
-fn load_libbpf(settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
+/// Load `programs` of bpf/record.bpf.c with `settings`.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_record(settings: &Settings, programs: &[&str]) -> Result<Object> {
+    if !Path::new(BTF).exists() {
+        bail!("recording needs the kernel's types, and there is no {BTF}: boot a kernel with CONFIG_DEBUG_INFO_BTF");
+    }
+    load_libbpf(RECORD, settings, programs, 0).map_err(explained)
+}
+
+/// The error of a loader, with a fix for users without privileges.
+fn explained(error: anyhow::Error) -> anyhow::Error {
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } == 0 {
+        error.context("cannot load the BPF programs")
+    } else {
+        anyhow!("BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, or inside a guest with --kernel")
+    }
+}
+
+fn load_libbpf(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, keep_message)));
     take_message();
     let explain = |error: libbpf_rs::Error| anyhow!("libbpf: {error}: {}", take_message());
-    let mut open = libbpf_rs::ObjectBuilder::default().open_memory(OBJECT).map_err(explain)?;
+    let mut open = libbpf_rs::ObjectBuilder::default().open_memory(image).map_err(explain)?;
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name.ends_with(".rodata") {
@@ -215,6 +230,22 @@ impl Object {
                 Ok(data.set(index, Pod(value), 0)?)
             }
         }
+    }
+
+    /// All keys and values of a hash map, in no order. Only libbpf gives them.
+    ///
+    /// # Errors
+    /// When the map does not exist or cannot be read.
+    pub(crate) fn entries<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<(K, V)>> {
+        let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
+        let map = libbpf_map(object, map)?;
+        let mut entries = Vec::new();
+        for key in map.keys() {
+            if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
+                entries.push((read(&key)?, read(&value)?));
+            }
+        }
+        Ok(entries)
     }
 
     /// All values of a hash map, in no order.

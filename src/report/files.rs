@@ -119,14 +119,22 @@ impl Folder {
         Ok(Written { folder, files })
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    /// Add a file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         std::fs::write(self.aside.path().join(name), bytes).map_err(|error| {
             let file = self.target.join(name);
             anyhow!("cannot write {}: {error}; choose another folder with -o{}", file.display(), or_free(&error))
         })
     }
 
-    fn settle(self) -> Result<PathBuf> {
+    /// Move the folder to its target, and return that.
+    ///
+    /// # Errors
+    /// When the target has come to exist, or cannot be created.
+    pub(crate) fn settle(self) -> Result<PathBuf> {
         let mut target = self.target.clone();
         loop {
             // Replaces an empty folder only.

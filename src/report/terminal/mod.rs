@@ -4,7 +4,7 @@ mod caveats;
 pub(crate) mod colour;
 mod functions;
 mod roles;
-mod table;
+pub(crate) mod table;
 pub(crate) mod text;
 
 pub(crate) use self::text::{hanging, paragraph};
@@ -29,6 +29,13 @@ pub struct Style {
 impl Style {
     /// Plain text of any width.
     pub const PLAIN: Self = Self { width: None, colour: false };
+
+    /// Plain text of the width of standard error.
+    #[must_use]
+    pub(crate) fn of_stderr() -> Self {
+        let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+        Self { width: size.map(|size| size.ws_col).filter(|columns| *columns > 0), colour: false }
+    }
 
     /// The style of standard output: its width, and colours as [`colour`] decides.
     #[must_use]

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * What the processes of a pipeline do: states of their threads, and calls on their pipes. Counted in the kernel.
+ *
+ * Threads are known by the address of their task_struct, which tracepoints give without a read, which an exec keeps,
+ * and which is the same in all PID namespaces. System calls are seen at their exit only: the registers still hold the
+ * arguments. A sleeping thread's call is read from the registers at the top of its stack.
+ */
+#include "common.bpf.h"
+
+#include <bpf/bpf_core_read.h>
+
+#include "record.h"
+
+const volatile struct pp_settings settings = {};
+
+#include "record_kernel.bpf.h"
+#include "record_maps.bpf.h"
+#include "record_calls.bpf.h"
+#include "record_states.bpf.h"
+#include "record_follow.bpf.h"
+
+char _license[] SEC("license") = "Dual MIT/GPL";

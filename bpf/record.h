@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Limits and structs of `pipeprof record`, in the form described in pipeprof.h.
+ */
+#ifndef PIPEPROF_RECORD_H
+#define PIPEPROF_RECORD_H
+
+/* Threads followed at once. */
+#define PR_TASKS 4096
+/* Counters that tell most unwatched threads without a lookup; a power of two. */
+#define PR_FILTER 4096
+/* Processes that are kept apart. */
+#define PR_PROCESSES 4096
+/* Ends of pipes, by process. */
+#define PR_ENDS 8192
+/* Reasons of sleeps, by process. */
+#define PR_WAITS 8192
+/* Generations of file descriptors; a power of two. */
+#define PR_GENERATIONS 1024
+/* Descriptors remembered by each thread; a power of two. */
+#define PR_KNOWN 4
+/* Every 16th call on a pipe, its fill is read. */
+#define PR_FILL_EVERY 16
+
+/* The sides of a pipe. */
+#define PR_READ 0
+#define PR_WRITE 1
+
+/* Kinds of calls on pipes. */
+#define PR_KIND_PLAIN 0
+#define PR_KIND_SPLICE 1
+#define PR_KIND_VMSPLICE 2
+#define PR_KIND_TEE 3
+#define PR_KIND_SENDFILE 4
+#define PR_KINDS 5
+
+/* Sizes of calls: element i counts 2^i to 2^(i+1)-1 bytes, the last one all from 4 MiB on. */
+#define PR_SIZES 23
+
+/* States of a thread. */
+#define PR_RUNNING 1
+#define PR_RUNNABLE 2
+#define PR_ASLEEP 3
+
+/* A program in a process. Bytes of its name, as two numbers. */
+struct pr_who {
+	/* Number of the stage that it belongs to. */
+	u32 stage;
+	/* In the initial PID namespace. */
+	u32 tgid;
+	u64 name[2];
+};
+
+/* One side of a pipe, used by one process. */
+struct pr_end {
+	struct pr_who who;
+	u64 inode;
+	u32 device;
+	u32 side;
+};
+
+/* What happened at a pr_end. */
+struct pr_counts {
+	u64 bytes;
+	u64 kinds[PR_KINDS];
+	/* Moved fewer bytes than requested. */
+	u64 partial;
+	u64 eagain;
+	/* EPIPE. */
+	u64 broken;
+	u64 errors;
+	u64 sizes[PR_SIZES];
+	/* Bytes requested, of calls whose request is known. */
+	u64 asked;
+	/* Waited for data or for room. */
+	u64 sleeps;
+	u64 blocked_ns;
+	/* Runnable, but waiting for a CPU, after such a sleep. */
+	u64 runnable_ns;
+	/* Sleeps and time until another process gave up the pipe's lock. */
+	u64 lock_sleeps;
+	u64 lock_ns;
+	/* Wake-ups of the other side. */
+	u64 wakes;
+	/* Sleeps in a row in one call, although nothing had moved. */
+	u64 needless;
+	/* Slots in use and slots of the pipe, summed over `fills` calls. */
+	u64 filled;
+	u64 slots;
+	u64 fills;
+	/* Slots of the pipe as first and last seen; the least. */
+	u64 first_slots;
+	u64 last_slots;
+	u64 least_slots;
+};
+
+/* The reason of a sleep outside of pipes. */
+struct pr_reason {
+	struct pr_who who;
+	/* Number of the system call; PR_NO_CALL outside of calls, such as in a page fault. */
+	u32 call;
+	/* Type of the file, as in the upper bits of its mode. */
+	u32 file_type;
+};
+#define PR_NO_CALL 4294967295
+
+struct pr_wait {
+	u64 count;
+	u64 ns;
+};
+
+/* What a process did. */
+struct pr_process {
+	u64 threads;
+	u64 forks;
+	u64 execs;
+	/* Monotonic clock, ns: the first exec or fork, and the last exit. */
+	u64 begin;
+	u64 end;
+	/* Time of all its threads. */
+	u64 cpu_ns;
+	u64 runnable_ns;
+	/* Of `cpu_ns`, as the kernel accounts it: by ticks. */
+	u64 user_ns;
+	u64 system_ns;
+	u64 preemptions;
+	u64 calls;
+	/* Calls of io_uring_enter, whose reads and writes are not seen. */
+	u64 urings;
+};
+
+/* A file descriptor that a thread has used. */
+struct pr_file {
+	/* The descriptor and one; 0 if unused. */
+	u32 fd;
+	u32 generation;
+	/* As in pr_reason. */
+	u32 file_type;
+	u32 device;
+	u64 inode;
+	/* Address of the pipe_inode_info; 0 if it is not a pipe. */
+	u64 pipe;
+	u32 writable;
+	u32 spare;
+};
+
+/* The calls of one thread at one end. */
+struct pr_used {
+	u64 inode;
+	u64 device;
+	struct pr_counts counts;
+};
+
+/* A followed thread. */
+struct pr_task {
+	struct pr_who who;
+	/* Nothing is counted before the first exec. */
+	u32 started;
+	u32 state;
+	/* Begin of the state; time of the wake-up, or 0. */
+	u64 since;
+	u64 woken;
+	/* Why it sleeps: a side of a pipe, or pr_reason. */
+	u32 call;
+	u32 file_type;
+	u64 inode;
+	u32 device;
+	u32 side;
+	/* Waits for the pipe's lock. */
+	u32 locked;
+	/* Number of sleeps in the present call. */
+	u32 again;
+	u64 position;
+	/* The task's times at the last exec. */
+	u64 user_before;
+	u64 system_before;
+	struct pr_process own;
+	struct pr_file files[PR_KNOWN];
+	/* The first pipe that it reads, and the first that it writes. */
+	struct pr_used used[2];
+};
+
+/* Shared between the programs and the Rust code. */
+struct pr_state {
+	/* Distance of the registers of a system call from the base of the thread's stack. */
+	u64 registers;
+	/* Not recorded for want of room: threads, ends, processes, reasons. */
+	u64 lost_tasks;
+	u64 lost_ends;
+	u64 lost_processes;
+	u64 lost_waits;
+};
+
+#endif

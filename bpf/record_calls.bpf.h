@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Calls on pipes, counted when they return.
+ */
+
+struct pipe_fill {
+	u32 used;
+	u32 slots;
+	/* Where the side of this call stands. */
+	u64 position;
+};
+
+static __always_inline void read_fill(const struct pr_file *file, u32 side, struct pipe_fill *fill)
+{
+	const struct pipe_inode_info___flat *pipe = (const void *)file->pipe;
+	u32 head = BPF_CORE_READ(pipe, head), tail = BPF_CORE_READ(pipe, tail);
+
+	fill->slots = BPF_CORE_READ(pipe, max_usage);
+	/* Since 6.14, both are of 16 bits. */
+	fill->used = bpf_core_field_size(pipe->head) == sizeof(u16) ? (u16)(head - tail) : head - tail;
+	fill->position = side == PR_READ ? tail : head;
+}
+
+/* Find out what the descriptor `fd` of the thread is. It is looked up again once a descriptor of its process may have
+ * got another file. */
+static __always_inline struct pr_file *file_of(struct pr_task *own, u64 task, u32 fd)
+{
+	struct pr_file *file = &own->files[fd & (PR_KNOWN - 1)];
+	u32 *generation = generation_of(own);
+	struct fdtable *table;
+	struct file **all, *open = 0;
+	struct inode *inode;
+	u32 mode;
+
+	if (!generation)
+		return 0;
+	if (file->fd == fd + 1 && file->generation == *generation)
+		return file;
+	file->fd = fd + 1;
+	file->generation = *generation;
+	file->file_type = 0;
+	file->pipe = 0;
+	table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
+	if (fd >= BPF_CORE_READ(table, max_fds))
+		return file;
+	all = BPF_CORE_READ(table, fd);
+	if (bpf_probe_read_kernel(&open, sizeof(open), all + fd) || !open)
+		return file;
+	inode = BPF_CORE_READ(open, f_inode);
+	mode = BPF_CORE_READ(inode, i_mode);
+	file->file_type = mode >> 12;
+	file->inode = BPF_CORE_READ(inode, i_ino);
+	file->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	file->writable = BPF_CORE_READ(open, f_mode) & FMODE_WRITE;
+	if (file->file_type == S_IFIFO)
+		file->pipe = (u64)BPF_CORE_READ(inode, i_pipe);
+	return file;
+}
+
+/* The registers of the call that the thread is in; it must be the current one. */
+static __always_inline int read_call(u64 task, struct registers *call)
+{
+	struct pr_state *shared = shared_state();
+	u64 stack;
+
+	if (!shared || !shared->registers)
+		return -1;
+	stack = (u64)BPF_CORE_READ((struct task_struct *)task, stack);
+	return bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT));
+}
+
+static __always_inline u32 log2_of(u64 value)
+{
+	u32 bits = 0;
+
+	if (value >> 32)
+		return 32;
+	if (value >> 16) {
+		bits += 16;
+		value >>= 16;
+	}
+	if (value >> 8) {
+		bits += 8;
+		value >>= 8;
+	}
+	if (value >> 4) {
+		bits += 4;
+		value >>= 4;
+	}
+	if (value >> 2) {
+		bits += 2;
+		value >>= 2;
+	}
+	return bits + (value >> 1);
+}
+
+/* Add in a thread's own memory, or in that of all threads. */
+#define ADD(field, value) \
+	do { \
+		if (shared) \
+			__sync_fetch_and_add(&(field), (value)); \
+		else \
+			(field) += (value); \
+	} while (0)
+
+static __always_inline void note_slots(struct pr_counts *counts, u32 slots)
+{
+	if (!counts->first_slots)
+		counts->first_slots = slots;
+	counts->last_slots = slots;
+	if (!counts->least_slots || slots < counts->least_slots)
+		counts->least_slots = slots;
+}
+
+static __always_inline void count_call(struct pr_counts *counts, int shared, const struct pr_file *file, u32 side,
+				       u32 kind, s64 result, u64 asked)
+{
+	u64 bucket;
+	struct pipe_fill fill;
+
+	if (!(counts->kinds[kind] & (PR_FILL_EVERY - 1))) {
+		read_fill(file, side, &fill);
+		ADD(counts->filled, fill.used);
+		ADD(counts->slots, fill.slots);
+		ADD(counts->fills, 1);
+		note_slots(counts, fill.slots);
+	}
+	ADD(counts->kinds[kind], 1);
+	if (result < 0) {
+		if (result == -EAGAIN)
+			ADD(counts->eagain, 1);
+		else if (result == -EPIPE)
+			ADD(counts->broken, 1);
+		else
+			ADD(counts->errors, 1);
+		return;
+	}
+	ADD(counts->bytes, result);
+	if (asked) {
+		ADD(counts->asked, asked);
+		if ((u64)result < asked)
+			ADD(counts->partial, 1);
+	}
+	if (!result)
+		return;
+	bucket = log2_of(result);
+	if (bucket >= PR_SIZES)
+		bucket = PR_SIZES - 1;
+	/* clang removes a check that it thinks is done; the verifier needs one. */
+	asm volatile("%0 &= 31" : "+r"(bucket));
+	if (bucket < PR_SIZES)
+		ADD(counts->sizes[bucket], 1);
+}
+
+/* The thread's own counts of this side, if they are of this pipe. The first pipe that it uses gets them. */
+static __always_inline struct pr_counts *own_counts(struct pr_task *own, u64 inode, u32 device, u32 side)
+{
+	struct pr_used *used = &own->used[side];
+
+	if (!used->inode) {
+		used->inode = inode;
+		used->device = device;
+	}
+	return used->inode == inode && used->device == device ? &used->counts : 0;
+}
+
+static __always_inline void count(struct pr_task *own, const struct pr_file *file, u32 side, u32 kind, s64 result,
+				  u64 asked)
+{
+	struct pr_counts *counts = own_counts(own, file->inode, file->device, side);
+
+	if (counts) {
+		count_call(counts, 0, file, side, kind, result, asked);
+		return;
+	}
+	counts = counts_of(&own->who, file->inode, file->device, side);
+	if (counts)
+		count_call(counts, 1, file, side, kind, result, asked);
+}
+
+/* A call on pipes: descriptors that it reads and writes, or -1. */
+struct pipe_call {
+	s64 from;
+	s64 to;
+	u64 asked;
+	u32 kind;
+};
+
+/* What the call does with pipes; 0 if nothing. The descriptor of vmsplice is in `to`, although it may read. */
+static __always_inline int decode(const struct registers *call, struct pipe_call *found)
+{
+	found->from = -1;
+	found->to = -1;
+	found->asked = 0;
+	found->kind = PR_KIND_PLAIN;
+	switch (call->orig_ax) {
+	case NR_READ:
+		found->asked = call->dx;
+		found->from = (u32)call->di;
+		return 1;
+	case NR_WRITE:
+		found->asked = call->dx;
+		found->to = (u32)call->di;
+		return 1;
+	case NR_READV:
+	case NR_PREADV2:
+		found->from = (u32)call->di;
+		return 1;
+	case NR_WRITEV:
+	case NR_PWRITEV2:
+		found->to = (u32)call->di;
+		return 1;
+	case NR_SPLICE:
+		found->kind = PR_KIND_SPLICE;
+		found->from = (u32)call->di;
+		found->to = (u32)call->dx;
+		found->asked = call->r8;
+		return 1;
+	case NR_TEE:
+		found->kind = PR_KIND_TEE;
+		found->from = (u32)call->di;
+		found->to = (u32)call->si;
+		found->asked = call->dx;
+		return 1;
+	case NR_VMSPLICE:
+		found->kind = PR_KIND_VMSPLICE;
+		found->to = (u32)call->di;
+		return 1;
+	case NR_SENDFILE:
+		found->kind = PR_KIND_SENDFILE;
+		found->to = (u32)call->di;
+		found->from = (u32)call->si;
+		found->asked = call->r10;
+		return 1;
+	}
+	return 0;
+}
+
+static __always_inline void forget_files(const struct pr_task *own)
+{
+	u32 *generation = generation_of(own);
+
+	if (generation)
+		__sync_fetch_and_add(generation, 1);
+}
+
+/* Registers and result. */
+SEC("raw_tp/sys_exit")
+int pr_sys_exit(struct pr_event *ctx)
+{
+	u64 task = bpf_get_current_task();
+	struct pr_task *own = find(task);
+	struct registers call;
+	struct pipe_call found;
+	struct pr_file *file;
+	s64 result = ctx->args[1];
+
+	if (!own || !own->started)
+		return 0;
+	own->again = 0;
+	own->own.calls++;
+	if (bpf_probe_read_kernel(&call, sizeof(call), (void *)(ctx->args[0] + REGISTERS_AT)))
+		return 0;
+	if (decode(&call, &found)) {
+		if (found.from >= 0) {
+			file = file_of(own, task, found.from);
+			if (file && file->pipe)
+				count(own, file, PR_READ, found.kind, result, found.asked);
+		}
+		if (found.to >= 0) {
+			file = file_of(own, task, found.to);
+			if (file && file->pipe && found.kind == PR_KIND_VMSPLICE && !file->writable)
+				count(own, file, PR_READ, found.kind, result, found.asked);
+			else if (file && file->pipe)
+				count(own, file, PR_WRITE, found.kind, result, found.asked);
+		}
+		return 0;
+	}
+	switch (call.orig_ax) {
+	case NR_FCNTL:
+		if (call.si != F_SETPIPE_SZ)
+			break;
+		file = file_of(own, task, call.di);
+		if (file && file->pipe && result > 0) {
+			struct pr_counts *counts =
+				own_counts(own, file->inode, file->device, file->writable ? PR_WRITE : PR_READ);
+			struct pipe_fill fill;
+
+			read_fill(file, PR_READ, &fill);
+			if (counts)
+				note_slots(counts, fill.slots);
+		}
+		break;
+	case NR_CLOSE:
+	case NR_DUP2:
+	case NR_DUP3:
+	case NR_CLOSE_RANGE:
+		forget_files(own);
+		break;
+	case NR_IO_URING_ENTER:
+		own->own.urings++;
+		break;
+	}
+	return 0;
+}
+
+/* Attached for a moment, for the launching thread: where the registers of a call are on a stack. The distance is the
+ * same for all threads, but differs between kernels and CPUs (FRED). */
+SEC("raw_tp/sys_exit")
+int pr_learn(struct pr_event *ctx)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct pr_state *shared = shared_state();
+
+	if (shared && current_pid() == settings.pids[0])
+		shared->registers = ctx->args[0] - (u64)BPF_CORE_READ(task, stack);
+	return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Which threads are followed: children of the launching thread while it launches, and all that these fork.
+ */
+
+static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 tgid, u32 started)
+{
+	struct pr_task *empty = FIRST(zeros), *own;
+	struct pr_state *shared = shared_state();
+	u64 *threads = filter_of(task);
+
+	if (!empty || !shared || !threads)
+		return;
+	if (bpf_map_update_elem(&tasks, &task, empty, BPF_ANY)) {
+		__sync_fetch_and_add(&shared->lost_tasks, 1);
+		return;
+	}
+	own = bpf_map_lookup_elem(&tasks, &task);
+	if (!own)
+		return;
+	own->who = *who;
+	own->who.tgid = tgid;
+	own->since = bpf_ktime_get_ns();
+	own->own.begin = own->since;
+	own->own.threads = 1;
+	/* It waits for a CPU. */
+	own->state = PR_RUNNABLE;
+	own->started = started;
+	__sync_fetch_and_add(threads, 1);
+}
+
+/* The times that the kernel has accounted to the current thread since its last exec. */
+static __always_inline void read_times(struct pr_task *own, const struct task_struct *task)
+{
+	own->own.user_ns = BPF_CORE_READ(task, utime) - own->user_before;
+	own->own.system_ns = BPF_CORE_READ(task, stime) - own->system_before;
+	own->own.end = bpf_ktime_get_ns();
+}
+
+/* Parent, which is the current thread, and child, which has not run yet. */
+SEC("raw_tp/sched_process_fork")
+int pr_fork(struct pr_event *ctx)
+{
+	struct task_struct *child = (void *)ctx->args[1];
+	struct pr_task *parent = find(ctx->args[0]);
+	u64 *stage = FIRST(launch);
+	u32 tgid = BPF_CORE_READ(child, tgid);
+	struct pr_who who = {};
+
+	if (parent) {
+		parent->own.forks += tgid != parent->who.tgid;
+		who = parent->who;
+		follow_task((u64)child, &who, tgid, parent->started);
+	} else if (stage && *stage && current_pid() == settings.pids[0]) {
+		who.stage = *stage - 1;
+		follow_task((u64)child, &who, tgid, 0);
+	}
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exec")
+int pr_exec(__attribute__((unused)) struct pr_event *ctx)
+{
+	u64 task = bpf_get_current_task();
+	struct pr_task *own = find(task), *empty;
+	struct pr_who who;
+
+	if (!own)
+		return 0;
+	empty = FIRST(zeros);
+	if (!empty)
+		return 0;
+	/* What it did under its old name. Before the first exec it was not yet part of the pipeline. */
+	if (own->started) {
+		own->own.cpu_ns += bpf_ktime_get_ns() - own->since;
+		read_times(own, (struct task_struct *)task);
+		settle(own);
+	}
+	own->user_before = BPF_CORE_READ((struct task_struct *)task, utime);
+	own->system_before = BPF_CORE_READ((struct task_struct *)task, stime);
+	own->own = empty->own;
+	own->used[PR_READ] = empty->used[PR_READ];
+	own->used[PR_WRITE] = empty->used[PR_WRITE];
+	who = own->who;
+	bpf_get_current_comm(who.name, sizeof(who.name));
+	own->who = who;
+	own->started = 1;
+	own->state = PR_RUNNING;
+	own->since = bpf_ktime_get_ns();
+	own->own.begin = own->since;
+	own->own.threads = 1;
+	own->own.execs = 1;
+	/* Descriptors are closed on exec. */
+	forget_files(own);
+	return 0;
+}
+
+/* The thread ends; it still runs for a moment. */
+SEC("raw_tp/sched_process_exit")
+int pr_exit(struct pr_event *ctx)
+{
+	struct pr_task *own = find(ctx->args[0]);
+
+	if (own)
+		read_times(own, (struct task_struct *)ctx->args[0]);
+	return 0;
+}
+
+/* The task_struct is freed: its address can be used again. */
+SEC("raw_tp/sched_process_free")
+int pr_free(struct pr_event *ctx)
+{
+	u64 task = ctx->args[0], *threads = filter_of(task);
+	struct pr_task *own = find(task);
+
+	if (!own || !threads)
+		return 0;
+	if (own->started)
+		settle(own);
+	bpf_map_delete_elem(&tasks, &task);
+	__sync_fetch_and_add(threads, -1);
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Structures of the kernel that record reads; fields are found by name in its BTF.
+ */
+
+struct super_block {
+	u32 s_dev;
+} __attribute__((preserve_access_index));
+
+/* Anonymous unions differ between kernels; CO-RE finds these names inside them. */
+struct pipe_inode_info___flat {
+	u32 head;
+	u32 tail;
+	u32 max_usage;
+} __attribute__((preserve_access_index));
+
+struct inode {
+	u16 i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	struct pipe_inode_info___flat *i_pipe;
+} __attribute__((preserve_access_index));
+
+struct file {
+	u32 f_mode;
+	struct inode *f_inode;
+} __attribute__((preserve_access_index));
+
+struct fdtable {
+	u32 max_fds;
+	struct file **fd;
+} __attribute__((preserve_access_index));
+
+struct files_struct {
+	struct fdtable *fdt;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	void *stack;
+	u32 __state;
+	s32 pid;
+	s32 tgid;
+	u64 utime;
+	u64 stime;
+	struct files_struct *files;
+	char comm[16];
+} __attribute__((preserve_access_index));
+
+/* Before 5.14. */
+struct task_struct___before_5_14 {
+	long state;
+} __attribute__((preserve_access_index));
+
+/* The part of struct pt_regs with the number and the arguments of a system call: kernel ABI (asm/ptrace.h). */
+struct registers {
+	u64 r10;
+	u64 r9;
+	u64 r8;
+	u64 ax;
+	u64 cx;
+	u64 dx;
+	u64 si;
+	u64 di;
+	u64 orig_ax;
+};
+/* Its place in pt_regs. */
+#define REGISTERS_AT 56
+
+/* Arguments of a raw tracepoint. */
+struct pr_event {
+	u64 args[3];
+};
+
+enum { S_IFIFO = 1, FMODE_WRITE = 2 };
+enum { EAGAIN = 11, EPIPE = 32 };
+/* include/linux/sched.h, in all kernels. */
+enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2 };
+
+/* Numbers of system calls on x86-64: kernel ABI. */
+enum {
+	NR_READ = 0,
+	NR_WRITE = 1,
+	NR_CLOSE = 3,
+	NR_POLL = 7,
+	NR_READV = 19,
+	NR_WRITEV = 20,
+	NR_SELECT = 23,
+	NR_DUP2 = 33,
+	NR_SENDFILE = 40,
+	NR_FCNTL = 72,
+	NR_EPOLL_WAIT = 232,
+	NR_PSELECT6 = 270,
+	NR_PPOLL = 271,
+	NR_SPLICE = 275,
+	NR_TEE = 276,
+	NR_VMSPLICE = 278,
+	NR_EPOLL_PWAIT = 281,
+	NR_DUP3 = 292,
+	NR_PREADV2 = 327,
+	NR_PWRITEV2 = 328,
+	NR_IO_URING_ENTER = 426,
+	NR_CLOSE_RANGE = 436,
+	NR_EPOLL_PWAIT2 = 441,
+};
+enum { F_SETPIPE_SZ = 1031 };

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * The followed threads, and what is kept of those that have ended.
+ */
+
+/* By the address of the task_struct. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PR_TASKS);
+	__type(key, u64);
+	__type(value, struct pr_task);
+} tasks SEC(".maps");
+
+/* How many followed threads have an address with this hash. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PR_FILTER);
+	__type(key, u32);
+	__type(value, u64);
+} filter SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PR_PROCESSES);
+	__type(key, struct pr_who);
+	__type(value, struct pr_process);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PR_ENDS);
+	__type(key, struct pr_end);
+	__type(value, struct pr_counts);
+} ends SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PR_WAITS);
+	__type(key, struct pr_reason);
+	__type(value, struct pr_wait);
+} waits SEC(".maps");
+
+/* By process: increased when one of its descriptors may have got another file. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PR_GENERATIONS);
+	__type(key, u32);
+	__type(value, u32);
+} generations SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pr_state);
+} state SEC(".maps");
+
+/* The number of the stage that the launching thread starts, and one; 0 if it starts none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} launch SEC(".maps");
+
+/* Zeros, because the stack of a program is too small for them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct pr_task);
+} zeros SEC(".maps");
+
+/* The only element of an array. */
+#define FIRST(map) \
+	({ \
+		u32 first_ = 0; \
+		bpf_map_lookup_elem(&(map), &first_); \
+	})
+
+static __always_inline struct pr_state *shared_state(void)
+{
+	return FIRST(state);
+}
+
+static __always_inline u64 *filter_of(u64 task)
+{
+	/* The upper bits of a product depend on all bits of the address. */
+	u32 place = (task * 0x9e3779b97f4a7c15ULL) >> 32 & (PR_FILTER - 1);
+
+	return bpf_map_lookup_elem(&filter, &place);
+}
+
+/* The followed thread at this address, if it is one. */
+static __always_inline struct pr_task *find(u64 task)
+{
+	u64 *threads = filter_of(task);
+
+	if (!threads || !*threads)
+		return 0;
+	return bpf_map_lookup_elem(&tasks, &task);
+}
+
+static __always_inline u32 *generation_of(const struct pr_task *own)
+{
+	u32 place = own->who.tgid & (PR_GENERATIONS - 1);
+
+	return bpf_map_lookup_elem(&generations, &place);
+}
+
+/* The counts of a side of a pipe, for threads whose own memory holds another pipe's. */
+static __always_inline struct pr_counts *counts_of(const struct pr_who *who, u64 inode, u32 device, u32 side)
+{
+	struct pr_end end = { *who, inode, device, side };
+	struct pr_counts *known = bpf_map_lookup_elem(&ends, &end);
+	struct pr_state *shared;
+	struct pr_task *empty;
+
+	if (known)
+		return known;
+	empty = FIRST(zeros);
+	if (!empty)
+		return 0;
+	bpf_map_update_elem(&ends, &end, &empty->used[0].counts, BPF_NOEXIST);
+	known = bpf_map_lookup_elem(&ends, &end);
+	shared = shared_state();
+	if (!known && shared)
+		__sync_fetch_and_add(&shared->lost_ends, 1);
+	return known;
+}
+
+/* Add the time of a sleep outside of pipes. */
+static __always_inline void add_wait(const struct pr_task *own, u64 ns)
+{
+	struct pr_reason reason = { own->who, own->call, own->file_type };
+	struct pr_wait *known = bpf_map_lookup_elem(&waits, &reason), first = { 1, ns };
+	struct pr_state *shared;
+
+	if (!known && !bpf_map_update_elem(&waits, &reason, &first, BPF_NOEXIST))
+		return;
+	known = bpf_map_lookup_elem(&waits, &reason);
+	shared = shared_state();
+	if (known) {
+		__sync_fetch_and_add(&known->count, 1);
+		__sync_fetch_and_add(&known->ns, ns);
+	} else if (shared) {
+		__sync_fetch_and_add(&shared->lost_waits, 1);
+	}
+}
+
+static __always_inline void add_counts(struct pr_counts *sum, const struct pr_counts *more)
+{
+	u64 *to = (u64 *)sum;
+	const u64 *from = (const u64 *)more;
+	u32 i;
+
+	/* The last three are not sums. */
+#pragma unroll
+	for (i = 0; i < sizeof(*sum) / sizeof(u64) - 3; i++)
+		__sync_fetch_and_add(&to[i], from[i]);
+	if (!sum->first_slots)
+		sum->first_slots = more->first_slots;
+	if (more->last_slots)
+		sum->last_slots = more->last_slots;
+	if (more->least_slots && (!sum->least_slots || more->least_slots < sum->least_slots))
+		sum->least_slots = more->least_slots;
+}
+
+static __always_inline struct pr_process *process_of(const struct pr_who *who)
+{
+	struct pr_process *known = bpf_map_lookup_elem(&processes, who);
+	struct pr_state *shared;
+	struct pr_task *empty;
+
+	if (known)
+		return known;
+	empty = FIRST(zeros);
+	if (!empty)
+		return 0;
+	bpf_map_update_elem(&processes, who, &empty->own, BPF_NOEXIST);
+	known = bpf_map_lookup_elem(&processes, who);
+	shared = shared_state();
+	if (!known && shared)
+		__sync_fetch_and_add(&shared->lost_processes, 1);
+	return known;
+}
+
+/* Move what a thread has counted to the maps of its process. */
+static __always_inline void settle(struct pr_task *own)
+{
+	struct pr_process *process = process_of(&own->who);
+	struct pr_counts *counts;
+
+	if (process) {
+		__sync_fetch_and_add(&process->threads, own->own.threads);
+		__sync_fetch_and_add(&process->forks, own->own.forks);
+		__sync_fetch_and_add(&process->execs, own->own.execs);
+		if (!process->begin || own->own.begin < process->begin)
+			process->begin = own->own.begin;
+		if (own->own.end > process->end)
+			process->end = own->own.end;
+		__sync_fetch_and_add(&process->cpu_ns, own->own.cpu_ns);
+		__sync_fetch_and_add(&process->runnable_ns, own->own.runnable_ns);
+		__sync_fetch_and_add(&process->user_ns, own->own.user_ns);
+		__sync_fetch_and_add(&process->system_ns, own->own.system_ns);
+		__sync_fetch_and_add(&process->preemptions, own->own.preemptions);
+		__sync_fetch_and_add(&process->calls, own->own.calls);
+		__sync_fetch_and_add(&process->urings, own->own.urings);
+	}
+	if (own->used[PR_READ].inode) {
+		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);
+		if (counts)
+			add_counts(counts, &own->used[PR_READ].counts);
+	}
+	if (own->used[PR_WRITE].inode) {
+		counts = counts_of(&own->who, own->used[PR_WRITE].inode, own->used[PR_WRITE].device, PR_WRITE);
+		if (counts)
+			add_counts(counts, &own->used[PR_WRITE].counts);
+	}
+}

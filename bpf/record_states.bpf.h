@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * The states of threads: running, runnable, asleep and why.
+ */
+
+static __always_inline u32 state_of(const struct task_struct *task)
+{
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state);
+	return BPF_CORE_READ((const struct task_struct___before_5_14 *)task, state);
+}
+
+static __always_inline int waits_for_any(u32 call)
+{
+	switch (call) {
+	case NR_POLL:
+	case NR_SELECT:
+	case NR_PSELECT6:
+	case NR_PPOLL:
+	case NR_EPOLL_WAIT:
+	case NR_EPOLL_PWAIT:
+	case NR_EPOLL_PWAIT2:
+		return 1;
+	}
+	return 0;
+}
+
+static __always_inline void asleep_at(struct pr_task *own, const struct pr_file *file, u32 side, u32 locked)
+{
+	struct pipe_fill fill;
+
+	own->inode = file->inode;
+	own->device = file->device;
+	own->side = side;
+	own->locked = locked;
+	if (locked)
+		return;
+	read_fill(file, side, &fill);
+	if (own->again && own->position == fill.position)
+		own->again++;
+	else
+		own->again = 1;
+	own->position = fill.position;
+}
+
+/* Find out why the current thread sleeps. */
+static __always_inline void explain(struct pr_task *own, u64 task, u32 task_state)
+{
+	/* pipe_read and pipe_write wait for data and room interruptibly, and for the lock uninterruptibly. */
+	u32 locked = task_state & TASK_UNINTERRUPTIBLE;
+	struct registers call;
+	struct pipe_call found;
+	struct pr_file *from = 0, *to = 0;
+	struct pipe_fill fill;
+
+	own->call = PR_NO_CALL;
+	own->file_type = 0;
+	own->inode = 0;
+	if (read_call(task, &call) || call.orig_ax > 1023)
+		return;
+	own->call = call.orig_ax;
+	if (!decode(&call, &found))
+		return;
+	if (found.from >= 0) {
+		from = file_of(own, task, found.from);
+		if (!from)
+			return;
+		own->file_type = from->file_type;
+	}
+	if (found.to >= 0) {
+		to = file_of(own, task, found.to);
+		if (!to)
+			return;
+		/* Of the two files, the one that is not a pipe is named. */
+		if (!from || from->pipe)
+			own->file_type = to->file_type;
+	}
+	if (from && from->pipe) {
+		read_fill(from, PR_READ, &fill);
+		/* Between two pipes it waits for data first. With data in the pipe, it waits for the other file. */
+		if (!to || !fill.used || locked) {
+			asleep_at(own, from, PR_READ, locked);
+			return;
+		}
+	}
+	if (to && to->pipe) {
+		if (found.kind == PR_KIND_VMSPLICE && !to->writable) {
+			asleep_at(own, to, PR_READ, locked);
+			return;
+		}
+		read_fill(to, PR_WRITE, &fill);
+		/* With room in the pipe, it waits for the file that it reads. */
+		if (!from || fill.used >= fill.slots || locked)
+			asleep_at(own, to, PR_WRITE, locked);
+	}
+}
+
+/* The sleep of a thread ends: it runs again, `now`. */
+static __always_inline void add_sleep(struct pr_task *own, u64 now)
+{
+	u64 woken = own->woken && own->woken < now ? own->woken : now;
+	u64 blocked = woken > own->since ? woken - own->since : 0;
+	struct pr_counts *counts;
+
+	own->own.runnable_ns += now - woken;
+	if (!own->inode) {
+		add_wait(own, blocked);
+		return;
+	}
+	counts = own_counts(own, own->inode, own->device, own->side & 1);
+	if (!counts)
+		counts = counts_of(&own->who, own->inode, own->device, own->side);
+	if (!counts)
+		return;
+	if (own->locked) {
+		counts->lock_sleeps++;
+		counts->lock_ns += blocked;
+		return;
+	}
+	counts->sleeps++;
+	counts->blocked_ns += blocked;
+	counts->runnable_ns += now - woken;
+	if (own->again > 1)
+		counts->needless++;
+}
+
+/* Whether preempted, previous, next. */
+SEC("raw_tp/sched_switch")
+int pr_switch(struct pr_event *ctx)
+{
+	u64 from = ctx->args[1], to = ctx->args[2], now = 0;
+	struct pr_task *own = find(from);
+	u32 task_state;
+
+	if (own) {
+		now = bpf_ktime_get_ns();
+		if (own->state == PR_RUNNING)
+			own->own.cpu_ns += now - own->since;
+		task_state = state_of((struct task_struct *)from);
+		own->since = now;
+		own->woken = 0;
+		if ((u8)ctx->args[0] || task_state == TASK_RUNNING) {
+			own->state = PR_RUNNABLE;
+			own->own.preemptions++;
+		} else {
+			/* After its end it is switched away for the last time. */
+			if (own->own.end)
+				own->own.end = now;
+			else
+				explain(own, from, task_state);
+			own->state = PR_ASLEEP;
+		}
+	}
+	own = find(to);
+	if (own) {
+		if (!now)
+			now = bpf_ktime_get_ns();
+		if (own->state == PR_RUNNABLE)
+			own->own.runnable_ns += now - own->since;
+		else if (own->state == PR_ASLEEP && own->started)
+			add_sleep(own, now);
+		own->state = PR_RUNNING;
+		own->since = now;
+	}
+	return 0;
+}
+
+/* The woken thread; the current one wakes it. */
+SEC("raw_tp/sched_waking")
+int pr_waking(struct pr_event *ctx)
+{
+	u64 task = ctx->args[0], current;
+	struct pr_task *own = find(task), *waker;
+	struct registers call;
+	struct pipe_call found;
+	struct pr_file *file;
+	struct pr_counts *counts;
+	u32 side, found_at;
+	s64 fd;
+
+	if (!own || own->state != PR_ASLEEP || own->woken)
+		return 0;
+	own->woken = bpf_ktime_get_ns();
+	if (!own->inode && !waits_for_any(own->call))
+		return 0;
+	current = bpf_get_current_task();
+	waker = find(current);
+	if (!waker || !waker->started || read_call(current, &call) || !decode(&call, &found))
+		return 0;
+	/* The waker's side: the one opposite to the sleeper's, or else that it writes. */
+	side = own->inode ? !(own->side & 1) : found.to >= 0 ? PR_WRITE : PR_READ;
+	fd = side == PR_WRITE ? found.to : found.from;
+	if (fd < 0)
+		return 0;
+	file = file_of(waker, current, fd);
+	if (!file || !file->pipe)
+		return 0;
+	if (!own->inode) {
+		/* poll and its like do not tell the pipe; the waker does. */
+		own->inode = file->inode;
+		own->device = file->device;
+		own->side = !side;
+		own->locked = 0;
+		own->again = 0;
+	}
+	if (own->inode != file->inode || own->device != file->device)
+		return 0;
+	found_at = side & 1;
+	counts = own_counts(waker, file->inode, file->device, found_at);
+	if (!counts)
+		counts = counts_of(&waker->who, file->inode, file->device, side);
+	if (counts)
+		counts->wakes++;
+	return 0;
+}

@@ -1,0 +1,368 @@
+//! The answer of a recording: which stage limits the pipeline, and why. docs/method.md gives the rules. It depends on
+//! the recording alone.
+
+use super::model::{DEFAULT_SLOTS, RecordedPipe, Recording, WaitReason};
+use super::stages::{self, StageTime};
+use crate::profile::listed;
+use crate::util::text::{capitalized, counted};
+
+/// A stage that sleeps at its pipes for this part of the window does not limit the pipeline.
+const WAITS_AT_PIPES: f64 = 0.5;
+
+/// Stages whose sleeps at pipes differ by less than this are alike.
+const ALIKE: f64 = 0.1;
+
+/// A stage that is on a CPU for this part of the window is busy.
+const BUSY: f64 = 0.5;
+
+/// Smaller parts of the window are not named.
+const NAMED: f64 = 0.05;
+
+/// From this part of the window on, waiting for a CPU casts doubt on the answer.
+const CROWDED: f64 = 0.2;
+
+/// Shorter windows are mostly the start of programs.
+const SHORT_NS: u64 = 20_000_000;
+
+/// Calls of fewer bytes in the mean are named, from this number of calls on.
+const SMALL_BYTES: u64 = 512;
+const MANY_CALLS: u64 = 1000;
+
+/// Findings, and reasons to doubt them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct RecordedAnswer {
+    pub findings: Vec<String>,
+    pub cautions: Vec<String>,
+}
+
+/// The answer of `recording`.
+#[must_use]
+pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
+    let stages = stages::stages(recording);
+    let times = stages::times(recording, &stages);
+    let used = recording.pipes.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
+    let mut answer = RecordedAnswer::default();
+    if times.is_empty() {
+        answer.findings.push("No process was recorded.".to_owned());
+    } else if used {
+        answer.findings.extend(limit(recording, &stages, &times));
+        answer.findings.extend(oddities(recording, &stages, &times));
+    } else {
+        let spent: Vec<String> = times.iter().map(|time| format!("`{}` {}", time.name, spent(time))).collect();
+        answer.findings.push(format!("No pipe was used. {}.", capitalized(&listed(spent))));
+    }
+    answer.cautions = cautions(recording, &times);
+    answer
+}
+
+/// Which stage limits the pipeline, and who waits for it.
+fn limit(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by(|a, b| times[*a].at_pipes().total_cmp(&times[*b].at_pipes()));
+    let Some(first) = order.first().copied() else { return Vec::new() };
+    let least = &times[first];
+    let mut findings = Vec::new();
+    if least.at_pipes() >= WAITS_AT_PIPES {
+        findings.push(match outside(recording, stages, times) {
+            Some(text) => text,
+            None => {
+                "No single stage limits the pipeline: every stage waits for another one most of the time.".to_owned()
+            }
+        });
+        findings.extend(most_waiting(recording, stages, times, None));
+        return findings;
+    }
+    let alike: Vec<usize> = order
+        .iter()
+        .copied()
+        .filter(|stage| times[*stage].at_pipes() < least.at_pipes() + ALIKE && times[*stage].cpu >= BUSY)
+        .collect();
+    if alike.len() > 1 && alike.contains(&first) {
+        let names = listed(alike.iter().map(|stage| format!("`{}` ({})", times[*stage].name, spent(&times[*stage]))));
+        findings.push(format!("{names} limit the pipeline alike."));
+        findings.extend(most_waiting(recording, stages, times, None));
+        return findings;
+    }
+    findings.push(format!("`{}` limits the pipeline: it {}.", least.name, spent(least)));
+    findings.extend(most_waiting(recording, stages, times, Some(first)));
+    findings
+}
+
+/// If most of a stage's sleeps are at pipes whose other side was not recorded: who waits for what.
+fn outside(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Option<String> {
+    for time in times {
+        for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
+            for (at, share) in shares {
+                let others = &stages::sides(&recording.pipes[*at], stages)[side];
+                if *share >= WAITS_AT_PIPES && others.is_empty() {
+                    let other = if side == 0 { "writer" } else { "reader" };
+                    return Some(format!(
+                        "The limit is outside of the pipeline: `{}` waits {} of the time for {what} a pipe whose {other} \
+                         was not recorded.",
+                        time.name,
+                        percent(*share)
+                    ));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// `it is on a CPU 97 % of the time (12 % user, 85 % system)`, with all that takes a part worth naming.
+fn spent(time: &StageTime) -> String {
+    let mut parts: Vec<(f64, String)> = Vec::new();
+    let split = time.user.filter(|_| time.cpu >= NAMED).map_or_else(String::new, |user| {
+        format!(" ({} user, {} system)", percent(time.cpu * user), percent(time.cpu * (1.0 - user)))
+    });
+    parts.push((
+        time.cpu,
+        match time.cpu {
+            many if many > 1.05 => format!("uses {many:.1} CPUs{split}"),
+            _ => format!("is on a CPU {} of the time{split}", percent(time.cpu)),
+        },
+    ));
+    parts.push((time.runnable, format!("waits for a CPU {}", percent(time.runnable))));
+    parts.push((time.lock, format!("waits for the lock of a pipe {}", percent(time.lock))));
+    let at = |sum: f64, what: &str| (sum, format!("waits {what} {}", percent(sum.min(1.0))));
+    parts.push(at(time.empty.values().sum(), "for data in a pipe"));
+    parts.push(at(time.full.values().sum(), "for room in a pipe"));
+    for (reason, share) in &time.waits {
+        parts.push((*share, format!("{} {}", reason.doing(), percent(share.min(1.0)))));
+    }
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let named = parts.iter().filter(|(share, _)| *share >= NAMED).count().clamp(1, 3);
+    listed(parts.into_iter().take(named).map(|(_, text)| text))
+}
+
+/// The stage, other than `limiting`, that sleeps most at one of its pipes.
+fn most_waiting(
+    recording: &Recording,
+    stages: &[Vec<usize>],
+    times: &[StageTime],
+    limiting: Option<usize>,
+) -> Option<String> {
+    let mut most: Option<(f64, String)> = None;
+    for (stage, time) in times.iter().enumerate().filter(|(stage, _)| Some(*stage) != limiting) {
+        for (shares, side) in [(&time.empty, 0), (&time.full, 1)] {
+            for (at, share) in shares.iter().filter(|(_, share)| **share >= NAMED) {
+                let others = &stages::sides(&recording.pipes[*at], stages)[side];
+                let others = listed(
+                    others.iter().filter(|other| **other != stage).map(|other| format!("`{}`", times[*other].name)),
+                );
+                let why = match (side, others.is_empty()) {
+                    (0, true) => "a pipe is empty".to_owned(),
+                    (0, false) => format!("the pipe from {others} is empty"),
+                    (_, true) => "a pipe is full".to_owned(),
+                    (_, false) => format!("the pipe to {others} is full"),
+                };
+                if most.as_ref().is_none_or(|(largest, _)| share > largest) {
+                    most =
+                        Some((*share, format!("`{}` waits {} of the time because {why}.", time.name, percent(*share))));
+                }
+            }
+        }
+    }
+    most.map(|(_, text)| text)
+}
+
+/// Properties of pipes that are worth a sentence.
+fn oddities(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
+    let mut found = Vec::new();
+    for pipe in &recording.pipes {
+        if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
+            let name = pipe_name(pipe, stages, times);
+            let size = counted(least * 4, "KiB").trim_end_matches('s').to_owned();
+            found.push(format!("The pipe {name} holds only {size}; the default is 64 KiB."));
+        }
+        for (ends, does) in [(&pipe.writers, "writes"), (&pipe.readers, "reads")] {
+            for end in ends {
+                let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
+                if calls >= MANY_CALLS && end.bytes / calls < SMALL_BYTES {
+                    let name = &recording.processes[end.process].name;
+                    let mean = end.bytes as f64 / calls as f64;
+                    found
+                        .push(format!("`{name}` {does} only {mean:.0} bytes per call.").replace(" 1 bytes", " 1 byte"));
+                }
+            }
+        }
+    }
+    for process in recording.processes.iter().filter(|process| process.io_uring_calls > 0) {
+        found.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
+    }
+    found
+}
+
+/// `from dd to wc`.
+pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &[Vec<usize>], times: &[StageTime]) -> String {
+    let [from, to] = stages::sides(pipe, stages).map(|side| {
+        let names = listed(side.iter().map(|stage| format!("`{}`", times[*stage].name)));
+        if names.is_empty() { "outside".to_owned() } else { names }
+    });
+    format!("from {from} to {to}")
+}
+
+fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
+    let mut cautions = Vec::new();
+    if recording.window_ns < SHORT_NS {
+        cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
+    }
+    let crowded: Vec<&StageTime> = times.iter().filter(|time| time.runnable >= CROWDED).collect();
+    if !crowded.is_empty() {
+        let names = listed(crowded.iter().map(|time| format!("`{}` {}", time.name, percent(time.runnable))));
+        cautions.push(format!(
+            "The CPUs are busy: {names} of the time runnable but without a CPU. The answer may differ on an idle machine."
+        ));
+    }
+    cautions
+}
+
+/// A share in percent.
+pub(super) fn percent(share: f64) -> String {
+    match share {
+        small if small > 0.0 && small < 0.01 => "<1 %".to_owned(),
+        share => format!("{:.0} %", 100.0 * share),
+    }
+}
+
+impl WaitReason {
+    /// The reason in a sentence.
+    fn doing(self) -> &'static str {
+        match self {
+            Self::Timer => "sleeps on a timer",
+            Self::Disk => "waits for files",
+            Self::Network => "waits for the network",
+            Self::Child => "waits for a child process",
+            Self::Thread => "waits for another thread",
+            Self::Poll => "waits in poll for a timer or another event",
+            Self::Device => "waits for a device",
+            Self::Signal => "waits for a signal",
+            Self::Memory => "waits for memory",
+            Self::Other => "waits for something else",
+        }
+    }
+
+    /// The reason in a table.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Timer => "timer",
+            Self::Disk => "files",
+            Self::Network => "network",
+            Self::Child => "child",
+            Self::Thread => "thread",
+            Self::Poll => "poll",
+            Self::Device => "device",
+            Self::Signal => "signal",
+            Self::Memory => "memory",
+            Self::Other => "other",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{RecordedEnd, RecordedProcess, WaitTotal};
+    use super::super::pipeline::PipelineCommand;
+    use super::*;
+
+    const WINDOW: u64 = 1_000_000_000;
+
+    /// A pipeline of stages `a`, `b`, ..., each with shares of the window in percent: on a CPU, asleep for data, asleep
+    /// for room, on a timer.
+    fn pipeline(stages: &[[u64; 4]]) -> Recording {
+        let percent = WINDOW / 100;
+        let name = |stage: usize| char::from(b'a' + stage as u8).to_string();
+        let end = |process, share: u64| RecordedEnd {
+            process,
+            bytes: 1 << 20,
+            blocked_ns: share * percent,
+            sleeps: 1,
+            ..RecordedEnd::default()
+        };
+        let processes = stages.iter().enumerate().map(|(stage, [cpu, _, _, timer])| RecordedProcess {
+            name: name(stage),
+            stage: stage as u32,
+            cpu_ns: cpu * percent,
+            user_share: Some(0.75),
+            waits: [(WaitReason::Timer, WaitTotal { ns: timer * percent, count: 1 })].into(),
+            ..RecordedProcess::default()
+        });
+        let pipes = (1..stages.len()).map(|reader| RecordedPipe {
+            between: Some([reader as u32 - 1, reader as u32]),
+            slots: Some([16; 3]),
+            writers: vec![end(reader - 1, stages[reader - 1][2])],
+            readers: vec![end(reader, stages[reader][1])],
+            ..RecordedPipe::default()
+        });
+        Recording {
+            window_ns: WINDOW,
+            pipeline: PipelineCommand {
+                stages: (0..stages.len()).map(|stage| vec![name(stage)]).collect(),
+                shell: false,
+            },
+            processes: processes.collect(),
+            pipes: pipes.collect(),
+            ..Recording::default()
+        }
+    }
+
+    fn findings(stages: &[[u64; 4]]) -> String {
+        answer(&pipeline(stages)).findings.join(" ")
+    }
+
+    #[test]
+    fn the_stage_that_waits_least_at_its_pipes_limits() {
+        assert_eq!(
+            findings(&[[96, 0, 2, 0], [10, 88, 0, 0]]),
+            "`a` limits the pipeline: it is on a CPU 96 % of the time (72 % user, 24 % system). `b` waits 88 % of the \
+             time because the pipe from `a` is empty."
+        );
+        assert_eq!(
+            findings(&[[5, 0, 94, 0], [2, 1, 1, 95], [3, 96, 0, 0]]),
+            "`b` limits the pipeline: it sleeps on a timer 95 %. `c` waits 96 % of the time because the pipe from `b` is \
+             empty."
+        );
+    }
+
+    #[test]
+    fn stages_that_are_alike_are_both_named() {
+        let text = findings(&[[90, 0, 8, 0], [88, 10, 0, 0]]);
+        assert!(text.starts_with("`a` (is on a CPU 90 % of the time"), "{text}");
+        assert!(text.contains("limit the pipeline alike"), "{text}");
+        let text = findings(&[[30, 0, 60, 0], [30, 60, 0, 0]]);
+        assert!(text.starts_with("No single stage limits the pipeline"), "{text}");
+    }
+
+    #[test]
+    fn a_limit_outside_of_the_pipeline_is_said() {
+        let mut recording = pipeline(&[[5, 0, 0, 0], [5, 93, 0, 0]]);
+        let outside = RecordedEnd { blocked_ns: WINDOW / 100 * 92, sleeps: 9, ..RecordedEnd::default() };
+        recording.pipes.push(RecordedPipe { inode: 7, readers: vec![outside], ..RecordedPipe::default() });
+        let text = answer(&recording).findings.join(" ");
+        assert!(
+            text.starts_with("The limit is outside of the pipeline: `a` waits 92 % of the time for data"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn small_pipes_small_calls_and_busy_cpus_are_said() {
+        let mut recording = pipeline(&[[90, 0, 0, 0], [5, 93, 0, 0]]);
+        recording.pipes[0].slots = Some([16, 2, 2]);
+        recording.pipes[0].writers[0].calls = [("write".to_owned(), 1 << 20)].into();
+        recording.processes[0].runnable_ns = WINDOW / 2;
+        let said = answer(&recording);
+        let text = said.findings.join(" ");
+        assert!(text.contains("The pipe from `a` to `b` holds only 8 KiB; the default is 64 KiB."), "{text}");
+        assert!(text.contains("`a` writes only 1 byte per call."), "{text}");
+        assert!(said.cautions[0].starts_with("The CPUs are busy: `a` 50 %"), "{:?}", said.cautions);
+    }
+
+    #[test]
+    fn a_command_without_pipes_has_an_answer() {
+        assert_eq!(
+            findings(&[[50, 0, 0, 49]]),
+            "No pipe was used. `a` is on a CPU 50 % of the time (38 % user, 12 % system) and sleeps on a timer 49 %."
+        );
+    }
+}

@@ -1,0 +1,266 @@
+//! From what the BPF programs counted to a [`Recording`]'s processes and pipes.
+
+use super::collect::RecordedCounts;
+use super::launch::MadePipe;
+use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
+use super::raw::{PR_KINDS, PR_NO_CALL, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use crate::util::warning::Warning;
+use std::collections::BTreeMap;
+
+/// The user share is known only roughly below this: five ticks of a kernel of 250 Hz.
+const KNOWN_TICKS_NS: u64 = 20_000_000;
+
+/// The processes and pipes of a recording.
+#[derive(Debug, Default)]
+pub(super) struct Assembled {
+    pub window_ns: u64,
+    pub processes: Vec<RecordedProcess>,
+    pub pipes: Vec<RecordedPipe>,
+    pub warnings: Vec<Warning>,
+}
+
+/// A process's identity, ordered.
+type Id = (u32, u32, [u64; 2]);
+
+fn id(who: &PrWho) -> Id {
+    (who.stage, who.tgid, who.name)
+}
+
+/// The inode, device and side of a pipe.
+type PipeSide = (u64, u32, u32);
+
+/// Name everything. `pipes` are those between the stages.
+pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe]) -> Assembled {
+    let begin = counted.processes.iter().map(|(_, process)| process.begin).min().unwrap_or(0);
+    let end = counted.processes.iter().map(|(_, process)| process.end).max().unwrap_or(0);
+    let mut sides: BTreeMap<Id, Vec<PipeSide>> = BTreeMap::new();
+    for (end, _) in &counted.ends {
+        sides.entry(id(&end.who)).or_default().push((end.inode, end.device, end.side));
+    }
+    sides.values_mut().for_each(|sides| sides.sort_unstable());
+
+    let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
+    order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
+    let mut processes: Vec<RecordedProcess> = Vec::new();
+    let mut index: BTreeMap<Id, usize> = BTreeMap::new();
+    let mut alike: BTreeMap<(u32, [u64; 2], Vec<PipeSide>), usize> = BTreeMap::new();
+    for (who, process) in order {
+        let key = (who.stage, who.name, sides.get(&id(who)).cloned().unwrap_or_default());
+        let at = *alike.entry(key).or_insert(processes.len());
+        if at == processes.len() {
+            processes.push(RecordedProcess {
+                name: name(who),
+                stage: who.stage,
+                begin_ns: process.begin - begin,
+                user_share: Some(0.0),
+                ..RecordedProcess::default()
+            });
+        }
+        index.insert(id(who), at);
+        add_process(&mut processes[at], who, process, begin);
+    }
+    for (reason, wait) in &counted.waits {
+        if let Some(at) = index.get(&id(&reason.who)) {
+            let total = processes[*at].waits.entry(why(reason.call, reason.file_type)).or_default();
+            total.ns += wait.ns;
+            total.count += wait.count;
+        }
+    }
+    let pipes = pipes_of(counted, &index, pipes);
+    let warnings = counted.state.as_ref().map_or_else(Vec::new, losses);
+    Assembled { window_ns: end - begin, processes, pipes, warnings }
+}
+
+fn name(who: &PrWho) -> String {
+    let bytes: &[u8] = bytemuck::bytes_of(&who.name);
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn add_process(sum: &mut RecordedProcess, who: &PrWho, more: &PrProcess, begin: u64) {
+    let accounted = more.user_ns + more.system_ns;
+    let known = (accounted >= KNOWN_TICKS_NS).then(|| more.user_ns as f64 / accounted as f64);
+    // Weighted by CPU time; unknown once a large part is.
+    sum.user_share = match (sum.user_share, known) {
+        (Some(share), Some(new)) => {
+            let all = (sum.cpu_ns + more.cpu_ns).max(1) as f64;
+            Some((share * sum.cpu_ns as f64 + new * more.cpu_ns as f64) / all)
+        }
+        (Some(share), None) if more.cpu_ns < sum.cpu_ns / 10 => Some(share),
+        _ => None,
+    };
+    if !sum.pids.contains(&who.tgid) {
+        sum.pids.push(who.tgid);
+    }
+    sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
+    for (sum, more) in [
+        (&mut sum.threads, more.threads),
+        (&mut sum.forks, more.forks),
+        (&mut sum.execs, more.execs),
+        (&mut sum.cpu_ns, more.cpu_ns),
+        (&mut sum.runnable_ns, more.runnable_ns),
+        (&mut sum.preemptions, more.preemptions),
+        (&mut sum.calls, more.calls),
+        (&mut sum.io_uring_calls, more.urings),
+    ] {
+        *sum += more;
+    }
+}
+
+/// The pipes with their ends. Those that pipeprof made come first.
+fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<Id, usize>, made: &[MadePipe]) -> Vec<RecordedPipe> {
+    let mut pipes: Vec<RecordedPipe> = (0u32..)
+        .zip(made)
+        .map(|(stage, made)| RecordedPipe {
+            inode: made.inode,
+            device: made.device,
+            between: Some([stage, stage + 1]),
+            ..RecordedPipe::default()
+        })
+        .collect();
+    // By pipe: what is known of it at all of its ends.
+    let mut whole: BTreeMap<(u64, u32), PrCounts> = BTreeMap::new();
+    for (end, counts) in &counted.ends {
+        super::collect::add(whole.entry((end.inode, end.device)).or_insert_with(bytemuck::Zeroable::zeroed), counts);
+    }
+    for ((inode, device), counts) in &whole {
+        let known = pipes.iter().position(|pipe| pipe.inode == *inode && pipe.device == *device);
+        let at = known.unwrap_or(pipes.len());
+        if known.is_none() {
+            pipes.push(RecordedPipe { inode: *inode, device: *device, ..RecordedPipe::default() });
+        }
+        let pipe = &mut pipes[at];
+        let slots = [counts.first_slots, counts.last_slots, counts.least_slots];
+        pipe.slots = (counts.first_slots > 0).then_some(slots);
+        pipe.mean_filled = (counts.fills > 0).then(|| counts.filled as f64 / counts.fills as f64);
+        let of_pipe = |(end, _): &&(PrEnd, PrCounts)| end.inode == *inode && end.device == *device;
+        for (end, counts) in counted.ends.iter().filter(of_pipe) {
+            let Some(process) = index.get(&id(&end.who)) else { continue };
+            let ends = if end.side as usize == PR_WRITE { &mut pipe.writers } else { &mut pipe.readers };
+            add_end(ends, *process, counts, end.side as usize == PR_WRITE);
+        }
+        pipe.writers.sort_by_key(|end| end.process);
+        pipe.readers.sort_by_key(|end| end.process);
+    }
+    pipes.sort_by_key(|pipe| {
+        let first = pipe.writers.iter().map(|end| end.process).min();
+        (pipe.between.unwrap_or([u32::MAX; 2]), first.unwrap_or(usize::MAX), pipe.inode)
+    });
+    pipes
+}
+
+fn add_end(ends: &mut Vec<RecordedEnd>, process: usize, counts: &PrCounts, writes: bool) {
+    let at = ends.iter().position(|end| end.process == process).unwrap_or(ends.len());
+    if at == ends.len() {
+        ends.push(RecordedEnd { process, log2_sizes: Vec::new(), ..RecordedEnd::default() });
+    }
+    let end = &mut ends[at];
+    let names: [&str; PR_KINDS] = [if writes { "write" } else { "read" }, "splice", "vmsplice", "tee", "sendfile"];
+    for (name, count) in names.iter().zip(counts.kinds).filter(|(_, count)| *count > 0) {
+        *end.calls.entry((*name).to_owned()).or_default() += count;
+    }
+    for (bucket, count) in counts.sizes.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+        if end.log2_sizes.len() <= bucket {
+            end.log2_sizes.resize(bucket + 1, 0);
+        }
+        end.log2_sizes[bucket] += count;
+    }
+    for (sum, more) in [
+        (&mut end.bytes, counts.bytes),
+        (&mut end.short, counts.partial),
+        (&mut end.eagain, counts.eagain),
+        (&mut end.epipe, counts.broken),
+        (&mut end.errors, counts.errors),
+        (&mut end.requested, counts.asked),
+        (&mut end.sleeps, counts.sleeps),
+        (&mut end.blocked_ns, counts.blocked_ns),
+        (&mut end.runnable_ns, counts.runnable_ns),
+        (&mut end.lock_sleeps, counts.lock_sleeps),
+        (&mut end.lock_ns, counts.lock_ns),
+        (&mut end.wakes, counts.wakes),
+        (&mut end.needless, counts.needless),
+    ] {
+        *sum += more;
+    }
+}
+
+/// The reason of a sleep in system call `call` on a file of type `file` (the upper four bits of its mode).
+fn why(call: u32, file: u32) -> WaitReason {
+    const REGULAR: u32 = 8;
+    const BLOCK: u32 = 6;
+    const FOLDER: u32 = 4;
+    const CHARACTER: u32 = 2;
+    const SOCKET: u32 = 12;
+    if call as usize == PR_NO_CALL {
+        return WaitReason::Memory;
+    }
+    match (i64::from(call), file) {
+        (libc::SYS_nanosleep | libc::SYS_clock_nanosleep, _) => WaitReason::Timer,
+        (libc::SYS_wait4 | libc::SYS_waitid, _) => WaitReason::Child,
+        (libc::SYS_futex, _) => WaitReason::Thread,
+        (
+            libc::SYS_poll
+            | libc::SYS_ppoll
+            | libc::SYS_select
+            | libc::SYS_pselect6
+            | libc::SYS_epoll_wait
+            | libc::SYS_epoll_pwait
+            | libc::SYS_epoll_pwait2,
+            _,
+        ) => WaitReason::Poll,
+        (libc::SYS_pause | libc::SYS_rt_sigsuspend | libc::SYS_rt_sigtimedwait, _) => WaitReason::Signal,
+        (
+            libc::SYS_recvfrom
+            | libc::SYS_recvmsg
+            | libc::SYS_recvmmsg
+            | libc::SYS_sendto
+            | libc::SYS_sendmsg
+            | libc::SYS_sendmmsg
+            | libc::SYS_accept
+            | libc::SYS_accept4
+            | libc::SYS_connect,
+            _,
+        )
+        | (_, SOCKET) => WaitReason::Network,
+        (
+            libc::SYS_fsync
+            | libc::SYS_fdatasync
+            | libc::SYS_open
+            | libc::SYS_openat
+            | libc::SYS_execve
+            | libc::SYS_stat
+            | libc::SYS_newfstatat
+            | libc::SYS_getdents64
+            | libc::SYS_pread64
+            | libc::SYS_pwrite64
+            | libc::SYS_rename
+            | libc::SYS_unlink
+            | libc::SYS_unlinkat
+            | libc::SYS_close,
+            _,
+        )
+        | (_, REGULAR | BLOCK | FOLDER) => WaitReason::Disk,
+        (_, CHARACTER) => WaitReason::Device,
+        (libc::SYS_mmap | libc::SYS_munmap | libc::SYS_brk | libc::SYS_mprotect | libc::SYS_madvise, _) => {
+            WaitReason::Memory
+        }
+        _ => WaitReason::Other,
+    }
+}
+
+fn losses(state: &PrState) -> Vec<Warning> {
+    let lost = [
+        (state.lost_tasks, "threads-not-recorded", "threads or processes were not recorded: too many at once"),
+        (state.lost_processes, "processes-not-recorded", "threads ended in processes that were not recorded"),
+        (state.lost_ends, "calls-not-recorded", "calls or sleeps at pipes were not recorded: too many pipes"),
+        (state.lost_waits, "sleeps-not-recorded", "sleeps were not recorded: too many processes"),
+    ];
+    lost.into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, code, what)| Warning {
+            code: code.to_owned(),
+            message: format!("{count} {what}"),
+            action: "record a shorter part of the pipeline".to_owned(),
+        })
+        .collect()
+}

@@ -1,0 +1,189 @@
+//! Attach the BPF programs (bpf/record.bpf.c), tell them which processes are stages, and read what they counted.
+
+use super::raw::{
+    PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
+};
+use crate::collect::attach;
+use crate::collect::bpf::shared::Settings;
+use crate::collect::bpf::{self, Object};
+use crate::kernel::namespace::PidNamespace;
+use anyhow::{Context as _, Result, ensure};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+/// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
+const PROGRAMS: [(&str, &str); 7] = [
+    ("pr_free", "sched_process_free"),
+    ("pr_exit", "sched_process_exit"),
+    ("pr_exec", "sched_process_exec"),
+    ("pr_fork", "sched_process_fork"),
+    ("pr_sys_exit", "sys_exit"),
+    ("pr_switch", "sched_switch"),
+    ("pr_waking", "sched_waking"),
+];
+
+/// Learns where the registers of a system call are on a stack.
+const LEARN: &str = "pr_learn";
+
+/// The attached programs. Dropping this detaches them; the kernel does so if this process is killed.
+pub(super) struct Recorder {
+    object: Object,
+    attached: Vec<OwnedFd>,
+}
+
+/// Everything counted, by key.
+#[derive(Debug, Default)]
+pub(super) struct RecordedCounts {
+    pub processes: Vec<(PrWho, PrProcess)>,
+    pub ends: Vec<(PrEnd, PrCounts)>,
+    pub waits: Vec<(PrReason, PrWait)>,
+    pub state: Option<PrState>,
+}
+
+impl Recorder {
+    /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this.
+    ///
+    /// # Errors
+    /// When the kernel refuses them: the reason and a fix.
+    pub(super) fn start() -> Result<Self> {
+        // SAFETY: gettid has no preconditions.
+        let thread = unsafe { libc::gettid() };
+        let mut settings = Settings::default();
+        settings.pids[0] = thread.try_into()?;
+        if let Some(namespace) = PidNamespace::own() {
+            settings.namespace_device = namespace.device;
+            settings.namespace_inode = namespace.inode;
+        }
+        let programs: Vec<&str> = PROGRAMS.iter().map(|(program, _)| *program).chain([LEARN]).collect();
+        let object = bpf::load_record(&settings, &programs)?;
+        let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
+        // SAFETY: getppid has no preconditions. It is called for its tracepoint.
+        unsafe { libc::syscall(libc::SYS_getppid) };
+        drop(learn);
+        let state: PrState = object.element("state", 0)?;
+        ensure!(state.registers != 0, "the tracepoint sys_exit did not report a call of this process");
+        let attached = PROGRAMS
+            .iter()
+            .map(|(program, tracepoint)| attach::raw_tracepoint(object.program(program)?, tracepoint))
+            .collect::<Result<_>>()?;
+        Ok(Self { object, attached })
+    }
+
+    /// Processes that this thread forks from now on are of `stage`; of none if absent.
+    ///
+    /// # Errors
+    /// When the kernel refuses to write the map.
+    pub(super) fn launching(&mut self, stage: Option<u32>) -> Result<()> {
+        self.object.set("launch", 0, stage.map_or(0, |stage| u64::from(stage) + 1))
+    }
+
+    /// Detach, and return what was counted. What a thread was doing at that time counts until then.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub(super) fn finish(mut self) -> Result<RecordedCounts> {
+        self.attached.clear();
+        let now = monotonic_ns()?;
+        let mut processes: HashMap<_, _> = keyed(self.object.entries::<PrWho, PrProcess>("processes")?);
+        let mut ends: HashMap<_, _> = keyed(self.object.entries::<PrEnd, PrCounts>("ends")?);
+        let mut waits: HashMap<_, _> = keyed(self.object.entries::<PrReason, PrWait>("waits")?);
+        for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
+            if task.started != 0 {
+                settle(task, now, &mut processes, &mut ends, &mut waits);
+            }
+        }
+        Ok(RecordedCounts {
+            processes: processes.into_values().collect(),
+            ends: ends.into_values().collect(),
+            waits: waits.into_values().collect(),
+            state: Some(self.object.element("state", 0)?),
+        })
+    }
+}
+
+/// Values by the bytes of their key.
+type ByBytes<K, V> = HashMap<Vec<u8>, (K, V)>;
+
+fn keyed<K: bytemuck::Pod, V>(entries: Vec<(K, V)>) -> ByBytes<K, V> {
+    entries.into_iter().map(|(key, value)| (bytemuck::bytes_of(&key).to_vec(), (key, value))).collect()
+}
+
+fn entry<K: bytemuck::Pod, V: bytemuck::Zeroable>(map: &mut ByBytes<K, V>, key: K) -> &mut V {
+    &mut map.entry(bytemuck::bytes_of(&key).to_vec()).or_insert((key, V::zeroed())).1
+}
+
+/// Add what a thread has counted itself, as the programs do when its task is freed.
+fn settle(
+    mut task: PrTask,
+    now: u64,
+    processes: &mut ByBytes<PrWho, PrProcess>,
+    ends: &mut ByBytes<PrEnd, PrCounts>,
+    waits: &mut ByBytes<PrReason, PrWait>,
+) {
+    if task.own.end == 0 {
+        let spent = now.saturating_sub(task.since);
+        match task.state as usize {
+            PR_RUNNING => task.own.cpu_ns += spent,
+            PR_RUNNABLE => task.own.runnable_ns += spent,
+            PR_ASLEEP if task.inode != 0 => {
+                let end = PrEnd { who: task.who, inode: task.inode, device: task.device, side: task.side };
+                let counts = entry(ends, end);
+                counts.blocked_ns += spent;
+                counts.sleeps += 1;
+            }
+            PR_ASLEEP => {
+                let wait = entry(waits, PrReason { who: task.who, call: task.call, file_type: task.file_type });
+                wait.ns += spent;
+                wait.count += 1;
+            }
+            _ => {}
+        }
+        task.own.end = now;
+    }
+    let process = entry(processes, task.who);
+    process.begin = if process.begin == 0 { task.own.begin } else { process.begin.min(task.own.begin) };
+    process.end = process.end.max(task.own.end);
+    for (sum, more) in [
+        (&mut process.threads, task.own.threads),
+        (&mut process.forks, task.own.forks),
+        (&mut process.execs, task.own.execs),
+        (&mut process.cpu_ns, task.own.cpu_ns),
+        (&mut process.runnable_ns, task.own.runnable_ns),
+        (&mut process.user_ns, task.own.user_ns),
+        (&mut process.system_ns, task.own.system_ns),
+        (&mut process.preemptions, task.own.preemptions),
+        (&mut process.calls, task.own.calls),
+        (&mut process.urings, task.own.urings),
+    ] {
+        *sum += more;
+    }
+    for (used, side) in task.used.into_iter().zip(0..) {
+        if used.inode != 0 {
+            let end = PrEnd { who: task.who, inode: used.inode, device: used.device as u32, side };
+            add(entry(ends, end), &used.counts);
+        }
+    }
+}
+
+/// Add the counts of one thread, or of one process, at the same side of a pipe.
+pub(super) fn add(sum: &mut PrCounts, more: &PrCounts) {
+    let slots = [sum.first_slots, sum.last_slots, sum.least_slots];
+    let words: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(sum));
+    for (sum, more) in words.iter_mut().zip(bytemuck::cast_slice::<_, u64>(std::slice::from_ref(more))) {
+        *sum += more;
+    }
+    // These are not sums.
+    let [first, last, least] = slots;
+    sum.first_slots = if first == 0 { more.first_slots } else { first };
+    sum.last_slots = if more.last_slots == 0 { last } else { more.last_slots };
+    sum.least_slots = [least, more.least_slots].into_iter().filter(|slots| *slots > 0).min().unwrap_or(0);
+}
+
+/// The clock of the programs, ns.
+fn monotonic_ns() -> Result<u64> {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure outlives the call.
+    ensure!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) } == 0, "clock_gettime");
+    let ns = u128::try_from(now.tv_sec)? * 1_000_000_000 + u128::try_from(now.tv_nsec)?;
+    u64::try_from(ns).context("the monotonic clock")
+}

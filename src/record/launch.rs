@@ -1,0 +1,172 @@
+//! Start the stages of a pipeline as a shell does, and wait for them. Standard input, output and error, the terminal,
+//! signals and exit codes are those of the pipeline.
+//!
+//! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
+
+use super::collect::Recorder;
+use super::pipeline::PipelineCommand;
+use anyhow::{Context as _, Result, ensure};
+use rustix::pipe::{PipeFlags, pipe_with};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Stages that have been started.
+pub(super) struct Stages {
+    children: Arc<Mutex<Vec<Stage>>>,
+    /// The pipe after each stage but the last.
+    pub(super) pipes: Vec<MadePipe>,
+}
+
+/// What identifies a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MadePipe {
+    pub inode: u64,
+    /// As the kernel has it: include/linux/kdev_t.h, `MKDEV`.
+    pub device: u32,
+}
+
+struct Stage {
+    child: Child,
+    status: Option<ExitStatus>,
+}
+
+/// Start all stages. pipeprof keeps no end of a pipe, and neither its standard input nor its standard output: an end
+/// held open would take away the end of file or SIGPIPE.
+///
+/// # Errors
+/// When a program cannot be started. Those already started are killed.
+pub(super) fn start(pipeline: &PipelineCommand, recorder: &mut Recorder) -> Result<Stages> {
+    let mut stages = Stages { children: Arc::default(), pipes: Vec::new() };
+    stages.forward_signals()?;
+    let started = stages.start_all(pipeline, recorder);
+    if let Err(error) = started.and_then(|()| recorder.launching(None)).and_then(|()| leave_stdio()) {
+        stages.kill();
+        return Err(error);
+    }
+    Ok(stages)
+}
+
+impl Stages {
+    fn start_all(&mut self, pipeline: &PipelineCommand, recorder: &mut Recorder) -> Result<()> {
+        let mut input: Option<OwnedFd> = None;
+        for (number, words) in (0..).zip(&pipeline.stages) {
+            let (program, arguments) = words.split_first().context("a stage without a program")?;
+            let mut command = Command::new(program);
+            command.args(arguments);
+            if let Some(read) = input.take() {
+                command.stdin(Stdio::from(read));
+            }
+            if (number as usize) + 1 < pipeline.stages.len() {
+                let (read, write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
+                let stat = rustix::fs::fstat(&write).context("cannot identify a pipe")?;
+                let device = rustix::fs::major(stat.st_dev) << 20 | rustix::fs::minor(stat.st_dev);
+                self.pipes.push(MadePipe { inode: stat.st_ino, device });
+                command.stdout(Stdio::from(write));
+                input = Some(read);
+            }
+            recorder.launching(Some(number))?;
+            let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
+            self.lock().push(Stage { child, status: None });
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Stage>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// SIGINT and SIGQUIT of a terminal reach the stages directly; pipeprof outlives them to report. SIGTERM and SIGHUP
+    /// are passed on. Signals that are ignored stay so, here and in the stages.
+    fn forward_signals(&self) -> Result<()> {
+        let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+        let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot install signal handlers")?;
+        let children = Arc::clone(&self.children);
+        let pass_on = move || {
+            for signal in signals.forever().filter(|signal| [SIGTERM, SIGHUP].contains(signal)) {
+                let stages = children.lock().unwrap_or_else(PoisonError::into_inner);
+                for stage in stages.iter().filter(|stage| stage.status.is_none()) {
+                    // SAFETY: sends a signal to a child that has not been reaped.
+                    unsafe { libc::kill(stage.child.id().cast_signed(), signal) };
+                }
+            }
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(pass_on).context("cannot start a thread")?;
+        Ok(())
+    }
+
+    /// Wait until all stages have ended, and return their statuses.
+    ///
+    /// # Errors
+    /// When waiting fails.
+    pub(super) fn wait(self) -> Result<Vec<ExitStatus>> {
+        loop {
+            let ended = next_ended()?;
+            let mut stages = self.lock();
+            match stages.iter_mut().find(|stage| stage.child.id() == ended) {
+                Some(stage) => stage.status = Some(stage.child.wait().context("cannot wait for a stage")?),
+                // A child that this process had before its own exec.
+                // SAFETY: reaps a child that has ended; no status is wanted.
+                None => drop(unsafe { libc::waitpid(ended.cast_signed(), std::ptr::null_mut(), libc::WNOHANG) }),
+            }
+            if let Some(statuses) = stages.iter().map(|stage| stage.status).collect() {
+                return Ok(statuses);
+            }
+        }
+    }
+
+    fn kill(&self) {
+        for stage in self.lock().iter_mut() {
+            // An error means that it has ended already.
+            let _ = stage.child.kill();
+            stage.status = stage.child.wait().ok();
+        }
+    }
+}
+
+/// Wait until a child has ended, without reaping it: so that no signal is sent to another process with a reused id.
+fn next_ended() -> Result<u32> {
+    loop {
+        // SAFETY: all zeros is a valid value of this plain C struct.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the structure outlives the call.
+        if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, libc::WEXITED | libc::WNOWAIT) } == 0 {
+            // SAFETY: the call has succeeded, so the structure is that of a child.
+            return Ok(unsafe { info.si_pid() }.cast_unsigned());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error).context("cannot wait for the stages");
+        }
+    }
+}
+
+/// Whether this process ignores `signal`, as under nohup.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all zeros is a valid value of this plain C struct.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: only reads the present action into a structure that outlives the call.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    failed == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Replace standard input and output by /dev/null.
+fn leave_stdio() -> Result<()> {
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
+    for own in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
+        // SAFETY: both descriptors are open; the one that is replaced is used by nobody from here on.
+        let replaced = unsafe { libc::dup2(null.as_raw_fd(), own) };
+        ensure!(replaced == own, "cannot leave standard input and output: {}", io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The exit code of a status as shells give it: 128 and the signal's number for a killed process.
+#[must_use]
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+}

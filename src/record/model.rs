@@ -1,0 +1,178 @@
+//! `record.json`: what the processes of a pipeline did, and what went through its pipes.
+
+use super::pipeline::PipelineCommand;
+use crate::kernel::environment::Environment;
+use crate::kernel::info::KernelInfo;
+use crate::util::warning::Warning;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The `schema` of documents that this version writes. The number increases with each change that an older reader
+/// would misinterpret.
+pub(crate) const RECORDING_SCHEMA: &str = "pipeprof.record/1";
+
+/// A pipe holds this many slots (pages of 4 KiB) unless someone changes it: include/linux/pipe_fs_i.h,
+/// `PIPE_DEF_BUFFERS`.
+pub(crate) const DEFAULT_SLOTS: u64 = 16;
+
+/// One recorded pipeline.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Recording {
+    pub schema: String,
+    /// pipeprof's version and build.
+    pub version: String,
+    /// UTC, RFC 3339.
+    pub started: String,
+    /// The whole command line.
+    pub command: String,
+    pub pipeline: PipelineCommand,
+    /// The exit code of each stage; 128 and the signal's number for a killed one.
+    pub exit_codes: Vec<u8>,
+    /// From the start of the first program to the end of the last, ns.
+    pub window_ns: u64,
+    pub kernel: KernelInfo,
+    pub environment: Environment,
+    /// In the order of their start.
+    pub processes: Vec<RecordedProcess>,
+    /// In the order of their first writer.
+    pub pipes: Vec<RecordedPipe>,
+    /// The answer in sentences, as printed.
+    pub findings: Vec<String>,
+    /// Reasons to doubt the answer.
+    pub cautions: Vec<String>,
+    /// What was not recorded.
+    pub warnings: Vec<Warning>,
+}
+
+/// A program in a process; several processes that ran the same program on the same pipes are one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedProcess {
+    /// The name of the program, as in /proc/PID/comm.
+    pub name: String,
+    /// The stage that it belongs to, from 0.
+    pub stage: u32,
+    /// In the initial PID namespace.
+    pub pids: Vec<u32>,
+    pub threads: u64,
+    pub forks: u64,
+    pub execs: u64,
+    /// From the begin of the window, ns.
+    pub begin_ns: u64,
+    pub end_ns: u64,
+    /// Time on a CPU, of all threads.
+    pub cpu_ns: u64,
+    /// Its part in user space, 0 to 1, as the kernel accounts it by ticks; absent if it ran for less than a few ticks, or
+    /// has not ended.
+    pub user_share: Option<f64>,
+    /// Runnable, but waiting for a CPU.
+    pub runnable_ns: u64,
+    pub preemptions: u64,
+    /// System calls.
+    pub calls: u64,
+    /// Calls of io_uring_enter. What io_uring reads and writes is not seen.
+    pub io_uring_calls: u64,
+    /// Sleeps outside of pipes, by reason.
+    pub waits: BTreeMap<WaitReason, WaitTotal>,
+}
+
+/// Why a thread slept, other than for a pipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitReason {
+    /// `nanosleep` and its like.
+    Timer,
+    /// Files and block devices.
+    Disk,
+    /// Sockets.
+    Network,
+    /// The end of another process.
+    Child,
+    /// Another thread, in `futex`.
+    Thread,
+    /// `poll`, `select` or `epoll`, ended by something other than a process at a pipe.
+    Poll,
+    /// A terminal or another device.
+    Device,
+    Signal,
+    /// Outside of system calls, mostly page faults.
+    Memory,
+    Other,
+}
+
+/// The sleeps for one reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitTotal {
+    pub ns: u64,
+    pub count: u64,
+}
+
+/// A pipe or FIFO.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedPipe {
+    pub inode: u64,
+    /// The device of its file system.
+    pub device: u32,
+    /// The stage that writes it and the one that reads it, if pipeprof made it.
+    pub between: Option<[u32; 2]>,
+    /// Its capacity in slots of one page, as first seen, as last seen, and the least.
+    pub slots: Option<[u64; 3]>,
+    /// Mean number of slots in use after a call, of those calls at which it was read.
+    pub mean_filled: Option<f64>,
+    pub writers: Vec<RecordedEnd>,
+    pub readers: Vec<RecordedEnd>,
+}
+
+/// One side of a pipe, used by one process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedEnd {
+    /// Index in `processes`.
+    pub process: usize,
+    pub bytes: u64,
+    /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`.
+    pub calls: BTreeMap<String, u64>,
+    /// Calls that moved fewer bytes than requested.
+    pub short: u64,
+    pub eagain: u64,
+    pub epipe: u64,
+    pub errors: u64,
+    /// Bytes requested, in sum. Zero for vectors, whose sizes are not read.
+    pub requested: u64,
+    /// Calls by size: element i counts those of 2^i to 2^(i+1)-1 bytes.
+    pub log2_sizes: Vec<u64>,
+    /// Sleeps because the pipe was empty (readers) or full (writers).
+    pub sleeps: u64,
+    pub blocked_ns: u64,
+    /// Runnable after such a sleep, but waiting for a CPU.
+    pub runnable_ns: u64,
+    /// Sleeps for the pipe's lock.
+    pub lock_sleeps: u64,
+    pub lock_ns: u64,
+    /// Wake-ups that it sent to the other side.
+    pub wakes: u64,
+    /// Sleeps that ended without anything moved in the pipe, followed by another in the same call.
+    pub needless: u64,
+}
+
+impl RecordedEnd {
+    /// All calls.
+    #[must_use]
+    pub fn all_calls(&self) -> u64 {
+        self.calls.values().sum()
+    }
+}
+
+impl RecordedPipe {
+    /// Bytes read, or, if no reader was recorded, written.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
+        sum(&self.readers).max(sum(&self.writers))
+    }
+
+    /// Whether anything was done with it.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.writers.iter().chain(&self.readers).any(|end| end.all_calls() + end.sleeps > 0)
+    }
+}

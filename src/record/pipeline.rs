@@ -1,0 +1,104 @@
+//! The command line of a pipeline: words with a literal `|` between stages, or one word for the shell.
+
+use crate::util::usage::UsageError;
+use anyhow::{Result, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Characters that a shell interprets, for which one word is given to it.
+const SHELL_SYNTAX: &str = " \t\n|&;<>()$`\\\"'*?[]#~{}!";
+
+/// What is recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PipelineCommand {
+    /// The words of each stage.
+    pub stages: Vec<Vec<String>>,
+    /// Whether the only stage is a shell, which starts the processes of the pipeline itself.
+    pub shell: bool,
+}
+
+impl PipelineCommand {
+    /// The pipeline of the words after `--`.
+    ///
+    /// # Errors
+    /// A usage error: an empty stage.
+    pub(crate) fn parse(words: &[String]) -> Result<Self> {
+        if let [line] = words
+            && line.contains(|c| SHELL_SYNTAX.contains(c))
+        {
+            let stages = vec![["sh", "-c", line].map(str::to_owned).to_vec()];
+            return Ok(Self { stages, shell: true });
+        }
+        let stages: Vec<Vec<String>> = words.split(|word| word == "|").map(<[String]>::to_vec).collect();
+        if stages.iter().any(Vec::is_empty) {
+            bail!(UsageError::new("a stage of the pipeline is empty: write a program on both sides of each '|'"));
+        }
+        Ok(Self { stages, shell: false })
+    }
+
+    /// The pipeline as one would type it.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        match (&self.stages[..], self.shell) {
+            ([words], true) => words.last().cloned().unwrap_or_default(),
+            (stages, _) => stages.iter().map(|words| words.join(" ")).collect::<Vec<_>>().join(" | "),
+        }
+    }
+
+    /// The first program that does not exist.
+    #[must_use]
+    pub(crate) fn missing(&self) -> Option<&str> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        let names = self.stages.iter().filter_map(|words| words.first());
+        names.map(String::as_str).find(|name| !exists(name, &folders))
+    }
+}
+
+/// Whether `program` is a path to a file, or an executable file in one of `folders`.
+fn exists(program: &str, folders: &[PathBuf]) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let executable = |path: PathBuf| {
+        let mode = std::fs::metadata(path).map(|data| (data.is_file(), data));
+        mode.is_ok_and(|(file, data)| file && std::os::unix::fs::PermissionsExt::mode(&data.permissions()) & 0o111 != 0)
+    };
+    folders.iter().any(|folder| executable(folder.join(program)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<PipelineCommand> {
+        PipelineCommand::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn one_word_with_syntax_is_for_the_shell_and_words_are_stages() {
+        let shell = parse(&["yes | head -c 1"]).unwrap();
+        assert!(shell.shell && shell.stages == [["sh", "-c", "yes | head -c 1"]], "{shell:?}");
+        assert_eq!(shell.text(), "yes | head -c 1");
+        let plain = parse(&["true"]).unwrap();
+        assert!(!plain.shell && plain.stages == [["true"]], "{plain:?}");
+        let words = parse(&["printf", "a|b", "|", "cat"]).unwrap();
+        assert_eq!(words.stages, [vec!["printf", "a|b"], vec!["cat"]]);
+        assert_eq!(words.text(), "printf a|b | cat");
+    }
+
+    #[test]
+    fn an_empty_stage_is_a_usage_error() {
+        for words in [&["|", "cat"][..], &["cat", "|"], &["cat", "|", "|", "cat"], &[]] {
+            assert!(parse(words).unwrap_err().is::<UsageError>(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn missing_programs_are_found_before_anything_runs() {
+        assert_eq!(parse(&["cat", "|", "no-such-program"]).unwrap().missing(), Some("no-such-program"));
+        assert_eq!(parse(&["/no/such", "|", "cat"]).unwrap().missing(), Some("/no/such"));
+        assert_eq!(parse(&["cat", "|", "/bin/sh"]).unwrap().missing(), None);
+    }
+}

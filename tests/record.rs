@@ -1,0 +1,325 @@
+//! `pipeprof record` with pipelines whose truth is known by construction.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{SERIES, binary, pipeprof, wait_until};
+use pipeprof::record::Recording;
+use pipeprof::record::model::{RecordedEnd, RecordedPipe, WaitReason};
+use pipeprof::vm::{Job, run_job};
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// More calls than any stage makes.
+const ALL: &str = "1000000000";
+
+struct Recorded {
+    output: Output,
+    recording: Recording,
+}
+
+/// Record `words`, with `input` as standard input.
+fn record_with(words: &[&str], input: &[u8]) -> Recorded {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "--"]);
+    let mut child =
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    Recorded { recording: serde_json::from_str(&text).unwrap(), output }
+}
+
+fn record(words: &[&str]) -> Recorded {
+    record_with(words, b"")
+}
+
+/// Record stages of pipeprof's own test program.
+fn record_stages(stages: &[&[&str]]) -> Recorded {
+    let own = binary();
+    let mut words: Vec<&str> = Vec::new();
+    for stage in stages {
+        if !words.is_empty() {
+            words.push("|");
+        }
+        words.extend([own.to_str().unwrap(), "__stage"]);
+        words.extend(*stage);
+    }
+    record(&words)
+}
+
+impl Recorded {
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).trim().to_owned()
+    }
+
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    fn answer(&self) -> String {
+        self.recording.findings.join(" ")
+    }
+
+    /// Share of the window that the writers slept because the pipe was full.
+    fn full(&self, pipe: usize) -> f64 {
+        self.share(&self.recording.pipes[pipe].writers)
+    }
+
+    /// Share of the window that the readers slept because the pipe was empty.
+    fn empty(&self, pipe: usize) -> f64 {
+        self.share(&self.recording.pipes[pipe].readers)
+    }
+
+    fn share(&self, ends: &[RecordedEnd]) -> f64 {
+        ends.iter().map(|end| end.blocked_ns).sum::<u64>() as f64 / self.recording.window_ns as f64
+    }
+}
+
+/// The answer names `stage` as limiting, because it sleeps on a timer.
+fn limited_by_timer(answer: &str, stage: &str) {
+    let limits = format!("`{stage}` limits the pipeline: it ");
+    assert!(answer.starts_with(&limits) && answer.contains("sleeps on a timer"), "{answer}");
+}
+
+fn bytes(ends: &[RecordedEnd]) -> u64 {
+    ends.iter().map(|end| end.bytes).sum()
+}
+
+/// Both sides of `pipe` moved `expected` bytes.
+fn moved(pipe: &RecordedPipe, expected: u64) {
+    assert_eq!((bytes(&pipe.writers), bytes(&pipe.readers)), (expected, expected), "{pipe:#?}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_slow_reader_keeps_the_pipe_full() {
+    let slow = record_stages(&[&["write", "4096", "150"], &["read", "4096", ALL, "3000"]]);
+    limited_by_timer(&slow.answer(), "pipeprof (stage 2)");
+    assert!(slow.answer().contains("`pipeprof (stage 1)` waits"), "{}", slow.answer());
+    assert!(slow.full(0) > 0.5 && slow.empty(0) < slow.full(0), "{:#?}", slow.recording);
+    let [pipe] = &slow.recording.pipes[..] else { panic!("{:#?}", slow.recording.pipes) };
+    moved(pipe, 150 * 4096);
+    assert_eq!(pipe.writers[0].calls["write"], 150);
+    assert_eq!(pipe.readers[0].calls["read"], 151, "with the end of file");
+    assert_eq!(pipe.slots, Some([16, 16, 16]));
+    let timer = slow.recording.processes[1].waits[&WaitReason::Timer];
+    assert_eq!(timer.count, 150);
+    assert!(timer.ns > 450_000_000);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_slow_writer_keeps_the_pipe_empty() {
+    let slow = record_stages(&[&["write", "4096", "150", "3000"], &["read", "65536", ALL]]);
+    limited_by_timer(&slow.answer(), "pipeprof (stage 1)");
+    assert!(slow.empty(0) > 0.5 && slow.full(0) < slow.empty(0), "{:#?}", slow.recording);
+    moved(&slow.recording.pipes[0], 150 * 4096);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_rate_limited_middle_is_named_and_its_pipes_are_full_and_empty() {
+    let limited = record_stages(&[&["write", "4096", "150"], &["copy", "4096", ALL, "3000"], &["read", "65536", ALL]]);
+    limited_by_timer(&limited.answer(), "pipeprof (stage 2)");
+    assert!(limited.full(0) > 0.5 && limited.empty(1) > 0.5, "{:#?}", limited.recording);
+    limited.recording.pipes.iter().for_each(|pipe| moved(pipe, 150 * 4096));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn sizes_and_numbers_of_calls_are_exact() {
+    let small = record_stages(&[&["write", "1", "5000"], &["read", "65536", ALL]]);
+    assert!(small.answer().contains("writes only 1 byte per call"), "{}", small.answer());
+    let writer = &small.recording.pipes[0].writers[0];
+    assert_eq!((writer.calls["write"], writer.bytes, &writer.log2_sizes[..]), (5000, 5000, &[5000][..]));
+    assert_eq!((writer.requested, writer.short), (5000, 0));
+
+    let reads = record_stages(&[&["write", "65536", "100"], &["read", "4096", ALL]]);
+    let reader = &reads.recording.pipes[0].readers[0];
+    let mut sizes = vec![0; 13];
+    sizes[12] = 1600;
+    assert_eq!((reader.calls["read"], &reader.log2_sizes), (1601, &sizes));
+
+    let dd = record(&["dd", "if=/dev/zero", "bs=4k", "count=1000", "|", "wc", "-c"]);
+    assert_eq!(dd.stdout(), "4096000");
+    assert_eq!(dd.recording.pipes[0].writers[0].calls["write"], 1000);
+    moved(&dd.recording.pipes[0], 4_096_000);
+}
+
+#[test]
+#[ignore = "needs root and strace: make test"]
+fn calls_are_as_many_as_strace_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let counts = folder.path().join("counts");
+    let strace = ["-c", "-o", counts.to_str().unwrap(), "cat", "/etc/passwd"];
+    assert!(Command::new("strace").args(strace).stdout(Stdio::null()).status().unwrap().success());
+    let text = std::fs::read_to_string(&counts).unwrap();
+    let total: u64 = text.lines().last().unwrap().split_whitespace().nth(3).unwrap().parse().unwrap();
+    let recorded = record(&["cat", "/etc/passwd"]);
+    // Neither counts the call that ends the process, because it does not return.
+    assert_eq!(recorded.recording.processes[0].calls, total, "{text}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_pipe_of_one_page_is_named() {
+    let shrunk = record_stages(&[&["shrink", "4096", "300"], &["read", "4096", ALL]]);
+    assert!(shrunk.answer().contains("holds only 4 KiB; the default is 64 KiB"), "{}", shrunk.answer());
+    let [_, last, least] = shrunk.recording.pipes[0].slots.unwrap();
+    assert_eq!((last, least), (1, 1));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_reader_that_leaves_early_ends_the_writer_by_sigpipe() {
+    let early = record(&["yes", "|", "head", "-c", "100000"]);
+    assert_eq!(early.output.stdout.len(), 100_000);
+    assert_eq!((early.output.status.code(), &early.recording.exit_codes[..]), (Some(0), &[141, 0][..]));
+    let pipe = &early.recording.pipes[0];
+    assert!(bytes(&pipe.writers) > bytes(&pipe.readers) && bytes(&pipe.readers) >= 100_000, "{pipe:#?}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn forks_threads_and_execs_are_followed() {
+    let followed = record_stages(&[
+        &["write", "4096", "300"],
+        &["fork", "4096", ALL],
+        &["thread", "4096", ALL],
+        &["exec", "4096", ALL],
+        &["read", "4096", ALL],
+    ]);
+    check_followed(&followed.recording, 300 * 4096);
+}
+
+/// A pipeline in which stage 1 forks, stage 2 starts a thread, and stage 3 executes from a second thread.
+fn check_followed(recording: &Recording, expected: u64) {
+    assert_eq!(recording.pipes.len(), 4, "{recording:#?}");
+    recording.pipes.iter().for_each(|pipe| moved(pipe, expected));
+    let of = |stage: u32| recording.processes.iter().filter(move |process| process.stage == stage);
+    assert_eq!(of(1).map(|process| process.forks).sum::<u64>(), 1, "{recording:#?}");
+    assert!(of(2).any(|process| process.threads == 2), "{recording:#?}");
+    assert_eq!(of(3).map(|process| process.execs).sum::<u64>(), 2, "{recording:#?}");
+    assert!(recording.warnings.is_empty(), "{recording:#?}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_stage_that_never_reads_limits_the_pipeline() {
+    let never = record(&["yes", "|", "sleep", "0.5"]);
+    limited_by_timer(&never.answer(), "sleep");
+    assert!(never.answer().contains("because the pipe to `sleep` is full"), "{}", never.answer());
+    assert_eq!(bytes(&never.recording.pipes[0].writers), 65536);
+    assert!(never.recording.pipes[0].readers.is_empty());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn exit_codes_input_and_output_are_those_of_the_pipeline() {
+    assert_eq!(record(&["true", "|", "sh", "-c", "exit 7"]).output.status.code(), Some(7));
+    assert_eq!(record(&["exit 3 | exit 9"]).output.status.code(), Some(9));
+    let killed = record(&["sh", "-c", "kill -9 $$", "|", "sh", "-c", "kill -15 $$"]);
+    assert_eq!((killed.output.status.code(), &killed.recording.exit_codes[..]), (Some(143), &[137, 143][..]));
+    let passed = record_with(&["cat", "|", "tr", "a-z", "A-Z"], b"input\n");
+    assert_eq!(passed.stdout(), "INPUT");
+    assert!(!passed.stderr().contains("INPUT"));
+    let missing = pipeprof(&["record", "--", "no-such-program", "|", "cat"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("no-such-program"));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_shell_finds_its_pipes_and_fifos() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    let line = format!("mkfifo {0}; head -c 1M /dev/zero >{0} & cat {0} | wc -c; wait", fifo.display());
+    let recorded = record(&[&line]);
+    assert_eq!(recorded.stdout(), "1048576");
+    // The other side of the last pipe is this test.
+    let name = |ends: &[RecordedEnd]| {
+        ends.first().map_or_else(String::new, |end| recorded.recording.processes[end.process].name.clone())
+    };
+    let ends: Vec<(String, String)> =
+        recorded.recording.pipes.iter().map(|pipe| (name(&pipe.writers), name(&pipe.readers))).collect();
+    for (from, to) in [("head", "cat"), ("cat", "wc")] {
+        let at = ends.iter().position(|ends| *ends == (from.to_owned(), to.to_owned()));
+        moved(&recorded.recording.pipes[at.unwrap_or_else(|| panic!("{from} to {to}: {ends:?}"))], 1 << 20);
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn names_cannot_change_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("ü\u{1b}[31m");
+    std::fs::copy("/bin/cat", &program).unwrap();
+    let hostile = record_with(&[program.to_str().unwrap(), "|", "wc", "-c"], b"12345");
+    assert_eq!(hostile.stdout(), "5");
+    assert!(!hostile.stderr().contains('\u{1b}') && hostile.stderr().contains("ü?[31m"), "{}", hostile.stderr());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn two_hundred_stages_are_recorded() {
+    let mut words = vec!["head", "-c", "100000", "/dev/zero"];
+    for _ in 1..200 {
+        words.extend(["|", "cat"]);
+    }
+    let many = record(&words);
+    assert_eq!(many.output.stdout.len(), 100_000);
+    let inner: Vec<&RecordedPipe> = many.recording.pipes.iter().filter(|pipe| pipe.between.is_some()).collect();
+    assert_eq!(inner.len(), 199);
+    inner.iter().for_each(|pipe| moved(pipe, 100_000));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn signals_reach_the_pipeline_and_it_outlives_a_killed_recorder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let start = |name: &str, line: &str| {
+        let output = path(name);
+        let mut command = pipeprof(&["record", "-o", output.to_str().unwrap(), "--", line]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let ready = path("ready");
+    let mut ended = start("ended", &format!("touch {}; exec sleep 60", ready.display()));
+    assert!(wait_until(Duration::from_secs(60), || ready.exists()));
+    let begin = Instant::now();
+    // SAFETY: sends a signal to a child of this test.
+    unsafe { libc::kill(ended.id().cast_signed(), libc::SIGTERM) };
+    assert_eq!(ended.wait().unwrap().code(), Some(143));
+    assert!(begin.elapsed() < Duration::from_secs(50) && path("ended").join("record.json").exists());
+
+    let (running, done) = (path("running"), path("done"));
+    let mut killed = start("killed", &format!("touch {}; sleep 1; touch {}", running.display(), done.display()));
+    assert!(wait_until(Duration::from_secs(60), || running.exists()));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(wait_until(Duration::from_secs(60), || done.exists()), "the pipeline lives on");
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn all_kernels_record_the_same_calls() {
+    let all = format!("4096 {ALL}");
+    let stages = ["write 4096 200", &format!("fork {all}"), &format!("thread {all}"), &format!("exec {all}")];
+    let last = format!("read {all} 1000");
+    let words: Vec<String> =
+        ["__stage", "record"].into_iter().chain(stages).chain([last.as_str()]).map(str::to_owned).collect();
+    for series in SERIES {
+        let reply = run_job(&common::guest(series), &Job::Command(words.clone())).expect("a guest");
+        let recording: Recording = reply.parse().expect("a recording");
+        check_followed(&recording, 200 * 4096);
+        let answer = recording.findings.join(" ");
+        limited_by_timer(&answer, "exe (stage 5)");
+        let last = &recording.pipes[3];
+        assert_eq!(last.readers[0].calls["read"], 201, "{series}");
+    }
+}
