@@ -43,8 +43,8 @@ fn allocations(outcome: &Outcome) -> (f64, f64) {
 fn what_was_published_about_pipes_is_counted() {
     let [old, middle, new] = ["6.1", "6.12", "7.2"].map(|series| count(series, spec("write", 60)));
 
-    // "fs/pipe: remove unnecessary spinlock from pipe_write()" and "fs/pipe: use spinlock in pipe_read() only if there is a
-    // watch_queue" (Max Kellermann, Linux 6.7 and 6.8): one for each page, 64 in 256 KiB.
+    // dfaabf916b1c "fs/pipe: remove unnecessary spinlock from pipe_write()" and 478dbf121767 "fs/pipe: use spinlock in
+    // pipe_read() only if there is a watch_queue" (Max Kellermann, Linux 6.7): one for each page, 64 in 256 KiB.
     let taken = |outcome: &Outcome, process| {
         locks(outcome, process, LockKind::Spinlock).map_or(0.0, |lock| per_256k(outcome, lock.taken))
     };
@@ -61,19 +61,30 @@ fn what_was_published_about_pipes_is_counted() {
     assert!(stamps(&old) > 0 && stamps(&middle) > 0);
     assert_eq!(stamps(&new), 0);
 
-    // fs/pipe.c of Linux 7.2: anon_pipe_write() allocates up to 8 pages before it takes the mutex, and for smaller writes
-    // no more than these need.
+    // "fs/pipe: pre-allocate pages outside pipe->mutex in anon_pipe_write" (Breno Leitao, Linux 7.2): at most 8 pages, and
+    // no more than the write needs.
     assert_eq!(allocations(&middle).0, 0.0);
     assert_eq!(allocations(&new).0, 8.0);
     assert!(allocations(&new).1 < allocations(&middle).1);
     let small = count("7.2", Spec { buffer_size: 16 << 10, ..spec("write", 240) });
     assert_eq!(allocations(&small).0, 4.0);
 
-    // fs/pipe.c keeps the pages that readers release, since Linux 6.15 more of them: 60 and 56 of 64 pages are allocated,
-    // 24,000 and 22,400 in 100 MiB.
+    // "pipe: cache 2 pages instead of 1" (Mateusz Guzik, Linux 6.15). A pipe has 16 pages, so it is filled four times in
+    // 256 KiB, and 4 or 8 of 64 pages come from that cache: 24,000 and 22,400 in 100 MiB are allocated.
     let pages = |outcome: &Outcome| per_256k(outcome, entered(outcome, ProcessName::WRITER, RoleId::PageAlloc));
     assert_eq!([pages(&old), pages(&middle), pages(&new)].map(f64::round), [60.0, 60.0, 56.0]);
     for outcome in [&old, &middle, &new] {
         assert_eq!(per_256k(outcome, entered(outcome, ProcessName::WRITER, RoleId::CopyIn)), 64.0);
     }
+
+    // "pipe_read: don't wake up the writer if the pipe is still full" (Oleg Nesterov, Linux 6.14). A reader of 512 bytes
+    // empties a page in 8 calls. Each that found the pipe full woke up the writer, now only one that frees a page does.
+    let wake_ups_per_page = |series| {
+        let outcome = count(series, Spec { reader_buffer_size: Some(512), ..spec("write", 16) });
+        let functions = outcome.document.functions.iter();
+        let woken = functions.filter(|row| row.process == ProcessName::READER && row.symbol == "__wake_up_sync_key");
+        per_256k(&outcome, woken.map(|row| row.calls).sum()) / 64.0
+    };
+    let [before, after] = ["6.12", "7.2"].map(wake_ups_per_page);
+    assert!(before > 1.5 && after > 0.0 && after <= 1.0, "wake-ups per page: {before}, then {after}");
 }
