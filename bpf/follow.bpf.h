@@ -5,6 +5,10 @@
  * tracepoint gives. No kernel field is read, so this needs no BTF. An exec keeps the address.
  */
 
+/* The threads that are compared with directly. Only the thread itself accesses its element. It is a global variable,
+ * because its address needs no map lookup. */
+struct pp_fast fast[PP_FAST];
+
 /* From a thread id to the number of its process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -147,6 +151,10 @@ int pp_free(struct pp_tracepoint *ctx)
 {
 	u64 task = ctx->args[0];
 
+	if (fast[0].address == task)
+		fast[0].address = 0;
+	else if (fast[1].address == task)
+		fast[1].address = 0;
 	bpf_map_delete_elem(&followed, &task);
 	bpf_map_delete_elem(&threads, &task);
 	return 0;

@@ -25,8 +25,11 @@
 #define PP_LAST 1240
 /* Size of a kernel stack on x86-64. */
 #define PP_STACK_BYTES 16384
-/* Stands for the slot in templates of programs. */
-#define PP_SLOT_MARK 1364283729
+/* The place of the last function of a thread, in bytes: PP_SLOTS - 1 times the size of pp_function. */
+#define PP_LAST_PLACE 24696
+/* Stand for a function's place, and for the cost of its probe, in templates of programs. */
+#define PP_PLACE_MARK 1364283729
+#define PP_COST_MARK 1364283730
 /* A breakpoint's stack is taken at the first hit and then at every 64th: reading it takes 4,000 instructions. */
 #define PP_STACK_EVERY 64
 /* Buckets of the latency histogram: the last one takes 2^39 ns (nine minutes) and more. */
@@ -41,15 +44,14 @@
 
 /* Settings, constant once loaded. */
 struct pp_settings {
-	/* Whether probes carry their slot as an attach cookie (5.15 and newer). Otherwise the address identifies it. */
+	/* Whether kprobes carry their function's place as an attach cookie (5.15 and newer). Otherwise the address
+	 * identifies it. */
 	u32 cookies;
-	/* Time that probes add to their caller's time, in ns: by kprobes and fentry programs that count, by a breakpoint,
-	 * and by pairs that also time; without the part that is in the called function's time. */
+	/* Time that probes add to their caller's time, in ns: by a kprobe that counts, by a breakpoint, and by a pair of
+	 * kprobes that also time, without the part that is in the called function's time. */
 	u32 kprobe_count_ns;
-	u32 fentry_count_ns;
 	u32 breakpoint_ns;
 	u32 kprobe_outside_ns;
-	u32 fentry_outside_ns;
 	/* The threads that are compared with directly, and the numbers of their processes. */
 	u32 pids[PP_FAST];
 	u32 processes[PP_FAST];
@@ -112,15 +114,16 @@ struct pp_losses {
 struct pp_call {
 	/* Identifies the matching return: the stack pointer at entry, or what stands for it. */
 	u64 frame;
-	u64 slot;
+	/* Its place among the functions of a thread, in bytes: programs add it to an address. */
+	u64 function;
 	u64 start;
 	/* The thread's `covered` and `overhead` at entry. */
 	u64 covered;
 	u64 overhead;
 };
 
-/* A thread's open timed calls, outermost first, from the second element on. Calls in interrupts are on top, because they return before the
- * interrupted code continues. */
+/* A thread's open timed calls, outermost first, from the second element on. Calls in interrupts are on top, because
+ * they return before the interrupted code continues. */
 struct pp_task {
 	/* The place of the innermost one, in bytes; 0 if no call is open. */
 	u64 top;
@@ -135,6 +138,8 @@ struct pp_task {
 
 /* The calls of one probed function by one thread, or by the other threads of one process. */
 struct pp_function {
+	/* A thread's open call of this function whose return is identified by both; its frame is 0 if there is none. */
+	struct pp_call open;
 	u64 calls;
 	/* Of calls that returned. */
 	u64 total_ns;
@@ -148,6 +153,8 @@ struct pp_function {
 
 /* A thread that is compared with directly. */
 struct pp_fast {
+	/* Its task_struct, once it was seen; 0 before, and after its end. */
+	u64 address;
 	struct pp_task task;
 	struct pp_function functions[PP_SLOTS];
 };

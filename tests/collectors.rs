@@ -140,7 +140,8 @@ fn few_probes_are_cheap_and_say_what_they_leave_out() {
         let never = kprobe.notes.iter().find(|note| note.starts_with("probed but never called")).expect("a note");
         assert!(never.contains("__x64_sys_vmsplice"), "{series}: {never}");
         let (fentry, both) = (noted(kprobe, "fentry and fexit"), noted(kprobe, "kprobe and kretprobe"));
-        assert!(fentry < both * 0.6, "{series}: {:?}", kprobe.notes);
+        // Instructions: the guest's clock counts them. 479 and 498 when this was written.
+        assert!(fentry < 530.0 && fentry < both * 0.6, "{series}: {:?}", kprobe.notes);
         assert!(noted(kprobe, "fentry alone") < fentry * 0.5, "{series}: {:?}", kprobe.notes);
         assert!(kprobe.cost_percent < Some(60.0), "{series}: {:?}", kprobe.cost_percent);
     }

@@ -2,7 +2,7 @@
 //! them directly from the function, without the breakpoint and handler chain of a kprobe. Each function needs its own
 //! program, because the verifier checks a program against the function's type, and cookies for these need Linux 6.0.
 
-use super::bpf::{self, Object, shared::PP_SLOT_MARK};
+use super::bpf::{self, Object, shared::{PP_COST_MARK, PP_PLACE_MARK}};
 use crate::kernel::attempt::{self, Btf};
 use crate::kernel::symbols::Symbols;
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -27,6 +27,8 @@ pub(super) struct Fentry {
     btf: Btf,
     /// Whether returns may be probed too.
     returns: bool,
+    /// Nanoseconds that a program that counts, and a pair that also times, add to the time of the function's caller.
+    costs: [u32; 2],
 }
 
 /// Programs attached to one function. Dropping this detaches and unloads them.
@@ -49,7 +51,13 @@ impl Fentry {
     /// When this kernel has no type information.
     pub(super) fn new(symbols: &Symbols) -> Result<Self> {
         let btf = Btf::load().map_err(anyhow::Error::msg)?;
-        Ok(Self { btf, returns: !symbols.functions(TRAMPOLINES_STAY).is_empty() })
+        Ok(Self { btf, returns: !symbols.functions(TRAMPOLINES_STAY).is_empty(), costs: [0; 2] })
+    }
+
+    /// From now on, programs add these nanoseconds to the cost that a caller's time contains: `count` for a call that is
+    /// only counted, `timed` for one that is timed.
+    pub(super) fn set_costs(&mut self, count: u32, timed: u32) {
+        self.costs = [count, timed];
     }
 
     /// Whether the kernel's type information contains the function.
@@ -57,22 +65,24 @@ impl Fentry {
         self.btf.function(symbol).is_some()
     }
 
-    /// Attach to the entry of `symbol`, and to its return if `timed`, as `slot`.
+    /// Attach to the entry of `symbol`, and to its return if `timed`. `place`: of the function among those of a thread, in
+    /// bytes.
     ///
     /// # Errors
     /// The reason, without the symbol: the kernel refuses, or the library that loaded `object` cannot copy programs.
-    pub(super) fn attach(&self, object: &Object, symbol: &str, slot: usize, timed: bool) -> Result<Traced> {
+    pub(super) fn attach(&self, object: &Object, symbol: &str, place: u64, timed: bool) -> Result<Traced> {
         if timed && !self.returns {
             bail!("fexit is not safe on this kernel for functions that sleep");
         }
         let id = self.btf.function(symbol).context("BTF does not describe this function")?;
         let mut attached = Traced { _links: Vec::new(), programs: Vec::new() };
+        let cost = self.costs[usize::from(timed)];
         // The return first, so that no call is seen without its return.
         let both = [(LEAVE, sys::BPF_TRACE_FEXIT), (ENTER, sys::BPF_TRACE_FENTRY)];
         let programs = if timed { &both[..] } else { &[(COUNT, sys::BPF_TRACE_FENTRY)] };
         for (template, kind) in programs {
             let refused = |error: io::Error| anyhow!("{}", attempt::plain(&error));
-            let program = load(template, &copy(object, template, slot)?, *kind, id).map_err(refused)?;
+            let program = load(template, &copy(object, template, place, cost)?, *kind, id).map_err(refused)?;
             attached._links.push(link(&program).map_err(refused)?);
             attached.programs.push(program);
         }
@@ -80,21 +90,24 @@ impl Fentry {
     }
 }
 
-/// The instructions of a template, for `slot`.
-fn copy(object: &Object, template: &str, slot: usize) -> Result<Vec<sys::bpf_insn>> {
+/// The instructions of a template, with these constants.
+fn copy(object: &Object, template: &str, place: u64, cost: u32) -> Result<Vec<sys::bpf_insn>> {
     let known = object.instructions(template);
     let mut instructions = known.with_context(|| format!("{} cannot copy programs", object.loaded_by()))?.to_vec();
-    fill_in(&mut instructions, slot)?;
+    fill_in(&mut instructions, i32::try_from(place)?, i32::try_from(cost)?);
     Ok(instructions)
 }
 
-/// Put `slot` in place of its marks. Programs at returns have none: an open call contains its slot.
-fn fill_in(instructions: &mut [sys::bpf_insn], slot: usize) -> Result<()> {
-    let slot = i32::try_from(slot)?;
+/// Put constants in place of the marks.
+fn fill_in(instructions: &mut [sys::bpf_insn], place: i32, cost: i32) {
     // BPF_ALU64 | BPF_MOV | BPF_K
-    let marked = |one: &&mut sys::bpf_insn| one.code == 0xb7 && one.imm as usize == PP_SLOT_MARK;
-    instructions.iter_mut().filter(marked).for_each(|one| one.imm = slot);
-    Ok(())
+    for one in instructions.iter_mut().filter(|one| one.code == 0xb7) {
+        match one.imm as usize {
+            PP_PLACE_MARK => one.imm = place,
+            PP_COST_MARK => one.imm = cost,
+            _ => {}
+        }
+    }
 }
 
 /// Load `instructions` as program `name`, for the function of this BTF id.
@@ -147,9 +160,10 @@ mod tests {
 
     #[test]
     fn marks_are_replaced() {
-        let mark = PP_SLOT_MARK as i32;
-        let mut program = [instruction(0x95, mark), instruction(0xb7, mark), instruction(0xb7, 1)];
-        fill_in(&mut program, 7).unwrap();
-        assert_eq!(program.map(|one| one.imm), [mark, 7, 1]);
+        let (place, cost) = (PP_PLACE_MARK as i32, PP_COST_MARK as i32);
+        let marked = [(0x95, place), (0xb7, place), (0xb7, cost), (0xb7, 1)];
+        let mut program = marked.map(|(code, imm)| instruction(code, imm));
+        fill_in(&mut program, 7, 9);
+        assert_eq!(program.map(|one| one.imm), [place, 7, 9, 1]);
     }
 }

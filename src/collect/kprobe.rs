@@ -96,8 +96,11 @@ impl Kprobe {
             |calls: &SlotCalls| (0..slots).map(|slot| calls.get(&slot).map_or(0, |(one, _)| one.calls)).collect();
         let hits: ByProcess<Vec<u64>> = calls.iter().map(|(process, calls)| (process, by_slot(calls))).collect();
         let left_out = targets::choose(&mut self.targets, &self.probe, &hits);
-        let fentry = Some(()).filter(|()| self.loader == Loader::Libbpf).and_then(|()| Fentry::new(&self.symbols).ok());
+        let mut fentry = Some(()).filter(|()| self.loader == Loader::Libbpf).and_then(|()| Fentry::new(&self.symbols).ok());
         let costs = calibrate::costs(self.loader, &self.symbols, fentry.as_ref());
+        if let (Some(fentry), Some(cost)) = (&mut fentry, costs.fentry) {
+            fentry.set_costs(whole(Some(cost.count)), whole(Some(cost.outside)));
+        }
         self.prepared = Some(Prepared { fentry, costs, left_out });
         Ok(())
     }
@@ -197,7 +200,8 @@ impl Armed {
         let mut counted: ByProcess<SlotCalls> = self.watched.by_process();
         let mut add = |process: u32, slot: usize, function: &Function, tasks: &[Task]| {
             let inside = tasks.iter().flat_map(open_calls);
-            let unfinished = inside.filter(|call| call.slot as usize == slot).count() as u64;
+            let pushed = inside.filter(|call| call.function == probes::place(slot)).count() as u64;
+            let unfinished = pushed + u64::from(function.open.frame != 0);
             let name = self.watched.processes[process as usize].name;
             let slots = counted.get_or_default(name);
             let entry = slots.entry(slot).or_insert((bytemuck::Zeroable::zeroed(), 0));
@@ -252,16 +256,18 @@ pub(super) struct Loaded {
     refused: Option<String>,
 }
 
+/// Whole nanoseconds; 0 if unknown.
+fn whole(ns: Option<f64>) -> u32 {
+    ns.unwrap_or(0.0).round() as u32
+}
+
 /// Load the programs, with attach cookies if the kernel supports them.
 pub(super) fn load(loader: Loader, watched: &Watched, stacks: u32, costs: &Costs) -> Result<Loaded> {
-    let whole = |ns: Option<f64>| ns.unwrap_or(0.0).round() as u32;
     let load = |cookies| {
         let settings = Settings {
             kprobe_count_ns: whole(costs.kprobe.map(|cost| cost.count)),
-            fentry_count_ns: whole(costs.fentry.map(|cost| cost.count)),
             breakpoint_ns: whole(costs.breakpoint),
             kprobe_outside_ns: whole(costs.kprobe.map(|cost| cost.outside)),
-            fentry_outside_ns: whole(costs.fentry.map(|cost| cost.outside)),
             ..follow::settings(watched, cookies)
         };
         let (object, refused) = follow::load(loader, &settings, &PROGRAMS, stacks)?;

@@ -3,6 +3,7 @@
 
 use super::attach::{self, Attached};
 use super::bpf::Object;
+use super::bpf::shared::Function;
 use super::fentry::{self, Fentry};
 use super::kprobe::{BREAKPOINT, COUNT, ENTER, LEAVE};
 use super::targets::{self, ProbeTarget, Way};
@@ -39,13 +40,18 @@ pub(super) struct Removed {
     pub passed_over: u64,
 }
 
+/// The place of a slot's function among those of a thread, in bytes. The programs identify functions by it.
+pub(super) fn place(slot: usize) -> u64 {
+    (slot * size_of::<Function>()) as u64
+}
+
 /// Find out which targets can be probed: attach a kprobe that counts to each, else a breakpoint. Their calls are counted
 /// until this is dropped.
 pub(super) fn try_all(targets: &mut [ProbeTarget], object: &Object, cookies: bool) -> Result<Probes> {
     let mut probes = Probes::default();
     let program = object.program(COUNT)?;
     for (slot, target) in targets.iter_mut().enumerate() {
-        let cookie = cookies.then_some(slot as u64);
+        let cookie = cookies.then_some(place(slot));
         match attach::kprobe(program, &target.symbol, target.address, false, cookie) {
             Ok(entry) => probes.entries.push(entry),
             Err(error) => {
@@ -80,7 +86,7 @@ impl Probes {
                 Way::None => {}
                 Way::Fentry | Way::Kprobe => {
                     let fentry = fentry.filter(|_| !roles::SCHEDULING.contains(&target.role));
-                    let attached = fentry.map(|fentry| fentry.attach(object, &target.symbol, slot, target.timed));
+                    let attached = fentry.map(|fentry| fentry.attach(object, &target.symbol, place(slot), target.timed));
                     match attached {
                         Some(Ok(attached)) => {
                             target.way = Way::Fentry;
@@ -101,7 +107,7 @@ impl Probes {
 
     /// Attach a kprobe, and a kretprobe if the target is timed.
     fn attach_kprobe(&mut self, target: &mut ProbeTarget, slot: usize, object: &Object, cookies: bool) -> Result<()> {
-        let cookie = cookies.then_some(slot as u64);
+        let cookie = cookies.then_some(place(slot));
         let (symbol, address) = (&target.symbol, target.address);
         let mut program = COUNT;
         if target.timed {
