@@ -2,8 +2,12 @@
 //! them directly from the function, without the breakpoint and handler chain of a kprobe. Each function needs its own
 //! program, because the verifier checks a program against the function's type, and cookies for these need Linux 6.0.
 
-use super::bpf::{self, Object, shared::{PP_COST_MARK, PP_PLACE_MARK}};
+use super::bpf::{
+    self, Object,
+    shared::{PP_COST_MARK, PP_PLACE_MARK},
+};
 use crate::kernel::attempt::{self, Btf};
+use crate::kernel::preemption;
 use crate::kernel::symbols::Symbols;
 use anyhow::{Context as _, Result, anyhow, bail};
 use libbpf_rs::libbpf_sys as sys;
@@ -27,6 +31,8 @@ pub(super) struct Fentry {
     btf: Btf,
     /// Whether returns may be probed too.
     returns: bool,
+    /// Whether a task can be preempted inside a program, which the kernel then skips for the other tasks of that CPU.
+    preempted: bool,
     /// Nanoseconds that a program that counts, and a pair that also times, add to the time of the function's caller.
     costs: [u32; 2],
 }
@@ -51,7 +57,13 @@ impl Fentry {
     /// When this kernel has no type information.
     pub(super) fn new(symbols: &Symbols) -> Result<Self> {
         let btf = Btf::load().map_err(anyhow::Error::msg)?;
-        Ok(Self { btf, returns: !symbols.functions(TRAMPOLINES_STAY).is_empty(), costs: [0; 2] })
+        let returns = !symbols.functions(TRAMPOLINES_STAY).is_empty();
+        Ok(Self { btf, returns, preempted: preemption::is_possible(), costs: [0; 2] })
+    }
+
+    /// Whether the kernel may skip programs of tasks that run at the same time as others, or while others wait.
+    pub(super) fn loses_calls(&self) -> bool {
+        self.preempted
     }
 
     /// From now on, programs add these nanoseconds to the cost that a caller's time contains: `count` for a call that is

@@ -96,7 +96,8 @@ impl Kprobe {
             |calls: &SlotCalls| (0..slots).map(|slot| calls.get(&slot).map_or(0, |(one, _)| one.calls)).collect();
         let hits: ByProcess<Vec<u64>> = calls.iter().map(|(process, calls)| (process, by_slot(calls))).collect();
         let left_out = targets::choose(&mut self.targets, &self.probe, &hits);
-        let mut fentry = Some(()).filter(|()| self.loader == Loader::Libbpf).and_then(|()| Fentry::new(&self.symbols).ok());
+        let mut fentry =
+            Some(()).filter(|()| self.loader == Loader::Libbpf).and_then(|()| Fentry::new(&self.symbols).ok());
         let costs = calibrate::costs(self.loader, &self.symbols, fentry.as_ref());
         if let (Some(fentry), Some(cost)) = (&mut fentry, costs.fentry) {
             fentry.set_costs(whole(Some(cost.count)), whole(Some(cost.outside)));
@@ -308,10 +309,10 @@ impl Collect for Kprobe {
             self.prepare(armed)?;
         }
         let mut armed = self.load(watched)?;
-        // A preemptible kernel can switch tasks inside a fentry program, and skips it for other tasks of that CPU until it
-        // goes on. With many watched threads, that loses calls.
+        // Where programs are skipped, many watched threads lose most of their calls.
         let few = follow::only_direct(watched);
-        let fentry = self.prepared.as_ref().and_then(|prepared| prepared.fentry.as_ref()).filter(|_| few);
+        let fentry = self.prepared.as_ref().and_then(|prepared| prepared.fentry.as_ref());
+        let fentry = fentry.filter(|fentry| few || !fentry.loses_calls());
         armed.probes = Probes::attach(&mut self.targets, &armed.object, armed.cookies, fentry)?;
         ensure!(!armed.probes.is_empty(), "{}", self.first_reason());
         self.armed = Some(armed);

@@ -65,8 +65,8 @@ pub(super) fn try_all(targets: &mut [ProbeTarget], object: &Object, cookies: boo
 }
 
 impl Probes {
-    /// Attach to all targets that are wanted, each in the best way that works. Where tasks switch, that is a kprobe: a
-    /// preemptible kernel can switch inside a fentry program, and skips it for other tasks of that CPU until it goes on.
+    /// Attach to all targets that are wanted, each in the best way that works. In functions in which tasks switch that is
+    /// a kprobe, if fentry programs may be skipped.
     ///
     /// # Errors
     /// When a program is not loaded, or a breakpoint that worked before does not.
@@ -85,8 +85,10 @@ impl Probes {
                 }
                 Way::None => {}
                 Way::Fentry | Way::Kprobe => {
-                    let fentry = fentry.filter(|_| !roles::SCHEDULING.contains(&target.role));
-                    let attached = fentry.map(|fentry| fentry.attach(object, &target.symbol, place(slot), target.timed));
+                    let switches = roles::SCHEDULING.contains(&target.role);
+                    let fentry = fentry.filter(|fentry| !(switches && fentry.loses_calls()));
+                    let attached =
+                        fentry.map(|fentry| fentry.attach(object, &target.symbol, place(slot), target.timed));
                     match attached {
                         Some(Ok(attached)) => {
                             target.way = Way::Fentry;

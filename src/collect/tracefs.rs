@@ -137,9 +137,7 @@ impl ReturnProbes {
         let id = self.tracefs.root().join("events").join(&probe).join("id");
         read(&id)?.parse().with_context(|| format!("{} is not a number", name(&id)))
     }
-}
 
-impl ReturnProbes {
     /// Whether none was made.
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
@@ -347,9 +345,7 @@ impl Session {
     pub(crate) fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.folder.join(file), value)
     }
-}
 
-impl Session {
     /// Stop tracing and restore everything.
     ///
     /// # Errors

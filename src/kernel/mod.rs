@@ -7,6 +7,7 @@ pub(crate) mod environment;
 pub(crate) mod features;
 pub(crate) mod info;
 pub(crate) mod namespace;
+pub(crate) mod preemption;
 pub(crate) mod reach;
 pub(crate) mod resolve;
 pub mod symbols;

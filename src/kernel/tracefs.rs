@@ -15,6 +15,21 @@ pub(crate) struct Tracefs {
     mount: Option<OwnedFd>,
 }
 
+/// Mount a file system of this kind so that only this process sees it, until the result is dropped.
+///
+/// # Errors
+/// When the kernel refuses.
+pub(super) fn mount_privately(kind: &str) -> rustix::io::Result<OwnedFd> {
+    let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&context)?;
+    fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
+/// The root folder of a private mount.
+pub(super) fn root_of(mount: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", mount.as_raw_fd()).into()
+}
+
 impl Tracefs {
     /// Find tracefs, or mount it so that only this process sees it.
     ///
@@ -26,16 +41,10 @@ impl Tracefs {
                 return Ok(Self { root: root.into(), mount: None });
             }
         }
-        let mount = || {
-            let context = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-            fsconfig_create(&context)?;
-            fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-        };
-        let mount = mount().map_err(|error: rustix::io::Errno| {
+        let mount = mount_privately("tracefs").map_err(|error| {
             anyhow!("tracefs is not mounted, and mounting it failed ({error}): run as root, or in a guest (--kernel)")
         })?;
-        let root = format!("/proc/self/fd/{}", mount.as_raw_fd()).into();
-        Ok(Self { root, mount: Some(mount) })
+        Ok(Self { root: root_of(&mount), mount: Some(mount) })
     }
 
     /// Whether it is mounted for this process only.
