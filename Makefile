@@ -2,7 +2,7 @@
 #   make demo    installs missing packages, builds, and profiles one pipe on this machine
 #   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
-# Others: make bench, make gallery, make lint.
+# Others: make bench, make bisect, make gallery, make lint.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,6 +13,8 @@ BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-
 # QEMU runs the guests, Chromium opens the reports, and strace counts system calls.
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd strace chromium librsvg2-bin
 BENCH_PACKAGES := bpftrace cpio
+# The kernels that `make bisect` builds. ccache compiles each file only once.
+BISECT_PACKAGES := linux-source-6.1 linux-source-6.12 gcc make git flex bison bc libelf-dev xz-utils ccache qemu-system-x86
 TEST_KERNELS := 5.10 6.1 6.12 7.2
 GALLERY_KERNELS := 6.1 7.2
 GALLERY_MODES := write vmsplice-huge-busy
@@ -20,7 +22,7 @@ GALLERY_MODES := write vmsplice-huge-busy
 TARGET := x86_64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
-.PHONY: demo test build lint bench gallery packages-build packages-test packages-bench kernels
+.PHONY: demo test build lint bench bisect gallery packages-build packages-test packages-bench packages-bisect kernels
 
 demo: packages-build build
 	$(BIN) run --mode vmsplice
@@ -43,6 +45,13 @@ bench: packages-build packages-test packages-bench build kernels
 	for kernel in 6.1 6.12; do
 		benches/bpftrace/run "$$($(BIN) kernel list | awk -v series="$$kernel" '/cloud/ && index($$2, series ".") == 1 { print $$3; exit }')"
 	done
+
+# Bisects real kernel trees with planted commits, then histories of kernel images in random order. RUNS is the number of
+# those. Needs 4 GB in target/bisect.
+RUNS := 50
+bisect: packages-bisect build kernels
+	tests/bisect/run
+	tests/bisect/shuffled $(RUNS)
 
 # flamegraphs/KERNEL-MODE: sampled, and exact (...-exact), with folded stacks and run.json, reduced in size for the
 # repository.
@@ -71,6 +80,11 @@ packages-test:
 packages-bench:
 	@missing=""
 	for package in $(BENCH_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
+	$(install-missing)
+
+packages-bisect:
+	@missing=""
+	for package in $(BISECT_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
 	$(install-missing)
 
 define install-missing
