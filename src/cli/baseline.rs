@@ -92,16 +92,15 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
             contradiction(&format!("--{name}"), &asked, &stored)?;
         }
     }
-    match (charged(&baseline.command), options.memcg) {
-        (None, _) => bail!(missing("whether memory was charged to a cgroup (--no-memcg) is missing")),
-        (Some(false), true) => bail!(UsageError::new(
-            "the baseline was measured with --no-memcg: add --run-flags '--no-memcg', or repeat the baseline without it"
-        )),
-        (Some(true), false) => bail!(UsageError::new(
+    // Earlier versions did not store it.
+    let memcg = baseline.memcg.or_else(|| charged(&baseline.command));
+    let memcg = memcg.ok_or_else(|| missing("whether memory was charged to a cgroup (--no-memcg) is missing"))?;
+    if memcg && !options.memcg {
+        bail!(UsageError::new(
             "--no-memcg contradicts the baseline, in which memory was charged; leave it out, or repeat the baseline"
-        )),
-        _ => {}
+        ));
     }
+    options.memcg = memcg;
     options.machine = GuestMachine {
         no_snapshot: machine.no_snapshot,
         boot_limit: machine.boot_limit,
@@ -111,8 +110,8 @@ fn guest(options: &mut RunOptions, given: &GivenFlags, baseline: &Document) -> R
     Ok(())
 }
 
-/// Whether a guest's memory was charged to a cgroup, from the command that measured it; `None` where the columns of a
-/// comparison differ in it.
+/// Whether a guest's memory was charged to a cgroup, from the command that measured it, for documents that do not hold it;
+/// `None` where the columns of a comparison differ in it.
 fn charged(command: &str) -> Option<bool> {
     let own = |word: &str| word.trim_matches(['\'', '"']) == "--no-memcg";
     let single = ["pipeprof run ", "pipeprof check "].iter().any(|start| command.starts_with(start));
@@ -197,6 +196,28 @@ mod tests {
             runs += 1;
         }
         assert_eq!(runs, 8);
+    }
+
+    #[test]
+    fn the_document_says_whether_memory_was_charged() {
+        let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact");
+        let mut document = crate::report::files::load_document(&gallery).unwrap();
+        // Whatever the command was, such as that of a column without memcg.
+        document.command = "pipeprof compare --memcg on --memcg off".to_owned();
+        let options = |document: &Document, flags: &str| {
+            let mut given = crate::cli::run::given_flags("--run-flags", flags).unwrap();
+            given.options.kernel = Some("6.12".to_owned());
+            options(&given, document).map(|options| options.memcg).map_err(|error| error.to_string())
+        };
+        for stored in [true, false] {
+            document.memcg = Some(stored);
+            assert_eq!(options(&document, ""), Ok(stored));
+        }
+        assert_eq!(options(&document, "--no-memcg"), Ok(false));
+        document.memcg = Some(true);
+        assert!(options(&document, "--no-memcg").unwrap_err().contains("--no-memcg contradicts"));
+        document.memcg = None;
+        assert!(options(&document, "").unwrap_err().contains("--no-memcg) is missing"));
     }
 
     #[test]

@@ -54,6 +54,9 @@ pub struct Document {
     /// Unit of the attribution's weights.
     pub unit: Unit,
     pub environment: Environment,
+    /// Whether the processes ran in a memory cgroup of their own, to which pages are charged; guests only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memcg: Option<bool>,
     pub throughput: Throughput,
     #[serde(with = "pair::processes")]
     #[schemars(with = "pair::processes::ProcessesSchema")]

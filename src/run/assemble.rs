@@ -69,6 +69,7 @@ pub fn outcome(
         executed_on: setting.executed_on,
         unit,
         environment,
+        memcg: (setting.executed_on != ExecutedOn::Hardware).then_some(request.memcg),
         throughput,
         processes,
         attribution,

@@ -70,6 +70,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         warnings: Vec::new(),
         cycle_model: None,
         ending: None,
+        memcg: None,
         ensemble: None,
         locks: Vec::new(),
         files: Vec::new(),

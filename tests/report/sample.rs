@@ -58,6 +58,7 @@ pub(crate) fn sampled_run() -> Outcome {
         executed_on: ExecutedOn::Hardware,
         unit: Unit::Samples,
         environment: Environment { cpus: 2, ..Environment::default() },
+        memcg: None,
         throughput: Throughput {
             median_gib_s: Some(3.7),
             ci95: Some([3.5, 3.9]),
