@@ -4,7 +4,7 @@ use super::measure::as_f64;
 use super::text;
 use crate::document::{HeldCalls, LockKind, LockUse, Outcome};
 use crate::profile::ProcessName;
-use crate::roles::{self, RoleId, SCHEDULING};
+use crate::roles::{self, RoleId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -78,24 +78,13 @@ pub(crate) fn changes(before: &Outcome, after: &Outcome) -> Vec<LockChange> {
     changes
 }
 
-/// For each role, the calls of the function that most represents it: its first candidate, else the one called most.
+/// For each role, the calls of the function that most represents it.
 fn calls(uses: &[Option<LockUse>; 2], per_call: &dyn Fn(usize, u64) -> f64) -> Vec<HeldChange> {
-    let of_side = |side: usize| uses[side].iter().flat_map(|one| &one.calls);
-    let left_out = |role: &RoleId| SCHEDULING.contains(role) || *role == RoleId::Mutex;
-    let ids: BTreeSet<RoleId> =
-        of_side(0).chain(of_side(1)).map(|one| one.role).filter(|role| !left_out(role)).collect();
-    let place = |one: &HeldCalls| {
-        let candidates = roles::by_id(one.role).candidates;
-        let name = roles::base_name(&one.function);
-        candidates.iter().position(|candidate| *candidate == name).unwrap_or(usize::MAX)
-    };
+    let ids: BTreeSet<RoleId> = uses.iter().flatten().flat_map(LockUse::roles).collect();
     let mut rows: Vec<HeldChange> = ids
         .into_iter()
         .filter_map(|role| {
-            let best = |side: usize| {
-                of_side(side).filter(|one| one.role == role).min_by_key(|one| (place(one), u64::MAX - one.all))
-            };
-            let both = [best(0), best(1)];
+            let both = [0, 1].map(|side: usize| uses[side].as_ref().and_then(|one| one.of_role(role)));
             let named = both[0].or(both[1])?;
             let value = |side: usize, of: fn(&HeldCalls) -> u64| both[side].map_or(0.0, |one| per_call(side, of(one)));
             Some(HeldChange {

@@ -1,9 +1,10 @@
 //! What is done while the pipe's locks are held.
 
 use crate::profile::ProcessName;
-use crate::roles::RoleId;
+use crate::roles::{self, RoleId, SCHEDULING};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The kinds of locks that the pipe's functions take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -40,4 +41,23 @@ pub struct HeldCalls {
     pub held: u64,
     /// All calls.
     pub all: u64,
+}
+
+impl LockUse {
+    /// The roles whose functions are called, without those that depend on scheduling, and without the lock's own.
+    pub(crate) fn roles(&self) -> BTreeSet<RoleId> {
+        let counts = |role: &RoleId| !SCHEDULING.contains(role) && *role != RoleId::Mutex;
+        self.calls.iter().map(|calls| calls.role).filter(counts).collect()
+    }
+
+    /// The calls of the function that most represents `role`: its first candidate, else the one called most.
+    pub(crate) fn of_role(&self, role: RoleId) -> Option<&HeldCalls> {
+        let candidates = roles::by_id(role).candidates;
+        let place = |calls: &HeldCalls| {
+            let name = roles::base_name(&calls.function);
+            candidates.iter().position(|candidate| *candidate == name).unwrap_or(usize::MAX)
+        };
+        let found = self.calls.iter().filter(|calls| calls.role == role);
+        found.min_by_key(|calls| (place(calls), u64::MAX - calls.all))
+    }
 }

@@ -1,6 +1,8 @@
 use super::sample;
+use pipeprof::document::{HeldCalls, LockKind, LockUse};
 use pipeprof::profile::ProcessName;
 use pipeprof::report::terminal::{Style, render};
+use pipeprof::roles::RoleId;
 
 #[test]
 fn a_sampled_run_on_hardware() {
@@ -13,6 +15,28 @@ fn an_exact_run_in_an_emulated_guest() {
     assert!(!text.contains("GiB/s"), "{text}");
     assert!(!text.contains(" ns"), "{text}");
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn what_is_executed_under_the_mutex_is_printed() {
+    let mut document = sample::counted_run().document;
+    let calls = document.processes.of(ProcessName::WRITER).calls;
+    let pages =
+        HeldCalls { function: "__alloc_pages".to_owned(), role: RoleId::PageAlloc, held: 48 * calls, all: 56 * calls };
+    document.locks = vec![LockUse {
+        process: ProcessName::WRITER,
+        lock: LockKind::Mutex,
+        taken: calls,
+        instructions: 12_345 * calls,
+        without_scheduling: 12_300 * calls,
+        unknown: 0,
+        calls: vec![pages],
+    }];
+    let text = render(&document, None, Style::PLAIN);
+    assert!(text.contains("Under the pipe's mutex") && text.contains("writer: 12,300 instructions, "), "{text}");
+    assert!(text.contains("page allocation 48 of 56"), "{text}");
+    document.locks[0].unknown = 7;
+    assert!(render(&document, None, Style::PLAIN).contains("unknown: 7 instructions could not be followed"));
 }
 
 #[test]

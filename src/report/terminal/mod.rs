@@ -3,6 +3,7 @@
 mod caveats;
 pub(crate) mod colour;
 mod functions;
+mod locks;
 mod roles;
 pub(crate) mod table;
 pub(crate) mod text;
@@ -67,6 +68,7 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     }
     others(document, style, &mut out);
     functions::functions(document, style, &mut out);
+    locks::locks(document, style, &mut out);
     out.push_str("\nRun:\n");
     machine(document, style, &mut out);
     processes(document, style, &mut out);
