@@ -3,6 +3,7 @@
 use super::caveats::caveats;
 use super::columns;
 use super::exact;
+use super::inline::Dropped;
 use super::input::{CompareOptions, Input, base_mode, boots, of_case};
 use super::measure::{self, Measure};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
@@ -58,6 +59,9 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         measures.push(measured);
     }
     fill_steps(&mut sections, &measures, inputs, method, options);
+    for section in &mut sections {
+        align_roles(section, inputs);
+    }
     let mut caveats = caveats(inputs, &columns.iter().map(|c| c.label.as_str()).collect::<Vec<_>>(), method);
     if let Some(ending) = &options.ending {
         let text = format!("Measurement {}.", ending.sentence("block"));
@@ -206,6 +210,20 @@ fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<
         gib_s: (method == Method::Timed && total > 0.0).then(|| 1e9 / total / f64::from(1 << 20)),
         pairs,
     })
+}
+
+/// Count functions that one of the kernels inlined with their callers in all columns, as the steps do.
+fn align_roles(section: &mut Section, inputs: &[Input]) {
+    let dropped = Dropped::of(section.steps.iter().flat_map(|step| &step.inlined));
+    if dropped.is_empty() {
+        return;
+    }
+    for (cell, input) in section.cells.iter_mut().zip(inputs) {
+        let runs = of_case(input, &section.mode, section.cpus);
+        if let (Some(cell), Some(measure)) = (cell, measure::measure_without(&runs, &dropped)) {
+            cell.roles = role_values(&measure);
+        }
+    }
 }
 
 fn role_values(measure: &Measure) -> Vec<RoleValue> {

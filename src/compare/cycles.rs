@@ -1,12 +1,15 @@
 //! Estimated cycles next to instructions: whether both change in the same direction, whatever the weights are.
 
+use super::inline::Dropped;
 use super::input::{Input, of_case};
 use super::measure::as_f64;
 use super::model::{Step, Word};
+use crate::collect::insn::class;
 use crate::document::Outcome;
-use crate::profile::cycles::FACTORS;
-use crate::profile::{ClassCounts, CycleModel};
-use crate::roles::{RoleId, SCHEDULING};
+use crate::document::code::ExecutedCode;
+use crate::profile::cycles::{FACTORS, PRICES};
+use crate::profile::{ClassCounts, CycleModel, Unit};
+use crate::roles::{self, RoleId, SCHEDULING};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,8 +44,8 @@ pub struct CycleDelta {
     pub after: f64,
     /// The smallest and the largest change if each weight but that of `other` is halved, kept, or doubled.
     pub range: [f64; 2],
-    /// Absent if the change of instructions may not come from the kernel, or if one compiler inlined functions of this
-    /// role: the step's roles are corrected for that, this change is not.
+    /// Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
+    /// inlined functions are counted with their callers, is missing.
     pub word: Option<CycleWord>,
 }
 
@@ -79,33 +82,84 @@ impl CycleWord {
     }
 }
 
-/// Instructions by role and class, the target's processes together.
+/// What is priced, in the order of [`ClassCounts::amounts`].
+type Amounts = [f64; PRICES];
+
+/// Amounts by role, the target's processes together.
 struct Classified<'a> {
     /// That of the run.
     model: &'a CycleModel,
-    roles: BTreeMap<RoleId, ClassCounts>,
+    roles: BTreeMap<RoleId, Amounts>,
     kib: f64,
 }
 
 impl<'a> Classified<'a> {
-    /// `None` if an outcome has no classes, as documents of earlier versions.
-    fn of(outcomes: &[&'a Outcome]) -> Option<Self> {
+    /// Functions of `dropped` count with their callers. `None` if an outcome has no classes, as documents of earlier
+    /// versions.
+    fn of(outcomes: &[&'a Outcome], dropped: &Dropped) -> Option<Self> {
         let model = outcomes.first()?.document.cycle_model.as_ref()?;
         let mut all = Self { model, roles: BTreeMap::new(), kib: 0.0 };
         for outcome in outcomes {
             for share in outcome.document.attribution.of_target() {
-                *all.roles.entry(share.role).or_default() += share.cycles.as_ref()?.classes;
+                all.add(share.role, &share.cycles.as_ref()?.classes.amounts(), 1.0);
             }
             all.kib += as_f64(outcome.document.processes.first().bytes) / 1024.0;
+            all.align(outcome, dropped);
         }
         (all.kib > 0.0).then_some(all)
     }
 
-    fn counts(&self, wanted: impl Fn(RoleId) -> bool) -> ClassCounts {
-        let mut counts = ClassCounts::default();
-        self.roles.iter().filter(|(role, _)| wanted(**role)).for_each(|(_, more)| counts += *more);
-        counts
+    fn add(&mut self, role: RoleId, amounts: &Amounts, times: f64) {
+        let sums = self.roles.entry(role).or_insert([0.0; PRICES]);
+        sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount * times);
     }
+
+    /// Move the work of functions whose stacks have another role without the frames of `dropped`. Documents have classes
+    /// by role only; those of one function follow from its executed code, in the mix of all its calls.
+    fn align(&mut self, outcome: &Outcome, dropped: &Dropped) {
+        let Some(code) = outcome.code.as_ref().filter(|_| !dropped.is_empty()) else { return };
+        let mut mixes: BTreeMap<&str, Amounts> = BTreeMap::new();
+        for profile in
+            outcome.profiles.iter().filter(|one| one.unit == Unit::Instructions && one.process.is_of_target())
+        {
+            for (stack, weight) in profile.stacks.iter() {
+                let Some(shorter) = dropped.shortened(stack) else { continue };
+                let [from, to] = [stack, &shorter].map(|stack| roles::of_stack(stack).0.id);
+                let leaf = stack.rsplit(';').next().unwrap_or(stack);
+                if from != to {
+                    let mix = *mixes.entry(leaf).or_insert_with(|| mix(code, leaf));
+                    self.add(from, &mix, -as_f64(weight));
+                    self.add(to, &mix, as_f64(weight));
+                }
+            }
+        }
+    }
+
+    fn amounts(&self, wanted: impl Fn(RoleId) -> bool) -> Amounts {
+        let mut sums = [0.0; PRICES];
+        for (_, amounts) in self.roles.iter().filter(|(role, _)| wanted(**role)) {
+            sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
+        }
+        sums
+    }
+}
+
+/// What is priced in one instruction of `function`, on average.
+fn mix(code: &ExecutedCode, function: &str) -> Amounts {
+    let name = roles::base_name(function);
+    let mut counts = ClassCounts::default();
+    for one in code.functions.iter().filter(|one| roles::base_name(&one.name) == name) {
+        counts += class::of_function(code, one);
+    }
+    match counts.instructions() {
+        0 => ClassCounts { other: 1, ..ClassCounts::default() }.amounts(),
+        all => counts.amounts().map(|amount| amount / as_f64(all)),
+    }
+}
+
+/// The instructions among `amounts`, of which the last is of cache lines.
+fn instructions(amounts: &Amounts) -> f64 {
+    amounts[..PRICES - 1].iter().sum()
 }
 
 /// The change between two columns, priced by `model`, or else by the model of the first column; `None` if one has no
@@ -116,20 +170,23 @@ pub(crate) fn change(
     (mode, cpus): (&str, Option<u32>),
     model: Option<&CycleModel>,
 ) -> Option<CycleChange> {
+    let dropped = Dropped::of(&step.inlined);
     let [before, after] = [step.from, step.to].map(|column| of_case(&inputs[column], mode, cpus));
-    let (before, after) = (Classified::of(&before)?, Classified::of(&after)?);
+    let (before, after) = (Classified::of(&before, &dropped)?, Classified::of(&after, &dropped)?);
     let model = model.unwrap_or(before.model);
-    let delta = |instructions: f64, certain: bool, wanted: &dyn Fn(RoleId) -> bool| {
-        let counts = (before.counts(wanted), after.counts(wanted));
-        let range = range(model, (&counts.0, before.kib), (&counts.1, after.kib));
-        let own = as_f64(counts.1.instructions()) / after.kib - as_f64(counts.0.instructions()) / before.kib;
-        let certain = certain && (own - instructions).abs() < 1e-6 * (1.0 + own.abs());
+    let delta = |change: f64, certain: bool, wanted: &dyn Fn(RoleId) -> bool| {
+        let per_kib = |side: &Classified<'_>| side.amounts(wanted).map(|amount| amount / side.kib);
+        let (old, new) = (per_kib(&before), per_kib(&after));
+        let range = range(model, &old, &new);
+        let own = instructions(&new) - instructions(&old);
+        let same = (own - change).abs() < 1e-6 * (1.0 + instructions(&old));
         CycleDelta {
-            instructions: own,
-            before: model.cycles(&counts.0, 1.0) / before.kib,
-            after: model.cycles(&counts.1, 1.0) / after.kib,
+            // As in the step's roles, also where the sums of fractions are not exactly those.
+            instructions: if same { change } else { own },
+            before: model.cycles_of(&old, 1.0),
+            after: model.cycles_of(&new, 1.0),
             range,
-            word: certain.then(|| CycleWord::of(own, range)),
+            word: (certain && same).then(|| CycleWord::of(change, range)),
         }
     };
     let judged = matches!(step.verdict.word, Word::Fewer | Word::More);
@@ -149,13 +206,11 @@ pub(crate) fn change(
     })
 }
 
-/// The smallest and the largest change of cycles per KiB over all combinations of halved and doubled weights. The cycles
-/// are linear in each weight, so the extremes are at the ends.
-fn range(model: &CycleModel, before: (&ClassCounts, f64), after: (&ClassCounts, f64)) -> [f64; 2] {
-    let per_kib = |(counts, kib): (&ClassCounts, f64)| counts.amounts().map(|amount| amount / kib);
-    let amounts = per_kib(before).into_iter().zip(per_kib(after)).enumerate();
+/// The smallest and the largest change of cycles over all combinations of halved and doubled weights. The cycles are
+/// linear in each weight, so the extremes are at the ends.
+fn range(model: &CycleModel, before: &Amounts, after: &Amounts) -> [f64; 2] {
     let mut range = [0.0; 2];
-    for ((index, (before, after)), price) in amounts.zip(model.prices()) {
+    for ((index, (before, after)), price) in before.iter().zip(after).enumerate().zip(model.prices()) {
         // The first is `other`, whose weight is the unit of the others.
         let factors = if index == 0 { [1.0; 2] } else { FACTORS };
         let ends = factors.map(|factor| factor * price * (after - before));
@@ -172,8 +227,9 @@ mod tests {
     #[test]
     fn signs_that_differ_and_ranges_with_zero_are_undecided() {
         let model = CycleModel::standard().unwrap();
+        let per_kib = |counts: &ClassCounts| counts.amounts().map(|amount| amount / 2.0);
         let change = |before: ClassCounts, after: ClassCounts| {
-            let range = range(&model, (&before, 2.0), (&after, 2.0));
+            let range = range(&model, &per_kib(&before), &per_kib(&after));
             let instructions = (after.instructions() as f64 - before.instructions() as f64) / 2.0;
             (range, CycleWord::of(instructions, range))
         };

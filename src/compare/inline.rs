@@ -34,11 +34,23 @@ const ROUNDS: usize = 4;
 /// Candidates of one caller that are combined; the others are small.
 const COMBINED: usize = 8;
 
+/// A function that one run does not have at all was inlined there into callers with at least this part of its weight.
+const EVERYWHERE: f64 = 2.0 / 3.0;
+
 /// Frames to drop: canonical names of callers, each with those of its inlined callees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Dropped(BTreeMap<String, BTreeSet<String>>);
 
 impl Dropped {
+    /// The frames of `inlined`.
+    pub(crate) fn of<'a>(inlined: impl IntoIterator<Item = &'a Inlined>) -> Self {
+        let mut dropped = Self::default();
+        for one in inlined {
+            dropped.0.entry(one.caller.clone()).or_default().insert(one.function.clone());
+        }
+        dropped
+    }
+
     #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -119,6 +131,11 @@ impl CallWeights {
     /// Self weight of a function.
     fn own(&self, function: &str) -> f64 {
         self.own.get(function).map_or(0.0, |roles| roles.values().sum())
+    }
+
+    /// Whether any stack contains the function.
+    fn has(&self, function: &str) -> bool {
+        self.own.contains_key(function) || self.below.keys().any(|edge| edge.1 == function)
     }
 
     /// The role of most of a function's self weight.
@@ -205,7 +222,8 @@ pub(crate) fn aligned(measures: [&Measure; 2], runs: [&[&Outcome]; 2]) -> Option
 fn found(calls: &[CallWeights; 2], entered: &[Entered; 2]) -> Vec<Inlined> {
     let least = SMALL * calls[0].total.max(calls[1].total);
     let mut found: Vec<Inlined> = Vec::new();
-    let callers: BTreeSet<&str> = calls[0].below.keys().map(|edge| edge.0.as_str()).collect();
+    let callers: BTreeSet<&str> =
+        calls.iter().flat_map(|calls| calls.below.keys()).map(|edge| edge.0.as_str()).collect();
     for caller in callers {
         let (Some(old), Some(new)) = (calls[0].role(caller), calls[1].role(caller)) else { continue };
         // The work of these depends on the schedule, and never is a cause.
@@ -234,10 +252,33 @@ fn found(calls: &[CallWeights; 2], entered: &[Entered; 2]) -> Vec<Inlined> {
             });
         }
     }
+    let found_edges: BTreeSet<Edge> = found.iter().map(|one| (one.caller.clone(), one.function.clone())).collect();
+    found.retain(|one| {
+        let side = usize::from(one.before);
+        let everywhere = || inlined_part(calls, side, one, &found_edges, least) >= EVERYWHERE;
+        calls[1 - side].has(&one.function) || everywhere()
+    });
     // One step at a time: a caller that is itself inlined is looked at again in the next round.
     let inlined: BTreeSet<String> = found.iter().map(|one| one.function.clone()).collect();
     found.retain(|one| !inlined.contains(&one.caller));
     found
+}
+
+/// The part of the weight of `one`'s function in run `side`, below callers that both runs have, that `found` explains.
+fn inlined_part(calls: &[CallWeights; 2], side: usize, one: &Inlined, found: &BTreeSet<Edge>, least: f64) -> f64 {
+    let both = |caller: &str| {
+        let roles = [0, 1].map(|side| calls[side].role(caller));
+        roles.iter().all(|role| role.is_some_and(|role| !SCHEDULING.contains(&role)))
+    };
+    let mut sums = [0.0; 2];
+    for (edge, roles) in calls[side].below.iter().filter(|(edge, _)| edge.1 == one.function) {
+        let weight: f64 = roles.values().sum();
+        if weight >= least && edge.0 != edge.1 && both(&edge.0) {
+            sums[0] += weight;
+            sums[1] += if found.contains(edge) { weight } else { 0.0 };
+        }
+    }
+    if sums[0] > 0.0 { sums[1] / sums[0] } else { 1.0 }
 }
 
 /// The callees of `caller` that only run `side` has, and that may be inlined in the other.
@@ -367,6 +408,23 @@ mod tests {
         let before = [("", 33), (";add_to_pipe", 40), (";iter_to_pipe", 10)];
         let after = [("", 63), (";iter_to_pipe;add_to_pipe", 40), (";iter_to_pipe", 10)];
         assert_eq!(inlined(&before, &after, &[("add_to_pipe", 1.0)]), []);
+    }
+
+    #[test]
+    fn a_helper_that_one_run_does_not_have_was_inlined_everywhere_or_nowhere() {
+        // PREEMPT_RT calls migrate_disable in many places. That one caller is shorter there means nothing.
+        let before = [("", 33), (";add_to_pipe", 60), (";iov_iter_get_pages2", 100)];
+        let after = [
+            ("", 33),
+            (";add_to_pipe", 40),
+            (";add_to_pipe;migrate_disable", 20),
+            (";iov_iter_get_pages2", 100),
+            (";iov_iter_get_pages2;migrate_disable", 20),
+        ];
+        assert_eq!(inlined(&before, &after, &[("migrate_disable", 2.0)]), []);
+        // Where all callers are longer, it was inlined.
+        let before = [("", 33), (";add_to_pipe", 60), (";iov_iter_get_pages2", 120)];
+        assert_eq!(inlined(&before, &after, &[("migrate_disable", 2.0)]).len(), 2);
     }
 
     #[test]

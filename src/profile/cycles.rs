@@ -42,7 +42,7 @@ pub(crate) enum InstructionClass {
 }
 
 /// The number of prices: one for each class, and one for a cache line moved by `rep`.
-const PRICES: usize = 12;
+pub(crate) const PRICES: usize = 12;
 
 /// The names of the prices in a model's file, in the order of [`ClassCounts::amounts`].
 const CLASSES: [&str; PRICES] = [
@@ -306,7 +306,13 @@ impl CycleModel {
     /// Estimated cycles of `counts`, with all weights but that of `other` multiplied by `factor`.
     #[must_use]
     pub fn cycles(&self, counts: &ClassCounts, factor: f64) -> f64 {
-        let parts = self.prices().into_iter().zip(counts.amounts()).enumerate();
+        self.cycles_of(&counts.amounts(), factor)
+    }
+
+    /// The same for amounts.
+    #[must_use]
+    pub(crate) fn cycles_of(&self, amounts: &[f64; PRICES], factor: f64) -> f64 {
+        let parts = self.prices().into_iter().zip(amounts).enumerate();
         parts.map(|(index, (price, amount))| price * amount * if index == 0 { 1.0 } else { factor }).sum()
     }
 

@@ -1,6 +1,8 @@
 //! The class of each executed instruction, from its code.
 
 use super::raw::Block;
+use crate::document::code::{ExecutedCode, ExecutedFunction};
+use crate::profile::ClassCounts;
 use crate::profile::cycles::InstructionClass;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
@@ -18,6 +20,22 @@ pub(super) fn of_block(block: &Block) -> Vec<InstructionClass> {
         block.code.get(start..from).unwrap_or_default()
     };
     block.lengths.iter().map(|length| of_instruction(code(length))).collect()
+}
+
+/// What the target's processes executed in `function`, whose executed code was stored, by class.
+pub(crate) fn of_function(code: &ExecutedCode, function: &ExecutedFunction) -> ClassCounts {
+    let mut counts = ClassCounts::default();
+    for instruction in &function.instructions {
+        let digits =
+            instruction.code.as_bytes().chunks_exact(2).map(|digits| std::str::from_utf8(digits).unwrap_or(""));
+        let bytes: Vec<u8> = digits.filter_map(|digits| u8::from_str_radix(digits, 16).ok()).collect();
+        counts.add(of_instruction(&bytes), code.of_target(&instruction.counts));
+        if !instruction.iterations.is_empty() {
+            let element = decode(&bytes).memory_size().size() as u64;
+            counts.rep_bytes += code.of_target(&instruction.iterations).saturating_mul(element);
+        }
+    }
+    counts
 }
 
 /// The class of one instruction.

@@ -6,7 +6,7 @@
 //! `held` finds out what is executed under the pipe's locks. docs/exactness.md says what is exact and how it was
 //! verified.
 
-mod class;
+pub(crate) mod class;
 mod contexts;
 mod held;
 pub(crate) mod names;

@@ -33,11 +33,7 @@ pub(crate) fn table(step: &Step, shown: usize, width: usize) -> String {
         row(&role.title, &role.change);
     }
     let mut out = format!("\n{}", table.render(width, 2));
-    let inlined = match step.inlined.is_empty() {
-        true => "",
-        false => " Roles of this table are not corrected for inlined functions.",
-    };
-    out.push_str(&wrap(&format!("Cycles by the model {}. {MEANING}{inlined}", cycles.model), width, 2, ""));
+    out.push_str(&wrap(&format!("Cycles by the model {}. {MEANING}", cycles.model), width, 2, ""));
     out
 }
 
