@@ -89,6 +89,7 @@ pub(crate) fn cell(measure: &Measure) -> ExactCell {
         windows: measure.windows.len(),
         without_scheduling_span: measure.span(&Measure::without_scheduling),
         total_span: measure.span(&Measure::total),
+        outlier: windows::outlier(measure),
         sleeps_per_mib: per_mib(measure.schedule.sleeps),
         preemptions_per_mib: per_mib(measure.schedule.preemptions),
         per_sleep: measure.schedule.per_sleep(),
@@ -157,6 +158,23 @@ mod tests {
         assert_eq!(word(&[1_000_000; 3], &[998_000; 3]), Word::Fewer);
         assert_eq!(word(&[990_000, 1_000_000, 1_010_000], &[1_019_000; 3]), Word::Same);
         assert_eq!(word(&[990_000, 1_000_000, 1_010_000], &[1_021_000; 3]), Word::More);
+        // Further apart than both ranges are wide, but a window before has more than one after.
+        let before = [998_000, 1_000_000, 1_010_000];
+        assert_eq!(word(&before, &[1_009_000, 1_014_000, 1_015_000]), Word::Same);
+        assert_eq!(word(&before, &[1_011_000, 1_014_000, 1_015_000]), Word::More);
+    }
+
+    #[test]
+    fn one_window_away_from_all_others_is_named() {
+        let outlier = |own: &[u64]| windows::outlier(&with_windows(own));
+        let found = outlier(&[1_000_000, 1_040_000, 1_000_200, 1_000_050, 1_000_100]).unwrap();
+        assert_eq!((found.value, found.others), (1_040_000.0 / 1024.0, [1_000_000.0 / 1024.0, 1_000_200.0 / 1024.0]));
+        assert_eq!(found.title, "page allocation");
+        assert!(outlier(&[1_000_000, 960_000, 1_000_200, 1_000_050, 1_000_100]).unwrap().delta < 0.0);
+        // Below the floor, in a wide range, or too few windows to tell.
+        assert_eq!(outlier(&[1_000_000, 1_001_500, 1_000_200, 1_000_050, 1_000_100]), None);
+        assert_eq!(outlier(&[1_000_000, 1_010_000, 1_020_000, 1_030_000, 1_040_000]), None);
+        assert_eq!(outlier(&[1_000_000, 1_040_000, 1_000_100]), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) mod calls;
 pub mod caveats;
 pub(crate) mod columns;
 pub mod cycles;
+pub(crate) mod details;
 pub(crate) mod exact;
 pub(crate) mod functions;
 pub(crate) mod inline;

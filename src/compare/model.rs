@@ -5,7 +5,8 @@ use super::cycles::CycleChange;
 pub use super::inline::Inlined;
 pub use super::locks::LockChange;
 pub use super::sums::FunctionSum;
-pub use super::work::RoleWork;
+pub use super::windows::Outlier;
+pub use super::work::{RoleWork, WorkUnit};
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::RoleId;
@@ -191,6 +192,9 @@ pub struct ExactCell {
     pub total_span: [f64; 2],
     pub sleeps_per_mib: f64,
     pub preemptions_per_mib: f64,
+    /// The window that makes the span wide, if a single one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlier: Option<Outlier>,
     /// Instructions per sleep: preparing to wait, both switches, and the wake-up; absent without sleeps.
     pub per_sleep: Option<f64>,
     pub per_preemption: Option<f64>,

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const KEPT: usize = 60;
 
 /// Roles that must call a helper: one of fewer roles is a matter of these roles.
-const ROLES: usize = 3;
+pub(crate) const ROLES: usize = 3;
 
 /// One function in all roles and processes, before and after. Per KiB.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,14 +54,15 @@ pub(crate) struct HelperChange {
 }
 
 impl FunctionSum {
-    /// Both names if they differ: `pipe_write / anon_pipe_write`.
+    /// Both names if they differ: `pipe_write / anon_pipe_write`. A name that both kernels have is given once:
+    /// `_raw_spin_lock / rt_spin_lock`, if the second kernel has both.
     #[must_use]
     pub fn shown(&self) -> String {
-        let (before, after) = (self.before_names.join("+"), self.after_names.join("+"));
-        match (before.as_str(), after.as_str()) {
-            (only, "") | ("", only) => only.to_owned(),
-            _ if before == after => before,
-            _ => format!("{before} / {after}"),
+        let other: Vec<&str> =
+            self.after_names.iter().filter(|name| !self.before_names.contains(name)).map(String::as_str).collect();
+        match (self.before_names.join("+"), other.join("+")) {
+            (before, other) if before.is_empty() || other.is_empty() => format!("{before}{other}"),
+            (before, other) => format!("{before} / {other}"),
         }
     }
 

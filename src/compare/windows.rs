@@ -4,6 +4,10 @@ use super::inline::Dropped;
 use super::measure::{Measure, add, as_f64};
 use crate::document::{Document, Outcome, Processes};
 use crate::profile::{Profile, SchedulingWeight};
+use crate::roles::{self, RoleId, SCHEDULING};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The smallest uncertainty of a change without scheduling, as a part of the total: one refill of a page list more or
 /// less, the largest move seen on one CPU with one window per run. With five windows, the median of no run on one CPU
@@ -62,16 +66,18 @@ impl Measure {
 /// As [`FLOOR`], for one role or function, as a part of the total. Most repeat exactly in every window.
 pub(crate) const PART_FLOOR: f64 = 0.0001;
 
+/// The larger range over the windows, and at least `floor`. If the ranges overlap, it is at least the change itself: a
+/// window before then has what one has after.
 fn uncertainty(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64, floor: f64) -> f64 {
-    let width = |measure: &Measure| {
-        let [low, high] = measure.span(of);
-        high - low
-    };
+    let [(old, [old_low, old_high]), (new, [new_low, new_high])] =
+        [before, after].map(|measure| (of(measure), measure.span(of)));
+    // The parts of both ranges that lie between the two values.
+    let between = if new > old { (old_high - old) + (new - new_low) } else { (old - old_low) + (new_high - new) };
     let least = floor * before.without_scheduling();
-    width(before).max(width(after)).max(least)
+    (old_high - old_low).max(new_high - new_low).max(between).max(least)
 }
 
-/// The uncertainty of the change without scheduling, per KiB: the larger span, and at least [`FLOOR`].
+/// The uncertainty of the change without scheduling, per KiB, at least [`FLOOR`].
 pub(crate) fn of_total(before: &Measure, after: &Measure) -> f64 {
     uncertainty(before, after, &Measure::without_scheduling, FLOOR)
 }
@@ -84,4 +90,55 @@ pub(crate) fn least_of_part(before: &Measure) -> f64 {
 /// The uncertainty of the change of a role or function, per KiB.
 pub(crate) fn of_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64) -> f64 {
     uncertainty(before, after, of, PART_FLOOR)
+}
+
+/// One window whose count without scheduling is far from those of all others. Values per KiB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outlier {
+    pub value: f64,
+    /// The smallest and the largest value of the other windows.
+    pub others: [f64; 2],
+    /// The role that differs most between it and the shown window, and by how much.
+    pub role: RoleId,
+    pub title: String,
+    pub delta: f64,
+}
+
+/// Windows below which no outlier is looked for.
+const WINDOWS: usize = 4;
+
+/// An outlier is this many times as far from its neighbour as the other windows are apart.
+const APART: f64 = 4.0;
+
+/// The window of `measure` that makes its span wide, if a single one does, by more than [`FLOOR`].
+pub(crate) fn outlier(measure: &Measure) -> Option<Outlier> {
+    let mut windows: Vec<&Measure> = measure.windows.iter().collect();
+    if windows.len() < WINDOWS {
+        return None;
+    }
+    windows.sort_by(|a, b| a.without_scheduling().total_cmp(&b.without_scheduling()));
+    let value = |window: &&Measure| window.without_scheduling();
+    // By which the first or the last window is away from the others, and the others.
+    let (first, last) = (windows.split_first()?, windows.split_last()?);
+    let away = |(one, others): (&&Measure, &[&Measure])| {
+        let ends = [others.first().map(value)?, others.last().map(value)?];
+        let distance = ends.map(|end| (value(one) - end).abs());
+        let gap = distance[0].min(distance[1]);
+        let clear = gap > APART * (ends[1] - ends[0]) && gap > FLOOR * measure.without_scheduling();
+        clear.then_some((ends, gap))
+    };
+    let (one, (others, _)) = [first, last]
+        .into_iter()
+        .filter_map(|(one, others)| Some((*one, away((one, others))?)))
+        .max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
+    let part = |measure: &Measure, role: RoleId| -> f64 {
+        measure.processes.of_target().map(|(process, _)| measure.role(process, role)).sum()
+    };
+    let roles: BTreeSet<RoleId> = one.processes.of_target().flat_map(|(_, part)| part.roles.keys().copied()).collect();
+    let (role, delta) = roles
+        .into_iter()
+        .filter(|role| !SCHEDULING.contains(role))
+        .map(|role| (role, part(one, role) - part(measure, role)))
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+    Some(Outlier { value: one.without_scheduling(), others, role, title: roles::by_id(role).title.to_owned(), delta })
 }

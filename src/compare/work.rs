@@ -15,13 +15,59 @@ const FEW: f64 = 1.0;
 /// Changes below this part are not worth a sentence.
 const SMALL: f64 = 0.001;
 
-/// Calls of one role by functions of other roles, before and after, and the instructions of one.
+/// What a role's work is counted in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkUnit {
+    /// Calls of the role's functions by functions of other roles.
+    #[default]
+    Call,
+    /// The same, where there is one such call for each page.
+    Page,
+    /// Calls of the function that wakes up the other process.
+    WakeUp,
+}
+
+impl WorkUnit {
+    /// To follow "per".
+    #[must_use]
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Page => "page",
+            Self::WakeUp => "wake-up",
+        }
+    }
+
+    /// The unit of `role`, which the processes enter `calls` times per MiB, before and after.
+    fn of(role: RoleId, calls: [f64; 2]) -> Self {
+        match role {
+            RoleId::WakeUp => Self::WakeUp,
+            // Pipes allocate, charge and free single pages.
+            RoleId::PageAlloc | RoleId::PageFree | RoleId::MemcgCharge | RoleId::MemcgUncharge => Self::Page,
+            // Small reads and writes copy parts of pages, and vmsplice gets several pages at once.
+            RoleId::CopyIn | RoleId::CopyOut | RoleId::PipeBuffers | RoleId::UserPages
+                if calls.iter().all(|calls| (calls - PAGES).abs() < SMALL * PAGES) =>
+            {
+                Self::Page
+            }
+            _ => Self::Call,
+        }
+    }
+}
+
+/// Pages per MiB.
+const PAGES: f64 = 256.0;
+
+/// How often the functions of one role are called, before and after, and the instructions of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleWork {
+    #[serde(default)]
+    pub unit: WorkUnit,
     /// Per MiB, the target's processes together.
     pub calls_before: f64,
     pub calls_after: f64,
-    /// Instructions per call.
+    /// Instructions per call, page or wake-up.
     pub each_before: f64,
     pub each_after: f64,
 }
@@ -38,12 +84,23 @@ pub(crate) fn calls_per_mib(outcome: &Outcome, role: RoleId, process: Option<Pro
     (!calls.is_empty()).then(|| as_f64(calls.iter().sum()) / mib)
 }
 
+/// Wake-ups per MiB; `None` if not counted. Other functions of the role, such as `kill_fasync`, wake up nobody.
+fn wake_ups_per_mib(outcome: &Outcome) -> Option<f64> {
+    let shares = outcome.document.attribution.of_target().filter(|share| share.role == RoleId::WakeUp);
+    let calls: Vec<f64> = shares.filter_map(|share| share.calls_per_mib).collect();
+    (!calls.is_empty()).then(|| calls.iter().sum())
+}
+
 /// Enter the calls of `runs` in the rows of the roles that both called.
 pub(crate) fn enter(rows: &mut [RoleRow], runs: [&Outcome; 2]) {
     for row in rows {
-        let calls = runs.map(|run| calls_per_mib(run, row.role, None).filter(|calls| *calls >= FEW));
-        if let [Some(calls_before), Some(calls_after)] = calls {
+        let calls = runs.map(|run| match row.role {
+            RoleId::WakeUp => wake_ups_per_mib(run),
+            role => calls_per_mib(run, role, None),
+        });
+        if let [Some(calls_before), Some(calls_after)] = calls.map(|calls| calls.filter(|calls| *calls >= FEW)) {
             row.work = Some(RoleWork {
+                unit: WorkUnit::of(row.role, [calls_before, calls_after]),
                 calls_before,
                 calls_after,
                 each_before: row.before * 1024.0 / calls_before,
@@ -54,10 +111,10 @@ pub(crate) fn enter(rows: &mut [RoleRow], runs: [&Outcome; 2]) {
 }
 
 impl RoleWork {
-    /// `14.0 % fewer calls, each +4.0 %`.
+    /// `14.0 % fewer pages, each +4.0 %`.
     #[must_use]
-    pub(crate) fn text(&self, role: RoleId) -> String {
-        let noun = if role == RoleId::WakeUp { "wake-ups" } else { "calls" };
+    pub(crate) fn text(&self) -> String {
+        let noun = format!("{}s", self.unit.text());
         let calls = self.calls_after / self.calls_before - 1.0;
         let calls = match calls {
             calls if calls.abs() < SMALL => format!("as many {noun}"),
@@ -82,7 +139,7 @@ pub(crate) fn cached_pages(runs: [&Outcome; 2]) -> Option<String> {
     };
     let [(copied, before), (again, after)] = [of(runs[0])?, of(runs[1])?];
     // Pages are copied one by one, in both.
-    let pages = f64::from(1 << 20) / 4096.0;
+    let pages = PAGES;
     if (copied - pages).abs() > SMALL * pages || (again - pages).abs() > SMALL * pages || before.max(after) > copied {
         return None;
     }

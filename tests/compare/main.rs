@@ -9,6 +9,7 @@ use pipeprof::compare::cycles::CycleWord;
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};
+use pipeprof::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use pipeprof::document::{ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
 use pipeprof::profile::{ClassCounts, CycleModel, ProcessName, RoleCycles, Unit};
 use pipeprof::roles::RoleId;
@@ -134,6 +135,45 @@ fn inlining_is_no_cause_but_removed_work_is() {
     assert_eq!(inlined.blame.as_ref().unwrap().role, Some(RoleId::UserPages));
     let row = inlined.functions.iter().find(|row| row.inlined == ["add_to_pipe"]).unwrap();
     assert_eq!((row.self_before, row.self_after), (73.0 * 0.25, 72.0 * 0.25));
+    // The chart counts as the table does.
+    let compared = of(vec![run("6.1.1", 33, 40, 100), run("6.12.1", 72, 0, 105)]).unwrap();
+    let section = &compared.comparison.sections[0];
+    for row in &section.steps[0].roles {
+        for (cell, value) in section.cells.iter().flatten().zip([row.before, row.after]) {
+            let own = cell.roles.iter().find(|role| role.role == row.role).map_or(0.0, |role| role.value);
+            assert!((own - value).abs() < 1e-9, "{row:?}: {own}");
+        }
+    }
+    // So do estimated cycles: add_to_pipe has one locked operation, wherever it is.
+    let with_locked = |mut outcome: Outcome, wanted: RoleId| {
+        outcome = with_classes(outcome, 0);
+        let shares = outcome.document.attribution.processes.get_mut(ProcessName::WRITER).unwrap();
+        let share = shares.iter_mut().find(|share| share.role == wanted).unwrap();
+        let classes = &mut share.cycles.as_mut().unwrap().classes;
+        (classes.other, classes.locked) = (classes.other - 256, 256);
+        outcome
+    };
+    let instruction = |offset: u64, code: &str, count: u64| ExecutedInstruction {
+        offset,
+        code: code.to_owned(),
+        counts: vec![count],
+        iterations: Vec::new(),
+    };
+    let mut before = with_locked(run("6.1.1", 33, 40, 100), RoleId::PipeBuffers);
+    before.code = Some(ExecutedCode {
+        schema: CODE_SCHEMA.to_owned(),
+        processes: vec![ProcessName::WRITER],
+        functions: vec![ExecutedFunction {
+            name: "add_to_pipe".to_owned(),
+            address: 0xffff_ffff_8100_0000,
+            instructions: vec![instruction(4, "90", 39 * 256), instruction(5, "f0ff00", 256)],
+        }],
+    });
+    let cycles = step(before, with_locked(run("6.12.1", 72, 0, 105), RoleId::Vmsplice)).cycles.unwrap();
+    let row = &cycles.roles.iter().find(|row| row.role == RoleId::Vmsplice).unwrap().change;
+    assert!((row.instructions + 0.25).abs() < 1e-9 && row.word == Some(CycleWord::Fewer), "{row:?}");
+    // The price of an instruction without a class is 0.4.
+    assert!(row.range.iter().all(|end| (end + 0.1).abs() < 1e-6), "{row:?}");
     // And the other way round.
     let back = step(run("6.12.1", 72, 0, 105), run("6.1.1", 33, 40, 100));
     assert!((change(&back, RoleId::Vmsplice) - 0.25).abs() < 1e-9, "{:?}", back.roles);
@@ -173,7 +213,8 @@ fn a_helper_of_many_roles_is_the_cause_of_what_it_costs_in_all_of_them() {
     assert_eq!(other.blame.as_ref().unwrap().role, Some(RoleId::PageAlloc));
     let compared = of(vec![run("6.12.1", 0, 50), run("6.12.1-rt", 3, 60)]).unwrap();
     let text = terminal::render(&compared.comparison, WIDE);
-    assert!(text.contains("Largest contributor: the helpers migrate_"), "{text}");
+    assert!(text.contains("largest contributor: the helpers migrate_disable and migrate_enable\n"), "{text}");
+    assert!(text.contains("migrate_disable +30.00, migrate_enable +30.00, together +60.00 in 4 roles"), "{text}");
     assert!(text.contains("function in all roles") && html::render(&compared).unwrap().contains("migrate_disable"));
 }
 
@@ -214,11 +255,11 @@ fn a_change_is_split_into_calls_and_the_cost_of_one() {
     // Calls times cost is the role's value.
     assert!((work.calls_after * work.each_after / 1024.0 - row.after).abs() < 1e-9, "{work:?}");
     let text = terminal::render(&compared.comparison, WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("page allocation (+22.46: 6.7 % fewer calls, each +27.7 %)"), "{text}");
+    assert!(text.contains("page allocation +22.46 (6.7 % fewer pages, each +27.7 %)"), "{text}");
     assert!(text.contains("Of 256 pages per MiB, 224 are allocated, before 240."), "{text}");
     // Runs without these counts are compared as before.
     let plain = terminal::render(&of(vec![older(), newer()]).unwrap().comparison, WIDE);
-    assert!(!plain.contains("calls, each") && !plain.contains("under the mutex"), "{plain}");
+    assert!(!plain.contains("pages, each") && !plain.contains("under the mutex"), "{plain}");
 }
 
 #[test]
@@ -280,7 +321,7 @@ fn a_part_larger_than_the_whole_is_an_offset() {
     };
     let compared = of(vec![run("6.1", 100_000, 50_000), run("6.12", 120_000, 35_000)]).unwrap();
     let text = terminal::render(&compared.comparison, WIDE);
-    assert!(text.contains("page allocation (+19.53), offset by pipe write (-14.65)"), "{text}");
+    assert!(text.contains("page allocation +19.53; offset by pipe write -14.65"), "{text}");
 }
 
 /// [`older`] with `more` instructions in mutex_unlock.
@@ -363,7 +404,11 @@ fn one_and_two_cpus_are_two_sections_with_one_headline() {
         outcome
     };
     let text = lines([with_unlock(900), less()]);
-    assert!(text.contains("no common verdict") && text.contains("on 1 CPU mutex"), "{text}");
+    assert!(
+        text.contains("no common verdict")
+            && text.contains("largest contributors: mutex, not contended (+0.88) on 1 CPU, "),
+        "{text}"
+    );
 }
 
 #[test]

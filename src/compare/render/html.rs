@@ -3,11 +3,13 @@
 use super::{chart, graphs, terminal};
 use crate::compare::answer;
 use crate::compare::build::Compared;
+use crate::compare::details;
 use crate::compare::model::{Comparison, FunctionRow, FunctionSum, Section, Step};
 use crate::compare::text;
 use crate::profile::ProcessName;
 use crate::roles;
 use crate::roles::SCHEDULING;
+use crate::util::text::capitalized;
 use anyhow::{Context as _, Result};
 use minijinja::{Value, context};
 use serde::Serialize;
@@ -43,7 +45,7 @@ struct StepView<'a> {
     from: &'a str,
     to: &'a str,
     answer: String,
-    remarks: &'a [String],
+    details: Vec<String>,
     /// Which functions are counted with their callers.
     inlining: Option<String>,
     grew: Vec<FunctionView<'a>>,
@@ -111,7 +113,7 @@ pub fn render(compared: &Compared) -> Result<String> {
                 c => comparison,
                 unit => comparison.per_kib(),
                 cycles_meaning => super::cycles::MEANING,
-                headlines => answer::headlines(comparison), scheduling => SCHEDULING, verdict_unit => comparison.verdict_unit(),
+                sentences => answer::sentences(comparison), split => terminal::SPLIT, scheduling => SCHEDULING, verdict_unit => comparison.verdict_unit(),
                 views => views,
             })
         })
@@ -137,8 +139,8 @@ fn step_view<'a>(
         step,
         from,
         to,
-        answer: answer::answer(comparison, section, step),
-        remarks: &step.remarks,
+        answer: capitalized(&answer::answer(comparison, &[(section, step)])),
+        details: details::details(comparison, section, step).into_iter().chain(step.remarks.iter().cloned()).collect(),
         inlining: terminal::inlining(comparison, step),
         grew: pick(1.0),
         shrank: pick(-1.0),

@@ -2,7 +2,7 @@
 
 use super::layout::{TextTable, wrap};
 use super::terminal::{self, Extent};
-use crate::compare::answer;
+use crate::compare::answer::{self, Line};
 use crate::compare::model::{CallList, Comparison, Method};
 use crate::compare::text;
 use crate::util::text::clean;
@@ -70,12 +70,8 @@ fn calls(list: &CallList, from: &str, to: &str) -> String {
     out
 }
 
-fn list(lines: &[String]) -> String {
-    let item = |line: &String| {
-        let indent = line.len() - line.trim_start().len();
-        wrap(&escape(line.trim_start()), WIDTH, indent, "- ")
-    };
-    lines.iter().map(item).collect()
+fn list(lines: &[Line]) -> String {
+    lines.iter().map(|line| wrap(&escape(&line.text), WIDTH, 2 * line.level, "- ")).collect()
 }
 
 /// Text for a code block, without marks that would end it.

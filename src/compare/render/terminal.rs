@@ -15,6 +15,10 @@ use crate::roles::{self, SCHEDULING};
 use crate::util::text::{clean, counted, rounded};
 use std::fmt::Write as _;
 
+/// What the columns of the split say.
+pub(crate) const SPLIT: &str = "number, each: how many pages, wake-ups or calls of the role's functions by functions of \
+                                other roles there are, and instructions of one";
+
 /// How much of each step to print.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
@@ -28,8 +32,7 @@ pub struct Extent {
 pub(crate) fn answers(comparison: &Comparison, width: usize) -> String {
     let mut out = String::new();
     for line in answer::lines(comparison) {
-        let indent = line.len() - line.trim_start().len();
-        out.push_str(&wrap(line.trim_start(), width, indent, ""));
+        out.push_str(&wrap(&line.text, width, 2 * line.level, ""));
     }
     out
 }
@@ -126,7 +129,7 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
     if !changed.is_empty() {
         let split = changed.iter().any(|row| row.work.is_some());
         let mut header = ["role", "before", "after", "delta", "change"].map(str::to_owned).to_vec();
-        header.extend(["calls", "each"].iter().filter(|_| split).map(|name| (*name).to_owned()));
+        header.extend(["number", "each", "per"].iter().filter(|_| split).map(|name| (*name).to_owned()));
         let mut table = TextTable::new(header);
         for row in changed {
             let doubt = match row.certain {
@@ -142,19 +145,18 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
                 text::change(row.before, row.after),
             ];
             let changes = |work: RoleWork| {
-                [text::change(work.calls_before, work.calls_after), text::change(work.each_before, work.each_after)]
+                let number = text::change(work.calls_before, work.calls_after);
+                [number, text::change(work.each_before, work.each_after), work.unit.text().to_owned()]
             };
             if split {
-                cells.extend(row.work.map_or(["-".to_owned(), "-".to_owned()], changes));
+                cells.extend(row.work.map_or(["-"; 3].map(str::to_owned), changes));
             }
             table.row(cells);
         }
         out.push('\n');
         out.push_str(&table.render(extent.width, 2));
         if split {
-            let rule =
-                "calls: calls of the role's functions by functions of other roles; each: instructions per such call";
-            out.push_str(&wrap(rule, extent.width, 2, ""));
+            out.push_str(&wrap(SPLIT, extent.width, 2, ""));
         }
         for (mark, reason) in marks(step, extent.roles) {
             out.push_str(&wrap(&format!("{mark}: {reason}"), extent.width, 2, ""));

@@ -1,0 +1,208 @@
+//! The facts behind the answer to one step, each a line of its own: the largest contributor and its functions, what
+//! scheduling adds, and a window that makes the result uncertain.
+
+use super::model::{Blame, Cell, Comparison, ExactCell, RoleRow, Section, Step, Word};
+use super::sums::ROLES;
+use super::text;
+use crate::profile::listed;
+use crate::roles;
+use crate::util::text::rounded;
+use std::fmt::Write as _;
+
+/// Roles named as callers of a helper, and helpers that are named in addition.
+const NAMED: usize = 4;
+
+/// Changes of the total below this part are not worth a sentence.
+const SMALL_TOTAL: f64 = 0.01;
+
+/// Differences of rates below this part are not worth a sentence.
+const SMALL: f64 = 0.02;
+
+/// Helpers with a smaller part of the change are not named.
+const SMALL_HELPER: f64 = 0.05;
+
+/// The facts behind the answer to `step`.
+#[must_use]
+pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(blame) = &step.blame {
+        lines.extend(contributor(step, blame));
+    }
+    lines.extend(schedule(section, step).into_iter().flatten());
+    lines.extend(outliers(comparison, section, step));
+    lines
+}
+
+/// The contributor's name: a role's title, or helpers.
+#[must_use]
+pub(crate) fn blamed(blame: &Blame) -> String {
+    let names: Vec<&String> = blame.functions.iter().map(|(name, _)| name).collect();
+    match (blame.role, names.as_slice()) {
+        (Some(_), _) => blame.title.clone(),
+        (None, [name]) => format!("the helper {name}"),
+        (None, names) => format!("the helpers {}", listed(names)),
+    }
+}
+
+fn changes(list: &[(String, f64)]) -> String {
+    let each = list.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The largest contributor and what offsets it; its functions, or the roles that call it.
+fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
+    let offset = offset(step, blame).map(|offset| format!("; offset by {offset}")).unwrap_or_default();
+    if blame.role.is_none() {
+        return helpers(step, blame, &offset);
+    }
+    let work = step.roles.iter().find(|row| Some(row.role) == blame.role).and_then(|row| Some(row.work?.text()));
+    let work = work.map(|work| format!(" ({work})")).unwrap_or_default();
+    let mut lines = vec![format!("largest contributor: {} {}{work}{offset}", blame.title, text::signed(blame.delta))];
+    let whole: Vec<(String, f64)> = blame.whole.iter().cloned().collect();
+    let lists: Vec<String> = [("self", changes(&blame.functions)), ("total", changes(&whole))]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(what, names)| format!("{what}: {names}"))
+        .collect();
+    if !lists.is_empty() {
+        lines.push(format!("its functions, {}", lists.join("; ")));
+    }
+    lines
+}
+
+/// Helpers as the largest contributor: what they add up to, the roles that call them, and other helpers.
+fn helpers(step: &Step, blame: &Blame, offset: &str) -> Vec<String> {
+    let roles: Vec<(String, f64)> = blame.within.iter().map(|part| (part.title.clone(), part.delta)).collect();
+    let sum = match blame.functions.as_slice() {
+        [_] => format!("{} {}", blamed(blame), text::signed(blame.delta)),
+        functions => format!("the helpers {}, together {}", changes(functions), text::signed(blame.delta)),
+    };
+    let mut lines = vec![format!("largest contributor: {sum} in {} roles{offset}", roles.len())];
+    lines.push(format!("by role: {}", changes(&roles[..roles.len().min(NAMED)])));
+    let least = SMALL_HELPER * step.verdict.delta.abs();
+    let mut others: Vec<(String, f64)> = step
+        .sums
+        .iter()
+        .filter(|sum| sum.certain && sum.roles.len() >= ROLES && roles::of_frame(&sum.name).is_none())
+        .map(|sum| (sum.shown(), sum.without_scheduling()))
+        .filter(|(name, delta)| delta.abs() >= least && !blame.functions.iter().any(|(named, _)| named == name))
+        .collect();
+    others.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    others.truncate(NAMED);
+    if !others.is_empty() {
+        lines.push(format!("other helpers: {}", changes(&others)));
+    }
+    lines
+}
+
+/// What changed in the other direction: the largest role, or all of them if a part would otherwise be larger than the
+/// whole without a reason.
+fn offset(step: &Step, blame: &Blame) -> Option<String> {
+    // Roles that consist of the helpers' change do not offset it.
+    let of_helpers =
+        |row: &RoleRow| blame.within.iter().find(|part| part.role == row.role).map_or(0.0, |part| part.delta);
+    let change = |row: &RoleRow| row.delta - of_helpers(row);
+    let against = step.roles.iter().filter(|row| change(row) * blame.delta < 0.0 && (row.certain || !step.exact()));
+    let largest = against.max_by(|a, b| change(a).abs().total_cmp(&change(b).abs()));
+    let rest = step.verdict.delta - blame.delta;
+    match largest {
+        Some(row) => Some(format!("{} {}", row.title, text::signed(change(row)))),
+        None if step.exact() && rest * blame.delta < 0.0 => Some(format!("all other roles {}", text::signed(rest))),
+        None => None,
+    }
+}
+
+/// The counted cells of a step.
+fn cells<'a>(section: &'a Section, step: &Step) -> Option<[&'a ExactCell; 2]> {
+    let cell = |column: usize| -> Option<&ExactCell> {
+        let cell: &Cell = section.cells.get(column)?.as_ref()?;
+        cell.exact.as_ref()
+    };
+    Some([cell(step.from)?, cell(step.to)?])
+}
+
+fn differ(a: f64, b: f64) -> bool {
+    (a - b).abs() > SMALL * a.max(b) && (a - b).abs() > SMALL
+}
+
+/// A total that does not change in the direction of the verdict.
+pub(crate) struct OtherTotal {
+    pub ratio: f64,
+    /// `7.2 sleeps more often`.
+    pub reason: Option<String>,
+}
+
+/// The total of `step`, if it changes in another direction than the verdict; and the schedule as the reason.
+#[must_use]
+pub(crate) fn other_total(comparison: &Comparison, section: &Section, step: &Step) -> Option<OtherTotal> {
+    let total = step.total.as_ref()?;
+    let ratio = total.after / total.before;
+    let direction = match step.verdict.word {
+        Word::More => 1.0,
+        Word::Fewer => -1.0,
+        _ => 0.0,
+    };
+    let change = ratio - 1.0;
+    if change.abs() < SMALL_TOTAL || change * direction > 0.0 {
+        return None;
+    }
+    let [before, after] = cells(section, step)?;
+    let (_, to) = comparison.step_labels(step);
+    let explains = |a: f64, b: f64| differ(a, b) && (b - a) * change > 0.0;
+    let how = if change > 0.0 { "more often" } else { "less often" };
+    let reason = if explains(before.sleeps_per_mib, after.sleeps_per_mib) {
+        Some(format!("{to} sleeps {how}"))
+    } else if explains(before.preemptions_per_mib, after.preemptions_per_mib) {
+        Some(format!("{to} is preempted {how}"))
+    } else {
+        None
+    };
+    Some(OtherTotal { ratio, reason })
+}
+
+/// What scheduling adds to a count: the totals, how often the processes sleep and are preempted, and the cost of each.
+fn schedule(section: &Section, step: &Step) -> Option<[String; 2]> {
+    let total = step.total.as_ref()?;
+    let [before, after] = cells(section, step)?;
+    let mut parts = Vec::new();
+    for (what, a, b) in [
+        ("sleeps", before.sleeps_per_mib, after.sleeps_per_mib),
+        ("preemptions", before.preemptions_per_mib, after.preemptions_per_mib),
+    ] {
+        if differ(a, b) {
+            parts.push(format!("{what} per MiB {} to {}", text::rate(a), text::rate(b)));
+        }
+    }
+    if let Some((a, b)) = before.per_sleep.zip(after.per_sleep).filter(|(a, b)| differ(*a, *b)) {
+        parts.push(format!("instructions per sleep {} to {}", rounded(a), rounded(b)));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let ratio = text::percent(total.after / total.before);
+    let mut line = format!("with scheduling: {} to {}, {ratio}", text::value(total.before), text::value(total.after));
+    if let Some(equal) = total.at_equal_schedule {
+        let _ =
+            write!(line, "; with as many sleeps and preemptions as before, {}", text::percent(equal / total.before));
+    }
+    Some([line, format!("schedule: {}", parts.join(", "))])
+}
+
+/// The windows that make the uncertainty large, and how to make it smaller.
+fn outliers(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
+    let Some(cells) = cells(section, step) else { return Vec::new() };
+    let labels = comparison.step_labels(step);
+    let line = |(cell, label): (&ExactCell, &str)| {
+        let outlier = cell.outlier.as_ref()?;
+        Some(format!(
+            "one of {} windows of {label} has {}, the others {} (most of it {} {}): count more calls for a smaller \
+             uncertainty",
+            cell.windows,
+            text::value(outlier.value),
+            text::span(outlier.others),
+            outlier.title,
+            text::signed(outlier.delta)
+        ))
+    };
+    cells.into_iter().zip([labels.0, labels.1]).filter_map(line).collect()
+}
