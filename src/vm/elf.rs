@@ -5,14 +5,14 @@ use object::elf;
 use object::endian::LittleEndian as LE;
 use object::pod;
 
-type Header = elf::FileHeader64<LE>;
+type FileHeader = elf::FileHeader64<LE>;
 type SectionHeader = elf::SectionHeader64<LE>;
 
 /// `file` without the sections named `.debug_*`. `None` if this code cannot parse the file; the caller then uses it
 /// unchanged.
 #[must_use]
 pub(crate) fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
-    let (header, _) = pod::from_bytes::<Header>(file).ok()?;
+    let (header, _) = pod::from_bytes::<FileHeader>(file).ok()?;
     if header.e_ident.magic != elf::ELFMAG || usize::from(header.e_shentsize.get(LE)) != size_of::<SectionHeader>() {
         return None;
     }
@@ -54,7 +54,7 @@ pub(crate) fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
     let mut header = *header;
     header.e_shoff.set(LE, out.len() as u64);
     out.extend_from_slice(pod::bytes_of_slice(&moved));
-    out.get_mut(..size_of::<Header>())?.copy_from_slice(pod::bytes_of(&header));
+    out.get_mut(..size_of::<FileHeader>())?.copy_from_slice(pod::bytes_of(&header));
     Some(out)
 }
 
