@@ -122,14 +122,14 @@ pub(crate) struct Decoder {
 }
 
 /// The numbers of a frame's header.
-struct Header {
+struct FrameHeader {
     kind: u8,
     deflated: usize,
     plain: usize,
     sum: u32,
 }
 
-impl Header {
+impl FrameHeader {
     /// The header in `frame`, which begins with [`MAGIC`]; `None` if it is not complete.
     fn read(frame: &[u8]) -> Option<Self> {
         let number = |at: usize| Some(u32::from_le_bytes(frame.get(at..at + 4)?.try_into().ok()?));
@@ -179,7 +179,7 @@ impl Decoder {
             };
             self.done += start;
             let frame = rest.get(start..).unwrap_or_default();
-            let header = Header::read(frame)?;
+            let header = FrameHeader::read(frame)?;
             if !header.is_possible() {
                 self.damage();
                 continue;
