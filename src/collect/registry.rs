@@ -30,6 +30,12 @@ impl Context {
         Self { loader, probe, symbols: symbols.map(Arc::new).map_err(|error| error.to_string()) }
     }
 
+    /// Read nothing of this kernel: nothing is collected on it.
+    #[must_use]
+    pub(crate) fn unread(loader: Loader, probe: Probe) -> Self {
+        Self { loader, probe, symbols: Err("the symbols were not read".to_owned()) }
+    }
+
     /// The symbols.
     ///
     /// # Errors

@@ -2,7 +2,9 @@
 
 use crate::document::{ExecutedOn, Outcome, Request};
 use crate::guest::cgroup::GuestCgroup;
-use crate::kernel::symbols::KALLSYMS;
+use crate::kernel::reach::Listed;
+use crate::kernel::resolve;
+use crate::kernel::symbols::{KALLSYMS, Symbols};
 use crate::run::{self, Setting};
 use crate::util::progress;
 use crate::vm::job::{Assignment, GuestFacts, Job};
@@ -15,7 +17,10 @@ use std::process::Command;
 /// Errors are sent to the host as text.
 pub(crate) fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -> Result<Vec<u8>> {
     match &assignment.job {
-        Job::Run(request) => Ok(serde_json::to_vec(&measure(request, assignment.executed_on)?)?),
+        Job::Run(request) => Ok(serde_json::to_vec(&measure(request, assignment.executed_on, run::execute)?)?),
+        Job::Count(request) => {
+            Ok(serde_json::to_vec(&measure(request, assignment.executed_on, run::execute_counted)?)?)
+        }
         Job::Functions => Ok(functions().into_bytes()),
         Job::Command(arguments) => own_command(arguments),
         Job::Echo(text) => Ok(text.clone().into_bytes()),
@@ -34,7 +39,9 @@ pub(crate) fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -
 #[error("the job must not be answered")]
 pub(crate) struct Muted;
 
-fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Outcome> {
+type Execute = fn(&Request, &Setting<'_>) -> Result<Outcome>;
+
+fn measure(request: &Request, executed_on: ExecutedOn, execute: Execute) -> Result<Outcome> {
     if request.memcg {
         // Children inherit the cgroup, so the workload's processes are charged like a user's.
         GuestCgroup::create()?.add(std::process::id())?;
@@ -44,16 +51,22 @@ fn measure(request: &Request, executed_on: ExecutedOn) -> Result<Outcome> {
         settle: executed_on == ExecutedOn::Tcg,
         progress: &|at, watched| progress::step(&format!("measuring {} ({watched})", at.next_text())),
     };
-    run::execute(request, &setting)
+    execute(request, &setting)
 }
 
-/// The kernel's functions, without data and modules, because the serial port is slow.
+/// The kernel's functions, without data and modules, because the serial port is slow; before them, as a comment, the
+/// functions of the roles.
 fn functions() -> String {
     let list = std::fs::read_to_string(KALLSYMS).unwrap_or_default();
     let is_function =
         |line: &&str| matches!(line.as_bytes().get(17), Some(b't' | b'T' | b'w' | b'W')) && !line.ends_with(']');
     let lines: Vec<&str> = list.lines().filter(is_function).collect();
-    lines.join("\n")
+    let functions = lines.join("\n");
+    match Symbols::read(functions.as_bytes()).and_then(Symbols::with_addresses) {
+        Ok(symbols) => resolve::to_comment(&resolve::resolve(&symbols, &Listed::running())) + &functions,
+        // The host explains what is missing.
+        Err(_) => functions,
+    }
 }
 
 fn own_command(arguments: &[String]) -> Result<Vec<u8>> {

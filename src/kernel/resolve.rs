@@ -113,6 +113,37 @@ pub(crate) fn resolve(symbols: &Symbols, ways: &dyn Ways) -> Vec<Resolution> {
     all().iter().map(|role| resolution(role, symbols, ways)).collect()
 }
 
+/// How a line of a list of symbols begins that holds [`Resolution`]s. Readers of the list skip it.
+const COMMENT: &str = "# roles ";
+
+/// To be changed when [`resolve`] gives other results for the same kernel and roles.
+const RULES: u32 = 1;
+
+/// Identifies what resolutions depend on besides the kernel.
+fn rules() -> String {
+    let mut crc = flate2::Crc::new();
+    for role in all() {
+        crc.update(format!("{:?} {} {:?};", role.id, role.article_name, role.candidates).as_bytes());
+    }
+    format!("{RULES}-{:08x}", crc.sum())
+}
+
+/// `resolutions` as a line for a list of symbols.
+#[must_use]
+pub(crate) fn to_comment(resolutions: &[Resolution]) -> String {
+    // Names and reasons can always be written as JSON.
+    let text = serde_json::to_string(resolutions).unwrap_or_default();
+    format!("{COMMENT}{} {text}\n", rules())
+}
+
+/// The resolutions in a list of symbols; `None` if it has none of this version's roles.
+#[must_use]
+pub(crate) fn from_comment(list: &str) -> Option<Vec<Resolution>> {
+    let line = list.lines().take_while(|line| line.starts_with('#')).find_map(|line| line.strip_prefix(COMMENT))?;
+    let (made_by, text) = line.split_once(' ')?;
+    (made_by == rules()).then(|| serde_json::from_str(text).ok())?
+}
+
 #[cfg(test)]
 #[path = "resolve_tests.rs"]
 mod tests;

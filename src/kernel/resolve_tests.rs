@@ -107,3 +107,14 @@ fn most_names_of_frames_exist_somewhere() {
         .collect();
     assert!(missing.len() * 4 < names.len(), "{} of {}: {missing:?}", missing.len(), names.len());
 }
+
+#[test]
+fn resolutions_travel_in_a_comment_of_the_list() {
+    let (_, kernel) = &kernels()[2];
+    let resolutions = resolve(&kernel.0, &kernel.1);
+    let list = format!("# a header\n{}ffffffff81000000 T pipe_write\n", to_comment(&resolutions));
+    assert_eq!(from_comment(&list), Some(resolutions));
+    assert_eq!(Symbols::read(list.as_bytes()).unwrap().len(), 1);
+    assert_eq!(from_comment(&list.replace(&rules(), "0-00000000")), None, "of other roles");
+    assert_eq!(from_comment("ffffffff81000000 T pipe_write\n# roles x []"), None);
+}

@@ -1,21 +1,23 @@
 //! Exact instruction profiles: several windows in a deterministic guest, counted by the QEMU plugin. Nothing is attached
 //! inside the guest. Its kernel needs support for initramfs and a serial port.
 
+use super::functions::KernelFunctions;
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
 use crate::document::{Attribution, Document, Ensemble, Outcome, Request, Selection, WindowCount};
+use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{CycleModel, Moved, ProcessName, Profile, RoleShare, Unit, attribute};
 use crate::roles::Skid;
 use crate::target::Phase;
-use crate::util::progress;
 use crate::util::usage::UsageError;
 use crate::vm::scratch::Scratch;
-use crate::vm::symbol_cache::SymbolCache;
 use crate::vm::{self, Accel, GuestOptions, Job, PluginArgs, qemu};
 use crate::workload::spec::Amount;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Windows of a run if their number is not given.
 pub(crate) const WINDOWS: u32 = 5;
@@ -30,17 +32,13 @@ pub(crate) const CPUS: [u32; 2] = [1, 2];
 /// When the request cannot be counted exactly, or the guest, QEMU or the plugin gives no complete profile.
 pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>) -> Result<Outcome> {
     check(request, options.accel)?;
-    let symbols = match vmlinux {
-        Some(path) => names::vmlinux(path)?,
-        None => kernel_functions(options)?,
-    };
+    let symbols = vmlinux.map(names::vmlinux).transpose()?;
     let scratch = Scratch::new()?;
     let so = scratch.path("plugin");
     let folder = so.parent().context("a temporary folder has a name")?;
     let spec = &request.workload;
     let windows = request.runs.max(1);
     // In the order of their markers' numbers (util::marker), with the number of processes of each.
-    let processes = [ProcessName::WRITER, ProcessName::READER];
     let threads = [spec.pairs * spec.writers, spec.pairs * spec.readers];
     let plugin = Plugin::write(folder, qemu::version_numbers()?, &threads, windows)?;
     let options = GuestOptions {
@@ -52,28 +50,33 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     // not change the count.
     let inside =
         Request { collect: Selection::List(Vec::new()), runs: windows, command: String::new(), ..request.clone() };
-    let reply = vm::run_job(&options, &Job::Run(Box::new(inside)))?;
-    progress::step("resolving symbols");
+    let ended = AtomicBool::new(false);
+    // While the guest counts a window, those before it are read.
+    let (reply, read) = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| Windows::read(&options, symbols, windows, &plugin, &ended));
+        let reply = vm::run_job(&options, &Job::Count(Box::new(inside)));
+        ended.store(true, Ordering::Release);
+        (reply, reader.join())
+    });
+    let reply = reply?;
+    let Ok(read) = read else { bail!("internal error: the reader of windows panicked") };
+    let mut read = read?;
     let mut outcome: Outcome = reply.parse()?;
-    let raws = (0..windows)
-        .map(|window| Raw::read(&plugin.out(window)).with_context(|| format!("guest {}", options.kernel.release)))
-        .collect::<Result<Vec<_>>>()?;
-    let program = names::Program::open(&options.init)?;
-    // The guest's processes are the same program at the same addresses in every window.
-    let names = Names::new(symbols, Some(program), raws.first().context("no window")?);
-    let mut counted = raws.iter().map(|raw| profile::count(raw, &names, &processes)).collect::<Result<Vec<_>>>()?;
-    ensure!(outcome.document.runs.len() == counted.len(), "the guest ran another number of windows");
+    ensure!(outcome.document.runs.len() == read.profiles.len(), "the guest ran another number of windows");
     outcome.document.command.clone_from(&request.command);
     super::enter_guest(&mut outcome, reply.emulator, &options.kernel);
     outcome.document.warnings.extend(reply.notes);
     let phases = (0..windows).map(Phase);
     let ensemble =
-        Ensemble::new(phases.zip(&counted).map(|(phase, counted)| WindowCount::of(phase, &counted.profiles)).collect());
+        Ensemble::new(phases.zip(&read.profiles).map(|(phase, profiles)| WindowCount::of(phase, profiles)).collect());
+    let shown = read.raws.get(ensemble.shown).context("no window")?;
+    let counted = profile::count(shown, &read.names, &PROCESSES)?;
     if windows > 1 {
-        outcome.windows = counted.iter().map(|counted| counted.profiles.clone()).collect();
+        outcome.windows = read.profiles;
     }
     outcome.document.processes = outcome.document.runs[ensemble.shown].processes.clone();
-    enter(&mut outcome, counted.swap_remove(ensemble.shown));
+    outcome.document.symbols = std::mem::take(&mut read.roles);
+    enter(&mut outcome, counted);
     super::cycles::price(&mut outcome, CycleModel::standard()?);
     outcome.document.ensemble = Some(ensemble);
     outcome.document.collectors.iter_mut().for_each(|report| {
@@ -84,29 +87,50 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     Ok(outcome)
 }
 
-/// The functions of the guest's kernel, from the cache or from a guest of their own.
-fn kernel_functions(options: &GuestOptions) -> Result<Symbols> {
-    let parsed = |list: &str| Symbols::read(list.as_bytes()).and_then(Symbols::with_addresses);
-    // Without a cache, a guest is asked each time.
-    let cache = SymbolCache::of(options).ok().flatten();
-    if let Some(Ok(known)) = cache.as_ref().and_then(SymbolCache::read).map(|list| parsed(&list)) {
-        return Ok(known);
+/// The processes, in the order of their markers' numbers (util::marker).
+const PROCESSES: [ProcessName; 2] = [ProcessName::WRITER, ProcessName::READER];
+
+/// How often to look for the next window's file.
+const PACE: Duration = Duration::from_millis(20);
+
+/// What the plugin counted, with names.
+struct Windows {
+    names: Names,
+    /// The functions of each role.
+    roles: Vec<Resolution>,
+    raws: Vec<Raw>,
+    profiles: Vec<Vec<Profile>>,
+}
+
+impl Windows {
+    /// Read each of the `windows` when the plugin has written it, but no later than when the guest has `ended`.
+    fn read(
+        options: &GuestOptions,
+        symbols: Option<Symbols>,
+        windows: u32,
+        plugin: &Plugin,
+        ended: &AtomicBool,
+    ) -> Result<Self> {
+        let functions = KernelFunctions::of(options, symbols)?;
+        let program = names::Program::open(&options.init)?;
+        let next = |window: u32| {
+            let path = plugin.out(window);
+            while !ended.load(Ordering::Acquire) && !path.exists() {
+                std::thread::sleep(PACE);
+            }
+            Raw::read(&path).with_context(|| format!("guest {}", options.kernel.release))
+        };
+        let mut raws = vec![next(0)?];
+        // The guest's processes are the same program at the same addresses in every window.
+        let names = Names::new(functions.symbols, Some(program), &raws[0]);
+        let mut profiles = vec![profile::profiles(&raws[0], &names, &PROCESSES)?];
+        for window in 1..windows {
+            let raw = next(window)?;
+            profiles.push(profile::profiles(&raw, &names, &PROCESSES)?);
+            raws.push(raw);
+        }
+        Ok(Self { names, roles: functions.roles, raws, profiles })
     }
-    progress::step("reading the kernel's symbols");
-    let options = GuestOptions { accel: Accel::Tcg, plugin: None, ..options.clone() };
-    let list = String::from_utf8(vm::run_job(&options, &Job::Functions)?.body).context("the guest's symbols")?;
-    if list.is_empty() {
-        bail!(
-            "guest {}: its symbols are not available (CONFIG_KALLSYMS is off): give its uncompressed image with --vmlinux",
-            options.kernel.release
-        );
-    }
-    let symbols = parsed(&list)
-        .context("cannot read the guest's symbols; give the uncompressed image of its kernel with --vmlinux")?;
-    if let Some(Err(error)) = cache.map(|cache| cache.write(&list)) {
-        progress::detail(|| format!("the kernel's symbols are not cached: {error:#}"));
-    }
-    Ok(symbols)
 }
 
 /// Check that instructions can be counted for `request` on a guest executed by `accel`.

@@ -8,6 +8,7 @@ pub(crate) mod bench;
 pub(crate) mod cost;
 pub(crate) mod cycles;
 pub mod exact;
+mod functions;
 pub(crate) mod gather;
 pub mod measure;
 mod options;
@@ -43,15 +44,27 @@ pub(crate) const BUSY: f64 = 0.1;
 /// # Errors
 /// When the workload cannot run. Failures of collectors are recorded in the document.
 pub(crate) fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
+    execute_with(request, setting, &Context::new(request.loader, request.probe.clone()))
+}
+
+/// Run `request` on this kernel for a host that counts its instructions. The host knows the functions of the kernel, so
+/// they are not read: in an emulated guest that takes longer than several windows.
+///
+/// # Errors
+/// As [`execute`].
+pub(crate) fn execute_counted(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
+    execute_with(request, setting, &Context::unread(request.loader, request.probe.clone()))
+}
+
+fn execute_with(request: &Request, setting: &Setting<'_>, context: &Context) -> Result<Outcome> {
     // On a host, an earlier run may have been killed; a guest is always fresh.
     let cleaned = match setting.executed_on {
         ExecutedOn::Hardware => Tracefs::open().map(|tracefs| tracefs::clean_up(&tracefs)).unwrap_or_default(),
         ExecutedOn::Kvm | ExecutedOn::Tcg => Vec::new(),
     };
-    let context = Context::new(request.loader, request.probe.clone());
     let mut environment = Environment::now();
     let before = CpuTime::now();
-    let measured = measure::all(request, setting, &context)?;
+    let measured = measure::all(request, setting, context)?;
     if setting.executed_on == ExecutedOn::Tcg {
         // An emulated machine's load comes from its boot, and it has no steal time.
         environment.load = None;
@@ -61,7 +74,7 @@ pub(crate) fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcom
         environment.others = span.and_then(|(before, after)| after.others_since(before));
     }
     let busy = environment.others.filter(|others| *others > BUSY);
-    let mut outcome = assemble::outcome(request, setting, &context, environment, measured)?;
+    let mut outcome = assemble::outcome(request, setting, context, environment, measured)?;
     let warning = |message| Warning { code: "left-behind".into(), message, action: String::new() };
     outcome.document.warnings.extend(cleaned.into_iter().map(warning));
     outcome.document.warnings.extend(busy.map(|others| Warning {

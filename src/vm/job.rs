@@ -9,8 +9,12 @@ use serde::{Deserialize, Serialize};
 pub enum Job {
     /// Call `run::execute`. Answer: an [`crate::document::Outcome`].
     Run(Box<Request>),
-    /// Answer: the kernel's functions, in the format of /proc/kallsyms; empty if it has no list. This is a job of its own
-    /// because a job that is counted must not depend on whether the list is known.
+    /// Call `run::execute_counted`: a run whose instructions the emulator counts. Answer: an
+    /// [`crate::document::Outcome`] without the kernel's functions.
+    Count(Box<Request>),
+    /// Answer: the kernel's functions, in the format of /proc/kallsyms, after a comment with those of the roles
+    /// (`kernel::resolve::to_comment`); empty if it has no list. This is a job of its own because a job that is counted
+    /// must not depend on whether the list is known.
     Functions,
     /// Run this binary with these arguments, such as `["roles", "--json"]`. Answer: its raw standard output.
     Command(Vec<String>),

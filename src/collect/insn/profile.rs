@@ -34,12 +34,64 @@ pub struct Counted {
     pub report: CollectorReport,
 }
 
+/// The stacks of a window alone: [`Counted::profiles`] of [`count`], which takes several times as long.
+///
+/// # Errors
+/// When the number of processes differs.
+pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Vec<Profile>> {
+    check(raw, processes)?;
+    let mut stacks = vec![Folded::default(); processes.len() + 1];
+    let mut prefixes: HashMap<u32, String> = HashMap::new();
+    let mut leaves: HashMap<u32, Vec<(u16, String)>> = HashMap::new();
+    for count in &raw.counts {
+        let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
+        let prefix = prefixes.entry(count.node).or_insert_with(|| prefix(raw, names, count.node));
+        let leaves = leaves.entry(count.block).or_insert_with(|| leaves_of(block, names));
+        let mut from = 0;
+        for (to, leaf) in leaves {
+            let executed = (*to).min(count.to).saturating_sub(from.max(count.from));
+            if executed > 0 {
+                stacks[root.place(raw.processes)].add(below(prefix, leaf), u64::from(executed) * count.times);
+            }
+            from = *to;
+        }
+    }
+    if let Some(others) = stacks.last_mut() {
+        let least = others.total() / 1000;
+        let mut short = Folded::default();
+        others.iter().for_each(|(stack, weight)| short.add(shortened(stack, weight < least), weight));
+        *others = short;
+    }
+    Ok(with_others(processes).zip(stacks).map(profile).collect())
+}
+
+/// The functions of a block's instructions: the end of each, and its frame.
+fn leaves_of(block: &Block, names: &Names) -> Vec<(u16, String)> {
+    let mut leaves: Vec<(u16, String)> = Vec::new();
+    let mut address = block.address;
+    for (end, length) in (1..).zip(&block.lengths) {
+        let function = names.function(address);
+        let frame = frame_name(&function.name);
+        match leaves.last_mut() {
+            Some(last) if last.1 == frame => last.0 = end,
+            _ => leaves.push((end, frame.into_owned())),
+        }
+        address += u64::from(*length);
+    }
+    leaves
+}
+
+fn check(raw: &Raw, processes: &[ProcessName]) -> Result<()> {
+    ensure!(raw.processes == processes.len(), "{} processes were counted, not {}", raw.processes, processes.len());
+    Ok(())
+}
+
 /// Give names to `raw`, which identifies `processes` by number.
 ///
 /// # Errors
 /// When the number of processes differs.
 pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Counted> {
-    ensure!(raw.processes == processes.len(), "{} processes were counted, not {}", raw.processes, processes.len());
+    check(raw, processes)?;
     let mut stacks = vec![ClassifiedStacks::default(); processes.len() + 1];
     let classes: Vec<Vec<InstructionClass>> = raw.blocks.iter().map(class::of_block).collect();
     let mut prefixes: HashMap<u32, String> = HashMap::new();
@@ -71,20 +123,24 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
             Root::Process(_) | Root::Other => {}
         }
         for (leaf, counts) in leaves {
-            stacks[root.place(raw.processes)].add(below(prefix, leaf), counts);
+            stacks[root.place(raw.processes)].add(below(prefix, &leaf), counts);
         }
     }
     for rep in &raw.reps {
         let (Some(root), Some(block)) = (raw.root(rep.node), raw.blocks.get(rep.block as usize)) else { continue };
         let prefix = prefixes.entry(rep.node).or_insert_with(|| prefix(raw, names, rep.node));
-        let leaf = frame_name(&names.function(block.last_address()).name).into_owned();
+        let function = names.function(block.last_address());
+        let leaf = frame_name(&function.name);
         let rep_bytes = iterations(block, rep.accesses) * class::rep_element(block);
         let counts = ClassCounts { rep_bytes, ..ClassCounts::default() };
-        stacks[root.place(raw.processes)].add(below(prefix, leaf), counts);
+        stacks[root.place(raw.processes)].add(below(prefix, &leaf), counts);
     }
     let code = executed(raw, names, processes);
     if let Some(others) = stacks.last_mut() {
-        *others = shortened(others);
+        let least = others.instructions().total() / 1000;
+        let mut short = ClassifiedStacks::default();
+        others.iter().for_each(|(stack, counts)| short.add(shortened(stack, counts.instructions() < least), *counts));
+        *others = short;
     }
     let classes: ByProcess<ClassifiedStacks> = with_others(processes).zip(stacks).collect();
     let stacks: Vec<Folded> = classes.values().map(ClassifiedStacks::instructions).collect();
@@ -99,13 +155,7 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
             format!("{unattributed} instructions of {} could not be attributed to a call path", names.join(" and "));
         report.reason = Some(reason);
     }
-    let profiles = with_others(processes).zip(stacks).map(|(process, stacks)| Profile {
-        process,
-        collector: NAME.to_owned(),
-        unit: Unit::Instructions,
-        skid: Skid::None,
-        stacks,
-    });
+    let profiles = with_others(processes).zip(stacks).map(profile);
     let mut contexts = Contexts::new(raw, names);
     let entered = entered(&mut contexts).into_iter();
     let entered = entered.filter_map(|((place, role), calls)| Some(((*processes.get(place)?, role), calls))).collect();
@@ -113,9 +163,13 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
     Ok(Counted { profiles: profiles.collect(), classes, functions: calls(&code), entered, locks, code, report })
 }
 
+fn profile((process, stacks): (ProcessName, Folded)) -> Profile {
+    Profile { process, collector: NAME.to_owned(), unit: Unit::Instructions, skid: Skid::None, stacks }
+}
+
 /// The stack of `leaf` called by `prefix`.
-fn below(prefix: &str, leaf: String) -> String {
-    if prefix.is_empty() { leaf } else { format!("{prefix};{leaf}") }
+fn below(prefix: &str, leaf: &str) -> String {
+    if prefix.is_empty() { leaf.to_owned() } else { format!("{prefix};{leaf}") }
 }
 
 /// The iterations of a block's `rep` instruction.
@@ -130,16 +184,11 @@ fn with_others(processes: &[ProcessName]) -> impl Iterator<Item = ProcessName> {
     processes.iter().copied().chain(std::iter::once(ProcessName::OTHER))
 }
 
-/// Shorten the many small stacks of others: those below a thousandth of the total end after their fourth frame. The
-/// sum does not change.
-fn shortened(stacks: &ClassifiedStacks) -> ClassifiedStacks {
-    let least = stacks.instructions().total() / 1000;
-    let mut short = ClassifiedStacks::default();
-    for (stack, counts) in stacks.iter() {
-        let cut = stack.match_indices(';').nth(3).filter(|_| counts.instructions() < least);
-        short.add(cut.map_or(stack, |(at, _)| &stack[..at]), *counts);
-    }
-    short
+/// A stack of others, which have many small ones: those below a thousandth of their total end after their fourth frame.
+/// The sum does not change.
+fn shortened(stack: &str, small: bool) -> &str {
+    let cut = stack.match_indices(';').nth(3).filter(|_| small);
+    cut.map_or(stack, |(at, _)| &stack[..at])
 }
 
 struct Seen {
@@ -288,7 +337,10 @@ mod tests {
         let raw = Raw::parse(&file("", begun, &[(3, 3, K + 8)], &blocks, &counts, &reps)).unwrap();
         let names = Names::new(Symbols::read(kernel.as_bytes()).unwrap(), None, &raw);
         assert!(count(&raw, &names, &[ProcessName::OTHER]).is_err());
-        count(&raw, &names, &[ProcessName::WRITER, ProcessName::READER]).unwrap()
+        let processes = [ProcessName::WRITER, ProcessName::READER];
+        let counted = count(&raw, &names, &processes).unwrap();
+        assert_eq!(profiles(&raw, &names, &processes).unwrap(), counted.profiles);
+        counted
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! The functions of a guest's kernel, which give names to counted addresses.
+
+use crate::kernel::resolve::{self, Resolution};
+use crate::kernel::symbols::{Symbols, SymbolsError};
+use crate::util::progress;
+use crate::vm::symbol_cache::SymbolCache;
+use crate::vm::{self, Accel, GuestOptions, Job};
+use anyhow::{Context as _, Result, bail};
+
+/// The functions of one kernel.
+pub(super) struct KernelFunctions {
+    pub symbols: Symbols,
+    /// Those of each role; empty if the kernel has no list of its symbols.
+    pub roles: Vec<Resolution>,
+}
+
+impl KernelFunctions {
+    /// From the kernel's own list, which is read once per kernel. If `symbols` are given, they are used instead.
+    ///
+    /// # Errors
+    /// When the guest gives no list and there are no `symbols`.
+    pub(super) fn of(options: &GuestOptions, symbols: Option<Symbols>) -> Result<Self> {
+        let list = list(options)?;
+        let roles = resolve::from_comment(&list).unwrap_or_default();
+        let symbols = match symbols {
+            Some(symbols) => symbols,
+            None if list.is_empty() => bail!(
+                "guest {}: its symbols are not available (CONFIG_KALLSYMS is off): give its uncompressed image with --vmlinux",
+                options.kernel.release
+            ),
+            None => parsed(&list)
+                .context("cannot read the guest's symbols; give the uncompressed image of its kernel with --vmlinux")?,
+        };
+        Ok(Self { symbols, roles })
+    }
+}
+
+fn parsed(list: &str) -> Result<Symbols, SymbolsError> {
+    Symbols::read(list.as_bytes()).and_then(Symbols::with_addresses)
+}
+
+/// The list, from the cache or from a guest of its own.
+fn list(options: &GuestOptions) -> Result<String> {
+    // Without a cache, a guest is asked each time.
+    let cache = SymbolCache::of(options).ok().flatten();
+    let known = cache.as_ref().and_then(SymbolCache::read);
+    if let Some(known) = known.filter(|list| resolve::from_comment(list).is_some()) {
+        return Ok(known);
+    }
+    progress::step("reading the kernel's symbols");
+    // One CPU is enough, so that it can start from a snapshot.
+    let options = GuestOptions { accel: Accel::Tcg, plugin: None, cpus: 1, ..options.clone() };
+    let list = String::from_utf8(vm::run_job(&options, &Job::Functions)?.body).context("the guest's symbols")?;
+    if let Some(Err(error)) = cache.filter(|_| parsed(&list).is_ok()).map(|cache| cache.write(&list)) {
+        progress::detail(|| format!("the kernel's symbols are not cached: {error:#}"));
+    }
+    Ok(list)
+}
