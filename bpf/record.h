@@ -189,6 +189,8 @@ struct pr_state {
 	u64 lost_ends;
 	u64 lost_processes;
 	u64 lost_waits;
+	/* Switches to a thread that were not seen. */
+	u64 unseen;
 };
 
 #endif

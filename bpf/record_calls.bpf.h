@@ -244,6 +244,57 @@ static __always_inline void forget_files(const struct pr_task *own)
 		__sync_fetch_and_add(generation, 1);
 }
 
+/* The sleep of a thread ends: it runs again, `now`. */
+static __always_inline void add_sleep(struct pr_task *own, u64 now)
+{
+	u64 woken = own->woken && own->woken < now ? own->woken : now;
+	u64 blocked = woken > own->since ? woken - own->since : 0;
+	struct pr_counts *counts;
+
+	own->own.runnable_ns += now - woken;
+	if (!own->inode) {
+		add_wait(own, blocked);
+		return;
+	}
+	counts = own_counts(own, own->inode, own->device, own->side & 1);
+	if (!counts)
+		counts = counts_of(&own->who, own->inode, own->device, own->side);
+	if (!counts)
+		return;
+	if (own->locked) {
+		counts->lock_sleeps++;
+		counts->lock_ns += blocked;
+		return;
+	}
+	counts->sleeps++;
+	counts->blocked_ns += blocked;
+	counts->runnable_ns += now - woken;
+	if (own->again > 1)
+		counts->needless++;
+}
+
+/* The thread runs from `now` on. */
+static __always_inline void resume(struct pr_task *own, u64 now)
+{
+	if (own->state == PR_RUNNABLE)
+		own->own.runnable_ns += now - own->since;
+	else if (own->state == PR_ASLEEP && own->started)
+		add_sleep(own, now);
+	own->state = PR_RUNNING;
+	own->since = now;
+}
+
+/* It runs, but nothing was seen of the switch to it. Some virtual machines hide what happens while a process of their
+ * own is running. */
+static __always_inline void resume_unseen(struct pr_task *own, u64 now)
+{
+	struct pr_state *shared = shared_state();
+
+	if (shared)
+		__sync_fetch_and_add(&shared->unseen, 1);
+	resume(own, now);
+}
+
 /* Registers and result. */
 SEC("raw_tp/sys_exit")
 int pr_sys_exit(struct pr_event *ctx)
@@ -257,6 +308,8 @@ int pr_sys_exit(struct pr_event *ctx)
 
 	if (!own || !own->started)
 		return 0;
+	if (own->state != PR_RUNNING)
+		resume_unseen(own, bpf_ktime_get_ns());
 	own->again = 0;
 	own->own.calls++;
 	if (bpf_probe_read_kernel(&call, sizeof(call), (void *)(ctx->args[0] + REGISTERS_AT)))

@@ -95,35 +95,6 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 	}
 }
 
-/* The sleep of a thread ends: it runs again, `now`. */
-static __always_inline void add_sleep(struct pr_task *own, u64 now)
-{
-	u64 woken = own->woken && own->woken < now ? own->woken : now;
-	u64 blocked = woken > own->since ? woken - own->since : 0;
-	struct pr_counts *counts;
-
-	own->own.runnable_ns += now - woken;
-	if (!own->inode) {
-		add_wait(own, blocked);
-		return;
-	}
-	counts = own_counts(own, own->inode, own->device, own->side & 1);
-	if (!counts)
-		counts = counts_of(&own->who, own->inode, own->device, own->side);
-	if (!counts)
-		return;
-	if (own->locked) {
-		counts->lock_sleeps++;
-		counts->lock_ns += blocked;
-		return;
-	}
-	counts->sleeps++;
-	counts->blocked_ns += blocked;
-	counts->runnable_ns += now - woken;
-	if (own->again > 1)
-		counts->needless++;
-}
-
 /* Whether preempted, previous, next. */
 SEC("raw_tp/sched_switch")
 int pr_switch(struct pr_event *ctx)
@@ -134,8 +105,9 @@ int pr_switch(struct pr_event *ctx)
 
 	if (own) {
 		now = bpf_ktime_get_ns();
-		if (own->state == PR_RUNNING)
-			own->own.cpu_ns += now - own->since;
+		if (own->state != PR_RUNNING)
+			resume_unseen(own, now);
+		own->own.cpu_ns += now - own->since;
 		task_state = state_of((struct task_struct *)from);
 		own->since = now;
 		own->woken = 0;
@@ -155,12 +127,7 @@ int pr_switch(struct pr_event *ctx)
 	if (own) {
 		if (!now)
 			now = bpf_ktime_get_ns();
-		if (own->state == PR_RUNNABLE)
-			own->own.runnable_ns += now - own->since;
-		else if (own->state == PR_ASLEEP && own->started)
-			add_sleep(own, now);
-		own->state = PR_RUNNING;
-		own->since = now;
+		resume(own, now);
 	}
 	return 0;
 }

@@ -4,6 +4,7 @@ use super::collect::RecordedCounts;
 use super::launch::MadePipe;
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
 use super::raw::{PR_KINDS, PR_NO_CALL, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use crate::util::text::grouped;
 use crate::util::warning::Warning;
 use std::collections::BTreeMap;
 
@@ -67,7 +68,29 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe]) -> Assemble
         }
     }
     let pipes = pipes_of(counted, &index, pipes);
-    let warnings = counted.state.as_ref().map_or_else(Vec::new, losses);
+    let mut warnings = counted.state.as_ref().map_or_else(Vec::new, losses);
+    if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
+        warnings.push(Warning {
+            code: "switches-unseen".to_owned(),
+            message: format!(
+                "{} not seen: when these sleeps and waits ended is known only from the thread's next \
+                 system call",
+                counted_and(unseen, ["switch was", "switches were"])
+            ),
+            action: "none if they are few; some virtual machines hide what runs beside their own processes".to_owned(),
+        });
+    }
+    if counted.skipped > 0 {
+        warnings.push(Warning {
+            code: "events-skipped".to_owned(),
+            message: format!(
+                "{} missing, of this pipeline or of other processes: the kernel preempted a BPF program for another \
+                 thread",
+                counted_and(counted.skipped, ["event is", "events are"])
+            ),
+            action: "record on an idle machine".to_owned(),
+        });
+    }
     Assembled { window_ns: end - begin, processes, pipes, warnings }
 }
 
@@ -246,6 +269,11 @@ fn why(call: u32, file: u32) -> WaitReason {
         }
         _ => WaitReason::Other,
     }
+}
+
+/// The number, and the words for one or for several.
+fn counted_and(count: u64, [one, several]: [&str; 2]) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{} {several}", grouped(count)) }
 }
 
 fn losses(state: &PrState) -> Vec<Warning> {

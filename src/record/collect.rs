@@ -38,6 +38,9 @@ pub(super) struct RecordedCounts {
     pub ends: Vec<(PrEnd, PrCounts)>,
     pub waits: Vec<(PrReason, PrWait)>,
     pub state: Option<PrState>,
+    /// Events for which the kernel skipped a program, as [`Object::passed_over`] has it; not counted before 5.12, where
+    /// it skips no program of a raw tracepoint.
+    pub skipped: u64,
 }
 
 impl Recorder {
@@ -83,6 +86,7 @@ impl Recorder {
     /// When a map cannot be read.
     pub(super) fn finish(mut self) -> Result<RecordedCounts> {
         self.attached.clear();
+        let skipped = PROGRAMS.iter().filter_map(|(program, _)| self.object.passed_over(program)).sum();
         let now = monotonic_ns()?;
         let mut processes: HashMap<_, _> = keyed(self.object.entries::<PrWho, PrProcess>("processes")?);
         let mut ends: HashMap<_, _> = keyed(self.object.entries::<PrEnd, PrCounts>("ends")?);
@@ -97,6 +101,7 @@ impl Recorder {
             ends: ends.into_values().collect(),
             waits: waits.into_values().collect(),
             state: Some(self.object.element("state", 0)?),
+            skipped,
         })
     }
 }

@@ -46,6 +46,8 @@ pub(crate) fn record(pipeline: &PipelineCommand) -> Result<Recording> {
         environment,
         processes: assembled.processes,
         pipes: assembled.pipes,
+        skipped: counted.skipped,
+        unseen_switches: counted.state.map_or(0, |state| state.unseen),
         warnings: assembled.warnings,
         ..Recording::default()
     };

@@ -41,6 +41,12 @@ pub struct Recording {
     pub findings: Vec<String>,
     /// Reasons to doubt the answer.
     pub cautions: Vec<String>,
+    /// Events (calls, switches, wake-ups) for which the kernel skipped a program, because it preempted the program on that
+    /// CPU for another thread. They may be of processes outside the pipeline. What was recorded is exact if this is 0.
+    pub skipped: u64,
+    /// Switches to threads of the pipeline that were not seen. Such a thread counts as running from its next system call
+    /// or the next switch away from it; its calls and sleeps are counted.
+    pub unseen_switches: u64,
     /// What was not recorded.
     pub warnings: Vec<Warning>,
 }
