@@ -73,11 +73,10 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe]) -> Assemble
         warnings.push(Warning {
             code: "switches-unseen".to_owned(),
             message: format!(
-                "{} not seen: when these sleeps and waits ended is known only from the thread's next \
-                 system call",
-                counted_and(unseen, ["switch was", "switches were"])
+                "{} not seen, because some virtual machines hide what runs beside their own processes",
+                counted_and(unseen, ["switch to a thread was", "switches to threads were"])
             ),
-            action: "none if they are few; some virtual machines hide what runs beside their own processes".to_owned(),
+            action: "a few do not matter: such a wait counts until the thread's next system call".to_owned(),
         });
     }
     if counted.skipped > 0 {
