@@ -293,7 +293,7 @@ static __always_inline void add_ended(struct pp_function *function, struct ended
 	(*bucket_of(function, ended->took))++;
 }
 
-/* The place of the open call of this frame; 0 if there is none, because it was entered before the probes existed. */
+/* The place of the open call of this frame; 0 if it is not known, because it was entered before the probes existed. */
 static __always_inline u64 find_call(struct pp_task *task, u64 frame)
 {
 	u64 place = task->top;

@@ -138,7 +138,8 @@ struct pp_task {
 
 /* The calls of one probed function by one thread, or by the other threads of one process. */
 struct pp_function {
-	/* A thread's open call of this function whose return is identified by both; its frame is 0 if there is none. */
+	/* A thread's open call of this function, which its return finds by function and frame. The frame is 0 while no call is
+	 * open. */
 	struct pp_call open;
 	u64 calls;
 	/* Of calls that returned. */

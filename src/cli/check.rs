@@ -64,7 +64,7 @@ const IMPROVEMENT: &str = "improvement";
 ///
 /// # Errors
 /// A usage error, so that a mistyped name does not make `git bisect run` skip every revision. An image that is missing
-/// from an existing folder is none: the revision may not have been built.
+/// from an existing folder is no error here: the build of that revision may have failed.
 fn kernel(name: &str) -> Result<()> {
     let path = Path::new(name);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

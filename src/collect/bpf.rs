@@ -1,5 +1,5 @@
-//! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c with libbpf. Both give file descriptors of programs, and maps to
-//! read. [`super::attach`] attaches the programs of both.
+//! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c with libbpf. Both loaders give file
+//! descriptors of programs, and maps to read. [`super::attach`] attaches the programs of both.
 
 use crate::document::Loader;
 use crate::kernel::attempt::BTF;

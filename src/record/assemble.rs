@@ -76,7 +76,7 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe]) -> Assemble
                 "{} not seen, because some virtual machines hide what runs beside their own processes",
                 counted_and(unseen, ["switch to a thread was", "switches to threads were"])
             ),
-            action: "a few do not matter: such a wait counts until the thread's next system call".to_owned(),
+            action: "a few do not matter; such a wait counts until the thread's next system call".to_owned(),
         });
     }
     if counted.skipped > 0 {
