@@ -10,7 +10,7 @@ use pipeprof::document::{Collector, Outcome};
 use pipeprof::run::exact;
 use pipeprof::vm::GuestOptions;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 fn count(options: &GuestOptions) -> Outcome {
@@ -34,6 +34,47 @@ fn restored_guests_are_equal_and_count_like_booted_ones() {
         // The machine in the document is the same.
         assert_eq!(first.document.environment.emulator, booted.document.environment.emulator);
         assert_eq!(first.document.warnings, booted.document.warnings);
+    }
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn guests_with_two_cpus_are_equal_whatever_else_the_host_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let count = |cache: &str, name: &str| {
+        let into = folder.path().join(name);
+        let image = kernel("7.2").image;
+        let mut command = pipeprof(&["run", "--collect", "insn", "--mode", "vmsplice", "--cpus", "2", "--runs", "1"]);
+        command.arg("--kernel").arg(image).arg("-o").arg(&into).env("PIPEPROF_CACHE", folder.path().join(cache));
+        output(command);
+        ["writer", "reader", "other"]
+            .map(|process| std::fs::read(into.join(format!("{process}.folded"))).expect(process))
+    };
+    let first = count("cache", "first");
+    // The host's CPUs are busy, if this user may let QEMU's main thread preempt others.
+    let may = Command::new("chrt").args(["-f", "1", "true"]).status().is_ok_and(|status| status.success());
+    let loops: Vec<Busy> = (0..if may { 2 } else { 0 }).map(|_| Busy::start()).collect();
+    let [second, third] = ["second", "third"].map(|name| count("cache", name));
+    // Its snapshot is made anew.
+    let other = count("other cache", "other");
+    drop(loops);
+    assert!(first == second && first == third, "restored guests differ");
+    assert!(first == other, "guests of two snapshots differ");
+}
+
+/// A process that uses a CPU, until it is dropped.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("sh"))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

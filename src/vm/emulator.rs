@@ -2,6 +2,7 @@
 
 use crate::util::progress;
 use crate::vm::qemu;
+use crate::vm::seat::Seat;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -12,14 +13,16 @@ use std::time::{Duration, Instant};
 /// A running QEMU. It is killed when this value is dropped, and when this process dies.
 pub(crate) struct Qemu {
     child: Child,
+    /// The CPU on which it runs, if it runs on one.
+    _seat: Option<Seat>,
 }
 
 impl Qemu {
-    /// Start QEMU with these arguments, this standard input and a file for its errors.
+    /// Start QEMU with these arguments, this standard input and a file for its errors, on one CPU if there is a seat.
     ///
     /// # Errors
     /// When it cannot be started, with how to install it.
-    pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File) -> Result<Self> {
+    pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File, seat: Option<Seat>) -> Result<Self> {
         let parent = std::process::id();
         let mut command = Command::new(qemu::program());
         // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
@@ -37,8 +40,11 @@ impl Qemu {
                 Ok(())
             });
         }
+        if let Some(seat) = &seat {
+            seat.seat(&mut command);
+        }
         progress::detail(|| format!("starting {command:?}"));
-        Ok(Self { child: command.spawn().with_context(qemu::missing)? })
+        Ok(Self { child: command.spawn().with_context(qemu::missing)?, _seat: seat })
     }
 
     /// Its status, if it has ended.

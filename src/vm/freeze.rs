@@ -79,6 +79,10 @@ pub(crate) fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) 
     monitor.give("state", &from)?;
     // If QEMU ends, the feeder must see it.
     drop(from);
+    // QEMU would announce the guest's new place to its network, five times within a second of the host's time. Each
+    // time its main thread also looks at the guest's timers, while the guest runs: with two CPUs, the order in which
+    // they run then depends on the host. QEMU's net/announce.c.
+    monitor.execute("migrate-set-parameters", json!({ "announce-rounds": 0 }))?;
     monitor.execute("migrate-incoming", json!({ "uri": "fd:state" }))?;
     let begun = qemu.now();
     while monitor.execute("query-status", json!({}))?.get("status").and_then(Value::as_str) == Some("inmigrate") {

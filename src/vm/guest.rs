@@ -8,6 +8,7 @@ use crate::vm::job::Assignment;
 use crate::vm::monitor::Monitor;
 use crate::vm::qemu::Start;
 use crate::vm::scratch::{self, Scratch};
+use crate::vm::seat::Seat;
 use crate::vm::snapshots::{SnapshotFacts, SnapshotPlace, SnapshotState, Snapshots, Stream, digest};
 use crate::vm::watch::{GuestEnd, Watch, last_lines, read_text, why_ended};
 use crate::vm::{Accel, GuestOptions, Job, delivery, elf, initramfs, kvm, qemu};
@@ -157,8 +158,7 @@ impl<'a> Guest<'a> {
         let assignment = Assignment { job: job.clone(), executed_on: self.on, cpus: self.options.cpus };
         let job = delivery::filled(serde_json::to_vec(&assignment)?);
         let mut why_booted = None;
-        // With two CPUs, restored guests were not equal: QEMU does not continue them in a fixed order.
-        if self.options.snapshot && self.on == ExecutedOn::Tcg && self.options.cpus == 1 {
+        if self.options.snapshot && self.on == ExecutedOn::Tcg {
             match self.saved()? {
                 Ok(saved) => match self.restored(&job, saved)? {
                     Ok(reply) => return Ok(reply),
@@ -180,7 +180,7 @@ impl<'a> Guest<'a> {
         let files = GuestFiles::new(&self.archive(job), job)?;
         progress::step(&format!("booting {}", self.options.kernel.release));
         let arguments = qemu::starting(Start::Boot, self.options, self.on, &files.names);
-        let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?)?;
+        let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?, self.seat()?)?;
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, None);
         self.reply(watch, end, &files)
@@ -193,7 +193,7 @@ impl<'a> Guest<'a> {
         let arguments = qemu::starting(Start::Restore, self.options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
-        let mut qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?)?;
+        let mut qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.seat()?)?;
         let feeder = freeze::feed(saved.file, saved.stream, to);
         let restored = freeze::restore(&mut qemu, &mut monitor, from);
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
@@ -267,7 +267,7 @@ impl<'a> Guest<'a> {
         let arguments = qemu::starting(Start::BootToSave, &options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
-        let qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?)?;
+        let qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.seat()?)?;
         let mut watch = Watch::new(&options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, Some(&mut monitor));
         if let Some(why) = watch.no_ports {
@@ -307,6 +307,11 @@ impl<'a> Guest<'a> {
         ];
         let arguments = qemu::describe(self.version, &arguments, &names, &options).arguments;
         Ok([lines.join("\n"), arguments.join("\n")].join("\n"))
+    }
+
+    /// The CPU for its emulator, if that must run on one.
+    fn seat(&self) -> Result<Option<Seat>> {
+        (self.on == ExecutedOn::Tcg && self.options.cpus > 1).then(Seat::take).transpose()
     }
 
     fn archive(&self, job: &[u8]) -> Vec<u8> {

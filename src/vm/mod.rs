@@ -26,6 +26,7 @@ pub(crate) mod packages;
 pub(crate) mod protocol;
 pub mod qemu;
 pub(crate) mod scratch;
+pub(crate) mod seat;
 pub(crate) mod snapshots;
 pub mod store;
 pub(crate) mod stored;
