@@ -19,5 +19,6 @@ const volatile struct pp_settings settings = {};
 #include "record_calls.bpf.h"
 #include "record_states.bpf.h"
 #include "record_follow.bpf.h"
+#include "record_seize.bpf.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";

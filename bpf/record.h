@@ -15,6 +15,8 @@
 #define PR_ENDS 8192
 /* Reasons of sleeps, by process. */
 #define PR_WAITS 8192
+/* Processes that were running before the recording. */
+#define PR_WANTED 1024
 /* Generations of file descriptors; a power of two. */
 #define PR_GENERATIONS 1024
 /* Descriptors remembered by each thread; a power of two. */

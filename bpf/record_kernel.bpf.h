@@ -35,6 +35,18 @@ struct files_struct {
 	struct fdtable *fdt;
 } __attribute__((preserve_access_index));
 
+struct pid_namespace;
+
+struct upid {
+	s32 nr;
+	struct pid_namespace *ns;
+} __attribute__((preserve_access_index));
+
+struct pid {
+	u32 level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	void *stack;
 	u32 __state;
@@ -43,6 +55,9 @@ struct task_struct {
 	u64 utime;
 	u64 stime;
 	struct files_struct *files;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	s32 on_cpu;
 	char comm[16];
 } __attribute__((preserve_access_index));
 

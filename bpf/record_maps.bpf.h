@@ -63,6 +63,14 @@ struct {
 	__type(value, u64);
 } launch SEC(".maps");
 
+/* By process id in pipeprof's PID namespace: the stage of a process that was running before the recording. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PR_WANTED);
+	__type(key, u32);
+	__type(value, u32);
+} wanted SEC(".maps");
+
 /* Zeros, because the stack of a program is too small for them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

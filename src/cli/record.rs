@@ -1,18 +1,20 @@
 //! `pipeprof record`: run a pipeline and find which of its stages limits it, and why.
 
+use super::workload_args::parse_duration;
 use crate::record::{self, PipelineCommand, RECORD_FILE, Recording};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
-use crate::util::progress;
+use crate::util::{cancel, progress};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The exit code of shells for a program that does not exist.
 const NOT_FOUND: u8 = 127;
 
-/// Run a pipeline and find which of its stages limits it, and why
+/// Record a pipeline and find which of its stages limits it, and why
 ///
 /// One word is run by `sh -c`; several words are run directly, with a literal '|' between stages:
 ///
@@ -20,12 +22,23 @@ const NOT_FOUND: u8 = 127;
 ///   pipeprof record -- xz -dc a.xz '|' tar -t
 ///
 /// Standard input and output, signals and the exit code are those of the pipeline. The report goes to standard error.
+///
+/// With -p, a pipeline that is running already is recorded, by the id of any of its processes:
+///
+///   pipeprof record -p 4711 --duration 5s
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RecordArgs {
     /// The pipeline
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
     command: Vec<String>,
+    /// Record these running processes and those at the other ends of their pipes; nothing of them is changed
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Vec<u32>,
+    /// Time to record with -p [default: until Ctrl-C, or until the processes end]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "pid")]
+    duration: Option<u64>,
     /// Output folder [default: runs/TIME-record]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -35,14 +48,20 @@ impl RecordArgs {
     /// # Errors
     /// One line that names the flag or file and the way out. Nothing has run then, unless the line says so.
     pub(super) fn run(self) -> Result<ExitCode> {
-        let pipeline = PipelineCommand::parse(&self.command)?;
-        if let Some(program) = pipeline.missing() {
+        let pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
+        if let Some(program) = pipeline.as_ref().and_then(PipelineCommand::missing) {
             progress::problem(&format!("cannot find the program {program}: nothing was run"));
             return Ok(ExitCode::from(NOT_FOUND));
         }
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
-        let recording = record::record(&pipeline)?;
+        let recording = match &pipeline {
+            Some(pipeline) => record::record(pipeline)?,
+            None => {
+                cancel::install().context("cannot install signal handlers")?;
+                record::record_running(&self.pid, self.duration.map(Duration::from_nanos))?
+            }
+        };
         let recording = Recording { started, command: super::command_line(), ..recording };
         let mut json = serde_json::to_string_pretty(&recording).context("cannot write the recording as JSON")?;
         json.push('\n');

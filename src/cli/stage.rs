@@ -34,6 +34,11 @@ enum StagePart {
         /// Stages, each the arguments of this subcommand in one word
         stages: Vec<String>,
     },
+    /// Start a pipeline of this program's stages, record it by the first one's process id, and print record.json
+    Attach {
+        /// As for record
+        stages: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone, clap::Args)]
@@ -73,6 +78,7 @@ impl StageArgs {
                 return Err(std::thread::spawn(execute).join().map_or_else(|_| anyhow::anyhow!("no exec"), Into::into));
             }
             StagePart::Record { stages } => record(&stages)?,
+            StagePart::Attach { stages } => attach(&stages)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -86,18 +92,55 @@ fn own(words: &[String]) -> Command {
 }
 
 fn record(stages: &[String]) -> Result<()> {
+    let mut words = vec!["--"];
+    for (number, stage) in stages.iter().enumerate() {
+        if number > 0 {
+            words.push("|");
+        }
+        words.extend(["/proc/self/exe", "__stage"]);
+        words.extend(stage.split_whitespace());
+    }
+    print_recording(&words)
+}
+
+fn attach(stages: &[String]) -> Result<()> {
+    let mut running = StartedStages(Vec::new());
+    let mut input = Stdio::null();
+    for (number, stage) in stages.iter().enumerate() {
+        let words: Vec<String> = stage.split_whitespace().map(str::to_owned).collect();
+        let last = number + 1 == stages.len();
+        let output = if last { Stdio::null() } else { Stdio::piped() };
+        let mut child = own(&words).stdin(input).stdout(output).spawn().context("start a stage")?;
+        input = child.stdout.take().map_or_else(Stdio::null, Stdio::from);
+        running.0.push(child);
+    }
+    let first = running.0.first().context("no stages")?.id().to_string();
+    // Until all of them are in their loops.
+    std::thread::sleep(Duration::from_millis(500));
+    print_recording(&["-p", &first, "--duration", "1s"])
+}
+
+/// Stages that end with this value.
+struct StartedStages(Vec<std::process::Child>);
+
+impl Drop for StartedStages {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // An error means that it has ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Run `pipeprof record` with these arguments, and print the document.
+fn print_recording(words: &[&str]) -> Result<()> {
     // A guest's file system has no such folder yet.
     std::fs::create_dir_all(std::env::temp_dir()).context("the folder of temporary files")?;
     let folder = tempfile::tempdir().context("a temporary folder")?;
     let output = folder.path().join("recording");
     let mut command = Command::new("/proc/self/exe");
-    command.arg("record").arg("-o").arg(&output).arg("--").stdin(Stdio::null()).stdout(Stdio::null());
-    for (number, stage) in stages.iter().enumerate() {
-        if number > 0 {
-            command.arg("|");
-        }
-        command.args(["/proc/self/exe", "__stage"]).args(stage.split_whitespace());
-    }
+    command.arg("record").arg("-o").arg(&output).args(words).stdin(Stdio::null()).stdout(Stdio::null());
     let status = command.status().context("start the recording")?;
     ensure!(status.success(), "the recording failed: {status}");
     crate::out!("{}", std::fs::read_to_string(output.join(RECORD_FILE)).context(RECORD_FILE)?);

@@ -200,6 +200,27 @@ pub(crate) fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Resul
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Run `program`, an iterator, over all objects of its kind.
+///
+/// # Errors
+/// When the kernel has no such iterator, or rejects the program.
+pub(crate) fn run_iterator(program: BorrowedFd<'_>) -> Result<()> {
+    let owned = |fd: i32| match fd {
+        // SAFETY: the descriptor is new and has no other owner.
+        0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    };
+    // SAFETY: the descriptor is open; no options are given.
+    let link =
+        unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, libbpf_sys::BPF_TRACE_ITER, std::ptr::null()) };
+    let link = owned(link).context("attach an iterator")?;
+    // SAFETY: the descriptor is open.
+    let run = owned(unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) }).context("start an iterator")?;
+    // Reading runs it. It writes nothing.
+    io::copy(&mut std::fs::File::from(run), &mut io::sink()).context("run an iterator")?;
+    Ok(())
+}
+
 /// An execution breakpoint of the CPU at `address`, on each of `cpus`.
 ///
 /// # Errors

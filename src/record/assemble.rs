@@ -4,6 +4,7 @@ use super::collect::RecordedCounts;
 use super::launch::MadePipe;
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
 use super::raw::{PR_KINDS, PR_NO_CALL, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use super::running::OpenEnd;
 use crate::util::text::grouped;
 use crate::util::warning::Warning;
 use std::collections::BTreeMap;
@@ -30,8 +31,8 @@ fn id(who: &PrWho) -> Id {
 /// The inode, device and side of a pipe.
 type PipeSide = (u64, u32, u32);
 
-/// Name everything. `pipes` are those between the stages.
-pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe]) -> Assembled {
+/// Name everything. `pipes` are those between the stages, and `open` the ends of pipes that were open at the start.
+pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[OpenEnd]) -> Assembled {
     let begin = counted.processes.iter().map(|(_, process)| process.begin).min().unwrap_or(0);
     let end = counted.processes.iter().map(|(_, process)| process.end).max().unwrap_or(0);
     let mut sides: BTreeMap<Id, Vec<PipeSide>> = BTreeMap::new();
@@ -67,7 +68,8 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe]) -> Assemble
             total.count += wait.count;
         }
     }
-    let pipes = pipes_of(counted, &index, pipes);
+    let mut pipes = pipes_of(counted, &index, pipes);
+    add_open(&mut pipes, &processes, open);
     let mut warnings = counted.state.as_ref().map_or_else(Vec::new, losses);
     if let Some(unseen) = counted.state.map(|state| state.unseen).filter(|unseen| *unseen > 0) {
         warnings.push(Warning {
@@ -169,6 +171,20 @@ fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<Id, usize>, made: &[MadeP
         (pipe.between.unwrap_or([u32::MAX; 2]), first.unwrap_or(usize::MAX), pipe.inode)
     });
     pipes
+}
+
+/// Add the ends of pipes at which nothing happened: a reader may wait all the time for a writer that makes no call.
+fn add_open(pipes: &mut [RecordedPipe], processes: &[RecordedProcess], open: &[OpenEnd]) {
+    for end in open {
+        let pipe = pipes.iter_mut().find(|pipe| pipe.inode == end.pipe.inode && pipe.device == end.pipe.device);
+        let process = processes.iter().position(|process| process.stage == end.stage);
+        if let (Some(pipe), Some(process)) = (pipe, process) {
+            let ends = if end.writes { &mut pipe.writers } else { &mut pipe.readers };
+            if ends.iter().all(|known| processes[known.process].stage != end.stage) {
+                ends.push(RecordedEnd { process, ..RecordedEnd::default() });
+            }
+        }
+    }
 }
 
 fn add_end(ends: &mut Vec<RecordedEnd>, process: usize, counts: &PrCounts, writes: bool) {

@@ -22,6 +22,11 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("pr_waking", "sched_waking"),
 ];
 
+/// Run over all threads of the machine: the first one follows those of wanted processes, the second one reads their
+/// times.
+const SEIZE: &str = "pr_seize";
+const ACCOUNT: &str = "pr_account";
+
 /// Learns where the registers of a system call are on a stack.
 const LEARN: &str = "pr_learn";
 
@@ -57,7 +62,7 @@ impl Recorder {
             settings.namespace_device = namespace.device;
             settings.namespace_inode = namespace.inode;
         }
-        let programs: Vec<&str> = PROGRAMS.iter().map(|(program, _)| *program).chain([LEARN]).collect();
+        let programs: Vec<&str> = PROGRAMS.iter().map(|(program, _)| *program).chain([LEARN, SEIZE, ACCOUNT]).collect();
         let object = bpf::load_record(&settings, &programs)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
@@ -80,12 +85,25 @@ impl Recorder {
         self.object.set("launch", 0, stage.map_or(0, |stage| u64::from(stage) + 1))
     }
 
+    /// Follow processes that are running, each as a stage. Their ids are those that this process sees.
+    ///
+    /// # Errors
+    /// When there are too many, or the kernel refuses to iterate over its threads.
+    pub(super) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<()> {
+        for (pid, stage) in pids {
+            self.object.insert("wanted", pid, stage).context("too many processes")?;
+        }
+        attach::run_iterator(self.object.program(SEIZE)?)
+    }
+
     /// Detach, and return what was counted. What a thread was doing at that time counts until then.
     ///
     /// # Errors
     /// When a map cannot be read.
     pub(super) fn finish(mut self) -> Result<RecordedCounts> {
         self.attached.clear();
+        // Without it, the user share of processes that still run is unknown.
+        let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
         let skipped = PROGRAMS.iter().filter_map(|(program, _)| self.object.passed_over(program)).sum();
         let now = monotonic_ns()?;
         let mut processes: HashMap<_, _> = keyed(self.object.entries::<PrWho, PrProcess>("processes")?);

@@ -22,11 +22,19 @@ pub(super) struct Stages {
 }
 
 /// What identifies a pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MadePipe {
     pub inode: u64,
     /// As the kernel has it: include/linux/kdev_t.h, `MKDEV`.
     pub device: u32,
+}
+
+impl MadePipe {
+    /// The pipe or FIFO with these properties.
+    pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
+        let device = rustix::fs::major(stat.st_dev) << 20 | rustix::fs::minor(stat.st_dev);
+        Self { inode: stat.st_ino, device }
+    }
 }
 
 struct Stage {
@@ -62,9 +70,7 @@ impl Stages {
             }
             if (number as usize) + 1 < pipeline.stages.len() {
                 let (read, write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
-                let stat = rustix::fs::fstat(&write).context("cannot identify a pipe")?;
-                let device = rustix::fs::major(stat.st_dev) << 20 | rustix::fs::minor(stat.st_dev);
-                self.pipes.push(MadePipe { inode: stat.st_ino, device });
+                self.pipes.push(MadePipe::of(&rustix::fs::fstat(&write).context("cannot identify a pipe")?));
                 command.stdout(Stdio::from(write));
                 input = Some(read);
             }

@@ -1,6 +1,6 @@
-//! `pipeprof record`: run any pipeline, and find which stage limits it and why.
+//! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
-//! [`launch`] starts the stages, [`collect`] counts what they do by BPF programs, [`assemble`] names what was counted,
+//! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`assemble`] names what was counted,
 //! [`answer`] draws the conclusion, and [`text`] prints it. [`model`] is the form of `record.json`.
 
 mod answer;
@@ -10,6 +10,7 @@ mod launch;
 pub mod model;
 pub(crate) mod pipeline;
 mod raw;
+mod running;
 mod stages;
 pub(crate) mod text;
 
@@ -19,7 +20,9 @@ pub use pipeline::PipelineCommand;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::util::build;
+use crate::util::warning::Warning;
 use anyhow::{Context as _, Result};
+use std::time::Duration;
 
 /// The name of the document in its folder.
 pub(crate) const RECORD_FILE: &str = "record.json";
@@ -35,24 +38,66 @@ pub(crate) fn record(pipeline: &PipelineCommand) -> Result<Recording> {
     let pipes = stages.pipes.clone();
     let statuses = stages.wait()?;
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
-    let assembled = assemble::assemble(&counted, &pipes);
+    let recording = Recording {
+        pipeline: pipeline.clone(),
+        exit_codes: statuses.into_iter().map(launch::exit_code).collect(),
+        environment,
+        ..Recording::default()
+    };
+    Ok(concluded(recording, &counted, &pipes, &[]))
+}
+
+/// Record processes that are running, and those at the other ends of their pipes: for `duration`, until an interruption,
+/// or until all of `pids` have ended. They are only watched.
+///
+/// # Errors
+/// When recording is not possible, or one of the processes does not exist.
+pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>) -> Result<Recording> {
+    let environment = Environment::now();
+    let running = running::RunningProcesses::find(pids)?;
+    let mut recorder = collect::Recorder::start()?;
+    recorder.seize(running.pids.iter().copied().zip(0..))?;
+    running.wait(duration);
+    let counted = recorder.finish()?;
+    let unknown = |(pid, why): &(u32, String)| Warning {
+        code: "pipes-unknown".to_owned(),
+        message: format!(
+            "the pipes of process {pid} cannot be read ({why}), so the processes at their other ends are not known"
+        ),
+        action: "record as root, or name these processes with -p as well".to_owned(),
+    };
+    let recording = Recording {
+        pids: pids.to_vec(),
+        environment,
+        warnings: running.unknown.iter().map(unknown).collect(),
+        ..Recording::default()
+    };
+    Ok(concluded(recording, &counted, &[], &running.ends))
+}
+
+/// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `open` the ends of pipes
+/// that were open at the start.
+fn concluded(
+    recording: Recording,
+    counted: &collect::RecordedCounts,
+    pipes: &[launch::MadePipe],
+    open: &[running::OpenEnd],
+) -> Recording {
+    let assembled = assemble::assemble(counted, pipes, open);
     let mut recording = Recording {
         schema: model::RECORDING_SCHEMA.to_owned(),
         version: build::version().to_owned(),
-        pipeline: pipeline.clone(),
-        exit_codes: statuses.into_iter().map(launch::exit_code).collect(),
         window_ns: assembled.window_ns,
         kernel: KernelInfo::running(),
-        environment,
         processes: assembled.processes,
         pipes: assembled.pipes,
         skipped: counted.skipped,
         unseen_switches: counted.state.map_or(0, |state| state.unseen),
-        warnings: assembled.warnings,
-        ..Recording::default()
+        warnings: recording.warnings.into_iter().chain(assembled.warnings).collect(),
+        ..recording
     };
     let answer = answer::answer(&recording);
     recording.findings = answer.findings;
     recording.cautions = answer.cautions;
-    Ok(recording)
+    recording
 }

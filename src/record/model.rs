@@ -27,6 +27,8 @@ pub struct Recording {
     /// The whole command line.
     pub command: String,
     pub pipeline: PipelineCommand,
+    /// The processes that were asked for, if they were running before: `pipeline` is empty then.
+    pub pids: Vec<u32>,
     /// The exit code of each stage; 128 and the signal's number for a killed one.
     pub exit_codes: Vec<u8>,
     /// From the start of the first program to the end of the last, ns.

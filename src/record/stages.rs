@@ -39,8 +39,9 @@ pub(super) fn stages(recording: &Recording) -> Vec<Vec<usize>> {
         return (0..recording.pipeline.stages.len()).map(|stage| of(stage).map(|(at, _)| at).collect()).collect();
     }
     let uses = |at: usize| {
-        let ends = recording.pipes.iter().flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers));
-        ends.filter(|end| end.process == at).any(|end| end.all_calls() + end.sleeps > 0)
+        // An end that is only open counts if the other one is used: a reader may wait for it all the time.
+        let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
+        used.flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers)).any(|end| end.process == at)
     };
     let mut using: Vec<usize> = processes().map(|(at, _)| at).filter(|at| uses(*at)).collect();
     if using.is_empty() {

@@ -3,6 +3,7 @@
 use super::answer::{percent, pipe_name};
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording};
 use super::stages;
+use crate::profile::listed;
 use crate::report::number::number;
 use crate::report::terminal::table::{Figures, fitted};
 use crate::report::terminal::{Style, paragraph};
@@ -29,13 +30,9 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
         text.push_str(&paragraph("", finding, style));
     }
     let seconds = recording.window_ns as f64 / 1e9;
-    let about = format!(
-        "{} s, exit code {}; Linux {}.",
-        number(seconds),
-        recording.exit_codes.last().copied().unwrap_or(0),
-        recording.kernel.release
-    );
-    text.push_str(&paragraph("", &format!("Recorded: {}: {about}", recording.pipeline.text()), style));
+    let ended = recording.exit_codes.last().map_or_else(String::new, |code| format!(", exit code {code}"));
+    let about = format!("{} s{ended}; Linux {}.", number(seconds), recording.kernel.release);
+    text.push_str(&paragraph("", &format!("Recorded: {}: {about}", subject(recording)), style));
     let all = stages::stages(recording);
     let times = stages::times(recording, &all);
     let mut used: Vec<&RecordedPipe> =
@@ -63,6 +60,15 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
         text.push_str(&paragraph("", &format!("Written to {}: record.json", folder.display()), style));
     }
     text
+}
+
+/// What was recorded.
+fn subject(recording: &Recording) -> String {
+    match &recording.pids[..] {
+        [] => recording.pipeline.text(),
+        [pid] => format!("process {pid}"),
+        pids => format!("processes {}", listed(pids.iter().map(u32::to_string))),
+    }
 }
 
 /// The names of processes in tables: those of their stage, where they are the whole stage.
@@ -95,6 +101,11 @@ fn further(left_out: usize, what: &str) -> String {
 
 /// Shells leave short-lived copies of themselves before they execute a program; these say nothing.
 fn matters(recording: &Recording, at: usize, process: &RecordedProcess) -> bool {
+    // A process at the other end of a pipe through which nothing went.
+    if !recording.pids.is_empty() && process.stage as usize >= recording.pids.len() {
+        let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
+        return used.flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers)).any(|end| end.process == at);
+    }
     let later = |other: &RecordedProcess| process.pids.iter().all(|pid| other.pids.contains(pid)) && other.execs > 0;
     let mut pipes = recording.pipes.iter().flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers));
     process.execs > 0

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Processes that were running before the recording: iterators over all threads of the machine.
+ */
+
+struct bpf_iter_meta;
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+/* The process id of a thread in the PID namespace of the current one; 0 if it has none there. */
+static __always_inline u32 tgid_here(const struct task_struct *task)
+{
+	const struct pid *own = BPF_CORE_READ((const struct task_struct *)bpf_get_current_task(), thread_pid);
+	const struct pid *other = BPF_CORE_READ(task, group_leader, thread_pid);
+	u32 level = BPF_CORE_READ(own, level);
+	u64 at = bpf_core_field_offset(own->numbers) + level * bpf_core_type_size(struct upid);
+	const struct upid *own_number = (const void *)((u64)own + at), *number = (const void *)((u64)other + at);
+
+	if (!other || BPF_CORE_READ(other, level) < level)
+		return 0;
+	if (BPF_CORE_READ(own_number, ns) != BPF_CORE_READ(number, ns))
+		return 0;
+	return BPF_CORE_READ(number, nr);
+}
+
+/* The address of the iterator's thread as a number; the verifier allows no arithmetic with its pointer. 0 at the end. */
+static __always_inline u64 address_of(const struct bpf_iter__task *ctx)
+{
+	u64 address = 0;
+
+	bpf_probe_read_kernel(&address, sizeof(address), &ctx->task);
+	return address;
+}
+
+/* Follow this thread if its process is wanted. */
+SEC("iter/task")
+int pr_seize(struct bpf_iter__task *ctx)
+{
+	u64 address = address_of(ctx);
+	struct task_struct *task = (void *)address;
+	struct pr_who who = {};
+	struct pr_task *own;
+	u32 tgid, *stage, task_state;
+
+	if (!task)
+		return 0;
+	tgid = tgid_here(task);
+	stage = bpf_map_lookup_elem(&wanted, &tgid);
+	if (!stage || find(address))
+		return 0;
+	who.stage = *stage;
+	BPF_CORE_READ_INTO(&who.name, task, group_leader, comm);
+	follow_task(address, &who, BPF_CORE_READ(task, tgid), 1);
+	own = find(address);
+	if (!own)
+		return 0;
+	own->user_before = BPF_CORE_READ(task, utime);
+	own->system_before = BPF_CORE_READ(task, stime);
+	task_state = state_of(task);
+	if (task_state != TASK_RUNNING) {
+		explain(own, address, task_state);
+		own->state = PR_ASLEEP;
+	} else if (bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu)) {
+		own->state = PR_RUNNING;
+	}
+	return 0;
+}
+
+/* The times that the kernel has accounted to a followed thread that has not ended. */
+SEC("iter/task")
+int pr_account(struct bpf_iter__task *ctx)
+{
+	u64 address = address_of(ctx);
+	struct task_struct *task = (void *)address;
+	struct pr_task *own = address ? find(address) : 0;
+
+	if (own && own->started && !own->own.end) {
+		own->own.user_ns = BPF_CORE_READ(task, utime) - own->user_before;
+		own->own.system_ns = BPF_CORE_READ(task, stime) - own->system_before;
+	}
+	return 0;
+}

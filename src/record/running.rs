@@ -1,0 +1,198 @@
+//! Processes that are already running: their pipes, and the processes at the other ends. Nothing of them is opened: an
+//! end held open would take away the end of file or SIGPIPE.
+
+use super::launch::MadePipe;
+use crate::util::cancel;
+use anyhow::{Context as _, Result, bail};
+use rustix::fs::FileType;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the recording has to end.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Processes to record.
+#[derive(Debug, Default)]
+pub(super) struct RunningProcesses {
+    /// Those asked for, then those at the other ends of their pipes. Each is a stage, with its index as number.
+    pub pids: Vec<u32>,
+    /// The open ends of the pipes between them.
+    pub ends: Vec<OpenEnd>,
+    /// Those asked for, whose pipes could not be read, with the reason.
+    pub unknown: Vec<(u32, String)>,
+    /// Those asked for.
+    asked: Vec<OwnedFd>,
+}
+
+/// An end of a pipe that a process has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct OpenEnd {
+    pub pipe: MadePipe,
+    pub writes: bool,
+    /// The index of the process.
+    pub stage: u32,
+}
+
+impl RunningProcesses {
+    /// The processes `asked` for, and those that have the other end of one of their pipes open.
+    ///
+    /// # Errors
+    /// When one of them does not exist, or is this process.
+    pub(super) fn find(asked: &[u32]) -> Result<Self> {
+        let mut running = Self::default();
+        // The other ends of their pipes.
+        let mut wanted: BTreeSet<Side> = BTreeSet::new();
+        for pid in asked.iter().copied() {
+            if pid == std::process::id() {
+                bail!("-p {pid}: pipeprof cannot record itself");
+            }
+            let number = i32::try_from(pid).ok().and_then(Pid::from_raw).with_context(|| not_found(pid))?;
+            running.asked.push(match pidfd_open(number, PidfdFlags::empty()) {
+                Ok(process) => process,
+                // INVAL, and NOENT since 6.13.
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {
+                    bail!("-p {pid}: this is a thread; give the id of its process")
+                }
+                Err(rustix::io::Errno::SRCH) => bail!(not_found(pid)),
+                Err(error) => return Err(error).with_context(|| format!("-p {pid}")),
+            });
+            if running.pids.contains(&pid) {
+                continue;
+            }
+            match sides_of(pid) {
+                Ok(sides) => {
+                    wanted.extend(sides.iter().map(|(pipe, writes)| (*pipe, !writes)));
+                    running.add(pid, sides);
+                }
+                Err(error) => {
+                    running.unknown.push((pid, error.to_string()));
+                    running.add(pid, BTreeSet::new());
+                }
+            }
+        }
+        for pid in all()? {
+            if pid != std::process::id()
+                && !running.pids.contains(&pid)
+                && let Ok(sides) = sides_of(pid)
+                && !sides.is_disjoint(&wanted)
+            {
+                running.add(pid, sides);
+            }
+        }
+        Ok(running)
+    }
+
+    fn add(&mut self, pid: u32, sides: BTreeSet<Side>) {
+        let stage = u32::try_from(self.pids.len()).unwrap_or(u32::MAX);
+        self.pids.push(pid);
+        self.ends.extend(sides.into_iter().map(|(pipe, writes)| OpenEnd { pipe, writes, stage }));
+    }
+
+    /// Wait for `duration`, until SIGINT or SIGTERM, or until all processes that were asked for have ended.
+    pub(super) fn wait(&self, duration: Option<Duration>) {
+        let begun = Instant::now();
+        while !cancel::happened() && duration.is_none_or(|duration| begun.elapsed() < duration) {
+            let rest = duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()).min(STEP));
+            if self.asked.iter().all(has_ended) {
+                break;
+            }
+            std::thread::sleep(rest);
+        }
+    }
+}
+
+fn not_found(pid: u32) -> String {
+    format!("-p {pid}: there is no such process")
+}
+
+/// Whether the process of this pidfd has ended: it is readable then.
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut events = [rustix::event::PollFd::new(process, rustix::event::PollFlags::IN)];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut events, Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+/// A pipe or FIFO, and whether it is the side that writes.
+type Side = (MadePipe, bool);
+
+/// The sides of pipes and FIFOs that a process has open.
+fn sides_of(pid: u32) -> std::io::Result<BTreeSet<Side>> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
+        let Ok(entry) = entry else { continue };
+        // It may have been closed meanwhile.
+        let Ok(stat) = rustix::fs::stat(entry.path()) else { continue };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
+            continue;
+        }
+        let info = format!("/proc/{pid}/fdinfo/{}", entry.file_name().display());
+        let (reads, writes) = std::fs::read_to_string(info).ok().and_then(|text| access(&text)).unwrap_or_default();
+        let pipe = MadePipe::of(&stat);
+        found.extend(
+            [(reads, false), (writes, true)].into_iter().filter(|(open, _)| *open).map(|(_, side)| (pipe, side)),
+        );
+    }
+    Ok(found)
+}
+
+/// Whether a descriptor can read and write, by the octal `flags` of its fdinfo (proc_pid_fdinfo(5)).
+fn access(fdinfo: &str) -> Option<(bool, bool)> {
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    match i32::from_str_radix(flags.trim(), 8).ok()? & libc::O_ACCMODE {
+        libc::O_RDONLY => Some((true, false)),
+        libc::O_WRONLY => Some((false, true)),
+        libc::O_RDWR => Some((true, true)),
+        _ => None,
+    }
+}
+
+/// All processes that /proc shows.
+fn all() -> Result<Vec<u32>> {
+    let names = std::fs::read_dir("/proc").context("/proc: is it mounted?")?;
+    let mut pids: Vec<u32> = names.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn access_is_read_from_the_flags() {
+        assert_eq!(access("pos:\t0\nflags:\t0100000\nmnt_id:\t15\n"), Some((true, false)));
+        assert_eq!(access("flags:\t02000001\n"), Some((false, true)));
+        assert_eq!(access("flags:\t04002\n"), Some((true, true)));
+        assert_eq!(access("flags:\tx"), None);
+        assert_eq!(access(""), None);
+    }
+
+    #[test]
+    fn the_processes_at_the_other_ends_are_found() {
+        let mut reader = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let writer = Command::new("sleep").arg("60").stdout(reader.stdin.take().unwrap()).spawn();
+        let mut writer = writer.unwrap();
+        let running = RunningProcesses::find(&[reader.id()]).unwrap();
+        assert_eq!(running.pids[0], reader.id());
+        assert!(running.pids.contains(&writer.id()) && !running.pids.contains(&std::process::id()), "{running:?}");
+        assert!(running.unknown.is_empty() && !has_ended(&running.asked[0]));
+        // Both ends of the pipe, and no process that has the same end.
+        let between = running.ends.iter().find(|end| end.stage == 0 && !end.writes).unwrap().pipe;
+        let of = |pid: u32| running.pids.iter().position(|other| *other == pid).unwrap() as u32;
+        let ends: Vec<OpenEnd> = running.ends.iter().filter(|end| end.pipe == between).copied().collect();
+        let expected = [(false, reader.id()), (true, writer.id())];
+        assert_eq!(ends, expected.map(|(writes, pid)| OpenEnd { pipe: between, writes, stage: of(pid) }));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        reader.wait().unwrap();
+        let begun = Instant::now();
+        running.wait(Some(Duration::from_secs(60)));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        let gone = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();
+        assert_eq!(gone, format!("-p {}: there is no such process", reader.id()));
+        assert!(RunningProcesses::find(&[std::process::id()]).unwrap_err().to_string().contains("itself"));
+    }
+}
