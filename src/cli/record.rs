@@ -1,9 +1,10 @@
 //! `pipeprof record`: run a pipeline and find which of its stages limits it, and why.
 
 use super::workload_args::parse_duration;
-use crate::record::{self, PipelineCommand, RECORD_FILE, Recording};
+use crate::record::{self, PipelineCommand, RECORD_FILE, Recording, Remedy, TrialOptions};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
+use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -13,6 +14,9 @@ use std::time::Duration;
 
 /// The exit code of shells for a program that does not exist.
 const NOT_FOUND: u8 = 127;
+
+/// Runs of each pipeline that is tried.
+const RUNS: u32 = 10;
 
 /// Record a pipeline and find which of its stages limits it, and why
 ///
@@ -26,6 +30,10 @@ const NOT_FOUND: u8 = 127;
 /// With -p, a pipeline that is running already is recorded, by the id of any of its processes:
 ///
 ///   pipeprof record -p 4711 --duration 5s
+///
+/// With --try or --advise, the pipeline is then run again with and without a change, to measure what it helps:
+///
+///   pipeprof record --try pipe-size=1M -- 'xz -dc a.xz | tar -t'
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct RecordArgs {
@@ -39,6 +47,16 @@ pub(crate) struct RecordArgs {
     /// Time to record with -p [default: until Ctrl-C, or until the processes end]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "pid")]
     duration: Option<u64>,
+    /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU), or
+    /// stageN=COMMAND (another program as stage N); repeatable
+    #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "pid")]
+    remedies: Vec<Remedy>,
+    /// Try what the recording suggests
+    #[arg(long, conflicts_with = "pid")]
+    advise: bool,
+    /// Runs of each for --try and --advise [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=10_000), conflicts_with = "pid")]
+    runs: Option<u32>,
     /// Output folder [default: runs/TIME-record]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -48,7 +66,21 @@ impl RecordArgs {
     /// # Errors
     /// One line that names the flag or file and the way out. Nothing has run then, unless the line says so.
     pub(super) fn run(self) -> Result<ExitCode> {
-        let pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
+        let mut pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
+        let runs = self.runs.unwrap_or(RUNS) as usize;
+        let trials = TrialOptions { remedies: self.remedies, advise: self.advise, runs };
+        if trials.is_empty() && self.runs.is_some() {
+            return Err(UsageError::new("--runs needs --try or --advise: a recording is one run").into());
+        }
+        if let Some(line) = pipeline.as_mut().filter(|_| !trials.is_empty()) {
+            *line = line.as_stages().ok_or_else(|| {
+                UsageError::new(
+                    "--try and --advise cannot change what a shell runs: give the stages as words (pipeprof record \
+                     --advise -- A '|' B)",
+                )
+            })?;
+            trials.check(line)?;
+        }
         if let Some(program) = pipeline.as_ref().and_then(PipelineCommand::missing) {
             progress::problem(&format!("cannot find the program {program}: nothing was run"));
             return Ok(ExitCode::from(NOT_FOUND));
@@ -56,7 +88,7 @@ impl RecordArgs {
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
         let recording = match &pipeline {
-            Some(pipeline) => record::record(pipeline)?,
+            Some(pipeline) => record::record(pipeline, &trials)?,
             None => {
                 cancel::install().context("cannot install signal handlers")?;
                 record::record_running(&self.pid, self.duration.map(Duration::from_nanos))?

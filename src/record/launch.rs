@@ -3,22 +3,33 @@
 //!
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
-use super::collect::Recorder;
 use super::pipeline::PipelineCommand;
+use crate::util::size;
 use anyhow::{Context as _, Result, ensure};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Stages that have been started.
-pub(super) struct Stages {
-    children: Arc<Mutex<Vec<Stage>>>,
-    /// The pipe after each stage but the last.
-    pub(super) pipes: Vec<MadePipe>,
+/// Starts pipelines, one after the other, and waits for them.
+pub(super) struct Launcher {
+    stages: Arc<Mutex<Vec<Stage>>>,
+    interrupted: Arc<AtomicBool>,
+}
+
+/// How to start a pipeline.
+#[derive(Debug, Default)]
+pub(super) struct PipelineSetup {
+    /// Size of its pipes, bytes; by default the kernel's.
+    pub pipe_bytes: Option<u64>,
+    /// The CPU of each stage, in turn; by default the kernel chooses.
+    pub cpus: Vec<u32>,
+    /// Standard input of the first stage. Then nothing is shown: standard output and error are /dev/null.
+    pub quiet: Option<Stdio>,
 }
 
 /// What identifies a pipe.
@@ -42,58 +53,24 @@ struct Stage {
     status: Option<ExitStatus>,
 }
 
-/// Start all stages. pipeprof keeps no end of a pipe, and neither its standard input nor its standard output: an end
-/// held open would take away the end of file or SIGPIPE.
-///
-/// # Errors
-/// When a program cannot be started. Those already started are killed.
-pub(super) fn start(pipeline: &PipelineCommand, recorder: &mut Recorder) -> Result<Stages> {
-    let mut stages = Stages { children: Arc::default(), pipes: Vec::new() };
-    stages.forward_signals()?;
-    let started = stages.start_all(pipeline, recorder);
-    if let Err(error) = started.and_then(|()| recorder.launching(None)).and_then(|()| leave_stdio()) {
-        stages.kill();
-        return Err(error);
-    }
-    Ok(stages)
-}
-
-impl Stages {
-    fn start_all(&mut self, pipeline: &PipelineCommand, recorder: &mut Recorder) -> Result<()> {
-        let mut input: Option<OwnedFd> = None;
-        for (number, words) in (0..).zip(&pipeline.stages) {
-            let (program, arguments) = words.split_first().context("a stage without a program")?;
-            let mut command = Command::new(program);
-            command.args(arguments);
-            if let Some(read) = input.take() {
-                command.stdin(Stdio::from(read));
-            }
-            if (number as usize) + 1 < pipeline.stages.len() {
-                let (read, write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
-                self.pipes.push(MadePipe::of(&rustix::fs::fstat(&write).context("cannot identify a pipe")?));
-                command.stdout(Stdio::from(write));
-                input = Some(read);
-            }
-            recorder.launching(Some(number))?;
-            let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
-            self.lock().push(Stage { child, status: None });
-        }
-        Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Stage>> {
-        self.children.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Launcher {
     /// SIGINT and SIGQUIT of a terminal reach the stages directly; pipeprof outlives them to report. SIGTERM and SIGHUP
     /// are passed on. Signals that are ignored stay so, here and in the stages.
-    fn forward_signals(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// When handlers cannot be installed.
+    pub(super) fn new() -> Result<Self> {
+        let launcher = Self { stages: Arc::default(), interrupted: Arc::default() };
         let wanted = [SIGINT, SIGQUIT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
         let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot install signal handlers")?;
-        let children = Arc::clone(&self.children);
+        let (stages, interrupted) = (Arc::clone(&launcher.stages), Arc::clone(&launcher.interrupted));
         let pass_on = move || {
-            for signal in signals.forever().filter(|signal| [SIGTERM, SIGHUP].contains(signal)) {
-                let stages = children.lock().unwrap_or_else(PoisonError::into_inner);
+            for signal in signals.forever() {
+                interrupted.store(true, Ordering::Relaxed);
+                if ![SIGTERM, SIGHUP].contains(&signal) {
+                    continue;
+                }
+                let stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
                 for stage in stages.iter().filter(|stage| stage.status.is_none()) {
                     // SAFETY: sends a signal to a child that has not been reaped.
                     unsafe { libc::kill(stage.child.id().cast_signed(), signal) };
@@ -101,14 +78,84 @@ impl Stages {
             }
         };
         std::thread::Builder::new().name("signals".to_owned()).spawn(pass_on).context("cannot start a thread")?;
-        Ok(())
+        Ok(launcher)
+    }
+
+    /// Whether a signal has asked to end.
+    pub(super) fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Start all stages; `announce` is called with the number of each before it starts. pipeprof keeps no end of a pipe:
+    /// an end held open would take away the end of file or SIGPIPE. Returns the pipe after each stage but the last.
+    ///
+    /// # Errors
+    /// When a program cannot be started. Those already started are killed.
+    pub(super) fn start(
+        &self,
+        pipeline: &PipelineCommand,
+        setup: PipelineSetup,
+        announce: &mut dyn FnMut(u32) -> Result<()>,
+    ) -> Result<Vec<MadePipe>> {
+        let started = self.start_all(pipeline, setup, announce);
+        if started.is_err() {
+            self.kill();
+        }
+        started
+    }
+
+    fn start_all(
+        &self,
+        pipeline: &PipelineCommand,
+        mut setup: PipelineSetup,
+        announce: &mut dyn FnMut(u32) -> Result<()>,
+    ) -> Result<Vec<MadePipe>> {
+        let quiet = setup.quiet.is_some();
+        let mut input = setup.quiet.take();
+        let mut pipes = Vec::new();
+        for (number, words) in (0..).zip(&pipeline.stages) {
+            let (program, arguments) = words.split_first().context("a stage without a program")?;
+            let mut command = Command::new(program);
+            command.args(arguments);
+            if let Some(input) = input.take() {
+                command.stdin(input);
+            }
+            if quiet {
+                command.stdout(Stdio::null()).stderr(Stdio::null());
+            }
+            if (number as usize) + 1 < pipeline.stages.len() {
+                let (read, write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
+                if let Some(bytes) = setup.pipe_bytes {
+                    rustix::pipe::fcntl_setpipe_size(&write, usize::try_from(bytes)?).with_context(|| {
+                        format!("the kernel refuses pipes of {} (/proc/sys/fs/pipe-max-size)", size::format(bytes))
+                    })?;
+                }
+                pipes.push(MadePipe::of(&rustix::fs::fstat(&write).context("cannot identify a pipe")?));
+                command.stdout(Stdio::from(write));
+                input = Some(Stdio::from(read));
+            }
+            if let Some(cpu) = setup.cpus.get(number as usize % setup.cpus.len().max(1)) {
+                let mut set = rustix::thread::CpuSet::new();
+                set.set(*cpu as usize);
+                // SAFETY: one system call between fork and exec.
+                unsafe { command.pre_exec(move || Ok(rustix::thread::sched_setaffinity(None, &set)?)) };
+            }
+            announce(number)?;
+            let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
+            self.lock().push(Stage { child, status: None });
+        }
+        Ok(pipes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Stage>> {
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wait until all stages have ended, and return their statuses.
     ///
     /// # Errors
     /// When waiting fails.
-    pub(super) fn wait(self) -> Result<Vec<ExitStatus>> {
+    pub(super) fn wait(&self) -> Result<Vec<ExitStatus>> {
         loop {
             let ended = next_ended()?;
             let mut stages = self.lock();
@@ -119,16 +166,18 @@ impl Stages {
                 None => drop(unsafe { libc::waitpid(ended.cast_signed(), std::ptr::null_mut(), libc::WNOHANG) }),
             }
             if let Some(statuses) = stages.iter().map(|stage| stage.status).collect() {
+                stages.clear();
                 return Ok(statuses);
             }
         }
     }
 
-    fn kill(&self) {
-        for stage in self.lock().iter_mut() {
+    /// Kill all stages.
+    pub(super) fn kill(&self) {
+        for mut stage in self.lock().drain(..) {
             // An error means that it has ended already.
             let _ = stage.child.kill();
-            stage.status = stage.child.wait().ok();
+            let _ = stage.child.wait();
         }
     }
 }
@@ -159,8 +208,11 @@ fn is_ignored(signal: i32) -> bool {
     failed == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Replace standard input and output by /dev/null.
-fn leave_stdio() -> Result<()> {
+/// Replace standard input and output by /dev/null: an end of a pipe held open would take away the end of file or SIGPIPE.
+///
+/// # Errors
+/// When /dev/null cannot be opened.
+pub(super) fn leave_stdio() -> Result<()> {
     let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").context("/dev/null")?;
     for own in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
         // SAFETY: both descriptors are open; the one that is replaced is used by nobody from here on.

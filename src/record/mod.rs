@@ -1,7 +1,8 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
-//! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`assemble`] names what was counted,
-//! [`answer`] draws the conclusion, and [`text`] prints it. [`model`] is the form of `record.json`.
+//! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
+//! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help,
+//! and [`text`] prints it. [`model`] is the form of `record.json`.
 
 mod answer;
 mod assemble;
@@ -10,33 +11,44 @@ mod launch;
 pub mod model;
 pub(crate) mod pipeline;
 mod raw;
+mod remedy;
 mod running;
 mod stages;
 pub(crate) mod text;
+pub(crate) mod trial;
 
 pub use model::Recording;
 pub use pipeline::PipelineCommand;
+pub(crate) use remedy::Remedy;
+pub(crate) use trial::TrialOptions;
 
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::util::build;
 use crate::util::warning::Warning;
 use anyhow::{Context as _, Result};
+use launch::{Launcher, PipelineSetup};
 use std::time::Duration;
+use trial::TrialInput;
 
 /// The name of the document in its folder.
 pub(crate) const RECORD_FILE: &str = "record.json";
 
-/// Run `pipeline` and record it. Afterwards this process has neither standard input nor standard output.
+/// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard input nor standard output.
 ///
 /// # Errors
 /// When recording is not possible, or a program cannot be started.
-pub(crate) fn record(pipeline: &PipelineCommand) -> Result<Recording> {
+pub(crate) fn record(pipeline: &PipelineCommand, trials: &TrialOptions) -> Result<Recording> {
     let environment = Environment::now();
+    let input = (!trials.is_empty()).then(TrialInput::keep).transpose()?;
     let mut recorder = collect::Recorder::start()?;
-    let stages = launch::start(pipeline, &mut recorder)?;
-    let pipes = stages.pipes.clone();
-    let statuses = stages.wait()?;
+    let launcher = Launcher::new()?;
+    let pipes = launcher.start(pipeline, PipelineSetup::default(), &mut |stage| recorder.launching(Some(stage)))?;
+    if let Err(error) = recorder.launching(None).and_then(|()| launch::leave_stdio()) {
+        launcher.kill();
+        return Err(error);
+    }
+    let statuses = launcher.wait()?;
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let recording = Recording {
         pipeline: pipeline.clone(),
@@ -44,7 +56,11 @@ pub(crate) fn record(pipeline: &PipelineCommand) -> Result<Recording> {
         environment,
         ..Recording::default()
     };
-    Ok(concluded(recording, &counted, &pipes, &[]))
+    let mut recording = concluded(recording, &counted, &pipes, &[]);
+    if let Some(input) = input {
+        trials.run(pipeline, &input, &launcher, &mut recording)?;
+    }
+    Ok(recording)
 }
 
 /// Record processes that are running, and those at the other ends of their pipes: for `duration`, until an interruption,

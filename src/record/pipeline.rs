@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 /// Characters that a shell interprets, for which one word is given to it.
 const SHELL_SYNTAX: &str = " \t\n|&;<>()$`\\\"'*?[]#~{}!";
 
+/// Whether `text` has characters that only a shell interprets, other than spaces.
+#[must_use]
+pub(super) fn needs_shell(text: &str) -> bool {
+    text.contains(|c: char| c != ' ' && SHELL_SYNTAX.contains(c))
+}
+
 /// What is recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PipelineCommand {
@@ -35,6 +41,21 @@ impl PipelineCommand {
             bail!(UsageError::new("a stage of the pipeline is empty: write a program on both sides of each '|'"));
         }
         Ok(Self { stages, shell: false })
+    }
+
+    /// The same pipeline with stages that pipeprof starts itself, which it can change. `None` if a shell has to interpret
+    /// more than words and pipes, or if a stage is not a program, such as `cd` or `while`.
+    #[must_use]
+    pub(crate) fn as_stages(&self) -> Option<Self> {
+        let ([words], true) = (&self.stages[..], self.shell) else { return Some(self.clone()) };
+        let split = |stage: &str| stage.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+        let stages: Vec<Vec<String>> = words.last()?.split('|').map(split).collect();
+        let plain = |words: &Vec<String>| {
+            // `A=1 program` sets a variable.
+            words.first().is_some_and(|first| !first.contains('=')) && !words.iter().any(|word| needs_shell(word))
+        };
+        let own = Self { stages, shell: false };
+        (own.stages.iter().all(plain) && own.missing().is_none()).then_some(own)
     }
 
     /// The pipeline as one would type it.
@@ -86,6 +107,16 @@ mod tests {
         let words = parse(&["printf", "a|b", "|", "cat"]).unwrap();
         assert_eq!(words.stages, [vec!["printf", "a|b"], vec!["cat"]]);
         assert_eq!(words.text(), "printf a|b | cat");
+    }
+
+    #[test]
+    fn a_simple_line_is_split_into_stages() {
+        let stages = |line: &str| parse(&[line]).unwrap().as_stages().map(|found| found.stages);
+        assert_eq!(stages("cat a|cat -  | cat").unwrap(), [vec!["cat", "a"], vec!["cat", "-"], vec!["cat"]]);
+        for line in ["cat a > b", "cat $A", "A=1 cat | cat", "cd / | cat", "cat || cat", "cat 'a b'", "cat | "] {
+            assert_eq!(stages(line), None, "{line}");
+        }
+        assert_eq!(parse(&["cat", "a b"]).unwrap().as_stages().unwrap().stages, [["cat", "a b"]]);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Print a recording: the answer, then tables of pipes, calls and processes, then the limits of these figures.
 
 use super::answer::{percent, pipe_name};
-use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording};
+use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials};
 use super::stages;
 use crate::profile::listed;
 use crate::report::number::number;
 use crate::report::terminal::table::{Figures, fitted};
 use crate::report::terminal::{Style, paragraph};
 use crate::util::size;
+use crate::util::stats;
 use crate::util::text::{clean, counted, grouped};
 use std::path::Path;
 
@@ -55,6 +56,11 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
     text.push_str(&process_table(recording, &processes, &labels(recording, &all, &times), style));
     text.push('\n');
     text.push_str(&further(further_processes, "process"));
+    if let Some(trials) = &recording.trials {
+        text.push_str(&format!("\nTried, medians of {}:\n", counted(trials.unchanged.seconds.len() as u64, "run")));
+        text.push_str(&trial_table(trials, style));
+        text.push('\n');
+    }
     text.push_str(&limits(recording, style));
     if let Some(folder) = folder {
         text.push_str(&paragraph("", &format!("Written to {}: record.json", folder.display()), style));
@@ -264,6 +270,31 @@ fn other_waits(recording: &Recording, at: usize, process: &RecordedProcess) -> S
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let named = waits.into_iter().filter(|(ns, _)| *ns as f64 >= 0.005 * window);
     named.map(|(ns, what)| format!("{what} {}", percent(ns as f64 / window))).collect::<Vec<_>>().join(", ")
+}
+
+fn trial_table(trials: &Trials, style: Style) -> String {
+    let rows: Vec<(&str, &TrialRuns, Option<&Trial>)> = std::iter::once(("as it is", &trials.unchanged, None))
+        .chain(trials.tried.iter().map(|trial| (&trial.change[..], &trial.runs, Some(trial))))
+        .collect();
+    let names: Vec<String> = rows.iter().map(|(name, ..)| clean(name)).collect();
+    let median = |values: &[f64]| stats::median(values).map_or("-".to_owned(), |value| format!("{} s", number(value)));
+    let change = |trial: Option<&Trial>| {
+        trial.and_then(|trial| trial.ratio).map_or("-".to_owned(), |ratio| format!("{:+.1} %", 100.0 * (ratio - 1.0)))
+    };
+    let figures = [
+        column("time", 0, rows.iter().map(|(_, runs, _)| median(&runs.seconds)).collect()),
+        column("change", 0, rows.iter().map(|(.., trial)| change(*trial)).collect()),
+        column("CPU time", 1, rows.iter().map(|(_, runs, _)| median(&runs.cpu_seconds)).collect()),
+    ];
+    let verdict = |trial: &Trial| match trial.verdict {
+        TrialVerdict::Faster => "faster",
+        TrialVerdict::Slower => "slower",
+        TrialVerdict::Same => "same",
+        TrialVerdict::Unclear => "not clear",
+        TrialVerdict::Failed => "failed",
+    };
+    let verdicts: Vec<String> = rows.iter().map(|(.., trial)| trial.map_or("", verdict).to_owned()).collect();
+    fitted(None, ("tried", &names), &figures, ("", &verdicts), style)
 }
 
 fn limits(recording: &Recording, style: Style) -> String {

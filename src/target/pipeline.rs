@@ -111,12 +111,12 @@ impl RunningPipeline<'_> {
             self.writer.0.kill().context("cannot end the writer")?;
         }
         // Reaped one by one, so that the difference belongs to one program.
-        let before = children()?;
+        let before = children_ns()?;
         let status = self.reader.0.wait().context("cannot wait for the reader")?;
         let window_ns = u64::try_from(self.begin.elapsed().as_nanos())?;
-        let between = children()?;
+        let between = children_ns()?;
         self.writer.0.wait().context("cannot wait for the writer")?;
-        let after = children()?;
+        let after = children_ns()?;
         let mut said = String::new();
         if let Some(mut stderr) = self.reader.0.stderr.take() {
             stderr.read_to_string(&mut said).context("cannot read what the reader says")?;
@@ -150,7 +150,10 @@ fn copied(said: &str) -> Option<u64> {
 }
 
 /// User and system time, ns, of all children that were waited for.
-fn children() -> Result<[u64; 2]> {
+///
+/// # Errors
+/// When the kernel does not report it.
+pub(crate) fn children_ns() -> Result<[u64; 2]> {
     // SAFETY: a structure of numbers, for which all bits zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for the call to fill.

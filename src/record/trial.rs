@@ -1,0 +1,283 @@
+//! Measure a pipeline with and without changes, in turn.
+
+use super::launch::{Launcher, PipelineSetup, exit_code};
+use super::model::{Recording, Trial, TrialRuns, TrialVerdict, Trials};
+use super::pipeline::PipelineCommand;
+use super::remedy::{self, Remedy};
+use crate::experiment::{self, NoStore, OnFailure, Plan};
+use crate::kernel::environment::CpuTime;
+use crate::target::pipeline::children_ns;
+use crate::util::progress;
+use crate::util::stats;
+use crate::util::usage::UsageError;
+use crate::workload::cpus;
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::fs::FileType;
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::process::Stdio;
+use std::time::Instant;
+
+/// A verdict other than `unclear` needs at least this effect over the whole interval.
+const CERTAIN_EFFECT: f64 = 0.01;
+
+/// An interval within this is `same`.
+const SAME: f64 = 0.05;
+
+/// A machine is busy if other programs use at least this share of the CPUs' time.
+const BUSY: f64 = 0.1;
+
+/// Level of significance after Holm's correction.
+const ALPHA: f64 = 0.05;
+
+/// What to try.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TrialOptions {
+    pub remedies: Vec<Remedy>,
+    /// Also try what the recording suggests.
+    pub advise: bool,
+    /// Runs of each.
+    pub runs: usize,
+}
+
+/// Standard input, for each run anew.
+pub(super) enum TrialInput {
+    /// A file, from this offset on.
+    File(OwnedFd, u64),
+    Nothing,
+}
+
+impl TrialInput {
+    /// Keep this process's standard input.
+    ///
+    /// # Errors
+    /// A usage error if it can be read only once.
+    pub(super) fn keep() -> Result<Self> {
+        let stdin = std::io::stdin();
+        let kind = rustix::fs::fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
+        match kind {
+            Ok(FileType::RegularFile) => {
+                let offset = rustix::fs::seek(&stdin, rustix::fs::SeekFrom::Current(0)).context("standard input")?;
+                let copy = rustix::io::fcntl_dupfd_cloexec(&stdin, 3).context("standard input")?;
+                Ok(Self::File(copy, offset))
+            }
+            Ok(FileType::Fifo | FileType::Socket) => bail!(UsageError::new(
+                "--try and --advise run the pipeline several times, and standard input can be read only once: give a \
+                 file (< FILE) or nothing (< /dev/null)"
+            )),
+            // A terminal, /dev/null, or closed.
+            _ => Ok(Self::Nothing),
+        }
+    }
+
+    fn stdio(&self) -> Result<Stdio> {
+        Ok(match self {
+            Self::Nothing => Stdio::null(),
+            Self::File(file, offset) => {
+                // Another open file, with an offset of its own.
+                let mut again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).context("standard input")?;
+                again.seek(SeekFrom::Start(*offset)).context("standard input")?;
+                Stdio::from(again)
+            }
+        })
+    }
+}
+
+/// Wall and CPU time of one run, s.
+type Seconds = (f64, f64);
+
+impl TrialOptions {
+    /// Whether nothing is to be tried.
+    #[must_use]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.remedies.is_empty() && !self.advise
+    }
+
+    /// A usage error if a change is impossible.
+    ///
+    /// # Errors
+    /// See above.
+    pub(crate) fn check(&self, pipeline: &PipelineCommand) -> Result<()> {
+        self.remedies.iter().try_for_each(|remedy| remedy.apply(pipeline, &[]).map(drop))
+    }
+
+    /// Measure `pipeline` without and with each change, and add what was found to `recording`.
+    ///
+    /// # Errors
+    /// When the pipeline as it is cannot be measured.
+    pub(super) fn run(
+        &self,
+        pipeline: &PipelineCommand,
+        input: &TrialInput,
+        launcher: &Launcher,
+        recording: &mut Recording,
+    ) -> Result<()> {
+        let cpus = cpus::allowed()?;
+        let mut remedies = self.remedies.clone();
+        if self.advise {
+            remedies.extend(remedy::suggested(recording, &cpus).into_iter().filter(|new| !self.remedies.contains(new)));
+        }
+        if remedies.is_empty() {
+            recording.findings.push(
+                "Nothing to try: the stages do not wait for each other often, so larger pipes would not help."
+                    .to_owned(),
+            );
+            return Ok(());
+        }
+        let cells: Vec<Option<Remedy>> = std::iter::once(None).chain(remedies.iter().cloned().map(Some)).collect();
+        let plan = Plan { on_failure: OnFailure::GiveUp, ..Plan::new(cells.iter().cloned(), self.runs, 1) };
+        let wanted = recording.exit_codes.clone();
+        let measure = |cell: &Option<Remedy>, _: experiment::Task| -> Result<Seconds> {
+            ensure!(!launcher.interrupted(), "interrupted");
+            let (changed, setup) = match cell {
+                Some(remedy) => remedy.apply(pipeline, &cpus)?,
+                None => (pipeline.clone(), PipelineSetup::default()),
+            };
+            measured(&changed, PipelineSetup { quiet: Some(input.stdio()?), ..setup }, launcher, &wanted)
+        };
+        let before = CpuTime::now();
+        let finished = experiment::run(&plan, &measure, &NoStore, &|event| {
+            progress::step(&format!(
+                "trying {} (run {} of {})",
+                event.cell.as_ref().map_or("the pipeline as it is".to_owned(), Remedy::text),
+                event.task.block + 1,
+                self.runs
+            ));
+        })?;
+        let others = before.zip(CpuTime::now()).and_then(|(before, now)| now.others_since(before));
+        let mut lanes = finished.lanes(cells.len()).into_iter();
+        let (unchanged, failed) = lanes.next().context("no runs")?;
+        if let Some(why) = failed {
+            recording.findings.push(format!("Nothing could be tried: {why}."));
+            return Ok(());
+        }
+        if let Some(others) = others.filter(|others| *others > BUSY) {
+            recording.cautions.push(format!(
+                "Other programs used {:.0} % of the CPUs' time while changes were tried: repeat it on an idle machine.",
+                100.0 * others
+            ));
+        }
+        let trials = compared(&unchanged, remedies.iter().zip(lanes), others);
+        recording.findings.extend(trials.tried.iter().map(|trial| sentence(trial, self.runs)));
+        recording.trials = Some(trials);
+        Ok(())
+    }
+}
+
+/// Run the pipeline once. Its exit codes must be those of the recorded run.
+fn measured(pipeline: &PipelineCommand, setup: PipelineSetup, launcher: &Launcher, wanted: &[u8]) -> Result<Seconds> {
+    let cpu = children_ns()?;
+    let begin = Instant::now();
+    launcher.start(pipeline, setup, &mut |_| Ok(()))?;
+    let statuses = launcher.wait()?;
+    let wall = begin.elapsed().as_secs_f64();
+    let used: u64 = children_ns()?.into_iter().zip(cpu).map(|(after, before)| after.saturating_sub(before)).sum();
+    let codes: Vec<u8> = statuses.into_iter().map(exit_code).collect();
+    ensure!(!launcher.interrupted(), "interrupted");
+    ensure!(codes == wanted, "exit codes {codes:?} instead of {wanted:?}");
+    Ok((wall, used as f64 / 1e9))
+}
+
+fn runs(seconds: &[Seconds]) -> TrialRuns {
+    let (seconds, cpu_seconds) = seconds.iter().copied().unzip();
+    TrialRuns { seconds, cpu_seconds }
+}
+
+/// Compare each change with the unchanged pipeline.
+fn compared<'a>(
+    unchanged: &[Seconds],
+    changed: impl Iterator<Item = (&'a Remedy, (Vec<Seconds>, Option<String>))>,
+    others: Option<f64>,
+) -> Trials {
+    let unchanged = runs(unchanged);
+    let mut tried: Vec<Trial> = changed
+        .map(|(remedy, (results, failed))| {
+            let runs = runs(&results);
+            let ratio = stats::ratio_of_medians(&runs.seconds, &unchanged.seconds, 1).filter(|_| failed.is_none());
+            Trial {
+                change: remedy.text(),
+                ratio: ratio.map(|found| found.ratio),
+                ci95: ratio.map(|found| found.ci95),
+                runs,
+                failed,
+                verdict: TrialVerdict::Unclear,
+            }
+        })
+        .collect();
+    let p = |trial: &Trial| stats::mann_whitney(&trial.runs.seconds, &unchanged.seconds).unwrap_or(1.0);
+    let corrected = stats::holm(&tried.iter().map(p).collect::<Vec<f64>>());
+    for (trial, p) in tried.iter_mut().zip(corrected) {
+        trial.verdict = match trial.ci95 {
+            _ if trial.failed.is_some() => TrialVerdict::Failed,
+            Some([_, most]) if p < ALPHA && most < 1.0 - CERTAIN_EFFECT => TrialVerdict::Faster,
+            Some([least, _]) if p < ALPHA && least > 1.0 + CERTAIN_EFFECT => TrialVerdict::Slower,
+            Some([least, most]) if least > 1.0 - SAME && most < 1.0 + SAME => TrialVerdict::Same,
+            _ => TrialVerdict::Unclear,
+        };
+    }
+    Trials { unchanged, tried, others }
+}
+
+/// The result of one change in a sentence.
+fn sentence(trial: &Trial, runs: usize) -> String {
+    let change = &trial.change;
+    let (Some(ratio), Some(ci95)) = (trial.ratio, trial.ci95) else {
+        return format!("`{change}` could not be measured: {}.", trial.failed.as_deref().unwrap_or("no runs"));
+    };
+    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    let interval = format!("95 % interval {:+.1} to {:+.1} %, {runs} runs each", percent(ci95[0]), percent(ci95[1]));
+    let by = format!("{:.1} % {} time", percent(ratio).abs(), if ratio < 1.0 { "less" } else { "more" });
+    match trial.verdict {
+        TrialVerdict::Faster => format!("`{change}` makes it faster: {by} ({interval})."),
+        TrialVerdict::Slower => format!("`{change}` makes it slower: {by} ({interval})."),
+        TrialVerdict::Same => format!("`{change}` changes nothing that matters: {by} ({interval})."),
+        TrialVerdict::Unclear | TrialVerdict::Failed => {
+            format!("Whether `{change}` helps is not clear: {by} ({interval}). More runs (--runs) may tell.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdicts(unchanged: &[f64], changed: &[&[f64]]) -> Vec<TrialVerdict> {
+        let seconds = |values: &[f64]| values.iter().map(|value| (*value, *value)).collect::<Vec<Seconds>>();
+        let remedies = vec![Remedy::Pin; changed.len()];
+        let results = changed.iter().map(|values| (seconds(values), None));
+        compared(&seconds(unchanged), remedies.iter().zip(results), None)
+            .tried
+            .iter()
+            .map(|trial| trial.verdict)
+            .collect()
+    }
+
+    #[test]
+    fn only_a_certain_effect_is_a_verdict() {
+        let base: Vec<f64> = (0..10).map(|n| 1.0 + 0.002 * f64::from(n)).collect();
+        let scaled = |factor: f64| base.iter().map(|value| value * factor).collect::<Vec<f64>>();
+        let noisy: Vec<f64> = (0..10).map(|n| 0.8 + 0.05 * f64::from(n)).collect();
+        let found = verdicts(&base, &[&scaled(0.8), &scaled(1.2), &scaled(1.001), &noisy]);
+        assert_eq!(found, [TrialVerdict::Faster, TrialVerdict::Slower, TrialVerdict::Same, TrialVerdict::Unclear]);
+        // Three runs each cannot show anything.
+        assert_eq!(verdicts(&base[..3], &[&scaled(0.5)[..3]]), [TrialVerdict::Unclear]);
+    }
+
+    #[test]
+    fn results_are_sentences() {
+        let trial = Trial {
+            change: "pin".to_owned(),
+            ratio: Some(0.75),
+            ci95: Some([0.7, 0.8]),
+            verdict: TrialVerdict::Faster,
+            ..Trial::default()
+        };
+        assert_eq!(
+            sentence(&trial, 10),
+            "`pin` makes it faster: 25.0 % less time (95 % interval -30.0 to -20.0 %, 10 runs each)."
+        );
+        let failed = Trial { failed: Some("exit codes [1]".to_owned()), ratio: None, ci95: None, ..trial };
+        assert_eq!(sentence(&failed, 10), "`pin` could not be measured: exit codes [1].");
+    }
+}
