@@ -118,6 +118,15 @@ fn a_slow_reader_keeps_the_pipe_full() {
     exact(&slow.recording, pipe.writers[0].calls["write"], 150);
     exact(&slow.recording, pipe.readers[0].calls["read"], 151);
     assert_eq!(pipe.slots, Some([16, 16, 16]));
+    // Over time: the writer waits, but for its begin, and the pipe is full.
+    let timeline = &slow.recording.timeline;
+    let window: u64 = timeline.slice_ns.iter().sum();
+    assert!(window.abs_diff(slow.recording.window_ns) < 2_000_000 && timeline.slice_ns.len() > 10, "{timeline:#?}");
+    let half = timeline.slice_ns.len() / 2;
+    let mean = |shares: Vec<f64>| shares.iter().sum::<f64>() / shares.len() as f64;
+    assert!(mean(timeline.processes[0].full[..half].to_vec()) > 0.5, "{timeline:#?}");
+    assert!(mean(timeline.pipes[0].filled[..half].iter().flatten().copied().collect()) > 0.7, "{timeline:#?}");
+    assert_eq!(timeline.pipes[0].bytes.iter().sum::<u64>(), bytes(&pipe.writers));
     let timer = slow.recording.processes[1].waits[&WaitReason::Timer];
     exact(&slow.recording, timer.count, 150);
 }
@@ -386,7 +395,9 @@ fn a_pipeline_that_hangs_is_explained() {
     assert!(said.starts_with("`sleep` limits the pipeline: it sleeps on a timer 100 %."), "{said}");
     assert!(said.contains("`cat` waits 100 % of the time because the pipe from `sleep` is empty."), "{said}");
     let recording = recording.unwrap();
-    let pipe = recording.pipes.iter().find(|pipe| pipe.is_used()).unwrap();
+    // Whoever reads the tests' standard error is recorded too.
+    let cat = |end: &RecordedEnd| recording.processes[end.process].name == "cat";
+    let pipe = recording.pipes.iter().find(|pipe| pipe.readers.iter().any(cat)).unwrap();
     assert_eq!((pipe.writers.len(), pipe.readers[0].sleeps), (1, 1), "{pipe:#?}");
 }
 

@@ -1,6 +1,7 @@
 //! `pipeprof record`: run a pipeline and find which of its stages limits it, and why.
 
 use super::workload_args::parse_duration;
+use crate::record::timeline_svg::{self, TIMELINE_FILE};
 use crate::record::{self, PipelineCommand, RECORD_FILE, Recording, Remedy, TrialOptions};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
@@ -98,6 +99,9 @@ impl RecordArgs {
         let mut json = serde_json::to_string_pretty(&recording).context("cannot write the recording as JSON")?;
         json.push('\n');
         folder.put(RECORD_FILE, json.as_bytes())?;
+        if let Some(svg) = timeline_svg::svg(&recording) {
+            folder.put(TIMELINE_FILE, svg.as_bytes())?;
+        }
         let folder = folder.settle()?;
         eprint!("{}", record::text::render(&recording, Some(&folder), Style::of_stderr()));
         Ok(ExitCode::from(recording.exit_codes.last().copied().unwrap_or(0)))

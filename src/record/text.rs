@@ -63,7 +63,7 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
     }
     text.push_str(&limits(recording, style));
     if let Some(folder) = folder {
-        text.push_str(&paragraph("", &format!("Written to {}: record.json", folder.display()), style));
+        text.push_str(&paragraph("", &format!("Written to {}: record.json, timeline.svg", folder.display()), style));
     }
     text
 }

@@ -48,7 +48,8 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// `text` as XML text or attribute.
-pub(super) fn escape(text: &str) -> String {
+#[must_use]
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in clean(text).chars() {
         match c {

@@ -12,6 +12,7 @@ use crate::profile::{Attributor, Folded, ProcessName, Unit};
 use crate::roles::{self, Skid};
 use crate::util::text::grouped;
 use anyhow::{Context as _, Result, bail};
+pub(crate) use dress::escape;
 use dress::{Dress, Frame, Swatch};
 use tree::FrameTree;
 

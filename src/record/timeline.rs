@@ -1,0 +1,257 @@
+//! What processes and pipes did over time. The counts of the BPF programs are read several times while the pipeline
+//! runs, so that nothing is written per event. There are at most [`SLICES`] slices of time: when there are more, each
+//! two become one, so that memory does not grow with the length of a recording.
+
+use super::collect::{RecordedCounts, Recorder};
+use super::model::{RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
+use super::raw::{PR_WRITE, PrWho};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Most slices.
+const SLICES: usize = 240;
+
+/// Length of the first slices. Reading the counts of a short pipeline takes about 0.1 ms.
+const FIRST: Duration = Duration::from_millis(20);
+
+/// Their greatest length.
+const LAST: Duration = Duration::from_secs(3600);
+
+/// Most processes.
+const MOST: usize = 256;
+
+/// A process's identity, ordered: stage, process id, name.
+pub(super) type Id = (u32, u32, [u64; 2]);
+
+/// The identity of `who`.
+pub(super) fn id(who: &PrWho) -> Id {
+    (who.stage, who.tgid, who.name)
+}
+
+/// Inode and device.
+type PipeKey = (u64, u32);
+
+/// Of a process, ns: running, runnable, asleep at an empty pipe, asleep at a full one.
+type States = [u64; 4];
+
+/// Of a pipe: bytes written; slots in use and slots, each summed over the calls at which they were read; ns that writers
+/// slept because it was full, and readers because it was empty.
+type PipeFlow = [u64; 5];
+
+/// TimelineSums since the begin, or in a slice.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct TimelineSums {
+    processes: BTreeMap<Id, States>,
+    pipes: BTreeMap<PipeKey, PipeFlow>,
+}
+
+/// Collects slices.
+pub(super) struct TimelineRecorder {
+    length: Duration,
+    next: Instant,
+    /// The programs' clock, ns.
+    last_at: u64,
+    last: TimelineSums,
+    slices: Vec<(u64, TimelineSums)>,
+}
+
+impl TimelineRecorder {
+    pub(super) fn start() -> Self {
+        Self {
+            length: FIRST,
+            next: Instant::now() + FIRST,
+            last_at: 0,
+            last: TimelineSums::default(),
+            slices: Vec::new(),
+        }
+    }
+
+    /// Time until the counts have to be read.
+    pub(super) fn due(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    /// Read the counts, if it is time. Without an answer of the kernel, there is no slice.
+    pub(super) fn step(&mut self, recorder: &Recorder) {
+        if self.due().is_zero() {
+            if let Ok(counts) = recorder.read() {
+                self.add(&counts);
+            }
+            self.next = Instant::now() + self.length;
+        }
+    }
+
+    /// Add a slice that ends where `counts` do.
+    pub(super) fn add(&mut self, counts: &RecordedCounts) {
+        let sums = sums(counts);
+        let begin = counts.processes.iter().map(|(_, process)| process.begin).min();
+        let from = if self.last_at == 0 { begin.unwrap_or(counts.at) } else { self.last_at };
+        if counts.at > from && !sums.processes.is_empty() {
+            self.slices.push((counts.at - from, difference(&sums, &self.last)));
+            (self.last, self.last_at) = (sums, counts.at);
+        }
+        if self.slices.len() >= SLICES {
+            self.slices = self.slices.chunks(2).map(joined).collect();
+            self.length = (self.length * 2).min(LAST);
+        }
+    }
+
+    /// The slices by process and pipe. `index` has the processes of the recording, `pipes` its pipes.
+    pub(super) fn finish(self, index: &BTreeMap<Id, usize>, pipes: &[RecordedPipe]) -> Timeline {
+        let mut processes: BTreeMap<usize, TimelineProcess> = BTreeMap::new();
+        for (place, (ns, sums)) in self.slices.iter().enumerate() {
+            for (id, states) in &sums.processes {
+                let Some(process) = index.get(id).copied().filter(|process| *process < MOST) else { continue };
+                let row = processes.entry(process).or_insert_with(|| TimelineProcess::new(process, self.slices.len()));
+                let all = [&mut row.running, &mut row.runnable, &mut row.empty, &mut row.full];
+                for (shares, state) in all.into_iter().zip(states) {
+                    shares[place] = rounded(shares[place] + *state as f64 / *ns as f64);
+                }
+            }
+        }
+        let pipes = pipes.iter().enumerate().filter(|(_, pipe)| pipe.is_used()).map(|(at, pipe)| {
+            let flow = |sums: &TimelineSums| sums.pipes.get(&(pipe.inode, pipe.device)).copied().unwrap_or_default();
+            let flows: Vec<PipeFlow> = self.slices.iter().map(|(_, sums)| flow(sums)).collect();
+            TimelinePipe {
+                pipe: at,
+                bytes: flows.iter().map(|flow| flow[0]).collect(),
+                filled: self.slices.iter().zip(&flows).map(|((ns, _), flow)| filled(*ns, flow)).collect(),
+            }
+        });
+        Timeline {
+            slice_ns: self.slices.iter().map(|(ns, _)| *ns).collect(),
+            processes: processes.into_values().collect(),
+            pipes: pipes.collect(),
+        }
+    }
+}
+
+/// The mean part of a pipe that was in use in a slice of `ns`: all of it while a writer waits for room, nothing while a
+/// reader waits for data, otherwise what was read after calls. `None` if nothing is known.
+fn filled(ns: u64, [_, filled, slots, full, empty]: &PipeFlow) -> Option<f64> {
+    let share = |part: u64| (part as f64 / ns.max(1) as f64).min(1.0);
+    let (full, empty) = (share(*full), share(*empty));
+    let rest = (1.0 - full - empty).max(0.0);
+    let known = full + empty > 0.0;
+    match slots {
+        0 if known => Some(rounded(full / (full + empty))),
+        0 => None,
+        slots => Some(rounded((full + rest * *filled as f64 / *slots as f64) / (full + empty + rest))),
+    }
+}
+
+/// To three digits: a timeline is a picture.
+fn rounded(share: f64) -> f64 {
+    (share * 1000.0).round() / 1000.0
+}
+
+fn sums(counts: &RecordedCounts) -> TimelineSums {
+    let mut sums = TimelineSums::default();
+    for (who, process) in &counts.processes {
+        let states = sums.processes.entry(id(who)).or_default();
+        states[0] += process.cpu_ns;
+        states[1] += process.runnable_ns;
+    }
+    for (end, at_end) in &counts.ends {
+        let writes = end.side as usize == PR_WRITE;
+        let states = sums.processes.entry(id(&end.who)).or_default();
+        states[if writes { 3 } else { 2 }] += at_end.blocked_ns;
+        let flow = sums.pipes.entry((end.inode, end.device)).or_default();
+        flow[0] += if writes { at_end.bytes } else { 0 };
+        flow[1] += at_end.filled;
+        flow[2] += at_end.slots;
+        flow[if writes { 3 } else { 4 }] += at_end.blocked_ns;
+    }
+    sums
+}
+
+/// What was added since `before`. A thread that ends between two readings of maps can be missing in one of them.
+fn difference(now: &TimelineSums, before: &TimelineSums) -> TimelineSums {
+    fn maps<K: Ord + Copy, const N: usize>(
+        now: &BTreeMap<K, [u64; N]>,
+        before: &BTreeMap<K, [u64; N]>,
+    ) -> BTreeMap<K, [u64; N]> {
+        let less = |key: &K, sum: &[u64; N]| {
+            let mut sum = *sum;
+            let earlier = before.get(key).copied().unwrap_or([0; N]);
+            sum.iter_mut().zip(earlier).for_each(|(sum, earlier)| *sum = sum.saturating_sub(earlier));
+            sum
+        };
+        now.iter()
+            .map(|(key, sum)| (*key, less(key, sum)))
+            .filter(|(_, sum)| sum.iter().any(|part| *part > 0))
+            .collect()
+    }
+    TimelineSums { processes: maps(&now.processes, &before.processes), pipes: maps(&now.pipes, &before.pipes) }
+}
+
+/// Slices as one.
+fn joined(slices: &[(u64, TimelineSums)]) -> (u64, TimelineSums) {
+    fn add<K: Ord + Copy, const N: usize>(sum: &mut BTreeMap<K, [u64; N]>, more: &BTreeMap<K, [u64; N]>) {
+        for (key, parts) in more {
+            sum.entry(*key).or_insert([0; N]).iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+        }
+    }
+    let mut all = (0, TimelineSums::default());
+    for (ns, sums) in slices {
+        all.0 += ns;
+        add(&mut all.1.processes, &sums.processes);
+        add(&mut all.1.pipes, &sums.pipes);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::raw::{PrCounts, PrEnd, PrProcess};
+    use super::*;
+    use bytemuck::Zeroable as _;
+
+    fn counts(at: u64, cpu: u64, full: u64, bytes: u64) -> RecordedCounts {
+        let who = PrWho { stage: 1, ..PrWho::zeroed() };
+        let process = PrProcess { begin: 100, cpu_ns: cpu, ..PrProcess::zeroed() };
+        let end = PrEnd { who, inode: 7, device: 9, side: PR_WRITE as u32 };
+        let at_end = PrCounts { blocked_ns: full, bytes, filled: bytes, slots: 2 * bytes, ..PrCounts::zeroed() };
+        RecordedCounts { at, processes: vec![(who, process)], ends: vec![(end, at_end)], ..RecordedCounts::default() }
+    }
+
+    #[test]
+    fn the_fill_is_known_while_somebody_waits() {
+        assert_eq!(filled(100, &[0, 0, 0, 100, 0]), Some(1.0));
+        assert_eq!(filled(100, &[0, 1, 2, 0, 100]), Some(0.0));
+        assert_eq!(filled(100, &[0, 1, 2, 0, 0]), Some(0.5));
+        assert_eq!(filled(100, &[0, 0, 0, 0, 0]), None);
+        assert_eq!(filled(100, &[0, 0, 0, 30, 10]), Some(0.75));
+        // Two writers wait.
+        assert_eq!(filled(100, &[0, 1, 2, 200, 0]), Some(1.0));
+    }
+
+    #[test]
+    fn slices_are_differences_and_memory_does_not_grow() {
+        let mut recorder = TimelineRecorder::start();
+        recorder.add(&counts(200, 50, 50, 10));
+        recorder.add(&counts(300, 150, 50, 10));
+        let pipe = RecordedPipe { inode: 7, device: 9, ..RecordedPipe::default() };
+        let used = RecordedPipe {
+            writers: vec![super::super::model::RecordedEnd { sleeps: 1, ..Default::default() }],
+            ..pipe
+        };
+        let index = BTreeMap::from([(id(&PrWho { stage: 1, ..PrWho::zeroed() }), 0)]);
+        let timeline = recorder.finish(&index, std::slice::from_ref(&used));
+        assert_eq!(timeline.slice_ns, [100, 100]);
+        let [process] = &timeline.processes[..] else { panic!() };
+        assert_eq!((&process.running[..], &process.full[..]), (&[0.5, 1.0][..], &[0.5, 0.0][..]));
+        assert_eq!(
+            (&timeline.pipes[0].bytes[..], &timeline.pipes[0].filled[..]),
+            (&[10, 0][..], &[Some(0.75), None][..])
+        );
+
+        let mut long = TimelineRecorder::start();
+        (1..100_000).for_each(|n| long.add(&counts(100 + 10 * n, 10 * n, 0, n)));
+        let timeline = long.finish(&index, &[used]);
+        assert!((SLICES / 2..SLICES).contains(&timeline.slice_ns.len()), "{}", timeline.slice_ns.len());
+        assert_eq!(timeline.slice_ns.iter().sum::<u64>(), 999_990);
+        assert_eq!(timeline.pipes[0].bytes.iter().sum::<u64>(), 99_999);
+        assert!(timeline.processes[0].running.iter().all(|share| *share == 1.0));
+    }
+}

@@ -1,0 +1,272 @@
+//! The timeline of a recording as an SVG: for each process the state of its threads, for each pipe its fill, over time.
+
+use super::model::{Recording, Timeline, TimelinePipe, TimelineProcess};
+use super::stages;
+use crate::report::flamegraph::escape;
+use crate::report::number::number;
+use std::fmt::Write as _;
+
+/// The name of the file.
+pub(crate) const TIMELINE_FILE: &str = "timeline.svg";
+
+const WIDTH: f64 = 1200.0;
+const LEFT: f64 = 190.0;
+const RIGHT: f64 = 20.0;
+const TOP: f64 = 74.0;
+const ROW: f64 = 26.0;
+const GAP: f64 = 8.0;
+const BOTTOM: f64 = 34.0;
+
+/// Rows of processes; record.json has all.
+const ROWS: usize = 24;
+
+/// Longest name in characters.
+const NAME: usize = 26;
+
+/// States with their colours, from the bottom of a row on. The rest of a process's life is another sleep.
+const STATES: [(&str, &str); 4] =
+    [("running", "#e0652c"), ("without a CPU", "#f2c84b"), ("pipe empty", "#8fc1e3"), ("pipe full", "#2f6ea5")];
+const OTHER: (&str, &str) = ("other sleep", "#d5dae0");
+const FILL: (&str, &str) = ("fill of a pipe", "#7a9a5b");
+
+/// The picture; `None` if nothing was recorded.
+#[must_use]
+pub(crate) fn svg(recording: &Recording) -> Option<String> {
+    let timeline = &recording.timeline;
+    let window: u64 = timeline.slice_ns.iter().sum();
+    if window == 0 || timeline.processes.is_empty() {
+        return None;
+    }
+    let rows = rows(recording);
+    let height = TOP + rows.len() as f64 * (ROW + GAP) + BOTTOM;
+    let scale = Scale { window: window as f64, starts: starts(timeline) };
+    let title = recording.findings.first().map_or("", String::as_str).replace('`', "");
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+         font-family=\"system-ui, sans-serif\" font-size=\"13\"><title>{}</title>\n\
+         <style>.ink{{fill:#1b1f24}}.dim{{fill:#57606a}}.paper{{fill:#ffffff}}@media(prefers-color-scheme:dark)\
+         {{.ink{{fill:#e6edf3}}.dim{{fill:#9aa4af}}.paper{{fill:#14181d}}}}</style>\n\
+         <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
+        escape(&title)
+    );
+    let _ =
+        writeln!(svg, "<text class=\"ink\" x=\"12\" y=\"24\" font-size=\"16\">{}</text>", escape(&cut(&title, 150)));
+    legend(&mut svg);
+    for (number, row) in rows.iter().enumerate() {
+        let top = TOP + number as f64 * (ROW + GAP);
+        let (name, class) = match row {
+            Row::Process(name, _) => (name, "ink"),
+            Row::Pipe(name, _) => (name, "dim"),
+        };
+        let _ = writeln!(
+            svg,
+            "<text class=\"{class}\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+            LEFT - 10.0,
+            top + ROW * 0.7,
+            escape(&cut(name, NAME))
+        );
+        match row {
+            Row::Process(_, process) => draw_process(&mut svg, recording, process, &scale, top),
+            Row::Pipe(_, pipe) => draw_pipe(&mut svg, pipe, &scale, top),
+        }
+    }
+    axis(&mut svg, window, height);
+    svg.push_str("</svg>\n");
+    Some(svg)
+}
+
+enum Row<'a> {
+    Process(String, &'a TimelineProcess),
+    Pipe(String, &'a TimelinePipe),
+}
+
+/// The processes in the order of the stages, each followed by the pipes that it writes.
+fn rows(recording: &Recording) -> Vec<Row<'_>> {
+    let timeline = &recording.timeline;
+    let stages = stages::stages(recording);
+    let times = stages::times(recording, &stages);
+    let stage_of = |process: usize| stages.iter().position(|members| members.contains(&process));
+    let mut processes: Vec<&TimelineProcess> = timeline.processes.iter().collect();
+    processes.retain(|row| stage_of(row.process).is_some());
+    processes.sort_by_key(|row| (stage_of(row.process), row.process));
+    let mut rows = Vec::new();
+    let mut drawn = Vec::new();
+    for row in processes.into_iter().take(ROWS) {
+        let name = match stage_of(row.process) {
+            Some(stage) if stages[stage].len() == 1 => times[stage].name.clone(),
+            _ => recording.processes[row.process].name.clone(),
+        };
+        rows.push(Row::Process(name, row));
+        for pipe in &timeline.pipes {
+            let of = &recording.pipes[pipe.pipe];
+            // Of a pipe to a program that was not recorded, only waits for it are of interest.
+            let matters = !of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0);
+            if matters && of.writers.iter().any(|end| end.process == row.process) && !drawn.contains(&pipe.pipe) {
+                drawn.push(pipe.pipe);
+                let [_, readers] = stages::sides(of, &stages);
+                let name =
+                    readers.first().map_or("pipe".to_owned(), |reader| format!("pipe to {}", times[*reader].name));
+                rows.push(Row::Pipe(name, pipe));
+            }
+        }
+    }
+    rows
+}
+
+/// Begin of each slice, and the end of the last, ns.
+fn starts(timeline: &Timeline) -> Vec<f64> {
+    let mut at = 0;
+    let mut starts = vec![0.0];
+    for ns in &timeline.slice_ns {
+        at += ns;
+        starts.push(at as f64);
+    }
+    starts
+}
+
+struct Scale {
+    window: f64,
+    starts: Vec<f64>,
+}
+
+impl Scale {
+    fn x(&self, ns: f64) -> f64 {
+        LEFT + (WIDTH - LEFT - RIGHT) * (ns / self.window).min(1.0)
+    }
+
+    /// Begin and end of a slice.
+    fn slice(&self, number: usize) -> (f64, f64) {
+        (self.x(self.starts[number]), self.x(self.starts[number + 1]))
+    }
+}
+
+fn draw_process(svg: &mut String, recording: &Recording, process: &TimelineProcess, scale: &Scale, top: f64) {
+    let life = &recording.processes[process.process];
+    let (begin, end) = (scale.x(life.begin_ns as f64), scale.x(life.end_ns as f64));
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{begin:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{ROW}\" fill=\"{}\"/>",
+        (end - begin).max(0.5),
+        OTHER.1
+    );
+    let states = [&process.running, &process.runnable, &process.empty, &process.full];
+    let mut paths: [String; 4] = Default::default();
+    for slice in 0..process.running.len() {
+        let (left, right) = scale.slice(slice);
+        let shares = states.map(|shares| shares[slice]);
+        // Of several threads, the parts of what they do together.
+        let all = shares.iter().sum::<f64>().max(1.0);
+        let mut base = top + ROW;
+        for (path, share) in paths.iter_mut().zip(shares) {
+            let height = ROW * share / all;
+            if height >= 0.05 {
+                base -= height;
+                let _ = write!(path, "M{left:.1} {base:.1}h{:.1}v{height:.1}H{left:.1}z", right - left);
+            }
+        }
+    }
+    for (path, (name, colour)) in paths.iter().zip(STATES).filter(|(path, _)| !path.is_empty()) {
+        let _ = writeln!(svg, "<path fill=\"{colour}\" d=\"{path}\"><title>{name}</title></path>");
+    }
+}
+
+fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{LEFT}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{ROW}\" fill=\"none\" stroke=\"{}\"/>",
+        WIDTH - LEFT - RIGHT,
+        OTHER.1
+    );
+    let mut path = String::new();
+    for (slice, filled) in pipe.filled.iter().enumerate() {
+        let (left, right) = scale.slice(slice);
+        let height = ROW * filled.unwrap_or(0.0).min(1.0);
+        if height >= 0.05 {
+            let _ = write!(path, "M{left:.1} {:.1}h{:.1}v{height:.1}H{left:.1}z", top + ROW - height, right - left);
+        }
+    }
+    let _ = writeln!(svg, "<path fill=\"{}\" d=\"{path}\"><title>{}</title></path>", FILL.1, FILL.0);
+}
+
+fn legend(svg: &mut String) {
+    let mut x = LEFT;
+    for (name, colour) in STATES.into_iter().chain([OTHER, FILL]) {
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x:.0}\" y=\"42\" width=\"13\" height=\"13\" fill=\"{colour}\"/>\
+             <text class=\"ink\" x=\"{:.0}\" y=\"53\">{name}</text>",
+            x + 18.0
+        );
+        x += 42.0 + 7.2 * name.len() as f64;
+    }
+}
+
+/// Ticks below the rows, in seconds or milliseconds.
+fn axis(svg: &mut String, window: u64, height: f64) {
+    let (unit, per) = if window >= 2_000_000_000 { ("s", 1e9) } else { ("ms", 1e6) };
+    let all = window as f64 / per;
+    let rough = all / 8.0;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step =
+        [1.0, 2.0, 5.0, 10.0].into_iter().map(|factor| factor * power).find(|step| *step >= rough).unwrap_or(rough);
+    let mut at = 0.0;
+    while at <= all * 1.0001 {
+        let x = LEFT + (WIDTH - LEFT - RIGHT) * at / all;
+        let _ = writeln!(
+            svg,
+            "<text class=\"dim\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"12\">{} {unit}</text>",
+            height - 12.0,
+            if at == 0.0 { "0".to_owned() } else { number(at) }
+        );
+        at += step;
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{RecordedEnd, RecordedPipe, RecordedProcess};
+    use super::*;
+
+    #[test]
+    fn each_state_has_its_share_of_the_row() {
+        let process = |name: &str, stage| RecordedProcess {
+            name: name.to_owned(),
+            stage,
+            end_ns: 2_000_000,
+            ..RecordedProcess::default()
+        };
+        let end = |process| vec![RecordedEnd { process, sleeps: 1, ..RecordedEnd::default() }];
+        let pipe = RecordedPipe { writers: end(0), readers: end(1), ..RecordedPipe::default() };
+        let row = |process, running: [f64; 2], empty: [f64; 2]| TimelineProcess {
+            running: running.to_vec(),
+            empty: empty.to_vec(),
+            ..TimelineProcess::new(process, 2)
+        };
+        let recording = Recording {
+            processes: vec![process("a<b", 0), process("c", 0)],
+            pipes: vec![pipe],
+            findings: vec!["`a<b` limits the pipeline.".to_owned()],
+            timeline: Timeline {
+                slice_ns: vec![1_000_000; 2],
+                processes: vec![row(0, [1.0, 0.5], [0.0; 2]), row(1, [0.0, 4.0], [1.0, 0.0])],
+                pipes: vec![TimelinePipe { pipe: 0, bytes: vec![1, 1], filled: vec![Some(0.5), None] }],
+            },
+            ..Recording::default()
+        };
+        let svg = svg(&recording).unwrap();
+        assert!(svg.contains("<title>a&lt;b limits the pipeline.</title>") && !svg.contains("a<b"), "{svg}");
+        // Two slices of 495 units; the second thread's four CPUs are one row.
+        let running = "M190.0 74.0h495.0v26.0H190.0zM685.0 87.0h495.0v13.0H685.0z";
+        assert!(svg.contains(running), "{svg}");
+        assert!(svg.contains("<path fill=\"#e0652c\" d=\"M685.0 142.0h495.0v26.0H685.0z\">"), "{svg}");
+        assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M190.0 121.0h495.0v13.0H190.0z\">"), "{svg}");
+        assert_eq!(super::svg(&Recording::default()), None);
+    }
+}
