@@ -395,7 +395,6 @@ fn a_pipeline_that_hangs_is_explained() {
     assert!(said.starts_with("`sleep` limits the pipeline: it sleeps on a timer 100 %."), "{said}");
     assert!(said.contains("`cat` waits 100 % of the time because the pipe from `sleep` is empty."), "{said}");
     let recording = recording.unwrap();
-    // Whoever reads the tests' standard error is recorded too.
     let cat = |end: &RecordedEnd| recording.processes[end.process].name == "cat";
     let pipe = recording.pipes.iter().find(|pipe| pipe.readers.iter().any(cat)).unwrap();
     assert_eq!((pipe.writers.len(), pipe.readers[0].sleeps), (1, 1), "{pipe:#?}");

@@ -121,11 +121,17 @@ fn has_ended(process: &OwnedFd) -> bool {
 /// A pipe or FIFO, and whether it is the side that writes.
 type Side = (MadePipe, bool);
 
-/// The sides of pipes and FIFOs that a process has open.
+/// The descriptor of standard error. What reads it is no part of a pipeline, unless standard output is the same pipe.
+const STANDARD_ERROR: &str = "2";
+
+/// The sides of pipes and FIFOs that a process has open, but for standard error.
 fn sides_of(pid: u32) -> std::io::Result<BTreeSet<Side>> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
         let Ok(entry) = entry else { continue };
+        if entry.file_name() == STANDARD_ERROR {
+            continue;
+        }
         // It may have been closed meanwhile.
         let Ok(stat) = rustix::fs::stat(entry.path()) else { continue };
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
