@@ -331,6 +331,55 @@ fn signals_reach_the_pipeline_and_it_outlives_a_killed_recorder() {
     assert!(wait_until(Duration::from_secs(60), || done.exists()), "the pipeline lives on");
 }
 
+#[test]
+#[ignore = "needs root: make test"]
+fn two_writers_of_one_pipe_are_both_counted() {
+    let own = binary();
+    let stage = |words: &str| format!("{} __stage {words}", own.display());
+    let line = format!(
+        "({a} & {b}; wait) | {r}",
+        a = stage("write 100 300"),
+        b = stage("write 200 400"),
+        r = stage(&format!("read 65536 {ALL}"))
+    );
+    let both = record(&[&line]);
+    let pipe = both.recording.pipes.iter().max_by_key(|pipe| pipe.bytes()).unwrap();
+    moved(&both.recording, pipe, 300 * 100 + 400 * 200);
+    // They run the same program on the same pipe, and so are one row.
+    let [end] = &pipe.writers[..] else { panic!("{pipe:#?}") };
+    exact(&both.recording, end.calls["write"], 700);
+    assert_eq!(both.recording.processes[end.process].pids.len(), 2);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_pipeline_of_some_milliseconds_is_recorded_with_a_caution() {
+    let short = record_stages(&[&["write", "10", "3"], &["read", "64", ALL]]);
+    moved(&short.recording, &short.recording.pipes[0], 30);
+    let brief = short.recording.window_ns < 20_000_000;
+    let caution = "The pipeline took less than 20 ms: most of it is the start of its programs.";
+    assert_eq!(short.recording.cautions.iter().any(|text| text == caution), brief, "{:?}", short.recording);
+}
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn bytes_and_calls_are_those_that_proc_counts() {
+    // What the kernel itself counts of a process, less what reading it adds.
+    let reader = "import os
+io = lambda: dict((k, int(v)) for k, v in (line.split(':') for line in open('/proc/self/io')))
+a = io()
+while os.read(0, 65536): pass
+b = io(); c = io()
+print(*(b[key] - a[key] - (c[key] - b[key]) for key in ('rchar', 'syscr')))";
+    let read = record(&["head", "-c", "3000000", "/dev/zero", "|", "python3", "-c", reader]);
+    let counted: Vec<u64> = read.stdout().split(' ').map(|number| number.parse().unwrap()).collect();
+    // The numbers in /proc/self/io get longer.
+    assert!(counted[0].abs_diff(3_000_000) < 32, "{counted:?}");
+    let end = &read.recording.pipes[0].readers[0];
+    exact(&read.recording, end.bytes, 3_000_000);
+    exact(&read.recording, end.calls["read"], counted[1]);
+}
+
 /// Processes that end with this value.
 struct Running(Vec<Child>);
 

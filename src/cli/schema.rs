@@ -1,11 +1,23 @@
-//! `pipeprof schema`: the JSON Schema of `run.json`.
+//! `pipeprof schema`: the JSON Schema of `run.json`, and of `record.json`.
 
 use anyhow::Result;
+use clap::ValueEnum;
 use std::process::ExitCode;
 
-/// Print the JSON Schema of run.json
+/// Print the JSON Schema of run.json or record.json
 #[derive(Debug, clap::Args)]
-pub(crate) struct SchemaArgs {}
+pub(crate) struct SchemaArgs {
+    /// The document of `pipeprof run`, or of `pipeprof record`
+    #[arg(value_enum, default_value_t)]
+    of: SchemaOf,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum SchemaOf {
+    #[default]
+    Run,
+    Record,
+}
 
 impl SchemaArgs {
     /// Print it.
@@ -13,7 +25,11 @@ impl SchemaArgs {
     /// # Errors
     /// When it cannot be made.
     pub(super) fn run(&self) -> Result<ExitCode> {
-        crate::out!("{}", crate::document::json_schema()?);
+        let schema = match self.of {
+            SchemaOf::Run => crate::document::json_schema()?,
+            SchemaOf::Record => crate::record::model::json_schema()?,
+        };
+        crate::out!("{schema}");
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -12,6 +12,19 @@ use std::collections::BTreeMap;
 /// would misinterpret.
 pub(crate) const RECORDING_SCHEMA: &str = "pipeprof.record/1";
 
+/// The JSON Schema of [`Recording`], as text: docs/record.schema.json.
+///
+/// # Errors
+/// Never, unless JSON cannot represent the schema.
+pub fn json_schema() -> anyhow::Result<String> {
+    let mut schema = schemars::schema_for!(Recording);
+    schema.insert("title".to_owned(), "pipeprof record.json".into());
+    schema.insert("$id".to_owned(), RECORDING_SCHEMA.into());
+    let mut text = serde_json::to_string_pretty(&schema)?;
+    text.push('\n');
+    Ok(text)
+}
+
 /// A pipe holds this many slots (pages of 4 KiB) unless someone changes it: include/linux/pipe_fs_i.h,
 /// `PIPE_DEF_BUFFERS`.
 pub(crate) const DEFAULT_SLOTS: u64 = 16;

@@ -1,5 +1,6 @@
 use super::{golden, sample};
 use pipeprof::document::json_schema;
+use pipeprof::record::model;
 use std::path::Path;
 
 fn schema() -> serde_json::Value {
@@ -8,7 +9,9 @@ fn schema() -> serde_json::Value {
 
 #[test]
 fn the_schema_in_docs_is_the_program_s() {
-    golden(&Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/run.schema.json"), &json_schema().unwrap());
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    golden(&docs.join("run.schema.json"), &json_schema().unwrap());
+    golden(&docs.join("record.schema.json"), &model::json_schema().unwrap());
 }
 
 #[test]
