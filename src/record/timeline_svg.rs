@@ -43,7 +43,7 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
     let title = recording.findings.first().map_or("", String::as_str).replace('`', "");
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
-         font-family=\"system-ui, sans-serif\" font-size=\"13\"><title>{}</title>\n\
+         font-family=\"system-ui, sans-serif\" font-size=\"13\" shape-rendering=\"crispEdges\"><title>{}</title>\n\
          <style>.ink{{fill:#1b1f24}}.dim{{fill:#57606a}}.paper{{fill:#ffffff}}@media(prefers-color-scheme:dark)\
          {{.ink{{fill:#e6edf3}}.dim{{fill:#9aa4af}}.paper{{fill:#14181d}}}}</style>\n\
          <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
@@ -161,7 +161,7 @@ fn draw_process(svg: &mut String, recording: &Recording, process: &TimelineProce
             let height = ROW * share / all;
             if height >= 0.05 {
                 base -= height;
-                let _ = write!(path, "M{left:.1} {base:.1}h{:.1}v{height:.1}H{left:.1}z", right - left);
+                let _ = write!(path, "M{left:.1} {base:.1}H{right:.1}V{:.1}H{left:.1}z", base + height);
             }
         }
     }
@@ -178,11 +178,12 @@ fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
         OTHER.1
     );
     let mut path = String::new();
+    let bottom = top + ROW;
     for (slice, filled) in pipe.filled.iter().enumerate() {
         let (left, right) = scale.slice(slice);
         let height = ROW * filled.unwrap_or(0.0).min(1.0);
         if height >= 0.05 {
-            let _ = write!(path, "M{left:.1} {:.1}h{:.1}v{height:.1}H{left:.1}z", top + ROW - height, right - left);
+            let _ = write!(path, "M{left:.1} {:.1}H{right:.1}V{bottom:.1}H{left:.1}z", bottom - height);
         }
     }
     let _ = writeln!(svg, "<path fill=\"{}\" d=\"{path}\"><title>{}</title></path>", FILL.1, FILL.0);
@@ -263,10 +264,10 @@ mod tests {
         let svg = svg(&recording).unwrap();
         assert!(svg.contains("<title>a&lt;b limits the pipeline.</title>") && !svg.contains("a<b"), "{svg}");
         // Two slices of 495 units; the second thread's four CPUs are one row.
-        let running = "M190.0 74.0h495.0v26.0H190.0zM685.0 87.0h495.0v13.0H685.0z";
+        let running = "M190.0 74.0H685.0V100.0H190.0zM685.0 87.0H1180.0V100.0H685.0z";
         assert!(svg.contains(running), "{svg}");
-        assert!(svg.contains("<path fill=\"#e0652c\" d=\"M685.0 142.0h495.0v26.0H685.0z\">"), "{svg}");
-        assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M190.0 121.0h495.0v13.0H190.0z\">"), "{svg}");
+        assert!(svg.contains("<path fill=\"#e0652c\" d=\"M685.0 142.0H1180.0V168.0H685.0z\">"), "{svg}");
+        assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M190.0 121.0H685.0V134.0H190.0z\">"), "{svg}");
         assert_eq!(super::svg(&Recording::default()), None);
     }
 }
