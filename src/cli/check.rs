@@ -63,8 +63,8 @@ const IMPROVEMENT: &str = "improvement";
 /// Whether a kernel called `name` can exist for other revisions.
 ///
 /// # Errors
-/// A usage error, so that a mistyped name does not make `git bisect run` skip every revision. An image that is missing
-/// from an existing folder is no error here: the build of that revision may have failed.
+/// A usage error, so that a mistyped name does not make `git bisect run` skip every revision. If only the image is
+/// missing, and its folder exists, this returns no error, because the build of that revision may have failed.
 fn kernel(name: &str) -> Result<()> {
     let path = Path::new(name);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -38,7 +38,8 @@ use trial::TrialInput;
 /// The name of the document in its folder.
 pub(crate) const RECORD_FILE: &str = "record.json";
 
-/// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard input nor standard output.
+/// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
+/// input nor standard output.
 ///
 /// # Errors
 /// When recording is not possible, or a program cannot be started.
@@ -74,7 +75,10 @@ pub(crate) fn record(pipeline: &PipelineCommand, trials: &TrialOptions) -> Resul
     };
     let mut recording = concluded(recording, &counted, timeline, &pipes, &[]);
     if let Some(input) = input {
-        trials.run(pipeline, &input, &launcher, &mut recording)?;
+        // What was recorded is kept.
+        if let Err(error) = trials.run(pipeline, &input, &launcher, &mut recording) {
+            recording.findings.push(format!("Nothing could be tried: {error:#}."));
+        }
     }
     Ok(recording)
 }

@@ -284,9 +284,14 @@ impl RecordedPipe {
         sum(&self.readers).max(sum(&self.writers))
     }
 
+    /// The ends of both sides.
+    pub fn ends(&self) -> impl Iterator<Item = &RecordedEnd> {
+        self.writers.iter().chain(&self.readers)
+    }
+
     /// Whether anything was done with it.
     #[must_use]
     pub fn is_used(&self) -> bool {
-        self.writers.iter().chain(&self.readers).any(|end| end.all_calls() + end.sleeps > 0)
+        self.ends().any(|end| end.all_calls() + end.sleeps > 0)
     }
 }

@@ -1,7 +1,7 @@
 //! Changes to a pipeline that may make it faster.
 
 use super::launch::PipelineSetup;
-use super::model::Recording;
+use super::model::{RecordedPipe, Recording};
 use super::pipeline::{PipelineCommand, needs_shell};
 use crate::util::size;
 use crate::util::usage::UsageError;
@@ -93,7 +93,7 @@ impl Remedy {
 pub(super) fn suggested(recording: &Recording, cpus: &[u32]) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     if recording.pipeline.stages.len() > 1 {
-        let ends = recording.pipes.iter().flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers));
+        let ends = recording.pipes.iter().flat_map(RecordedPipe::ends);
         let sleeps: u64 = ends.map(|end| end.sleeps).sum();
         if sleeps as f64 > MANY_SLEEPS * recording.window_ns as f64 / 1e9 {
             remedies.push(Remedy::PipeSize(LARGER_PIPE));
@@ -107,7 +107,7 @@ pub(super) fn suggested(recording: &Recording, cpus: &[u32]) -> Vec<Remedy> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{RecordedEnd, RecordedPipe};
+    use super::super::model::RecordedEnd;
     use super::*;
 
     #[test]

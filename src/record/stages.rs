@@ -41,7 +41,7 @@ pub(super) fn stages(recording: &Recording) -> Vec<Vec<usize>> {
     let uses = |at: usize| {
         // An end that is only open counts if the other one is used: a reader may wait for it all the time.
         let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
-        used.flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers)).any(|end| end.process == at)
+        used.flat_map(RecordedPipe::ends).any(|end| end.process == at)
     };
     let mut using: Vec<usize> = processes().map(|(at, _)| at).filter(|at| uses(*at)).collect();
     if using.is_empty() {

@@ -110,10 +110,10 @@ fn matters(recording: &Recording, at: usize, process: &RecordedProcess) -> bool 
     // A process at the other end of a pipe through which nothing went.
     if !recording.pids.is_empty() && process.stage as usize >= recording.pids.len() {
         let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
-        return used.flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers)).any(|end| end.process == at);
+        return used.flat_map(RecordedPipe::ends).any(|end| end.process == at);
     }
     let later = |other: &RecordedProcess| process.pids.iter().all(|pid| other.pids.contains(pid)) && other.execs > 0;
-    let mut pipes = recording.pipes.iter().flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers));
+    let mut pipes = recording.pipes.iter().flat_map(RecordedPipe::ends);
     process.execs > 0
         || pipes.any(|end| end.process == at && end.all_calls() > 0)
         || !recording.processes.iter().enumerate().any(|(index, other)| index != at && later(other))
@@ -265,7 +265,7 @@ fn process_table(
 fn other_waits(recording: &Recording, at: usize, process: &RecordedProcess) -> String {
     let window = recording.window_ns.max(1) as f64;
     let mut waits: Vec<(u64, &str)> = process.waits.iter().map(|(reason, total)| (total.ns, reason.title())).collect();
-    let ends = recording.pipes.iter().flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers));
+    let ends = recording.pipes.iter().flat_map(RecordedPipe::ends);
     waits.push((ends.filter(|end| end.process == at).map(|end| end.lock_ns).sum(), "pipe lock"));
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let named = waits.into_iter().filter(|(ns, _)| *ns as f64 >= 0.005 * window);
@@ -301,7 +301,7 @@ fn limits(recording: &Recording, style: Style) -> String {
     let mut text = String::from("\nLimits:\n");
     let calls: u64 = recording.processes.iter().map(|process| process.calls).sum();
     let preemptions: u64 = recording.processes.iter().map(|process| process.preemptions).sum();
-    let ends = || recording.pipes.iter().flat_map(|pipe| pipe.writers.iter().chain(&pipe.readers));
+    let ends = || recording.pipes.iter().flat_map(RecordedPipe::ends);
     let sleeps = ends().map(|end| end.sleeps + end.lock_sleeps).sum::<u64>()
         + recording.processes.iter().flat_map(|process| process.waits.values()).map(|wait| wait.count).sum::<u64>();
     let seen = format!(

@@ -85,10 +85,12 @@ impl TimelineRecorder {
     pub(super) fn add(&mut self, counts: &RecordedCounts) {
         let sums = sums(counts);
         let begin = counts.processes.iter().map(|(_, process)| process.begin).min();
-        let from = if self.last_at == 0 { begin.unwrap_or(counts.at) } else { self.last_at };
-        if counts.at > from && !sums.processes.is_empty() {
-            self.slices.push((counts.at - from, difference(&sums, &self.last)));
-            (self.last, self.last_at) = (sums, counts.at);
+        // Once all processes have ended, the time since then is no part of the window.
+        let at = counts.processes.iter().map(|(_, process)| process.end).max().unwrap_or(counts.at);
+        let from = if self.last_at == 0 { begin.unwrap_or(at) } else { self.last_at };
+        if at > from && !sums.processes.is_empty() {
+            self.slices.push((at - from, difference(&sums, &self.last)));
+            (self.last, self.last_at) = (sums, at);
         }
         if self.slices.len() >= SLICES {
             self.slices = self.slices.chunks(2).map(joined).collect();
@@ -209,7 +211,7 @@ mod tests {
 
     fn counts(at: u64, cpu: u64, full: u64, bytes: u64) -> RecordedCounts {
         let who = PrWho { stage: 1, ..PrWho::zeroed() };
-        let process = PrProcess { begin: 100, cpu_ns: cpu, ..PrProcess::zeroed() };
+        let process = PrProcess { begin: 100, end: at, cpu_ns: cpu, ..PrProcess::zeroed() };
         let end = PrEnd { who, inode: 7, device: 9, side: PR_WRITE as u32 };
         let at_end = PrCounts { blocked_ns: full, bytes, filled: bytes, slots: 2 * bytes, ..PrCounts::zeroed() };
         RecordedCounts { at, processes: vec![(who, process)], ends: vec![(end, at_end)], ..RecordedCounts::default() }

@@ -4,6 +4,7 @@ use super::model::{Recording, Timeline, TimelinePipe, TimelineProcess};
 use super::stages;
 use crate::report::flamegraph::escape;
 use crate::report::number::number;
+use crate::report::terminal::text::shortened;
 use std::fmt::Write as _;
 
 /// The name of the file.
@@ -49,8 +50,11 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
          <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
         escape(&title)
     );
-    let _ =
-        writeln!(svg, "<text class=\"ink\" x=\"12\" y=\"24\" font-size=\"16\">{}</text>", escape(&cut(&title, 150)));
+    let _ = writeln!(
+        svg,
+        "<text class=\"ink\" x=\"12\" y=\"24\" font-size=\"16\">{}</text>",
+        escape(&shortened(&title, 150))
+    );
     legend(&mut svg);
     for (number, row) in rows.iter().enumerate() {
         let top = TOP + number as f64 * (ROW + GAP);
@@ -63,7 +67,7 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
             "<text class=\"{class}\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
             LEFT - 10.0,
             top + ROW * 0.7,
-            escape(&cut(name, NAME))
+            escape(&shortened(name, NAME))
         );
         match row {
             Row::Process(_, process) => draw_process(&mut svg, recording, process, &scale, top),
@@ -220,13 +224,6 @@ fn axis(svg: &mut String, window: u64, height: f64) {
             if at == 0.0 { "0".to_owned() } else { number(at) }
         );
         at += step;
-    }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
     }
 }
 

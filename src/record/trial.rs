@@ -6,6 +6,7 @@ use super::pipeline::PipelineCommand;
 use super::remedy::{self, Remedy};
 use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
+use crate::run::BUSY;
 use crate::target::pipeline::children_ns;
 use crate::util::progress;
 use crate::util::stats;
@@ -24,9 +25,6 @@ const CERTAIN_EFFECT: f64 = 0.01;
 
 /// An interval within this is `same`.
 const SAME: f64 = 0.05;
-
-/// A machine is busy if other programs use at least this share of the CPUs' time.
-const BUSY: f64 = 0.1;
 
 /// Level of significance after Holm's correction.
 const ALPHA: f64 = 0.05;
