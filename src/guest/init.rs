@@ -3,6 +3,7 @@
 use crate::guest::job::{self, Muted};
 use crate::guest::{cgroup, cpus, ports};
 use crate::util::progress;
+use crate::vm::delivery;
 use crate::vm::initramfs;
 use crate::vm::job::{Assignment, GuestFacts};
 use crate::vm::protocol::{self, Message};
@@ -155,13 +156,33 @@ fn serve(port: &File, mounts: &Mounts) {
 }
 
 fn perform(mounts: &Mounts) -> Result<Vec<u8>> {
-    let bytes = match ports::job() {
+    let bytes = match ports::file(delivery::FILE) {
         Some(bytes) => bytes,
         None => fs::read(initramfs::JOB).with_context(|| format!("cannot read {}", initramfs::JOB))?,
     };
     let assignment: Assignment = serde_json::from_slice(&bytes).context("cannot parse the job")?;
+    unpack()?;
     cpus::bring_up(assignment.cpus)?;
     job::perform(&assignment, || facts(mounts))
+}
+
+/// Unpack the files that come with the job, if any.
+fn unpack() -> Result<()> {
+    let archive = match ports::file(delivery::ARCHIVE).filter(|bytes| !bytes.is_empty()) {
+        Some(bytes) => bytes,
+        None if Path::new(initramfs::FILES).exists() => {
+            let bytes = fs::read(initramfs::FILES).with_context(|| format!("cannot read {}", initramfs::FILES))?;
+            // Its memory is of use to the job.
+            fs::remove_file(initramfs::FILES).with_context(|| format!("cannot remove {}", initramfs::FILES))?;
+            bytes
+        }
+        None => return Ok(()),
+    };
+    progress::step("unpacking files");
+    let mut archive = tar::Archive::new(&archive[..]);
+    archive.set_preserve_permissions(true);
+    archive.set_preserve_ownerships(false);
+    archive.unpack("/").context("cannot unpack the files: give the guest more --memory")
 }
 
 fn release() -> String {

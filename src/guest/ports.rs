@@ -64,9 +64,10 @@ pub(super) fn ready() -> Result<()> {
     Ok(())
 }
 
-/// The job that the emulator's command line names; `None` if it names none, or if the kernel gives no access.
+/// The content of a file of the emulator's configuration device; `None` if the emulator's command line does not name
+/// it, or if the kernel gives no access.
 #[must_use]
-pub(super) fn job() -> Option<Vec<u8>> {
+pub(super) fn file(name: &str) -> Option<Vec<u8>> {
     let ports = Ports::open(delivery::FW_CFG, 2).ok()?;
     let read = |length: usize| {
         let mut bytes = vec![0; length];
@@ -77,7 +78,7 @@ pub(super) fn job() -> Option<Vec<u8>> {
     let count = u32::from_be_bytes(read(4).try_into().ok()?);
     // There are a few dozen; without the device, each byte is 0xff.
     let entries = read(usize::try_from(count).ok().filter(|count| *count < 4096)? * 64);
-    let (selector, length) = delivery::find(&entries, delivery::FILE)?;
+    let (selector, length) = delivery::find(&entries, name)?;
     ports.write_wide(delivery::FW_CFG, selector);
     Some(read(length))
 }

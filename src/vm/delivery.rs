@@ -7,6 +7,9 @@
 /// Name of the file with the job.
 pub(crate) const FILE: &str = "opt/org.pipeprof/job";
 
+/// Name of the file with an archive of further files, if there is one.
+pub(crate) const ARCHIVE: &str = "opt/org.pipeprof/files";
+
 /// A job is filled up to a multiple of this many bytes, so that jobs of different lengths take the same number of
 /// instructions to read. Nearly all jobs have 1 to 4 KiB.
 const BLOCK: usize = 16 << 10;

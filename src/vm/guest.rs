@@ -177,7 +177,7 @@ impl<'a> Guest<'a> {
     }
 
     fn booted(&self, job: &[u8]) -> Result<GuestReply> {
-        let files = GuestFiles::new(&self.archive(job), job)?;
+        let files = GuestFiles::new(&self.archive(job, self.options.files.as_deref()), job, None)?;
         progress::step(&format!("booting {}", self.options.kernel.release));
         let arguments = qemu::starting(Start::Boot, self.options, self.on, &files.names);
         let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?, self.seat()?)?;
@@ -188,7 +188,7 @@ impl<'a> Guest<'a> {
 
     /// Run the job in a guest that starts from a snapshot. The inner error: it did not start.
     fn restored(&self, job: &[u8], saved: SavedGuest) -> Result<Result<GuestReply, Unsaved>> {
-        let files = GuestFiles::new(&[], job)?;
+        let files = GuestFiles::new(&[], job, self.options.files.as_deref())?;
         progress::step(&format!("restoring {}", self.options.kernel.release));
         let arguments = qemu::starting(Start::Restore, self.options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
@@ -260,10 +260,10 @@ impl<'a> Guest<'a> {
     /// Boot a guest until it is ready for a job, and save it in the file at `path`. The outer error: it cannot boot.
     fn make(&self, path: PathBuf) -> Result<Result<SnapshotState, Unsaved>> {
         let release = &self.options.kernel.release;
-        let files = GuestFiles::new(&self.archive(&delivery::blank()), &delivery::blank())?;
+        let files = GuestFiles::new(&self.archive(&delivery::blank(), None), &delivery::blank(), None)?;
         progress::step(&format!("booting {release} once, for a snapshot"));
-        // Without the plugin, which only counts in a window.
-        let options = GuestOptions { plugin: None, ..self.options.clone() };
+        // Without the plugin, which only counts in a window, and without files, which come with a job.
+        let options = GuestOptions { plugin: None, files: None, ..self.options.clone() };
         let arguments = qemu::starting(Start::BootToSave, &options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
@@ -296,7 +296,7 @@ impl<'a> Guest<'a> {
         let image = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
         let name = |bytes: &[u8]| format!("{:016x} ({} bytes)", digest(bytes), bytes.len());
         let names = qemu::Files::named();
-        let options = GuestOptions { plugin: None, ..self.options.clone() };
+        let options = GuestOptions { plugin: None, files: None, ..self.options.clone() };
         let arguments = qemu::arguments(&options, self.on, &names);
         let lines = [
             "format 1".to_owned(),
@@ -314,9 +314,9 @@ impl<'a> Guest<'a> {
         (self.on == ExecutedOn::Tcg && self.options.cpus > 1).then(Seat::take).transpose()
     }
 
-    fn archive(&self, job: &[u8]) -> Vec<u8> {
+    fn archive(&self, job: &[u8], files: Option<&Vec<u8>>) -> Vec<u8> {
         let config = self.config.as_deref().map(|config| (self.options.kernel.release.as_str(), config));
-        initramfs::build(&self.init, job, config)
+        initramfs::build(&self.init, job, config, files.map(Vec::as_slice))
     }
 
     /// The guest's answer, after its end.
@@ -375,18 +375,21 @@ struct GuestFiles {
 
 impl GuestFiles {
     /// Write them to a temporary folder.
-    fn new(initramfs: &[u8], job: &[u8]) -> Result<Self> {
+    fn new(initramfs: &[u8], job: &[u8], archive: Option<&Vec<u8>>) -> Result<Self> {
         let scratch = Scratch::new()?;
         let names = qemu::Files {
             initramfs: scratch.path("initramfs"),
             console: scratch.path("console"),
             reply: scratch.path("reply"),
             job: scratch.path("job"),
+            archive: scratch.path("archive"),
             errors: scratch.path("errors"),
         };
         let write = |path: &Path, bytes: &[u8]| fs::write(path, bytes).with_context(|| scratch::no_room(path));
         write(&names.initramfs, initramfs)?;
         write(&names.job, job)?;
+        // A guest that boots has them in its initramfs, and nothing here.
+        write(&names.archive, archive.map_or(&[], Vec::as_slice))?;
         write(&names.reply, &[])?;
         write(&names.console, &[])?;
         progress::detail(|| format!("the guest's console, while it runs: {}", names.console.display()));

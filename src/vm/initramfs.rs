@@ -74,11 +74,15 @@ impl Archive {
 /// Path of the job in the guest.
 pub(crate) const JOB: &str = "/job.json";
 
+/// Path of the archive of further files, if there is one.
+pub(crate) const FILES: &str = "/files.tar";
+
 /// Build the archive that starts `init` with `job`. `config` is the kernel's release and configuration; it goes where
-/// Debian keeps it.
+/// Debian keeps it. `files`: an archive for init to unpack.
 #[must_use]
-pub(crate) fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>) -> Vec<u8> {
-    let room = init.len() + job.len() + config.map_or(0, |(_, config)| config.len()) + 4096;
+pub(crate) fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>, files: Option<&[u8]>) -> Vec<u8> {
+    let lengths = [init.len(), job.len(), config.map_or(0, |(_, config)| config.len()), files.map_or(0, <[u8]>::len)];
+    let room = lengths.iter().sum::<usize>() + 4096;
     let mut archive = Archive { bytes: Vec::with_capacity(room), inode: 0 };
     archive.directory("dev");
     // The kernel opens it for init before anything is mounted.
@@ -88,6 +92,9 @@ pub(crate) fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>) -> V
     if let Some((release, config)) = config {
         archive.directory("boot");
         archive.file(&format!("boot/config-{release}"), 0o644, config);
+    }
+    if let Some(files) = files {
+        archive.file(FILES.trim_start_matches('/'), 0o600, files);
     }
     archive.finish()
 }
@@ -100,7 +107,7 @@ mod tests {
 
     #[test]
     fn cpio_reads_the_archive() {
-        let bytes = build(b"#!/bin/true\n", b"{}", Some(("6.1.0-test", b"CONFIG_PREEMPT=y\n")));
+        let bytes = build(b"#!/bin/true\n", b"{}", Some(("6.1.0-test", b"CONFIG_PREEMPT=y\n")), Some(b"tar"));
         assert_eq!(bytes.len() % 4, 0);
         let Ok(mut child) =
             Command::new("cpio").arg("-tv").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()
@@ -116,5 +123,6 @@ mod tests {
         assert!(listing.contains("crw-------") && listing.contains("dev/console"), "{listing}");
         assert!(listing.contains("-rwxr-xr-x") && listing.contains("init"), "{listing}");
         assert!(listing.contains("job.json") && listing.contains("boot/config-6.1.0-test"), "{listing}");
+        assert!(listing.contains("files.tar"), "{listing}");
     }
 }

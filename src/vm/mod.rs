@@ -4,10 +4,13 @@
 //! unpacks packages and [`image`] reads image headers. [`initramfs`] packs this binary, and [`delivery`] hands over a
 //! [`Job`]. [`qemu`] builds the emulator's command line, [`emulator`] starts it, [`watch`] watches it, and [`guest`] is
 //! the whole of it. [`snapshots`] caches guests that have booted; [`freeze`] saves and restores them, with [`monitor`].
-//! [`symbol_cache`] keeps the functions of kernels.
+//! [`symbol_cache`] keeps the functions of kernels. [`bundle`] packs programs and files for a guest, with what
+//! [`closure`] finds that they need.
 //! [`stored`] reads a guest's settings back from a document. Inside the guest, [`crate::guest`] is process 1: it runs
 //! the job and answers in frames of [`protocol`].
 
+pub(crate) mod bundle;
+pub(crate) mod closure;
 pub(crate) mod deb;
 pub(crate) mod delivery;
 pub(crate) mod elf;

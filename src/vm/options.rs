@@ -3,6 +3,7 @@
 use crate::vm::Kernel;
 use anyhow::Result;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// This program's executable.
@@ -51,6 +52,8 @@ pub struct GuestOptions {
     pub snapshot: bool,
     /// The static binary to run as the guest's init; by default this program.
     pub init: PathBuf,
+    /// A tar archive that init unpacks before the job.
+    pub files: Option<Arc<Vec<u8>>>,
 }
 
 impl GuestOptions {
@@ -77,6 +80,7 @@ impl GuestOptions {
             plugin: None,
             snapshot: true,
             init: PathBuf::from(OWN_BINARY),
+            files: None,
         }
     }
 }

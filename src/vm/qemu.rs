@@ -58,6 +58,8 @@ pub(crate) struct Files {
     pub reply: PathBuf,
     /// The job, which init reads from the emulator's configuration device; TCG only.
     pub job: PathBuf,
+    /// An archive of further files, likewise.
+    pub archive: PathBuf,
     /// What QEMU prints.
     pub errors: PathBuf,
 }
@@ -66,9 +68,9 @@ impl Files {
     /// Names without a folder, for arguments that are only compared.
     #[must_use]
     pub(crate) fn named() -> Self {
-        let [initramfs, console, reply, job, errors] =
-            ["initramfs", "console", "reply", "job", "errors"].map(PathBuf::from);
-        Self { initramfs, console, reply, job, errors }
+        let [initramfs, console, reply, job, archive, errors] =
+            ["initramfs", "console", "reply", "job", "archive", "errors"].map(PathBuf::from);
+        Self { initramfs, console, reply, job, archive, errors }
     }
 }
 
@@ -137,6 +139,9 @@ pub(crate) fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -
         add(&["-device", "pvpanic", "-action", "panic=none"]);
         // Where init finds its job, booted or restored.
         add(&["-fw_cfg", &format!("name={},file={}", delivery::FILE, escape(&files.job))]);
+        if options.files.is_some() {
+            add(&["-fw_cfg", &format!("name={},file={}", delivery::ARCHIVE, escape(&files.archive))]);
+        }
     }
     // Write to files, which never block. A full pipe would make the guest poll for as long as the host takes. The
     // console comes first; messages have a port of their own.
@@ -214,12 +219,13 @@ pub(crate) fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
 /// names.
 #[must_use]
 pub(crate) fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
-    let mut replace: Vec<(String, String)> = [&files.initramfs, &files.console, &files.reply, &files.job]
-        .iter()
-        .filter_map(|path| Some((path, path.file_name()?.to_str()?.to_owned())))
-        // The path after -initrd is not escaped.
-        .flat_map(|(path, name)| [(escape(path), name.clone()), (path.display().to_string(), name)])
-        .collect();
+    let mut replace: Vec<(String, String)> =
+        [&files.initramfs, &files.console, &files.reply, &files.job, &files.archive]
+            .iter()
+            .filter_map(|path| Some((path, path.file_name()?.to_str()?.to_owned())))
+            // The path after -initrd is not escaped.
+            .flat_map(|(path, name)| [(escape(path), name.clone()), (path.display().to_string(), name)])
+            .collect();
     replace.push((options.kernel.image.display().to_string(), format!("vmlinuz-{}", options.kernel.release)));
     if let Some(plugin) = &options.plugin {
         let name = plugin.so.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -255,6 +261,7 @@ mod tests {
             console: "/t/x,1/console".into(),
             reply: "/t/x,1/reply".into(),
             job: "/t/x,1/job".into(),
+            archive: "/t/x,1/archive".into(),
             errors: "/t/x,1/errors".into(),
         }
     }

@@ -1,0 +1,240 @@
+//! Files of this machine for a guest: programs with all that they need to start, and input files, at the same paths.
+//! They travel as a tar archive, which the guest's init unpacks ([`crate::guest`]).
+
+use super::closure;
+use crate::util::{regular, size};
+use anyhow::{Context as _, Result, bail, ensure};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Links that are followed before a path counts as a loop, as in the kernel: include/linux/namei.h, `MAXSYMLINKS`.
+const MOST_LINKS: u32 = 40;
+
+/// Larger files are refused: QEMU reads them into memory.
+const LARGEST: u64 = 4 << 30;
+
+/// What is at a path of the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum BundleEntry {
+    Folder,
+    Link(PathBuf),
+    /// A file of this machine.
+    File(PathBuf),
+}
+
+/// Files for a guest.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FileBundle {
+    /// By absolute path in the guest, without links in its folders.
+    places: BTreeMap<PathBuf, BundleEntry>,
+    bytes: u64,
+}
+
+impl FileBundle {
+    /// Add the program `name` as a shell finds it, the libraries and interpreters that it needs to start, and the links
+    /// that lead to them. Returns its path; `None` if there is no such program.
+    ///
+    /// # Errors
+    /// When a library does not exist, or a file cannot be read.
+    pub(crate) fn program(&mut self, name: &str) -> Result<Option<PathBuf>> {
+        let Some(path) = closure::find_program(name) else { return Ok(None) };
+        self.executable(&path)?;
+        Ok(Some(path))
+    }
+
+    /// Add a file, and what it needs if it is a program.
+    ///
+    /// # Errors
+    /// As [`Self::program`].
+    pub(crate) fn executable(&mut self, path: &Path) -> Result<()> {
+        let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
+        if !self.file(&path, &path)? {
+            return Ok(());
+        }
+        for needed in closure::needs(&path)? {
+            self.executable(&needed)?;
+        }
+        Ok(())
+    }
+
+    /// Add the file, or the folder with all that it contains, at `from`, as `to`. Returns whether something is new.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is neither a file nor a folder.
+    pub(crate) fn file(&mut self, from: &Path, to: &Path) -> Result<bool> {
+        let kind = fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?;
+        if kind.is_dir() {
+            let to = self.lead(to, from == to, MOST_LINKS)?;
+            self.places.insert(to.clone(), BundleEntry::Folder);
+            let mut entries: Vec<fs::DirEntry> = fs::read_dir(from)
+                .and_then(Iterator::collect)
+                .with_context(|| format!("cannot read the folder {}", from.display()))?;
+            entries.sort_by_key(fs::DirEntry::file_name);
+            for entry in entries {
+                // Sockets and the like are left out.
+                if fs::metadata(entry.path()).is_ok_and(|kind| kind.is_dir() || kind.is_file()) {
+                    self.file(&entry.path(), &to.join(entry.file_name()))?;
+                }
+            }
+            return Ok(true);
+        }
+        ensure!(kind.is_file(), "{} is neither a file nor a folder", from.display());
+        let here = from == to;
+        let to = self.lead(to, here, MOST_LINKS)?;
+        let place = BundleEntry::File(if here { to.clone() } else { from.to_owned() });
+        if self.places.get(&to) == Some(&place) {
+            return Ok(false);
+        }
+        self.bytes += kind.len();
+        self.places.insert(to, place);
+        Ok(true)
+    }
+
+    /// Add a folder, and those that contain it.
+    ///
+    /// # Errors
+    /// When links that lead to it form a loop.
+    pub(crate) fn folder(&mut self, path: &Path) -> Result<()> {
+        let path = self.lead(path, true, MOST_LINKS)?;
+        self.places.insert(path, BundleEntry::Folder);
+        Ok(())
+    }
+
+    /// Add the folders and links that lead to `path`, and return the path without links. `here`: links are those of this
+    /// machine.
+    fn lead(&mut self, path: &Path, here: bool, links: u32) -> Result<PathBuf> {
+        ensure!(links > 0, "{}: too many symbolic links", path.display());
+        let mut at = PathBuf::from("/");
+        let mut rest = path.components().peekable();
+        while let Some(part) = rest.next() {
+            match part {
+                Component::Normal(name) => at.push(name),
+                Component::ParentDir => drop(at.pop()),
+                _ => continue,
+            }
+            let link = match self.places.get(&at) {
+                Some(BundleEntry::Link(target)) => Some(target.clone()),
+                Some(_) => None,
+                None if here => fs::read_link(&at).ok(),
+                None => None,
+            };
+            if let Some(target) = link {
+                self.places.insert(at.clone(), BundleEntry::Link(target.clone()));
+                at.pop();
+                let whole = rest.fold(at.join(target), |whole, part| whole.join(part));
+                return self.lead(&whole, here, links - 1);
+            }
+            if rest.peek().is_some() {
+                match self.places.get(&at) {
+                    Some(BundleEntry::File(_)) => bail!("{} is a file, not a folder", at.display()),
+                    _ => self.places.insert(at.clone(), BundleEntry::Folder),
+                };
+            }
+        }
+        Ok(at)
+    }
+
+    /// The size of all files, bytes.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether `path` is a file or folder of the bundle.
+    #[must_use]
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        self.clone().lead(path, true, MOST_LINKS).is_ok_and(|path| self.places.contains_key(&path))
+    }
+
+    /// The archive. Owner and times of files are left out, so that equal files give equal archives.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn pack(&self) -> Result<Vec<u8>> {
+        let room = usize::try_from(self.bytes).unwrap_or(0) + 1024 * (self.places.len() + 2);
+        let mut archive = tar::Builder::new(Vec::with_capacity(room));
+        for (path, place) in &self.places {
+            let name = path.strip_prefix("/").unwrap_or(path);
+            if name.as_os_str().is_empty() {
+                continue;
+            }
+            let mut header = tar::Header::new_gnu();
+            header.set_mode(0o755);
+            header.set_size(0);
+            let added = match place {
+                BundleEntry::Folder => {
+                    header.set_entry_type(tar::EntryType::Directory);
+                    archive.append_data(&mut header, name, std::io::empty())
+                }
+                BundleEntry::Link(target) => {
+                    header.set_entry_type(tar::EntryType::Symlink);
+                    archive.append_link(&mut header, name, target)
+                }
+                BundleEntry::File(from) => {
+                    let content = regular::read(from, LARGEST).with_context(|| from.display().to_string())?;
+                    let mode = fs::metadata(from).map_or(0o644, |data| data.permissions().mode() & 0o777);
+                    header.set_entry_type(tar::EntryType::Regular);
+                    header.set_mode(mode);
+                    header.set_size(content.len() as u64);
+                    archive.append_data(&mut header, name, &content[..])
+                }
+            };
+            added.with_context(|| format!("cannot pack {} ({})", path.display(), size::format(self.bytes)))?;
+        }
+        archive.into_inner().context("cannot pack the files for the guest")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(bundle: &FileBundle) -> Vec<String> {
+        let packed = bundle.pack().unwrap();
+        let mut archive = tar::Archive::new(&packed[..]);
+        archive.entries().unwrap().map(|entry| entry.unwrap().path().unwrap().display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_program_comes_with_all_that_it_needs_to_start() {
+        let mut bundle = FileBundle::default();
+        let path = bundle.program("sh").unwrap().unwrap();
+        assert!(bundle.program("no-such-program").unwrap().is_none());
+        assert!(bundle.contains(&path));
+        // Unpacked elsewhere, it starts by its own loader and libraries.
+        let folder = tempfile::tempdir().unwrap();
+        tar::Archive::new(&bundle.pack().unwrap()[..]).unpack(folder.path()).unwrap();
+        if rustix::process::geteuid().is_root() {
+            let mut inside = std::process::Command::new("chroot");
+            let output = inside.arg(folder.path()).arg(&path).args(["-c", "echo $((6*7))"]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{output:?}");
+        }
+    }
+
+    #[test]
+    fn links_and_folders_lead_to_files_and_equal_files_give_equal_archives() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().canonicalize().unwrap().join(name);
+        fs::create_dir(at("real")).unwrap();
+        fs::write(at("real/data"), "x").unwrap();
+        std::os::unix::fs::symlink("real", at("linked")).unwrap();
+        std::os::unix::fs::symlink("loop", at("loop")).unwrap();
+        let mut bundle = FileBundle::default();
+        assert!(bundle.file(&at("linked/data"), &at("linked/data")).unwrap());
+        assert!(!bundle.file(&at("real/data"), &at("real/data")).unwrap(), "the same file");
+        assert!(bundle.file(&at("real"), Path::new("/elsewhere")).unwrap());
+        let names = names(&bundle);
+        for end in ["linked", "real/data", "elsewhere/data"] {
+            assert!(names.iter().any(|name| name.ends_with(end)), "{end}: {names:?}");
+        }
+        assert!(bundle.contains(&at("linked/data")) && !bundle.contains(&at("linked/other")));
+        assert_eq!(bundle.bytes(), 2);
+        let packed = bundle.pack().unwrap();
+        fs::write(at("real/data"), "x").unwrap();
+        assert_eq!(bundle.pack().unwrap(), packed);
+        assert!(bundle.file(&at("loop"), &at("loop")).is_err());
+        assert!(bundle.file(Path::new("/dev/null"), Path::new("/dev/null")).is_err());
+    }
+}
