@@ -554,3 +554,85 @@ fn all_kernels_record_the_same_calls() {
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");
     }
 }
+
+/// Record `words` in a guest, with `input` as standard input.
+fn record_in_guest(series: &str, flags: &[&str], words: &[&str], input: Stdio) -> (Recorded, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let mut command = pipeprof(&["record", "--kernel", series, "-o", target.to_str().unwrap()]);
+    let output = command.args(flags).arg("--").args(words).stdin(input).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let same = text.lines().filter(|line| !line.contains("\"started\": ") && !line.contains("\"command\": "));
+    let same = same.collect::<Vec<_>>().join("\n");
+    (Recorded { recording: serde_json::from_str(&text).unwrap(), output }, same)
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn programs_of_this_machine_run_in_guests() {
+    let folder = tempfile::tempdir().unwrap();
+    let [data, input] = ["data", "input"].map(|name| folder.path().join(name));
+    std::fs::write(&data, "3\n1\n2\n").unwrap();
+    std::fs::write(&input, "first\nsecond\n").unwrap();
+    let line = "read -r word; dd if=/dev/zero bs=4k count=1000 2>/dev/null | tr '\\0' x | wc -c; sort /data/n | head -n 1; \
+                echo $word; echo problem >&2; exit 3";
+    let file = format!("{}:/data/n", data.display());
+    for series in SERIES {
+        let run = || record_in_guest(series, &["--file", &file], &[line], std::fs::File::open(&input).unwrap().into());
+        let (recorded, document) = run();
+        assert_eq!(recorded.stdout(), "4096000\n1\nfirst", "{series}: {}", recorded.stderr());
+        assert_eq!(recorded.output.status.code(), Some(3));
+        let said = recorded.stderr();
+        assert!(said.contains("problem") && said.contains(&format!("Linux {series}.")), "{said}");
+        assert!(!said.contains("MiB/s") && !said.contains("MB/s"), "an emulator has no speed: {said}");
+        let recording = &recorded.recording;
+        let dd = recording.processes.iter().position(|process| process.name == "dd").unwrap();
+        let pipe = recording.pipes.iter().find(|pipe| pipe.writers.iter().any(|end| end.process == dd)).unwrap();
+        exact(recording, pipe.writers[0].calls["write"], 1000);
+        moved(recording, pipe, 4_096_000);
+        // The same document each time, byte for byte.
+        if ["6.1", "7.2"].contains(&series) {
+            assert!(run().1 == document, "{series}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn a_pipeline_without_end_is_ended_in_a_guest_and_here() {
+    let endless = ["yes", "|", "cat", "|", "wc", "-c"];
+    let (recorded, _) = record_in_guest("6.1", &["--duration", "100ms"], &endless, Stdio::null());
+    assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.stderr());
+    assert!(recorded.recording.was_limited() && recorded.recording.window_ns < 3_000_000_000);
+    assert!(bytes(&recorded.recording.pipes[0].writers) > 1 << 20);
+
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let pid = folder.path().join("pid");
+    let line = format!("sleep 1000 | (cat; true) & echo $! >{}; wait", pid.display());
+    let mut command = pipeprof(&["record", "--duration", "300ms", "-o", target.to_str().unwrap(), "--", &line]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let ended = || !std::path::Path::new("/proc").join(pid.trim()).exists();
+    assert!(wait_until(Duration::from_secs(10), ended), "the shell's children go on");
+}
+
+#[test]
+fn what_a_guest_cannot_do_is_a_usage_error() {
+    let refused = |words: &[&str]| {
+        let output = pipeprof(words).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (words, expected) in [
+        (&["record", "--kernel", "6.12", "--try", "pin", "--", "cat", "|", "cat"][..], "leave out --kernel"),
+        (&["record", "--kernel", "6.12", "-p", "1"], "leave out --kernel"),
+        (&["record", "--file", "/etc/passwd", "--", "cat"], "--kernel"),
+        (&["record", "--kernel", "6.12", "--file", "/no/such", "--", "cat"], "/no/such does not exist"),
+        (&["record", "--memory", "2G", "--", "cat"], "--memory requires a guest"),
+    ] {
+        let (code, said) = refused(words);
+        assert!(code == Some(2) && said.contains(expected), "{words:?}: {code:?}: {said}");
+    }
+}

@@ -69,6 +69,8 @@ enum Command {
     Engine(engine::EngineArgs),
     #[command(hide = true, name = crate::workload::worker::SUBCOMMAND)]
     Worker(engine::WorkerArgs),
+    #[command(hide = true, name = crate::record::inside::INSIDE)]
+    Inside(record::InsideArgs),
     #[command(hide = true, name = "__leftovers")]
     Leftovers(leftovers::LeftoversArgs),
     #[command(hide = true, name = "__follow")]
@@ -96,6 +98,7 @@ impl Command {
             Self::Sweep(args) => args.run(),
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
+            Self::Inside(args) => args.run(),
             Self::Leftovers(args) => args.run(),
             Self::Follow(args) => args.run(),
             Self::Stage(args) => args.run(),

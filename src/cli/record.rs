@@ -1,20 +1,27 @@
 //! `pipeprof record`: run a pipeline and find which of its stages limits it, and why.
 
+use super::guest_args::GuestArgs;
 use super::workload_args::parse_duration;
+use crate::record::inside::{self, SentFile};
 use crate::record::timeline_svg::{self, TIMELINE_FILE};
-use crate::record::{self, PipelineCommand, RECORD_FILE, Recording, Remedy, TrialOptions};
+use crate::record::{self, PipelineCommand, RECORD_FILE, RecordOptions, Recording, Remedy, TrialOptions};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
+use crate::vm::GuestOptions;
 use anyhow::{Context as _, Result};
 use clap::Args;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// The exit code of shells for a program that does not exist.
 const NOT_FOUND: u8 = 127;
+
+/// CPUs of a guest, so that two stages can run at once.
+const CPUS: u32 = 2;
 
 /// Runs of each pipeline that is tried.
 const RUNS: u32 = 10;
@@ -32,6 +39,10 @@ const RUNS: u32 = 10;
 ///
 ///   pipeprof record -p 4711 --duration 5s
 ///
+/// With --kernel, it runs in a guest with that kernel:
+///
+///   pipeprof record --kernel 6.12 --file a.xz -- 'xz -dc a.xz | tar -t'
+///
 /// With --try or --advise, the pipeline is then run again with and without a change, to measure what it helps:
 ///
 ///   pipeprof record --try pipe-size=1M -- 'xz -dc a.xz | tar -t'
@@ -45,8 +56,9 @@ pub(crate) struct RecordArgs {
     #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with = "command",
         value_parser = clap::value_parser!(u32).range(1..))]
     pid: Vec<u32>,
-    /// Time to record with -p [default: until Ctrl-C, or until the processes end]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "pid")]
+    /// Time to record. A pipeline that pipeprof started is then ended by SIGTERM [default: until the pipeline ends, with
+    /// -p also until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
     /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU), or
     /// stageN=COMMAND (another program as stage N); repeatable
@@ -58,6 +70,12 @@ pub(crate) struct RecordArgs {
     /// Runs of each for --try and --advise [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=10_000), conflicts_with = "pid")]
     runs: Option<u32>,
+    /// Put a file or folder into the guest, at the same path or at DEST; a program comes with its libraries; repeatable
+    #[arg(long = "file", value_name = "PATH[:DEST]", value_parser = SentFile::parse, requires = "kernel",
+        help_heading = "Guest")]
+    files: Vec<SentFile>,
+    #[command(flatten)]
+    guest: GuestArgs,
     /// Output folder [default: runs/TIME-record]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -69,7 +87,7 @@ impl RecordArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         let mut pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
         let runs = self.runs.unwrap_or(RUNS) as usize;
-        let trials = TrialOptions { remedies: self.remedies, advise: self.advise, runs };
+        let trials = TrialOptions { remedies: self.remedies.clone(), advise: self.advise, runs };
         if trials.is_empty() && self.runs.is_some() {
             return Err(UsageError::new("--runs needs --try or --advise: a recording is one run").into());
         }
@@ -86,13 +104,24 @@ impl RecordArgs {
             progress::problem(&format!("cannot find the program {program}: nothing was run"));
             return Ok(ExitCode::from(NOT_FOUND));
         }
+        let guest = self.guest(trials.is_empty())?;
+        let duration = self.duration.map(Duration::from_nanos);
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
-        let recording = match &pipeline {
-            Some(pipeline) => record::record(pipeline, &trials)?,
-            None => {
+        let recording = match (&pipeline, guest) {
+            (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
-                record::record_running(&self.pid, self.duration.map(Duration::from_nanos))?
+                let (recording, printed) = inside::record_in_guest(pipeline, guest, &self.files, duration)?;
+                // A reader that has closed it does not want it.
+                let _ = std::io::stdout().write_all(&printed.output);
+                let _ = std::io::stderr().write_all(&printed.errors);
+                printed.notes.iter().for_each(|note| progress::note(note));
+                recording
+            }
+            (Some(pipeline), None) => record::record(pipeline, RecordOptions { trials, duration, streams: None })?,
+            (None, _) => {
+                cancel::install().context("cannot install signal handlers")?;
+                record::record_running(&self.pid, duration)?
             }
         };
         let recording = Recording { started, command: super::command_line(), ..recording };
@@ -104,6 +133,39 @@ impl RecordArgs {
         }
         let folder = folder.settle()?;
         eprint!("{}", record::text::render(&recording, Some(&folder), Style::of_stderr()));
-        Ok(ExitCode::from(recording.exit_codes.last().copied().unwrap_or(0)))
+        // A pipeline that was ended on request has not failed.
+        let code = recording.exit_codes.last().copied().filter(|_| !recording.was_limited());
+        Ok(ExitCode::from(code.unwrap_or(0)))
+    }
+
+    /// The guest to record in, if one is asked for. `untried`: no change is to be tried.
+    fn guest(&self, untried: bool) -> Result<Option<GuestOptions>> {
+        if self.guest.kernel.is_some() && !self.pid.is_empty() {
+            return Err(UsageError::new("-p records processes of this machine: leave out --kernel").into());
+        }
+        if self.guest.kernel.is_some() && !untried {
+            return Err(UsageError::new(
+                "--try and --advise measure time, which an emulated guest does not show: leave out --kernel",
+            )
+            .into());
+        }
+        let cpus = self.guest.machine.cpus.unwrap_or(CPUS);
+        Ok(self.guest.options()?.map(|guest| GuestOptions { cpus, ..guest }))
+    }
+}
+
+/// Record a pipeline in this guest and print the answer for the host
+#[derive(Debug, Args)]
+pub(crate) struct InsideArgs {
+    /// What to record, as JSON
+    sent: String,
+}
+
+impl InsideArgs {
+    /// # Errors
+    /// When it cannot be recorded.
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        inside::record_inside(&self.sent)?;
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -30,9 +30,10 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: &str = "pipeprof.run/1";
 
 /// What executed the instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExecutedOn {
+    #[default]
     Hardware,
     Kvm,
     /// Emulated: times are not meaningful.

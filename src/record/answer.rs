@@ -3,6 +3,7 @@
 
 use super::model::{DEFAULT_SLOTS, RecordedPipe, Recording, WaitReason};
 use super::stages::{self, StageTime};
+use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::util::text::{capitalized, counted};
 
@@ -208,7 +209,8 @@ fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
     let crowded: Vec<&StageTime> = times.iter().filter(|time| time.runnable >= CROWDED).collect();
-    if !crowded.is_empty() {
+    // The CPUs of an emulated guest take turns.
+    if !crowded.is_empty() && recording.executed_on != ExecutedOn::Tcg {
         let names = listed(crowded.iter().map(|time| format!("`{}` {}", time.name, percent(time.runnable))));
         cautions.push(format!(
             "The CPUs are busy: {names} of the time runnable but without a CPU. The answer may differ on an idle machine."

@@ -8,6 +8,7 @@ use crate::util::size;
 use anyhow::{Context as _, Result, ensure};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -28,8 +29,27 @@ pub(super) struct PipelineSetup {
     pub pipe_bytes: Option<u64>,
     /// The CPU of each stage, in turn; by default the kernel chooses.
     pub cpus: Vec<u32>,
-    /// Standard input of the first stage. Then nothing is shown: standard output and error are /dev/null.
-    pub quiet: Option<Stdio>,
+    /// Standard input and output of the pipeline, and standard error of all stages; by default this process's.
+    pub streams: Option<StageStreams>,
+}
+
+/// Where a pipeline reads and writes.
+#[derive(Debug)]
+pub(crate) struct StageStreams {
+    pub input: Stdio,
+    pub output: File,
+    pub errors: File,
+}
+
+impl StageStreams {
+    /// Read `input`, and show nothing.
+    ///
+    /// # Errors
+    /// When /dev/null cannot be opened.
+    pub(super) fn quiet(input: Stdio) -> Result<Self> {
+        let null = || File::options().write(true).open("/dev/null").context("cannot open /dev/null");
+        Ok(Self { input, output: null()?, errors: null()? })
+    }
 }
 
 /// What identifies a pipe.
@@ -110,8 +130,10 @@ impl Launcher {
         mut setup: PipelineSetup,
         announce: &mut dyn FnMut(u32) -> Result<()>,
     ) -> Result<Vec<MadePipe>> {
-        let quiet = setup.quiet.is_some();
-        let mut input = setup.quiet.take();
+        let (mut input, shown) = match setup.streams.take() {
+            Some(streams) => (Some(streams.input), Some((streams.output, streams.errors))),
+            None => (None, None),
+        };
         let mut pipes = Vec::new();
         for (number, words) in (0..).zip(&pipeline.stages) {
             let (program, arguments) = words.split_first().context("a stage without a program")?;
@@ -120,8 +142,9 @@ impl Launcher {
             if let Some(input) = input.take() {
                 command.stdin(input);
             }
-            if quiet {
-                command.stdout(Stdio::null()).stderr(Stdio::null());
+            if let Some((output, errors)) = &shown {
+                let copy = |file: &File| file.try_clone().context("cannot copy a descriptor");
+                command.stdout(copy(output)?).stderr(copy(errors)?);
             }
             if (number as usize) + 1 < pipeline.stages.len() {
                 let (read, write) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
@@ -172,6 +195,20 @@ impl Launcher {
         }
     }
 
+    /// Send SIGTERM to all stages and to the processes that they have started, or SIGKILL.
+    pub(super) fn stop(&self, kill: bool) {
+        let stages = self.lock();
+        let running: Vec<u32> =
+            stages.iter().filter(|stage| stage.status.is_none()).map(|stage| stage.child.id()).collect();
+        let signal = if kill { libc::SIGKILL } else { SIGTERM };
+        // Children first, so that a shell does not outlive only itself.
+        for pid in descendants(&running).into_iter().rev() {
+            // SAFETY: sends a signal. The stages have not been reaped; one of the other processes may have ended and its
+            // id been used again, within some microseconds.
+            unsafe { libc::kill(pid.cast_signed(), signal) };
+        }
+    }
+
     /// Kill all stages.
     pub(super) fn kill(&self) {
         for mut stage in self.lock().drain(..) {
@@ -180,6 +217,24 @@ impl Launcher {
             let _ = stage.child.wait();
         }
     }
+}
+
+/// These processes, and those whose parents are among them.
+fn descendants(pids: &[u32]) -> Vec<u32> {
+    let parent_of = |entry: io::Result<std::fs::DirEntry>| -> Option<(u32, u32)> {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Field 4 of proc_pid_stat(5), after the name, which may contain anything.
+        Some((pid, stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?))
+    };
+    let all: Vec<(u32, u32)> = std::fs::read_dir("/proc").into_iter().flatten().filter_map(parent_of).collect();
+    let mut found = pids.to_vec();
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(all.iter().filter(|(_, own)| *own == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found
 }
 
 /// Wait until a child has ended, without reaping it: so that no signal is sent to another process with a reused id.

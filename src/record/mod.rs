@@ -2,11 +2,12 @@
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
 //! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help,
-//! and [`text`] prints it. [`model`] is the form of `record.json`.
+//! and [`text`] prints it. [`inside`] does so in a guest. [`model`] is the form of `record.json`.
 
 mod answer;
 mod assemble;
 mod collect;
+pub(crate) mod inside;
 mod launch;
 pub mod model;
 pub(crate) mod pipeline;
@@ -29,26 +30,42 @@ use crate::kernel::info::KernelInfo;
 use crate::util::build;
 use crate::util::warning::Warning;
 use anyhow::{Context as _, Result};
+pub(crate) use launch::StageStreams;
 use launch::{Launcher, PipelineSetup};
 use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
 use trial::TrialInput;
 
 /// The name of the document in its folder.
 pub(crate) const RECORD_FILE: &str = "record.json";
 
+/// How long a pipeline may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How to record a pipeline.
+#[derive(Debug, Default)]
+pub(crate) struct RecordOptions {
+    pub trials: TrialOptions,
+    /// End it after this time.
+    pub duration: Option<Duration>,
+    /// Its standard input, output and error, if not this process's.
+    pub streams: Option<StageStreams>,
+}
+
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
 /// input nor standard output.
 ///
 /// # Errors
 /// When recording is not possible, or a program cannot be started.
-pub(crate) fn record(pipeline: &PipelineCommand, trials: &TrialOptions) -> Result<Recording> {
+pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Recording> {
     let environment = Environment::now();
+    let RecordOptions { trials, duration, streams } = options;
     let input = (!trials.is_empty()).then(TrialInput::keep).transpose()?;
     let mut recorder = collect::Recorder::start()?;
     let launcher = Launcher::new()?;
-    let pipes = launcher.start(pipeline, PipelineSetup::default(), &mut |stage| recorder.launching(Some(stage)))?;
+    let setup = PipelineSetup { streams, ..PipelineSetup::default() };
+    let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
     if let Err(error) = recorder.launching(None).and_then(|()| launch::leave_stdio()) {
         launcher.kill();
         return Err(error);
@@ -61,8 +78,17 @@ pub(crate) fn record(pipeline: &PipelineCommand, trials: &TrialOptions) -> Resul
             drop(ended);
             statuses
         });
-        while ends.recv_timeout(timeline.due()) == Err(RecvTimeoutError::Timeout) {
+        let begun = Instant::now();
+        let mut stops = duration.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]).peekable();
+        loop {
+            let stop = stops.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
+            if ends.recv_timeout(timeline.due().min(stop)) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
             timeline.step(&recorder);
+            if let Some((_, kill)) = stops.next_if(|(at, _)| begun.elapsed() >= *at) {
+                launcher.stop(kill);
+            }
         }
         waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
@@ -70,6 +96,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, trials: &TrialOptions) -> Resul
     let recording = Recording {
         pipeline: pipeline.clone(),
         exit_codes: statuses.into_iter().map(launch::exit_code).collect(),
+        duration_ns: nanoseconds(duration),
         environment,
         ..Recording::default()
     };
@@ -105,11 +132,16 @@ pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>) -> Result
     };
     let recording = Recording {
         pids: pids.to_vec(),
+        duration_ns: nanoseconds(duration),
         environment,
         warnings: running.unknown.iter().map(unknown).collect(),
         ..Recording::default()
     };
     Ok(concluded(recording, &counted, timeline, &[], &running.ends))
+}
+
+fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
+    duration.and_then(|duration| u64::try_from(duration.as_nanos()).ok())
 }
 
 /// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `open` the ends of pipes

@@ -1,6 +1,7 @@
 //! `record.json`: what the processes of a pipeline did, and what went through its pipes.
 
 use super::pipeline::PipelineCommand;
+use crate::document::ExecutedOn;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::util::warning::Warning;
@@ -46,8 +47,11 @@ pub struct Recording {
     pub exit_codes: Vec<u8>,
     /// From the start of the first program to the end of the last, ns.
     pub window_ns: u64,
+    /// The time after which the recording was to end, ns, if it was limited.
+    pub duration_ns: Option<u64>,
     pub kernel: KernelInfo,
     pub environment: Environment,
+    pub executed_on: ExecutedOn,
     /// In the order of their start.
     pub processes: Vec<RecordedProcess>,
     /// In the order of their first writer.
@@ -68,6 +72,14 @@ pub struct Recording {
     pub timeline: Timeline,
     /// Runs with and without changes, if they were asked for.
     pub trials: Option<Trials>,
+}
+
+impl Recording {
+    /// Whether the recording ended because its time was over.
+    #[must_use]
+    pub fn was_limited(&self) -> bool {
+        self.duration_ns.is_some_and(|duration| self.window_ns >= duration)
+    }
 }
 
 /// What processes and pipes did over time, in slices. Each array has one value per slice.

@@ -1,10 +1,12 @@
 //! The command line of a pipeline: words with a literal `|` between stages, or one word for the shell.
 
 use crate::util::usage::UsageError;
+use crate::vm::closure::find_program;
 use anyhow::{Result, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Characters that a shell interprets, for which one word is given to it.
 const SHELL_SYNTAX: &str = " \t\n|&;<>()$`\\\"'*?[]#~{}!";
@@ -67,26 +69,33 @@ impl PipelineCommand {
         }
     }
 
+    /// All words, also those of a line for the shell.
+    #[must_use]
+    pub(super) fn words(&self) -> Vec<String> {
+        let syntax = |c| SHELL_SYNTAX.contains(c);
+        let words = self.stages.iter().flatten().flat_map(|word| {
+            let parts: Vec<&str> = if self.shell { word.split(syntax).collect() } else { vec![word] };
+            parts.into_iter().filter(|part| !part.is_empty()).map(str::to_owned).collect::<Vec<String>>()
+        });
+        words.collect()
+    }
+
+    /// What may be a program: the words, and those inside of a word, as in `sh -c 'dd | wc'`.
+    #[must_use]
+    pub(super) fn programs(&self) -> BTreeSet<String> {
+        let parts = |word: &String| word.split(|c| SHELL_SYNTAX.contains(c)).map(str::to_owned).collect::<Vec<_>>();
+        self.words().iter().flat_map(parts).filter(|part| !part.is_empty() && !part.starts_with('-')).collect()
+    }
+
     /// The first program that does not exist.
     #[must_use]
     pub(crate) fn missing(&self) -> Option<&str> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
         let names = self.stages.iter().filter_map(|words| words.first());
-        names.map(String::as_str).find(|name| !exists(name, &folders))
+        // Starting a file that is not executable says why it cannot be started.
+        let exists =
+            |name: &str| if name.contains('/') { Path::new(name).is_file() } else { find_program(name).is_some() };
+        names.map(String::as_str).find(|name| !exists(name))
     }
-}
-
-/// Whether `program` is a path to a file, or an executable file in one of `folders`.
-fn exists(program: &str, folders: &[PathBuf]) -> bool {
-    if program.contains('/') {
-        return Path::new(program).is_file();
-    }
-    let executable = |path: PathBuf| {
-        let mode = std::fs::metadata(path).map(|data| (data.is_file(), data));
-        mode.is_ok_and(|(file, data)| file && std::os::unix::fs::PermissionsExt::mode(&data.permissions()) & 0o111 != 0)
-    };
-    folders.iter().any(|folder| executable(folder.join(program)))
 }
 
 #[cfg(test)]

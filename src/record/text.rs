@@ -3,6 +3,7 @@
 use super::answer::{percent, pipe_name};
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials};
 use super::stages;
+use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::number::number;
 use crate::report::terminal::table::{Figures, fitted};
@@ -31,8 +32,14 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
         text.push_str(&paragraph("", finding, style));
     }
     let seconds = recording.window_ns as f64 / 1e9;
-    let ended = recording.exit_codes.last().map_or_else(String::new, |code| format!(", exit code {code}"));
-    let about = format!("{} s{ended}; Linux {}.", number(seconds), recording.kernel.release);
+    let ended = match recording.exit_codes.last() {
+        Some(_) if recording.was_limited() => ", then ended".to_owned(),
+        Some(code) => format!(", exit code {code}"),
+        None => String::new(),
+    };
+    let emulated = recording.executed_on == ExecutedOn::Tcg;
+    let clock = if emulated { " of the guest's clock" } else { "" };
+    let about = format!("{} s{clock}{ended}; Linux {}.", number(seconds), recording.kernel.release);
     text.push_str(&paragraph("", &format!("Recorded: {}: {about}", subject(recording)), style));
     let all = stages::stages(recording);
     let times = stages::times(recording, &all);
@@ -133,7 +140,7 @@ fn pipe_table(recording: &Recording, pipes: &[(String, &RecordedPipe)], style: S
     let each =
         |cell: &dyn Fn(&RecordedPipe) -> String| -> Vec<String> { pipes.iter().map(|(_, pipe)| cell(pipe)).collect() };
     let seconds = recording.window_ns.max(1) as f64 / 1e9;
-    let figures = [
+    let mut figures = vec![
         column("MiB", 0, each(&|pipe| number(pipe.bytes() as f64 / MIB))),
         column("MiB/s", 1, each(&|pipe| number(pipe.bytes() as f64 / MIB / seconds))),
         column("full", 0, each(&|pipe| blocked(recording, &pipe.writers))),
@@ -144,6 +151,10 @@ fn pipe_table(recording: &Recording, pipes: &[(String, &RecordedPipe)], style: S
             each(&|pipe| pipe.mean_filled.map_or("-".to_owned(), |filled| format!("{filled:.1}"))),
         ),
     ];
+    if recording.executed_on == ExecutedOn::Tcg {
+        // The speed of an emulator says nothing.
+        figures.retain(|column| column.heading != "MiB/s");
+    }
     let capacity = each(&|pipe| {
         pipe.slots.map_or_else(String::new, |[first, last, least]| {
             let kib = |slots: u64| size::format(slots * 4096);
@@ -311,6 +322,15 @@ fn limits(recording: &Recording, style: Style) -> String {
         counted(preemptions, "preemption")
     );
     text.push_str(&paragraph("  ", &seen, style));
+    if recording.executed_on == ExecutedOn::Tcg {
+        text.push_str(&paragraph(
+            "  ",
+            "an emulator executed the guest: one nanosecond of its clock is one instruction, so shares of time are shares \
+             of instructions, and caches and disks take no time; its CPUs take turns, and waiting for one's turn is \
+             waiting for a CPU",
+            style,
+        ));
+    }
     for warning in &recording.warnings {
         text.push_str(&paragraph("  warning: ", &format!("{}: {}", warning.message, warning.action), style));
     }

@@ -1,6 +1,6 @@
 //! Measure a pipeline with and without changes, in turn.
 
-use super::launch::{Launcher, PipelineSetup, exit_code};
+use super::launch::{Launcher, PipelineSetup, StageStreams, exit_code};
 use super::model::{Recording, Trial, TrialRuns, TrialVerdict, Trials};
 use super::pipeline::PipelineCommand;
 use super::remedy::{self, Remedy};
@@ -132,7 +132,12 @@ impl TrialOptions {
                 Some(remedy) => remedy.apply(pipeline, &cpus)?,
                 None => (pipeline.clone(), PipelineSetup::default()),
             };
-            measured(&changed, PipelineSetup { quiet: Some(input.stdio()?), ..setup }, launcher, &wanted)
+            measured(
+                &changed,
+                PipelineSetup { streams: Some(StageStreams::quiet(input.stdio()?)?), ..setup },
+                launcher,
+                &wanted,
+            )
         };
         let before = CpuTime::now();
         let finished = experiment::run(&plan, &measure, &NoStore, &|event| {
