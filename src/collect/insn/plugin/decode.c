@@ -170,19 +170,22 @@ struct insn decode(const uint8_t *code, unsigned len, uint64_t addr)
 	return insn;
 }
 
-// Handlers begin with an optional endbr64, clac (3 bytes of nop without SMAP) and, since 6.1, cld. Then they push $-1
+// Handlers begin with an optional endbr64, clac (3 bytes of nop without SMAP, of which 5.10 has a form of its own for
+// AMD's K8, as which qemu64 presents itself: arch/x86/include/asm/nops.h) and, since 6.1, cld. Then they push $-1
 // in place of an error code, or call error_entry. Device interrupts push $vector and jump (arch/x86/entry/entry_64.S,
 // arch/x86/include/asm/idtentry.h).
 enum entry entry_kind(const uint8_t *code, unsigned len)
 {
 	static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa }, sealed[] = { 0x66, 0x0f, 0x1f, 0x00 };
-	static const uint8_t clac[][3] = { { 0x0f, 0x01, 0xca }, { 0x0f, 0x1f, 0x00 }, { 0x90, 0x90, 0x90 } };
+	static const uint8_t clac[][3] = {
+		{ 0x0f, 0x01, 0xca }, { 0x0f, 0x1f, 0x00 }, { 0x90, 0x90, 0x90 }, { 0x66, 0x66, 0x90 },
+	};
 	bool cleared = false;
 	unsigned i = 0;
 
 	if (len >= 4 && (!memcmp(code, endbr, 4) || !memcmp(code, sealed, 4)))
 		i += 4;
-	for (unsigned c = 0; c < 3 && !cleared; c++)
+	for (unsigned c = 0; c < sizeof(clac) / sizeof(clac[0]) && !cleared; c++)
 		if (len >= i + 3 && !memcmp(code + i, clac[c], 3))
 			cleared = true;
 	if (cleared)
