@@ -6,9 +6,11 @@ mod common;
 
 use common::{SERIES, binary, pipeprof, wait_until};
 use pipeprof::record::Recording;
-use pipeprof::record::model::{RecordedEnd, RecordedPipe, TrialVerdict, WaitReason};
+use pipeprof::record::model::{RecordedEnd, RecordedPipe, StageInstructions, TrialVerdict, WaitReason};
+use pipeprof::roles::RoleId;
 use pipeprof::vm::{Job, run_job};
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -558,7 +560,10 @@ fn all_kernels_record_the_same_calls() {
 /// Record `words` in a guest, with `input` as standard input.
 fn record_in_guest(series: &str, flags: &[&str], words: &[&str], input: Stdio) -> (Recorded, String) {
     let folder = tempfile::tempdir().unwrap();
-    let target = folder.path().join("recording");
+    record_into(&folder.path().join("recording"), series, flags, words, input)
+}
+
+fn record_into(target: &Path, series: &str, flags: &[&str], words: &[&str], input: Stdio) -> (Recorded, String) {
     let mut command = pipeprof(&["record", "--kernel", series, "-o", target.to_str().unwrap()]);
     let output = command.args(flags).arg("--").args(words).stdin(input).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -594,6 +599,50 @@ fn programs_of_this_machine_run_in_guests() {
         // The same document each time, byte for byte.
         if ["6.1", "7.2"].contains(&series) {
             assert!(run().1 == document, "{series}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
+    let compress = |threads: &'static str| ["|", "xz", "-0", threads, "--block-size=16384"];
+    let words: Vec<&str> = ["seq", "8000"]
+        .into_iter()
+        .chain(compress("-T1"))
+        .chain(["|", "xz", "-dc", "|", "sh", "-c", "cat; true"])
+        .chain(compress("-T2"))
+        .chain(["|", "wc", "-c"])
+        .collect();
+    for series in SERIES {
+        let folder = tempfile::tempdir().unwrap();
+        let count = |name: &str| {
+            let target = folder.path().join(name);
+            let (recorded, document) = record_into(&target, series, &["--collect", "insn"], &words, Stdio::null());
+            let mut files: Vec<_> = std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().path()).collect();
+            files.sort();
+            let profiles = files.into_iter().filter(|file| !file.ends_with("record.json"));
+            let profiles: Vec<Vec<u8>> = profiles.map(|file| std::fs::read(file).unwrap()).collect();
+            (recorded, document, profiles)
+        };
+        let (recorded, document, profiles) = count("first");
+        let said = recorded.stderr();
+        let counted = recorded.recording.instructions.as_ref().unwrap_or_else(|| panic!("{said}"));
+        let weight = |stage: &StageInstructions, role| {
+            stage.roles.iter().find(|share| share.role == role).map_or(0, |share| share.weight)
+        };
+        let [_, one, decompress, shell, two, _] = &counted.stages[..] else { panic!("{counted:#?}") };
+        assert_eq!((&one.name[..], &shell.name[..]), ("stage2-xz", "stage4-sh"), "{said}");
+        // Two threads compress the same blocks as one.
+        let [one, two] = [one, two].map(|stage| weight(stage, RoleId::User));
+        assert!(one > 1_000_000 && one.abs_diff(two) < one / 20, "{series}: {one} and {two} instructions: {said}");
+        // The shell's child writes what the stage before it writes.
+        let [before, child] = [decompress, shell].map(|stage| weight(stage, RoleId::CopyIn));
+        assert!(before > 1000 && before.abs_diff(child) < before / 2, "{series}: {before} and {child}: {said}");
+        // The same files each time, byte for byte: tables, stacks and graphs.
+        if series == "7.2" {
+            let again = count("second");
+            assert!(again.1 == document && again.2 == profiles, "{series}");
         }
     }
 }

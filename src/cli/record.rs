@@ -2,9 +2,9 @@
 
 use super::guest_args::GuestArgs;
 use super::workload_args::parse_duration;
-use crate::record::inside::{self, SentFile};
+use crate::record::inside::{self, PreparedPipeline, SentFile};
 use crate::record::timeline_svg::{self, TIMELINE_FILE};
-use crate::record::{self, PipelineCommand, RECORD_FILE, RecordOptions, Recording, Remedy, TrialOptions};
+use crate::record::{self, PipelineCommand, RECORD_FILE, RecordOptions, Recording, Remedy, TrialOptions, graphs};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::util::usage::UsageError;
@@ -76,9 +76,19 @@ pub(crate) struct RecordArgs {
     files: Vec<SentFile>,
     #[command(flatten)]
     guest: GuestArgs,
+    /// Also run it without being recorded and count every instruction of each stage, with flame graphs
+    #[arg(long, value_name = "COLLECTOR", value_enum, requires = "kernel", help_heading = "Guest")]
+    collect: Option<PipelineCollector>,
     /// Output folder [default: runs/TIME-record]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
+}
+
+/// What is collected besides the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum PipelineCollector {
+    /// Every executed instruction, by calling context and role
+    Insn,
 }
 
 impl RecordArgs {
@@ -100,6 +110,13 @@ impl RecordArgs {
             })?;
             trials.check(line)?;
         }
+        if self.collect.is_some()
+            && let Some(line) = pipeline.as_mut()
+            && let Some(stages) = line.as_stages()
+        {
+            // What a shell runs would be one stage.
+            *line = stages;
+        }
         if let Some(program) = pipeline.as_ref().and_then(PipelineCommand::missing) {
             progress::problem(&format!("cannot find the program {program}: nothing was run"));
             return Ok(ExitCode::from(NOT_FOUND));
@@ -108,14 +125,21 @@ impl RecordArgs {
         let duration = self.duration.map(Duration::from_nanos);
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
+        let mut profiles = Vec::new();
         let recording = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
-                let (recording, printed) = inside::record_in_guest(pipeline, guest, &self.files, duration)?;
+                let prepared = PreparedPipeline::new(pipeline, guest, &self.files, duration)?;
+                let (mut recording, printed) = prepared.record()?;
                 // A reader that has closed it does not want it.
                 let _ = std::io::stdout().write_all(&printed.output);
                 let _ = std::io::stderr().write_all(&printed.errors);
                 printed.notes.iter().for_each(|note| progress::note(note));
+                if self.collect.is_some() {
+                    let counted = prepared.count(&recording)?;
+                    recording.instructions = Some(counted.instructions);
+                    profiles = counted.profiles;
+                }
                 recording
             }
             (Some(pipeline), None) => record::record(pipeline, RecordOptions { trials, duration, streams: None })?,
@@ -130,6 +154,9 @@ impl RecordArgs {
         folder.put(RECORD_FILE, json.as_bytes())?;
         if let Some(svg) = timeline_svg::svg(&recording) {
             folder.put(TIMELINE_FILE, svg.as_bytes())?;
+        }
+        for (name, bytes) in graphs::files(&recording, &profiles)? {
+            folder.put(&name, &bytes)?;
         }
         let folder = folder.settle()?;
         eprint!("{}", record::text::render(&recording, Some(&folder), Style::of_stderr()));

@@ -2,6 +2,7 @@
 //! sends back the recording and what the pipeline printed.
 
 use super::answer::answer;
+use super::count::{self, CountedPipeline};
 use super::launch::StageStreams;
 use super::model::Recording;
 use super::pipeline::PipelineCommand;
@@ -9,7 +10,7 @@ use super::{RecordOptions, record};
 use crate::guest::cgroup::GuestCgroup;
 use crate::util::{progress, size};
 use crate::vm::bundle::FileBundle;
-use crate::vm::{GuestOptions, Job, run_job};
+use crate::vm::{GuestOptions, GuestReply, Job, run_job};
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,8 @@ struct Sent {
     /// Standard input: a file and an offset, or nothing.
     input: Option<(PathBuf, u64)>,
     duration: Option<Duration>,
+    /// Let the emulator count its instructions instead of recording it.
+    counted: bool,
 }
 
 /// What is before the output in the answer, as JSON that ends with a NUL.
@@ -85,61 +88,94 @@ pub(crate) struct GuestOutput {
     pub notes: Vec<String>,
 }
 
-/// Record `pipeline` in a guest.
-///
-/// # Errors
-/// When a file cannot be sent, the guest does not start, or it cannot record.
-pub(crate) fn record_in_guest(
-    pipeline: &PipelineCommand,
-    mut guest: GuestOptions,
-    files: &[SentFile],
-    duration: Option<Duration>,
-) -> Result<(Recording, GuestOutput)> {
-    let folder = std::env::current_dir().context("cannot find the current folder")?;
-    let mut bundle = FileBundle::default();
-    bundle.folder(&folder)?;
-    for program in pipeline.programs() {
-        bundle.program(&program)?;
-    }
-    for file in files {
-        if file.from == file.to {
-            bundle.executable(&file.from)?;
-        } else {
-            bundle.file(&file.from, &file.to)?;
+/// A pipeline with all that it needs, ready for a guest.
+#[derive(Debug)]
+pub(crate) struct PreparedPipeline {
+    sent: Sent,
+    guest: GuestOptions,
+}
+
+impl PreparedPipeline {
+    /// Collect the programs and files of `pipeline`.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or the guest's memory has no room for them.
+    pub(crate) fn new(
+        pipeline: &PipelineCommand,
+        guest: GuestOptions,
+        files: &[SentFile],
+        duration: Option<Duration>,
+    ) -> Result<Self> {
+        let folder = std::env::current_dir().context("cannot find the current folder")?;
+        let mut bundle = FileBundle::default();
+        bundle.folder(&folder)?;
+        for program in pipeline.programs() {
+            bundle.program(&program)?;
         }
-    }
-    let input = input()?;
-    if let Some((path, _)) = &input {
-        bundle.file(path, path)?;
-    }
-    for word in pipeline.words() {
-        let path = Path::new(&word);
-        if path.is_file() && std::path::absolute(path).is_ok_and(|path| !bundle.contains(&path)) {
-            progress::note(&format!("the file {word} is not in the guest: add --file {word} if the pipeline reads it"));
+        for file in files {
+            if file.from == file.to {
+                bundle.executable(&file.from)?;
+            } else {
+                bundle.file(&file.from, &file.to)?;
+            }
         }
+        let input = input()?;
+        if let Some((path, _)) = &input {
+            bundle.file(path, path)?;
+        }
+        for word in pipeline.words() {
+            let path = Path::new(&word);
+            if path.is_file() && std::path::absolute(path).is_ok_and(|path| !bundle.contains(&path)) {
+                progress::note(&format!(
+                    "the file {word} is not in the guest: add --file {word} if the pipeline reads it"
+                ));
+            }
+        }
+        let most = (guest.memory_mib << 20) / MEMORY_SHARE;
+        if bundle.bytes() > most {
+            bail!(
+                "the files for the guest have {}, and its memory has room for {}: give --memory {}M or more",
+                size::format(bundle.bytes()),
+                size::format(most),
+                (bundle.bytes() * MEMORY_SHARE).div_ceil(1 << 20)
+            );
+        }
+        let guest = GuestOptions { files: Some(Arc::new(bundle.pack()?)), ..guest };
+        let path = std::env::var("PATH").unwrap_or_default();
+        let sent = Sent { pipeline: pipeline.clone(), folder, path, input, duration, counted: false };
+        Ok(Self { sent, guest })
     }
-    let most = (guest.memory_mib << 20) / MEMORY_SHARE;
-    if bundle.bytes() > most {
-        bail!(
-            "the files for the guest have {}, and its memory has room for {}: give --memory {}M or more",
-            size::format(bundle.bytes()),
-            size::format(most),
-            (bundle.bytes() * MEMORY_SHARE).div_ceil(1 << 20)
-        );
+
+    /// Record it in a guest.
+    ///
+    /// # Errors
+    /// When the guest does not start, or cannot record.
+    pub(crate) fn record(&self) -> Result<(Recording, GuestOutput)> {
+        let (reply, received, printed) = run(&self.guest, &self.sent)?;
+        let mut recording = received.recording;
+        recording.executed_on = reply.executed_on;
+        recording.environment.emulator = Some(reply.emulator);
+        recording.warnings.extend(reply.notes);
+        // The guest does not know what executes it.
+        let answer = answer(&recording);
+        Ok((Recording { findings: answer.findings, cautions: answer.cautions, ..recording }, printed))
     }
-    guest.files = Some(Arc::new(bundle.pack()?));
-    let path = std::env::var("PATH").unwrap_or_default();
-    let sent = Sent { pipeline: pipeline.clone(), folder, path, input, duration };
-    let job = Job::Command(vec![INSIDE.to_owned(), serde_json::to_string(&sent)?]);
-    let reply = run_job(&guest, &job)?;
+
+    /// Count its instructions in a guest. `recording`: the same pipeline, recorded.
+    ///
+    /// # Errors
+    /// When the guest does not start, or gives no complete counts.
+    pub(crate) fn count(&self, recording: &Recording) -> Result<CountedPipeline> {
+        let sent = Sent { counted: true, ..self.sent.clone() };
+        count::count(&sent.pipeline, &self.guest, recording, |guest| Ok(run(guest, &sent)?.1.recording.exit_codes))
+    }
+}
+
+fn run(guest: &GuestOptions, sent: &Sent) -> Result<(GuestReply, Received, GuestOutput)> {
+    let job = Job::Command(vec![INSIDE.to_owned(), serde_json::to_string(sent)?]);
+    let reply = run_job(guest, &job)?;
     let (received, printed) = split(&reply.body).context("the guest's answer is not a recording")?;
-    let mut recording = received.recording;
-    recording.executed_on = reply.executed_on;
-    recording.environment.emulator = Some(reply.emulator);
-    recording.warnings.extend(reply.notes);
-    // The guest does not know what executes it.
-    let answer = answer(&recording);
-    Ok((Recording { findings: answer.findings, cautions: answer.cautions, ..recording }, printed))
+    Ok((reply, received, printed))
 }
 
 /// Standard input, for a guest: a file, or nothing.
@@ -208,8 +244,13 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let streams = StageStreams { input, output: copy(&output)?, errors: copy(&errors)? };
     // Recording replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
-    let options = RecordOptions { duration: sent.duration, streams: Some(streams), ..RecordOptions::default() };
-    let recording = record(&sent.pipeline, options)?;
+    let recording = if sent.counted {
+        let exit_codes = count::run_marked(&sent.pipeline, streams, sent.duration)?;
+        Recording { exit_codes, ..Recording::default() }
+    } else {
+        let options = RecordOptions { duration: sent.duration, streams: Some(streams), ..RecordOptions::default() };
+        record(&sent.pipeline, options)?
+    };
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());
     let printed = [length(&output), length(&errors)];
     let mut body = serde_json::to_vec(&Received { recording, printed })?;

@@ -4,7 +4,8 @@
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
 use super::pipeline::PipelineCommand;
-use crate::util::size;
+use crate::util::{marker, size};
+use crate::vm::closure::find_program;
 use anyhow::{Context as _, Result, ensure};
 use rustix::pipe::{PipeFlags, pipe_with};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -31,6 +32,8 @@ pub(super) struct PipelineSetup {
     pub cpus: Vec<u32>,
     /// Standard input and output of the pipeline, and standard error of all stages; by default this process's.
     pub streams: Option<StageStreams>,
+    /// Mark the begin of each stage for the instruction collector; process 0 is pipeprof.
+    pub marked: bool,
 }
 
 /// Where a pipeline reads and writes.
@@ -137,8 +140,9 @@ impl Launcher {
         let mut pipes = Vec::new();
         for (number, words) in (0..).zip(&pipeline.stages) {
             let (program, arguments) = words.split_first().context("a stage without a program")?;
-            let mut command = Command::new(program);
-            command.args(arguments);
+            // With its path, so that the stage does not try the folders of PATH.
+            let mut command = Command::new(find_program(program).unwrap_or_else(|| program.into()));
+            command.arg0(program).args(arguments);
             if let Some(input) = input.take() {
                 command.stdin(input);
             }
@@ -162,6 +166,15 @@ impl Launcher {
                 set.set(*cpu as usize);
                 // SAFETY: one system call between fork and exec.
                 unsafe { command.pre_exec(move || Ok(rustix::thread::sched_setaffinity(None, &set)?)) };
+            }
+            if setup.marked {
+                // SAFETY: executes two instructions without effect between fork and exec.
+                unsafe {
+                    command.pre_exec(move || {
+                        marker::emit_begin(number + 1);
+                        Ok(())
+                    });
+                }
             }
             announce(number)?;
             let child = command.spawn().with_context(|| format!("cannot start {program}"))?;

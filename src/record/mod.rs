@@ -2,11 +2,13 @@
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
 //! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help,
-//! and [`text`] prints it. [`inside`] does so in a guest. [`model`] is the form of `record.json`.
+//! and [`text`] prints it. [`inside`] does so in a guest, where [`count`] counts instructions. [`model`] is the form of `record.json`.
 
 mod answer;
 mod assemble;
 mod collect;
+pub(crate) mod count;
+pub(crate) mod graphs;
 pub(crate) mod inside;
 mod launch;
 pub mod model;
@@ -71,26 +73,9 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         return Err(error);
     }
     let mut timeline = TimelineRecorder::start();
-    let statuses = std::thread::scope(|scope| {
-        let (ended, ends) = std::sync::mpsc::channel::<()>();
-        let waiting = scope.spawn(|| {
-            let statuses = launcher.wait();
-            drop(ended);
-            statuses
-        });
-        let begun = Instant::now();
-        let mut stops = duration.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]).peekable();
-        loop {
-            let stop = stops.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
-            if ends.recv_timeout(timeline.due().min(stop)) != Err(RecvTimeoutError::Timeout) {
-                break;
-            }
-            timeline.step(&recorder);
-            if let Some((_, kill)) = stops.next_if(|(at, _)| begun.elapsed() >= *at) {
-                launcher.stop(kill);
-            }
-        }
-        waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    let statuses = wait(&launcher, duration, || {
+        timeline.step(&recorder);
+        timeline.due()
     })?;
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let recording = Recording {
@@ -108,6 +93,35 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         }
     }
     Ok(recording)
+}
+
+/// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile; it returns when it wants to
+/// be called again.
+fn wait(
+    launcher: &Launcher,
+    duration: Option<Duration>,
+    mut step: impl FnMut() -> Duration,
+) -> Result<Vec<std::process::ExitStatus>> {
+    std::thread::scope(|scope| {
+        let (ended, ends) = std::sync::mpsc::channel::<()>();
+        let waiting = scope.spawn(|| {
+            let statuses = launcher.wait();
+            drop(ended);
+            statuses
+        });
+        let begun = Instant::now();
+        let mut stops = duration.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]).peekable();
+        loop {
+            let stop = stops.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
+            if ends.recv_timeout(step().min(stop)) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+            if let Some((_, kill)) = stops.next_if(|(at, _)| begun.elapsed() >= *at) {
+                launcher.stop(kill);
+            }
+        }
+        waiting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 /// Record processes that are running, and those at the other ends of their pipes: for `duration`, until an interruption,

@@ -1,9 +1,11 @@
 //! `record.json`: what the processes of a pipeline did, and what went through its pipes.
 
 use super::pipeline::PipelineCommand;
-use crate::document::ExecutedOn;
+use crate::document::{CollectorReport, ExecutedOn};
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
+use crate::kernel::resolve::Resolution;
+use crate::profile::RoleShare;
 use crate::util::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -72,6 +74,31 @@ pub struct Recording {
     pub timeline: Timeline,
     /// Runs with and without changes, if they were asked for.
     pub trials: Option<Trials>,
+    /// What the stages executed, if it was counted.
+    pub instructions: Option<RecordedInstructions>,
+}
+
+/// The instructions of a pipeline, counted by the emulator in a run of its own, in which nothing was recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedInstructions {
+    /// In the order of the pipeline.
+    pub stages: Vec<StageInstructions>,
+    /// Executed by pipeprof, which starts the stages, and by everything else meanwhile.
+    pub others: u64,
+    /// What the collector says of its counts.
+    pub collector: CollectorReport,
+    /// The functions of each role on this kernel.
+    pub symbols: Vec<Resolution>,
+}
+
+/// What the processes of one stage executed, with their children and threads.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StageInstructions {
+    /// The name in files: `stage1-dd`.
+    pub name: String,
+    pub instructions: u64,
+    /// By role, largest first. KiB are those that the stage moved through pipes.
+    pub roles: Vec<RoleShare>,
 }
 
 impl Recording {

@@ -1,13 +1,16 @@
 //! Print a recording: the answer, then tables of pipes, calls and processes, then the limits of these figures.
 
 use super::answer::{percent, pipe_name};
-use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials};
+use super::model::{
+    RecordedEnd, RecordedInstructions, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
+};
 use super::stages;
 use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::number::number;
 use crate::report::terminal::table::{Figures, fitted};
-use crate::report::terminal::{Style, paragraph};
+use crate::report::terminal::{Style, paragraph, roles};
+use crate::roles::RoleId;
 use crate::util::size;
 use crate::util::stats;
 use crate::util::text::{clean, counted, grouped};
@@ -67,6 +70,9 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
         text.push_str(&format!("\nTried, medians of {}:\n", counted(trials.unchanged.seconds.len() as u64, "run")));
         text.push_str(&trial_table(trials, style));
         text.push('\n');
+    }
+    if let Some(counted) = &recording.instructions {
+        text.push_str(&instructions(counted, style));
     }
     text.push_str(&limits(recording, style));
     if let Some(folder) = folder {
@@ -308,6 +314,20 @@ fn trial_table(trials: &Trials, style: Style) -> String {
     fitted(None, ("tried", &names), &figures, ("", &verdicts), style)
 }
 
+/// The roles of each stage.
+fn instructions(counted: &RecordedInstructions, style: Style) -> String {
+    let mut text = String::from("\nInstructions, counted in another run, in which nothing was recorded:\n");
+    for stage in counted.stages.iter().take(ROWS) {
+        let user = stage.roles.iter().find(|role| role.role == RoleId::User).map_or(0.0, |role| role.share);
+        let name = clean(&stage.name);
+        text.push_str(&format!("\n{name}: {} ({} in user code)\n", grouped(stage.instructions), percent(user)));
+        text.push_str(&roles::table(&counted.symbols, &stage.roles, style));
+        text.push('\n');
+    }
+    text.push_str(&further(counted.stages.len().saturating_sub(ROWS), "stage"));
+    text
+}
+
 fn limits(recording: &Recording, style: Style) -> String {
     let mut text = String::from("\nLimits:\n");
     let calls: u64 = recording.processes.iter().map(|process| process.calls).sum();
@@ -330,6 +350,10 @@ fn limits(recording: &Recording, style: Style) -> String {
              waiting for a CPU",
             style,
         ));
+    }
+    if let Some(counted) = &recording.instructions {
+        let notes = counted.collector.reason.iter().chain(&counted.collector.notes);
+        notes.for_each(|note| text.push_str(&paragraph("  ", note, style)));
     }
     for warning in &recording.warnings {
         text.push_str(&paragraph("  warning: ", &format!("{}: {}", warning.message, warning.action), style));

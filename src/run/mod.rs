@@ -23,6 +23,7 @@ use crate::kernel::tracefs::Tracefs;
 use crate::vm::{self, GuestOptions, Job};
 use anyhow::Result;
 
+pub(crate) use functions::KernelFunctions;
 pub(crate) use options::RunOptions;
 
 /// Where the run executes, and a callback for its progress.

@@ -44,6 +44,38 @@ pub(crate) fn emit<const MARKER: u32>() {
     }
 }
 
+/// The markers of process number `process`, which is known only when the program runs: `begin` or end.
+macro_rules! emit_by_number {
+    ($process:expr, $begin:expr, $($number:literal)*) => {
+        match ($process, $begin) {
+            $(($number, true) => emit::<{ begin($number) }>(),
+            ($number, false) => emit::<{ end($number) }>(),)*
+            _ => {}
+        }
+    };
+}
+
+/// Processes whose markers [`emit_begin`] and [`emit_end`] know. The plugin follows as many.
+pub(crate) const MOST: u32 = 64;
+
+fn emit_numbered(process: u32, is_begin: bool) {
+    emit_by_number!(process, is_begin,
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+        32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63);
+}
+
+/// From here on, this task's instructions are those of process number `process`.
+#[inline(never)]
+pub(crate) fn emit_begin(process: u32) {
+    emit_numbered(process, true);
+}
+
+/// The window of process number `process` ends.
+#[inline(never)]
+pub(crate) fn emit_end(process: u32) {
+    emit_numbered(process, false);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

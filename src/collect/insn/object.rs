@@ -77,6 +77,16 @@ impl Plugin {
         Ok(Self { so, args, out })
     }
 
+    /// Also follow what the processes fork, if the addresses of the kernel's copy_thread are given, and leave out the calls
+    /// within user code. For programs that are not known.
+    #[must_use]
+    pub(crate) fn for_programs(mut self, births: Option<std::ops::Range<u64>>) -> Self {
+        let births = births.map(|range| ("births".to_owned(), format!("{:x}-{:x}", range.start, range.end)));
+        self.args.extend(births);
+        self.args.push(("users".to_owned(), "flat".to_owned()));
+        self
+    }
+
     /// The file that it writes when window `number` ends, counted from 0.
     #[must_use]
     pub fn out(&self, number: u32) -> PathBuf {

@@ -4,7 +4,7 @@ mod caveats;
 pub(crate) mod colour;
 mod functions;
 mod locks;
-mod roles;
+pub(crate) mod roles;
 pub(crate) mod table;
 pub(crate) mod text;
 
@@ -63,7 +63,7 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     }
     for (process, shares) in document.attribution.processes.of_target().filter(|(_, shares)| !shares.is_empty()) {
         let _ = writeln!(out, "\n{}", table_heading(document, process, shares));
-        let _ = writeln!(out, "{}", roles::table(document, shares, style));
+        let _ = writeln!(out, "{}", roles::table(&document.symbols, shares, style));
         out.push_str(&estimated_cycles(document, process, shares));
     }
     others(document, style, &mut out);

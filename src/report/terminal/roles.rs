@@ -3,7 +3,7 @@
 use super::table::{Figures, LONGEST_TEXT, fitted};
 use super::text::shortened;
 use super::{Style, decimals};
-use crate::document::Document;
+use crate::kernel::resolve::Resolution;
 use crate::profile::RoleShare;
 use crate::roles::{self, Role};
 use crate::util::text::clean;
@@ -88,7 +88,7 @@ fn percent(share: f64) -> String {
 }
 
 /// The table of `shares`.
-pub(crate) fn table(document: &Document, shares: &[RoleShare], style: Style) -> String {
+pub(crate) fn table(symbols: &[Resolution], shares: &[RoleShare], style: Style) -> String {
     let (large, small): (Vec<&RoleShare>, Vec<&RoleShare>) = shares.iter().partition(|share| share.share >= SMALL);
     // A single small role is named.
     let (large, small) = if small.len() < 2 { (shares.iter().collect(), Vec::new()) } else { (large, small) };
@@ -104,7 +104,7 @@ pub(crate) fn table(document: &Document, shares: &[RoleShare], style: Style) -> 
     let others = (!small.is_empty()).then(|| format!("{} other roles", small.len()));
     let role = |share: &&RoleShare| roles::by_id(share.role);
     let titles: Vec<String> = large.iter().map(|share| role(share).title.to_owned()).chain(others).collect();
-    let mut functions: Vec<String> = large.iter().map(|share| functions(document, share)).collect();
+    let mut functions: Vec<String> = large.iter().map(|share| functions(symbols, share)).collect();
     functions.resize(titles.len(), String::new());
     let mut swatches: Vec<Cell> = large.iter().map(|share| swatch(role(share))).collect();
     swatches.resize(titles.len(), Cell::new(""));
@@ -130,9 +130,8 @@ fn swatch(role: &Role) -> Cell {
 }
 
 /// The function to which the role was resolved, or else the frame with most of its weight, and the number of others.
-fn functions(document: &Document, share: &RoleShare) -> String {
-    let resolved = document
-        .symbols
+fn functions(symbols: &[Resolution], share: &RoleShare) -> String {
+    let resolved = symbols
         .iter()
         .find(|resolution| resolution.role == share.role)
         .and_then(|resolution| resolution.symbol.as_deref())

@@ -52,7 +52,7 @@ static void from_user(struct vcpu *v, uint64_t at, uint64_t rep)
 	v->task->followed = true;
 	v->task->user_context = v->node;
 	v->task->rep = rep;
-	v->node = store_child(v->node, at);
+	v->node = store_child(v->node, store.flat ? 0 : at);
 }
 
 // `iret` within the kernel: return to what the latest trap interrupted. Returns the address expected next.

@@ -34,6 +34,9 @@ void follow_block(unsigned vcpu, struct block *block, const uint64_t *counter);
 void follow_stack(unsigned vcpu, struct site *site, uint64_t address);
 // From its next block on, the task of `vcpu` belongs to `process`.
 void follow_process(unsigned vcpu, unsigned process);
+// The task of `vcpu` executes copy_thread, which writes to `address`: if that is at the end of another task's stack, it
+// forks that task, which belongs to the same process.
+void follow_birth(unsigned vcpu, uint64_t address);
 void follow_switch(unsigned vcpu);
 void follow_rep(unsigned vcpu, struct site *site);
 

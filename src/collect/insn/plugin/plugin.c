@@ -7,7 +7,8 @@
 // Then it writes the window's file. Between windows, the callbacks return at once.
 //
 // Arguments: out=FILE (window N is written to FILE.N), windows=N, processes=N:N... (for each process, how many end
-// markers close a window), memory=BYTES.
+// markers close a window), memory=BYTES, births=FROM-TO (the addresses of copy_thread, in hexadecimal: processes that
+// fork take their children with them), users=flat (no calling contexts of user code).
 #include "follow.h"
 #include "qemu_api.h"
 #include "running.h"
@@ -34,6 +35,7 @@ static unsigned windows = 1, window = 1; // expected, and the number of the curr
 static unsigned expected[PROCESSES], begun[PROCESSES], ended[PROCESSES];
 static unsigned opener, opener_process;
 static bool closing;
+static uint64_t births_from, births_to;
 #if PLUGIN_API < 2
 static int vcpus = 1;
 #endif
@@ -274,6 +276,14 @@ static void on_rep(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, 
 		follow_rep(vcpu, data);
 }
 
+static void on_birth(unsigned vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
+{
+	(void)data;
+	vcpu = vcpu_of(vcpu);
+	if (state == OPEN && vcpu < VCPUS && qemu_plugin_mem_is_store(info))
+		follow_birth(vcpu, address);
+}
+
 static enum qemu_plugin_cb_flags reads(void)
 {
 	return unnamed ? QEMU_PLUGIN_CB_R_REGS : QEMU_PLUGIN_CB_NO_REGS;
@@ -291,6 +301,8 @@ static void instrument(struct qemu_plugin_insn *insn, const uint8_t *code, unsig
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_marker, reads(), (void *)(uintptr_t)marker);
 	if (decoded.stack == STACK_SWITCH && addr >> 63)
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_switch, QEMU_PLUGIN_CB_NO_REGS, NULL);
+	if (addr >= births_from && addr < births_to)
+		qemu_plugin_register_vcpu_mem_cb(insn, on_birth, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, NULL);
 	if (decoded.stack != STACK_PUSH && decoded.stack != STACK_POP && !decoded.rep)
 		return;
 	site = store_alloc(sizeof(*site));
@@ -427,6 +439,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 {
 	uint64_t bound = MEMORY_BOUND_DEFAULT;
 	unsigned processes = 0;
+	bool flat = false;
+	char *rest;
 
 	self = id;
 	for (int i = 0; i < argc; i++) {
@@ -436,6 +450,11 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 			processes = expect(argv[i] + 10);
 		} else if (!strncmp(argv[i], "windows=", 8)) {
 			windows = strtoul(argv[i] + 8, NULL, 10);
+		} else if (!strncmp(argv[i], "births=", 7)) {
+			births_from = strtoull(argv[i] + 7, &rest, 16);
+			births_to = *rest == '-' ? strtoull(rest + 1, NULL, 16) : 0;
+		} else if (!strcmp(argv[i], "users=flat")) {
+			flat = true;
 		} else if (!strncmp(argv[i], "memory=", 7)) {
 			bound = strtoull(argv[i] + 7, NULL, 10);
 		} else {
@@ -462,6 +481,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 	vcpus = info->system.max_vcpus;
 #endif
 	store_init(bound, processes);
+	store.flat = flat;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting AND_NO_DATA);
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 	return 0;

@@ -71,6 +71,7 @@ struct store {
 	unsigned processes;
 	uint64_t bound, used;
 	bool full;
+	bool flat; // user code has no calling contexts
 	struct block **blocks;
 	uint32_t n_blocks;
 	struct node *nodes;

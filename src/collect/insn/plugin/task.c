@@ -66,12 +66,49 @@ static void lose(struct vcpu *v)
 	v->node = lost_root(task->process);
 }
 
+// The upper end of a stack, in which copy_thread puts what a new task starts with: its user registers (struct pt_regs,
+// 168 bytes, with 16 bytes above them under FRED), and below these struct inactive_task_frame (64 bytes).
+#define BIRTH_PLACE (16384 - 168 - 16 - 64)
+
+void follow_birth(unsigned vcpu, uint64_t address)
+{
+	struct vcpu *v = &vcpus[vcpu];
+	uint64_t region = REGION(address);
+	unsigned process = v->task ? v->task->process : OTHER;
+	struct task *task;
+
+	if (!IN_KERNEL(address) || IN_ENTRY_AREA(address) || (address & 16383) < BIRTH_PLACE)
+		return;
+	if (!v->task || region == v->task->region)
+		return;
+	task = task_of(region);
+	if (task && task->born)
+		return;
+	if (!task) {
+		if (process == OTHER)
+			return;
+		task = new_task(process, true);
+		task->region = region;
+	}
+	// A stack may have been that of a task that has ended.
+	task->process = process;
+	task->followed = process != OTHER;
+	task->born = task->followed;
+	task->resumed = false;
+	task->frames = task->user_frames = 0;
+	task->rep = 0;
+	task->context = task->followed ? process_root(process) : lost_root(process);
+	task->user_context = process_root(process);
+}
+
 void push(struct vcpu *v, uint64_t stack, uint64_t resume, uint64_t at, uint64_t rep)
 {
 	struct task *task = v->task;
 	bool user = stack && !IN_KERNEL(stack);
 	unsigned *n = user ? &task->user_frames : &task->frames;
 
+	if (user && store.flat)
+		return;
 	if (*n == (user ? USER_FRAMES : FRAMES)) {
 		if (user) {
 			*n = 0;
@@ -167,6 +204,13 @@ static void on_return(struct vcpu *v, uint64_t stack)
 	if (task->resumed && !user && task->frames <= task->resumed_frames) {
 		// A new task, or one that slept since before the window.
 		task->resumed = false;
+		if (task->born) {
+			// From here on it executes ret_from_fork.
+			task->born = false;
+			v->node = process_root(task->process);
+			v->overwriting = false;
+			return;
+		}
 		if (task->process != OTHER)
 			totals[TOTAL_LOST_STACKS]++;
 		task->process = OTHER;

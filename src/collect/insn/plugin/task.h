@@ -26,6 +26,7 @@ struct task {
 	unsigned process;
 	bool followed; // its whole kernel stack is known
 	bool resumed;  // switched to, and no return to an earlier caller seen since
+	bool born;     // forked in this window, and has not run yet
 	unsigned resumed_frames;
 	uint32_t context, user_context;
 	unsigned frames, user_frames;

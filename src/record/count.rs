@@ -1,0 +1,144 @@
+//! Count the instructions of a pipeline in a guest, by stage, calling context and role. The emulator's plugin counts;
+//! nothing is attached inside the guest. Each stage marks its begin between fork and exec, and takes its children and
+//! threads with it: the plugin sees where the kernel prepares the stack of a new task.
+
+use super::launch::{Launcher, PipelineSetup, StageStreams, exit_code};
+use super::model::{RecordedInstructions, Recording, StageInstructions};
+use super::pipeline::PipelineCommand;
+use super::wait;
+use crate::collect::insn::{Names, Plugin, Raw, count as named};
+use crate::kernel::symbols::Symbols;
+use crate::profile::{Moved, ProcessName, Profile, Unit, attribute};
+use crate::roles::Skid;
+use crate::run::KernelFunctions;
+use crate::util::{marker, progress};
+use crate::vm::scratch::Scratch;
+use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
+use anyhow::{Context as _, Result, ensure};
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+/// The process that starts the stages.
+const STARTER: &str = "pipeprof";
+
+/// The kernel's function that prepares the stack of a new task (arch/x86/kernel/process.c).
+const BIRTH: &str = "copy_thread";
+
+/// A pipeline that does nothing looks at its time limit so often.
+const PACE: Duration = Duration::from_secs(1);
+
+/// After its boot, a kernel still does work that changes its own code, such as the choice of the TSC as clock about one
+/// second later (arch/x86/kernel/tsc.c, `tsc_refine_calibration_work`). On the guest's clock, waiting takes no time.
+const BOOT_WORK: Duration = Duration::from_secs(4);
+
+/// What a pipeline executed.
+#[derive(Debug)]
+pub(crate) struct CountedPipeline {
+    pub instructions: RecordedInstructions,
+    /// Of each stage.
+    pub profiles: Vec<Profile>,
+}
+
+/// Count `pipeline`, which `run` runs in the guest that it is given and whose exit codes it returns. `recording`: the
+/// same pipeline, recorded.
+///
+/// # Errors
+/// When there are too many stages, or the guest, QEMU or the plugin gives no complete counts.
+pub(super) fn count(
+    pipeline: &PipelineCommand,
+    guest: &GuestOptions,
+    recording: &Recording,
+    run: impl Fn(&GuestOptions) -> Result<Vec<u8>>,
+) -> Result<CountedPipeline> {
+    let stages = pipeline.stages.len();
+    ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
+    progress::step("reading the kernel's symbols");
+    let functions = KernelFunctions::of(&GuestOptions { files: None, ..guest.clone() }, None)?;
+    let scratch = Scratch::new()?;
+    let so = scratch.path("plugin");
+    let folder = so.parent().context("a temporary folder has a name")?;
+    let births = births(&functions.symbols);
+    // One window for each stage, and for the process that starts them.
+    let plugin = Plugin::write(folder, qemu::version_numbers()?, &vec![1; stages + 1], 1)?.for_programs(births.clone());
+    let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
+    let codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
+    ensure!(
+        codes == recording.exit_codes,
+        "without being recorded, the pipeline ended with exit codes {codes:?} instead of {:?}",
+        recording.exit_codes
+    );
+    let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
+    let names = Names::new(functions.symbols, None, &raw);
+    let mut processes = vec![ProcessName::new(STARTER)];
+    processes.extend((1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)));
+    let counted = named(&raw, &names, &processes)?;
+    let mut others = 0;
+    let mut profiles = Vec::new();
+    for profile in counted.profiles {
+        match processes.iter().skip(1).any(|stage| *stage == profile.process) {
+            true => profiles.push(profile),
+            false => others += profile.stacks.total(),
+        }
+    }
+    let mut collector = counted.report;
+    if births.is_none() {
+        collector.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
+    }
+    let stages = profiles.iter().enumerate().map(|(stage, profile)| StageInstructions {
+        name: profile.process.as_str().to_owned(),
+        instructions: profile.stacks.total(),
+        roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(recording, stage)),
+    });
+    let instructions = RecordedInstructions { stages: stages.collect(), others, collector, symbols: functions.roles };
+    Ok(CountedPipeline { instructions, profiles })
+}
+
+/// `stage1-dd`.
+fn stage_name(number: usize, words: &[String]) -> ProcessName {
+    let program = words.first().map_or("", String::as_str);
+    let name = Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy());
+    ProcessName::new(&format!("stage{number}-{name}"))
+}
+
+/// The addresses of [`BIRTH`].
+fn births(symbols: &Symbols) -> Option<Range<u64>> {
+    let start = symbols.functions(BIRTH).first()?.address;
+    // Its end is the next function.
+    let end = symbols.iter().map(|symbol| symbol.address).filter(|address| *address > start).min()?;
+    Some(start..end)
+}
+
+/// The bytes that a stage moved through pipes, and its calls there.
+fn moved(recording: &Recording, stage: usize) -> Moved {
+    let of_stage = |process: usize| recording.processes.get(process).is_some_and(|own| own.stage as usize == stage);
+    let sum = |writers: bool, value: fn(&super::model::RecordedEnd) -> u64| -> u64 {
+        let ends = recording.pipes.iter().flat_map(|pipe| if writers { &pipe.writers } else { &pipe.readers });
+        ends.filter(|end| of_stage(end.process)).map(value).sum()
+    };
+    Moved {
+        bytes: sum(true, |end| end.bytes).max(sum(false, |end| end.bytes)),
+        calls: recording.processes.iter().filter(|own| own.stage as usize == stage).map(|own| own.calls).sum(),
+        cpu_ns: None,
+    }
+}
+
+/// In the guest: run `pipeline` with markers, and return its exit codes.
+///
+/// # Errors
+/// When a program cannot be started.
+pub(super) fn run_marked(
+    pipeline: &PipelineCommand,
+    streams: StageStreams,
+    duration: Option<Duration>,
+) -> Result<Vec<u8>> {
+    let launcher = Launcher::new()?;
+    let setup = PipelineSetup { streams: Some(streams), marked: true, ..PipelineSetup::default() };
+    std::thread::sleep(BOOT_WORK);
+    marker::emit_begin(0);
+    let started = launcher.start(pipeline, setup, &mut |_| Ok(()));
+    let statuses = started.and_then(|_| wait(&launcher, duration, || PACE));
+    let stages = u32::try_from(pipeline.stages.len())?;
+    (0..=stages).rev().for_each(marker::emit_end);
+    Ok(statuses?.into_iter().map(exit_code).collect())
+}
