@@ -58,6 +58,8 @@ struct pp_settings {
 	/* The PID namespace of all ids, by device and inode; 0 for the initial one. */
 	u64 namespace_device;
 	u64 namespace_inode;
+	/* `pipeprof record`: whether stacks of sleeps are kept. */
+	u64 stacks;
 };
 
 /* Counters of following, as elements of one array. */

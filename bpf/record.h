@@ -24,6 +24,12 @@
 /* Every 16th call on a pipe, its fill is read. */
 #define PR_FILL_EVERY 16
 
+/* Distinct stacks, and their frames. */
+#define PR_TRACES 8192
+#define PR_FRAMES 32
+/* Pairs of a sleeping thread's stack and its waker's, by process. */
+#define PR_OFF_CPU 16384
+
 /* The sides of a pipe. */
 #define PR_READ 0
 #define PR_WRITE 1
@@ -111,6 +117,19 @@ struct pr_wait {
 	u64 ns;
 };
 
+/* A kernel stack, innermost frame first; zeros after the outermost. */
+struct pr_trace {
+	u64 frames[PR_FRAMES];
+};
+
+/* Where a thread slept, and who woke it where. Keys of stacks; 0 if unknown. */
+struct pr_off_cpu {
+	struct pr_who who;
+	u64 trace;
+	u64 waker_trace;
+	u64 waker[2];
+};
+
 /* What a process did. */
 struct pr_process {
 	u64 threads;
@@ -173,6 +192,10 @@ struct pr_task {
 	/* Number of sleeps in the present call. */
 	u32 again;
 	u64 position;
+	/* As in pr_off_cpu. */
+	u64 trace;
+	u64 waker_trace;
+	u64 waker[2];
 	/* The task's times at the last exec. */
 	u64 user_before;
 	u64 system_before;
@@ -193,6 +216,8 @@ struct pr_state {
 	u64 lost_waits;
 	/* Switches to a thread that were not seen. */
 	u64 unseen;
+	/* Stacks, or pairs of stacks, not recorded for want of room. */
+	u64 lost_traces;
 };
 
 #endif

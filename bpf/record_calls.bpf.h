@@ -276,10 +276,13 @@ static __always_inline void add_sleep(struct pr_task *own, u64 now)
 /* The thread runs from `now` on. */
 static __always_inline void resume(struct pr_task *own, u64 now)
 {
-	if (own->state == PR_RUNNABLE)
+	if (own->state == PR_RUNNABLE) {
 		own->own.runnable_ns += now - own->since;
-	else if (own->state == PR_ASLEEP && own->started)
+	} else if (own->state == PR_ASLEEP && own->started) {
+		if (settings.stacks)
+			add_off_cpu(own, now);
 		add_sleep(own, now);
+	}
 	own->state = PR_RUNNING;
 	own->since = now;
 }

@@ -120,6 +120,10 @@ int pr_switch(struct pr_event *ctx)
 				own->own.end = now;
 			else
 				explain(own, from, task_state);
+			if (settings.stacks) {
+				own->trace = keep_trace(ctx);
+				own->waker_trace = own->waker[0] = own->waker[1] = 0;
+			}
 			own->state = PR_ASLEEP;
 		}
 	}
@@ -148,6 +152,10 @@ int pr_waking(struct pr_event *ctx)
 	if (!own || own->state != PR_ASLEEP || own->woken)
 		return 0;
 	own->woken = bpf_ktime_get_ns();
+	if (settings.stacks) {
+		own->waker_trace = keep_trace(ctx);
+		bpf_get_current_comm(own->waker, sizeof(own->waker));
+	}
 	if (!own->inode && !waits_for_any(own->call))
 		return 0;
 	current = bpf_get_current_task();

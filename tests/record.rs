@@ -40,6 +40,22 @@ fn record(words: &[&str]) -> Recorded {
     record_with(words, b"")
 }
 
+/// Record `stages` of pipeprof's own test program with `flags`, and return the folder, too.
+fn record_at_level(flags: &[&str], stages: &[&[&str]]) -> (Recorded, tempfile::TempDir) {
+    let own = binary();
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap()]);
+    command.args(flags).arg("--");
+    for (number, stage) in stages.iter().enumerate() {
+        command.args((number > 0).then_some("|")).args([own.to_str().unwrap(), "__stage"]).args(*stage);
+    }
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = std::fs::read_to_string(target.join("record.json"));
+    let text = text.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (Recorded { recording: serde_json::from_str(&text).unwrap(), output }, folder)
+}
+
 /// Record stages of pipeprof's own test program.
 fn record_stages(stages: &[&[&str]]) -> Recorded {
     let own = binary();
@@ -516,6 +532,39 @@ fn changes_with_a_known_effect_are_measured() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
+fn stacks_of_sleeps_have_the_time_that_was_slept() {
+    let stages: [&[&str]; 2] = [&["write", "4096", "40", "10000"], &["read", "65536", ALL]];
+    let (recorded, folder) = record_at_level(&["--level", "stacks"], &stages);
+    let pipe = &recorded.recording.pipes[0];
+    let blocked_us = pipe.readers.iter().map(|end| end.blocked_ns).sum::<u64>() / 1000;
+    let folded = std::fs::read_to_string(folder.path().join("recording/off-cpu.folded")).unwrap();
+    let sum = |wanted: &[&str]| -> u64 {
+        let lines = folded.lines().filter(|line| wanted.iter().all(|part| line.contains(part)));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    // The reader sleeps in pipe_read until the writer writes; the writer sleeps until a timer's interrupt.
+    let reads = sum(&["pipe_read;", ";--;", "pipe_write;"]);
+    assert!(reads.abs_diff(blocked_us) <= blocked_us / 10 && reads > 300_000, "{reads} of {blocked_us}: {folded}");
+    let timer = sum(&["nanosleep", ";--;", ";[interrupt] "]);
+    assert!(timer > 300_000, "{timer}: {folded}");
+    assert!(std::fs::read_to_string(folder.path().join("recording/off-cpu.svg")).unwrap().contains("pipe_read"));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn without_calls_the_answer_is_the_same() {
+    let stages: [&[&str]; 2] = [&["write", "4096", "200", "2000"], &["read", "65536", ALL]];
+    let (recorded, folder) = record_at_level(&["--level", "sched"], &stages);
+    limited_by_timer(&recorded.answer(), "pipeprof (stage 1)");
+    let recording = &recorded.recording;
+    assert_eq!(recording.processes.iter().map(|process| process.calls).sum::<u64>(), 0);
+    assert!(recording.pipes[0].readers[0].sleeps > 100 && recorded.empty(0) > 0.5, "{recording:#?}");
+    assert!(!folder.path().join("recording/off-cpu.svg").exists());
+    assert!(!recorded.stderr().contains("Calls on pipes"), "{}", recorded.stderr());
+}
+
+#[test]
 #[ignore = "needs root and python3: make test"]
 fn changes_are_applied_and_each_run_gets_the_input() {
     // The first stage exits with 1 unless its pipe holds 1 MiB, the second unless it reads all of the input.
@@ -614,8 +663,8 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         .chain(compress("-T2"))
         .chain(["|", "wc", "-c"])
         .collect();
+    let folder = tempfile::tempdir().unwrap();
     for series in SERIES {
-        let folder = tempfile::tempdir().unwrap();
         let count = |name: &str| {
             let target = folder.path().join(name);
             let (recorded, document) = record_into(&target, series, &["--collect", "insn"], &words, Stdio::null());
@@ -625,7 +674,7 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
             let profiles: Vec<Vec<u8>> = profiles.map(|file| std::fs::read(file).unwrap()).collect();
             (recorded, document, profiles)
         };
-        let (recorded, document, profiles) = count("first");
+        let (recorded, document, profiles) = count(series);
         let said = recorded.stderr();
         let counted = recorded.recording.instructions.as_ref().unwrap_or_else(|| panic!("{said}"));
         let weight = |stage: &StageInstructions, role| {
@@ -641,9 +690,49 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         assert!(before > 1000 && before.abs_diff(child) < before / 2, "{series}: {before} and {child}: {said}");
         // The same files each time, byte for byte: tables, stacks and graphs.
         if series == "7.2" {
-            let again = count("second");
+            let again = count("again");
             assert!(again.1 == document && again.2 == profiles, "{series}");
         }
+    }
+    let compared = |names: [&str; 2], flags: &[&str]| {
+        let folders = names.map(|name| folder.path().join(name));
+        let output = pipeprof(&["compare"]).args(flags).args(folders).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = compared(["6.12", "7.2"], &[]);
+    assert!(
+        text.starts_with("Linux 7.2.") && text.contains("without scheduling") && text.contains("stage5-xz"),
+        "{text}"
+    );
+    let text = compared(["7.2", "again"], &[]);
+    assert!(text.contains("as many instructions") && text.contains("+0.0 %"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&compared(["6.1", "7.2"], &["--json"])).unwrap();
+    assert_eq!(json["stages"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn recordings_are_compared_with_recordings_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("record.json"), text).unwrap();
+        path.display().to_string()
+    };
+    let whole = serde_json::to_string(&Recording { schema: "pipeprof.record/1".to_owned(), ..Recording::default() });
+    let [whole, old, broken] =
+        [("whole", whole.unwrap().as_str()), ("old", r#"{"schema": "pipeprof.record/0"}"#), ("broken", "{")]
+            .map(|(name, text)| write(name, text));
+    for (runs, code, expected) in [
+        (vec![&whole, &old], 1, "record it again"),
+        (vec![&whole, &broken], 1, "not a recording"),
+        (vec![&whole, &whole, &whole], 2, "two at a time"),
+        (vec![&whole, &folder.path().join("other").display().to_string()], 2, "two at a time"),
+    ] {
+        let output = pipeprof(&["compare"]).args(&runs).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(code) && said.contains(expected), "{runs:?}: {said}");
     }
 }
 

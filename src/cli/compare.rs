@@ -11,6 +11,9 @@ use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::document::{Outcome, Request};
 use crate::profile::CycleModel;
+use crate::record::change::{self, RecordingChange};
+use crate::record::change_text;
+use crate::report::terminal::Style;
 use crate::run::{RunOptions, cycles, exact};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
@@ -27,7 +30,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
     /// Stored runs, oldest first: a run.json, its folder, or a folder of several runs of one column (boots, or numbers
-    /// of CPUs)
+    /// of CPUs); or two folders of `pipeprof record`
     #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "cpus", "memcg", "buffer_size", "variant"])]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -196,6 +199,15 @@ impl CompareArgs {
                 self.runs[0].display()
             ))
         );
+        if let Some(change) = self.recordings()? {
+            if self.json {
+                let text = serde_json::to_string_pretty(&change).context("cannot write the comparison as JSON")?;
+                crate::outln!("{text}");
+            } else {
+                crate::out!("{}", change_text::render(&change, Style::of_stdout()));
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
         if let Some(folder) = &self.output {
             refuse_used(folder)?;
         }
@@ -208,6 +220,25 @@ impl CompareArgs {
         }
         self.report(&compared, self.output.as_deref())?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What changed between two recordings of `pipeprof record`; `None` if these are runs.
+    fn recordings(&self) -> Result<Option<RecordingChange>> {
+        let found: Vec<Option<PathBuf>> = self.runs.iter().map(|path| change::recording_at(path)).collect();
+        if found.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let [Some(before), Some(after)] = &found[..] else {
+            bail!(UsageError::new(
+                "recordings are compared with each other, two at a time: give two of `pipeprof record`"
+            ));
+        };
+        ensure!(
+            self.output.is_none(),
+            UsageError::new("-o: a comparison of recordings has no files; --json prints it for programs")
+        );
+        let [first, second] = [change::load(before)?, change::load(after)?];
+        RecordingChange::new([&first, &second], [&self.runs[0], &self.runs[1]].map(PathBuf::as_path)).map(Some)
     }
 
     fn measure(&self) -> Result<ExitCode> {

@@ -4,7 +4,9 @@ use super::guest_args::GuestArgs;
 use super::workload_args::parse_duration;
 use crate::record::inside::{self, PreparedPipeline, SentFile};
 use crate::record::timeline_svg::{self, TIMELINE_FILE};
-use crate::record::{self, PipelineCommand, RECORD_FILE, RecordOptions, Recording, Remedy, TrialOptions, graphs};
+use crate::record::{
+    self, PipelineCommand, RECORD_FILE, RecordLevel, RecordOptions, Recorded, Recording, Remedy, TrialOptions, graphs,
+};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::util::usage::UsageError;
@@ -22,6 +24,9 @@ const NOT_FOUND: u8 = 127;
 
 /// CPUs of a guest, so that two stages can run at once.
 const CPUS: u32 = 2;
+
+/// CPUs of a guest whose instructions are counted: on one, the schedule moves the count least (docs/exactness.md).
+const COUNTED_CPUS: u32 = 1;
 
 /// Runs of each pipeline that is tried.
 const RUNS: u32 = 10;
@@ -60,6 +65,9 @@ pub(crate) struct RecordArgs {
     /// -p also until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
+    /// How much to record; each level takes more time than the one before
+    #[arg(long, value_name = "LEVEL", value_enum, default_value_t)]
+    level: RecordLevel,
     /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU), or
     /// stageN=COMMAND (another program as stage N); repeatable
     #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "pid")]
@@ -76,7 +84,8 @@ pub(crate) struct RecordArgs {
     files: Vec<SentFile>,
     #[command(flatten)]
     guest: GuestArgs,
-    /// Also run it without being recorded and count every instruction of each stage, with flame graphs
+    /// Also run it without being recorded and count every instruction of each stage, with flame graphs, on one CPU
+    /// unless --cpus is given
     #[arg(long, value_name = "COLLECTOR", value_enum, requires = "kernel", help_heading = "Guest")]
     collect: Option<PipelineCollector>,
     /// Output folder [default: runs/TIME-record]
@@ -126,26 +135,29 @@ impl RecordArgs {
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
         let mut profiles = Vec::new();
-        let recording = match (&pipeline, guest) {
+        let Recorded { recording, off_cpu } = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
-                let prepared = PreparedPipeline::new(pipeline, guest, &self.files, duration)?;
-                let (mut recording, printed) = prepared.record()?;
+                let prepared = PreparedPipeline::new(pipeline, guest, &self.files, duration, self.level)?;
+                let (mut recorded, printed) = prepared.record()?;
                 // A reader that has closed it does not want it.
                 let _ = std::io::stdout().write_all(&printed.output);
                 let _ = std::io::stderr().write_all(&printed.errors);
                 printed.notes.iter().for_each(|note| progress::note(note));
                 if self.collect.is_some() {
-                    let counted = prepared.count(&recording)?;
-                    recording.instructions = Some(counted.instructions);
+                    let counted =
+                        prepared.count(self.guest.machine.cpus.unwrap_or(COUNTED_CPUS), &recorded.recording)?;
+                    recorded.recording.instructions = Some(counted.instructions);
                     profiles = counted.profiles;
                 }
-                recording
+                recorded
             }
-            (Some(pipeline), None) => record::record(pipeline, RecordOptions { trials, duration, streams: None })?,
+            (Some(pipeline), None) => {
+                record::record(pipeline, RecordOptions { trials, duration, streams: None, level: self.level })?
+            }
             (None, _) => {
                 cancel::install().context("cannot install signal handlers")?;
-                record::record_running(&self.pid, duration)?
+                record::record_running(&self.pid, duration, self.level)?
             }
         };
         let recording = Recording { started, command: super::command_line(), ..recording };
@@ -155,7 +167,7 @@ impl RecordArgs {
         if let Some(svg) = timeline_svg::svg(&recording) {
             folder.put(TIMELINE_FILE, svg.as_bytes())?;
         }
-        for (name, bytes) in graphs::files(&recording, &profiles)? {
+        for (name, bytes) in graphs::files(&recording, &profiles, off_cpu.as_ref())? {
             folder.put(&name, &bytes)?;
         }
         let folder = folder.settle()?;

@@ -91,8 +91,14 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
     Assembled { window_ns: end - begin, processes, pipes, index, warnings }
 }
 
+/// The name of the program that `who` runs.
 fn name(who: &PrWho) -> String {
-    let bytes: &[u8] = bytemuck::bytes_of(&who.name);
+    name_of(who.name)
+}
+
+/// The text of a name as the kernel has it.
+pub(super) fn name_of(words: [u64; 2]) -> String {
+    let bytes: &[u8] = bytemuck::bytes_of(&words);
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

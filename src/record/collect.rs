@@ -1,15 +1,34 @@
 //! Attach the BPF programs (bpf/record.bpf.c), tell them which processes are stages, and read what they counted.
 
 use super::raw::{
-    PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrProcess, PrReason, PrState, PrTask, PrWait, PrWho,
+    PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrTrace,
+    PrWait, PrWho,
 };
 use crate::collect::attach;
 use crate::collect::bpf::shared::Settings;
 use crate::collect::bpf::{self, Object};
 use crate::kernel::namespace::PidNamespace;
 use anyhow::{Context as _, Result, ensure};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+
+/// How much is recorded. More takes more time: docs/performance.md.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordLevel {
+    /// When threads run, wait for a CPU and sleep, and at which pipe; no calls
+    Sched,
+    /// Also all calls on pipes
+    #[default]
+    Calls,
+    /// Also the kernel stacks of all sleeps and of who ends them, as a flame graph
+    Stacks,
+}
+
+/// The program that counts calls.
+const CALLS: &str = "pr_sys_exit";
 
 /// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
 const PROGRAMS: [(&str, &str); 7] = [
@@ -17,7 +36,7 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("pr_exit", "sched_process_exit"),
     ("pr_exec", "sched_process_exec"),
     ("pr_fork", "sched_process_fork"),
-    ("pr_sys_exit", "sys_exit"),
+    (CALLS, "sys_exit"),
     ("pr_switch", "sched_switch"),
     ("pr_waking", "sched_waking"),
 ];
@@ -34,6 +53,7 @@ const LEARN: &str = "pr_learn";
 pub(super) struct Recorder {
     object: Object,
     attached: Vec<OwnedFd>,
+    level: RecordLevel,
 }
 
 /// Everything counted, by key.
@@ -48,6 +68,9 @@ pub(super) struct RecordedCounts {
     /// Events for which the kernel skipped a program, as [`Object::passed_over`] has it; not counted before 5.12, where
     /// it skips no program of a raw tracepoint.
     pub skipped: u64,
+    /// Sleeps by the stacks of the sleeper and of its waker, and these stacks by key.
+    pub off_cpu: Vec<(PrOffCpu, PrWait)>,
+    pub traces: HashMap<u64, PrTrace>,
 }
 
 impl Recorder {
@@ -55,16 +78,17 @@ impl Recorder {
     ///
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
-    pub(super) fn start() -> Result<Self> {
+    pub(super) fn start(level: RecordLevel) -> Result<Self> {
         // SAFETY: gettid has no preconditions.
         let thread = unsafe { libc::gettid() };
-        let mut settings = Settings::default();
+        let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::default() };
         settings.pids[0] = thread.try_into()?;
         if let Some(namespace) = PidNamespace::own() {
             settings.namespace_device = namespace.device;
             settings.namespace_inode = namespace.inode;
         }
-        let programs: Vec<&str> = PROGRAMS.iter().map(|(program, _)| *program).chain([LEARN, SEIZE, ACCOUNT]).collect();
+        let wanted = || PROGRAMS.iter().filter(|(program, _)| level != RecordLevel::Sched || *program != CALLS);
+        let programs: Vec<&str> = wanted().map(|(program, _)| *program).chain([LEARN, SEIZE, ACCOUNT]).collect();
         let object = bpf::load_record(&settings, &programs)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
@@ -72,11 +96,10 @@ impl Recorder {
         drop(learn);
         let state: PrState = object.element("state", 0)?;
         ensure!(state.registers != 0, "the tracepoint sys_exit did not report a call of this process");
-        let attached = PROGRAMS
-            .iter()
+        let attached = wanted()
             .map(|(program, tracepoint)| attach::raw_tracepoint(object.program(program)?, tracepoint))
             .collect::<Result<_>>()?;
-        Ok(Self { object, attached })
+        Ok(Self { object, attached, level })
     }
 
     /// Processes that this thread forks from now on are of `stage`; of none if absent.
@@ -107,7 +130,21 @@ impl Recorder {
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
         let skipped = PROGRAMS.iter().filter_map(|(program, _)| self.object.passed_over(program)).sum();
-        Ok(RecordedCounts { skipped, ..self.read()? })
+        let counts = RecordedCounts { skipped, ..self.read()? };
+        if self.level == RecordLevel::Stacks { self.with_stacks(counts) } else { Ok(counts) }
+    }
+
+    /// Add where threads slept.
+    fn with_stacks(&self, counts: RecordedCounts) -> Result<RecordedCounts> {
+        let mut off_cpu = self.object.entries::<PrOffCpu, PrWait>("off_cpu")?;
+        for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
+            if task.started != 0 && task.state as usize == PR_ASLEEP && task.own.end == 0 {
+                let sleep = PrOffCpu { who: task.who, trace: task.trace, waker_trace: 0, waker: [0; 2] };
+                off_cpu.push((sleep, PrWait { count: 1, ns: counts.at.saturating_sub(task.since) }));
+            }
+        }
+        let traces = self.object.entries::<u64, PrTrace>("traces")?.into_iter().collect();
+        Ok(RecordedCounts { off_cpu, traces, ..counts })
     }
 
     /// What has been counted until now.
@@ -130,7 +167,7 @@ impl Recorder {
             ends: ends.into_values().collect(),
             waits: waits.into_values().collect(),
             state: Some(self.object.element("state", 0)?),
-            skipped: 0,
+            ..RecordedCounts::default()
         })
     }
 }

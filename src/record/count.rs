@@ -8,7 +8,7 @@ use super::pipeline::PipelineCommand;
 use super::wait;
 use crate::collect::insn::{Names, Plugin, Raw, count as named};
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Moved, ProcessName, Profile, Unit, attribute};
+use crate::profile::{Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
 use crate::util::{marker, progress};
@@ -88,9 +88,16 @@ pub(super) fn count(
     let stages = profiles.iter().enumerate().map(|(stage, profile)| StageInstructions {
         name: profile.process.as_str().to_owned(),
         instructions: profile.stacks.total(),
+        scheduling: SchedulingWeight::of(profile),
         roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(recording, stage)),
     });
-    let instructions = RecordedInstructions { stages: stages.collect(), others, collector, symbols: functions.roles };
+    let instructions = RecordedInstructions {
+        cpus: guest.cpus,
+        stages: stages.collect(),
+        others,
+        collector,
+        symbols: functions.roles,
+    };
     Ok(CountedPipeline { instructions, profiles })
 }
 

@@ -1,16 +1,22 @@
 //! Flame graphs of the stages of a pipeline.
 
 use super::model::Recording;
-use crate::profile::{ProcessName, Profile, listed};
+use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
 use crate::report::flamegraph::{self, GraphOptions};
+use crate::roles::Skid;
 use crate::util::text::grouped;
 use anyhow::Result;
 
-/// The flame graph and the folded stacks of each profile, and one graph of all: file names and contents.
+/// The flame graph and the folded stacks of each profile, one graph of all, and the graph of sleeps: file names and
+/// contents.
 ///
 /// # Errors
 /// When a graph cannot be drawn.
-pub(crate) fn files(recording: &Recording, profiles: &[Profile]) -> Result<Vec<(String, Vec<u8>)>> {
+pub(crate) fn files(
+    recording: &Recording,
+    profiles: &[Profile],
+    off_cpu: Option<&Folded>,
+) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     let drawn: Vec<&Profile> = profiles.iter().filter(|profile| !profile.stacks.is_empty()).collect();
     for profile in &drawn {
@@ -26,8 +32,25 @@ pub(crate) fn files(recording: &Recording, profiles: &[Profile]) -> Result<Vec<(
         let name = format!("pipeline.{}.svg", one.collector);
         files.push((name, flamegraph::render(&all, &options)?.into_bytes()));
     }
+    if let Some(stacks) = off_cpu.filter(|stacks| !stacks.is_empty()) {
+        let subtitle = format!(
+            "off-CPU: where threads slept, and who woke them; Linux {}, microseconds",
+            recording.kernel.release
+        );
+        let title = recording.pipeline.text();
+        let options = GraphOptions {
+            weights: "µs".to_owned(),
+            processes: Vec::new(),
+            ..GraphOptions::new(title, subtitle, Unit::Nanoseconds, Skid::None)
+        };
+        files.push((format!("{OFF_CPU}.folded"), stacks.to_text().into_bytes()));
+        files.push((format!("{OFF_CPU}.svg"), flamegraph::render_waits(stacks, &options)?.into_bytes()));
+    }
     Ok(files)
 }
+
+/// The name of the off-CPU flame graph, without its ending.
+const OFF_CPU: &str = "off-cpu";
 
 fn options(recording: &Recording, profile: &Profile, processes: &[ProcessName], total: u64) -> GraphOptions {
     let unit = flamegraph::unit_name(profile.unit);

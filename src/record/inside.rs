@@ -6,8 +6,9 @@ use super::count::{self, CountedPipeline};
 use super::launch::StageStreams;
 use super::model::Recording;
 use super::pipeline::PipelineCommand;
-use super::{RecordOptions, record};
+use super::{RecordLevel, RecordOptions, Recorded, record};
 use crate::guest::cgroup::GuestCgroup;
+use crate::profile::Folded;
 use crate::util::{progress, size};
 use crate::vm::bundle::FileBundle;
 use crate::vm::{GuestOptions, GuestReply, Job, run_job};
@@ -67,6 +68,7 @@ struct Sent {
     /// Standard input: a file and an offset, or nothing.
     input: Option<(PathBuf, u64)>,
     duration: Option<Duration>,
+    level: RecordLevel,
     /// Let the emulator count its instructions instead of recording it.
     counted: bool,
 }
@@ -75,6 +77,7 @@ struct Sent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Received {
     recording: Recording,
+    off_cpu: Option<Folded>,
     /// Lengths of what was printed to standard output and error.
     printed: [u64; 2],
 }
@@ -105,6 +108,7 @@ impl PreparedPipeline {
         guest: GuestOptions,
         files: &[SentFile],
         duration: Option<Duration>,
+        level: RecordLevel,
     ) -> Result<Self> {
         let folder = std::env::current_dir().context("cannot find the current folder")?;
         let mut bundle = FileBundle::default();
@@ -142,7 +146,7 @@ impl PreparedPipeline {
         }
         let guest = GuestOptions { files: Some(Arc::new(bundle.pack()?)), ..guest };
         let path = std::env::var("PATH").unwrap_or_default();
-        let sent = Sent { pipeline: pipeline.clone(), folder, path, input, duration, counted: false };
+        let sent = Sent { pipeline: pipeline.clone(), folder, path, input, duration, level, counted: false };
         Ok(Self { sent, guest })
     }
 
@@ -150,7 +154,7 @@ impl PreparedPipeline {
     ///
     /// # Errors
     /// When the guest does not start, or cannot record.
-    pub(crate) fn record(&self) -> Result<(Recording, GuestOutput)> {
+    pub(crate) fn record(&self) -> Result<(Recorded, GuestOutput)> {
         let (reply, received, printed) = run(&self.guest, &self.sent)?;
         let mut recording = received.recording;
         recording.executed_on = reply.executed_on;
@@ -158,16 +162,18 @@ impl PreparedPipeline {
         recording.warnings.extend(reply.notes);
         // The guest does not know what executes it.
         let answer = answer(&recording);
-        Ok((Recording { findings: answer.findings, cautions: answer.cautions, ..recording }, printed))
+        let recording = Recording { findings: answer.findings, cautions: answer.cautions, ..recording };
+        Ok((Recorded { recording, off_cpu: received.off_cpu }, printed))
     }
 
-    /// Count its instructions in a guest. `recording`: the same pipeline, recorded.
+    /// Count its instructions in a guest with `cpus`. `recording`: the same pipeline, recorded.
     ///
     /// # Errors
     /// When the guest does not start, or gives no complete counts.
-    pub(crate) fn count(&self, recording: &Recording) -> Result<CountedPipeline> {
+    pub(crate) fn count(&self, cpus: u32, recording: &Recording) -> Result<CountedPipeline> {
         let sent = Sent { counted: true, ..self.sent.clone() };
-        count::count(&sent.pipeline, &self.guest, recording, |guest| Ok(run(guest, &sent)?.1.recording.exit_codes))
+        let guest = GuestOptions { cpus, ..self.guest.clone() };
+        count::count(&sent.pipeline, &guest, recording, |guest| Ok(run(guest, &sent)?.1.recording.exit_codes))
     }
 }
 
@@ -244,16 +250,17 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let streams = StageStreams { input, output: copy(&output)?, errors: copy(&errors)? };
     // Recording replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
-    let recording = if sent.counted {
+    let Recorded { recording, off_cpu } = if sent.counted {
         let exit_codes = count::run_marked(&sent.pipeline, streams, sent.duration)?;
-        Recording { exit_codes, ..Recording::default() }
+        Recorded { recording: Recording { exit_codes, ..Recording::default() }, off_cpu: None }
     } else {
-        let options = RecordOptions { duration: sent.duration, streams: Some(streams), ..RecordOptions::default() };
+        let (duration, level) = (sent.duration, sent.level);
+        let options = RecordOptions { duration, level, streams: Some(streams), ..RecordOptions::default() };
         record(&sent.pipeline, options)?
     };
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());
     let printed = [length(&output), length(&errors)];
-    let mut body = serde_json::to_vec(&Received { recording, printed })?;
+    let mut body = serde_json::to_vec(&Received { recording, off_cpu, printed })?;
     body.push(0);
     for mut file in [output, errors] {
         file.rewind().context("cannot read what was printed")?;
@@ -287,7 +294,7 @@ mod tests {
 
     #[test]
     fn the_answer_is_split_and_what_was_cut_is_said() {
-        let received = Received { recording: Recording::default(), printed: [3, 2 << 20] };
+        let received = Received { recording: Recording::default(), off_cpu: None, printed: [3, 2 << 20] };
         let mut body = serde_json::to_vec(&received).unwrap();
         body.push(0);
         body.extend(b"a\0b");

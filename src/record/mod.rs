@@ -2,16 +2,20 @@
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
 //! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help,
-//! and [`text`] prints it. [`inside`] does so in a guest, where [`count`] counts instructions. [`model`] is the form of `record.json`.
+//! and [`text`] prints it. [`inside`] does so in a guest, where [`count`] counts instructions. [`change`] compares two
+//! recordings, and [`off_cpu`] names the stacks of sleeps. [`model`] is the form of `record.json`.
 
 mod answer;
 mod assemble;
+pub(crate) mod change;
+pub(crate) mod change_text;
 mod collect;
 pub(crate) mod count;
 pub(crate) mod graphs;
 pub(crate) mod inside;
 mod launch;
 pub mod model;
+mod off_cpu;
 pub(crate) mod pipeline;
 mod raw;
 mod remedy;
@@ -22,6 +26,7 @@ mod timeline;
 pub(crate) mod timeline_svg;
 pub(crate) mod trial;
 
+pub use collect::RecordLevel;
 pub use model::Recording;
 pub use pipeline::PipelineCommand;
 pub(crate) use remedy::Remedy;
@@ -29,6 +34,8 @@ pub(crate) use trial::TrialOptions;
 
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
+use crate::kernel::symbols::Symbols;
+use crate::profile::Folded;
 use crate::util::build;
 use crate::util::warning::Warning;
 use anyhow::{Context as _, Result};
@@ -53,6 +60,15 @@ pub(crate) struct RecordOptions {
     pub duration: Option<Duration>,
     /// Its standard input, output and error, if not this process's.
     pub streams: Option<StageStreams>,
+    pub level: RecordLevel,
+}
+
+/// What was recorded.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub recording: Recording,
+    /// Microseconds asleep by stack, with [`RecordLevel::Stacks`].
+    pub off_cpu: Option<Folded>,
 }
 
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
@@ -60,11 +76,11 @@ pub(crate) struct RecordOptions {
 ///
 /// # Errors
 /// When recording is not possible, or a program cannot be started.
-pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Recording> {
+pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Recorded> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams } = options;
+    let RecordOptions { trials, duration, streams, level } = options;
     let input = (!trials.is_empty()).then(TrialInput::keep).transpose()?;
-    let mut recorder = collect::Recorder::start()?;
+    let mut recorder = collect::Recorder::start(level)?;
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, ..PipelineSetup::default() };
     let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
@@ -85,14 +101,15 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         environment,
         ..Recording::default()
     };
-    let mut recording = concluded(recording, &counted, timeline, &pipes, &[]);
+    let mut recorded = concluded(Recording { level, ..recording }, &counted, timeline, &pipes, &[])?;
+    let recording = &mut recorded.recording;
     if let Some(input) = input {
         // What was recorded is kept.
-        if let Err(error) = trials.run(pipeline, &input, &launcher, &mut recording) {
+        if let Err(error) = trials.run(pipeline, &input, &launcher, recording) {
             recording.findings.push(format!("Nothing could be tried: {error:#}."));
         }
     }
-    Ok(recording)
+    Ok(recorded)
 }
 
 /// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile; it returns when it wants to
@@ -129,10 +146,10 @@ fn wait(
 ///
 /// # Errors
 /// When recording is not possible, or one of the processes does not exist.
-pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>) -> Result<Recording> {
+pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>, level: RecordLevel) -> Result<Recorded> {
     let environment = Environment::now();
     let running = running::RunningProcesses::find(pids)?;
-    let mut recorder = collect::Recorder::start()?;
+    let mut recorder = collect::Recorder::start(level)?;
     recorder.seize(running.pids.iter().copied().zip(0..))?;
     let mut timeline = TimelineRecorder::start();
     running.wait(duration, &mut timeline, &recorder);
@@ -146,12 +163,13 @@ pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>) -> Result
     };
     let recording = Recording {
         pids: pids.to_vec(),
+        level,
         duration_ns: nanoseconds(duration),
         environment,
         warnings: running.unknown.iter().map(unknown).collect(),
         ..Recording::default()
     };
-    Ok(concluded(recording, &counted, timeline, &[], &running.ends))
+    concluded(recording, &counted, timeline, &[], &running.ends)
 }
 
 fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
@@ -166,7 +184,7 @@ fn concluded(
     mut timeline: TimelineRecorder,
     pipes: &[launch::MadePipe],
     open: &[running::OpenEnd],
-) -> Recording {
+) -> Result<Recorded> {
     timeline.add(counted);
     let assembled = assemble::assemble(counted, pipes, open);
     let mut recording = Recording {
@@ -185,5 +203,7 @@ fn concluded(
     let answer = answer::answer(&recording);
     recording.findings = answer.findings;
     recording.cautions = answer.cautions;
-    recording
+    let stacks = recording.level == RecordLevel::Stacks;
+    let off_cpu = stacks.then(|| Ok::<_, anyhow::Error>(off_cpu::folded(counted, &Symbols::running()?))).transpose()?;
+    Ok(Recorded { recording, off_cpu })
 }

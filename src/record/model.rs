@@ -1,11 +1,12 @@
 //! `record.json`: what the processes of a pipeline did, and what went through its pipes.
 
+use super::collect::RecordLevel;
 use super::pipeline::PipelineCommand;
 use crate::document::{CollectorReport, ExecutedOn};
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::resolve::Resolution;
-use crate::profile::RoleShare;
+use crate::profile::{RoleShare, SchedulingWeight};
 use crate::util::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,7 @@ pub struct Recording {
     pub exit_codes: Vec<u8>,
     /// From the start of the first program to the end of the last, ns.
     pub window_ns: u64,
+    pub level: RecordLevel,
     /// The time after which the recording was to end, ns, if it was limited.
     pub duration_ns: Option<u64>,
     pub kernel: KernelInfo,
@@ -81,6 +83,8 @@ pub struct Recording {
 /// The instructions of a pipeline, counted by the emulator in a run of its own, in which nothing was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedInstructions {
+    /// CPUs of the guest.
+    pub cpus: u32,
     /// In the order of the pipeline.
     pub stages: Vec<StageInstructions>,
     /// Executed by pipeprof, which starts the stages, and by everything else meanwhile.
@@ -97,6 +101,8 @@ pub struct StageInstructions {
     /// The name in files: `stage1-dd`.
     pub name: String,
     pub instructions: u64,
+    /// The part that depends on the schedule.
+    pub scheduling: SchedulingWeight,
     /// By role, largest first. KiB are those that the stage moved through pipes.
     pub roles: Vec<RoleShare>,
 }

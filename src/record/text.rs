@@ -1,6 +1,7 @@
 //! Print a recording: the answer, then tables of pipes, calls and processes, then the limits of these figures.
 
 use super::answer::{percent, pipe_name};
+use super::collect::RecordLevel;
 use super::model::{
     RecordedEnd, RecordedInstructions, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
 };
@@ -13,7 +14,7 @@ use crate::report::terminal::{Style, paragraph, roles};
 use crate::roles::RoleId;
 use crate::util::size;
 use crate::util::stats;
-use crate::util::text::{clean, counted, grouped};
+use crate::util::text::{clean, counted as counted_noun, grouped};
 use std::path::Path;
 
 /// Rows of a table. record.json has all.
@@ -57,7 +58,10 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
     if !pipes.is_empty() {
         text.push_str(&format!("\nPipes:\n{}\n", pipe_table(recording, &pipes, style)));
         text.push_str(&further(further_pipes, "pipe"));
-        text.push_str(&format!("\nCalls on pipes:\n{}\n", call_table(&pipes, &labels(recording, &all, &times), style)));
+        if recording.level != RecordLevel::Sched {
+            let table = call_table(&pipes, &labels(recording, &all, &times), style);
+            text.push_str(&format!("\nCalls on pipes:\n{table}\n"));
+        }
     }
     let mut processes: Vec<(usize, &RecordedProcess)> = recording.processes.iter().enumerate().collect();
     processes.retain(|(at, process)| matters(recording, *at, process));
@@ -67,7 +71,10 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
     text.push('\n');
     text.push_str(&further(further_processes, "process"));
     if let Some(trials) = &recording.trials {
-        text.push_str(&format!("\nTried, medians of {}:\n", counted(trials.unchanged.seconds.len() as u64, "run")));
+        text.push_str(&format!(
+            "\nTried, medians of {}:\n",
+            counted_noun(trials.unchanged.seconds.len() as u64, "run")
+        ));
         text.push_str(&trial_table(trials, style));
         text.push('\n');
     }
@@ -76,7 +83,10 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
     }
     text.push_str(&limits(recording, style));
     if let Some(folder) = folder {
-        text.push_str(&paragraph("", &format!("Written to {}: record.json, timeline.svg", folder.display()), style));
+        let mut files = vec!["record.json", "timeline.svg"];
+        files.extend((recording.level == RecordLevel::Stacks).then_some("off-cpu.svg"));
+        files.extend(recording.instructions.is_some().then_some("pipeline.insn.svg"));
+        text.push_str(&paragraph("", &format!("Written to {}: {}", folder.display(), files.join(", ")), style));
     }
     text
 }
@@ -114,7 +124,7 @@ fn shorten<T>(rows: &mut Vec<T>, value: impl Fn(&T) -> u64) -> usize {
 fn further(left_out: usize, what: &str) -> String {
     match left_out {
         0 => String::new(),
-        n => format!("{} more in record.json\n", counted(n as u64, what).replace("processs", "processes")),
+        n => format!("{} more in record.json\n", counted_noun(n as u64, what).replace("processs", "processes")),
     }
 }
 
@@ -132,7 +142,7 @@ fn matters(recording: &Recording, at: usize, process: &RecordedProcess) -> bool 
         || !recording.processes.iter().enumerate().any(|(index, other)| index != at && later(other))
 }
 
-fn column(heading: &str, dispensable: u8, cells: Vec<String>) -> Figures {
+pub(super) fn column(heading: &str, dispensable: u8, cells: Vec<String>) -> Figures {
     Figures { heading: heading.to_owned(), cells, dispensable }
 }
 
@@ -160,6 +170,9 @@ fn pipe_table(recording: &Recording, pipes: &[(String, &RecordedPipe)], style: S
     if recording.executed_on == ExecutedOn::Tcg {
         // The speed of an emulator says nothing.
         figures.retain(|column| column.heading != "MiB/s");
+    }
+    if recording.level == RecordLevel::Sched {
+        figures.retain(|column| ["full", "empty"].contains(&column.heading.as_str()));
     }
     let capacity = each(&|pipe| {
         pipe.slots.map_or_else(String::new, |[first, last, least]| {
@@ -247,7 +260,7 @@ fn process_table(
             }
             // An exec begins the count of its process's threads anew.
             if process.threads > process.execs.max(many as u64) {
-                notes.push(counted(process.threads, "thread"));
+                notes.push(counted_noun(process.threads, "thread"));
             }
             if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
         })
@@ -274,8 +287,9 @@ fn process_table(
         column("pipe empty", 0, each(&|at, _| at_pipes(at, true))),
         column("calls", 3, each(&|_, process| grouped(process.calls))),
     ];
+    let shown = if recording.level == RecordLevel::Sched { figures.len() - 1 } else { figures.len() };
     let others = each(&|at, process| other_waits(recording, at, process));
-    fitted(None, ("process", &names), &figures, ("other waits", &others), style)
+    fitted(None, ("process", &names), &figures[..shown], ("other waits", &others), style)
 }
 
 /// `timer 97 %, files 1 %`.
@@ -316,7 +330,10 @@ fn trial_table(trials: &Trials, style: Style) -> String {
 
 /// The roles of each stage.
 fn instructions(counted: &RecordedInstructions, style: Style) -> String {
-    let mut text = String::from("\nInstructions, counted in another run, in which nothing was recorded:\n");
+    let mut text = format!(
+        "\nInstructions, counted in another run on {}, in which nothing was recorded:\n",
+        counted_noun(u64::from(counted.cpus), "CPU")
+    );
     for stage in counted.stages.iter().take(ROWS) {
         let user = stage.roles.iter().find(|role| role.role == RoleId::User).map_or(0.0, |role| role.share);
         let name = clean(&stage.name);
@@ -335,11 +352,14 @@ fn limits(recording: &Recording, style: Style) -> String {
     let ends = || recording.pipes.iter().flat_map(RecordedPipe::ends);
     let sleeps = ends().map(|end| end.sleeps + end.lock_sleeps).sum::<u64>()
         + recording.processes.iter().flat_map(|process| process.waits.values()).map(|wait| wait.count).sum::<u64>();
+    let calls = match recording.level {
+        RecordLevel::Sched => "no system calls (--level sched)".to_owned(),
+        RecordLevel::Calls | RecordLevel::Stacks => counted_noun(calls, "system call"),
+    };
     let seen = format!(
-        "recorded {}, {} and {}; recording them costs time (see docs/record.md)",
-        counted(calls, "system call"),
-        counted(sleeps, "sleep"),
-        counted(preemptions, "preemption")
+        "recorded {calls}, {} and {}; recording them costs time (see docs/record.md)",
+        counted_noun(sleeps, "sleep"),
+        counted_noun(preemptions, "preemption")
     );
     text.push_str(&paragraph("  ", &seen, style));
     if recording.executed_on == ExecutedOn::Tcg {

@@ -5,8 +5,10 @@
 mod diff;
 mod dress;
 mod tree;
+mod waits;
 
 pub use diff::{Differential, Shown, render_diff};
+pub(crate) use waits::{WOKEN_BY, render_waits};
 
 use crate::profile::{Attributor, Folded, ProcessName, Unit};
 use crate::roles::{self, Skid};

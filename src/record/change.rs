@@ -1,0 +1,439 @@
+//! What changed from one recording of a pipeline to another: with another kernel, another program or another setting.
+
+use super::model::{RecordedEnd, RecordedInstructions, RecordedPipe, Recording, StageInstructions};
+use super::stages;
+use crate::document::ExecutedOn;
+use crate::profile::listed;
+use crate::report::number::number;
+use crate::roles::{self, RoleId, SCHEDULING};
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Differences of exact counts below this part may come from the schedule alone, with one CPU and with several:
+/// docs/exactness.md, "Pipelines".
+const CERTAIN: f64 = 0.01;
+const CERTAIN_WITH_CPUS: f64 = 0.03;
+
+/// Two recordings of one pipeline.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct RecordingChange {
+    /// What distinguishes them: releases of kernels, pipelines, or folders.
+    pub names: [String; 2],
+    /// The answer.
+    pub findings: Vec<String>,
+    /// What else differs, and why the answer may be doubted.
+    pub cautions: Vec<String>,
+    /// Smaller changes of the sum of instructions are not certain, as a part of it.
+    pub certain: f64,
+    /// Counted instructions, if both have them.
+    pub stages: Vec<StageChange>,
+    /// Largest difference first.
+    pub roles: Vec<RoleChange>,
+    pub pipes: Vec<PipeChange>,
+}
+
+/// A stage's instructions, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct StageChange {
+    pub name: String,
+    pub instructions: [u64; 2],
+    pub without_scheduling: [u64; 2],
+}
+
+/// A role's instructions in one stage, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct RoleChange {
+    pub stage: String,
+    pub role: RoleId,
+    pub instructions: [u64; 2],
+}
+
+impl RoleChange {
+    /// After minus before.
+    pub(super) fn difference(&self) -> i128 {
+        i128::from(self.instructions[1]) - i128::from(self.instructions[0])
+    }
+}
+
+/// A pipe, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct PipeChange {
+    pub name: String,
+    pub bytes: [u64; 2],
+    pub sides: [SideChange; 2],
+}
+
+/// The writers or readers of a pipe, before and after.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct SideChange {
+    pub calls: [u64; 2],
+    pub sleeps: [u64; 2],
+    /// Wake-ups sent to the other side.
+    pub wakes: [u64; 2],
+    /// Share of the window asleep because the pipe was full (writers) or empty (readers), 0 to 1.
+    pub blocked: [f64; 2],
+}
+
+/// The path of the recording that `path` names: a folder or its record.json. `None` if it is another kind of result.
+pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
+    let inside = path.join(super::RECORD_FILE);
+    if inside.is_file() {
+        return Some(inside);
+    }
+    path.file_name().is_some_and(|name| name == super::RECORD_FILE).then(|| path.to_owned())
+}
+
+/// Read a recording.
+///
+/// # Errors
+/// When the file is missing, or not a recording of this version.
+pub(crate) fn load(path: &Path) -> Result<Recording> {
+    #[derive(serde::Deserialize)]
+    struct RecordingHead {
+        schema: String,
+    }
+    let shown = || path.display().to_string();
+    let bytes = crate::util::regular::read(path, LONGEST).with_context(shown)?;
+    let head: RecordingHead =
+        serde_json::from_slice(&bytes).map_err(|error| anyhow::anyhow!("{}: not a recording ({error})", shown()))?;
+    if head.schema != super::model::RECORDING_SCHEMA {
+        bail!(
+            "{}: the schema is {}, and this version reads {}: record it again",
+            shown(),
+            head.schema,
+            super::model::RECORDING_SCHEMA
+        );
+    }
+    serde_json::from_slice(&bytes).map_err(|error| anyhow::anyhow!("{}: a damaged recording ({error})", shown()))
+}
+
+/// The longest recording that is read, bytes.
+const LONGEST: u64 = 256 << 20;
+
+impl RecordingChange {
+    /// What changed from `before` to `after`, which are stored at `paths`.
+    ///
+    /// # Errors
+    /// When the pipelines have different numbers of stages.
+    pub(crate) fn new([before, after]: [&Recording; 2], paths: [&Path; 2]) -> Result<Self> {
+        let all = [stages::stages(before), stages::stages(after)];
+        ensure!(
+            all[0].len() == all[1].len(),
+            "{} has {} stages and {} has {}: compare recordings of one pipeline",
+            paths[0].display(),
+            all[0].len(),
+            paths[1].display(),
+            all[1].len()
+        );
+        let names = names([before, after], paths);
+        let counted = before.instructions.as_ref().zip(after.instructions.as_ref());
+        let stages: Vec<StageChange> = counted.map(stage_changes).unwrap_or_default();
+        let roles = counted.map(role_changes).unwrap_or_default();
+        let one_cpu = counted.is_none_or(|(first, second)| first.cpus == 1 && second.cpus == 1);
+        let mut change = Self {
+            certain: if one_cpu { CERTAIN } else { CERTAIN_WITH_CPUS },
+            findings: Vec::new(),
+            cautions: cautions(before, after, &names),
+            pipes: pipe_changes([before, after], &all),
+            names,
+            stages,
+            roles,
+        };
+        change.findings = change.answer(before, after);
+        Ok(change)
+    }
+
+    fn answer(&self, before: &Recording, after: &Recording) -> Vec<String> {
+        let mut findings = Vec::new();
+        if let Some(sum) = self.sum() {
+            findings.push(self.work(&sum));
+            findings.extend(self.contributor(&sum));
+        } else if [before, after].iter().all(|recording| recording.executed_on != ExecutedOn::Tcg) {
+            let [first, second] = [before, after].map(|recording| number(recording.window_ns as f64 / 1e9));
+            findings.push(format!(
+                "It took {second} s instead of {first} s, in one run each: `pipeprof record --try` tells which is faster."
+            ));
+        }
+        let limits = [before, after].map(|recording| recording.findings.first().cloned().unwrap_or_default());
+        let limiting = |text: &str| text.split_once(" limits the pipeline").map(|(stage, _)| stage.to_owned());
+        findings.push(match limits.each_ref().map(|text| limiting(text)) {
+            [Some(first), Some(second)] if first == second => format!("{first} limits the pipeline in both."),
+            _ => format!("{}: {} {}: {}", self.names[0], limits[0], self.names[1], limits[1]),
+        });
+        findings
+    }
+
+    /// All stages.
+    pub(super) fn sum(&self) -> Option<StageChange> {
+        let sum = |value: fn(&StageChange) -> [u64; 2]| {
+            self.stages.iter().map(value).fold([0, 0], |sum, more| [sum[0] + more[0], sum[1] + more[1]])
+        };
+        (!self.stages.is_empty()).then(|| StageChange {
+            name: "all".to_owned(),
+            instructions: sum(|stage| stage.instructions),
+            without_scheduling: sum(|stage| stage.without_scheduling),
+        })
+    }
+
+    fn work(&self, sum: &StageChange) -> String {
+        let [first, second] = sum.without_scheduling;
+        let change = ratio(sum.without_scheduling);
+        let [first_text, second_text] = [first, second].map(millions);
+        let [from, to] = &self.names;
+        if change.abs() < self.certain {
+            return format!(
+                "{to} and {from} execute as many instructions for this pipeline without scheduling: {second_text} and \
+                 {first_text}, {:+.1} %; differences below {:.0} % are not certain.",
+                100.0 * change,
+                100.0 * self.certain
+            );
+        }
+        format!(
+            "{to} executes {:.1} % {} instructions for this pipeline than {from}, without scheduling: {second_text} instead \
+             of {first_text}.",
+            100.0 * change.abs(),
+            if change < 0.0 { "fewer" } else { "more" },
+        )
+    }
+
+    /// The role that contributes most to the change of the sum.
+    fn contributor(&self, sum: &StageChange) -> Option<String> {
+        let change = ratio(sum.without_scheduling);
+        let own = |role: &&RoleChange| !SCHEDULING.contains(&role.role) && (role.difference() < 0) == (change < 0.0);
+        let largest = self.roles.iter().find(own).filter(|_| change.abs() >= self.certain)?;
+        let difference = largest.difference();
+        Some(format!(
+            "Largest contributor: {} in {}, {}{}.",
+            roles::by_id(largest.role).title,
+            largest.stage,
+            if difference < 0 { "-" } else { "+" },
+            millions(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX))
+        ))
+    }
+}
+
+/// `12.3 million`.
+pub(super) fn millions(count: u64) -> String {
+    match count {
+        small @ ..10_000 => small.to_string(),
+        large => format!("{} million", number(large as f64 / 1e6)),
+    }
+}
+
+/// The change as a part of the first; 0 if that is 0.
+pub(super) fn ratio([before, after]: [u64; 2]) -> f64 {
+    if before == 0 { 0.0 } else { after as f64 / before as f64 - 1.0 }
+}
+
+fn names([before, after]: [&Recording; 2], paths: [&Path; 2]) -> [String; 2] {
+    if before.kernel.release != after.kernel.release {
+        return [before, after].map(|recording| format!("Linux {}", recording.kernel.release));
+    }
+    let texts = [before, after].map(|recording| recording.pipeline.text());
+    if texts[0] != texts[1] {
+        texts.map(|text| format!("`{text}`"))
+    } else {
+        paths.map(|path| path.display().to_string())
+    }
+}
+
+fn stage_changes((before, after): (&RecordedInstructions, &RecordedInstructions)) -> Vec<StageChange> {
+    let change = |(first, second): (&StageInstructions, &StageInstructions)| StageChange {
+        name: if first.name == second.name { first.name.clone() } else { format!("{}, {}", first.name, second.name) },
+        instructions: [first, second].map(|stage| stage.instructions),
+        without_scheduling: [first, second].map(|stage| stage.instructions - stage.scheduling.total()),
+    };
+    before.stages.iter().zip(&after.stages).map(change).collect()
+}
+
+fn role_changes((before, after): (&RecordedInstructions, &RecordedInstructions)) -> Vec<RoleChange> {
+    let mut changes = Vec::new();
+    for (first, second) in before.stages.iter().zip(&after.stages) {
+        let weights = |stage: &StageInstructions| -> BTreeMap<RoleId, u64> {
+            stage.roles.iter().map(|share| (share.role, share.weight)).collect()
+        };
+        let [old, new] = [weights(first), weights(second)];
+        let all: BTreeSet<RoleId> = old.keys().chain(new.keys()).copied().collect();
+        changes.extend(all.into_iter().map(|role| RoleChange {
+            stage: second.name.clone(),
+            role,
+            instructions: [&old, &new].map(|weights| weights.get(&role).copied().unwrap_or(0)),
+        }));
+    }
+    changes.sort_by_key(|change| std::cmp::Reverse(change.difference().unsigned_abs()));
+    changes
+}
+
+/// Pipes between the same stages, in order.
+fn pipe_changes(recordings: [&Recording; 2], all: &[Vec<Vec<usize>>; 2]) -> Vec<PipeChange> {
+    let keyed = |at: usize| -> BTreeMap<([Vec<usize>; 2], usize), &RecordedPipe> {
+        let mut seen: BTreeMap<[Vec<usize>; 2], usize> = BTreeMap::new();
+        let used = recordings[at].pipes.iter().filter(|pipe| pipe.is_used());
+        used.map(|pipe| {
+            let sides = stages::sides(pipe, &all[at]).map(|side| side.into_iter().collect::<Vec<usize>>());
+            let number = seen.entry(sides.clone()).or_default();
+            *number += 1;
+            ((sides, *number), pipe)
+        })
+        .collect()
+    };
+    let [first, second] = [keyed(0), keyed(1)];
+    let names = stages::names(recordings[1], &all[1]);
+    let change = |((sides, _), old): (&([Vec<usize>; 2], usize), &&RecordedPipe)| {
+        let new = second.get(&(sides.clone(), 1)).filter(|_| second.len() == first.len())?;
+        let [from, to] = sides.each_ref().map(|side| match &side[..] {
+            [] => "outside".to_owned(),
+            side => listed(side.iter().map(|stage| names[*stage].clone())),
+        });
+        let windows = recordings.map(|recording| recording.window_ns.max(1) as f64);
+        let side = |ends: fn(&RecordedPipe) -> &Vec<RecordedEnd>| {
+            let sum =
+                |value: fn(&RecordedEnd) -> u64| [*old, *new].map(|pipe| ends(pipe).iter().map(value).sum::<u64>());
+            let blocked = sum(|end| end.blocked_ns);
+            SideChange {
+                calls: sum(RecordedEnd::all_calls),
+                sleeps: sum(|end| end.sleeps),
+                wakes: sum(|end| end.wakes),
+                blocked: [0, 1].map(|at| (blocked[at] as f64 / windows[at]).min(1.0)),
+            }
+        };
+        Some(PipeChange {
+            name: format!("{from} to {to}"),
+            bytes: [old.bytes(), new.bytes()],
+            sides: [side(|pipe| &pipe.writers), side(|pipe| &pipe.readers)],
+        })
+    };
+    first.iter().filter_map(change).collect()
+}
+
+fn cautions(before: &Recording, after: &Recording, names: &[String; 2]) -> Vec<String> {
+    let mut cautions = Vec::new();
+    let [first, second] = [before, after].map(|recording| recording.pipeline.text());
+    if first != second && before.kernel.release != after.kernel.release {
+        cautions.push(format!("The pipelines differ, too: {first}; {second}."));
+    }
+    if before.executed_on != after.executed_on {
+        cautions.push("One of them was recorded in an emulated guest: times cannot be compared.".to_owned());
+    }
+    if before.environment.cpus != after.environment.cpus {
+        cautions
+            .push(format!("The number of CPUs differs: {} and {}.", before.environment.cpus, after.environment.cpus));
+    }
+    for (recording, name) in [(before, &names[0]), (after, &names[1])] {
+        cautions.extend(recording.cautions.iter().map(|caution| format!("{name}: {caution}")));
+    }
+    let cpus = [before, after].map(|recording| recording.instructions.as_ref().map(|counted| counted.cpus));
+    match cpus {
+        [Some(first), Some(second)] if first != second => {
+            cautions.push(format!(
+                "Instructions were counted on {first} and on {second} CPUs, which differ by themselves."
+            ));
+        }
+        [Some(2..), _] => cautions.push(
+            "With several CPUs, work moves between stages by itself, such as freeing pages: compare the sum."
+                .to_owned(),
+        ),
+        _ => {}
+    }
+    if before.instructions.is_some() != after.instructions.is_some() {
+        let (_, without) = if before.instructions.is_some() { (before, after) } else { (after, before) };
+        cautions.push(format!(
+            "Instructions were not counted with Linux {}: record it with --collect insn.",
+            without.kernel.release
+        ));
+    }
+    cautions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pipeline::PipelineCommand;
+    use super::*;
+    use crate::document::{Collector, CollectorReport, Status};
+    use crate::profile::{RoleShare, SchedulingWeight};
+
+    fn share((role, weight): &(RoleId, u64)) -> RoleShare {
+        RoleShare {
+            role: *role,
+            weight: *weight,
+            symbols: Vec::new(),
+            share: 0.0,
+            share_ci95: None,
+            interrupts_off: 0,
+            ns_per_kib: None,
+            instructions_per_kib: None,
+            instructions_per_call: None,
+            calls_per_mib: None,
+            cycles: None,
+            entered: None,
+        }
+    }
+
+    fn recording(release: &str, roles: &[(RoleId, u64)]) -> Recording {
+        let total = roles.iter().map(|(_, weight)| weight).sum();
+        let scheduling = roles.iter().filter(|(role, _)| SCHEDULING.contains(role)).map(|(_, weight)| weight).sum();
+        let stage = StageInstructions {
+            name: "stage1-dd".to_owned(),
+            instructions: total,
+            scheduling: SchedulingWeight { sleeps: scheduling, ..SchedulingWeight::default() },
+            roles: roles.iter().map(share).collect(),
+        };
+        let mut recording = Recording {
+            pipeline: PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false },
+            instructions: Some(RecordedInstructions {
+                cpus: 1,
+                stages: vec![stage],
+                others: 0,
+                collector: CollectorReport {
+                    name: Collector::Insn,
+                    status: Status::Ok,
+                    reason: None,
+                    samples: 0,
+                    lost: 0,
+                    unresolved: 0,
+                    skid: None,
+                    cost_percent: None,
+                    cost_ci95: None,
+                    notes: Vec::new(),
+                },
+                symbols: Vec::new(),
+            }),
+            findings: vec!["`dd` limits the pipeline: it is on a CPU 96 % of the time.".to_owned()],
+            executed_on: ExecutedOn::Tcg,
+            ..Recording::default()
+        };
+        recording.kernel.release = release.to_owned();
+        recording
+    }
+
+    fn findings(before: &[(RoleId, u64)], after: &[(RoleId, u64)]) -> String {
+        let [before, after] = [recording("6.12", before), recording("7.2", after)];
+        let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+        change.findings.join(" ")
+    }
+
+    #[test]
+    fn the_work_is_compared_without_scheduling_and_the_largest_contributor_named() {
+        let before = [(RoleId::PageAlloc, 6_000_000), (RoleId::CopyIn, 4_000_000), (RoleId::Scheduler, 1_000_000)];
+        let after = [(RoleId::PageAlloc, 5_000_000), (RoleId::CopyIn, 4_100_000), (RoleId::Scheduler, 9_000_000)];
+        assert_eq!(
+            findings(&before, &after),
+            "Linux 7.2 executes 9.0 % fewer instructions for this pipeline than Linux 6.12, without scheduling: 9.10 \
+             million instead of 10.0 million. Largest contributor: page allocation in stage1-dd, -1.00 million. `dd` limits \
+             the pipeline in both."
+        );
+        // The schedule alone is no difference.
+        let text = findings(&before, &[before[0], before[1], (RoleId::Scheduler, 5_000_000)]);
+        assert!(text.starts_with("Linux 7.2 and Linux 6.12 execute as many instructions"), "{text}");
+    }
+
+    #[test]
+    fn other_pipelines_cannot_be_compared() {
+        let [mut before, after] = [recording("6.12", &[]), recording("7.2", &[])];
+        before.pipeline.stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
+        let error = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap_err().to_string();
+        assert!(error.contains("compare recordings of one pipeline"), "{error}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Print what changed between two recordings.
+
+use super::answer::percent;
+use super::change::{PipeChange, RecordingChange, RoleChange, SideChange, StageChange, millions, ratio};
+use super::text::column;
+use crate::report::number::number;
+use crate::report::terminal::table::fitted;
+use crate::report::terminal::{Style, paragraph};
+use crate::roles;
+use crate::util::text::{clean, grouped};
+
+/// Rows of the table of roles.
+const ROWS: usize = 16;
+
+/// Roles that change by less than this part of all instructions are left out.
+const SMALL: f64 = 0.001;
+
+/// The whole text.
+#[must_use]
+pub(crate) fn render(change: &RecordingChange, style: Style) -> String {
+    let mut text = String::new();
+    for line in change.findings.iter().chain(&change.cautions) {
+        text.push_str(&paragraph("", line, style));
+    }
+    let [before, after] = &change.names;
+    text.push_str(&paragraph("", &format!("Before: {before}. After: {after}."), style));
+    if let Some(sum) = change.sum() {
+        text.push_str(&format!("\nInstructions:\n{}\n", stage_table(change, &sum, style)));
+        let least = SMALL * sum.instructions[0] as f64;
+        let large = |role: &&RoleChange| role.difference().unsigned_abs() as f64 >= least;
+        let rows: Vec<&RoleChange> = change.roles.iter().filter(large).take(ROWS).collect();
+        if !rows.is_empty() {
+            text.push_str(&format!("\nRoles, largest difference first:\n{}\n", role_table(&rows, style)));
+        }
+    }
+    if !change.pipes.is_empty() {
+        text.push_str(&format!("\nPipes, before and after:\n{}\n", pipe_table(&change.pipes, style)));
+    }
+    text
+}
+
+fn change_of(pair: [u64; 2]) -> String {
+    if pair[0] == 0 { "-".to_owned() } else { format!("{:+.1} %", 100.0 * ratio(pair)) }
+}
+
+fn stage_table(change: &RecordingChange, sum: &StageChange, style: Style) -> String {
+    let total = (change.stages.len() > 1).then_some(sum);
+    let rows: Vec<&StageChange> = change.stages.iter().chain(total).collect();
+    let names: Vec<String> = rows.iter().map(|row| clean(&row.name)).collect();
+    let each = |cell: &dyn Fn(&StageChange) -> String| -> Vec<String> { rows.iter().map(|row| cell(row)).collect() };
+    let figures = [
+        column("before", 1, each(&|row| millions(row.instructions[0]))),
+        column("after", 1, each(&|row| millions(row.instructions[1]))),
+        column("change", 0, each(&|row| change_of(row.instructions))),
+        column("without scheduling", 0, each(&|row| change_of(row.without_scheduling))),
+    ];
+    fitted(None, ("stage", &names), &figures, ("", &vec![String::new(); rows.len()]), style)
+}
+
+fn role_table(rows: &[&RoleChange], style: Style) -> String {
+    let names: Vec<String> = rows.iter().map(|row| roles::by_id(row.role).title.to_owned()).collect();
+    let each = |cell: &dyn Fn(&RoleChange) -> String| -> Vec<String> { rows.iter().map(|row| cell(row)).collect() };
+    let signed = |row: &RoleChange| {
+        let sign = if row.difference() < 0 { "-" } else { "+" };
+        format!("{sign}{}", grouped(u64::try_from(row.difference().unsigned_abs()).unwrap_or(u64::MAX)))
+    };
+    let figures = [
+        column("before", 1, each(&|row| grouped(row.instructions[0]))),
+        column("after", 1, each(&|row| grouped(row.instructions[1]))),
+        column("difference", 0, each(&signed)),
+        column("change", 0, each(&|row| change_of(row.instructions))),
+    ];
+    let stages: Vec<String> = rows.iter().map(|row| clean(&row.stage)).collect();
+    fitted(None, ("role", &names), &figures, ("stage", &stages), style)
+}
+
+fn pipe_table(pipes: &[PipeChange], style: Style) -> String {
+    let rows: Vec<(String, &PipeChange, &SideChange)> = pipes
+        .iter()
+        .flat_map(|pipe| {
+            let sides = ["writes", "reads"].iter().zip(&pipe.sides);
+            sides.map(move |(does, side)| (format!("{} ({does})", clean(&pipe.name)), pipe, side))
+        })
+        .collect();
+    let names: Vec<String> = rows.iter().map(|(name, ..)| name.clone()).collect();
+    let each = |cell: &dyn Fn(&PipeChange, &SideChange) -> String| -> Vec<String> {
+        rows.iter().map(|(_, pipe, side)| cell(pipe, side)).collect()
+    };
+    let pair = |pair: [String; 2]| {
+        let [first, second] = pair;
+        if first == second { first } else { format!("{first} to {second}") }
+    };
+    let mib = |bytes: u64| number(bytes as f64 / (1 << 20) as f64);
+    let figures = [
+        column("MiB", 1, each(&|pipe, _| pair(pipe.bytes.map(mib)))),
+        column("calls", 1, each(&|_, side| pair(side.calls.map(grouped)))),
+        column("sleeps", 0, each(&|_, side| pair(side.sleeps.map(grouped)))),
+        column("wake-ups", 0, each(&|_, side| pair(side.wakes.map(grouped)))),
+        column("full or empty", 0, each(&|_, side| pair(side.blocked.map(percent)))),
+    ];
+    fitted(None, ("pipe", &names), &figures, ("", &vec![String::new(); rows.len()]), style)
+}
