@@ -6,7 +6,7 @@
 use pipeprof::document::Processes;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_pipeprof");
 const MODES: [&str; 5] = ["write", "vmsplice", "vmsplice-huge", "vmsplice-huge-busy", "splice"];
@@ -199,6 +199,12 @@ fn what_this_machine_does_not_support_is_refused_by_flag() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     let line = format!("--writer stdio --source {} --bytes 1M", empty.path().display());
     assert!(refused(&line).contains("is empty"));
+    let begun = Instant::now();
+    for writer in ["read-write", "splice"] {
+        let said = refused(&format!("--writer {writer} --source /dev/null --bytes 1M"));
+        assert!(said.contains("--source /dev/null"), "{said}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30), "the reader waited for data");
     assert!(refused("--mode vmsplice --buffer-size 12K").contains("halves"));
     assert!(refused("--mode vmsplice --pipe-size 256K").contains("--pipe-size 256K"));
 }

@@ -27,6 +27,8 @@ pub(crate) struct Tally {
     /// Monotonic raw clock in ns, read just before and after the loop.
     pub begin_ns: u64,
     pub end_ns: u64,
+    /// A call moved nothing and did not fail: there is no more data.
+    pub ended: bool,
 }
 
 /// A way to move bytes, one call at a time.
@@ -251,6 +253,7 @@ fn hot<P: Port, S: Stop, const POLL: bool, const EXTRA: bool>(
                 }
             }
         } else if answer == 0 {
+            tally.ended = true;
             return Ok(tally);
         } else if without_bytes(port, &mut tally)? {
             std::hint::spin_loop();

@@ -70,7 +70,13 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
         cpus::bind(cpu)?;
     }
     let mut engine = Engine::new(&job.spec, part, end)?;
-    engine.run(Amount::Bytes(job.warmup), None).context("warm-up")?;
+    let supplied = |tally: Tally| {
+        // A pipe takes at least one byte, so it was the source that ended: the reader would wait for ever.
+        let source = || job.spec.source.as_deref().map_or_else(String::new, |path| format!(" {}", path.display()));
+        ensure!(part != WorkerPart::Writer || !tally.ended, "--source{}: it is empty, or became empty", source());
+        Ok(tally)
+    };
+    engine.run(Amount::Bytes(job.warmup), None).and_then(supplied).context("warm-up")?;
     let mut counters = Counters::new();
     hot::install_timer()?;
     let pipe_size = pipe_size(end)?;
@@ -78,7 +84,7 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
     wait_for_go(control)?;
 
     counters.begin();
-    let tally = engine.run(job.amount, Some(part))?;
+    let tally = engine.run(job.amount, Some(part)).and_then(supplied)?;
     counters.end();
 
     // Do as little as possible before the next wait, because collectors are still active. But close the pipe: the

@@ -127,7 +127,7 @@ impl Run for Stdio {
             // If the kernel does not account I/O per task, derive the calls from the buffer sizes.
             _ => 2 * bytes.div_ceil(buffer),
         };
-        Ok(Tally { bytes, calls, short: 0, eagain: 0, begin_ns, end_ns })
+        Ok(Tally { bytes, calls, begin_ns, end_ns, ..Tally::default() })
     }
 
     fn mappings(&self) -> Vec<&Mapping> {
