@@ -42,7 +42,8 @@ struct AmountArgs {
     /// Verify the bytes at the reader (requires --reader read); report torn and reused pages
     #[arg(long)]
     verify: bool,
-    /// Bytes that each writer moves before the measurement starts [default: 32M]
+    /// Bytes that each writer moves before the measurement starts [default: 32M, or 65,536 calls if
+    /// that is less]
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     warmup: Option<u64>,
     /// Allow a vmsplice pipe larger than one half (for tests of --verify)

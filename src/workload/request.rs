@@ -8,6 +8,9 @@ use crate::util::usage::OrUsage as _;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 
+/// The default warm-up makes at most so many calls, so that one byte by byte does not take minutes.
+const WARMUP_CALLS: u64 = 1 << 16;
+
 /// The workload that `pipeprof run` or a similar command is asked for. Absent fields leave the default of the mode or command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadRequest {
@@ -65,9 +68,33 @@ impl WorkloadRequest {
         spec.amount = self.amount.unwrap_or(spec.amount);
         spec.pin = self.pin.unwrap_or(spec.pin);
         spec.verify = self.verify;
-        spec.warmup_bytes = self.warmup_bytes.unwrap_or(spec.warmup_bytes);
+        let least = spec.block().min(spec.reader_buffer_size.unwrap_or(u64::MAX)).max(1);
+        spec.warmup_bytes = self.warmup_bytes.unwrap_or(spec.warmup_bytes.min(WARMUP_CALLS.saturating_mul(least)));
         spec.unsafe_pipe = self.unsafe_pipe;
         spec.check()?;
         Ok((name_with_overrides(mode, &spec), spec))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::axis::Axis;
+
+    #[test]
+    fn the_default_warm_up_makes_a_bounded_number_of_calls() {
+        let warmup = |axis: Option<(&str, &str)>, given| {
+            let mut request = WorkloadRequest { warmup_bytes: given, ..WorkloadRequest::default() };
+            if let Some((name, value)) = axis {
+                let axis = Axis::find(name).unwrap();
+                request.overrides.put(axis, axis.parse(value).unwrap());
+            }
+            request.spec().unwrap().1.warmup_bytes
+        };
+        assert_eq!(warmup(None, None), 32 << 20);
+        assert_eq!(warmup(Some(("buffer-size", "1")), None), 1 << 16);
+        assert_eq!(warmup(Some(("buffer-size", "512")), None), 32 << 20);
+        assert_eq!(warmup(Some(("reader-buffer-size", "10")), None), 10 << 16);
+        assert_eq!(warmup(Some(("buffer-size", "1")), Some(1 << 20)), 1 << 20);
     }
 }
