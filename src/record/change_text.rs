@@ -12,6 +12,9 @@ use crate::util::text::{clean, grouped};
 /// Rows of the table of roles.
 const ROWS: usize = 16;
 
+/// From this increase on, it is given as a multiple.
+const MANY_TIMES: f64 = 9.0;
+
 /// Roles that change by less than this part of all instructions are left out.
 const SMALL: f64 = 0.001;
 
@@ -19,7 +22,7 @@ const SMALL: f64 = 0.001;
 #[must_use]
 pub(crate) fn render(change: &RecordingChange, style: Style) -> String {
     let mut text = String::new();
-    for line in change.findings.iter().chain(&change.cautions) {
+    for line in change.cautions.iter().chain(&change.findings) {
         text.push_str(&paragraph("", line, style));
     }
     let [before, after] = &change.names;
@@ -40,7 +43,11 @@ pub(crate) fn render(change: &RecordingChange, style: Style) -> String {
 }
 
 fn change_of(pair: [u64; 2]) -> String {
-    if pair[0] == 0 { "-".to_owned() } else { format!("{:+.1} %", 100.0 * ratio(pair)) }
+    match ratio(pair) {
+        _ if pair[0] == 0 => "-".to_owned(),
+        many if many >= MANY_TIMES => format!("{:.0} times", many + 1.0),
+        change => format!("{:+.1} %", 100.0 * change),
+    }
 }
 
 fn stage_table(change: &RecordingChange, sum: &StageChange, style: Style) -> String {
