@@ -22,12 +22,6 @@ use std::time::Duration;
 /// The exit code of shells for a program that does not exist.
 const NOT_FOUND: u8 = 127;
 
-/// CPUs of a guest, so that two stages can run at once.
-const CPUS: u32 = 2;
-
-/// CPUs of a guest whose instructions are counted: on one, the schedule moves the count least (docs/exactness.md).
-const COUNTED_CPUS: u32 = 1;
-
 /// Runs of each pipeline that is tried.
 const RUNS: u32 = 10;
 
@@ -84,8 +78,7 @@ pub(crate) struct RecordArgs {
     files: Vec<SentFile>,
     #[command(flatten)]
     guest: GuestArgs,
-    /// Also run it without being recorded and count every instruction of each stage, with flame graphs, on one CPU
-    /// unless --cpus is given
+    /// Also run it without being recorded and count every instruction of each stage, with flame graphs
     #[arg(long, value_name = "COLLECTOR", value_enum, requires = "kernel", help_heading = "Guest")]
     collect: Option<PipelineCollector>,
     /// Output folder [default: runs/TIME-record]
@@ -145,10 +138,18 @@ impl RecordArgs {
                 let _ = std::io::stderr().write_all(&printed.errors);
                 printed.notes.iter().for_each(|note| progress::note(note));
                 if self.collect.is_some() {
-                    let counted =
-                        prepared.count(self.guest.machine.cpus.unwrap_or(COUNTED_CPUS), &recorded.recording)?;
-                    recorded.recording.instructions = Some(counted.instructions);
-                    profiles = counted.profiles;
+                    match prepared.count(&recorded.recording) {
+                        Ok(counted) => {
+                            recorded.recording.instructions = Some(counted.instructions);
+                            profiles = counted.profiles;
+                        }
+                        Err(error) if cancel::happened() => return Err(error),
+                        // What was recorded is kept.
+                        Err(error) => {
+                            let finding = format!("Instructions could not be counted: {error:#}.");
+                            recorded.recording.findings.push(finding);
+                        }
+                    }
                 }
                 recorded
             }
@@ -188,8 +189,7 @@ impl RecordArgs {
             )
             .into());
         }
-        let cpus = self.guest.machine.cpus.unwrap_or(CPUS);
-        Ok(self.guest.options()?.map(|guest| GuestOptions { cpus, ..guest }))
+        self.guest.options()
     }
 }
 

@@ -327,6 +327,16 @@ mod tests {
     }
 
     #[test]
+    fn a_stage_that_ended_early_does_not_limit() {
+        let mut recording = pipeline(&[[4, 0, 0, 0], [80, 2, 0, 0], [3, 95, 0, 0]]);
+        for (process, percent) in recording.processes.iter_mut().zip([5, 99, 100]) {
+            process.end_ns = WINDOW / 100 * percent;
+        }
+        let text = answer(&recording).findings.join(" ");
+        assert!(text.starts_with("`b` limits the pipeline"), "{text}");
+    }
+
+    #[test]
     fn stages_that_are_alike_are_both_named() {
         let text = findings(&[[90, 0, 8, 0], [88, 10, 0, 0]]);
         assert!(text.starts_with("`a` (is on a CPU 90 % of the time"), "{text}");

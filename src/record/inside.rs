@@ -166,14 +166,13 @@ impl PreparedPipeline {
         Ok((Recorded { recording, off_cpu: received.off_cpu }, printed))
     }
 
-    /// Count its instructions in a guest with `cpus`. `recording`: the same pipeline, recorded.
+    /// Count its instructions in a guest. `recording`: the same pipeline, recorded.
     ///
     /// # Errors
     /// When the guest does not start, or gives no complete counts.
-    pub(crate) fn count(&self, cpus: u32, recording: &Recording) -> Result<CountedPipeline> {
+    pub(crate) fn count(&self, recording: &Recording) -> Result<CountedPipeline> {
         let sent = Sent { counted: true, ..self.sent.clone() };
-        let guest = GuestOptions { cpus, ..self.guest.clone() };
-        count::count(&sent.pipeline, &guest, recording, |guest| Ok(run(guest, &sent)?.1.recording.exit_codes))
+        count::count(&sent.pipeline, &self.guest, recording, |guest| Ok(run(guest, &sent)?.1.recording.exit_codes))
     }
 }
 

@@ -363,13 +363,13 @@ fn limits(recording: &Recording, style: Style) -> String {
     );
     text.push_str(&paragraph("  ", &seen, style));
     if recording.executed_on == ExecutedOn::Tcg {
-        text.push_str(&paragraph(
-            "  ",
-            "an emulator executed the guest: one nanosecond of its clock is one instruction, so shares of time are shares \
-             of instructions, and caches and disks take no time; its CPUs take turns, and waiting for one's turn is \
-             waiting for a CPU",
-            style,
-        ));
+        let one = "an emulator executed the guest: one nanosecond of its clock is one instruction, so shares of time are \
+                   shares of instructions, and caches and disks take no time";
+        let turns = match recording.environment.cpus {
+            ..=1 => "; on its one CPU, stages run in turn",
+            _ => "; its CPUs take turns, and waiting for one's turn is waiting for a CPU",
+        };
+        text.push_str(&paragraph("  ", &format!("{one}{turns}"), style));
     }
     if let Some(counted) = &recording.instructions {
         let notes = counted.collector.reason.iter().chain(&counted.collector.notes);

@@ -17,8 +17,8 @@ pub struct GuestMachine {
     /// How the guest's instructions are executed
     #[arg(long, value_enum, default_value_t, value_name = "ACCEL")]
     pub accel: Accel,
-    /// Number of CPUs of the guest [default: 1; 2 for record, and for runs with sample, kprobe or fgraph, so that
-    /// processes can contend for locks]
+    /// Number of CPUs of the guest [default: 1; 2 for runs with sample, kprobe or fgraph, so that writer and reader can
+    /// contend for locks]
     #[arg(long, value_name = "N")]
     pub cpus: Option<u32>,
     /// Memory of the guest, such as 2G
