@@ -158,7 +158,9 @@ impl RecordingChange {
         }
         let far =
             |pipe: &&PipeChange| ratio(pipe.bytes).abs() > SAME_BYTES || (pipe.bytes[0] == 0) != (pipe.bytes[1] == 0);
-        if let Some(pipe) = self.pipes.iter().find(far) {
+        // Where the kernel skipped programs, calls and their bytes are missing.
+        let whole = before.skipped == 0 && after.skipped == 0;
+        if let Some(pipe) = self.pipes.iter().find(far).filter(|_| whole) {
             let [first, second] = pipe.bytes.map(|bytes| number(bytes as f64 / (1 << 20) as f64));
             cautions.push(format!(
                 "They did not move the same data: from {} {first} and {second} MiB. Compare runs of the same work.",
