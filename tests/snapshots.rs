@@ -52,8 +52,7 @@ fn guests_with_two_cpus_are_equal_whatever_else_the_host_does() {
     };
     let first = count("cache", "first");
     // The host's CPUs are busy, if this user may let QEMU's main thread preempt others.
-    let may = Command::new("chrt").args(["-f", "1", "true"]).status().is_ok_and(|status| status.success());
-    let loops: Vec<Busy> = (0..if may { 2 } else { 0 }).map(|_| Busy::start()).collect();
+    let loops: Vec<Busy> = (0..if common::may_preempt() { 2 } else { 0 }).map(|_| Busy::start()).collect();
     let [second, third] = ["second", "third"].map(|name| count("cache", name));
     // Its snapshot is made anew.
     let other = count("other cache", "other");

@@ -309,9 +309,9 @@ impl<'a> Guest<'a> {
         Ok([lines.join("\n"), arguments.join("\n")].join("\n"))
     }
 
-    /// The CPU for its emulator, if that must run on one.
+    /// The CPU for its emulator. With KVM, the guest is not the same each time anyway.
     fn seat(&self) -> Result<Option<Seat>> {
-        (self.on == ExecutedOn::Tcg && self.options.cpus > 1).then(Seat::take).transpose()
+        (self.on == ExecutedOn::Tcg).then(Seat::take).transpose()
     }
 
     fn archive(&self, job: &[u8], files: Option<&Vec<u8>>) -> Vec<u8> {

@@ -1,8 +1,8 @@
-//! The CPU of this machine on which an emulator runs whose guest has several CPUs.
+//! The CPU of this machine on which an emulator runs.
 //!
 //! Under `-icount`, one thread of QEMU executes all CPUs of the guest in turn, and the main thread handles a guest that
 //! sleeps. Reaching a timer also wakes the main thread. If it then looks at the guest's timers while the other thread
-//! runs, the next CPU's turn may end early, at a moment that depends on this machine: QEMU's
+//! runs, the other thread's turn may end early, at a moment that depends on this machine: QEMU's
 //! accel/tcg/tcg-accel-ops-rr.c and softmmu/icount.c (7.2). With both threads on one CPU, and the main thread preempting
 //! the other one, the order is fixed. docs/exactness.md, "Booted and restored guests", has the figures.
 
