@@ -645,9 +645,12 @@ fn programs_of_this_machine_run_in_guests() {
         let pipe = recording.pipes.iter().find(|pipe| pipe.writers.iter().any(|end| end.process == dd)).unwrap();
         exact(recording, pipe.writers[0].calls["write"], 1000);
         moved(recording, pipe, 4_096_000);
-        // The same document each time, byte for byte.
-        if ["6.1", "7.2"].contains(&series) {
-            assert!(run().1 == document, "{series}");
+        assert!(recording.findings[0].starts_with("`tr` limits the pipeline"), "{said}");
+        // The same document each time, byte for byte, if this user may let QEMU's main thread preempt others.
+        if ["6.1", "7.2"].contains(&series) && common::may_preempt() {
+            let again = run().1;
+            let differ: Vec<_> = document.lines().zip(again.lines()).filter(|(one, other)| one != other).collect();
+            assert!(again == document, "{series}: {differ:#?}");
         }
     }
 }
@@ -689,7 +692,7 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         let [before, child] = [decompress, shell].map(|stage| weight(stage, RoleId::CopyIn));
         assert!(before > 1000 && before.abs_diff(child) < before / 2, "{series}: {before} and {child}: {said}");
         // The same files each time, byte for byte: tables, stacks and graphs.
-        if series == "7.2" {
+        if series == "7.2" && common::may_preempt() {
             let again = count("again");
             assert!(again.1 == document && again.2 == profiles, "{series}");
         }

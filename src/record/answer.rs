@@ -327,13 +327,18 @@ mod tests {
     }
 
     #[test]
-    fn a_stage_that_ended_early_does_not_limit() {
+    fn a_stage_that_ended_early_or_began_late_does_not_limit() {
         let mut recording = pipeline(&[[4, 0, 0, 0], [80, 2, 0, 0], [3, 95, 0, 0]]);
         for (process, percent) in recording.processes.iter_mut().zip([5, 99, 100]) {
             process.end_ns = WINDOW / 100 * percent;
         }
         let text = answer(&recording).findings.join(" ");
         assert!(text.starts_with("`b` limits the pipeline"), "{text}");
+        // Nor does one that was started late, as in a shell's second pipeline.
+        let mut recording = pipeline(&[[90, 2, 0, 0], [4, 90, 0, 0], [1, 1, 0, 0]]);
+        recording.processes[2].begin_ns = WINDOW / 100 * 97;
+        let text = answer(&recording).findings.join(" ");
+        assert!(text.starts_with("`a` limits the pipeline"), "{text}");
     }
 
     #[test]

@@ -19,16 +19,16 @@ pub(super) struct StageTime {
     pub full: BTreeMap<usize, f64>,
     /// Asleep for the lock of a pipe.
     pub lock: f64,
-    /// The part of the window after its end.
-    pub ended: f64,
+    /// The part of the window before its start and after its end.
+    pub absent: f64,
     /// Other sleeps.
     pub waits: BTreeMap<WaitReason, f64>,
 }
 
 impl StageTime {
-    /// The part of the window in which it does not hold up the others, 0 to 1: asleep for data or room, or ended.
+    /// The part of the window in which it does not hold up the others, 0 to 1: asleep for data or room, or absent.
     pub(super) fn at_pipes(&self) -> f64 {
-        (self.empty.values().chain(self.full.values()).sum::<f64>() + self.ended).min(1.0)
+        (self.empty.values().chain(self.full.values()).sum::<f64>() + self.absent).min(1.0)
     }
 }
 
@@ -105,9 +105,10 @@ fn time(recording: &Recording, members: &[usize], name: String) -> StageTime {
             *time.waits.entry(*reason).or_default() += share(total.ns);
         }
     }
-    // 0 if it is not known.
+    // The end is 0 if it is not known.
     let end = of.iter().map(|process| process.end_ns).max().filter(|end| *end > 0);
-    time.ended = end.map_or(0.0, |end| (1.0 - share(end)).max(0.0));
+    let begin = of.iter().map(|process| process.begin_ns).min().unwrap_or(0);
+    time.absent = share(begin) + end.map_or(0.0, |end| (1.0 - share(end)).max(0.0));
     let all: u64 = of.iter().map(|process| process.cpu_ns).sum();
     // Without the short processes whose share is unknown.
     time.user = (known > 0 && known >= all / 10 * 9).then(|| user / known as f64);
