@@ -3,7 +3,7 @@
 //! threads with it: the plugin sees where the kernel prepares the stack of a new task.
 
 use super::launch::{Launcher, PipelineSetup, StageStreams, exit_code};
-use super::model::{RecordedInstructions, Recording, StageInstructions};
+use super::model::{RecordedEnd, RecordedInstructions, RecordedPipe, Recording, StageInstructions};
 use super::pipeline::PipelineCommand;
 use super::wait;
 use crate::collect::insn::{Names, Plugin, Raw, count as named};
@@ -11,7 +11,7 @@ use crate::kernel::symbols::Symbols;
 use crate::profile::{Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
-use crate::util::{marker, progress};
+use crate::util::marker;
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
 use anyhow::{Context as _, Result, ensure};
@@ -53,7 +53,6 @@ pub(super) fn count(
 ) -> Result<CountedPipeline> {
     let stages = pipeline.stages.len();
     ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
-    progress::step("reading the kernel's symbols");
     let functions = KernelFunctions::of(&GuestOptions { files: None, ..guest.clone() }, None)?;
     let scratch = Scratch::new()?;
     let so = scratch.path("plugin");
@@ -71,9 +70,10 @@ pub(super) fn count(
     let mut others = 0;
     let mut profiles = Vec::new();
     for profile in counted.profiles {
-        match processes.iter().skip(1).any(|stage| *stage == profile.process) {
-            true => profiles.push(profile),
-            false => others += profile.stacks.total(),
+        if processes.iter().skip(1).any(|stage| *stage == profile.process) {
+            profiles.push(profile);
+        } else {
+            others += profile.stacks.total();
         }
     }
     let mut collector = counted.report;
@@ -119,12 +119,12 @@ fn births(symbols: &Symbols) -> Option<Range<u64>> {
 /// The bytes that a stage moved through pipes, and its calls there.
 fn moved(recording: &Recording, stage: usize) -> Moved {
     let of_stage = |process: usize| recording.processes.get(process).is_some_and(|own| own.stage as usize == stage);
-    let sum = |writers: bool, value: fn(&super::model::RecordedEnd) -> u64| -> u64 {
-        let ends = recording.pipes.iter().flat_map(|pipe| if writers { &pipe.writers } else { &pipe.readers });
-        ends.filter(|end| of_stage(end.process)).map(value).sum()
+    let sum = |side: fn(&RecordedPipe) -> &Vec<RecordedEnd>| -> u64 {
+        let ends = recording.pipes.iter().flat_map(side);
+        ends.filter(|end| of_stage(end.process)).map(|end| end.bytes).sum()
     };
     Moved {
-        bytes: sum(true, |end| end.bytes).max(sum(false, |end| end.bytes)),
+        bytes: sum(|pipe| &pipe.writers).max(sum(|pipe| &pipe.readers)),
         calls: recording.processes.iter().filter(|own| own.stage as usize == stage).map(|own| own.calls).sum(),
         cpu_ns: None,
     }

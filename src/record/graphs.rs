@@ -7,6 +7,9 @@ use crate::roles::Skid;
 use crate::util::text::grouped;
 use anyhow::Result;
 
+/// The name of the off-CPU flame graph, without its ending.
+const OFF_CPU: &str = "off-cpu";
+
 /// The flame graph and the folded stacks of each profile, one graph of all, and the graph of sleeps: file names and
 /// contents.
 ///
@@ -48,9 +51,6 @@ pub(crate) fn files(
     }
     Ok(files)
 }
-
-/// The name of the off-CPU flame graph, without its ending.
-const OFF_CPU: &str = "off-cpu";
 
 fn options(recording: &Recording, profile: &Profile, processes: &[ProcessName], total: u64) -> GraphOptions {
     let unit = flamegraph::unit_name(profile.unit);

@@ -3,6 +3,7 @@
 
 use super::answer::answer;
 use super::count::{self, CountedPipeline};
+use super::input::KeptInput;
 use super::launch::StageStreams;
 use super::model::Recording;
 use super::pipeline::PipelineCommand;
@@ -13,7 +14,6 @@ use crate::util::{progress, size};
 use crate::vm::bundle::FileBundle;
 use crate::vm::{GuestOptions, GuestReply, Job, run_job};
 use anyhow::{Context as _, Result, bail};
-use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -123,7 +123,7 @@ impl PreparedPipeline {
                 bundle.file(&file.from, &file.to)?;
             }
         }
-        let input = input()?;
+        let input = KeptInput::keep("a pipeline in a guest cannot read this standard input")?.file()?;
         if let Some((path, _)) = &input {
             bundle.file(path, path)?;
         }
@@ -181,24 +181,6 @@ fn run(guest: &GuestOptions, sent: &Sent) -> Result<(GuestReply, Received, Guest
     let reply = run_job(guest, &job)?;
     let (received, printed) = split(&reply.body).context("the guest's answer is not a recording")?;
     Ok((reply, received, printed))
-}
-
-/// Standard input, for a guest: a file, or nothing.
-fn input() -> Result<Option<(PathBuf, u64)>> {
-    let stdin = std::io::stdin();
-    match rustix::fs::fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-        Ok(FileType::RegularFile) => {
-            let path = std::fs::read_link("/proc/self/fd/0").context("cannot find standard input's file")?;
-            let offset = rustix::fs::seek(&stdin, rustix::fs::SeekFrom::Current(0)).context("standard input")?;
-            Ok(Some((path, offset)))
-        }
-        Ok(FileType::Fifo | FileType::Socket) => {
-            bail!(
-                "a pipeline in a guest cannot read this standard input: give a file (< FILE) or nothing (< /dev/null)"
-            )
-        }
-        _ => Ok(None),
-    }
 }
 
 fn split(body: &[u8]) -> Option<(Received, GuestOutput)> {

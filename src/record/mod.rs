@@ -12,6 +12,7 @@ pub(crate) mod change_text;
 mod collect;
 pub(crate) mod count;
 pub(crate) mod graphs;
+mod input;
 pub(crate) mod inside;
 mod launch;
 pub mod model;
@@ -39,12 +40,12 @@ use crate::profile::Folded;
 use crate::util::build;
 use crate::util::warning::Warning;
 use anyhow::{Context as _, Result};
+use input::KeptInput;
 pub(crate) use launch::StageStreams;
 use launch::{Launcher, PipelineSetup};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
-use trial::TrialInput;
 
 /// The name of the document in its folder.
 pub(crate) const RECORD_FILE: &str = "record.json";
@@ -79,7 +80,7 @@ pub(crate) struct Recorded {
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Recorded> {
     let environment = Environment::now();
     let RecordOptions { trials, duration, streams, level } = options;
-    let input = (!trials.is_empty()).then(TrialInput::keep).transpose()?;
+    let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let mut recorder = collect::Recorder::start(level)?;
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, ..PipelineSetup::default() };

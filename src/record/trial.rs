@@ -1,5 +1,6 @@
 //! Measure a pipeline with and without changes, in turn.
 
+use super::input::KeptInput;
 use super::launch::{Launcher, PipelineSetup, StageStreams, exit_code};
 use super::model::{Recording, Trial, TrialRuns, TrialVerdict, Trials};
 use super::pipeline::PipelineCommand;
@@ -10,14 +11,8 @@ use crate::run::BUSY;
 use crate::target::pipeline::children_ns;
 use crate::util::progress;
 use crate::util::stats;
-use crate::util::usage::UsageError;
 use crate::workload::cpus;
-use anyhow::{Context as _, Result, bail, ensure};
-use rustix::fs::FileType;
-use std::fs::File;
-use std::io::{Seek as _, SeekFrom};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::process::Stdio;
+use anyhow::{Context as _, Result, ensure};
 use std::time::Instant;
 
 /// A verdict other than `unclear` needs at least this effect over the whole interval.
@@ -39,48 +34,9 @@ pub(crate) struct TrialOptions {
     pub runs: usize,
 }
 
-/// Standard input, for each run anew.
-pub(super) enum TrialInput {
-    /// A file, from this offset on.
-    File(OwnedFd, u64),
-    Nothing,
-}
-
-impl TrialInput {
-    /// Keep this process's standard input.
-    ///
-    /// # Errors
-    /// A usage error if it can be read only once.
-    pub(super) fn keep() -> Result<Self> {
-        let stdin = std::io::stdin();
-        let kind = rustix::fs::fstat(&stdin).map(|stat| FileType::from_raw_mode(stat.st_mode));
-        match kind {
-            Ok(FileType::RegularFile) => {
-                let offset = rustix::fs::seek(&stdin, rustix::fs::SeekFrom::Current(0)).context("standard input")?;
-                let copy = rustix::io::fcntl_dupfd_cloexec(&stdin, 3).context("standard input")?;
-                Ok(Self::File(copy, offset))
-            }
-            Ok(FileType::Fifo | FileType::Socket) => bail!(UsageError::new(
-                "--try and --advise run the pipeline several times, and standard input can be read only once: give a \
-                 file (< FILE) or nothing (< /dev/null)"
-            )),
-            // A terminal, /dev/null, or closed.
-            _ => Ok(Self::Nothing),
-        }
-    }
-
-    fn stdio(&self) -> Result<Stdio> {
-        Ok(match self {
-            Self::Nothing => Stdio::null(),
-            Self::File(file, offset) => {
-                // Another open file, with an offset of its own.
-                let mut again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).context("standard input")?;
-                again.seek(SeekFrom::Start(*offset)).context("standard input")?;
-                Stdio::from(again)
-            }
-        })
-    }
-}
+/// Why standard input cannot be a pipe.
+pub(super) const READ_ONCE: &str =
+    "--try and --advise run the pipeline several times, and standard input can be read only once";
 
 /// Wall and CPU time of one run, s.
 type Seconds = (f64, f64);
@@ -107,7 +63,7 @@ impl TrialOptions {
     pub(super) fn run(
         &self,
         pipeline: &PipelineCommand,
-        input: &TrialInput,
+        input: &KeptInput,
         launcher: &Launcher,
         recording: &mut Recording,
     ) -> Result<()> {
