@@ -21,6 +21,13 @@ const SMALL: f64 = 0.02;
 /// Helpers with a smaller part of the change are not named.
 const SMALL_HELPER: f64 = 0.05;
 
+/// A kernel with two schedules for the same work differed by up to 5 % without scheduling (docs/exactness.md, "Two
+/// schedules of one kernel"). Larger changes are not doubted.
+const OF_SCHEDULE: f64 = 0.05;
+
+/// Its two schedules had 1.9 times as many sleeps; windows of one schedule differ by less than this.
+const OTHER_SCHEDULE: f64 = 1.25;
+
 /// The facts behind the answer to `step`.
 #[must_use]
 pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
@@ -29,6 +36,7 @@ pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -
         lines.extend(contributor(step, blame));
     }
     lines.extend(schedule(section, step).into_iter().flatten());
+    lines.extend(other_schedule(comparison, section, step));
     lines.extend(outliers(comparison, section, step));
     lines
 }
@@ -186,6 +194,27 @@ fn schedule(section: &Section, step: &Step) -> Option<[String; 2]> {
             write!(line, "; with as many sleeps and preemptions as before, {}", text::percent(equal / total.before));
     }
     Some([line, format!("schedule: {}", parts.join(", "))])
+}
+
+/// Doubt about a small change between two kernels that sleep at very different rates.
+fn other_schedule(comparison: &Comparison, section: &Section, step: &Step) -> Option<String> {
+    let certain = matches!(step.verdict.word, Word::More | Word::Fewer);
+    let [before, after] = cells(section, step)?.map(|cell| cell.sleeps_per_mib);
+    let (most, least) = (before.max(after), before.min(after));
+    if !certain || (step.verdict.ratio - 1.0).abs() > OF_SCHEDULE || most < OTHER_SCHEDULE * least {
+        return None;
+    }
+    let (from, to) = comparison.step_labels(step);
+    let (more, other) = if after > before { (to, from) } else { (from, to) };
+    let how = if least > 0.0 {
+        format!("{} times as often as {other}", text::count(most / least))
+    } else {
+        format!("and {other} does not")
+    };
+    Some(format!(
+        "{more} sleeps {how}: different schedules alone have changed counts by up to 5 %, so repeat this with another \
+         --warmup"
+    ))
 }
 
 /// The windows that make the uncertainty large, and how to make it smaller.

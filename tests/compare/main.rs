@@ -375,6 +375,30 @@ fn what_differs_between_windows_of_one_kernel_is_no_difference_between_two() {
     assert!(text.contains("in all windows"), "{text}");
 }
 
+/// A writer that executes so many instructions more, and sleeps so often.
+fn with_sleeps(more: u64, sleeps: u64) -> Outcome {
+    let mut outcome = with_unlock(more);
+    let writer = outcome.document.processes.totals.get_or_default(ProcessName::WRITER);
+    writer.voluntary_switches = sleeps;
+    outcome
+}
+
+#[test]
+fn a_small_change_between_different_schedules_is_doubted() {
+    let said = |more: u64, sleeps: [u64; 2]| {
+        let compared = of(vec![with_sleeps(0, sleeps[0]), with_sleeps(more, sleeps[1])]).unwrap();
+        let step = &compared.comparison.sections[0].steps[0];
+        (step.verdict.ratio - 1.0, terminal::render(&compared.comparison, WIDE).contains("times as often as"))
+    };
+    let (small, doubted) = said(3100, [300, 160]);
+    assert!(small > 0.0 && small < 0.05 && doubted, "{small}");
+    assert!(said(3100, [160, 300]).1);
+    assert!(!said(3100, [160, 170]).1);
+    assert!(!said(0, [160, 300]).1, "no difference");
+    let (large, doubted) = said(30_000, [160, 300]);
+    assert!(large > 0.05 && !doubted, "{large}");
+}
+
 /// `outcome` on this number of CPUs.
 fn on_cpus(mut outcome: Outcome, cpus: u32) -> Outcome {
     outcome.document.environment.cpus = cpus;
