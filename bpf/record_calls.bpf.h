@@ -298,16 +298,14 @@ static __always_inline void resume_unseen(struct pr_task *own, u64 now)
 	resume(own, now);
 }
 
-/* Registers and result. */
-SEC("raw_tp/sys_exit")
-int pr_sys_exit(struct pr_event *ctx)
+/* A call ends with `result`. Its registers are at `registers`, or where they always are if that is 0. */
+static __always_inline int add_call(u64 registers, s64 result)
 {
 	u64 task = bpf_get_current_task();
 	struct pr_task *own = find(task);
 	struct registers call;
 	struct pipe_call found;
 	struct pr_file *file;
-	s64 result = ctx->args[1];
 
 	if (!own || !own->started)
 		return 0;
@@ -315,7 +313,8 @@ int pr_sys_exit(struct pr_event *ctx)
 		resume_unseen(own, bpf_ktime_get_ns());
 	own->again = 0;
 	own->own.calls++;
-	if (bpf_probe_read_kernel(&call, sizeof(call), (void *)(ctx->args[0] + REGISTERS_AT)))
+	if (registers ? bpf_probe_read_kernel(&call, sizeof(call), (void *)(registers + REGISTERS_AT)) :
+			read_call(task, &call))
 		return 0;
 	if (decode(&call, &found)) {
 		if (found.from >= 0) {
@@ -358,6 +357,23 @@ int pr_sys_exit(struct pr_event *ctx)
 		break;
 	}
 	return 0;
+}
+
+/* Registers and result. */
+SEC("raw_tp/sys_exit")
+int pr_sys_exit(struct pr_event *ctx)
+{
+	return add_call(ctx->args[0], ctx->args[1]);
+}
+
+/* The same for kernels that run the programs of raw sys_exit preemptibly: a thread that is preempted there keeps the
+ * kernel from calling the program for all other threads of the CPU until it runs again. perf's events disable
+ * preemption. Calling bpf_preempt_disable and bpf_preempt_enable instead makes it worse: a preemption that is due then
+ * happens in the latter, still within the program. */
+SEC("tp/raw_syscalls/sys_exit")
+int pr_sys_exit_event(struct pr_sys_exit_event *ctx)
+{
+	return add_call(0, ctx->result);
 }
 
 /* Attached for a moment, for the launching thread: where the registers of a call are on a stack. The distance is the

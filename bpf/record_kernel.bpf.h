@@ -86,6 +86,13 @@ struct pr_event {
 	u64 args[3];
 };
 
+/* /sys/kernel/tracing/events/raw_syscalls/sys_exit/format */
+struct pr_sys_exit_event {
+	u64 common;
+	s64 number;
+	s64 result;
+};
+
 enum { S_IFIFO = 1, FMODE_WRITE = 2 };
 enum { EAGAIN = 11, EPIPE = 32 };
 /* include/linux/sched.h, in all kernels. */

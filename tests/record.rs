@@ -655,6 +655,43 @@ fn programs_of_this_machine_run_in_guests() {
     }
 }
 
+/// Until 6.14, a reader wakes the writer of a full pipe with every read, even if that read frees no page ("pipe_read:
+/// don't wake up the writer if the pipe is still full", commit aaec5a95d596).
+#[test]
+#[ignore = "boots guests: make test"]
+fn wake_ups_after_which_nothing_moves_are_needless() {
+    let words = ["dd", "if=/dev/zero", "bs=4k", "count=200", "|", "dd", "bs=512", "of=/dev/null"];
+    for series in SERIES {
+        let (recorded, _) = record_in_guest(series, &[], &words, Stdio::null());
+        let pipe = &recorded.recording.pipes[0];
+        let writer = &pipe.writers[0];
+        // All calls, although the stages share one CPU: 7.2 can preempt programs of sys_exit.
+        assert_eq!((recorded.recording.skipped, writer.calls["write"]), (0, 200), "{series}: {}", recorded.stderr());
+        assert_eq!(pipe.readers[0].calls["read"], 1601, "{series}");
+        let (needless, sleeps) = (writer.needless, writer.sleeps);
+        match series {
+            "7.2" => assert_eq!(needless, 0, "of {sleeps} sleeps"),
+            _ => assert!(needless > sleeps / 2 && needless < sleeps, "{series}: {needless} of {sleeps} sleeps"),
+        }
+    }
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn an_hour_is_recorded() {
+    let words = ["sh", "-c", "while :; do echo line; sleep 10; done", "|", "cat"];
+    let (recorded, document) = record_in_guest("6.12", &["--duration", "3600s"], &words, Stdio::null());
+    let recording = &recorded.recording;
+    assert_eq!(recording.window_ns / 1_000_000_000, 3600);
+    let lines = recording.pipes[0].writers[0].calls["write"];
+    assert!((358..=360).contains(&lines), "{lines} lines");
+    assert_eq!(recorded.stdout().lines().count() as u64, lines);
+    // Processes that start and end all the time are one row each, and the timeline is as long as for a second.
+    assert!(document.len() < 200_000, "{} bytes", document.len());
+    let sleeper = recording.processes.iter().find(|process| process.name == "sleep").unwrap();
+    assert!(sleeper.threads >= 358, "{sleeper:#?}");
+}
+
 #[test]
 #[ignore = "boots guests: make test"]
 fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {

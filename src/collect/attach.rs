@@ -140,17 +140,17 @@ pub(crate) fn kprobe(
     connect(program, event, cookie).with_context(|| format!("attach to {symbol}"))
 }
 
-/// A return probe made by [`super::tracefs::ReturnProbes`], by its number.
+/// An event of tracefs, by its number: a tracepoint, or a return probe made by [`super::tracefs::ReturnProbes`].
 ///
 /// # Errors
 /// When the kernel rejects it.
-pub(crate) fn traced_return(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
+pub(crate) fn traced_event(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
     let mut attributes = attributes(perf::PERF_TYPE_TRACEPOINT);
     attributes.config = id;
     attributes.set_disabled(1);
     attributes.__bindgen_anon_1.sample_period = 1;
-    let event = open(&mut attributes, -1, 0).context("open a return probe")?;
-    connect(program, event, None).context("attach to a return probe")
+    let event = open(&mut attributes, -1, 0).context("open an event of tracefs")?;
+    connect(program, event, None).context("attach to an event of tracefs")
 }
 
 /// By address, or by name if `address` is 0.

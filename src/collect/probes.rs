@@ -117,7 +117,7 @@ impl Probes {
             // The return is enabled first, so that no call is seen without its return.
             let exit = match &mut self.return_probes {
                 Some(probes) => {
-                    probes.add(slot, symbol, room(target.role)).and_then(|id| attach::traced_return(leave, id))
+                    probes.add(slot, symbol, room(target.role)).and_then(|id| attach::traced_event(leave, id))
                 }
                 None => attach::kprobe(leave, symbol, address, true, None),
             };

@@ -14,6 +14,23 @@ pub(crate) fn is_possible() -> bool {
     })
 }
 
+/// The last kernel that was seen to disable preemption around the programs of the raw tracepoint sys_exit. 7.2 does not;
+/// no kernel between was tried.
+const CALLS_NOT_PREEMPTED: (u32, u32) = (6, 18);
+
+/// Whether the running kernel may preempt a program of the raw tracepoint sys_exit. False if that cannot be found out.
+#[must_use]
+pub(crate) fn of_system_calls() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    numbers(&release).is_some_and(|release| release > CALLS_NOT_PREEMPTED) && is_possible()
+}
+
+/// The first two numbers of a release: (7, 2) of `7.2.13+deb14-cloud-amd64`.
+fn numbers(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
 /// `version` is the kernel's (`#1 SMP PREEMPT_DYNAMIC Debian ...`); `modes` are those that a dynamic one can choose from,
 /// with the chosen one in parentheses.
 fn is_possible_in(version: &str, modes: impl FnOnce() -> Option<String>) -> bool {
@@ -29,6 +46,13 @@ fn is_possible_in(version: &str, modes: impl FnOnce() -> Option<String>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn releases_have_two_numbers() {
+        assert_eq!(numbers("7.2.13+deb14-cloud-amd64\n"), Some((7, 2)));
+        assert_eq!(numbers("7.3-rc1"), Some((7, 3)));
+        assert_eq!(numbers("next"), None);
+    }
 
     #[test]
     fn the_version_and_the_chosen_mode_decide() {

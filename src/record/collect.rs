@@ -4,10 +4,12 @@ use super::raw::{
     PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrTrace,
     PrWait, PrWho,
 };
-use crate::collect::attach;
+use crate::collect::attach::{self, Attached};
 use crate::collect::bpf::shared::Settings;
 use crate::collect::bpf::{self, Object};
 use crate::kernel::namespace::PidNamespace;
+use crate::kernel::preemption;
+use crate::kernel::tracefs::Tracefs;
 use anyhow::{Context as _, Result, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,10 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("pr_waking", "sched_waking"),
 ];
 
+/// [`CALLS`] for kernels that preempt it, at an event of tracefs.
+const CALLS_EVENT: &str = "pr_sys_exit_event";
+const EVENT_ID: &str = "events/raw_syscalls/sys_exit/id";
+
 /// Run over all threads of the machine: the first one follows those of wanted processes, the second one reads their
 /// times.
 const SEIZE: &str = "pr_seize";
@@ -52,8 +58,21 @@ const LEARN: &str = "pr_learn";
 /// The attached programs. Dropping this detaches them; the kernel does so if this process is killed.
 pub(super) struct Recorder {
     object: Object,
-    attached: Vec<OwnedFd>,
+    attached: Vec<AttachedProgram>,
     level: RecordLevel,
+}
+
+/// A program at its tracepoint, until it is dropped.
+#[expect(dead_code, reason = "held until they are dropped")]
+enum AttachedProgram {
+    Raw(OwnedFd),
+    Event(Attached),
+}
+
+/// The number of the event for [`CALLS_EVENT`]; `None` without tracefs.
+fn event_id() -> Option<u64> {
+    let tracefs = Tracefs::open().ok()?;
+    std::fs::read_to_string(tracefs.root().join(EVENT_ID)).ok()?.trim().parse().ok()
 }
 
 /// Everything counted, by key.
@@ -88,7 +107,11 @@ impl Recorder {
             settings.namespace_inode = namespace.inode;
         }
         let wanted = || PROGRAMS.iter().filter(|(program, _)| level != RecordLevel::Sched || *program != CALLS);
-        let programs: Vec<&str> = wanted().map(|(program, _)| *program).chain([LEARN, SEIZE, ACCOUNT]).collect();
+        let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
+        let counting = event.map_or(CALLS, |_| CALLS_EVENT);
+        let program_of = |program: &'static str| if program == CALLS { counting } else { program };
+        let programs: Vec<&str> =
+            wanted().map(|(program, _)| program_of(program)).chain([LEARN, SEIZE, ACCOUNT]).collect();
         let object = bpf::load_record(&settings, &programs)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
@@ -97,7 +120,12 @@ impl Recorder {
         let state: PrState = object.element("state", 0)?;
         ensure!(state.registers != 0, "the tracepoint sys_exit did not report a call of this process");
         let attached = wanted()
-            .map(|(program, tracepoint)| attach::raw_tracepoint(object.program(program)?, tracepoint))
+            .map(|(program, tracepoint)| match event {
+                Some(id) if *program == CALLS => {
+                    attach::traced_event(object.program(CALLS_EVENT)?, id).map(AttachedProgram::Event)
+                }
+                _ => attach::raw_tracepoint(object.program(program)?, tracepoint).map(AttachedProgram::Raw),
+            })
             .collect::<Result<_>>()?;
         Ok(Self { object, attached, level })
     }
@@ -129,7 +157,8 @@ impl Recorder {
         self.attached.clear();
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
-        let skipped = PROGRAMS.iter().filter_map(|(program, _)| self.object.passed_over(program)).sum();
+        let programs = PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]);
+        let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
         let counts = RecordedCounts { skipped, ..self.read()? };
         if self.level == RecordLevel::Stacks { self.with_stacks(counts) } else { Ok(counts) }
     }
