@@ -17,6 +17,7 @@ const volatile struct pp_settings settings = {};
 #include "record_kernel.bpf.h"
 #include "record_maps.bpf.h"
 #include "record_stacks.bpf.h"
+#include "record_sample.bpf.h"
 #include "record_calls.bpf.h"
 #include "record_states.bpf.h"
 #include "record_follow.bpf.h"

@@ -27,6 +27,11 @@
 /* Distinct stacks, and their frames. */
 #define PR_TRACES 8192
 #define PR_FRAMES 32
+/* Stacks of samples, by process. */
+#define PR_SAMPLES 16384
+/* Instead of the key of a stack: the sample fell into user code, or the kernel's stack cannot be read. */
+#define PR_IN_USER 0
+#define PR_UNREADABLE 1
 /* Pairs of a sleeping thread's stack and its waker's, by process. */
 #define PR_OFF_CPU 16384
 
@@ -120,6 +125,12 @@ struct pr_wait {
 /* A kernel stack, innermost frame first; zeros after the outermost. */
 struct pr_trace {
 	u64 frames[PR_FRAMES];
+};
+
+/* Where a thread executes; the trace is the key of a stack. */
+struct pr_sample {
+	struct pr_who who;
+	u64 trace;
 };
 
 /* Where a thread slept, and who woke it where. Keys of stacks; 0 if unknown. */
@@ -218,6 +229,7 @@ struct pr_state {
 	u64 unseen;
 	/* Stacks, or pairs of stacks, not recorded for want of room. */
 	u64 lost_traces;
+	u64 lost_samples;
 };
 
 #endif

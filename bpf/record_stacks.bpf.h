@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
  *
- * The kernel stacks of sleeping threads, joined to those of who wakes them. Only with settings.stacks: each stack takes
- * some microseconds. A BPF stack map would drop a stack on a hash collision, so the key is a hash of 64 bits.
+ * Kernel stacks: of sleeping threads, joined to those of who wakes them, and of samples. Sleeps only with
+ * settings.stacks: each stack takes some microseconds. A BPF stack map would drop a stack on a hash collision, so the
+ * key is a hash of 64 bits.
  */
 
 struct {
@@ -26,10 +27,9 @@ struct {
 	__type(value, struct pr_wait);
 } off_cpu SEC(".maps");
 
-/* Keep the stack of the current thread. Returns its key; 0 without one. */
-static __always_inline u64 keep_trace(void *ctx)
+/* Keep the stack of the current thread, by way of a buffer. Returns its key; 0 without one. */
+static __always_inline u64 keep_trace_in(struct pr_trace *trace, void *ctx)
 {
-	struct pr_trace *trace = FIRST(trace_buffer);
 	struct pr_state *shared = shared_state();
 	u64 key = 1;
 	u32 i;
@@ -50,6 +50,11 @@ static __always_inline u64 keep_trace(void *ctx)
 	if (shared)
 		__sync_fetch_and_add(&shared->lost_traces, 1);
 	return 0;
+}
+
+static __always_inline u64 keep_trace(void *ctx)
+{
+	return keep_trace_in(FIRST(trace_buffer), ctx);
 }
 
 /* Add a sleep that ends now. */

@@ -4,18 +4,6 @@
  * BPF stack map would drop a stack on a hash collision, so here the key is the stack's whole content.
  */
 
-/* From linux/bpf_perf_event.h on x86-64. It is kernel ABI and needs no relocation, so sampling needs no BTF. */
-struct bpf_perf_event_data {
-	u64 registers_before_ip[16];
-	u64 ip;
-	u64 cs;
-	u64 flags;
-	u64 sp;
-	u64 ss;
-	u64 sample_period;
-	u64 addr;
-};
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PP_STACKS);

@@ -580,6 +580,36 @@ fn changes_are_applied_and_each_run_gets_the_input() {
 }
 
 #[test]
+#[ignore = "needs root: make test"]
+fn samples_show_what_each_program_spends_its_time_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let line = "head -c 300M /dev/zero | tr '\\0' x | wc -c";
+    let mut command = pipeprof(&["record", "--collect", "sample", "-o", target.to_str().unwrap(), "--", line]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let read =
+        |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let recording: Recording = serde_json::from_str(&read("record.json")).unwrap();
+    let sampled = recording.samples.as_ref().unwrap();
+    let share = |name: &str, role: RoleId| {
+        let process = sampled.processes.iter().find(|process| process.name == name).unwrap_or_else(|| panic!("{said}"));
+        process.roles.iter().find(|share| share.role == role).map_or(0.0, |share| share.share)
+    };
+    // Only tr does something with the bytes; only head reads /dev/zero.
+    assert!(share("tr", RoleId::User) > 2.0 * share("wc", RoleId::User), "{said}");
+    assert!(share("head", RoleId::Device) > 0.02 && share("wc", RoleId::Device) < 0.01, "{said}");
+    assert!(share("head", RoleId::CopyIn) > 0.01 && share("head", RoleId::CopyOut) < 0.01, "{said}");
+    for process in &sampled.processes {
+        let expected = recording.processes[process.process].cpu_ns as f64 * 4999e-9;
+        let found = process.samples as f64;
+        assert!(expected < 200.0 || (found / expected - 1.0).abs() < 0.4, "{found} of {expected} samples: {said}");
+    }
+    assert!(read("tr.sample.folded").contains("tr;[user] "), "{said}");
+    assert!(read("pipeline.sample.svg").contains("Linux") && said.contains("Time of tr on a CPU by role"), "{said}");
+}
+
+#[test]
 #[ignore = "boots guests: make test"]
 fn all_kernels_record_the_same_calls() {
     let all = format!("4096 {ALL}");
@@ -806,6 +836,8 @@ fn what_a_guest_cannot_do_is_a_usage_error() {
         (&["record", "--file", "/etc/passwd", "--", "cat"], "--kernel"),
         (&["record", "--kernel", "6.12", "--file", "/no/such", "--", "cat"], "/no/such does not exist"),
         (&["record", "--memory", "2G", "--", "cat"], "--memory requires a guest"),
+        (&["record", "--collect", "insn", "--", "cat"], "add --kernel"),
+        (&["record", "--collect", "sample", "--kernel", "6.12", "--", "cat"], "leave out --kernel"),
     ] {
         let (code, said) = refused(words);
         assert!(code == Some(2) && said.contains(expected), "{words:?}: {code:?}: {said}");

@@ -78,8 +78,8 @@ pub(crate) struct RecordArgs {
     files: Vec<SentFile>,
     #[command(flatten)]
     guest: GuestArgs,
-    /// Also run it without being recorded and count every instruction of each stage, with flame graphs
-    #[arg(long, value_name = "COLLECTOR", value_enum, requires = "kernel", help_heading = "Guest")]
+    /// Also collect what the processes execute, by role, with flame graphs
+    #[arg(long, value_name = "COLLECTOR", value_enum)]
     collect: Option<PipelineCollector>,
     /// Output folder [default: runs/TIME-record]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
@@ -89,7 +89,9 @@ pub(crate) struct RecordArgs {
 /// What is collected besides the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum PipelineCollector {
-    /// Every executed instruction, by calling context and role
+    /// Samples of the kernel's stacks, taken while the pipeline is recorded on this machine
+    Sample,
+    /// Every executed instruction, counted in a run of its own; with --kernel
     Insn,
 }
 
@@ -112,7 +114,22 @@ impl RecordArgs {
             })?;
             trials.check(line)?;
         }
-        if self.collect.is_some()
+        match (self.collect, &self.guest.kernel) {
+            (Some(PipelineCollector::Insn), None) => {
+                return Err(
+                    UsageError::new("--collect insn counts in a guest: add --kernel, such as --kernel 6.12").into()
+                );
+            }
+            (Some(PipelineCollector::Sample), Some(_)) => {
+                return Err(UsageError::new(
+                    "--collect sample samples on this machine: leave out --kernel, or count every instruction with \
+                     --collect insn",
+                )
+                .into());
+            }
+            _ => {}
+        }
+        if self.collect == Some(PipelineCollector::Insn)
             && let Some(line) = pipeline.as_mut()
             && let Some(stages) = line.as_stages()
         {
@@ -127,8 +144,9 @@ impl RecordArgs {
         let duration = self.duration.map(Duration::from_nanos);
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
-        let mut profiles = Vec::new();
-        let Recorded { recording, off_cpu } = match (&pipeline, guest) {
+        let sampled = self.collect == Some(PipelineCollector::Sample);
+        let options = |trials| RecordOptions { trials, duration, streams: None, level: self.level, sampled };
+        let Recorded { recording, off_cpu, profiles } = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
                 let prepared = PreparedPipeline::new(pipeline, guest, &self.files, duration, self.level)?;
@@ -141,7 +159,7 @@ impl RecordArgs {
                     match prepared.count(&recorded.recording) {
                         Ok(counted) => {
                             recorded.recording.instructions = Some(counted.instructions);
-                            profiles = counted.profiles;
+                            recorded.profiles = counted.profiles;
                         }
                         Err(error) if cancel::happened() => return Err(error),
                         // What was recorded is kept.
@@ -153,12 +171,10 @@ impl RecordArgs {
                 }
                 recorded
             }
-            (Some(pipeline), None) => {
-                record::record(pipeline, RecordOptions { trials, duration, streams: None, level: self.level })?
-            }
+            (Some(pipeline), None) => record::record(pipeline, options(trials))?,
             (None, _) => {
                 cancel::install().context("cannot install signal handlers")?;
-                record::record_running(&self.pid, duration, self.level)?
+                record::record_running(&self.pid, &options(TrialOptions::default()))?
             }
         };
         let recording = Recording { started, command: super::command_line(), ..recording };

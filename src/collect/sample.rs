@@ -14,7 +14,8 @@ use anyhow::{Context as _, Result};
 use std::sync::Arc;
 
 /// The highest rate that the kernel allows; it lowers this limit when sampling takes too long.
-fn allowed() -> u64 {
+#[must_use]
+pub(crate) fn most_samples() -> u64 {
     let most = std::fs::read_to_string(kernel::features::MOST_SAMPLES).ok().and_then(|text| text.trim().parse().ok());
     most.unwrap_or(u64::MAX).max(1)
 }
@@ -54,7 +55,7 @@ impl Collect for Sample {
         let (mut object, refused) = follow::load(self.loader, &settings, &[PROGRAM], PP_STACKS as u32)?;
         let following = Following::start(&mut object, watched, refused)?;
         let program = object.program(PROGRAM)?;
-        let frequency = self.frequency.min(allowed());
+        let frequency = self.frequency.min(most_samples());
         let (clock, attached) = attach::sampling(program, frequency, &attach::online_cpus()?)?;
         self.armed =
             Some(ArmedSampler { watched: watched.clone(), object, clock, frequency, attached, following, user });

@@ -15,6 +15,9 @@ use std::path::PathBuf;
 /// The frame of an address that has no symbol.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 
+/// The frame of user code whose functions are not told apart.
+pub(crate) const USER: &str = "[user]";
+
 /// Code that a process has mapped from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileMapping {
@@ -154,7 +157,7 @@ fn names(frames: &[u64], name: impl Fn(u64, bool) -> Option<String>) -> Vec<Stri
 
 /// The kernel's function at `address`. The byte before a return address is inside the call, even if the call ends its
 /// function. A return diverted by a kretprobe is an exception: it points to the start of its trampoline.
-fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String> {
+pub(crate) fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String> {
     let at = kernel.at(address)?;
     if !returning || (at.offset == 0 && at.symbol.name.ends_with("_trampoline")) {
         return Some(at.symbol.name.to_owned());

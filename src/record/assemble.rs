@@ -299,6 +299,8 @@ fn losses(state: &PrState) -> Vec<Warning> {
         (state.lost_processes, "processes-not-recorded", "threads ended in processes that were not recorded"),
         (state.lost_ends, "calls-not-recorded", "calls or sleeps at pipes were not recorded: too many pipes"),
         (state.lost_waits, "sleeps-not-recorded", "sleeps were not recorded: too many processes"),
+        (state.lost_traces, "stacks-not-recorded", "stacks were not recorded: too many different ones"),
+        (state.lost_samples, "samples-lost", "samples were lost: too many different stacks"),
     ];
     lost.into_iter()
         .filter(|(count, ..)| *count > 0)

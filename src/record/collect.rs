@@ -1,12 +1,14 @@
 //! Attach the BPF programs (bpf/record.bpf.c), tell them which processes are stages, and read what they counted.
 
 use super::raw::{
-    PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrState, PrTask, PrTrace,
-    PrWait, PrWho,
+    PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrTask,
+    PrTrace, PrWait, PrWho,
 };
-use crate::collect::attach::{self, Attached};
+use crate::collect::attach::{self, Attached, Clock};
 use crate::collect::bpf::shared::Settings;
 use crate::collect::bpf::{self, Object};
+use crate::collect::sample::most_samples;
+use crate::kernel::features::WANTED_SAMPLES;
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::preemption;
 use crate::kernel::tracefs::Tracefs;
@@ -52,6 +54,9 @@ const EVENT_ID: &str = "events/raw_syscalls/sys_exit/id";
 const SEIZE: &str = "pr_seize";
 const ACCOUNT: &str = "pr_account";
 
+/// Runs at every tick of a sampling clock.
+const SAMPLE: &str = "pr_sample";
+
 /// Learns where the registers of a system call are on a stack.
 const LEARN: &str = "pr_learn";
 
@@ -60,6 +65,15 @@ pub(super) struct Recorder {
     object: Object,
     attached: Vec<AttachedProgram>,
     level: RecordLevel,
+    clock: Option<SamplingClock>,
+}
+
+/// The clock of the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SamplingClock {
+    pub clock: Clock,
+    /// Hz.
+    pub frequency: u64,
 }
 
 /// A program at its tracepoint, until it is dropped.
@@ -89,15 +103,19 @@ pub(super) struct RecordedCounts {
     pub skipped: u64,
     /// Sleeps by the stacks of the sleeper and of its waker, and these stacks by key.
     pub off_cpu: Vec<(PrOffCpu, PrWait)>,
+    /// Samples by where they fell, and their clock.
+    pub samples: Vec<(PrSample, u64)>,
+    pub clock: Option<SamplingClock>,
     pub traces: HashMap<u64, PrTrace>,
 }
 
 impl Recorder {
-    /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this.
+    /// Attach all programs. Nothing is followed yet. Processes must be started by the thread that calls this. `sampled`:
+    /// also sample what they execute.
     ///
     /// # Errors
     /// When the kernel refuses them: the reason and a fix.
-    pub(super) fn start(level: RecordLevel) -> Result<Self> {
+    pub(super) fn start(level: RecordLevel, sampled: bool) -> Result<Self> {
         // SAFETY: gettid has no preconditions.
         let thread = unsafe { libc::gettid() };
         let mut settings = Settings { stacks: u64::from(level == RecordLevel::Stacks), ..Settings::default() };
@@ -110,8 +128,11 @@ impl Recorder {
         let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
         let counting = event.map_or(CALLS, |_| CALLS_EVENT);
         let program_of = |program: &'static str| if program == CALLS { counting } else { program };
-        let programs: Vec<&str> =
-            wanted().map(|(program, _)| program_of(program)).chain([LEARN, SEIZE, ACCOUNT]).collect();
+        let programs: Vec<&str> = wanted()
+            .map(|(program, _)| program_of(program))
+            .chain([LEARN, SEIZE, ACCOUNT])
+            .chain(sampled.then_some(SAMPLE))
+            .collect();
         let object = bpf::load_record(&settings, &programs)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
@@ -119,15 +140,22 @@ impl Recorder {
         drop(learn);
         let state: PrState = object.element("state", 0)?;
         ensure!(state.registers != 0, "the tracepoint sys_exit did not report a call of this process");
-        let attached = wanted()
+        let mut attached = wanted()
             .map(|(program, tracepoint)| match event {
                 Some(id) if *program == CALLS => {
                     attach::traced_event(object.program(CALLS_EVENT)?, id).map(AttachedProgram::Event)
                 }
                 _ => attach::raw_tracepoint(object.program(program)?, tracepoint).map(AttachedProgram::Raw),
             })
-            .collect::<Result<_>>()?;
-        Ok(Self { object, attached, level })
+            .collect::<Result<Vec<_>>>()?;
+        let mut sampling = None;
+        if sampled {
+            let frequency = WANTED_SAMPLES.min(most_samples());
+            let (clock, events) = attach::sampling(object.program(SAMPLE)?, frequency, &attach::online_cpus()?)?;
+            attached.extend(events.into_iter().map(AttachedProgram::Event));
+            sampling = Some(SamplingClock { clock, frequency });
+        }
+        Ok(Self { object, attached, level, clock: sampling })
     }
 
     /// Processes that this thread forks from now on are of `stage`; of none if absent.
@@ -159,21 +187,29 @@ impl Recorder {
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
         let programs = PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]);
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
-        let counts = RecordedCounts { skipped, ..self.read()? };
-        if self.level == RecordLevel::Stacks { self.with_stacks(counts) } else { Ok(counts) }
+        let mut counts = RecordedCounts { skipped, clock: self.clock, ..self.read()? };
+        if self.clock.is_some() {
+            counts.samples = self.object.entries::<PrSample, u64>("samples")?;
+        }
+        if self.level == RecordLevel::Stacks {
+            self.add_sleeps(&mut counts)?;
+        }
+        if self.clock.is_some() || self.level == RecordLevel::Stacks {
+            counts.traces = self.object.entries::<u64, PrTrace>("traces")?.into_iter().collect();
+        }
+        Ok(counts)
     }
 
     /// Add where threads slept.
-    fn with_stacks(&self, counts: RecordedCounts) -> Result<RecordedCounts> {
-        let mut off_cpu = self.object.entries::<PrOffCpu, PrWait>("off_cpu")?;
+    fn add_sleeps(&self, counts: &mut RecordedCounts) -> Result<()> {
+        counts.off_cpu = self.object.entries::<PrOffCpu, PrWait>("off_cpu")?;
         for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
             if task.started != 0 && task.state as usize == PR_ASLEEP && task.own.end == 0 {
                 let sleep = PrOffCpu { who: task.who, trace: task.trace, waker_trace: 0, waker: [0; 2] };
-                off_cpu.push((sleep, PrWait { count: 1, ns: counts.at.saturating_sub(task.since) }));
+                counts.off_cpu.push((sleep, PrWait { count: 1, ns: counts.at.saturating_sub(task.since) }));
             }
         }
-        let traces = self.object.entries::<u64, PrTrace>("traces")?.into_iter().collect();
-        Ok(RecordedCounts { off_cpu, traces, ..counts })
+        Ok(())
     }
 
     /// What has been counted until now.

@@ -3,12 +3,13 @@
 //! threads with it: the plugin sees where the kernel prepares the stack of a new task.
 
 use super::launch::{Launcher, PipelineSetup, StageStreams, exit_code};
-use super::model::{RecordedEnd, RecordedInstructions, RecordedPipe, Recording, StageInstructions};
+use super::model::{RecordedInstructions, Recording, StageInstructions};
 use super::pipeline::PipelineCommand;
+use super::stages;
 use super::wait;
 use crate::collect::insn::{Names, Plugin, Raw, count as named};
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
+use crate::profile::{ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
 use crate::util::marker;
@@ -85,11 +86,13 @@ pub(super) fn count(
     if births.is_none() {
         collector.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
     }
+    let of_stage = |process: usize, stage: usize| recording.processes[process].stage as usize == stage;
+    let moved = |stage| stages::moved(recording, |process| of_stage(process, stage));
     let stages = profiles.iter().enumerate().map(|(stage, profile)| StageInstructions {
         name: profile.process.as_str().to_owned(),
         instructions: profile.stacks.total(),
         scheduling: SchedulingWeight::of(profile),
-        roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(recording, stage)),
+        roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(stage)),
     });
     let instructions = RecordedInstructions {
         cpus: guest.cpus,
@@ -114,20 +117,6 @@ fn births(symbols: &Symbols) -> Option<Range<u64>> {
     // Its end is the next function.
     let end = symbols.iter().map(|symbol| symbol.address).filter(|address| *address > start).min()?;
     Some(start..end)
-}
-
-/// The bytes that a stage moved through pipes, and its calls there.
-fn moved(recording: &Recording, stage: usize) -> Moved {
-    let of_stage = |process: usize| recording.processes.get(process).is_some_and(|own| own.stage as usize == stage);
-    let sum = |side: fn(&RecordedPipe) -> &Vec<RecordedEnd>| -> u64 {
-        let ends = recording.pipes.iter().flat_map(side);
-        ends.filter(|end| of_stage(end.process)).map(|end| end.bytes).sum()
-    };
-    Moved {
-        bytes: sum(|pipe| &pipe.writers).max(sum(|pipe| &pipe.readers)),
-        calls: recording.processes.iter().filter(|own| own.stage as usize == stage).map(|own| own.calls).sum(),
-        cpu_ns: None,
-    }
 }
 
 /// In the guest: run `pipeline` with markers, and return its exit codes.

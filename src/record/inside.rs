@@ -163,7 +163,7 @@ impl PreparedPipeline {
         // The guest does not know what executes it.
         let answer = answer(&recording);
         let recording = Recording { findings: answer.findings, cautions: answer.cautions, ..recording };
-        Ok((Recorded { recording, off_cpu: received.off_cpu }, printed))
+        Ok((Recorded { recording, off_cpu: received.off_cpu, ..Recorded::default() }, printed))
     }
 
     /// Count its instructions in a guest. `recording`: the same pipeline, recorded.
@@ -231,9 +231,9 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let streams = StageStreams { input, output: copy(&output)?, errors: copy(&errors)? };
     // Recording replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
-    let Recorded { recording, off_cpu } = if sent.counted {
+    let Recorded { recording, off_cpu, .. } = if sent.counted {
         let exit_codes = count::run_marked(&sent.pipeline, streams, sent.duration)?;
-        Recorded { recording: Recording { exit_codes, ..Recording::default() }, off_cpu: None }
+        Recorded { recording: Recording { exit_codes, ..Recording::default() }, ..Recorded::default() }
     } else {
         let (duration, level) = (sent.duration, sent.level);
         let options = RecordOptions { duration, level, streams: Some(streams), ..RecordOptions::default() };

@@ -3,7 +3,7 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
 //! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help,
 //! and [`text`] prints it. [`inside`] does so in a guest, where [`count`] counts instructions. [`change`] compares two
-//! recordings, and [`off_cpu`] names the stacks of sleeps. [`model`] is the form of `record.json`.
+//! recordings, and [`off_cpu`] and [`sampling`] name the stacks of sleeps and samples. [`model`] is the form of `record.json`.
 
 mod answer;
 mod assemble;
@@ -21,6 +21,7 @@ pub(crate) mod pipeline;
 mod raw;
 mod remedy;
 mod running;
+mod sampling;
 mod stages;
 pub(crate) mod text;
 mod timeline;
@@ -36,7 +37,7 @@ pub(crate) use trial::TrialOptions;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
-use crate::profile::Folded;
+use crate::profile::{Folded, Profile};
 use crate::util::build;
 use crate::util::warning::Warning;
 use anyhow::{Context as _, Result};
@@ -62,14 +63,18 @@ pub(crate) struct RecordOptions {
     /// Its standard input, output and error, if not this process's.
     pub streams: Option<StageStreams>,
     pub level: RecordLevel,
+    /// Also sample what the processes execute.
+    pub sampled: bool,
 }
 
 /// What was recorded.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Recorded {
     pub recording: Recording,
     /// Microseconds asleep by stack, with [`RecordLevel::Stacks`].
     pub off_cpu: Option<Folded>,
+    /// What the processes executed, if it was sampled.
+    pub profiles: Vec<Profile>,
 }
 
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
@@ -79,9 +84,9 @@ pub(crate) struct Recorded {
 /// When recording is not possible, or a program cannot be started.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Recorded> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams, level } = options;
+    let RecordOptions { trials, duration, streams, level, sampled } = options;
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
-    let mut recorder = collect::Recorder::start(level)?;
+    let mut recorder = collect::Recorder::start(level, sampled)?;
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, ..PipelineSetup::default() };
     let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
@@ -142,15 +147,16 @@ fn wait(
     })
 }
 
-/// Record processes that are running, and those at the other ends of their pipes: for `duration`, until an interruption,
+/// Record processes that are running, and those at the other ends of their pipes: for the duration, until an interruption,
 /// or until all of `pids` have ended. They are only watched.
 ///
 /// # Errors
 /// When recording is not possible, or one of the processes does not exist.
-pub(crate) fn record_running(pids: &[u32], duration: Option<Duration>, level: RecordLevel) -> Result<Recorded> {
+pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Recorded> {
+    let RecordOptions { duration, level, sampled, .. } = *options;
     let environment = Environment::now();
     let running = running::RunningProcesses::find(pids)?;
-    let mut recorder = collect::Recorder::start(level)?;
+    let mut recorder = collect::Recorder::start(level, sampled)?;
     recorder.seize(running.pids.iter().copied().zip(0..))?;
     let mut timeline = TimelineRecorder::start();
     running.wait(duration, &mut timeline, &recorder);
@@ -205,6 +211,12 @@ fn concluded(
     recording.findings = answer.findings;
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;
-    let off_cpu = stacks.then(|| Ok::<_, anyhow::Error>(off_cpu::folded(counted, &Symbols::running()?))).transpose()?;
-    Ok(Recorded { recording, off_cpu })
+    let mut recorded = Recorded { recording, ..Recorded::default() };
+    if !stacks && counted.clock.is_none() {
+        return Ok(recorded);
+    }
+    let kernel = Symbols::running()?;
+    recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, &kernel));
+    sampling::add(&mut recorded, counted, &assembled.index, &kernel);
+    Ok(recorded)
 }

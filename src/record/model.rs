@@ -78,6 +78,30 @@ pub struct Recording {
     pub trials: Option<Trials>,
     /// What the stages executed, if it was counted.
     pub instructions: Option<RecordedInstructions>,
+    /// What the processes executed, if it was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<RecordedSamples>,
+}
+
+/// What the processes executed at the ticks of a clock, while they were recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedSamples {
+    /// Those with samples, in the order of `processes`.
+    pub processes: Vec<ProcessSamples>,
+    /// What the collector says of its samples.
+    pub collector: CollectorReport,
+}
+
+/// The samples of one process.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessSamples {
+    /// Index in `processes`.
+    pub process: usize,
+    /// The name in files: `stage1-dd`, or `dd` in a shell.
+    pub name: String,
+    pub samples: u64,
+    /// By role, largest first. KiB are those that the process moved through pipes.
+    pub roles: Vec<RoleShare>,
 }
 
 /// The instructions of a pipeline, counted by the emulator in a run of its own, in which nothing was recorded.

@@ -1,6 +1,7 @@
 //! The stages of a recorded pipeline, and how each spent the window: the basis of the answer.
 
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, WaitReason};
+use crate::profile::Moved;
 use std::collections::BTreeMap;
 
 /// Where a stage's time went, as shares of the window. Time on a CPU and waiting for one are sums of all threads and can
@@ -127,6 +128,20 @@ fn time(recording: &Recording, members: &[usize], name: String) -> StageTime {
 
 fn mine<'a>(ends: &'a [RecordedEnd], members: &'a [usize]) -> impl Iterator<Item = &'a RecordedEnd> {
     ends.iter().filter(|end| members.contains(&end.process))
+}
+
+/// What the processes `of` moved through pipes, and their calls.
+pub(super) fn moved(recording: &Recording, of: impl Fn(usize) -> bool) -> Moved {
+    let sum = |side: fn(&RecordedPipe) -> &Vec<RecordedEnd>| -> u64 {
+        let ends = recording.pipes.iter().flat_map(side);
+        ends.filter(|end| of(end.process)).map(|end| end.bytes).sum()
+    };
+    let processes = recording.processes.iter().enumerate().filter(|(process, _)| of(*process));
+    Moved {
+        bytes: sum(|pipe| &pipe.writers).max(sum(|pipe| &pipe.readers)),
+        calls: processes.map(|(_, process)| process.calls).sum(),
+        cpu_ns: None,
+    }
 }
 
 /// The stages that write and read `pipe`, by number. A stage on both sides (a process's own pipe) counts for none.

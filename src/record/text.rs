@@ -3,7 +3,8 @@
 use super::answer::{percent, pipe_name};
 use super::collect::RecordLevel;
 use super::model::{
-    RecordedEnd, RecordedInstructions, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
+    ProcessSamples, RecordedEnd, RecordedInstructions, RecordedPipe, RecordedProcess, RecordedSamples, Recording,
+    Trial, TrialRuns, TrialVerdict, Trials,
 };
 use super::stages;
 use crate::document::ExecutedOn;
@@ -19,6 +20,10 @@ use std::path::Path;
 
 /// Rows of a table. record.json has all.
 const ROWS: usize = 20;
+
+/// Processes whose roles are shown, and the samples that each needs.
+const SAMPLED: usize = 4;
+const FEW_SAMPLES: u64 = 20;
 
 /// Sizes of calls that are named: the most frequent ones.
 const NAMED_SIZES: usize = 3;
@@ -78,6 +83,9 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
         text.push_str(&trial_table(trials, style));
         text.push('\n');
     }
+    if let Some(sampled) = &recording.samples {
+        text.push_str(&samples(sampled, &labels(recording, &all, &times), style));
+    }
     if let Some(counted) = &recording.instructions {
         text.push_str(&instructions(counted, style));
     }
@@ -85,6 +93,7 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
     if let Some(folder) = folder {
         let mut files = vec!["record.json", "timeline.svg"];
         files.extend((recording.level == RecordLevel::Stacks).then_some("off-cpu.svg"));
+        files.extend(recording.samples.is_some().then_some("pipeline.sample.svg"));
         files.extend(recording.instructions.is_some().then_some("pipeline.insn.svg"));
         text.push_str(&paragraph("", &format!("Written to {}: {}", folder.display(), files.join(", ")), style));
     }
@@ -328,6 +337,24 @@ fn trial_table(trials: &Trials, style: Style) -> String {
     fitted(None, ("tried", &names), &figures, ("", &verdicts), style)
 }
 
+/// The roles of each process with enough samples.
+fn samples(sampled: &RecordedSamples, labels: &[String], style: Style) -> String {
+    let mut shown: Vec<&ProcessSamples> =
+        sampled.processes.iter().filter(|process| process.samples >= FEW_SAMPLES).collect();
+    shown.sort_by_key(|process| std::cmp::Reverse(process.samples));
+    shown.truncate(SAMPLED);
+    let mut text = String::new();
+    for process in &shown {
+        let name = labels.get(process.process).map_or(&process.name, |label| label);
+        let samples = counted_noun(process.samples, "sample");
+        text.push_str(&format!("\nTime of {} on a CPU by role ({samples}):\n", clean(name)));
+        text.push_str(&roles::table(&[], &process.roles, style));
+        text.push('\n');
+    }
+    text.push_str(&further(sampled.processes.len() - shown.len(), "process"));
+    text
+}
+
 /// The roles of each stage.
 fn instructions(counted: &RecordedInstructions, style: Style) -> String {
     let mut text = format!(
@@ -371,8 +398,10 @@ fn limits(recording: &Recording, style: Style) -> String {
         };
         text.push_str(&paragraph("  ", &format!("{one}{turns}"), style));
     }
-    if let Some(counted) = &recording.instructions {
-        let notes = counted.collector.reason.iter().chain(&counted.collector.notes);
+    let sampled = recording.samples.as_ref().map(|sampled| &sampled.collector);
+    let counted = recording.instructions.as_ref().map(|counted| &counted.collector);
+    for collector in sampled.into_iter().chain(counted) {
+        let notes = collector.reason.iter().chain(&collector.notes);
         notes.for_each(|note| text.push_str(&paragraph("  ", note, style)));
     }
     for warning in &recording.warnings {

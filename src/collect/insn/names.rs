@@ -1,6 +1,7 @@
 //! Names for addresses: functions of the guest's kernel, and of this program, which is the guest's workload.
 
 use super::raw::Raw;
+use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
 use crate::util::{marker, regular};
 use anyhow::{Context, Result};
@@ -37,7 +38,7 @@ impl Names {
     pub(crate) fn function(&self, address: u64) -> Function<'_> {
         if address >> 63 == 0 {
             let found = self.user.as_ref().and_then(|program| program.function(address));
-            return found.unwrap_or(Function { name: "[user]".into(), start: None });
+            return found.unwrap_or(Function { name: USER.into(), start: None });
         }
         match self.kernel.at(address) {
             Some(at) => Function { name: at.symbol.name.into(), start: Some(at.symbol.address) },

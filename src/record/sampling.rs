@@ -1,0 +1,101 @@
+//! What the processes of a pipeline execute, from samples: stacks by process, and their roles.
+
+use super::Recorded;
+use super::collect::RecordedCounts;
+use super::model::{ProcessSamples, RecordedSamples, Recording};
+use super::raw::{PR_IN_USER, PR_UNREADABLE, PrTrace};
+use super::stages;
+use super::timeline::{Id, id};
+use crate::collect::stacks::{UNKNOWN, USER, kernel_name};
+use crate::document::{Collector, CollectorReport, Status};
+use crate::kernel::symbols::Symbols;
+use crate::profile::folded::{self, Folded};
+use crate::profile::{Moved, ProcessName, Profile, Unit, attribute};
+use std::collections::{BTreeMap, HashMap};
+
+/// Add the samples of `counts`, if there are any. `index`: the recorded processes.
+pub(super) fn add(recorded: &mut Recorded, counts: &RecordedCounts, index: &BTreeMap<Id, usize>, kernel: &Symbols) {
+    let Some(sampling) = counts.clock else { return };
+    let names: HashMap<u64, Vec<String>> =
+        counts.traces.iter().map(|(key, trace)| (*key, frames(trace, kernel))).collect();
+    let mut stacks: BTreeMap<usize, Folded> = BTreeMap::new();
+    let (mut total, mut unresolved) = (0, 0);
+    let labels = names_of(&recorded.recording);
+    for (sample, count) in &counts.samples {
+        let Some(process) = index.get(&id(&sample.who)) else { continue };
+        let kernel_frames = names.get(&sample.trace).map_or(&[][..], Vec::as_slice);
+        let unreadable = [UNKNOWN.to_owned()];
+        let (user, kernel_frames) = match usize::try_from(sample.trace) {
+            Ok(PR_IN_USER) => (Some(USER), &[][..]),
+            Ok(PR_UNREADABLE) => (None, &unreadable[..]),
+            _ => (None, kernel_frames),
+        };
+        total += count;
+        unresolved += if kernel_frames.first().is_some_and(|leaf| leaf == UNKNOWN) { *count } else { 0 };
+        let mark = kernel_frames.last().filter(|entry| !folded::is_kernel_entry(entry)).map(|_| folded::KERNEL);
+        let all = std::iter::once(labels[*process].as_str())
+            .chain(user)
+            .chain(mark)
+            .chain(kernel_frames.iter().rev().map(String::as_str));
+        stacks.entry(*process).or_default().add_frames(all, *count);
+    }
+    let skid = sampling.clock.skid();
+    let mut processes = Vec::new();
+    for (process, stacks) in stacks {
+        let cpu_ns = Some(recorded.recording.processes[process].cpu_ns);
+        let moved = Moved { cpu_ns, ..stages::moved(&recorded.recording, |own| own == process) };
+        processes.push(ProcessSamples {
+            process,
+            name: labels[process].as_str().to_owned(),
+            samples: stacks.total(),
+            roles: attribute(&stacks, Unit::Samples, skid, &moved),
+        });
+        recorded.profiles.push(Profile {
+            process: labels[process],
+            collector: Collector::Sample.name().to_owned(),
+            unit: Unit::Samples,
+            skid,
+            stacks,
+        });
+    }
+    let lost = counts.state.map_or(0, |state| state.lost_samples);
+    let collector = CollectorReport {
+        name: Collector::Sample,
+        status: if total == 0 || lost > 0 { Status::Partial } else { Status::Ok },
+        reason: (total == 0).then(|| "no sample fell into the recording: record for longer".to_owned()),
+        samples: total,
+        lost,
+        unresolved,
+        skid: Some(skid),
+        cost_percent: None,
+        cost_ci95: None,
+        notes: vec![format!("{} at {} Hz", sampling.clock.name(), sampling.frequency)],
+    };
+    recorded.recording.samples = Some(RecordedSamples { processes, collector });
+}
+
+/// Names of the recorded processes in files: `stage2-dd`, in a shell `dd`, each once.
+fn names_of(recording: &Recording) -> Vec<ProcessName> {
+    let several = recording.pipeline.stages.len() > 1;
+    let mut names: Vec<ProcessName> = Vec::new();
+    for process in &recording.processes {
+        let plain = match several {
+            true => format!("stage{}-{}", process.stage + 1, process.name),
+            false => process.name.clone(),
+        };
+        let numbered = (2..).map(|number| format!("{plain}-{number}"));
+        let free = std::iter::once(plain.clone())
+            .chain(numbered)
+            .map(|name| ProcessName::new(&name))
+            .find(|name| name.is_of_target() && !names.contains(name));
+        names.extend(free);
+    }
+    names
+}
+
+/// The names of a stack, innermost first.
+fn frames(trace: &PrTrace, kernel: &Symbols) -> Vec<String> {
+    let addresses = trace.frames.iter().take_while(|address| **address != 0).enumerate();
+    let named = addresses.map(|(place, address)| kernel_name(kernel, *address, place > 0));
+    named.map(|name| name.unwrap_or_else(|| UNKNOWN.to_owned())).collect()
+}
