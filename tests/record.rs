@@ -310,6 +310,21 @@ fn names_cannot_change_the_terminal() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn names_cannot_change_the_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, target) = (folder.path().join("<b>`x"), folder.path().join("recording"));
+    std::fs::copy("/bin/cat", &program).unwrap();
+    let mut command = pipeprof(&["record", "--collect", "sample", "-o", target.to_str().unwrap(), "--"]);
+    command.args([program.to_str().unwrap(), "|", "wc", "-c"]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = std::fs::read_to_string(target.join("record.html")).unwrap();
+    assert!(page.contains("&lt;b&gt;`x") && !page.contains("<b>`x"), "{page}");
+    assert!(page.contains("What limits it") && page.contains("Over time") && page.contains("Calls on pipes"));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn two_hundred_stages_are_recorded() {
     let mut words = vec!["head", "-c", "100000", "/dev/zero"];
     for _ in 1..200 {
@@ -606,6 +621,8 @@ fn samples_show_what_each_program_spends_its_time_on() {
         assert!(expected < 200.0 || (found / expected - 1.0).abs() < 0.4, "{found} of {expected} samples: {said}");
     }
     assert!(read("tr.sample.folded").contains("tr;[user] "), "{said}");
+    let page = read("record.html");
+    assert!(page.contains("<code>tr</code> limits the pipeline") && page.contains("pipeline.sample"), "{said}");
     assert!(read("pipeline.sample.svg").contains("Linux") && said.contains("Time of tr on a CPU by role"), "{said}");
 }
 

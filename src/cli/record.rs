@@ -2,6 +2,7 @@
 
 use super::guest_args::GuestArgs;
 use super::workload_args::parse_duration;
+use crate::record::html::{self, PAGE_FILE};
 use crate::record::inside::{self, PreparedPipeline, SentFile};
 use crate::record::timeline_svg::{self, TIMELINE_FILE};
 use crate::record::{
@@ -184,9 +185,11 @@ impl RecordArgs {
         if let Some(svg) = timeline_svg::svg(&recording) {
             folder.put(TIMELINE_FILE, svg.as_bytes())?;
         }
-        for (name, bytes) in graphs::files(&recording, &profiles, off_cpu.as_ref())? {
-            folder.put(&name, &bytes)?;
+        let graphs = graphs::files(&recording, &profiles, off_cpu.as_ref())?;
+        for (name, bytes) in &graphs {
+            folder.put(name, bytes)?;
         }
+        folder.put(PAGE_FILE, html::page(&recording, &graphs)?.as_bytes())?;
         let folder = folder.settle()?;
         eprint!("{}", record::text::render(&recording, Some(&folder), Style::of_stderr()));
         // A pipeline that was ended on request has not failed.

@@ -2,7 +2,7 @@
 
 use super::answer::percent;
 use super::change::{PipeChange, RecordingChange, RoleChange, SideChange, StageChange, millions, ratio};
-use super::text::column;
+use super::tables::column;
 use crate::report::number::number;
 use crate::report::terminal::table::fitted;
 use crate::report::terminal::{Style, paragraph};

@@ -1,0 +1,320 @@
+//! The tables of a recording: pipes, calls, processes and trials. [`super::text`] and [`super::html`] show them.
+
+use super::answer::{percent, pipe_name};
+use super::collect::RecordLevel;
+use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials};
+use super::stages;
+use crate::document::ExecutedOn;
+use crate::report::number::number;
+use crate::report::terminal::Style;
+use crate::report::terminal::table::{Figures, fitted};
+use crate::util::size;
+use crate::util::stats;
+use crate::util::text::{clean, counted as counted_noun, grouped};
+
+/// Rows of a table. record.json has all.
+pub(super) const ROWS: usize = 20;
+
+/// Sizes of calls that are named: the most frequent ones.
+const NAMED_SIZES: usize = 3;
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// A table of names, figures, and text in the last column.
+pub(super) struct RecordTable {
+    pub title: String,
+    /// Heading and cells.
+    pub first: (&'static str, Vec<String>),
+    pub figures: Vec<Figures>,
+    pub last: (&'static str, Vec<String>),
+    /// How many rows were left out, as a line; empty if none.
+    pub further: String,
+}
+
+impl RecordTable {
+    /// For a terminal.
+    pub(super) fn text(&self, style: Style) -> String {
+        fitted(None, (self.first.0, &self.first.1), &self.figures, (self.last.0, &self.last.1), style)
+    }
+}
+
+/// All tables of `recording`.
+pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
+    let stages = stages::stages(recording);
+    let times = stages::times(recording, &stages);
+    let labels = labels(recording);
+    let mut used: Vec<&RecordedPipe> =
+        recording.pipes.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some()).collect();
+    used.sort_by_key(|pipe| stages::sides(pipe, &stages));
+    let mut pipes: Vec<(String, &RecordedPipe)> = used
+        .into_iter()
+        .map(|pipe| (pipe_name(pipe, &stages, &times).replace('`', "").trim_start_matches("from ").to_owned(), pipe))
+        .collect();
+    let left_out = shorten(&mut pipes, |(_, pipe)| pipe.bytes());
+    let mut tables = Vec::new();
+    if !pipes.is_empty() {
+        tables.push(pipe_table(recording, &pipes, left_out));
+        if recording.level != RecordLevel::Sched {
+            tables.push(call_table(&pipes, &labels));
+        }
+    }
+    let mut processes: Vec<(usize, &RecordedProcess)> = recording.processes.iter().enumerate().collect();
+    processes.retain(|(at, process)| matters(recording, *at, process));
+    let left_out = shorten(&mut processes, |(_, process)| process.cpu_ns);
+    tables.push(process_table(recording, &processes, &labels, left_out));
+    tables.extend(recording.trials.as_ref().map(trial_table));
+    tables
+}
+
+/// The names of processes in tables: those of their stage, where they are the whole stage.
+pub(super) fn labels(recording: &Recording) -> Vec<String> {
+    let stages = stages::stages(recording);
+    let times = stages::times(recording, &stages);
+    let label = |(at, process): (usize, &RecordedProcess)| {
+        let own = stages.iter().zip(&times).find(|(members, _)| members[..] == [at]);
+        clean(own.map_or(&process.name, |(_, time)| &time.name))
+    };
+    recording.processes.iter().enumerate().map(label).collect()
+}
+
+/// Keep the rows with the largest values, in their order. Returns the number of rows left out.
+fn shorten<T>(rows: &mut Vec<T>, value: impl Fn(&T) -> u64) -> usize {
+    let mut values: Vec<u64> = rows.iter().map(&value).collect();
+    values.sort_unstable_by(|a, b| b.cmp(a));
+    let all = rows.len();
+    if let Some(least) = values.get(ROWS - 1) {
+        rows.retain(|row| value(row) >= *least);
+        rows.truncate(ROWS);
+    }
+    all - rows.len()
+}
+
+pub(super) fn further(left_out: usize, what: &str) -> String {
+    match left_out {
+        0 => String::new(),
+        n => format!("{} more in record.json\n", counted_noun(n as u64, what).replace("processs", "processes")),
+    }
+}
+
+/// Shells leave short-lived copies of themselves before they execute a program; these say nothing.
+fn matters(recording: &Recording, at: usize, process: &RecordedProcess) -> bool {
+    // A process at the other end of a pipe through which nothing went.
+    if !recording.pids.is_empty() && process.stage as usize >= recording.pids.len() {
+        let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
+        return used.flat_map(RecordedPipe::ends).any(|end| end.process == at);
+    }
+    let later = |other: &RecordedProcess| process.pids.iter().all(|pid| other.pids.contains(pid)) && other.execs > 0;
+    let mut pipes = recording.pipes.iter().flat_map(RecordedPipe::ends);
+    process.execs > 0
+        || pipes.any(|end| end.process == at && end.all_calls() > 0)
+        || !recording.processes.iter().enumerate().any(|(index, other)| index != at && later(other))
+}
+
+pub(super) fn column(heading: &str, dispensable: u8, cells: Vec<String>) -> Figures {
+    Figures { heading: heading.to_owned(), cells, dispensable }
+}
+
+fn blocked(recording: &Recording, ends: &[RecordedEnd]) -> String {
+    let sum: u64 = ends.iter().map(|end| end.blocked_ns).sum();
+    percent((sum as f64 / recording.window_ns.max(1) as f64).min(1.0))
+}
+
+fn pipe_table(recording: &Recording, pipes: &[(String, &RecordedPipe)], left_out: usize) -> RecordTable {
+    let names: Vec<String> = pipes.iter().map(|(name, _)| name.clone()).collect();
+    let each =
+        |cell: &dyn Fn(&RecordedPipe) -> String| -> Vec<String> { pipes.iter().map(|(_, pipe)| cell(pipe)).collect() };
+    let seconds = recording.window_ns.max(1) as f64 / 1e9;
+    let mut figures = vec![
+        column("MiB", 0, each(&|pipe| number(pipe.bytes() as f64 / MIB))),
+        column("MiB/s", 1, each(&|pipe| number(pipe.bytes() as f64 / MIB / seconds))),
+        column("full", 0, each(&|pipe| blocked(recording, &pipe.writers))),
+        column("empty", 0, each(&|pipe| blocked(recording, &pipe.readers))),
+        column(
+            "slots in use",
+            2,
+            each(&|pipe| pipe.mean_filled.map_or("-".to_owned(), |filled| format!("{filled:.1}"))),
+        ),
+    ];
+    if recording.executed_on == ExecutedOn::Tcg {
+        // The speed of an emulator says nothing.
+        figures.retain(|column| column.heading != "MiB/s");
+    }
+    if recording.level == RecordLevel::Sched {
+        figures.retain(|column| ["full", "empty"].contains(&column.heading.as_str()));
+    }
+    let capacity = each(&|pipe| {
+        pipe.slots.map_or_else(String::new, |[first, last, least]| {
+            let kib = |slots: u64| size::format(slots * 4096);
+            let mut text = kib(last);
+            if first != last {
+                text.push_str(&format!(", first {}", kib(first)));
+            }
+            if least < first.min(last) {
+                text.push_str(&format!(", least {}", kib(least)));
+            }
+            text
+        })
+    });
+    RecordTable {
+        title: "Pipes".to_owned(),
+        first: ("pipe", names),
+        figures,
+        last: ("capacity", capacity),
+        further: further(left_out, "pipe"),
+    }
+}
+
+fn call_table(pipes: &[(String, &RecordedPipe)], labels: &[String]) -> RecordTable {
+    let (mut names, mut users) = (Vec::new(), Vec::new());
+    let mut ends: Vec<&RecordedEnd> = Vec::new();
+    for (name, pipe) in pipes {
+        for (sides, does) in [(&pipe.writers, "writes"), (&pipe.readers, "reads")] {
+            for end in sides.iter().filter(|end| end.all_calls() + end.sleeps > 0) {
+                names.push(name.clone());
+                users.push(format!("{} {does}", labels[end.process]));
+                ends.push(end);
+            }
+        }
+    }
+    names.truncate(2 * ROWS);
+    users.truncate(2 * ROWS);
+    ends.truncate(2 * ROWS);
+    let each = |cell: &dyn Fn(&RecordedEnd) -> String| -> Vec<String> { ends.iter().map(|end| cell(end)).collect() };
+    let per_mib = |count: u64, end: &RecordedEnd| match end.bytes {
+        0 => "-".to_owned(),
+        bytes => number(count as f64 * MIB / bytes as f64),
+    };
+    let kinds = |end: &RecordedEnd| end.calls.keys().cloned().collect::<Vec<_>>().join("+");
+    let mut figures = vec![
+        column("process", 0, users),
+        column("call", 0, each(&kinds)),
+        column("calls", 0, each(&|end| grouped(end.all_calls()))),
+        column("short", 3, each(&|end| grouped(end.short))),
+        column("EAGAIN", 4, each(&|end| grouped(end.eagain))),
+        column("sleeps", 1, each(&|end| grouped(end.sleeps))),
+        column("wake-ups/MiB", 2, each(&|end| per_mib(end.wakes, end))),
+        column("needless", 5, each(&|end| grouped(end.needless))),
+    ];
+    // Columns of zeros say nothing.
+    figures.retain(|column| {
+        !["short", "EAGAIN", "needless"].contains(&column.heading.as_str())
+            || column.cells.iter().any(|cell| cell != "0")
+    });
+    RecordTable {
+        title: "Calls on pipes".to_owned(),
+        last: ("bytes per call", each(&sizes)),
+        first: ("pipe", names),
+        figures,
+        further: String::new(),
+    }
+}
+
+/// `64K 98 %, 4K 2 %`: the most frequent sizes, each the lower end of its power of two.
+fn sizes(end: &RecordedEnd) -> String {
+    let all: u64 = end.log2_sizes.iter().sum();
+    let mut counts: Vec<(usize, u64)> =
+        end.log2_sizes.iter().copied().enumerate().filter(|(_, count)| *count > 0).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let named = counts.into_iter().take(NAMED_SIZES);
+    named
+        .map(|(bucket, count)| format!("{} {}", size::format(1 << bucket), percent(count as f64 / all as f64)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn process_table(
+    recording: &Recording,
+    processes: &[(usize, &RecordedProcess)],
+    labels: &[String],
+    left_out: usize,
+) -> RecordTable {
+    let window = recording.window_ns.max(1) as f64;
+    let names: Vec<String> = processes
+        .iter()
+        .map(|(at, process)| {
+            let many = process.pids.len();
+            let name = labels[*at].clone();
+            let mut notes = Vec::new();
+            if many > 1 {
+                notes.push(format!("{many} processes"));
+            }
+            // An exec begins the count of its process's threads anew.
+            if process.threads > process.execs.max(many as u64) {
+                notes.push(counted_noun(process.threads, "thread"));
+            }
+            if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
+        })
+        .collect();
+    let each = |cell: &dyn Fn(usize, &RecordedProcess) -> String| -> Vec<String> {
+        processes.iter().map(|(at, process)| cell(*at, process)).collect()
+    };
+    let at_pipes = |at: usize, readers: bool| {
+        let ends = recording.pipes.iter().flat_map(|pipe| if readers { &pipe.readers } else { &pipe.writers });
+        let sum: u64 = ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum();
+        percent(sum as f64 / window)
+    };
+    let mut figures = vec![
+        column("on CPU", 0, each(&|_, process| percent(process.cpu_ns as f64 / window))),
+        column(
+            "user",
+            2,
+            each(&|_, process| {
+                process.user_share.map_or("-".to_owned(), |user| percent(user * process.cpu_ns as f64 / window))
+            }),
+        ),
+        column("no CPU", 1, each(&|_, process| percent(process.runnable_ns as f64 / window))),
+        column("pipe full", 0, each(&|at, _| at_pipes(at, false))),
+        column("pipe empty", 0, each(&|at, _| at_pipes(at, true))),
+        column("calls", 3, each(&|_, process| grouped(process.calls))),
+    ];
+    figures.truncate(if recording.level == RecordLevel::Sched { figures.len() - 1 } else { figures.len() });
+    RecordTable {
+        title: format!("Processes, in percent of {} s", number(window / 1e9)),
+        last: ("other waits", each(&|at, process| other_waits(recording, at, process))),
+        first: ("process", names),
+        figures,
+        further: further(left_out, "process"),
+    }
+}
+
+/// `timer 97 %, files 1 %`.
+fn other_waits(recording: &Recording, at: usize, process: &RecordedProcess) -> String {
+    let window = recording.window_ns.max(1) as f64;
+    let mut waits: Vec<(u64, &str)> = process.waits.iter().map(|(reason, total)| (total.ns, reason.title())).collect();
+    let ends = recording.pipes.iter().flat_map(RecordedPipe::ends);
+    waits.push((ends.filter(|end| end.process == at).map(|end| end.lock_ns).sum(), "pipe lock"));
+    waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
+    let named = waits.into_iter().filter(|(ns, _)| *ns as f64 >= 0.005 * window);
+    named.map(|(ns, what)| format!("{what} {}", percent(ns as f64 / window))).collect::<Vec<_>>().join(", ")
+}
+
+fn trial_table(trials: &Trials) -> RecordTable {
+    let rows: Vec<(&str, &TrialRuns, Option<&Trial>)> = std::iter::once(("as it is", &trials.unchanged, None))
+        .chain(trials.tried.iter().map(|trial| (&trial.change[..], &trial.runs, Some(trial))))
+        .collect();
+    let names: Vec<String> = rows.iter().map(|(name, ..)| clean(name)).collect();
+    let median = |values: &[f64]| stats::median(values).map_or("-".to_owned(), |value| format!("{} s", number(value)));
+    let change = |trial: Option<&Trial>| {
+        trial.and_then(|trial| trial.ratio).map_or("-".to_owned(), |ratio| format!("{:+.1} %", 100.0 * (ratio - 1.0)))
+    };
+    let figures = vec![
+        column("time", 0, rows.iter().map(|(_, runs, _)| median(&runs.seconds)).collect()),
+        column("change", 0, rows.iter().map(|(.., trial)| change(*trial)).collect()),
+        column("CPU time", 1, rows.iter().map(|(_, runs, _)| median(&runs.cpu_seconds)).collect()),
+    ];
+    let verdict = |trial: &Trial| match trial.verdict {
+        TrialVerdict::Faster => "faster",
+        TrialVerdict::Slower => "slower",
+        TrialVerdict::Same => "same",
+        TrialVerdict::Unclear => "not clear",
+        TrialVerdict::Failed => "failed",
+    };
+    let verdicts: Vec<String> = rows.iter().map(|(.., trial)| trial.map_or("", verdict).to_owned()).collect();
+    RecordTable {
+        title: format!("Tried, medians of {}", counted_noun(trials.unchanged.seconds.len() as u64, "run")),
+        first: ("tried", names),
+        figures,
+        last: ("", verdicts),
+        further: String::new(),
+    }
+}
