@@ -621,6 +621,14 @@ fn samples_show_what_each_program_spends_its_time_on() {
         assert!(expected < 200.0 || (found / expected - 1.0).abs() < 0.4, "{found} of {expected} samples: {said}");
     }
     assert!(read("tr.sample.folded").contains("tr;[user] "), "{said}");
+    let drawn = |process: &str| {
+        let arguments = ["flamegraph", target.to_str().unwrap(), "--process", process, "-o", "-"];
+        let output = pipeprof(&arguments).output().unwrap();
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    assert!(drawn("tr")[0].contains("<title>tr "), "{:?}", drawn("tr"));
+    assert!(drawn("both")[0].contains("<title>wc "), "{:?}", drawn("both"));
+    assert!(drawn("cat")[1].contains("known: ") && drawn("cat")[1].contains("head"), "{:?}", drawn("cat"));
     let page = read("record.html");
     assert!(page.contains("<code>tr</code> limits the pipeline") && page.contains("pipeline.sample"), "{said}");
     assert!(read("pipeline.sample.svg").contains("Linux") && said.contains("Time of tr on a CPU by role"), "{said}");

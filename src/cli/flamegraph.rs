@@ -1,6 +1,8 @@
 //! `pipeprof flamegraph`: draw a stored run or any file of folded stacks.
 
-use crate::profile::{Folded, ProcessName, Unit, listed};
+use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
+use crate::record::change::{self, recording_at};
+use crate::record::graphs;
 use crate::report::files;
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
 use crate::roles::Skid;
@@ -9,13 +11,14 @@ use anyhow::{Context as _, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Draw a flame graph of a stored run or of folded stacks
+/// Draw a flame graph of a stored run or recording, or of folded stacks
 #[derive(Debug, clap::Args)]
 pub(crate) struct FlamegraphArgs {
-    /// A folder written by `pipeprof run`, or a file of folded stacks
+    /// A folder written by `pipeprof run` or `pipeprof record`, or a file of folded stacks
     #[arg(value_name = "DIR|FOLDED")]
     input: PathBuf,
-    /// Process to draw: writer, reader, other, or both (writer and reader)
+    /// Process to draw: writer, reader, other, or both (writer and reader); of a recording the name of its file, such as
+    /// stage1-dd, or both for all
     #[arg(long, alias = "side", value_name = "NAME", default_value = ALL)]
     process: String,
     /// Merge stacks from the leaves, to show the callers of hot functions
@@ -70,6 +73,35 @@ struct StackSource {
     per_kib: Option<(f64, &'static str)>,
     /// The roots of its stacks; `None` if unknown.
     processes: Option<Vec<ProcessName>>,
+}
+
+/// The stacks of one process or of several.
+struct ChosenStacks<'p> {
+    first: &'p Profile,
+    names: Vec<ProcessName>,
+    stacks: Folded,
+}
+
+impl ChosenStacks<'_> {
+    fn source(
+        self,
+        title: String,
+        name: String,
+        subtitle: String,
+        per_kib: Option<(f64, &'static str)>,
+    ) -> StackSource {
+        StackSource {
+            unit: self.first.unit,
+            weights: flamegraph::unit_name(self.first.unit),
+            skid: self.first.skid,
+            title,
+            name,
+            subtitle,
+            per_kib,
+            processes: Some(self.names),
+            stacks: self.stacks,
+        }
+    }
 }
 
 impl FlamegraphArgs {
@@ -156,16 +188,35 @@ impl FlamegraphArgs {
                 processes: None,
             });
         }
+        if let Some(path) = recording_at(path) {
+            let recording = change::load(&path)?;
+            let profiles = graphs::stored(&recording, path.parent().unwrap_or(Path::new("")))?;
+            let chosen = self.choose(&path, profiles.iter())?;
+            let (title, subtitle) =
+                graphs::headings(&recording, &chosen.names, chosen.first.unit, chosen.stacks.total());
+            let name = format!("{title} · {}", recording.kernel.release);
+            return Ok(chosen.source(title, name, subtitle, None));
+        }
         let outcome = files::load(path)?;
         let document = &outcome.document;
+        let of_collector = outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector);
+        let chosen = self.choose(path, of_collector)?;
+        let names = listed(chosen.names.iter().copied());
+        let subtitle = files::subtitle(document, &names, chosen.first.unit, chosen.stacks.total());
+        let name = format!("{} · {}", document.mode, document.kernel.release);
+        let per_kib = files::per_kib_of_all(document, &chosen.names);
+        Ok(chosen.source(files::title(document), name, subtitle, per_kib))
+    }
+
+    /// The profiles of the process that the user wants, or of all.
+    fn choose<'p>(&self, path: &Path, profiles: impl Iterator<Item = &'p Profile>) -> Result<ChosenStacks<'p>> {
         let all = self.process == ALL;
         let wanted = |process: ProcessName| if all { process.is_of_target() } else { process.as_str() == self.process };
-        let of_collector = outcome.profiles.iter().filter(|p| p.collector == document.attribution.collector);
-        let (found, others): (Vec<_>, Vec<_>) = of_collector.partition(|profile| wanted(profile.process));
+        let (found, others): (Vec<_>, Vec<_>) = profiles.partition(|profile| wanted(profile.process));
         let Some(first) = found.first() else {
             let known = listed(others.iter().map(|profile| profile.process));
             if known.is_empty() {
-                bail!("{}: contains no stacks; run with a collector", path.display());
+                bail!("{}: contains no stacks; run or record it with --collect", path.display());
             }
             bail!("--process {}: not in {}; known: {known}", self.process, path.display());
         };
@@ -173,18 +224,7 @@ impl FlamegraphArgs {
             [one] => one.stacks.clone(),
             all => flamegraph::together(all.iter().map(|profile| (profile.process.as_str(), &profile.stacks))),
         };
-        let names: Vec<ProcessName> = found.iter().map(|profile| profile.process).collect();
-        Ok(StackSource {
-            unit: first.unit,
-            weights: flamegraph::unit_name(first.unit),
-            skid: first.skid,
-            title: files::title(document),
-            name: format!("{} · {}", document.mode, document.kernel.release),
-            subtitle: files::subtitle(document, &listed(names.iter().copied()), first.unit, stacks.total()),
-            per_kib: files::per_kib_of_all(document, &names),
-            processes: Some(names),
-            stacks,
-        })
+        Ok(ChosenStacks { first, names: found.iter().map(|profile| profile.process).collect(), stacks })
     }
 
     fn to_stdout(&self) -> bool {

@@ -6,6 +6,7 @@ use crate::report::flamegraph::{self, GraphOptions};
 use crate::roles::Skid;
 use crate::util::text::grouped;
 use anyhow::Result;
+use std::path::Path;
 
 /// The name of the off-CPU flame graph, without its ending.
 const OFF_CPU: &str = "off-cpu";
@@ -52,10 +53,44 @@ pub(crate) fn files(
     Ok(files)
 }
 
+/// The profiles of `recording`, stored in `folder`: those that were sampled, otherwise those that were counted.
+///
+/// # Errors
+/// When a file is missing or damaged.
+pub(crate) fn stored(recording: &Recording, folder: &Path) -> Result<Vec<Profile>> {
+    let sampled = recording.samples.iter().map(|sampled| {
+        let names = sampled.processes.iter().map(|process| &process.name[..]).collect::<Vec<_>>();
+        (names, &sampled.collector, Unit::Samples)
+    });
+    let counted = recording.instructions.iter().map(|counted| {
+        let names = counted.stages.iter().map(|stage| &stage.name[..]).collect::<Vec<_>>();
+        (names, &counted.collector, Unit::Instructions)
+    });
+    let Some((names, collector, unit)) = sampled.chain(counted).next() else { return Ok(Vec::new()) };
+    let profile = |name: &str| {
+        // The name is part of a path, and may come from somebody else's file.
+        let process = ProcessName::new(name);
+        let path = folder.join(format!("{process}.{}.folded", collector.name.name()));
+        Ok(Profile {
+            process,
+            collector: collector.name.name().to_owned(),
+            unit,
+            skid: collector.skid.unwrap_or(Skid::None),
+            stacks: crate::report::files::load_folded(&path)?,
+        })
+    };
+    names.into_iter().map(profile).collect()
+}
+
+/// The lines above a graph of these processes: title, and what it shows.
+#[must_use]
+pub(crate) fn headings(recording: &Recording, processes: &[ProcessName], unit: Unit, total: u64) -> (String, String) {
+    let names = listed(processes.iter().copied());
+    let unit = flamegraph::unit_name(unit);
+    (recording.pipeline.text(), format!("{names}, Linux {}, {} {unit}", recording.kernel.release, grouped(total)))
+}
+
 fn options(recording: &Recording, profile: &Profile, processes: &[ProcessName], total: u64) -> GraphOptions {
-    let unit = flamegraph::unit_name(profile.unit);
-    let subtitle =
-        format!("{}, Linux {}, {} {unit}", listed(processes.iter().copied()), recording.kernel.release, grouped(total));
-    let title = recording.pipeline.text();
+    let (title, subtitle) = headings(recording, processes, profile.unit, total);
     GraphOptions { processes: processes.to_vec(), ..GraphOptions::new(title, subtitle, profile.unit, profile.skid) }
 }
