@@ -5,6 +5,7 @@ use crate::document::ExecutedOn;
 use crate::kernel::environment::Environment;
 use crate::kernel::features::{self, Feature, FeatureState};
 use crate::kernel::info::KernelInfo;
+use crate::record;
 use crate::report::terminal::{Style, hanging, paragraph};
 use crate::util::{cancel, progress};
 use crate::vm::store::KernelCache;
@@ -78,6 +79,7 @@ impl DoctorReport {
         let cpu = environment.cpu_model.as_deref().unwrap_or("unknown CPU");
         let under = environment.hypervisor.map_or_else(String::new, |name| format!(", under {name}"));
         let mut features = features::detect();
+        features.push(recording());
         if with_qemu {
             features.extend(emulator());
         }
@@ -109,6 +111,20 @@ impl DoctorReport {
             (count(FeatureState::Ok), count(FeatureState::Limited), count(FeatureState::Missing));
         let _ = writeln!(text, "\n{ok} ok, {limited} limited, {missing} missing");
         text
+    }
+}
+
+/// Whether `pipeprof record` works here.
+fn recording() -> Feature {
+    let feature = |found: &str| Feature::ok("record", "recording of pipelines", found);
+    match record::try_recorder() {
+        Ok(()) => feature("its BPF programs can be attached"),
+        Err(error) => feature(&format!("{error:#}")).limited(
+            FeatureState::Missing,
+            "pipeprof record works in guests only",
+            "run as root on a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_SYSCALL; or record in a guest with --kernel \
+             NAME",
+        ),
     }
 }
 

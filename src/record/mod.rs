@@ -79,6 +79,14 @@ pub(crate) struct Recorded {
     pub profiles: Vec<Profile>,
 }
 
+/// Attach what a recording needs, and detach it.
+///
+/// # Errors
+/// Why nothing can be recorded here.
+pub(crate) fn try_recorder() -> Result<()> {
+    collect::Recorder::start(RecordLevel::Calls, false).map(drop)
+}
+
 /// Run `pipeline` and record it, then measure it with and without changes. Afterwards this process has neither standard
 /// input nor standard output.
 ///
