@@ -52,8 +52,17 @@ fn the_four_named_targets_resolve_and_can_be_reached_on_every_kernel() {
 #[ignore = "boots guests: make test"]
 fn a_guest_allows_what_the_collectors_need() {
     let report = in_guest("6.1", &["doctor", "--json", "--no-qemu"]);
-    for id in ["privilege", "btf", "sampling", "kprobes", "fentry", "hardware-breakpoints", "tracefs", "kptr-restrict"]
-    {
+    for id in [
+        "privilege",
+        "btf",
+        "sampling",
+        "kprobes",
+        "fentry",
+        "hardware-breakpoints",
+        "tracefs",
+        "kptr-restrict",
+        "record",
+    ] {
         let features = report["features"].as_array().expect("features");
         let feature = features.iter().find(|feature| feature["id"] == id).expect("the feature");
         assert_eq!(feature["state"], "ok", "{feature}");

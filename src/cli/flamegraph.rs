@@ -216,7 +216,7 @@ impl FlamegraphArgs {
         let Some(first) = found.first() else {
             let known = listed(others.iter().map(|profile| profile.process));
             if known.is_empty() {
-                bail!("{}: contains no stacks; run or record it with --collect", path.display());
+                bail!("{}: contains no stacks; run or record it with a collector (--collect)", path.display());
             }
             bail!("--process {}: not in {}; known: {known}", self.process, path.display());
         };
