@@ -254,6 +254,10 @@ fn an_interrupted_matrix_keeps_its_runs_and_resumes() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+    // A second one says at once who is at work, and measures nothing.
+    let (second, _, refused) = run(here(&out, "300ms", ["", "--poll"]).arg("--resume"));
+    let holder = format!("another pipeprof (process {}) is writing into", child.id());
+    assert!(!second.status.success() && refused.contains(&holder), "{refused}");
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -7,6 +7,7 @@ use crate::document::Outcome;
 use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, StoredPlan, Task};
 use crate::report::files::{self, Folder};
 use crate::run::RunOptions;
+use crate::util::folder_lock::FolderLock;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -121,16 +122,17 @@ impl StoredPlan for MatrixPlan {
 #[derive(Debug)]
 pub struct MatrixStore {
     folder: PathBuf,
+    /// Nobody else writes into the folder meanwhile.
+    _lock: FolderLock,
 }
 
 impl MatrixStore {
     /// Create the folder for `plan`, or resume one with the same plan.
     ///
     /// # Errors
-    /// When the folder exists without `resume`, or contains another plan.
+    /// When the folder exists without `resume`, contains another plan, or is in use.
     pub fn open(folder: &Path, plan: &MatrixPlan, resume: bool) -> Result<Self> {
-        experiment::open(folder, plan, resume)?;
-        Ok(Self { folder: folder.to_owned() })
+        Ok(Self { _lock: experiment::open(folder, plan, resume)?, folder: folder.to_owned() })
     }
 
     fn path(&self, plan: &MatrixPlan, run: &MatrixRun) -> PathBuf {

@@ -1,6 +1,7 @@
 //! Store results as soon as they are finished, and read them to resume.
 
 use super::plan::Task;
+use crate::util::folder_lock::FolderLock;
 use crate::util::{atomic_file, build};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -54,13 +55,14 @@ struct SchemaOnly {
     schema: String,
 }
 
-/// Create the folder for `plan`, or resume one with the same plan.
+/// Create the folder for `plan`, or resume one with the same plan. No other process writes into it until the lock is
+/// dropped.
 ///
 /// # Errors
-/// When the folder exists without `resume`, or contains another plan.
-pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<()> {
+/// When the folder exists without `resume`, contains another plan, or is in use.
+pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<FolderLock> {
     let file = folder.join(P::FILE);
-    if resume {
+    let lock = if resume {
         let text = std::fs::read(&file).with_context(|| {
             format!("--resume: cannot read {}: is -o the folder of an interrupted {}?", file.display(), P::WHAT)
         })?;
@@ -78,6 +80,7 @@ pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Resu
         if let Some(what) = stored.difference(plan) {
             bail!("--resume: the plan in {} differs ({what}); give the same flags, or another -o", folder.display());
         }
+        FolderLock::take(folder)?
     } else {
         if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
             let hint = if file.exists() { "continue with --resume, " } else { "" };
@@ -88,9 +91,11 @@ pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Resu
         }
         std::fs::create_dir_all(folder.join(P::RESULTS))
             .with_context(|| format!("cannot make the folder {}: choose another with -o", folder.display()))?;
+        let lock = FolderLock::take(folder)?;
         atomic_file::write(&file, &serde_json::to_vec_pretty(plan)?)?;
-    }
-    Ok(())
+        lock
+    };
+    Ok(lock)
 }
 
 /// One JSON file per result, each with its question.

@@ -14,6 +14,7 @@ pub mod verdict;
 
 use crate::document::{Environment, KernelInfo};
 use crate::kernel::environment::CpuTime;
+use crate::util::folder_lock::FolderLock;
 use crate::util::{atomic_file, build, cancel};
 use anyhow::{Context as _, Result, anyhow, bail};
 use facts::Facts;
@@ -84,7 +85,7 @@ pub fn run(
     progress: &dyn Fn(&str),
 ) -> Result<Reproduction> {
     let facts = Facts::load()?;
-    prepare(settings)?;
+    let _lock = prepare(settings)?;
     let key = lab::key(settings, bench);
     let mut stopped = None;
     for part in wanted {
@@ -162,8 +163,8 @@ fn others() -> Option<f64> {
     CpuTime::now()?.busy_since(before)
 }
 
-/// Create the folder, or check that an earlier call made it.
-fn prepare(settings: &Settings) -> Result<()> {
+/// Create the folder, or check that an earlier call made it. No other process writes into it until the lock is dropped.
+fn prepare(settings: &Settings) -> Result<FolderLock> {
     let folder = &settings.output;
     match std::fs::read_dir(folder) {
         Ok(mut entries) => {
@@ -184,7 +185,8 @@ fn prepare(settings: &Settings) -> Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read the folder {}", folder.display())),
     }
-    create_folder(&folder.join("parts"))
+    create_folder(&folder.join("parts"))?;
+    FolderLock::take(folder)
 }
 
 /// Create a folder of the output.

@@ -126,12 +126,13 @@ pub(crate) fn measure(
     folder: Option<(&Path, bool)>,
     progress: &dyn Fn(&Progress),
 ) -> Result<(Vec<SweepCell>, Option<Ending>)> {
-    let store: Box<dyn Store<SweepCombination, SweepResult>> = match folder {
-        None => Box::new(NoStore),
+    // Nobody else writes into the folder meanwhile.
+    let (store, _lock): (Box<dyn Store<SweepCombination, SweepResult>>, _) = match folder {
+        None => (Box::new(NoStore), None),
         Some((folder, resume)) => {
-            experiment::open(folder, plan, resume)?;
+            let lock = experiment::open(folder, plan, resume)?;
             let folder = folder.join(SweepPlan::RESULTS);
-            Box::new(Json(JsonFolder { folder, key: plan.place.clone(), resume }))
+            (Box::new(Json(JsonFolder { folder, key: plan.place.clone(), resume })), Some(lock))
         }
     };
     let experiment = plan.experiment(combinations);
