@@ -408,3 +408,28 @@ fn a_worker_that_dies_is_an_error_and_takes_the_other_along() {
         assert!(workers.iter().all(|&pid| ended(pid)));
     }
 }
+
+#[test]
+fn the_folder_of_a_killed_run_is_removed_by_the_next() {
+    let parent = tempfile::tempdir().unwrap();
+    let run = |name: &str, duration: &str| {
+        let mut command = Command::new(BINARY);
+        command.args(["run", "--collect", "none", "--warmup", "1M", "--runs", "1", "--duration", duration, "-o"]);
+        command.arg(parent.path().join(name)).stdout(Stdio::null());
+        command
+    };
+    let folders =
+        || -> Vec<_> { std::fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap().path()).collect() };
+    let mut killed = run("killed", "60s").stderr(Stdio::null()).spawn().unwrap();
+    until("a folder in preparation", || !folders().is_empty());
+    // The folder of one that is at work stays.
+    let beside = stderr(&run("beside", "20ms").output().unwrap());
+    assert!(!beside.contains("killed runs") && folders().len() == 2, "{beside}");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let next = stderr(&run("next", "20ms").output().unwrap());
+    assert!(next.contains("removed 1 temporary folder of killed runs"), "{next}");
+    let mut left = folders();
+    left.sort();
+    assert_eq!(left, ["beside", "next"].map(|name| parent.path().join(name)));
+}

@@ -1,5 +1,6 @@
 //! Write and read the folder of a run: `run.json`, folded stacks, flame graphs.
 
+use super::aside::{self, Aside};
 use super::flamegraph::{self, GraphOptions};
 use crate::document::code::ExecutedCode;
 use crate::document::ensemble;
@@ -7,11 +8,11 @@ use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::cycles;
 use crate::profile::{ByProcess, Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
-use crate::util::atomic_file::{self, or_free};
-use crate::util::text::grouped;
+use crate::util::atomic_file::or_free;
+use crate::util::progress;
+use crate::util::text::{counted, grouped};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The document's name in its folder.
@@ -33,7 +34,7 @@ const WINDOWS: &str = "windows.json.gz";
 /// unwritable place is known early. Once all files are in it, it is renamed in one step. Dropped earlier, it is removed.
 #[derive(Debug)]
 pub struct Folder {
-    aside: tempfile::TempDir,
+    aside: Aside,
     /// Declared after `aside`, so that it is dropped later.
     _parents: Parents,
     target: PathBuf,
@@ -88,16 +89,11 @@ impl Folder {
             _ => PathBuf::from("."),
         };
         let parents = Parents::missing(&parent);
-        let attempt = || -> std::io::Result<tempfile::TempDir> {
-            std::fs::create_dir_all(&parent)?;
-            let aside = tempfile::Builder::new()
-                .prefix(".pipeprof-")
-                // The process's umask takes its bits away, as for any new folder.
-                .permissions(std::fs::Permissions::from_mode(0o777))
-                .tempdir_in(&parent)
-                .map_err(atomic_file::without_temporary_path)?;
-            Ok(aside)
-        };
+        let removed = aside::clean_up(&parent);
+        if removed > 0 {
+            progress::note(&format!("removed {} of killed runs", counted(removed as u64, "temporary folder")));
+        }
+        let attempt = || std::fs::create_dir_all(&parent).and_then(|()| Aside::new(&parent));
         let aside = attempt().map_err(|error| cannot_create(&target, &error))?;
         Ok(Self { aside, _parents: parents, target, fresh: requested.is_none() })
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod annotate;
 pub(crate) mod answer;
+mod aside;
 pub mod chart;
 pub mod files;
 pub mod flamegraph;
