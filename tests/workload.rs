@@ -410,6 +410,21 @@ fn a_worker_that_dies_is_an_error_and_takes_the_other_along() {
 }
 
 #[test]
+#[ignore = "takes over 5 seconds: make test"]
+fn a_worker_that_is_stopped_is_named() {
+    let mut held = held("--bytes 64M");
+    held.gate.write_all(b"\n").unwrap();
+    let writer = held.workers[0];
+    signal(writer, libc::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(9));
+    signal(writer, libc::SIGCONT);
+    let (output, _) = finish(held);
+    let text = stderr(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("makes no progress") && text.contains(&format!("(process {writer})")), "{text}");
+}
+
+#[test]
 fn the_folder_of_a_killed_run_is_removed_by_the_next() {
     let parent = tempfile::tempdir().unwrap();
     let run = |name: &str, duration: &str| {

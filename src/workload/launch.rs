@@ -3,6 +3,7 @@
 use super::cpus::{self, Places};
 use super::pipe::Pipe;
 use super::spec::{Amount, Spec};
+use super::stall::{Awaited, StallWatch};
 use super::wire::{self, Failure, GO, Reply, WorkerJob, WorkerPart, WorkerWindow};
 use crate::profile::ProcessName;
 use crate::target::{Phase, PipeEnd, PipeTotals, ProcessTotals, Processes};
@@ -192,6 +193,7 @@ impl Launched {
     /// Wait until every worker has replied.
     fn gather(&mut self, mut deadline: Option<Instant>, late: &str) -> Result<()> {
         let mut consequence: Option<String> = None;
+        let mut stall = StallWatch::new();
         loop {
             cancel::check()?;
             for worker in self.workers.iter_mut().filter(|worker| worker.reply.is_none()) {
@@ -207,8 +209,13 @@ impl Launched {
                     }
                 }
             }
-            let missing = self.workers.iter().filter(|worker| worker.reply.is_none());
-            let mut fds: Vec<_> = missing
+            let missing = || self.workers.iter().filter(|worker| worker.reply.is_none());
+            let awaited: Vec<Awaited> =
+                missing().map(|worker| Awaited { name: worker.part.name(), pid: worker.child.id() }).collect();
+            if let Some(why) = stall.look(&awaited) {
+                bail!("{why}");
+            }
+            let mut fds: Vec<_> = missing()
                 .map(|worker| {
                     rustix::event::PollFd::from_borrowed_fd(worker.control.as_fd(), rustix::event::PollFlags::IN)
                 })
@@ -219,8 +226,7 @@ impl Launched {
                 (Some(message), true) => bail!("{message}"),
                 (Some(message), false) if late_by_now => bail!("{message}"),
                 (None, false) if late_by_now => {
-                    let names: Vec<&str> =
-                        self.workers.iter().filter(|w| w.reply.is_none()).map(|w| w.part.name()).collect();
+                    let names: Vec<&str> = awaited.iter().map(|worker| worker.name).collect();
                     bail!(
                         "the workload {late} in time ({}): check whether the machine is overloaded",
                         names.join(", ")

@@ -18,6 +18,7 @@ mod pair;
 mod pipe;
 mod request;
 pub mod spec;
+mod stall;
 mod wire;
 pub(crate) mod worker;
 
