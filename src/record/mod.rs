@@ -2,8 +2,9 @@
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
 //! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help,
-//! and [`text`] prints it. [`inside`] does so in a guest, where [`count`] counts instructions. [`change`] compares two
-//! recordings, and [`off_cpu`] and [`sampling`] name the stacks of sleeps and samples. [`model`] is the form of `record.json`.
+//! [`off_cpu`] and [`sampling`] name the stacks of sleeps and samples, and [`text`] and [`html`] show all that. [`inside`]
+//! does so in a guest, where [`count`] counts instructions. [`change`] compares two recordings. [`model`] is the form of
+//! `record.json`.
 
 mod answer;
 mod assemble;
@@ -96,6 +97,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let environment = Environment::now();
     let RecordOptions { trials, duration, streams, level, sampled } = options;
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
+    let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, ..PipelineSetup::default() };
@@ -117,7 +119,8 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         environment,
         ..Recording::default()
     };
-    let mut recorded = concluded(Recording { level, ..recording }, &counted, timeline, &pipes, &[])?;
+    let recording = Recording { level, ..recording };
+    let mut recorded = concluded(recording, &counted, timeline, &pipes, &[], kernel.as_ref());
     let recording = &mut recorded.recording;
     if let Some(input) = input {
         // What was recorded is kept.
@@ -157,8 +160,8 @@ fn wait(
     })
 }
 
-/// Record processes that are running, and those at the other ends of their pipes: for the duration, until an interruption,
-/// or until all of `pids` have ended. They are only watched.
+/// Record processes that are running, and those at the other ends of their pipes: for the duration of `options`, until an
+/// interruption, or until all of `pids` have ended. They are only watched.
 ///
 /// # Errors
 /// When recording is not possible, or one of the processes does not exist.
@@ -166,6 +169,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
     let RecordOptions { duration, level, sampled, .. } = *options;
     let environment = Environment::now();
     let running = running::RunningProcesses::find(pids)?;
+    let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
     recorder.seize(running.pids.iter().copied().zip(0..))?;
     let mut timeline = TimelineRecorder::start();
@@ -186,7 +190,13 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
         warnings: running.unknown.iter().map(unknown).collect(),
         ..Recording::default()
     };
-    concluded(recording, &counted, timeline, &[], &running.ends)
+    Ok(concluded(recording, &counted, timeline, &[], &running.ends, kernel.as_ref()))
+}
+
+/// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.
+fn symbols(level: RecordLevel, sampled: bool) -> Result<Option<Symbols>> {
+    let needed = sampled || level == RecordLevel::Stacks;
+    Ok(needed.then(Symbols::running).transpose()?)
 }
 
 fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
@@ -194,14 +204,15 @@ fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
 }
 
 /// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `open` the ends of pipes
-/// that were open at the start.
+/// that were open at the start, `kernel` its symbols for stacks.
 fn concluded(
     recording: Recording,
     counted: &collect::RecordedCounts,
     mut timeline: TimelineRecorder,
     pipes: &[launch::MadePipe],
     open: &[running::OpenEnd],
-) -> Result<Recorded> {
+    kernel: Option<&Symbols>,
+) -> Recorded {
     timeline.add(counted);
     let assembled = assemble::assemble(counted, pipes, open);
     let mut recording = Recording {
@@ -222,11 +233,9 @@ fn concluded(
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;
     let mut recorded = Recorded { recording, ..Recorded::default() };
-    if !stacks && counted.clock.is_none() {
-        return Ok(recorded);
+    if let Some(kernel) = kernel {
+        recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
+        sampling::add(&mut recorded, counted, &assembled.index, kernel);
     }
-    let kernel = Symbols::running()?;
-    recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, &kernel));
-    sampling::add(&mut recorded, counted, &assembled.index, &kernel);
-    Ok(recorded)
+    recorded
 }

@@ -60,8 +60,10 @@ fn remove_abandoned(folder: &Path) -> Option<()> {
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
         return None;
     }
-    let _lock = FolderLock::take(folder).ok()?;
-    std::fs::remove_dir_all(folder).ok()
+    let lock = FolderLock::take(folder).ok().filter(FolderLock::is_held)?;
+    std::fs::remove_dir_all(folder).ok()?;
+    drop(lock);
+    Some(())
 }
 
 #[cfg(test)]

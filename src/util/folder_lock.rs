@@ -11,6 +11,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     _folder: File,
+    held: bool,
 }
 
 impl FolderLock {
@@ -21,9 +22,9 @@ impl FolderLock {
     pub(crate) fn take(folder: &Path) -> Result<Self> {
         let file = File::open(folder).with_context(|| format!("cannot open the folder {}", folder.display()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _folder: file }),
+            Ok(()) => Ok(Self { _folder: file, held: true }),
             // Some network file systems have no locks.
-            Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::NOLCK) => Ok(Self { _folder: file }),
+            Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::NOLCK) => Ok(Self { _folder: file, held: false }),
             Err(_) => {
                 let holder = holder(&file).map_or_else(String::new, |pid| format!(" (process {pid})"));
                 bail!(
@@ -32,6 +33,12 @@ impl FolderLock {
                 )
             }
         }
+    }
+
+    /// Whether it keeps others away: some file systems have no locks.
+    #[must_use]
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
     }
 }
 
