@@ -18,6 +18,7 @@ const volatile struct pp_settings settings = {};
 #include "record_maps.bpf.h"
 #include "record_stacks.bpf.h"
 #include "record_sample.bpf.h"
+#include "record_locks.bpf.h"
 #include "record_calls.bpf.h"
 #include "record_states.bpf.h"
 #include "record_follow.bpf.h"

@@ -207,6 +207,10 @@ struct pr_task {
 	u64 trace;
 	u64 waker_trace;
 	u64 waker[2];
+	/* The lock that it waits for, or 0; since when, and the key of its stack. */
+	u64 lock;
+	u64 lock_since;
+	u64 lock_trace;
 	/* The task's times at the last exec. */
 	u64 user_before;
 	u64 system_before;

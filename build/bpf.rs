@@ -16,7 +16,7 @@ const SOURCES: [&str; 6] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h and bpf/pipeprof.h with the others.
-const RECORD_SOURCES: [&str; 10] = [
+const RECORD_SOURCES: [&str; 11] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",
@@ -27,6 +27,7 @@ const RECORD_SOURCES: [&str; 10] = [
     "bpf/record_seize.bpf.h",
     "bpf/record_stacks.bpf.h",
     "bpf/record_sample.bpf.h",
+    "bpf/record_locks.bpf.h",
 ];
 
 /// Write `pipeprof.bpf.o`, `record.bpf.o`, `shared.rs` and `record.rs` into `out`.

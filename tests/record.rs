@@ -733,6 +733,21 @@ fn wake_ups_after_which_nothing_moves_are_needless() {
 
 #[test]
 #[ignore = "boots guests: make test"]
+fn waits_for_locks_have_a_caller() {
+    let line = "(for n in 1 2 3; do head -c 8M /dev/zero & done; wait) | cat >/dev/null";
+    let record = |series| record_in_guest(series, &["--cpus", "2", "--level", "stacks"], &[line], Stdio::null()).0;
+    let recorded = record("6.12");
+    let waits = recorded.recording.lock_waits.as_ref().expect("6.12 reports them");
+    let at_pipe = waits.iter().find(|wait| ["pipe_write", "pipe_read"].contains(&&*wait.caller));
+    let at_pipe = at_pipe.unwrap_or_else(|| panic!("{}", recorded.stderr()));
+    assert!(at_pipe.count > 0 && at_pipe.ns > 0 && at_pipe.ns < recorded.recording.window_ns, "{at_pipe:?}");
+    assert!(recorded.stderr().contains("Waits for locks of the kernel"), "{}", recorded.stderr());
+    let old = record("5.10");
+    assert!(old.recording.lock_waits.is_none() && old.stderr().contains("since 5.19"), "{}", old.stderr());
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
 fn an_hour_is_recorded() {
     let words = ["sh", "-c", "while :; do echo line; sleep 10; done", "|", "cat"];
     let (recorded, document) = record_in_guest("6.12", &["--duration", "3600s"], &words, Stdio::null());

@@ -49,6 +49,9 @@ const PROGRAMS: [(&str, &str); 7] = [
 const CALLS_EVENT: &str = "pr_sys_exit_event";
 const EVENT_ID: &str = "events/raw_syscalls/sys_exit/id";
 
+/// Waits for locks, with [`RecordLevel::Stacks`]; these tracepoints exist since 5.19.
+const LOCKS: [(&str, &str); 2] = [("pr_lock_begin", "contention_begin"), ("pr_lock_end", "contention_end")];
+
 /// Run over all threads of the machine: the first one follows those of wanted processes, the second one reads their
 /// times.
 const SEIZE: &str = "pr_seize";
@@ -66,6 +69,8 @@ pub(super) struct Recorder {
     attached: Vec<AttachedProgram>,
     level: RecordLevel,
     clock: Option<SamplingClock>,
+    /// Whether waits for locks are recorded.
+    locks: bool,
 }
 
 /// The clock of the samples.
@@ -103,6 +108,10 @@ pub(super) struct RecordedCounts {
     pub skipped: u64,
     /// Sleeps by the stacks of the sleeper and of its waker, and these stacks by key.
     pub off_cpu: Vec<(PrOffCpu, PrWait)>,
+    /// Waits for locks, by the stack of the waiting thread; see [`Self::locks`].
+    pub lock_waits: Vec<(PrSample, PrWait)>,
+    /// Whether the kernel reports them.
+    pub locks: bool,
     /// Samples by where they fell, and their clock.
     pub samples: Vec<(PrSample, u64)>,
     pub clock: Option<SamplingClock>,
@@ -132,6 +141,7 @@ impl Recorder {
             .map(|(program, _)| program_of(program))
             .chain([LEARN, SEIZE, ACCOUNT])
             .chain(sampled.then_some(SAMPLE))
+            .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
             .collect();
         let object = bpf::load_record(&settings, &programs)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
@@ -148,6 +158,17 @@ impl Recorder {
                 _ => attach::raw_tracepoint(object.program(program)?, tracepoint).map(AttachedProgram::Raw),
             })
             .collect::<Result<Vec<_>>>()?;
+        let mut locks = false;
+        if level == RecordLevel::Stacks {
+            let programs = LOCKS.map(|(program, tracepoint)| {
+                attach::raw_tracepoint(object.program(program)?, tracepoint).map(AttachedProgram::Raw)
+            });
+            // Kernels before 5.19 do not have them.
+            if let [Ok(begin), Ok(end)] = programs {
+                attached.extend([begin, end]);
+                locks = true;
+            }
+        }
         let mut sampling = None;
         if sampled {
             let frequency = WANTED_SAMPLES.min(most_samples());
@@ -155,7 +176,7 @@ impl Recorder {
             attached.extend(events.into_iter().map(AttachedProgram::Event));
             sampling = Some(SamplingClock { clock, frequency });
         }
-        Ok(Self { object, attached, level, clock: sampling })
+        Ok(Self { object, attached, level, clock: sampling, locks })
     }
 
     /// Processes that this thread forks from now on are of `stage`; of none if absent.
@@ -185,7 +206,8 @@ impl Recorder {
         self.attached.clear();
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
-        let programs = PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]);
+        let programs =
+            PROGRAMS.iter().map(|(program, _)| *program).chain([CALLS_EVENT]).chain(LOCKS.map(|(program, _)| program));
         let skipped = programs.filter_map(|program| self.object.passed_over(program)).sum();
         let mut counts = RecordedCounts { skipped, clock: self.clock, ..self.read()? };
         if self.clock.is_some() {
@@ -193,6 +215,8 @@ impl Recorder {
         }
         if self.level == RecordLevel::Stacks {
             self.add_sleeps(&mut counts)?;
+            counts.lock_waits = self.object.entries::<PrSample, PrWait>("lock_waits")?;
+            counts.locks = self.locks;
         }
         if self.clock.is_some() || self.level == RecordLevel::Stacks {
             counts.traces = self.object.entries::<u64, PrTrace>("traces")?.into_iter().collect();

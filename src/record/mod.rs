@@ -2,7 +2,7 @@
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
 //! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help,
-//! [`off_cpu`] and [`sampling`] name the stacks of sleeps and samples, and [`text`] and [`html`] show all that. [`inside`]
+//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all that. [`inside`]
 //! does so in a guest, where [`count`] counts instructions. [`change`] compares two recordings. [`model`] is the form of
 //! `record.json`.
 
@@ -17,6 +17,7 @@ pub(crate) mod html;
 mod input;
 pub(crate) mod inside;
 mod launch;
+mod locks;
 pub mod model;
 mod off_cpu;
 pub(crate) mod pipeline;
@@ -235,6 +236,7 @@ fn concluded(
     let mut recorded = Recorded { recording, ..Recorded::default() };
     if let Some(kernel) = kernel {
         recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
+        recorded.recording.lock_waits = counted.locks.then(|| locks::waits(counted, &assembled.index, kernel));
         sampling::add(&mut recorded, counted, &assembled.index, kernel);
     }
     recorded

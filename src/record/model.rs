@@ -76,11 +76,26 @@ pub struct Recording {
     pub timeline: Timeline,
     /// Runs with and without changes, if they were asked for.
     pub trials: Option<Trials>,
+    /// Waits for locks of the kernel, longest first, with `--level stacks`; absent if the kernel does not report them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_waits: Option<Vec<LockWait>>,
     /// What the stages executed, if it was counted.
     pub instructions: Option<RecordedInstructions>,
     /// What the processes executed, if it was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<RecordedSamples>,
+}
+
+/// Waits for locks at which threads sleep, wanted by one function.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LockWait {
+    /// Index in `processes`.
+    pub process: usize,
+    /// The function of the kernel that wanted the lock.
+    pub caller: String,
+    pub count: u64,
+    /// Spinning and asleep, of all threads.
+    pub ns: u64,
 }
 
 /// What the processes executed at the ticks of a clock, while they were recorded.

@@ -45,7 +45,7 @@ pub(super) fn folded(counts: &RecordedCounts, kernel: &Symbols) -> Folded {
 }
 
 /// The names of a stack, innermost first, without what the tracepoint adds.
-fn frames(trace: &PrTrace, kernel: &Symbols) -> Vec<String> {
+pub(super) fn frames(trace: &PrTrace, kernel: &Symbols) -> Vec<String> {
     // All but the innermost are return addresses, behind their call.
     let addresses = trace.frames.iter().take_while(|address| **address != 0);
     let names = addresses.map(|address| match kernel.at(address.saturating_sub(1)) {

@@ -2,7 +2,9 @@
 
 use super::answer::{percent, pipe_name};
 use super::collect::RecordLevel;
-use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials};
+use super::model::{
+    LockWait, RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
+};
 use super::stages;
 use crate::document::ExecutedOn;
 use crate::report::number::number;
@@ -62,6 +64,11 @@ pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
     processes.retain(|(at, process)| matters(recording, *at, process));
     let left_out = shorten(&mut processes, |(_, process)| process.cpu_ns);
     tables.push(process_table(recording, &processes, &labels, left_out));
+    tables.extend(recording.lock_waits.as_ref().filter(|waits| !waits.is_empty()).map(|waits| {
+        let mut shown: Vec<&LockWait> = waits.iter().collect();
+        shown.truncate(ROWS);
+        lock_table(recording, &shown, &labels, waits.len() - shown.len())
+    }));
     tables.extend(recording.trials.as_ref().map(trial_table));
     tables
 }
@@ -286,6 +293,22 @@ fn other_waits(recording: &Recording, at: usize, process: &RecordedProcess) -> S
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let named = waits.into_iter().filter(|(ns, _)| *ns as f64 >= 0.005 * window);
     named.map(|(ns, what)| format!("{what} {}", percent(ns as f64 / window))).collect::<Vec<_>>().join(", ")
+}
+
+fn lock_table(recording: &Recording, waits: &[&LockWait], labels: &[String], left_out: usize) -> RecordTable {
+    let window = recording.window_ns.max(1) as f64;
+    let each = |cell: &dyn Fn(&LockWait) -> String| -> Vec<String> { waits.iter().map(|wait| cell(wait)).collect() };
+    RecordTable {
+        title: "Waits for locks of the kernel, spinning and asleep".to_owned(),
+        first: ("process", each(&|wait| labels[wait.process].clone())),
+        figures: vec![
+            column("waits", 0, each(&|wait| grouped(wait.count))),
+            column("time", 0, each(&|wait| percent(wait.ns as f64 / window))),
+            column("µs each", 1, each(&|wait| number(wait.ns as f64 / 1e3 / wait.count.max(1) as f64))),
+        ],
+        last: ("wanted by", each(&|wait| clean(&wait.caller))),
+        further: further(left_out, "row"),
+    }
 }
 
 fn trial_table(trials: &Trials) -> RecordTable {

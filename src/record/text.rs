@@ -150,6 +150,9 @@ pub(super) fn limit_lines(recording: &Recording) -> Vec<String> {
     for collector in sampled.into_iter().chain(counted) {
         lines.extend(collector.reason.iter().chain(&collector.notes).cloned());
     }
+    if recording.level == RecordLevel::Stacks && recording.lock_waits.is_none() {
+        lines.push("this kernel does not report waits for locks (tracepoint contention_begin, since 5.19)".to_owned());
+    }
     lines.extend(recording.warnings.iter().map(|warning| format!("warning: {}: {}", warning.message, warning.action)));
     lines
 }
