@@ -344,6 +344,45 @@ fn without_btf_sampling_goes_on() {
 }
 
 #[test]
+#[ignore = "needs root or user namespaces: make test"]
+fn what_was_measured_is_kept_wherever_it_can_be() {
+    let place = Place::new();
+    let temporary = place.path("temporary");
+    for folder in ["temporary", "whole", "tiny", "real"] {
+        std::fs::create_dir(place.path(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink("real", place.path("link")).unwrap();
+    std::os::unix::fs::symlink("nothing", place.path("dangling")).unwrap();
+    let run = |target: &str, temporary: &Path| {
+        // File systems of this command alone; its files are copied out of them.
+        let script = "mount -t tmpfs none whole && mount -t tmpfs -o size=16k none tiny && \"$@\"; code=$?; \
+                      ls whole >&2; exit $code";
+        let mut command = unshare(&["--mount", "sh", "-c", script, "sh"]);
+        command.arg(assert_cmd::cargo::cargo_bin("pipeprof")).args(QUICK.split_whitespace()).args(["-o", target]);
+        let output = command.env("TMPDIR", temporary).current_dir(place.folder.path()).output().unwrap();
+        let [printed, said] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (output.status.code(), printed, said)
+    };
+    // Into what a link means, and into an empty file system.
+    let (code, printed, said) = run("link", &temporary);
+    assert!(code == Some(0) && place.path("real/run.json").exists(), "{printed}{said}");
+    let (code, printed, said) = run("whole", &temporary);
+    assert!(code == Some(0) && said.contains("run.json"), "{printed}{said}");
+    // Found before anything is measured.
+    let (code, printed, said) = run("dangling", &temporary);
+    assert!(code == Some(1) && printed.is_empty() && said.contains("is a link to nothing"), "{printed}{said}");
+    // A full disk: printed, and kept elsewhere.
+    let (code, printed, said) = run("tiny", &temporary);
+    assert!(code == Some(1) && printed.contains("GiB/s"), "{printed}{said}");
+    assert!(said.contains("No space left on device") && said.contains("instead: cannot write tiny/"), "{said}");
+    let kept = std::fs::read_dir(&temporary).unwrap().next().expect("a folder").unwrap().path();
+    assert!(kept.join("run.json").exists() && said.contains(&kept.display().to_string()), "{said}");
+    // Nowhere: at least printed.
+    let (code, printed, said) = run("tiny", &place.path("tiny"));
+    assert!(code == Some(1) && printed.contains("GiB/s") && said.contains("are only printed"), "{printed}{said}");
+}
+
+#[test]
 fn stored_files_that_are_broken_are_named() {
     let place = Place::new();
     place.command(&format!("{QUICK} -o out")).assert().success();

@@ -181,17 +181,18 @@ impl RecordArgs {
         let recording = Recording { started, command: super::command_line(), ..recording };
         let mut json = serde_json::to_string_pretty(&recording).context("cannot write the recording as JSON")?;
         json.push('\n');
-        folder.put(RECORD_FILE, json.as_bytes())?;
-        if let Some(svg) = timeline_svg::svg(&recording) {
-            folder.put(TIMELINE_FILE, svg.as_bytes())?;
-        }
+        let mut files = vec![(RECORD_FILE.to_owned(), json.into_bytes())];
+        files.extend(timeline_svg::svg(&recording).map(|svg| (TIMELINE_FILE.to_owned(), svg.into_bytes())));
         let graphs = graphs::files(&recording, &profiles, off_cpu.as_ref())?;
-        for (name, bytes) in &graphs {
-            folder.put(name, bytes)?;
+        files.push((PAGE_FILE.to_owned(), html::page(&recording, &graphs)?.into_bytes()));
+        files.extend(graphs);
+        let kept = folder.keep(&files);
+        let written = kept.written.as_ref().map(|written| written.folder.as_path());
+        eprint!("{}", record::text::render(&recording, written, Style::of_stderr()));
+        if let Some(problem) = kept.problem {
+            // The exit code is still that of the pipeline.
+            progress::problem(&format!("{problem:#}"));
         }
-        folder.put(PAGE_FILE, html::page(&recording, &graphs)?.as_bytes())?;
-        let folder = folder.settle()?;
-        eprint!("{}", record::text::render(&recording, Some(&folder), Style::of_stderr()));
         // A pipeline that was ended on request has not failed.
         let code = recording.exit_codes.last().copied().filter(|_| !recording.was_limited());
         Ok(ExitCode::from(code.unwrap_or(0)))

@@ -179,15 +179,19 @@ impl RunArgs {
         progress::clear();
         let mut outcome = outcome?;
         outcome.document.started = started;
-        let written = folder.write(&mut outcome)?;
+        let kept = folder.write_or_rescue(&mut outcome)?;
+        let written = kept.written.as_ref();
         let document = &outcome.document;
         if self.json {
             crate::out!("{}", report::files::to_json(document)?);
             if !progress::is_quiet() {
-                eprint!("{}", report::terminal::render(document, Some(&written), Style::PLAIN));
+                eprint!("{}", report::terminal::render(document, written, Style::PLAIN));
             }
         } else {
-            crate::out!("{}", report::terminal::render(document, Some(&written), Style::of_stdout()));
+            crate::out!("{}", report::terminal::render(document, written, Style::of_stdout()));
+        }
+        if let Some(problem) = kept.problem {
+            return Err(problem);
         }
         let broken = document.runs.iter().filter(|pair| !pair.processes.reader().verify_errors.is_empty()).count();
         if broken > 0 {

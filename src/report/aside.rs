@@ -42,6 +42,7 @@ impl Aside {
         Err(io::Error::other("another process removes new folders there"))
     }
 
+    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }

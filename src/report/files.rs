@@ -1,25 +1,21 @@
 //! Write and read the folder of a run: `run.json`, folded stacks, flame graphs.
 
-use super::aside::{self, Aside};
 use super::flamegraph::{self, GraphOptions};
+pub(crate) use super::folder::KeptResults;
+pub use super::folder::{Folder, Written};
 use crate::document::code::ExecutedCode;
 use crate::document::ensemble;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::cycles;
 use crate::profile::{ByProcess, Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
-use crate::util::atomic_file::or_free;
-use crate::util::progress;
-use crate::util::text::{counted, grouped};
+use crate::util::text::grouped;
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// The document's name in its folder.
 pub(crate) const DOCUMENT: &str = "run.json";
-
-/// The parent of default folders.
-const RUNS: &str = "runs";
 
 /// Larger files are rejected before memory runs out; pipeprof writes none.
 const LARGEST: u64 = 1 << 30;
@@ -30,159 +26,33 @@ const CODE: &str = "code.json.gz";
 /// The name of the file with the profiles of all windows.
 const WINDOWS: &str = "windows.json.gz";
 
-/// An output folder in preparation. It is created under a temporary name before anything is measured, so that an
-/// unwritable place is known early. Once all files are in it, it is renamed in one step. Dropped earlier, it is removed.
-#[derive(Debug)]
-pub struct Folder {
-    aside: Aside,
-    /// Declared after `aside`, so that it is dropped later.
-    _parents: Parents,
-    target: PathBuf,
-    /// Whether another name may be used if `target` exists by then.
-    fresh: bool,
-}
-
-/// The files written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    pub folder: PathBuf,
-    /// File names in the folder.
-    pub files: Vec<String>,
-}
-
-/// Parent folders created for a target, nearest first. Those that stay empty are removed again.
-#[derive(Debug)]
-struct Parents(Vec<PathBuf>);
-
-impl Parents {
-    fn missing(parent: &Path) -> Self {
-        let missing = parent.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
-        Self(missing.map(Path::to_owned).collect())
-    }
-}
-
-impl Drop for Parents {
-    fn drop(&mut self) {
-        for folder in &self.0 {
-            // Fails if the folder is in use, as intended.
-            let _ = std::fs::remove_dir(folder);
-        }
-    }
-}
-
 impl Folder {
-    /// Prepare the folder `requested` with `-o`, or else a fresh one below `runs` named after the time `started` (RFC
-    /// 3339) and the mode.
-    ///
-    /// # Errors
-    /// When the folder exists and is not empty, or cannot be created.
-    pub fn prepare(requested: Option<&Path>, started: &str, mode: &str) -> Result<Self> {
-        let target = match requested {
-            Some(folder) => {
-                refuse_used(folder)?;
-                folder.to_owned()
-            }
-            None => unused(&Path::new(RUNS).join(default_name(started, mode))),
-        };
-        let parent = match target.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        let parents = Parents::missing(&parent);
-        let removed = aside::clean_up(&parent);
-        if removed > 0 {
-            progress::note(&format!("removed {} of killed runs", counted(removed as u64, "temporary folder")));
-        }
-        let attempt = || std::fs::create_dir_all(&parent).and_then(|()| Aside::new(&parent));
-        let aside = attempt().map_err(|error| cannot_create(&target, &error))?;
-        Ok(Self { aside, _parents: parents, target, fresh: requested.is_none() })
-    }
-
     /// Write all of `outcome` and move the folder to its target. Sets the document's `files`.
     ///
     /// # Errors
     /// A full disk and the like; then nothing is left at the target.
     pub fn write(self, outcome: &mut Outcome) -> Result<Written> {
-        let mut files = Vec::new();
-        for (name, bytes) in contents(outcome)? {
-            self.put(&name, &bytes)?;
-            files.push(name);
-        }
-        outcome.document.files.clone_from(&files);
-        self.put(DOCUMENT, to_json(&outcome.document)?.as_bytes())?;
-        files.push(DOCUMENT.to_owned());
+        let files = all_files(outcome)?;
+        files.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
         let folder = self.settle()?;
-        Ok(Written { folder, files })
+        Ok(Written { folder, files: files.into_iter().map(|(name, _)| name).collect() })
     }
 
-    /// Add a file.
+    /// As [`Self::write`], but to another folder if need be.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        std::fs::write(self.aside.path().join(name), bytes).map_err(|error| {
-            let file = self.target.join(name);
-            anyhow!("cannot write {}: {error}; choose another folder with -o{}", file.display(), or_free(&error))
-        })
-    }
-
-    /// Move the folder to its target, and return that.
-    ///
-    /// # Errors
-    /// When the target has come to exist, or cannot be created.
-    pub(crate) fn settle(self) -> Result<PathBuf> {
-        let mut target = self.target.clone();
-        loop {
-            // Replaces an empty folder only.
-            match std::fs::rename(self.aside.path(), &target) {
-                Ok(()) => return Ok(target),
-                Err(_) if self.fresh && target.exists() => target = unused(&target),
-                Err(error) => {
-                    refuse_used(&target)?;
-                    return Err(cannot_create(&target, &error));
-                }
-            }
-        }
+    /// When a graph cannot be drawn.
+    pub(crate) fn write_or_rescue(self, outcome: &mut Outcome) -> Result<KeptResults> {
+        Ok(self.keep(&all_files(outcome)?))
     }
 }
 
-fn cannot_create(folder: &Path, error: &std::io::Error) -> anyhow::Error {
-    anyhow!("cannot create the output folder {}: {error}; choose another with -o", folder.display())
-}
-
-fn refuse_used(folder: &Path) -> Result<()> {
-    let advice = "choose another with -o, or remove it";
-    match std::fs::read_dir(folder) {
-        Ok(mut entries) => match entries.next() {
-            Some(_) => bail!("the output folder {} exists and is not empty: {advice}", folder.display()),
-            None => Ok(()),
-        },
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(_) if folder.exists() && !folder.is_dir() => {
-            bail!("the output folder {} is a file: {advice}", folder.display())
-        }
-        Err(error) => Err(anyhow!("cannot read the output folder {}: {error}; {advice}", folder.display())),
-    }
-}
-
-/// `2026-11-20T10-15-00-write`: sorts by time, and is valid on all file systems.
-fn default_name(started: &str, mode: &str) -> String {
-    let time = started.split(['Z', '.', '+']).next().unwrap_or(started);
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
-    format!("{time}-{mode}").chars().map(plain).collect()
-}
-
-/// `folder`, with a number appended if it exists.
-fn unused(folder: &Path) -> PathBuf {
-    let mut candidate = folder.to_owned();
-    let mut number = 2;
-    while candidate.exists() {
-        let mut name = folder.as_os_str().to_owned();
-        name.push(format!("-{number}"));
-        candidate = PathBuf::from(name);
-        number += 1;
-    }
-    candidate
+/// All files of `outcome`. Sets the document's `files`.
+fn all_files(outcome: &mut Outcome) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = contents(outcome)?;
+    outcome.document.files = files.iter().map(|(name, _)| name.clone()).collect();
+    files.push((DOCUMENT.to_owned(), to_json(&outcome.document)?.into_bytes()));
+    Ok(files)
 }
 
 /// The document as text.

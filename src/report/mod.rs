@@ -6,6 +6,7 @@ mod aside;
 pub mod chart;
 pub mod files;
 pub mod flamegraph;
+mod folder;
 pub(crate) mod html;
 pub(crate) mod number;
 pub mod terminal;

@@ -1,0 +1,229 @@
+//! The folder of results: prepared before anything is measured, and moved to its place when all files are in it.
+
+use super::aside::{self, Aside};
+use crate::util::atomic_file::or_free;
+use crate::util::progress;
+use crate::util::text::counted;
+use anyhow::{Result, anyhow, bail};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// The parent of default folders.
+const RUNS: &str = "runs";
+
+/// The names of folders for results that could not be written to their place begin with this.
+const RESCUED: &str = "pipeprof-results-";
+
+/// An output folder in preparation. It is created under a temporary name before anything is measured, so that an
+/// unwritable place is known early. Once all files are in it, it is renamed in one step. Dropped earlier, it is removed.
+#[derive(Debug)]
+pub struct Folder {
+    aside: Aside,
+    /// Declared after `aside`, so that it is dropped later.
+    _parents: Parents,
+    target: PathBuf,
+    /// Whether another name may be used if `target` exists by then.
+    fresh: bool,
+    /// `target` is where a file system is mounted: it cannot be replaced, so the files are moved into it.
+    mounted: bool,
+}
+
+/// The files written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub folder: PathBuf,
+    /// File names in the folder.
+    pub files: Vec<String>,
+}
+
+/// Results that were written, if need be elsewhere.
+#[derive(Debug)]
+pub(crate) struct KeptResults {
+    /// `None` if nothing could be written anywhere.
+    pub written: Option<Written>,
+    /// Why they are not where they should be, and where they are.
+    pub problem: Option<anyhow::Error>,
+}
+
+/// Parent folders created for a target, nearest first. Those that stay empty are removed again.
+#[derive(Debug)]
+struct Parents(Vec<PathBuf>);
+
+impl Parents {
+    fn missing(parent: &Path) -> Self {
+        let missing = parent.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+        Self(missing.map(Path::to_owned).collect())
+    }
+}
+
+impl Drop for Parents {
+    fn drop(&mut self) {
+        for folder in &self.0 {
+            // Fails if the folder is in use, as intended.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
+impl Folder {
+    /// Prepare the folder `requested` with `-o`, or else a fresh one below `runs` named after the time `started` (RFC
+    /// 3339) and the mode.
+    ///
+    /// # Errors
+    /// When the folder exists and is not empty, or cannot be created.
+    pub fn prepare(requested: Option<&Path>, started: &str, mode: &str) -> Result<Self> {
+        let target = match requested {
+            Some(folder) => {
+                refuse_used(folder)?;
+                without_link(folder)?
+            }
+            None => unused(&Path::new(RUNS).join(default_name(started, mode))),
+        };
+        let above = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let mounted = is_mounted(&target, &above);
+        let parent = if mounted { target.clone() } else { above };
+        let parents = Parents::missing(&parent);
+        let removed = aside::clean_up(&parent);
+        if removed > 0 {
+            progress::note(&format!("removed {} of killed runs", counted(removed as u64, "temporary folder")));
+        }
+        let attempt = || std::fs::create_dir_all(&parent).and_then(|()| Aside::new(&parent));
+        let aside = attempt().map_err(|error| cannot_create(&target, &error))?;
+        Ok(Self { aside, _parents: parents, target, fresh: requested.is_none(), mounted })
+    }
+
+    /// Add a file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        std::fs::write(self.aside.path().join(name), bytes).map_err(|error| {
+            let file = self.target.join(name);
+            anyhow!("cannot write {}: {error}; choose another folder with -o{}", file.display(), or_free(&error))
+        })
+    }
+
+    /// Move the folder to its target, and return that.
+    ///
+    /// # Errors
+    /// When the target has come to exist, or cannot be created.
+    pub(crate) fn settle(self) -> Result<PathBuf> {
+        let mut target = self.target.clone();
+        if self.mounted {
+            self.move_files().map_err(|error| cannot_create(&target, &error))?;
+            return Ok(target);
+        }
+        loop {
+            // Replaces an empty folder only.
+            match std::fs::rename(self.aside.path(), &target) {
+                Ok(()) => return Ok(target),
+                Err(_) if self.fresh && target.exists() => target = unused(&target),
+                Err(error) => {
+                    refuse_used(&target)?;
+                    return Err(cannot_create(&target, &error));
+                }
+            }
+        }
+    }
+}
+
+impl Folder {
+    /// Move what was prepared into the target.
+    fn move_files(&self) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(self.aside.path())? {
+            let entry = entry?;
+            let to = self.target.join(entry.file_name());
+            if to.exists() {
+                return Err(std::io::Error::other(format!("{} has come to exist", to.display())));
+            }
+            std::fs::rename(entry.path(), to)?;
+        }
+        Ok(())
+    }
+
+    /// Write `files` and move the folder to its target. If that fails, what was measured is not lost: the files are
+    /// written to a folder for temporary files, which stays.
+    pub(crate) fn keep(self, files: &[(String, Vec<u8>)]) -> KeptResults {
+        let names = || files.iter().map(|(name, _)| name.clone()).collect();
+        let written = files.iter().try_for_each(|(name, bytes)| self.put(name, bytes)).and_then(|()| self.settle());
+        let error = match written {
+            Ok(folder) => return KeptResults { written: Some(Written { folder, files: names() }), problem: None },
+            Err(error) => error,
+        };
+        let elsewhere = tempfile::Builder::new().prefix(RESCUED).tempdir().and_then(|folder| {
+            files.iter().try_for_each(|(name, bytes)| std::fs::write(folder.path().join(name), bytes))?;
+            Ok(folder.keep())
+        });
+        match elsewhere {
+            Ok(folder) => KeptResults {
+                problem: Some(error.context(format!("the results were written to {} instead", folder.display()))),
+                written: Some(Written { folder, files: names() }),
+            },
+            Err(second) => KeptResults {
+                written: None,
+                problem: Some(error.context(format!(
+                    "the results are only printed: they cannot be written to a temporary folder either ({second}); set TMPDIR to \
+                     a folder with room"
+                ))),
+            },
+        }
+    }
+}
+
+/// `folder`, or what it is a link to: a folder cannot replace a link.
+fn without_link(folder: &Path) -> Result<PathBuf> {
+    match std::fs::symlink_metadata(folder) {
+        Ok(metadata) if metadata.is_symlink() => std::fs::canonicalize(folder).map_err(|_| {
+            anyhow!("the output folder {} is a link to nothing: choose another with -o", folder.display())
+        }),
+        _ => Ok(folder.to_owned()),
+    }
+}
+
+/// Whether another file system begins at `folder`, which is in `above`.
+fn is_mounted(folder: &Path, above: &Path) -> bool {
+    let device = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.dev());
+    device(folder).is_some_and(|device_of| device(above).is_some_and(|above| device_of != above))
+}
+
+fn cannot_create(folder: &Path, error: &std::io::Error) -> anyhow::Error {
+    anyhow!("cannot create the output folder {}: {error}; choose another with -o", folder.display())
+}
+
+fn refuse_used(folder: &Path) -> Result<()> {
+    let advice = "choose another with -o, or remove it";
+    match std::fs::read_dir(folder) {
+        Ok(mut entries) => match entries.next() {
+            Some(_) => bail!("the output folder {} exists and is not empty: {advice}", folder.display()),
+            None => Ok(()),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(_) if folder.exists() && !folder.is_dir() => {
+            bail!("the output folder {} is a file: {advice}", folder.display())
+        }
+        Err(error) => Err(anyhow!("cannot read the output folder {}: {error}; {advice}", folder.display())),
+    }
+}
+
+/// `2026-11-20T10-15-00-write`: sorts by time, and is valid on all file systems.
+fn default_name(started: &str, mode: &str) -> String {
+    let time = started.split(['Z', '.', '+']).next().unwrap_or(started);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
+    format!("{time}-{mode}").chars().map(plain).collect()
+}
+
+/// `folder`, with a number appended if it exists.
+fn unused(folder: &Path) -> PathBuf {
+    let mut candidate = folder.to_owned();
+    let mut number = 2;
+    while candidate.exists() {
+        let mut name = folder.as_os_str().to_owned();
+        name.push(format!("-{number}"));
+        candidate = PathBuf::from(name);
+        number += 1;
+    }
+    candidate
+}
