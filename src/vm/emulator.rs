@@ -58,6 +58,20 @@ impl Qemu {
         let _ = self.child.wait();
     }
 
+    /// Wait until all its threads sleep and none has woken up for [`QUIET`], but not for ever.
+    pub(crate) fn settle(&self) {
+        let begun = Instant::now();
+        let (mut last, mut since) = (None, begun);
+        while since.elapsed() < QUIET && begun.elapsed() < RESTLESS {
+            std::thread::sleep(GLANCE);
+            let now = asleep(self.child.id());
+            if now.is_none() || now != last {
+                since = Instant::now();
+            }
+            last = now;
+        }
+    }
+
     /// CPU time of all its threads; `None` if it has ended.
     fn cpu_time(&self) -> Option<Duration> {
         ticks(&fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?)
@@ -79,6 +93,25 @@ impl Qemu {
             && (waited > limit * IDLE.0 + IDLE.1
                 || self.cpu_time().is_some_and(|cpu| cpu.saturating_sub(since.cpu) > limit))
     }
+}
+
+/// QEMU's thread that frees memory waits up to 50 ms for more of it (util/rcu.c, `call_rcu_thread`).
+const QUIET: Duration = Duration::from_millis(150);
+const RESTLESS: Duration = Duration::from_secs(5);
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// How often each thread of the process has been switched away; `None` unless all sleep.
+fn asleep(pid: u32) -> Option<Vec<(String, String)>> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let switches = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let status = fs::read_to_string(path.join("status")).ok()?;
+        let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+        let sleeps = state.is_some_and(|state| state.trim_start().starts_with('S'));
+        let counts = status.lines().filter(|line| line.contains("ctxt_switches")).collect::<Vec<_>>().join(" ");
+        sleeps.then(|| (path.display().to_string(), counts))
+    };
+    threads.map(switches).collect()
 }
 
 /// The wall time after which a limit ends in any case: this many times the limit, plus this.
@@ -109,6 +142,17 @@ fn ticks(stat: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_asleep_if_all_its_threads_are() {
+        let mut sleeper = Command::new("sleep").arg("100").spawn().unwrap();
+        while asleep(sleeper.id()).is_none() {}
+        assert_eq!(asleep(sleeper.id()).unwrap().len(), 1);
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        // This thread executes.
+        assert_eq!(asleep(std::process::id()), None);
+    }
 
     #[test]
     fn cpu_time_is_user_and_system_time() {

@@ -92,6 +92,9 @@ pub(crate) fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) 
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+    // QEMU's other threads still free what the old state used (its util/rcu.c), and interrupt the guest to do so. If it
+    // ran already, its results would depend on when that happens: docs/exactness.md.
+    qemu.settle();
     // It is stopped, as it was when it was saved.
     monitor.execute("cont", json!({})).map(drop)
 }
