@@ -86,6 +86,10 @@ fn what_is_done_is_not_repeated() {
     // Without --resume the folder is refused, and the error tells how to continue.
     let error = MatrixStore::open(&out, &plan, false).unwrap_err().to_string();
     assert!(error.contains("--resume") && !error.contains('\n'), "{error}");
+    // Nor with it, while the first one is at work.
+    let error = MatrixStore::open(&out, &plan, true).unwrap_err().to_string();
+    assert!(error.contains("is writing into") && !error.contains('\n'), "{error}");
+    drop(store);
     let store = MatrixStore::open(&out, &plan, true).unwrap();
     let retried = Made::default();
     let states = Mutex::new(Vec::new());
