@@ -1,6 +1,7 @@
 //! Names of kernel objects that contain their owner, so that the next run can remove what a killed run left.
 
 use crate::kernel::namespace::PidNamespace;
+use crate::util::process_stat::ProcessStat;
 
 /// This process as part of a name: `PID_START`, its id and start time in kernel ticks, which together are unique.
 /// Outside the initial PID namespace, the namespace comes first.
@@ -24,11 +25,9 @@ pub(crate) fn is_dead(owner: &str) -> bool {
     u32::try_from(pid).ok().and_then(started) != Some(start)
 }
 
-/// When process `pid` started, in ticks after boot (proc_pid_stat(5), field 22).
+/// When process `pid` started, in ticks after boot.
 fn started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, behind_name) = stat.rsplit_once(')')?;
-    behind_name.split_whitespace().nth(19)?.parse().ok()
+    Some(ProcessStat::of(pid)?.started)
 }
 
 #[cfg(test)]

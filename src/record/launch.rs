@@ -4,7 +4,7 @@
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
 use super::pipeline::PipelineCommand;
-use crate::util::{marker, size};
+use crate::util::{marker, process_stat, size};
 use crate::vm::closure::find_program;
 use anyhow::{Context as _, Result, ensure};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -234,13 +234,7 @@ impl Launcher {
 
 /// These processes, and those whose parents are among them.
 fn descendants(pids: &[u32]) -> Vec<u32> {
-    let parent_of = |entry: io::Result<std::fs::DirEntry>| -> Option<(u32, u32)> {
-        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Field 4 of proc_pid_stat(5), after the name, which may contain anything.
-        Some((pid, stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?))
-    };
-    let all: Vec<(u32, u32)> = std::fs::read_dir("/proc").into_iter().flatten().filter_map(parent_of).collect();
+    let all: Vec<(u32, u32)> = process_stat::all().map(|(pid, stat)| (pid, stat.parent)).collect();
     let mut found = pids.to_vec();
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {

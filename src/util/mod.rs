@@ -7,6 +7,7 @@ pub(crate) mod folder_lock;
 pub(crate) mod gzip_json;
 pub(crate) mod histogram;
 pub(crate) mod marker;
+pub(crate) mod process_stat;
 pub(crate) mod progress;
 pub(crate) mod regular;
 pub(crate) mod size;

@@ -1,5 +1,6 @@
 //! A running QEMU.
 
+use crate::util::process_stat::ProcessStat;
 use crate::util::progress;
 use crate::vm::qemu;
 use crate::vm::seat::Seat;
@@ -74,7 +75,7 @@ impl Qemu {
 
     /// CPU time of all its threads; `None` if it has ended.
     fn cpu_time(&self) -> Option<Duration> {
-        ticks(&fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?)
+        Some(ProcessStat::of(self.child.id())?.cpu_time())
     }
 
     /// The time now, for [`Since`].
@@ -130,15 +131,6 @@ impl Drop for Qemu {
     }
 }
 
-/// User and system time in `/proc/PID/stat`, fields 14 and 15 (proc_pid_stat(5)).
-fn ticks(stat: &str) -> Option<Duration> {
-    // The name, field 2, may contain spaces and parentheses.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(11);
-    let ticks = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    Some(Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,14 +144,5 @@ mod tests {
         sleeper.wait().unwrap();
         // This thread executes.
         assert_eq!(asleep(std::process::id()), None);
-    }
-
-    #[test]
-    fn cpu_time_is_user_and_system_time() {
-        let per_second = rustix::param::clock_ticks_per_second();
-        let stat = format!("7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 {} {} 99 99", 2 * per_second, per_second);
-        assert_eq!(ticks(&stat), Some(Duration::from_secs(3)));
-        assert_eq!(ticks("7 (x) S 1"), None);
-        assert!(ticks(&fs::read_to_string("/proc/self/stat").unwrap()).is_some());
     }
 }

@@ -6,6 +6,7 @@
 //! accel/tcg/tcg-accel-ops-rr.c and softmmu/icount.c (7.2). With both threads on one CPU, and the main thread preempting
 //! the other one, the order is fixed. docs/exactness.md, "Booted and restored guests", has the figures.
 
+use crate::util::process_stat;
 use anyhow::{Context as _, Result};
 use rustix::thread::CpuSet;
 use std::os::unix::process::CommandExt as _;
@@ -62,18 +63,13 @@ impl Seat {
 /// The CPUs of emulators that other processes of pipeprof have started. What cannot be read does not count.
 fn foreign() -> Vec<usize> {
     let own = std::process::id();
-    let seat_of = |entry: std::io::Result<std::fs::DirEntry>| {
-        let pid: i32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let (start, rest) = stat.rsplit_once(')')?;
-        let parent: u32 = rest.split_whitespace().nth(1)?.parse().ok()?;
-        if parent == own || !start.contains("(qemu-system") {
-            return None;
-        }
-        let set = rustix::thread::sched_getaffinity(rustix::process::Pid::from_raw(pid)).ok()?;
+    let emulators = process_stat::all().filter(|(_, stat)| stat.parent != own && stat.name.starts_with("qemu-system"));
+    let seat_of = |(pid, _): (u32, _)| {
+        let pid = rustix::process::Pid::from_raw(pid.cast_signed());
+        let set = rustix::thread::sched_getaffinity(pid).ok()?;
         (set.count() == 1).then(|| (0..CpuSet::MAX_CPU).find(|&cpu| set.is_set(cpu)))?
     };
-    std::fs::read_dir("/proc").map(|entries| entries.filter_map(seat_of).collect()).unwrap_or_default()
+    emulators.filter_map(seat_of).collect()
 }
 
 impl Drop for Seat {

@@ -1,5 +1,6 @@
 //! Notices workers that do nothing any more, such as one that was stopped by a signal.
 
+use crate::util::process_stat::ProcessStat;
 use crate::util::progress;
 use std::time::{Duration, Instant};
 
@@ -47,8 +48,8 @@ impl StallWatch {
             return None;
         }
         self.looked = Instant::now();
-        let states: Vec<(Awaited, WorkerState)> =
-            workers.iter().filter_map(|worker| Some((*worker, WorkerState::of(worker.pid)?))).collect();
+        let states: Vec<(&Awaited, ProcessStat)> =
+            workers.iter().filter_map(|worker| Some((worker, ProcessStat::of(worker.pid)?))).collect();
         let ticks = states.iter().map(|(_, state)| state.ticks).sum();
         if ticks != self.ticks || states.is_empty() {
             (self.ticks, self.since, self.told) = (ticks, self.looked, false);
@@ -58,7 +59,7 @@ impl StallWatch {
         let why = || {
             let each = states
                 .iter()
-                .map(|(worker, state)| format!("{} (process {}) {}", worker.name, worker.pid, state.words()));
+                .map(|(worker, state)| format!("{} (process {}) {}", worker.name, worker.pid, words(state.state)));
             each.collect::<Vec<_>>().join(", ")
         };
         if silent >= self.patience.silent && !self.told {
@@ -70,34 +71,14 @@ impl StallWatch {
     }
 }
 
-/// What /proc says of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct WorkerState {
-    state: char,
-    /// CPU time, in clock ticks.
-    ticks: u64,
-}
-
-impl WorkerState {
-    fn of(pid: u32) -> Option<Self> {
-        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-    }
-
-    /// Fields 3, 14 and 15 of proc_pid_stat(5), after the name, which may contain anything.
-    fn parse(stat: &str) -> Option<Self> {
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks = |field: usize| fields.get(field)?.parse::<u64>().ok();
-        Some(Self { state: fields.first()?.chars().next()?, ticks: ticks(11)? + ticks(12)? })
-    }
-
-    fn words(self) -> &'static str {
-        match self.state {
-            'T' => "was stopped by a signal: continue it with kill -CONT",
-            't' => "is stopped by a debugger",
-            'D' => "waits in the kernel and cannot be interrupted",
-            'R' => "gets no CPU",
-            _ => "sleeps",
-        }
+/// The state of a process in a sentence.
+fn words(state: char) -> &'static str {
+    match state {
+        'T' => "was stopped by a signal: continue it with kill -CONT",
+        't' => "is stopped by a debugger",
+        'D' => "waits in the kernel and cannot be interrupted",
+        'R' => "gets no CPU",
+        _ => "sleeps",
     }
 }
 
@@ -111,7 +92,7 @@ mod tests {
         let pid = child.id();
         // SAFETY: sends a signal to a child that has not been reaped.
         unsafe { libc::kill(pid.cast_signed(), libc::SIGSTOP) };
-        while WorkerState::of(pid).unwrap().state != 'T' {
+        while ProcessStat::of(pid).unwrap().state != 'T' {
             std::thread::yield_now();
         }
         let patience = Patience { every: Duration::ZERO, silent: Duration::ZERO, limit: Duration::from_millis(20) };
@@ -123,18 +104,10 @@ mod tests {
             }
         };
         assert!(why.contains(&format!("writer (process {pid}) was stopped by a signal")), "{why}");
+        assert!(words('T').contains("kill -CONT"));
         // One that has ended is not waited for here: its socket tells that.
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(watch.look(&[worker]), None);
-    }
-
-    #[test]
-    fn states_are_read_after_any_name() {
-        let stat = "42 (a) b) T 1 42 42 0 -1 4194560 100 0 0 0 7 5 0 0 20 0 1 0 100 0 0";
-        let state = WorkerState::parse(stat).unwrap();
-        assert_eq!(state, WorkerState { state: 'T', ticks: 12 });
-        assert!(state.words().contains("kill -CONT"));
-        assert_eq!(WorkerState::parse("42 (x) T"), None);
     }
 }

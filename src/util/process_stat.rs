@@ -1,0 +1,74 @@
+//! What /proc/PID/stat says of a process.
+
+use std::time::Duration;
+
+/// The fields that pipeprof uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProcessStat {
+    /// As in /proc/PID/comm.
+    pub name: String,
+    /// `R`, `S`, `D`, `T`, ...
+    pub state: char,
+    /// The parent's process id.
+    pub parent: u32,
+    /// User and system time, in clock ticks.
+    pub ticks: u64,
+    /// When it started, in clock ticks after boot.
+    pub started: u64,
+}
+
+impl ProcessStat {
+    /// `None` if there is no such process.
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// Fields 2, 3, 4, 14, 15 and 22 of proc_pid_stat(5). The name may contain spaces and parentheses.
+    fn parse(stat: &str) -> Option<Self> {
+        let (start, rest) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        // The first one behind the name is field 3.
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Self {
+            name: start.split_once('(')?.1.to_owned(),
+            state: fields.first()?.chars().next()?,
+            parent: number(4)?.try_into().ok()?,
+            ticks: number(14)? + number(15)?,
+            started: number(22)?,
+        })
+    }
+
+    /// User and system time of all its threads.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        Duration::from_millis(self.ticks * 1000 / rustix::param::clock_ticks_per_second())
+    }
+}
+
+/// All processes that /proc shows, by id.
+pub(crate) fn all() -> impl Iterator<Item = (u32, ProcessStat)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        Some((pid, ProcessStat::of(pid)?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_after_any_name() {
+        let stat = "42 (a) b (c) T 7 42 42 0 -1 4194560 100 0 0 0 11 5 0 0 20 0 1 0 900 0 0";
+        let expected = ProcessStat { name: "a) b (c".to_owned(), state: 'T', parent: 7, ticks: 16, started: 900 };
+        assert_eq!(ProcessStat::parse(stat), Some(expected));
+        for damaged in ["", "7 (x", "7 (x) S 1", "7 x) S 1"] {
+            assert_eq!(ProcessStat::parse(damaged), None, "{damaged}");
+        }
+        let per_second = rustix::param::clock_ticks_per_second();
+        let stat = format!("7 (a b) c) S 1 2 3 4 5 6 7 8 9 10 {} {} 99 99 0 0 0 0 900", 2 * per_second, per_second);
+        assert_eq!(ProcessStat::parse(&stat).unwrap().cpu_time(), Duration::from_secs(3));
+        let own = all().find(|(pid, _)| *pid == std::process::id()).unwrap().1;
+        assert_eq!(own.parent, std::os::unix::process::parent_id());
+    }
+}
