@@ -46,26 +46,14 @@ int pr_lock_end(struct pr_event *ctx)
 {
 	struct pr_task *own = find(bpf_get_current_task());
 	struct pr_state *shared = shared_state();
-	struct pr_wait *known, first = { 1, 0 };
 	struct pr_sample place = {};
-	u64 ns;
 
 	if (!own || !own->lock || own->lock != ctx->args[0])
 		return 0;
 	own->lock = 0;
-	ns = bpf_ktime_get_ns() - own->lock_since;
 	place.who = own->who;
 	place.trace = own->lock_trace;
-	first.ns = ns;
-	known = bpf_map_lookup_elem(&lock_waits, &place);
-	if (!known && !bpf_map_update_elem(&lock_waits, &place, &first, BPF_NOEXIST))
-		return 0;
-	known = bpf_map_lookup_elem(&lock_waits, &place);
-	if (known) {
-		__sync_fetch_and_add(&known->count, 1);
-		__sync_fetch_and_add(&known->ns, ns);
-	} else if (shared) {
+	if (!add_wait_to(&lock_waits, &place, bpf_ktime_get_ns() - own->lock_since) && shared)
 		__sync_fetch_and_add(&shared->lost_traces, 1);
-	}
 	return 0;
 }

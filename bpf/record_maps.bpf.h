@@ -137,23 +137,30 @@ static __always_inline struct pr_counts *counts_of(const struct pr_who *who, u64
 	return known;
 }
 
+/* Add a wait to a map of struct pr_wait. Returns 0 if the map is full. */
+static __always_inline int add_wait_to(void *map, const void *key, u64 ns)
+{
+	struct pr_wait *known = bpf_map_lookup_elem(map, key), first = { 1, ns };
+
+	if (!known && !bpf_map_update_elem(map, key, &first, BPF_NOEXIST))
+		return 1;
+	/* Another CPU may have added it in between. */
+	known = bpf_map_lookup_elem(map, key);
+	if (!known)
+		return 0;
+	__sync_fetch_and_add(&known->count, 1);
+	__sync_fetch_and_add(&known->ns, ns);
+	return 1;
+}
+
 /* Add the time of a sleep outside of pipes. */
 static __always_inline void add_wait(const struct pr_task *own, u64 ns)
 {
 	struct pr_reason reason = { own->who, own->call, own->file_type };
-	struct pr_wait *known = bpf_map_lookup_elem(&waits, &reason), first = { 1, ns };
-	struct pr_state *shared;
+	struct pr_state *shared = shared_state();
 
-	if (!known && !bpf_map_update_elem(&waits, &reason, &first, BPF_NOEXIST))
-		return;
-	known = bpf_map_lookup_elem(&waits, &reason);
-	shared = shared_state();
-	if (known) {
-		__sync_fetch_and_add(&known->count, 1);
-		__sync_fetch_and_add(&known->ns, ns);
-	} else if (shared) {
+	if (!add_wait_to(&waits, &reason, ns) && shared)
 		__sync_fetch_and_add(&shared->lost_waits, 1);
-	}
 }
 
 static __always_inline void add_counts(struct pr_counts *sum, const struct pr_counts *more)

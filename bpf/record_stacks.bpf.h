@@ -61,17 +61,8 @@ static __always_inline u64 keep_trace(void *ctx)
 static __always_inline void add_off_cpu(const struct pr_task *own, u64 now)
 {
 	struct pr_off_cpu sleep = { own->who, own->trace, own->waker_trace, { own->waker[0], own->waker[1] } };
-	u64 ns = (own->woken ? own->woken : now) - own->since;
-	struct pr_wait *known = bpf_map_lookup_elem(&off_cpu, &sleep), first = { 1, ns };
 	struct pr_state *shared = shared_state();
 
-	if (!known && !bpf_map_update_elem(&off_cpu, &sleep, &first, BPF_NOEXIST))
-		return;
-	known = bpf_map_lookup_elem(&off_cpu, &sleep);
-	if (known) {
-		__sync_fetch_and_add(&known->count, 1);
-		__sync_fetch_and_add(&known->ns, ns);
-	} else if (shared) {
+	if (!add_wait_to(&off_cpu, &sleep, (own->woken ? own->woken : now) - own->since) && shared)
 		__sync_fetch_and_add(&shared->lost_traces, 1);
-	}
 }
