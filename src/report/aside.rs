@@ -61,10 +61,8 @@ fn remove_abandoned(folder: &Path) -> Option<()> {
     if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
         return None;
     }
-    let lock = FolderLock::take(folder).ok().filter(FolderLock::is_held)?;
-    std::fs::remove_dir_all(folder).ok()?;
-    drop(lock);
-    Some(())
+    let _lock = FolderLock::take(folder).ok().filter(FolderLock::is_held)?;
+    std::fs::remove_dir_all(folder).ok()
 }
 
 #[cfg(test)]

@@ -33,9 +33,7 @@ impl Folder {
     /// A full disk and the like; then nothing is left at the target.
     pub fn write(self, outcome: &mut Outcome) -> Result<Written> {
         let files = all_files(outcome)?;
-        files.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
-        let folder = self.settle()?;
-        Ok(Written { folder, files: files.into_iter().map(|(name, _)| name).collect() })
+        self.write_all(&files)
     }
 
     /// As [`Self::write`], but to another folder if need be.

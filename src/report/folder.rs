@@ -128,9 +128,7 @@ impl Folder {
             }
         }
     }
-}
 
-impl Folder {
     /// Move what was prepared into the target.
     fn move_files(&self) -> std::io::Result<()> {
         for entry in std::fs::read_dir(self.aside.path())? {
@@ -144,13 +142,20 @@ impl Folder {
         Ok(())
     }
 
-    /// Write `files` and move the folder to its target. If that fails, what was measured is not lost: the files are
-    /// written to a folder for temporary files, which stays.
+    /// Write `files` and move the folder to its target.
+    ///
+    /// # Errors
+    /// A full disk and the like; then nothing is left at the target.
+    pub(super) fn write_all(self, files: &[(String, Vec<u8>)]) -> Result<Written> {
+        files.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
+        Ok(Written { folder: self.settle()?, files: names(files) })
+    }
+
+    /// As [`Self::write_all`]. If that fails, what was measured is not lost: the files are written to a folder for
+    /// temporary files, which stays.
     pub(crate) fn keep(self, files: &[(String, Vec<u8>)]) -> KeptResults {
-        let names = || files.iter().map(|(name, _)| name.clone()).collect();
-        let written = files.iter().try_for_each(|(name, bytes)| self.put(name, bytes)).and_then(|()| self.settle());
-        let error = match written {
-            Ok(folder) => return KeptResults { written: Some(Written { folder, files: names() }), problem: None },
+        let error = match self.write_all(files) {
+            Ok(written) => return KeptResults { written: Some(written), problem: None },
             Err(error) => error,
         };
         let elsewhere = tempfile::Builder::new().prefix(RESCUED).tempdir().and_then(|folder| {
@@ -160,17 +165,21 @@ impl Folder {
         match elsewhere {
             Ok(folder) => KeptResults {
                 problem: Some(error.context(format!("the results were written to {} instead", folder.display()))),
-                written: Some(Written { folder, files: names() }),
+                written: Some(Written { folder, files: names(files) }),
             },
             Err(second) => KeptResults {
                 written: None,
                 problem: Some(error.context(format!(
-                    "the results are only printed: they cannot be written to a temporary folder either ({second}); set TMPDIR to \
-                     a folder with room"
+                    "the results are only printed: they cannot be written to a temporary folder either ({second}); set \
+                     TMPDIR to a folder with room"
                 ))),
             },
         }
     }
+}
+
+fn names(files: &[(String, Vec<u8>)]) -> Vec<String> {
+    files.iter().map(|(name, _)| name.clone()).collect()
 }
 
 /// `folder`, or what it is a link to: a folder cannot replace a link.
@@ -186,7 +195,7 @@ fn without_link(folder: &Path) -> Result<PathBuf> {
 /// Whether another file system begins at `folder`, which is in `above`.
 fn is_mounted(folder: &Path, above: &Path) -> bool {
     let device = |path: &Path| std::fs::metadata(path).ok().map(|metadata| metadata.dev());
-    device(folder).is_some_and(|device_of| device(above).is_some_and(|above| device_of != above))
+    matches!((device(folder), device(above)), (Some(own), Some(parent)) if own != parent)
 }
 
 fn cannot_create(folder: &Path, error: &std::io::Error) -> anyhow::Error {
