@@ -1,19 +1,24 @@
 //! Shared parts of self-contained HTML pages: light and dark colours, table styles, and the script that shows packed
-//! flame graphs. A page is a minijinja template that includes `style.css` and `graphs.js`.
+//! flame graphs. A page is a minijinja template that includes `head.html`, `style.css` and `graphs.js`.
 
 use anyhow::{Context as _, Result};
 use flate2::{Compression, GzBuilder};
 use minijinja::Environment;
 use std::io::Write as _;
 
-/// A template environment with `style.css` and `graphs.js`. These are templates too, so they may not contain a brace
+/// A template environment with these shared parts. They are templates too, so they may not contain a brace
 /// before `#` or `%`. Names that end in `.html` enable escaping.
 ///
 /// # Errors
 /// Never, if the tests pass.
 pub(crate) fn environment() -> Result<Environment<'static>> {
     let mut environment = Environment::new();
-    for (name, text) in [("style.css", include_str!("style.css")), ("graphs.js", include_str!("graphs.js"))] {
+    let shared = [
+        ("head.html", include_str!("head.html")),
+        ("style.css", include_str!("style.css")),
+        ("graphs.js", include_str!("graphs.js")),
+    ];
+    for (name, text) in shared {
         environment.add_template(name, text).with_context(|| format!("template {name}"))?;
     }
     Ok(environment)
