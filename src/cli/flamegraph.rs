@@ -1,4 +1,4 @@
-//! `pipeprof flamegraph`: draw a stored run or any file of folded stacks.
+//! `pipeprof flamegraph`: draw a stored run or recording, or any file of folded stacks.
 
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
 use crate::record::change::{self, recording_at};
