@@ -187,8 +187,7 @@ impl RecordArgs {
         files.push((PAGE_FILE.to_owned(), html::page(&recording, &graphs)?.into_bytes()));
         files.extend(graphs);
         let kept = folder.keep(&files);
-        let written = kept.written.as_ref().map(|written| written.folder.as_path());
-        eprint!("{}", record::text::render(&recording, written, Style::of_stderr()));
+        eprint!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stderr()));
         if let Some(problem) = kept.problem {
             // The exit code is still that of the pipeline.
             progress::problem(&format!("{problem:#}"));

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// The frame of an address that has no symbol.
 pub(crate) const UNKNOWN: &str = "[unknown]";
 
-/// The frame of user code whose functions are not told apart.
+/// The frame of user code whose functions have no names here.
 pub(crate) const USER: &str = "[user]";
 
 /// Code that a process has mapped from a file.
@@ -127,7 +127,7 @@ pub(crate) fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, us
         let process = watched.processes.get(stack.process as usize).map_or(ProcessName::OTHER, |process| process.name);
         let kernel_frames = &stack.kernel_frames[..(stack.kernel as usize).min(PP_KERNEL_FRAMES)];
         let user_frames = &stack.user_frames[..(stack.user as usize).min(PP_USER_FRAMES)];
-        let kernel_names = names(kernel_frames, |address, returning| kernel_name(kernel, address, returning));
+        let kernel_names = kernel_names(kernel_frames, kernel);
         let mut user_names =
             names(user_frames, |address, returning| user.name(stack, address.saturating_sub(u64::from(returning))));
         without_start_up(&mut user_names);
@@ -155,9 +155,14 @@ fn names(frames: &[u64], name: impl Fn(u64, bool) -> Option<String>) -> Vec<Stri
     frames.iter().enumerate().map(named).collect()
 }
 
+/// Names of kernel `frames`, innermost first.
+pub(crate) fn kernel_names(frames: &[u64], kernel: &Symbols) -> Vec<String> {
+    names(frames, |address, returning| kernel_name(kernel, address, returning))
+}
+
 /// The kernel's function at `address`. The byte before a return address is inside the call, even if the call ends its
 /// function. A return diverted by a kretprobe is an exception: it points to the start of its trampoline.
-pub(crate) fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String> {
+fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String> {
     let at = kernel.at(address)?;
     if !returning || (at.offset == 0 && at.symbol.name.ends_with("_trampoline")) {
         return Some(at.symbol.name.to_owned());
@@ -217,8 +222,7 @@ garbage
         let kallsyms = "0000000000001000 T _stext\n0000000000001100 T a\n0000000000001200 T b\n\
             0000000000001300 T kretprobe_trampoline\n0000000000001400 T end\n";
         let kernel = Symbols::read(kallsyms.as_bytes()).unwrap();
-        let names =
-            names(&[0x1200, 0x1200, 0x1300, 0x10], |address, returning| kernel_name(&kernel, address, returning));
+        let names = kernel_names(&[0x1200, 0x1200, 0x1300, 0x10], &kernel);
         assert_eq!(names, ["b", "a", "kretprobe_trampoline", UNKNOWN]);
     }
 

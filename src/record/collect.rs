@@ -69,7 +69,7 @@ pub(super) struct Recorder {
     attached: Vec<AttachedProgram>,
     level: RecordLevel,
     clock: Option<SamplingClock>,
-    /// Whether waits for locks are recorded.
+    /// Whether the kernel reports waits for locks.
     locks: bool,
 }
 
@@ -108,10 +108,8 @@ pub(super) struct RecordedCounts {
     pub skipped: u64,
     /// Sleeps by the stacks of the sleeper and of its waker, and these stacks by key.
     pub off_cpu: Vec<(PrOffCpu, PrWait)>,
-    /// Waits for locks, by the stack of the waiting thread; see [`Self::locks`].
-    pub lock_waits: Vec<(PrSample, PrWait)>,
-    /// Whether the kernel reports them.
-    pub locks: bool,
+    /// Waits for locks, by the stack of the waiting thread; absent if the kernel does not report them.
+    pub lock_waits: Option<Vec<(PrSample, PrWait)>>,
     /// Samples by where they fell, and their clock.
     pub samples: Vec<(PrSample, u64)>,
     pub clock: Option<SamplingClock>,
@@ -133,12 +131,14 @@ impl Recorder {
             settings.namespace_device = namespace.device;
             settings.namespace_inode = namespace.inode;
         }
-        let wanted = || PROGRAMS.iter().filter(|(program, _)| level != RecordLevel::Sched || *program != CALLS);
         let event = (level != RecordLevel::Sched && preemption::of_system_calls()).then(event_id).flatten();
-        let counting = event.map_or(CALLS, |_| CALLS_EVENT);
-        let program_of = |program: &'static str| if program == CALLS { counting } else { program };
-        let programs: Vec<&str> = wanted()
-            .map(|(program, _)| program_of(program))
+        let raw = PROGRAMS
+            .iter()
+            .filter(|(program, _)| *program != CALLS || (level != RecordLevel::Sched && event.is_none()));
+        let programs: Vec<&str> = raw
+            .clone()
+            .map(|(program, _)| *program)
+            .chain(event.map(|_| CALLS_EVENT))
             .chain([LEARN, SEIZE, ACCOUNT])
             .chain(sampled.then_some(SAMPLE))
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
@@ -150,24 +150,20 @@ impl Recorder {
         drop(learn);
         let state: PrState = object.element("state", 0)?;
         ensure!(state.registers != 0, "the tracepoint sys_exit did not report a call of this process");
-        let mut attached = wanted()
-            .map(|(program, tracepoint)| match event {
-                Some(id) if *program == CALLS => {
-                    attach::traced_event(object.program(CALLS_EVENT)?, id).map(AttachedProgram::Event)
-                }
-                _ => attach::raw_tracepoint(object.program(program)?, tracepoint).map(AttachedProgram::Raw),
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let attach_raw = |(program, tracepoint): &(&str, &str)| {
+            attach::raw_tracepoint(object.program(program)?, tracepoint).map(AttachedProgram::Raw)
+        };
+        let mut attached = raw.map(attach_raw).collect::<Result<Vec<_>>>()?;
+        if let Some(id) = event {
+            attached.push(AttachedProgram::Event(attach::traced_event(object.program(CALLS_EVENT)?, id)?));
+        }
         let mut locks = false;
-        if level == RecordLevel::Stacks {
-            let programs = LOCKS.map(|(program, tracepoint)| {
-                attach::raw_tracepoint(object.program(program)?, tracepoint).map(AttachedProgram::Raw)
-            });
-            // Kernels before 5.19 do not have them.
-            if let [Ok(begin), Ok(end)] = programs {
-                attached.extend([begin, end]);
-                locks = true;
-            }
+        // Kernels before 5.19 do not have these tracepoints.
+        if level == RecordLevel::Stacks
+            && let [Ok(begin), Ok(end)] = LOCKS.each_ref().map(attach_raw)
+        {
+            attached.extend([begin, end]);
+            locks = true;
         }
         let mut sampling = None;
         if sampled {
@@ -215,8 +211,9 @@ impl Recorder {
         }
         if self.level == RecordLevel::Stacks {
             self.add_sleeps(&mut counts)?;
-            counts.lock_waits = self.object.entries::<PrSample, PrWait>("lock_waits")?;
-            counts.locks = self.locks;
+        }
+        if self.locks {
+            counts.lock_waits = Some(self.object.entries("lock_waits")?);
         }
         if self.clock.is_some() || self.level == RecordLevel::Stacks {
             counts.traces = self.object.entries::<u64, PrTrace>("traces")?.into_iter().collect();

@@ -1,6 +1,7 @@
 //! Flame graphs of the stages of a pipeline.
 
 use super::model::Recording;
+use crate::document::Collector;
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
 use crate::report::flamegraph::{self, GraphOptions};
 use crate::roles::Skid;
@@ -10,6 +11,12 @@ use std::path::Path;
 
 /// The name of the off-CPU flame graph, without its ending.
 const OFF_CPU: &str = "off-cpu";
+
+/// The name of a flame graph of all processes, before its collector.
+const ALL: &str = "pipeline";
+
+/// The collectors that a recording can use.
+const PROFILED: [Collector; 2] = [Collector::Sample, Collector::Insn];
 
 /// The flame graph and the folded stacks of each profile, one graph of all, and the graph of sleeps: file names and
 /// contents.
@@ -33,7 +40,7 @@ pub(crate) fn files(
         let all = flamegraph::together(drawn.iter().map(|profile| (profile.process.as_str(), &profile.stacks)));
         let names: Vec<ProcessName> = drawn.iter().map(|profile| profile.process).collect();
         let options = options(recording, one, &names, all.total());
-        let name = format!("pipeline.{}.svg", one.collector);
+        let name = format!("{ALL}.{}.svg", one.collector);
         files.push((name, flamegraph::render(&all, &options)?.into_bytes()));
     }
     if let Some(stacks) = off_cpu.filter(|stacks| !stacks.is_empty()) {
@@ -51,6 +58,19 @@ pub(crate) fn files(
         files.push((format!("{OFF_CPU}.svg"), flamegraph::render_waits(stacks, &options)?.into_bytes()));
     }
     Ok(files)
+}
+
+/// The `files` to look at first: without folded stacks, and without the graphs of single processes where one of all
+/// exists.
+pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
+    let graph_of =
+        |file: &str| PROFILED.into_iter().find(|collector| file.ends_with(&format!(".{}.svg", collector.name())));
+    let of_all = |collector: Collector| format!("{ALL}.{}.svg", collector.name());
+    let telling = |file: &&str| match graph_of(file) {
+        Some(collector) => *file == of_all(collector) || !files.contains(&of_all(collector)),
+        None => !file.ends_with(".folded"),
+    };
+    files.iter().map(String::as_str).filter(telling).collect()
 }
 
 /// The profiles of `recording`, stored in `folder`: those that were sampled, otherwise those that were counted.

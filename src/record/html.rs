@@ -4,8 +4,10 @@
 use super::model::Recording;
 use super::tables::{self, RecordTable};
 use super::{text, timeline_svg};
+use crate::kernel::resolve::Resolution;
 use crate::profile::RoleShare;
 use crate::report::html::{environment, pack};
+use crate::report::terminal::roles::functions;
 use crate::roles;
 use crate::util::text::grouped;
 use anyhow::{Context as _, Result};
@@ -66,13 +68,13 @@ pub(crate) fn page(recording: &Recording, files: &[(String, Vec<u8>)]) -> Result
     let counted = recording.instructions.iter().flat_map(|counted| {
         counted.stages.iter().map(|stage| {
             let weight = format!("{} instructions", grouped(stage.instructions));
-            ExecutedView { name: stage.name.clone(), weight, roles: role_views(&stage.roles) }
+            ExecutedView { name: stage.name.clone(), weight, roles: role_views(&counted.symbols, &stage.roles) }
         })
     });
     let sampled = recording.samples.iter().flat_map(|sampled| {
         text::most_sampled(sampled).into_iter().map(|process| {
             let weight = format!("{} samples", grouped(process.samples));
-            ExecutedView { name: process.name.clone(), weight, roles: role_views(&process.roles) }
+            ExecutedView { name: process.name.clone(), weight, roles: role_views(&[], &process.roles) }
         })
     });
     let executed: Vec<ExecutedView> = sampled.chain(counted).collect();
@@ -121,19 +123,14 @@ fn table_view(table: &RecordTable) -> RecordTableView {
     RecordTableView { title: table.title.clone(), headings, rows: rows.collect(), further: table.further.clone() }
 }
 
-fn role_views(shares: &[RoleShare]) -> Vec<ExecutedRoleView> {
-    let functions = |share: &RoleShare| match &share.symbols[..] {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first, rest @ ..] => format!("{first} +{}", rest.len()),
-    };
+fn role_views(symbols: &[Resolution], shares: &[RoleShare]) -> Vec<ExecutedRoleView> {
     let view = |share: &RoleShare| ExecutedRoleView {
         title: roles::by_id(share.role).title,
         colour: roles::by_id(share.role).colour,
         share: share.share,
         ci95: share.share_ci95,
         per_kib: share.ns_per_kib.or(share.instructions_per_kib),
-        functions: functions(share),
+        functions: functions(symbols, share),
     };
     shares.iter().filter(|share| share.share >= SMALL).map(view).collect()
 }

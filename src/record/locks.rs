@@ -1,27 +1,32 @@
 //! Who waits for which lock of the kernel: waits at mutexes and semaphores, by the function that wanted the lock.
 
-use super::collect::RecordedCounts;
 use super::model::LockWait;
 use super::off_cpu;
+use super::raw::{PrSample, PrTrace, PrWait};
 use super::timeline::{Id, id};
 use crate::collect::stacks::UNKNOWN;
 use crate::kernel::symbols::Symbols;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Waits by process and calling function, longest first.
-pub(super) fn waits(counts: &RecordedCounts, index: &BTreeMap<Id, usize>, kernel: &Symbols) -> Vec<LockWait> {
+pub(super) fn by_caller(
+    waits: &[(PrSample, PrWait)],
+    traces: &HashMap<u64, PrTrace>,
+    index: &BTreeMap<Id, usize>,
+    kernel: &Symbols,
+) -> Vec<LockWait> {
     let mut sums: BTreeMap<(usize, String), LockWait> = BTreeMap::new();
-    for (place, wait) in &counts.lock_waits {
+    for (place, wait) in waits {
         let Some(process) = index.get(&id(&place.who)).copied() else { continue };
-        let frames = counts.traces.get(&place.trace).map(|trace| off_cpu::frames(trace, kernel)).unwrap_or_default();
+        let frames = traces.get(&place.trace).map(|trace| off_cpu::frames(trace, kernel)).unwrap_or_default();
         let caller = frames.into_iter().find(|name| !is_lock(name)).unwrap_or_else(|| UNKNOWN.to_owned());
         let sum = sums.entry((process, caller.clone())).or_insert(LockWait { process, caller, count: 0, ns: 0 });
         sum.count += wait.count;
         sum.ns += wait.ns;
     }
-    let mut waits: Vec<LockWait> = sums.into_values().collect();
-    waits.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
-    waits
+    let mut sums: Vec<LockWait> = sums.into_values().collect();
+    sums.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
+    sums
 }
 
 /// Functions of the locks themselves (kernel/locking).
@@ -43,7 +48,7 @@ fn is_lock(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::raw::{PR_FRAMES, PrSample, PrTrace, PrWait, PrWho};
+    use super::super::raw::{PR_FRAMES, PrWho};
     use super::*;
 
     #[test]
@@ -55,12 +60,8 @@ mod tests {
         let mut trace = PrTrace { frames: [0; PR_FRAMES] };
         trace.frames[..5].copy_from_slice(&[0x1010, 0x2010, 0x3010, 0x4010, 0x5010]);
         let wait = |trace, ns| (PrSample { who, trace }, PrWait { count: 2, ns });
-        let counts = RecordedCounts {
-            lock_waits: vec![wait(9, 500), wait(3, 7)],
-            traces: [(9, trace)].into(),
-            ..RecordedCounts::default()
-        };
-        let found = waits(&counts, &[(id(&who), 4)].into(), &kernel);
+        let waits = [wait(9, 500), wait(3, 7)];
+        let found = by_caller(&waits, &[(9, trace)].into(), &[(id(&who), 4)].into(), &kernel);
         let expected = |caller: &str, ns| LockWait { process: 4, caller: caller.to_owned(), count: 2, ns };
         assert_eq!(found, [expected("anon_pipe_write", 500), expected(UNKNOWN, 7)]);
     }

@@ -1,10 +1,10 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
-//! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help,
-//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all that. [`inside`]
-//! does so in a guest, where [`count`] counts instructions. [`change`] compares two recordings. [`model`] is the form of
-//! `record.json`.
+//! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would
+//! help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and
+//! [`html`] show all that. [`inside`] does so in a guest, where [`count`] counts instructions. [`change`] compares two
+//! recordings. [`model`] is the form of `record.json`.
 
 mod answer;
 mod assemble;
@@ -236,7 +236,9 @@ fn concluded(
     let mut recorded = Recorded { recording, ..Recorded::default() };
     if let Some(kernel) = kernel {
         recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
-        recorded.recording.lock_waits = counted.locks.then(|| locks::waits(counted, &assembled.index, kernel));
+        let waits = counted.lock_waits.as_ref();
+        recorded.recording.lock_waits =
+            waits.map(|waits| locks::by_caller(waits, &counted.traces, &assembled.index, kernel));
         sampling::add(&mut recorded, counted, &assembled.index, kernel);
     }
     recorded

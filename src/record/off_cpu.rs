@@ -4,6 +4,7 @@
 use super::assemble::name_of;
 use super::collect::RecordedCounts;
 use super::raw::PrTrace;
+use crate::collect::stacks::kernel_names;
 use crate::kernel::symbols::Symbols;
 use crate::profile::Folded;
 use crate::report::flamegraph::WOKEN_BY;
@@ -46,13 +47,7 @@ pub(super) fn folded(counts: &RecordedCounts, kernel: &Symbols) -> Folded {
 
 /// The names of a stack, innermost first, without what the tracepoint adds.
 pub(super) fn frames(trace: &PrTrace, kernel: &Symbols) -> Vec<String> {
-    // All but the innermost are return addresses, behind their call.
-    let addresses = trace.frames.iter().take_while(|address| **address != 0);
-    let names = addresses.map(|address| match kernel.at(address.saturating_sub(1)) {
-        Some(at) => at.symbol.name.to_owned(),
-        None => "[unknown]".to_owned(),
-    });
-    let mut names: Vec<String> = names.collect();
+    let mut names = kernel_names(trace.addresses(), kernel);
     let added = names.iter().rposition(|name| is_tracing(name)).map_or(0, |last| last + 1);
     names.drain(..added);
     names

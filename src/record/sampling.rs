@@ -3,10 +3,10 @@
 use super::Recorded;
 use super::collect::RecordedCounts;
 use super::model::{ProcessSamples, RecordedSamples, Recording};
-use super::raw::{PR_IN_USER, PR_UNREADABLE, PrTrace};
+use super::raw::{PR_IN_USER, PR_UNREADABLE};
 use super::stages;
 use super::timeline::{Id, id};
-use crate::collect::stacks::{UNKNOWN, USER, kernel_name};
+use crate::collect::stacks::{UNKNOWN, USER, kernel_names};
 use crate::document::{Collector, CollectorReport, Status};
 use crate::kernel::symbols::Symbols;
 use crate::profile::folded::{self, Folded};
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) fn add(recorded: &mut Recorded, counts: &RecordedCounts, index: &BTreeMap<Id, usize>, kernel: &Symbols) {
     let Some(sampling) = counts.clock else { return };
     let names: HashMap<u64, Vec<String>> =
-        counts.traces.iter().map(|(key, trace)| (*key, frames(trace, kernel))).collect();
+        counts.traces.iter().map(|(key, trace)| (*key, kernel_names(trace.addresses(), kernel))).collect();
     let mut stacks: BTreeMap<usize, Folded> = BTreeMap::new();
     let (mut total, mut unresolved) = (0, 0);
     let labels = names_of(&recorded.recording);
@@ -91,11 +91,4 @@ fn names_of(recording: &Recording) -> Vec<ProcessName> {
         names.extend(free);
     }
     names
-}
-
-/// The names of a stack, innermost first.
-fn frames(trace: &PrTrace, kernel: &Symbols) -> Vec<String> {
-    let addresses = trace.frames.iter().take_while(|address| **address != 0).enumerate();
-    let named = addresses.map(|(place, address)| kernel_name(kernel, *address, place > 0));
-    named.map(|name| name.unwrap_or_else(|| UNKNOWN.to_owned())).collect()
 }

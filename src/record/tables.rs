@@ -1,4 +1,4 @@
-//! The tables of a recording: pipes, calls, processes and trials. [`super::text`] and [`super::html`] show them.
+//! The tables of a recording: pipes, calls, processes, waits for locks, and trials. [`super::text`] and [`super::html`] show them.
 
 use super::answer::{percent, pipe_name};
 use super::collect::RecordLevel;
@@ -65,9 +65,8 @@ pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
     let left_out = shorten(&mut processes, |(_, process)| process.cpu_ns);
     tables.push(process_table(recording, &processes, &labels, left_out));
     tables.extend(recording.lock_waits.as_ref().filter(|waits| !waits.is_empty()).map(|waits| {
-        let mut shown: Vec<&LockWait> = waits.iter().collect();
-        shown.truncate(ROWS);
-        lock_table(recording, &shown, &labels, waits.len() - shown.len())
+        let (shown, others) = waits.split_at(waits.len().min(ROWS));
+        lock_table(recording, shown, &labels, others.len())
     }));
     tables.extend(recording.trials.as_ref().map(trial_table));
     tables
@@ -295,9 +294,9 @@ fn other_waits(recording: &Recording, at: usize, process: &RecordedProcess) -> S
     named.map(|(ns, what)| format!("{what} {}", percent(ns as f64 / window))).collect::<Vec<_>>().join(", ")
 }
 
-fn lock_table(recording: &Recording, waits: &[&LockWait], labels: &[String], left_out: usize) -> RecordTable {
+fn lock_table(recording: &Recording, waits: &[LockWait], labels: &[String], left_out: usize) -> RecordTable {
     let window = recording.window_ns.max(1) as f64;
-    let each = |cell: &dyn Fn(&LockWait) -> String| -> Vec<String> { waits.iter().map(|wait| cell(wait)).collect() };
+    let each = |cell: &dyn Fn(&LockWait) -> String| -> Vec<String> { waits.iter().map(cell).collect() };
     RecordTable {
         title: "Waits for locks of the kernel, spinning and asleep".to_owned(),
         first: ("process", each(&|wait| labels[wait.process].clone())),

@@ -2,24 +2,24 @@
 
 use super::answer::percent;
 use super::collect::RecordLevel;
-use super::html::PAGE_FILE;
+use super::graphs;
 use super::model::{ProcessSamples, RecordedInstructions, RecordedPipe, RecordedSamples, Recording};
 use super::tables::{self, ROWS, further};
 use crate::document::ExecutedOn;
 use crate::profile::listed;
+use crate::report::files::Written;
 use crate::report::number::number;
 use crate::report::terminal::{Style, paragraph, roles};
 use crate::roles::RoleId;
 use crate::util::text::{clean, counted as counted_noun, grouped};
-use std::path::Path;
 
 /// Processes whose roles are shown, and the samples that each needs.
 const SAMPLED: usize = 4;
 const FEW_SAMPLES: u64 = 20;
 
-/// The whole text. `folder`: where the files are.
+/// The whole text. `written`: where the files are.
 #[must_use]
-pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style) -> String {
+pub(crate) fn render(recording: &Recording, written: Option<&Written>, style: Style) -> String {
     let mut text = String::new();
     for caution in &recording.cautions {
         text.push_str(&paragraph("", caution, style));
@@ -39,12 +39,13 @@ pub(crate) fn render(recording: &Recording, folder: Option<&Path>, style: Style)
         text.push_str(&instructions(counted, style));
     }
     text.push_str(&limits(recording, style));
-    if let Some(folder) = folder {
-        let mut files = vec!["record.json", PAGE_FILE, "timeline.svg"];
-        files.extend((recording.level == RecordLevel::Stacks).then_some("off-cpu.svg"));
-        files.extend(recording.samples.is_some().then_some("pipeline.sample.svg"));
-        files.extend(recording.instructions.is_some().then_some("pipeline.insn.svg"));
-        text.push_str(&paragraph("", &format!("Written to {}: {}", folder.display(), files.join(", ")), style));
+    if let Some(written) = written {
+        let named = graphs::most_telling(&written.files);
+        let mut files = named.join(", ");
+        if named.len() < written.files.len() {
+            files.push_str(&format!(" and {} more", written.files.len() - named.len()));
+        }
+        text.push_str(&paragraph("", &format!("Written to {}: {files}", written.folder.display()), style));
     }
     text
 }

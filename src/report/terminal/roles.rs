@@ -130,7 +130,7 @@ fn swatch(role: &Role) -> Cell {
 }
 
 /// The function to which the role was resolved, or else the frame with most of its weight, and the number of others.
-fn functions(symbols: &[Resolution], share: &RoleShare) -> String {
+pub(crate) fn functions(symbols: &[Resolution], share: &RoleShare) -> String {
     let resolved = symbols
         .iter()
         .find(|resolution| resolution.role == share.role)
