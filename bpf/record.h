@@ -127,10 +127,13 @@ struct pr_trace {
 	u64 frames[PR_FRAMES];
 };
 
-/* Where a thread executes; the trace is the key of a stack. */
+/* Where a thread executes; the traces are keys of stacks. */
 struct pr_sample {
 	struct pr_who who;
 	u64 trace;
+	/* Of samples: the user stack, 0 if unknown, and the process id in the PID namespace of the settings. */
+	u64 user_trace;
+	u64 pid;
 };
 
 /* Where a thread slept, and who woke it where. Keys of stacks; 0 if unknown. */

@@ -31,10 +31,12 @@ int pr_sample(struct bpf_perf_event_data *ctx)
 	sample.who = own->who;
 	sample.trace = PR_IN_USER;
 	if (!(ctx->cs & 3)) {
-		sample.trace = keep_trace_in(FIRST(sample_buffer), ctx);
+		sample.trace = keep_trace_in(FIRST(sample_buffer), ctx, 0);
 		if (!sample.trace)
 			sample.trace = PR_UNREADABLE;
 	}
+	sample.user_trace = keep_trace_in(FIRST(sample_buffer), ctx, BPF_F_USER_STACK);
+	sample.pid = current_ids().tgid;
 	count = bpf_map_lookup_elem(&samples, &sample);
 	if (!count && !bpf_map_update_elem(&samples, &sample, &first, BPF_NOEXIST))
 		return 0;

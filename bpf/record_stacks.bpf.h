@@ -27,15 +27,15 @@ struct {
 	__type(value, struct pr_wait);
 } off_cpu SEC(".maps");
 
-/* Keep the stack of the current thread, by way of a buffer. Returns its key; 0 without one. */
-static __always_inline u64 keep_trace_in(struct pr_trace *trace, void *ctx)
+/* Keep a stack of the current thread, by way of a buffer. Returns its key; 0 without one. Flags: as bpf_get_stack. */
+static __always_inline u64 keep_trace_in(struct pr_trace *trace, void *ctx, u64 flags)
 {
 	struct pr_state *shared = shared_state();
 	u64 key = 1;
 	u32 i;
 
 	/* The helper fills the rest with zeros. */
-	if (!trace || bpf_get_stack(ctx, trace->frames, sizeof(trace->frames), 0) <= 0)
+	if (!trace || bpf_get_stack(ctx, trace->frames, sizeof(trace->frames), flags) <= 0)
 		return 0;
 #pragma unroll
 	for (i = 0; i < PR_FRAMES; i++) {
@@ -54,7 +54,7 @@ static __always_inline u64 keep_trace_in(struct pr_trace *trace, void *ctx)
 
 static __always_inline u64 keep_trace(void *ctx)
 {
-	return keep_trace_in(FIRST(trace_buffer), ctx);
+	return keep_trace_in(FIRST(trace_buffer), ctx, 0);
 }
 
 /* Add a sleep that ends now. */

@@ -47,7 +47,7 @@ impl Clock {
     }
 }
 
-fn attributes(kind: u32) -> perf::perf_event_attr {
+pub(super) fn attributes(kind: u32) -> perf::perf_event_attr {
     perf::perf_event_attr {
         type_: kind,
         size: u32::try_from(size_of::<perf::perf_event_attr>()).unwrap_or(0),
@@ -55,7 +55,7 @@ fn attributes(kind: u32) -> perf::perf_event_attr {
     }
 }
 
-fn open(attributes: &mut perf::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+pub(super) fn open(attributes: &mut perf::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
     let flags = u64::from(perf::PERF_FLAG_FD_CLOEXEC);
     // SAFETY: `attributes` is a complete perf_event_attr with its size set; names that it points to outlive the call.
     let fd = unsafe { sys::perf_event_open(attributes, pid, cpu, -1, flags) };

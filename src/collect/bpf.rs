@@ -63,6 +63,10 @@ const WITHOUT_BTF: [&str; 4] = ["pp_sample", "pp_fork", "pp_exec", "pp_free"];
 /// A program that keeps per-thread state. Without it, the map for such state is kept small.
 const WITH_THREADS: &str = "pp_enter";
 
+/// The program that samples recorded processes, and room for their stacks. User code has many.
+const RECORD_SAMPLE: &str = "pr_sample";
+const SAMPLED_STACKS: u32 = 65_536;
+
 /// The section of global variables without an initial value.
 const VARIABLES: &str = ".bss";
 
@@ -131,6 +135,8 @@ fn load_libbpf(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32
             map.set_max_entries(stacks).map_err(explain)?;
         } else if name == "threads" && !programs.contains(&WITH_THREADS) {
             map.set_max_entries(1).map_err(explain)?;
+        } else if ["traces", "samples"].contains(&&*name) && programs.contains(&RECORD_SAMPLE) {
+            map.set_max_entries(SAMPLED_STACKS).map_err(explain)?;
         }
     }
     for mut program in open.progs_mut() {

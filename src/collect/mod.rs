@@ -3,6 +3,7 @@
 pub(crate) mod attach;
 pub(crate) mod bpf;
 mod calibrate;
+pub(crate) mod code_maps;
 mod fentry;
 pub mod fgraph;
 mod follow;
@@ -10,6 +11,7 @@ pub mod insn;
 pub(crate) mod kprobe;
 pub(crate) mod leftovers;
 mod owner;
+mod perf_ring;
 mod probes;
 pub(crate) mod registry;
 pub(crate) mod sample;

@@ -20,11 +20,59 @@ pub(crate) const USER: &str = "[user]";
 
 /// Code that a process has mapped from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct FileMapping {
-    start: u64,
-    end: u64,
-    offset: u64,
-    path: PathBuf,
+pub(crate) struct FileMapping {
+    pub start: u64,
+    pub end: u64,
+    /// In the file, of `start`.
+    pub offset: u64,
+    pub path: PathBuf,
+}
+
+impl FileMapping {
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
+/// The functions of files.
+#[derive(Default)]
+pub(crate) struct FileSymbols {
+    symbolizer: Symbolizer,
+    debug_information: bool,
+    /// By file and offset.
+    known: RefCell<HashMap<(PathBuf, u64), Option<String>>>,
+}
+
+impl FileSymbols {
+    /// From symbol tables only, which is fast.
+    fn from_symbol_tables() -> Self {
+        let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
+        Self { symbolizer, debug_information: false, known: RefCell::default() }
+    }
+
+    /// Also from debug information, in the file itself or in /usr/lib/debug.
+    pub(crate) fn with_debug_information() -> Self {
+        Self { debug_information: true, ..Self::from_symbol_tables() }
+    }
+
+    /// The function at `address`, which is in `mapping`.
+    pub(crate) fn name(&self, mapping: &FileMapping, address: u64) -> Option<String> {
+        let offset = address - mapping.start + mapping.offset;
+        let key = (mapping.path.clone(), offset);
+        if let Some(name) = self.known.borrow().get(&key) {
+            return name.clone();
+        }
+        let find = |debug_information: bool| {
+            let mut elf = Elf::new(&mapping.path);
+            elf.debug_syms = debug_information;
+            let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok()?;
+            Some(found.as_sym()?.name.clone().into_owned())
+        };
+        // Debug information can be damaged, or compressed in a way that is not known here.
+        let name = find(self.debug_information).or_else(|| find(false));
+        self.known.borrow_mut().insert(key, name.clone());
+        name
+    }
 }
 
 /// The executable mappings in a `/proc/PID/maps`. Malformed lines are skipped.
@@ -46,7 +94,8 @@ fn parse_maps(text: &str) -> Vec<FileMapping> {
     text.lines().filter_map(line).collect()
 }
 
-fn mappings_of(pid: u32) -> Vec<FileMapping> {
+/// The code that `pid` has mapped now; nothing if it cannot be read.
+pub(crate) fn mappings_of(pid: u32) -> Vec<FileMapping> {
     parse_maps(&std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default())
 }
 
@@ -57,8 +106,7 @@ pub(crate) struct UserNames {
     /// Mappings at the start, of the first process of each number. Forked processes without an exec have the same
     /// ones.
     inherited: Vec<(u32, u32)>,
-    symbolizer: Symbolizer,
-    known: RefCell<HashMap<(PathBuf, u64), Option<String>>>,
+    files: FileSymbols,
 }
 
 impl UserNames {
@@ -69,8 +117,7 @@ impl UserNames {
         let mappings = ids.iter().map(|(pid, _)| ((*pid, 0), mappings_of(*pid))).collect();
         let first = |process| ids.iter().find(|(_, of)| *of == process).map(|(pid, _)| (*pid, 0));
         let inherited = (0..).map_while(first).collect();
-        let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
-        Self { mappings, inherited, symbolizer, known: RefCell::default() }
+        Self { mappings, inherited, files: FileSymbols::from_symbol_tables() }
     }
 
     /// Record the mappings of the other processes in `stacks` that still live.
@@ -93,18 +140,8 @@ impl UserNames {
             self.mappings.get(first)
         };
         let mappings = own.or_else(inherited)?;
-        let mapping = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
-        let offset = address - mapping.start + mapping.offset;
-        let key = (mapping.path.clone(), offset);
-        if let Some(name) = self.known.borrow().get(&key) {
-            return name.clone();
-        }
-        let mut elf = Elf::new(&mapping.path);
-        elf.debug_syms = false;
-        let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok();
-        let name = found.as_ref().and_then(|found| found.as_sym()).map(|symbol| symbol.name.clone().into_owned());
-        self.known.borrow_mut().insert(key, name.clone());
-        name
+        let mapping = mappings.iter().find(|mapping| mapping.contains(address))?;
+        self.files.name(mapping, address)
     }
 }
 
@@ -171,7 +208,7 @@ fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String
 }
 
 /// Remove the frames of the C and Rust runtimes at the root, which all programs have.
-fn without_start_up(names: &mut Vec<String>) {
+pub(crate) fn without_start_up(names: &mut Vec<String>) {
     let start_up = |name: &String| {
         matches!(&**name, "_start" | "main" | "__libc_start_call_main" | "__libc_start_main_impl")
             || name.starts_with("std::rt::lang_start")
@@ -215,6 +252,10 @@ garbage
         assert_eq!(names.name(&child, address).as_ref(), Some(&name), "a child that is gone has its parent's code");
         assert_eq!(names.name(&Stack { execs: 1, ..child }, address), None, "but not once it executed another");
         assert_eq!(names.name(&Stack { process: 1, ..child }, address), None);
+
+        let mapping = names.mappings[&(me, 0)].iter().find(|mapping| mapping.contains(address)).unwrap();
+        let full = FileSymbols::with_debug_information().name(mapping, address).unwrap();
+        assert!(full.contains("parse_maps"), "{full}");
     }
 
     #[test]

@@ -59,7 +59,7 @@ mod tests {
         let who = PrWho { stage: 0, tgid: 7, name: [1, 0] };
         let mut trace = PrTrace { frames: [0; PR_FRAMES] };
         trace.frames[..5].copy_from_slice(&[0x1010, 0x2010, 0x3010, 0x4010, 0x5010]);
-        let wait = |trace, ns| (PrSample { who, trace }, PrWait { count: 2, ns });
+        let wait = |trace, ns| (PrSample { who, trace, user_trace: 0, pid: 0 }, PrWait { count: 2, ns });
         let waits = [wait(9, 500), wait(3, 7)];
         let found = by_caller(&waits, &[(9, trace)].into(), &[(id(&who), 4)].into(), &kernel);
         let expected = |caller: &str, ns| LockWait { process: 4, caller: caller.to_owned(), count: 2, ns };

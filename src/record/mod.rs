@@ -31,6 +31,7 @@ pub(crate) mod text;
 mod timeline;
 pub(crate) mod timeline_svg;
 pub(crate) mod trial;
+mod user_code;
 
 pub use collect::RecordLevel;
 pub use model::Recording;
@@ -51,6 +52,7 @@ use launch::{Launcher, PipelineSetup};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
+use user_code::{UserCode, UserFunctions};
 
 /// The name of the document in its folder.
 pub(crate) const RECORD_FILE: &str = "record.json";
@@ -81,6 +83,13 @@ pub(crate) struct Recorded {
     pub profiles: Vec<Profile>,
 }
 
+/// Names for stacks, as far as they are needed.
+#[derive(Debug)]
+struct RecordedSymbols {
+    kernel: Option<Symbols>,
+    user: Option<UserFunctions>,
+}
+
 /// Attach what a recording needs, and detach it.
 ///
 /// # Errors
@@ -100,6 +109,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
+    let mut code = sampled.then(|| UserCode::follow(&[]));
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, ..PipelineSetup::default() };
     let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
@@ -108,11 +118,9 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         return Err(error);
     }
     let mut timeline = TimelineRecorder::start();
-    let statuses = wait(&launcher, duration, || {
-        timeline.step(&recorder);
-        timeline.due()
-    })?;
+    let statuses = wait(&launcher, duration, || step(&mut timeline, &mut code, &recorder))?;
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
+    let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let recording = Recording {
         pipeline: pipeline.clone(),
         exit_codes: statuses.into_iter().map(launch::exit_code).collect(),
@@ -121,7 +129,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         ..Recording::default()
     };
     let recording = Recording { level, ..recording };
-    let mut recorded = concluded(recording, &counted, timeline, &pipes, &[], kernel.as_ref());
+    let mut recorded = concluded(recording, &counted, timeline, &pipes, &[], &symbols);
     let recording = &mut recorded.recording;
     if let Some(input) = input {
         // What was recorded is kept.
@@ -130,6 +138,13 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         }
     }
     Ok(recorded)
+}
+
+/// Read what has happened. Returns when to do it again.
+fn step(timeline: &mut TimelineRecorder, code: &mut Option<UserCode>, recorder: &collect::Recorder) -> Duration {
+    timeline.step(recorder);
+    let pace = code.as_mut().map_or(Duration::MAX, UserCode::step);
+    timeline.due().min(pace)
 }
 
 /// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile; it returns when it wants to
@@ -172,10 +187,12 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
     let running = running::RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
+    let mut code = sampled.then(|| UserCode::follow(&running.pids));
     recorder.seize(running.pids.iter().copied().zip(0..))?;
     let mut timeline = TimelineRecorder::start();
-    running.wait(duration, &mut timeline, &recorder);
+    running.wait(duration, || step(&mut timeline, &mut code, &recorder));
     let counted = recorder.finish()?;
+    let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let unknown = |(pid, why): &(u32, String)| Warning {
         code: "pipes-unknown".to_owned(),
         message: format!(
@@ -191,7 +208,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
         warnings: running.unknown.iter().map(unknown).collect(),
         ..Recording::default()
     };
-    Ok(concluded(recording, &counted, timeline, &[], &running.ends, kernel.as_ref()))
+    Ok(concluded(recording, &counted, timeline, &[], &running.ends, &symbols))
 }
 
 /// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.
@@ -205,14 +222,14 @@ fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
 }
 
 /// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `open` the ends of pipes
-/// that were open at the start, `kernel` its symbols for stacks.
+/// that were open at the start.
 fn concluded(
     recording: Recording,
     counted: &collect::RecordedCounts,
     mut timeline: TimelineRecorder,
     pipes: &[launch::MadePipe],
     open: &[running::OpenEnd],
-    kernel: Option<&Symbols>,
+    symbols: &RecordedSymbols,
 ) -> Recorded {
     timeline.add(counted);
     let assembled = assemble::assemble(counted, pipes, open);
@@ -234,12 +251,12 @@ fn concluded(
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;
     let mut recorded = Recorded { recording, ..Recorded::default() };
-    if let Some(kernel) = kernel {
+    if let Some(kernel) = &symbols.kernel {
         recorded.off_cpu = stacks.then(|| off_cpu::folded(counted, kernel));
         let waits = counted.lock_waits.as_ref();
         recorded.recording.lock_waits =
             waits.map(|waits| locks::by_caller(waits, &counted.traces, &assembled.index, kernel));
-        sampling::add(&mut recorded, counted, &assembled.index, kernel);
+        sampling::add(&mut recorded, counted, &assembled.index, kernel, symbols.user.as_ref());
     }
     recorded
 }

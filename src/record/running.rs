@@ -1,9 +1,7 @@
 //! Processes that are already running: their pipes, and the processes at the other ends. Nothing of them is opened: an
 //! end held open would take away the end of file or SIGPIPE.
 
-use super::collect::Recorder;
 use super::launch::MadePipe;
-use super::timeline::TimelineRecorder;
 use crate::util::cancel;
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::FileType;
@@ -94,15 +92,14 @@ impl RunningProcesses {
 
     /// Wait for `duration`, until SIGINT or SIGTERM, or until all processes that were asked for have ended.
     /// Meanwhile, `timeline` reads the counts.
-    pub(super) fn wait(&self, duration: Option<Duration>, timeline: &mut TimelineRecorder, recorder: &Recorder) {
+    pub(super) fn wait(&self, duration: Option<Duration>, mut step: impl FnMut() -> Duration) {
         let begun = Instant::now();
         while !cancel::happened() && duration.is_none_or(|duration| begun.elapsed() < duration) {
             let rest = duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()).min(STEP));
             if self.asked.iter().all(has_ended) {
                 break;
             }
-            std::thread::sleep(rest.min(timeline.due()));
-            timeline.step(recorder);
+            std::thread::sleep(rest.min(step()));
         }
     }
 }

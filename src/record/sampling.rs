@@ -3,9 +3,10 @@
 use super::Recorded;
 use super::collect::RecordedCounts;
 use super::model::{ProcessSamples, RecordedSamples, Recording};
-use super::raw::{PR_IN_USER, PR_UNREADABLE};
+use super::raw::{PR_IN_USER, PR_UNREADABLE, PrTrace};
 use super::stages;
 use super::timeline::{Id, id};
+use super::user_code::UserFunctions;
 use crate::collect::stacks::{UNKNOWN, USER, kernel_names};
 use crate::document::{Collector, CollectorReport, Status};
 use crate::kernel::symbols::Symbols;
@@ -14,7 +15,13 @@ use crate::profile::{Moved, ProcessName, Profile, Unit, attribute};
 use std::collections::{BTreeMap, HashMap};
 
 /// Add the samples of `counts`, if there are any. `index`: the recorded processes.
-pub(super) fn add(recorded: &mut Recorded, counts: &RecordedCounts, index: &BTreeMap<Id, usize>, kernel: &Symbols) {
+pub(super) fn add(
+    recorded: &mut Recorded,
+    counts: &RecordedCounts,
+    index: &BTreeMap<Id, usize>,
+    kernel: &Symbols,
+    user: Option<&UserFunctions>,
+) {
     let Some(sampling) = counts.clock else { return };
     let names: HashMap<u64, Vec<String>> =
         counts.traces.iter().map(|(key, trace)| (*key, kernel_names(trace.addresses(), kernel))).collect();
@@ -25,16 +32,23 @@ pub(super) fn add(recorded: &mut Recorded, counts: &RecordedCounts, index: &BTre
         let Some(process) = index.get(&id(&sample.who)) else { continue };
         let kernel_frames = names.get(&sample.trace).map_or(&[][..], Vec::as_slice);
         let unreadable = [UNKNOWN.to_owned()];
-        let (user, kernel_frames) = match usize::try_from(sample.trace) {
-            Ok(PR_IN_USER) => (Some(USER), &[][..]),
-            Ok(PR_UNREADABLE) => (None, &unreadable[..]),
-            _ => (None, kernel_frames),
+        let user_trace = counts.traces.get(&sample.user_trace).map_or(&[][..], PrTrace::addresses);
+        let mut user_frames = user.map(|user| user.names(sample, user_trace)).unwrap_or_default();
+        let kernel_frames = match usize::try_from(sample.trace) {
+            Ok(PR_IN_USER) if user_frames.is_empty() => {
+                user_frames.push(USER.to_owned());
+                &[][..]
+            }
+            Ok(PR_IN_USER) => &[][..],
+            Ok(PR_UNREADABLE) => &unreadable[..],
+            _ => kernel_frames,
         };
         total += count;
-        unresolved += if kernel_frames.first().is_some_and(|leaf| leaf == UNKNOWN) { *count } else { 0 };
+        let leaf = kernel_frames.first().or(user_frames.first());
+        unresolved += if leaf.is_some_and(|leaf| leaf == UNKNOWN) { *count } else { 0 };
         let mark = kernel_frames.last().filter(|entry| !folded::is_kernel_entry(entry)).map(|_| folded::KERNEL);
         let all = std::iter::once(labels[*process].as_str())
-            .chain(user)
+            .chain(user_frames.iter().rev().map(String::as_str))
             .chain(mark)
             .chain(kernel_frames.iter().rev().map(String::as_str));
         stacks.entry(*process).or_default().add_frames(all, *count);
@@ -69,7 +83,9 @@ pub(super) fn add(recorded: &mut Recorded, counts: &RecordedCounts, index: &BTre
         skid: Some(skid),
         cost_percent: None,
         cost_ci95: None,
-        notes: vec![format!("{} at {} Hz", sampling.clock.name(), sampling.frequency)],
+        notes: std::iter::once(format!("{} at {} Hz", sampling.clock.name(), sampling.frequency))
+            .chain(user.and_then(|user| user.problem.clone()))
+            .collect(),
     };
     recorded.recording.samples = Some(RecordedSamples { processes, collector });
 }

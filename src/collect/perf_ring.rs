@@ -1,0 +1,101 @@
+//! The ring buffer of a perf event (perf_event_open(2), "MMAP layout"): the kernel writes records, this process reads
+//! them.
+
+use perf_event_open_sys::bindings::{perf_event_header, perf_event_mmap_page};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Pages for records: a power of two.
+const DATA_PAGES: usize = 32;
+
+/// A mapped ring. The event ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct PerfRing {
+    memory: NonNull<u8>,
+    page: usize,
+    _event: OwnedFd,
+}
+
+/// One record: its type, flags (`misc`), and what follows its header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PerfRecord {
+    pub kind: u32,
+    pub misc: u16,
+    pub body: Vec<u8>,
+}
+
+impl PerfRing {
+    /// Map the ring of `event`.
+    ///
+    /// # Errors
+    /// When the kernel gives no memory for it, such as above `perf_event_mlock_kb`.
+    pub(super) fn new(event: OwnedFd) -> io::Result<Self> {
+        let page = rustix::param::page_size();
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let memory = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                (1 + DATA_PAGES) * page,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &event,
+                0,
+            )
+        }?;
+        let memory = NonNull::new(memory.cast()).ok_or_else(|| io::Error::other("mmap returned no address"))?;
+        Ok(Self { memory, page, _event: event })
+    }
+
+    fn head(&self) -> &AtomicU64 {
+        self.counter(std::mem::offset_of!(perf_event_mmap_page, data_head))
+    }
+
+    fn tail(&self) -> &AtomicU64 {
+        self.counter(std::mem::offset_of!(perf_event_mmap_page, data_tail))
+    }
+
+    fn counter(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the first page is a perf_event_mmap_page, which the kernel reads and writes as this process does here;
+        // its fields of 64 bits are aligned.
+        unsafe { self.memory.add(offset).cast::<AtomicU64>().as_ref() }
+    }
+
+    /// Hand over the records written since the last call.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(PerfRecord)) {
+        let head = self.head().load(Ordering::Acquire);
+        let mut tail = self.tail().load(Ordering::Relaxed);
+        while tail < head {
+            let mut header = [0; size_of::<perf_event_header>()];
+            self.copy(tail, &mut header);
+            let [kind0, kind1, kind2, kind3, misc0, misc1, size0, size1] = header;
+            let size = usize::from(u16::from_le_bytes([size0, size1]));
+            let Some(rest) = size.checked_sub(header.len()) else { break };
+            let mut body = vec![0; rest];
+            self.copy(tail + header.len() as u64, &mut body);
+            let kind = u32::from_le_bytes([kind0, kind1, kind2, kind3]);
+            each(PerfRecord { kind, misc: u16::from_le_bytes([misc0, misc1]), body });
+            tail += size as u64;
+        }
+        self.tail().store(head, Ordering::Release);
+    }
+
+    /// Copy what is at `position` of the endless stream of which the ring holds the last part.
+    fn copy(&self, position: u64, into: &mut [u8]) {
+        let length = (DATA_PAGES * self.page) as u64;
+        for (byte, at) in into.iter_mut().zip(position..) {
+            let offset = self.page + (at % length) as usize;
+            // SAFETY: `offset` is within the mapping, and the kernel does not write before the tail has passed it.
+            *byte = unsafe { self.memory.add(offset).read() };
+        }
+    }
+}
+
+impl Drop for PerfRing {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made by `new` with this length, and no reference to it remains.
+        let _ = unsafe { munmap(self.memory.as_ptr().cast(), (1 + DATA_PAGES) * self.page) };
+    }
+}

@@ -1,0 +1,171 @@
+//! The user functions of recorded processes.
+
+use super::raw::PrSample;
+use crate::collect::code_maps::{CodeChange, CodeMapEvents};
+use crate::collect::stacks::{FileMapping, FileSymbols, UNKNOWN, mappings_of};
+use crate::util::text::counted;
+use anyhow::Result;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The code that a process has mapped, since its start or its last exec.
+#[derive(Debug, Clone, Default)]
+struct Image {
+    /// The program's name in the kernel, if it was executed while this recorded.
+    name: Vec<u8>,
+    mappings: Vec<FileMapping>,
+}
+
+/// The code of all processes, while they are recorded.
+#[derive(Debug)]
+pub(super) struct UserCode {
+    /// By process; the latest last.
+    images: HashMap<u32, Vec<Image>>,
+    /// Or why there are none.
+    events: Result<CodeMapEvents>,
+}
+
+/// How often events are read. A CPU can map about a thousand files in this time.
+const PACE: Duration = Duration::from_millis(100);
+
+/// The code of all processes, and the names of its functions.
+#[derive(Default)]
+pub(super) struct UserFunctions {
+    images: HashMap<u32, Vec<Image>>,
+    files: FileSymbols,
+    /// Why names can be missing.
+    pub problem: Option<String>,
+}
+
+impl std::fmt::Debug for UserFunctions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserFunctions").field("images", &self.images.len()).finish_non_exhaustive()
+    }
+}
+
+impl UserCode {
+    /// Follow all processes. `running`: processes that run already.
+    pub(super) fn follow(running: &[u32]) -> Self {
+        let events = CodeMapEvents::start();
+        let image = |pid: &u32| (*pid, vec![Image { name: Vec::new(), mappings: mappings_of(*pid) }]);
+        Self { images: running.iter().map(image).collect(), events }
+    }
+
+    /// Read what has happened. Returns when to do it again.
+    pub(super) fn step(&mut self) -> Duration {
+        if let Ok(events) = &mut self.events {
+            events.step();
+        }
+        PACE
+    }
+
+    /// End, and keep the code.
+    pub(super) fn finish(self) -> UserFunctions {
+        let Self { mut images, events } = self;
+        let (changes, problem) = match events.map(CodeMapEvents::finish) {
+            Ok((changes, 0)) => (changes, None),
+            Ok((changes, lost)) => (
+                changes,
+                Some(format!(
+                    "{} to memory maps not seen: names of user functions can be missing",
+                    counted(lost, "change")
+                )),
+            ),
+            Err(error) => (Vec::new(), Some(format!("user functions have no names: {error:#}"))),
+        };
+        for change in changes {
+            match change {
+                CodeChange::Executed { pid, name } => {
+                    images.entry(pid).or_default().push(Image { name, mappings: Vec::new() });
+                }
+                CodeChange::Mapped { pid, mapping } => {
+                    let known = images.entry(pid).or_default();
+                    match known.last_mut() {
+                        Some(image) => image.mappings.push(mapping),
+                        None => known.push(Image { name: Vec::new(), mappings: vec![mapping] }),
+                    }
+                }
+                CodeChange::Forked { pid, parent } => {
+                    let inherited = images.get(&parent).and_then(|known| known.last()).cloned();
+                    // A new process with a number that was used before.
+                    images.insert(pid, inherited.into_iter().collect());
+                }
+            }
+        }
+        UserFunctions { images, files: FileSymbols::with_debug_information(), problem }
+    }
+}
+
+impl UserFunctions {
+    /// The mapping at `address` of the process of `sample`: of the program that it executed last under the sample's
+    /// name, or else of any.
+    fn mapping(&self, sample: &PrSample, address: u64) -> Option<&FileMapping> {
+        let known = self.images.get(&u32::try_from(sample.pid).ok()?)?;
+        let words: &[u8] = bytemuck::bytes_of(&sample.who.name);
+        let name = words.split(|byte| *byte == 0).next().unwrap_or_default();
+        let at = |image: &&Image| image.mappings.iter().any(|mapping| mapping.contains(address));
+        let image = known.iter().rev().filter(|image| image.name == name).find(at).or(known.iter().rev().find(at))?;
+        // The latest one: mappings may replace each other.
+        image.mappings.iter().rev().find(|mapping| mapping.contains(address))
+    }
+
+    /// Names of the user stack `addresses` of `sample`, innermost first: functions, or the file in brackets. It ends where an address is not in code: without
+    /// frame pointers, the kernel takes other words of the stack for return addresses.
+    pub(super) fn names(&self, sample: &PrSample, addresses: &[u64]) -> Vec<String> {
+        let mut names = Vec::new();
+        for (place, address) in addresses.iter().enumerate() {
+            // Return addresses follow their call.
+            let address = address.saturating_sub(u64::from(place > 0));
+            match self.mapping(sample, address) {
+                Some(mapping) => names.push(self.files.name(mapping, address).unwrap_or_else(|| in_file(mapping))),
+                None if place == 0 => names.push(UNKNOWN.to_owned()),
+                None => break,
+            }
+        }
+        names
+    }
+}
+
+/// `[libz.so.1]`: code of a file without symbols.
+fn in_file(mapping: &FileMapping) -> String {
+    mapping.path.file_name().map_or_else(|| UNKNOWN.to_owned(), |name| format!("[{}]", name.to_string_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::raw::PrWho;
+    use super::*;
+    use std::path::PathBuf;
+
+    fn sample(pid: u64, name: &[u8; 8]) -> PrSample {
+        let who = PrWho { stage: 0, tgid: 1, name: [u64::from_le_bytes(*name), 0] };
+        PrSample { who, trace: 0, user_trace: 0, pid }
+    }
+
+    fn mapping(start: u64, path: &str) -> FileMapping {
+        FileMapping { start, end: start + 0x1000, offset: 0, path: PathBuf::from(path) }
+    }
+
+    #[test]
+    fn the_code_is_that_of_the_sampled_program() {
+        let image = |name: &[u8], mappings| Image { name: name.to_vec(), mappings };
+        let images = [(
+            7,
+            vec![
+                image(b"", vec![mapping(0x1000, "/sh")]),
+                image(b"dd", vec![mapping(0x1000, "/dd"), mapping(0x2000, "/libc")]),
+                image(b"wc", vec![mapping(0x1000, "/wc")]),
+            ],
+        )];
+        let code = UserFunctions { images: images.into(), ..UserFunctions::default() };
+        let path = |name, address| {
+            code.mapping(&sample(7, name), address).map(|mapping| mapping.path.to_string_lossy().into_owned())
+        };
+        assert_eq!(path(b"dd\0\0\0\0\0\0", 0x1800).as_deref(), Some("/dd"));
+        assert_eq!(path(b"wc\0\0\0\0\0\0", 0x1800).as_deref(), Some("/wc"));
+        assert_eq!(path(b"renamed\0", 0x2000).as_deref(), Some("/libc"), "programs can change their names");
+        assert_eq!(path(b"dd\0\0\0\0\0\0", 0x3000), None);
+        assert!(code.mapping(&sample(8, b"dd\0\0\0\0\0\0"), 0x1800).is_none());
+        assert_eq!(code.names(&sample(7, b"dd\0\0\0\0\0\0"), &[0x9000, 0x1001, 0x5]), [UNKNOWN, "[dd]"]);
+    }
+}
