@@ -312,6 +312,46 @@ fn in_a_pid_namespace_the_same_is_sampled_as_outside() {
     assert_ne!(fgraph["status"], "ok", "{fgraph}");
 }
 
+/// A user without privileges, for whom nothing can be sampled.
+#[test]
+#[ignore = "needs root or user namespaces: make test"]
+fn a_run_that_sampled_nothing_fails_after_its_report() {
+    let place = Place::new();
+    let run = "run --mode write --collect sample --runs 1 --bytes 1M --warmup 1M -o out";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user"]).arg(assert_cmd::cargo::cargo_bin("pipeprof"));
+    let output = command.args(run.split_whitespace()).current_dir(place.folder.path()).output().unwrap();
+    let (report, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{report}{said}");
+    assert!(report.contains("out/run.json") && place.path("out/run.json").exists(), "{report}");
+    assert!(said.contains("--collect sample: "), "{said}");
+}
+
+#[test]
+fn small_limits_are_named() {
+    let place = Place::new();
+    let limited = |resource, value| {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("pipeprof"));
+        command.current_dir(place.folder.path()).args(QUICK.split_whitespace());
+        let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
+        // SAFETY: setrlimit is async-signal-safe, and `limit` is the closure's own copy.
+        unsafe {
+            command.pre_exec(move || match libc::setrlimit(resource, &limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            });
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        said
+    };
+    let said = limited(libc::RLIMIT_NOFILE, 5);
+    assert!(said.contains("ulimit -n"), "{said}");
+    let said = limited(libc::RLIMIT_STACK, 512 << 10);
+    assert!(said.contains("limited to 512 KiB") && said.contains("ulimit -s"), "{said}");
+}
+
 #[test]
 #[ignore = "needs root or user namespaces: make test"]
 fn without_btf_sampling_goes_on() {

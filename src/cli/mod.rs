@@ -28,7 +28,7 @@ mod sweep;
 pub(crate) mod workload_args;
 
 use crate::util::usage::UsageError;
-use crate::util::{cancel, progress};
+use crate::util::{cancel, limits, progress};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -119,10 +119,11 @@ pub fn main() -> ExitCode {
         Err(error) => return global::refuse(&error, &arguments),
     };
     cli.global.apply();
-    match cli.command.run() {
+    match limits::check_stack().and_then(|()| cli.command.run()) {
         Ok(code) => code,
         Err(error) => {
-            progress::problem(&format!("{error:#}"));
+            let advice = limits::advice(&error).map(|advice| format!("; {advice}"));
+            progress::problem(&format!("{error:#}{}", advice.unwrap_or_default()));
             match cancel::exit_code() {
                 Some(code) => ExitCode::from(code),
                 None if error.is::<UsageError>() => ExitCode::from(USAGE),

@@ -3,7 +3,7 @@
 use super::guest_args::GuestArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
-use crate::document::{Collector, Loader, Outcome, Probe, Selection};
+use crate::document::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Selection};
 use crate::report;
 use crate::report::terminal::Style;
 use crate::run::RunOptions;
@@ -200,7 +200,24 @@ impl RunArgs {
                 document.runs.len()
             );
         }
+        if let Some(missing) = self.missing(document) {
+            bail!("{missing}");
+        }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// If collectors were asked for by name, and none of them collected anything: why.
+    fn missing(&self, document: &Document) -> Option<String> {
+        let Some(Selection::List(wanted)) = &self.collect else { return None };
+        let reports: Vec<_> = document.collectors.iter().filter(|report| wanted.contains(&report.name)).collect();
+        let nothing = !reports.is_empty() && reports.iter().all(|report| report.samples == 0);
+        nothing.then(|| {
+            let reason = |report: &&CollectorReport| {
+                let reason = report.reason.as_deref().unwrap_or("it collected nothing");
+                format!("{}: {reason}", report.name.name())
+            };
+            format!("--collect {}", reports.iter().map(reason).collect::<Vec<_>>().join("; "))
+        })
     }
 
     fn options(&self) -> RunOptions {

@@ -6,6 +6,7 @@ pub(crate) mod cancel;
 pub(crate) mod folder_lock;
 pub(crate) mod gzip_json;
 pub(crate) mod histogram;
+pub(crate) mod limits;
 pub(crate) mod marker;
 pub(crate) mod process_stat;
 pub(crate) mod progress;

@@ -1,7 +1,7 @@
 //! Temporary folders for the files of a running guest. They are removed on drop; those of a killed run are removed at
 //! the next start.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat};
 use rustix::io::Errno;
 use std::fs::{self, File};
@@ -27,9 +27,14 @@ impl Scratch {
     /// # Errors
     /// When the folder cannot be written.
     pub(crate) fn new() -> Result<Self> {
-        let root = std::env::temp_dir();
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    fn new_in(root: &Path) -> Result<Self> {
+        // QEMU's options are texts.
+        ensure!(root.to_str().is_some(), "the temporary folder {} is not UTF-8: set TMPDIR to another", root.display());
         let attempt = || -> std::io::Result<Self> {
-            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&root)?;
+            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(root)?;
             // Lock it before it gets its name, so that no other process takes it for abandoned.
             let unnamed = folder.path().join("owner.new");
             let owner = File::create(&unnamed)?;
@@ -37,7 +42,7 @@ impl Scratch {
             fs::rename(unnamed, folder.path().join(OWNER))?;
             Ok(Self { folder, _owner: owner })
         };
-        attempt().with_context(|| no_room(&root))
+        attempt().with_context(|| no_room(root))
     }
 
     /// A path in it.
@@ -92,6 +97,16 @@ fn is_abandoned(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_utf_8_is_refused() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join(std::ffi::OsStr::from_bytes(b"t\xff"));
+        fs::create_dir(&folder).unwrap();
+        assert!(Scratch::new_in(&folder).unwrap_err().to_string().contains("TMPDIR"));
+        assert!(Scratch::new_in(parent.path()).is_ok());
+    }
 
     #[test]
     fn only_abandoned_folders_are_removed() {

@@ -1,12 +1,14 @@
 //! The cache of kernels. Each release has a folder with `vmlinuz`, `config` if known, and `kernel.json`.
 
-use crate::util::atomic_file;
+use crate::util::{atomic_file, progress};
 use crate::vm::{Kernel, image, version};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// A kernel in the cache, and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,9 +51,11 @@ impl KernelCache {
     /// The user's cache: `$PIPEPROF_CACHE`, `$XDG_CACHE_HOME/pipeprof` or `~/.cache/pipeprof`.
     ///
     /// # Errors
-    /// When none of these variables is set.
+    /// When none of these variables is set, or when everybody can write the folder.
     pub fn open() -> Result<Self> {
-        Ok(Self { root: cache_folder()? })
+        let root = cache_folder()?;
+        refuse_open_cache(&root)?;
+        Ok(Self { root })
     }
 
     /// The cache's folder.
@@ -229,6 +233,31 @@ fn read_entry(folder: &Path) -> Option<CachedKernel> {
     Some(entry)
 }
 
+/// A cache holds kernels and snapshots, which pipeprof executes.
+///
+/// # Errors
+/// When every user can write `folder`. For root, a folder of another user is worth a note.
+fn refuse_open_cache(folder: &Path) -> Result<()> {
+    static NOTED: Once = Once::new();
+    // A missing folder will be made with the umask.
+    let Ok(found) = fs::metadata(folder) else { return Ok(()) };
+    let shown = folder.display();
+    ensure!(
+        found.mode() & 0o002 == 0,
+        "the cache {shown} can be written by every user, who could replace the kernels in it: chmod o-w {shown}, or set \
+         PIPEPROF_CACHE to another folder"
+    );
+    if rustix::process::geteuid().is_root() && found.uid() != 0 {
+        NOTED.call_once(|| {
+            progress::note(&format!(
+                "the cache {shown} belongs to user {}, who can replace the kernels that root uses from it",
+                found.uid()
+            ));
+        });
+    }
+    Ok(())
+}
+
 /// See [`KernelCache::open`].
 fn cache_folder() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -242,5 +271,23 @@ fn cache_folder() -> Result<PathBuf> {
     match set("HOME") {
         Some(home) => Ok(home.join(".cache/pipeprof")),
         None => bail!("no folder for cached kernels: set PIPEPROF_CACHE or HOME"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_cache_that_everybody_can_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(refuse_open_cache(&folder.path().join("new")).is_ok());
+        for (mode, is_refused) in [(0o755, false), (0o775, false), (0o777, true), (0o1777, true)] {
+            std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            let result = refuse_open_cache(folder.path());
+            assert_eq!(result.is_err(), is_refused, "{mode:o}");
+            assert!(result.is_ok() || result.unwrap_err().to_string().contains("chmod o-w"));
+        }
     }
 }

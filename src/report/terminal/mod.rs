@@ -75,9 +75,15 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
     caveats::caveats(document, style, &mut out);
     if let Some(written) = written.filter(|written| !written.files.is_empty()) {
         let _ = writeln!(out, "\nWritten to {}:", clean(&written.folder.display().to_string()));
-        let names: Vec<&str> = written.files.iter().map(String::as_str).filter(|name| name.ends_with(".svg")).collect();
-        for name in names {
-            let _ = writeln!(out, "  flame graph {}", clean(&written.folder.join(name).display().to_string()));
+        let path = |name: &String| clean(&written.folder.join(name).display().to_string());
+        let graphs: Vec<&String> = written.files.iter().filter(|name| name.ends_with(".svg")).collect();
+        for name in &graphs {
+            let _ = writeln!(out, "  flame graph {}", path(name));
+        }
+        if graphs.is_empty() {
+            for name in &written.files {
+                let _ = writeln!(out, "  {}", path(name));
+            }
         }
     }
     out
