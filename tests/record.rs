@@ -323,6 +323,38 @@ fn names_cannot_change_the_page() {
     assert!(page.contains("What limits it") && page.contains("Over time") && page.contains("Calls on pipes"));
 }
 
+/// A user without root records and samples by the capabilities of the program's file; what is recorded has none.
+#[test]
+#[ignore = "needs root: make test"]
+fn three_capabilities_are_enough_and_stay_here() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    // Version 2, effective; CAP_SYSLOG (34), CAP_PERFMON (38) and CAP_BPF (39), in the upper words
+    // (include/uapi/linux/capability.h, struct vfs_cap_data).
+    let capabilities: [u32; 5] = [0x0200_0001, 0, 0, 1 << (34 - 32) | 1 << (38 - 32) | 1 << (39 - 32), 0];
+    let folder = tempfile::tempdir().unwrap();
+    let everybody = || std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), everybody()).unwrap();
+    let program = folder.path().join("pipeprof");
+    std::fs::copy(binary(), &program).unwrap();
+    std::fs::set_permissions(&program, everybody()).unwrap();
+    let bytes: Vec<u8> = capabilities.iter().flat_map(|word| word.to_le_bytes()).collect();
+    rustix::fs::setxattr(&program, "security.capability", &bytes, rustix::fs::XattrFlags::empty()).unwrap();
+    let line = "grep Cap /proc/self/status; head -c 30M /dev/zero | wc -c";
+    let mut command = Command::new(&program);
+    command.args(["record", "--collect", "sample", "-o", "out", "--", line]).current_dir(folder.path());
+    let output = command.uid(65_534).gid(65_534).output().unwrap();
+    let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(folder.path().join("out/record.json"));
+    let recording: Recording = serde_json::from_str(&text.unwrap_or_else(|error| panic!("{error}: {said}"))).unwrap();
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        assert!(out.contains(&format!("{set}:\t0000000000000000")), "{out}");
+    }
+    assert!(out.contains("31457280") && recording.pipes.iter().any(|pipe| pipe.bytes() == 30 << 20), "{said}");
+    let user = recording.samples.as_ref().unwrap();
+    assert!(user.collector.samples > 0 && !user.collector.notes.iter().any(|note| note.contains("no names")), "{said}");
+}
+
 #[test]
 #[ignore = "needs root: make test"]
 fn two_hundred_stages_are_recorded() {
@@ -640,6 +672,7 @@ fn samples_show_what_each_program_spends_its_time_on() {
 /// A program with debug information of its own, one whose information is in another file, and one that begins within
 /// a shell.
 #[test]
+#[ignore = "needs root and gcc: make test"]
 fn samples_name_the_functions_of_programs() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

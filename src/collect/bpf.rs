@@ -118,7 +118,10 @@ fn explained(error: anyhow::Error) -> anyhow::Error {
     if unsafe { libc::geteuid() } == 0 {
         error.context("cannot load the BPF programs")
     } else {
-        anyhow!("BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, or inside a guest with --kernel")
+        anyhow!(
+            "BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, allow it for this program \
+             (docs/security.md), or use a guest with --kernel"
+        )
     }
 }
 
