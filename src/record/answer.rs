@@ -58,6 +58,9 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
 
 /// Which stage limits the pipeline, and who waits for it.
 fn limit(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
+    if let ([only], None) = (times, outside(recording, stages, times)) {
+        return vec![format!("`{}` {}.", only.name, spent(only))];
+    }
     let mut order: Vec<usize> = (0..times.len()).collect();
     order.sort_by(|a, b| times[*a].at_pipes().total_cmp(&times[*b].at_pipes()));
     let Some(first) = order.first().copied() else { return Vec::new() };
@@ -348,6 +351,18 @@ mod tests {
         assert!(text.contains("limit the pipeline alike"), "{text}");
         let text = findings(&[[30, 0, 60, 0], [30, 60, 0, 0]]);
         assert!(text.starts_with("No single stage limits the pipeline"), "{text}");
+    }
+
+    #[test]
+    fn one_program_waits_for_no_other_stage() {
+        let mut recording = pipeline(&[[30, 0, 0, 0]]);
+        let end = RecordedEnd { calls: [("write".to_owned(), 1)].into(), bytes: 10, ..RecordedEnd::default() };
+        recording.pipes.push(RecordedPipe { writers: vec![end], ..RecordedPipe::default() });
+        for begin in [0, WINDOW / 100 * 60] {
+            recording.processes[0].begin_ns = begin;
+            let text = answer(&recording).findings.join(" ");
+            assert_eq!(text, "`a` is on a CPU 30 % of the time (22 % user, 8 % system).");
+        }
     }
 
     #[test]
