@@ -44,13 +44,13 @@ impl FileBundle {
         Ok(Some(path))
     }
 
-    /// Add a file, and what it needs if it is a program.
+    /// Add a file, and what it needs if it is a program, or a folder with all that it contains.
     ///
     /// # Errors
     /// As [`Self::program`].
     pub(crate) fn executable(&mut self, path: &Path) -> Result<()> {
         let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
-        if !self.file(&path, &path)? {
+        if !self.file(&path, &path)? || path.is_dir() {
             return Ok(());
         }
         for needed in closure::needs(&path)? {
@@ -225,6 +225,7 @@ mod tests {
         assert!(bundle.file(&at("linked/data"), &at("linked/data")).unwrap());
         assert!(!bundle.file(&at("real/data"), &at("real/data")).unwrap(), "the same file");
         assert!(bundle.file(&at("real"), Path::new("/elsewhere")).unwrap());
+        bundle.executable(&at("real")).unwrap();
         let names = names(&bundle);
         for end in ["linked", "real/data", "elsewhere/data"] {
             assert!(names.iter().any(|name| name.ends_with(end)), "{end}: {names:?}");
