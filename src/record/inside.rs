@@ -9,6 +9,7 @@ use super::model::Recording;
 use super::pipeline::PipelineCommand;
 use super::{RecordLevel, RecordOptions, Recorded, record};
 use crate::guest::cgroup::GuestCgroup;
+use crate::guest::entropy;
 use crate::profile::Folded;
 use crate::util::{progress, size};
 use crate::vm::bundle::FileBundle;
@@ -211,6 +212,8 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let sent: Sent = serde_json::from_str(sent).context("cannot parse what is to be recorded")?;
     // A kernel without memory accounting does not charge the pipeline.
     let _ = GuestCgroup::create().and_then(|cgroup| cgroup.add(std::process::id()));
+    // Then a program that needs random numbers would wait for them.
+    let _ = entropy::credit();
     std::env::set_current_dir(&sent.folder).with_context(|| sent.folder.display().to_string())?;
     // SAFETY: no other thread runs yet.
     unsafe {
