@@ -230,7 +230,8 @@ fn explain(problem: &str) -> String {
         "never-begun" => "the guest never reached its measured window: the workload did not start".to_owned(),
         "never-ended" => "the guest ended within its measured window: the workload did not finish".to_owned(),
         "memory" => format!(
-            "the window needs more than the {} MiB that the plugin may use: measure fewer calls (--bytes)",
+            "the window needs more than the {} MiB that the plugin may use: measure less (run: --bytes; record: \
+             --duration, or less input)",
             super::object::MEMORY >> 20
         ),
         "crowded" => "two processes began their windows at the same instruction".to_owned(),
@@ -241,7 +242,8 @@ fn explain(problem: &str) -> String {
         other => match other.strip_prefix("patched ") {
             Some(address) => format!(
                 "the kernel changed its own code within the window, at {address}: its instructions before and after \
-                 would be mixed; the same run meets it again: move the window with --warmup or --bytes"
+                 would be mixed; the same run meets it again: measure another part (run: --warmup or --bytes; record: \
+                 --duration or another --kernel)"
             ),
             None => format!("the plugin reports '{other}'"),
         },
