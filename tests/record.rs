@@ -907,6 +907,29 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
     assert!(text.contains("as many instructions") && text.contains("+0.0 %"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&compared(["6.1", "7.2"], &["--json"])).unwrap();
     assert_eq!(json["stages"].as_array().unwrap().len(), 6);
+    // The stored code is that of the stages: seq writes its 38,893 bytes in so many calls.
+    let target = folder.path().join("7.2");
+    let annotate = |flags: &[&str]| {
+        let output = pipeprof(&["annotate", target.to_str().unwrap(), "pipe_write"]).args(flags).output().unwrap();
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned())
+    };
+    let text = std::fs::read_to_string(target.join("record.json")).unwrap();
+    let recording: Recording = serde_json::from_str(&text).unwrap();
+    let [text, _] = annotate(&["--process", "stage1-seq"]);
+    let writes = recording.pipes[0].writers[0].calls["write"];
+    assert!(text.contains(&format!(" instructions in {writes} calls, stage1-seq;")), "{writes} writes: {text}");
+    let [_, error] = annotate(&["--process", "writer"]);
+    assert!(error.contains("known: pipeprof, stage1-seq, stage2-xz"), "{error}");
+}
+
+#[test]
+fn a_recording_without_instructions_has_no_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = Recording { schema: "pipeprof.record/1".to_owned(), ..Recording::default() };
+    std::fs::write(folder.path().join("record.json"), serde_json::to_string(&recording).unwrap()).unwrap();
+    let output = pipeprof(&["annotate", folder.path().to_str().unwrap(), "pipe_write"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("record with --kernel and --collect insn"), "{said}");
 }
 
 #[test]

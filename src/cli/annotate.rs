@@ -1,6 +1,8 @@
 //! `pipeprof annotate`: show the executed instructions of a function, with counts.
 
+use crate::document::code::ExecutedCode;
 use crate::profile::{ProcessName, listed};
+use crate::record::change::{self, recording_at};
 use crate::report::{annotate, files};
 use crate::roles;
 use anyhow::{Result, bail};
@@ -10,13 +12,14 @@ use std::process::ExitCode;
 /// Show the executed instructions of a function, with their counts
 #[derive(Debug, clap::Args)]
 pub(crate) struct AnnotateArgs {
-    /// A folder written by `pipeprof run --collect insn`
-    #[arg(value_name = "RUN")]
+    /// A folder written by `pipeprof run --collect insn` or `pipeprof record --collect insn`
+    #[arg(value_name = "DIR")]
     run: PathBuf,
-    /// Function of the kernel or of pipeprof, such as pipe_write; compiler suffixes are optional
+    /// Function of the kernel, or in a run also of pipeprof, such as pipe_write; compiler suffixes are optional
     #[arg(value_name = "FUNCTION")]
     function: String,
-    /// Count the executions of one process only: writer, reader or other [default: all]
+    /// Count the executions of one process only: writer, reader or other; in a recording a stage, such as stage1-dd
+    /// [default: all]
     #[arg(long, alias = "side", value_name = "NAME")]
     process: Option<String>,
 }
@@ -25,8 +28,7 @@ impl AnnotateArgs {
     /// # Errors
     /// When the run has no code or did not execute the function; then similar names are given.
     pub(super) fn run(self) -> Result<ExitCode> {
-        let document = files::load_document(&self.run)?;
-        let code = files::load_code(&self.run)?;
+        let (release, code) = self.load()?;
         let process = self.process.as_deref().map(ProcessName::new);
         if let Some(process) = process.filter(|process| !code.processes.contains(process)) {
             bail!("--process {process}: unknown process; known: {}", listed(code.processes.iter().copied()));
@@ -44,14 +46,25 @@ impl AnnotateArgs {
             alike.retain(|name| name.contains(wanted));
             alike.dedup();
             alike.truncate(8);
+            let user = if recording_at(&self.run).is_some() { "; a recording has the kernel's code only" } else { "" };
             let alike = if alike.is_empty() { String::new() } else { format!("; similar names: {}", alike.join(", ")) };
-            bail!("{}: function '{wanted}' was not executed{alike}", self.run.display());
+            bail!("{}: function '{wanted}' was not executed{alike}{user}", self.run.display());
         }
         let mut text = String::new();
         for function in found {
-            text.push_str(&annotate::render(function, &code, &document.kernel.release, process));
+            text.push_str(&annotate::render(function, &code, &release, process));
         }
         crate::out!("{text}");
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// The kernel's release, and the code that was executed.
+    fn load(&self) -> Result<(String, ExecutedCode)> {
+        if let Some(path) = recording_at(&self.run) {
+            let recording = change::load(&path)?;
+            let code = files::code_next_to(&path, "record with --kernel and --collect insn")?;
+            return Ok((recording.kernel.release, code));
+        }
+        Ok((files::load_document(&self.run)?.kernel.release, files::load_code(&self.run)?))
     }
 }

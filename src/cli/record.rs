@@ -8,7 +8,7 @@ use crate::record::timeline_svg::{self, TIMELINE_FILE};
 use crate::record::{
     self, PipelineCommand, RECORD_FILE, RecordLevel, RecordOptions, Recorded, Recording, Remedy, TrialOptions, graphs,
 };
-use crate::report::files::Folder;
+use crate::report::files::{self, Folder};
 use crate::report::terminal::Style;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
@@ -147,7 +147,7 @@ impl RecordArgs {
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
         let sampled = self.collect == Some(PipelineCollector::Sample);
         let options = |trials| RecordOptions { trials, duration, streams: None, level: self.level, sampled };
-        let Recorded { recording, off_cpu, profiles } = match (&pipeline, guest) {
+        let Recorded { recording, off_cpu, profiles, code } = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
                 let prepared = PreparedPipeline::new(pipeline, guest, &self.files, duration, self.level)?;
@@ -161,6 +161,7 @@ impl RecordArgs {
                         Ok(counted) => {
                             recorded.recording.instructions = Some(counted.instructions);
                             recorded.profiles = counted.profiles;
+                            recorded.code = Some(counted.code);
                         }
                         Err(error) if cancel::happened() => return Err(error),
                         // What was recorded is kept.
@@ -186,6 +187,7 @@ impl RecordArgs {
         let graphs = graphs::files(&recording, &profiles, off_cpu.as_ref())?;
         files.push((PAGE_FILE.to_owned(), html::page(&recording, &graphs)?.into_bytes()));
         files.extend(graphs);
+        files.extend(code.map(|code| files::code_file(&code)).transpose()?);
         let kept = folder.keep(&files);
         eprint!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stderr()));
         if let Some(problem) = kept.problem {

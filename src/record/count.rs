@@ -8,6 +8,8 @@ use super::pipeline::PipelineCommand;
 use super::stages;
 use super::wait;
 use crate::collect::insn::{Names, Plugin, Raw, count as named};
+use crate::collect::stacks::USER;
+use crate::document::code::ExecutedCode;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use crate::roles::Skid;
@@ -39,6 +41,8 @@ pub(crate) struct CountedPipeline {
     pub instructions: RecordedInstructions,
     /// Of each stage.
     pub profiles: Vec<Profile>,
+    /// The kernel's code that was executed. User code is not in it: the programs share addresses.
+    pub code: ExecutedCode,
 }
 
 /// Count `pipeline`, which `run` runs in the guest that it is given and whose exit codes it returns. `recording`: the
@@ -77,6 +81,8 @@ pub(super) fn count(
             others += profile.stacks.total();
         }
     }
+    let mut code = counted.code;
+    code.functions.retain(|function| function.name != USER);
     let mut collector = counted.report;
     if codes != recording.exit_codes {
         // Such as SIGPIPE, which depends on who is faster.
@@ -101,7 +107,7 @@ pub(super) fn count(
         collector,
         symbols: functions.roles,
     };
-    Ok(CountedPipeline { instructions, profiles })
+    Ok(CountedPipeline { instructions, profiles, code })
 }
 
 /// `stage1-dd`.

@@ -60,7 +60,7 @@ pub(crate) fn files(
     Ok(files)
 }
 
-/// The `files` to look at first: without folded stacks, and without the graphs of single processes where one of all
+/// The `files` to look at first: without folded stacks and compressed files, and without the graphs of single processes where one of all
 /// exists.
 pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
     let graph_of =
@@ -68,7 +68,7 @@ pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
     let of_all = |collector: Collector| format!("{ALL}.{}.svg", collector.name());
     let telling = |file: &&str| match graph_of(file) {
         Some(collector) => *file == of_all(collector) || !files.contains(&of_all(collector)),
-        None => !file.ends_with(".folded"),
+        None => ![".folded", ".gz"].iter().any(|ending| file.ends_with(ending)),
     };
     files.iter().map(String::as_str).filter(telling).collect()
 }

@@ -39,6 +39,7 @@ pub use pipeline::PipelineCommand;
 pub(crate) use remedy::Remedy;
 pub(crate) use trial::TrialOptions;
 
+use crate::document::code::ExecutedCode;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
@@ -81,6 +82,8 @@ pub(crate) struct Recorded {
     pub off_cpu: Option<Folded>,
     /// What the processes executed, if it was sampled.
     pub profiles: Vec<Profile>,
+    /// The kernel's code that they executed, if it was counted.
+    pub code: Option<ExecutedCode>,
 }
 
 /// Names for stacks, as far as they are needed.

@@ -111,9 +111,17 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         files.push((WINDOWS.to_owned(), bytes));
     }
     if let Some(code) = &outcome.code {
-        files.push((CODE.to_owned(), code.to_bytes().context("cannot write the executed code")?));
+        files.push(code_file(code)?);
     }
     Ok(files)
+}
+
+/// The name and the bytes of the file with the executed code.
+///
+/// # Errors
+/// Never, unless memory runs out.
+pub(crate) fn code_file(code: &ExecutedCode) -> Result<(String, Vec<u8>)> {
+    Ok((CODE.to_owned(), code.to_bytes().context("cannot write the executed code")?))
 }
 
 /// The code that a stored run executed.
@@ -121,10 +129,18 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
 /// # Errors
 /// When the run has no code (it was made without `--collect insn`), or the file is damaged.
 pub(crate) fn load_code(path: &Path) -> Result<ExecutedCode> {
-    let run = document_path(path);
-    let file = run.parent().unwrap_or(Path::new(".")).join(CODE);
-    if run.exists() && !file.exists() {
-        bail!("{}: {CODE} is missing: make the run with `pipeprof run --collect insn`", path.display());
+    code_next_to(&document_path(path), "make the run with `pipeprof run --collect insn`")
+}
+
+/// The executed code next to a `document`, which exists. `remedy`: how to make one that has it.
+///
+/// # Errors
+/// When it is missing or damaged.
+pub(crate) fn code_next_to(document: &Path, remedy: &str) -> Result<ExecutedCode> {
+    let folder = document.parent().unwrap_or(Path::new("."));
+    let file = folder.join(CODE);
+    if document.exists() && !file.exists() {
+        bail!("{}: {CODE} is missing: {remedy}", folder.display());
     }
     ExecutedCode::from_bytes(&read(&file)?)
         .with_context(|| format!("{}: the file is damaged; run again", file.display()))
