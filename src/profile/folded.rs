@@ -58,6 +58,10 @@ impl Folded {
             }
             stack.push_str(&frame_name(frame));
         }
+        // Neither a comment nor a line without a stack.
+        if stack.is_empty() || stack.starts_with('#') {
+            stack.insert(0, '_');
+        }
         self.add(stack, weight);
     }
 
@@ -165,6 +169,15 @@ mod tests {
         let text = folded.to_text();
         assert_eq!(text, "write;a frame with spaces 12 4\nwrite;entry_odd;do_syscall_64 3\n");
         assert_eq!(Folded::parse(&text), Ok(folded));
+    }
+
+    #[test]
+    fn frames_of_any_name_are_read_back() {
+        for frames in [&["#1", "b"][..], &["#"], &[""], &[], &["", "b"], &["a\nb;c", "\u{85}"]] {
+            let mut folded = Folded::new();
+            folded.add_frames(frames.iter().copied(), 3);
+            assert_eq!(Folded::parse(&folded.to_text()), Ok(folded), "{frames:?}");
+        }
     }
 
     #[test]
