@@ -123,7 +123,8 @@ pub(crate) fn parse(head: &[u8], length: u64) -> Result<String, NoImage> {
         Ok(release)
             if at > 0x200
                 && release.starts_with(|c: char| c.is_ascii_digit())
-                && release.chars().all(|c| c.is_ascii_graphic()) =>
+                // It becomes part of file names.
+                && release.chars().all(|c| c.is_ascii_graphic() && c != '/') =>
         {
             Ok(release.to_owned())
         }
@@ -187,6 +188,7 @@ mod tests {
         assert_eq!(parse(&head, 0x400), Ok("6.12.1-test".to_owned()));
         assert_eq!(parse(&head, 0x3ff), Err(NoImage::Short));
         assert_eq!(parse(&header(b""), 0x400), Err(NoImage::NoRelease));
+        assert_eq!(parse(&header(b"6.1/../../x\0"), 0x400), Err(NoImage::NoRelease));
     }
 
     #[test]
