@@ -47,18 +47,23 @@ fn pair() -> Vec<ProcessName> {
     vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER]
 }
 
+/// The sum, at most the largest number: a file may contain any counts.
+fn sum<'a>(counts: impl Iterator<Item = &'a u64>) -> u64 {
+    counts.fold(0, |sum, count| sum.saturating_add(*count))
+}
+
 impl ExecutedCode {
     /// One process's count in `counts`, or the sum of all.
     #[must_use]
     pub fn of(&self, counts: &[u64], process: Option<ProcessName>) -> u64 {
         let wanted = |name: &ProcessName| process.is_none_or(|process| process == *name);
-        counts.iter().zip(&self.processes).filter(|(_, name)| wanted(name)).map(|(count, _)| count).sum()
+        sum(counts.iter().zip(&self.processes).filter(|(_, name)| wanted(name)).map(|(count, _)| count))
     }
 
     /// The count of all processes of the target.
     #[must_use]
     pub fn of_target(&self, counts: &[u64]) -> u64 {
-        counts.iter().zip(&self.processes).filter(|(_, name)| name.is_of_target()).map(|(count, _)| count).sum()
+        sum(counts.iter().zip(&self.processes).filter(|(_, name)| name.is_of_target()).map(|(count, _)| count))
     }
 
     /// The file's bytes: compressed JSON. Equal code gives equal bytes.
@@ -90,6 +95,6 @@ impl ExecutedFunction {
     /// Instructions executed in it.
     #[must_use]
     pub(crate) fn total(&self) -> u64 {
-        self.instructions.iter().flat_map(|instruction| &instruction.counts).sum()
+        sum(self.instructions.iter().flat_map(|instruction| &instruction.counts))
     }
 }

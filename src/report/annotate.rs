@@ -51,7 +51,7 @@ pub(crate) fn render(
     let mut text = String::new();
     let whose = process.map_or_else(|| all_of(code), |process| process.to_string());
     let counts = |instruction: &ExecutedInstruction| code.of(&instruction.counts, process);
-    let total: u64 = function.instructions.iter().map(counts).sum();
+    let total = function.instructions.iter().map(counts).fold(0, u64::saturating_add);
     let calls = code.of(function.calls(), process);
     let _ = writeln!(text, "{} at {:#x}, {release}", function.name, function.address);
     let _ = write!(text, "{} instructions in {} calls, {whose}", grouped(total), grouped(calls));
@@ -60,7 +60,7 @@ pub(crate) fn render(
     }
     let _ = writeln!(text, "\n\n  {:>12} {:>9}  {:>6}", "count", "per call", "offset");
     let last = function.instructions.last();
-    let end = last.map_or(0, |last| function.address + last.offset + (last.code.len() / 2) as u64);
+    let end = last.map_or(0, |last| function.address.saturating_add(end_of(last)));
     let starts = code.functions.iter().filter(|function| function.address > 0);
     let targets = Targets {
         starts: starts.map(|function| (function.address, function.name.clone())).collect(),
@@ -77,7 +77,7 @@ pub(crate) fn render(
                 writeln!(text, "  {:>12}            {:>6}  {} bytes not executed", "", "", instruction.offset - next);
         }
         let count = counts(instruction);
-        next = instruction.offset + (instruction.code.len() / 2) as u64;
+        next = end_of(instruction);
         let mark = if count == hottest && count > 0 { '>' } else { ' ' };
         let per_call = if calls > 0 { format!("{:.2}", count as f64 / calls as f64) } else { String::new() };
         let _ =
@@ -96,6 +96,11 @@ pub(crate) fn render(
     text
 }
 
+/// The offset of the instruction after `instruction`.
+fn end_of(instruction: &ExecutedInstruction) -> u64 {
+    instruction.offset.saturating_add((instruction.code.len() / 2) as u64)
+}
+
 fn disassemble(instruction: &ExecutedInstruction, start: u64, formatter: &mut GasFormatter) -> String {
     let bytes: Option<Vec<u8>> = instruction
         .code
@@ -104,7 +109,7 @@ fn disassemble(instruction: &ExecutedInstruction, start: u64, formatter: &mut Ga
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
         .collect();
     let Some(bytes) = bytes else { return "(bad)".to_owned() };
-    let mut decoder = Decoder::with_ip(64, &bytes, start + instruction.offset, DecoderOptions::NONE);
+    let mut decoder = Decoder::with_ip(64, &bytes, start.saturating_add(instruction.offset), DecoderOptions::NONE);
     let mut text = String::new();
     formatter.format(&decoder.decode(), &mut text);
     text
@@ -161,5 +166,28 @@ mod tests {
         assert_eq!(ExecutedCode::from_bytes(&bytes).unwrap(), code);
         assert_eq!(code.to_bytes().unwrap(), bytes);
         assert!(ExecutedCode::from_bytes(&bytes[..bytes.len() / 2]).is_err());
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_are_shown() {
+        let instruction = |offset| ExecutedInstruction {
+            offset,
+            code: "90".to_owned(),
+            counts: vec![u64::MAX; 2],
+            iterations: Vec::new(),
+        };
+        let function = ExecutedFunction {
+            name: "f".to_owned(),
+            address: u64::MAX - 1,
+            instructions: vec![instruction(0), instruction(u64::MAX)],
+        };
+        let code = ExecutedCode {
+            schema: CODE_SCHEMA.to_owned(),
+            processes: vec![ProcessName::WRITER, ProcessName::READER],
+            functions: vec![function.clone()],
+        };
+        assert_eq!((function.total(), code.of_target(function.calls())), (u64::MAX, u64::MAX));
+        let shown = render(&function, &code, "6.1.0", None);
+        assert!(shown.contains("18,446,744,073,709,551,615 instructions"), "{shown}");
     }
 }
