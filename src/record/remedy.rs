@@ -59,7 +59,13 @@ impl Remedy {
         match self {
             Self::PipeSize(bytes) => format!("pipe-size={}", size::format(*bytes)),
             Self::Pin => "pin".to_owned(),
-            Self::Stage(number, words) => format!("stage{number}={}", words.join(" ")),
+            Self::Stage(number, words) => match words.as_slice() {
+                // As `parse` has it made.
+                [shell, flag, line] if shell == "sh" && flag == "-c" && needs_shell(line) => {
+                    format!("stage{number}={line}")
+                }
+                words => format!("stage{number}={}", words.join(" ")),
+            },
         }
     }
 
@@ -125,6 +131,7 @@ mod tests {
                 (bytes, cpus, &second.into_iter().map(str::to_owned).collect())
             );
             assert_eq!(changed.stages[0], ["a"]);
+            assert_eq!(Remedy::parse(text).unwrap().text(), text);
         }
         for text in
             ["", "pinned", "pipe-size", "pipe-size=1", "pipe-size=9G", "stage0=a", "stage=a", "stage1=", "stage1"]
