@@ -90,10 +90,13 @@ impl MatrixPlan {
     }
 }
 
+/// Maximum number of columns; more are probably a typing error.
+const MOST_COLUMNS: usize = 1_000;
+
 /// All combinations of the axes. The first varies slowest: kernel, CPU, kernel arguments, cgroup, workload, variant.
 ///
 /// # Errors
-/// When an option is given twice, or there are fewer than two columns.
+/// When an option is given twice, there are fewer than two columns, or too many.
 pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     let mut lists: Vec<Vec<ColumnChange>> = vec![
         axes.kernels.iter().map(|kernel| ColumnChange::Kernel(kernel)).collect(),
@@ -107,6 +110,11 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     }));
     lists.push(axes.variants.iter().map(ColumnChange::Variant).collect());
     lists.retain(|list| !list.is_empty());
+    let count = lists.iter().try_fold(1usize, |count, list| count.checked_mul(list.len()));
+    ensure!(
+        count.is_some_and(|count| count <= MOST_COLUMNS),
+        "these flags make more than {MOST_COLUMNS} columns, because repeated flags multiply: repeat fewer"
+    );
 
     let mut combinations: Vec<Vec<(&ColumnChange, bool)>> = vec![Vec::new()];
     for list in &lists {
@@ -242,6 +250,13 @@ mod tests {
         let last = &columns(&axes).unwrap()[3].options;
         assert_eq!((last.machine.cpu.as_deref(), last.memcg), (Some("max"), false));
         assert_eq!(last.workload.spec().unwrap().1.buffer_size, 4096);
+    }
+
+    #[test]
+    fn too_many_columns_are_refused_before_they_are_made() {
+        let many: Vec<String> = (0..200).map(|number| format!("a={number}")).collect();
+        let axes = Axes { kernels: many.clone(), cpus: many.clone(), appends: many, ..Axes::default() };
+        assert!(columns(&axes).unwrap_err().to_string().contains("more than 1000 columns"));
     }
 
     fn variant(name: &str, change: impl FnOnce(&mut RunOptions)) -> Variant {
