@@ -49,9 +49,10 @@ pub(crate) fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
                 packages.push(Package { name, version, release });
             }
             (name, found, size) = (None, None, 0);
-        } else if let Some(value) = field(b"Package: linux-") {
-            let value = format!("linux-{value}");
+        } else if let Some(value) = field(b"Package: ") {
+            // Also without an empty line before it.
             name = release_in(&value, flavour).map(|release| (value.clone(), release));
+            (found, size) = (None, 0);
         } else if name.is_some() {
             if let Some(value) = field(b"Version: ") {
                 found = Some(value);
@@ -149,6 +150,12 @@ mod tests {
             gone(&packages, "5.10", "cloud-amd64", &[]),
             "the mirror has no cloud-amd64 kernel of series 5.10; it has 6.1 (6.1.192-2), 6.12 (6.12.117-1)"
         );
+    }
+
+    #[test]
+    fn fields_belong_to_the_package_before_them() {
+        let dump = "Package: linux-image-6.1.0-56-cloud-amd64\nPackage: hello\nVersion: 9\nSize: 99999999\n";
+        assert_eq!(parse_packages(dump.as_bytes(), "cloud-amd64"), []);
     }
 
     proptest::proptest! {
