@@ -2,7 +2,7 @@
 #   make demo    installs missing packages, builds, and profiles one pipe on this machine
 #   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
-# Others: make bench, make bisect, make gallery, make lint.
+# Others: make bench, make bisect, make fuzz, make gallery, make lint.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,6 +13,8 @@ BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-
 # QEMU runs the guests, Chromium opens the reports, and strace counts system calls.
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd strace chromium librsvg2-bin
 BENCH_PACKAGES := bpftrace cpio
+# libFuzzer is compiled from C++; dpkg-deb opens packages.
+FUZZ_PACKAGES := g++ dpkg tar
 # The kernels that `make bisect` builds. ccache compiles each file only once.
 BISECT_PACKAGES := linux-source-6.1 linux-source-6.12 gcc make git flex bison bc libelf-dev xz-utils ccache qemu-system-x86
 TEST_KERNELS := 5.10 6.1 6.12 7.2
@@ -22,7 +24,8 @@ GALLERY_MODES := write vmsplice-huge-busy
 TARGET := x86_64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
-.PHONY: demo test build lint bench bisect gallery packages-build packages-test packages-bench packages-bisect kernels
+.PHONY: demo test build lint bench bisect fuzz gallery packages-build packages-test packages-bench packages-bisect \
+	packages-fuzz kernels
 
 demo: packages-build build
 	$(BIN) run --mode vmsplice
@@ -52,6 +55,11 @@ RUNS := 50
 bisect: packages-bisect build kernels
 	tests/bisect/run
 	tests/bisect/shuffled $(RUNS)
+
+# Fuzzes the readers of input from outside, one after the other, for FUZZ_SECONDS together. Fails if a crash is found.
+FUZZ_SECONDS := 300
+fuzz: packages-build packages-fuzz
+	fuzz/run $(FUZZ_SECONDS)
 
 # flamegraphs/KERNEL-MODE: sampled, and exact (...-exact), with folded stacks and run.json, reduced in size for the
 # repository.
@@ -85,6 +93,11 @@ packages-bench:
 packages-bisect:
 	@missing=""
 	for package in $(BISECT_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
+	$(install-missing)
+
+packages-fuzz:
+	@missing=""
+	for package in $(FUZZ_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
 	$(install-missing)
 
 define install-missing

@@ -19,13 +19,16 @@
 //! - [`compare`]: what differs between outcomes;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
-//! - [`cli`]: one file per subcommand.
+//! - [`cli`]: one file per subcommand;
+//! - [`fuzz`]: the readers of input from outside, for fuzzing; part of fuzzing builds and unit tests only.
 
 pub mod cli;
 pub mod collect;
 pub mod compare;
 pub mod document;
 pub mod experiment;
+#[cfg(any(doc, fuzzing, test))]
+pub mod fuzz;
 pub mod guest;
 pub mod kernel;
 pub mod profile;

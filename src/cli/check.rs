@@ -158,7 +158,7 @@ impl CheckArgs {
     }
 
     /// What the command line asks for, without the baseline.
-    fn given(&self) -> Result<GivenFlags> {
+    pub(super) fn given(&self) -> Result<GivenFlags> {
         let mut given = given_flags("--run-flags", &self.run_flags)?;
         let options = &mut given.options;
         if options.workload.mode.is_some() {

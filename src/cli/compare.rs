@@ -296,7 +296,7 @@ impl CompareArgs {
     }
 
     /// The plan, and the memory of the largest guest.
-    fn plan(&self) -> Result<(MatrixPlan, Option<u64>)> {
+    pub(super) fn plan(&self) -> Result<(MatrixPlan, Option<u64>)> {
         let modes = if self.axes.mode.is_empty() {
             vec![WorkloadRequest::DEFAULT_MODE.to_owned()]
         } else {

@@ -5,6 +5,8 @@ mod baseline;
 mod check;
 mod compare;
 mod doctor;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod dry;
 mod engine;
 mod flamegraph;
 pub mod follow;
@@ -30,6 +32,7 @@ pub(crate) mod workload_args;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, limits, progress};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// The exit code of usage errors. `check` has another: [`global::WRONG_CHECK`].
@@ -112,9 +115,9 @@ pub fn main() -> ExitCode {
     if crate::guest::init::is_init() {
         crate::guest::init::main();
     }
-    let arguments: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    let matches = global::prepared(short_help::shorten(Cli::command()), &arguments).try_get_matches();
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let arguments: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let cli = match parse(words, &arguments) {
         Ok(cli) => cli,
         Err(error) => return global::refuse(&error, &arguments),
     };
@@ -131,6 +134,12 @@ pub fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// Parse the command line `words`; `arguments` are the same as text, without the program's name.
+fn parse(words: Vec<OsString>, arguments: &[String]) -> Result<Cli, clap::Error> {
+    let command = global::prepared(short_help::shorten(Cli::command()), arguments);
+    Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 
 /// The command line as typed, for titles, with this program's plain name.

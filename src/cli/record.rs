@@ -100,43 +100,7 @@ impl RecordArgs {
     /// # Errors
     /// One line that names the flag or file and the way out. Nothing has run then, unless the line says so.
     pub(super) fn run(self) -> Result<ExitCode> {
-        let mut pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
-        let runs = self.runs.unwrap_or(RUNS) as usize;
-        let trials = TrialOptions { remedies: self.remedies.clone(), advise: self.advise, runs };
-        if trials.is_empty() && self.runs.is_some() {
-            return Err(UsageError::new("--runs needs --try or --advise: a recording is one run").into());
-        }
-        if let Some(line) = pipeline.as_mut().filter(|_| !trials.is_empty()) {
-            *line = line.as_stages().ok_or_else(|| {
-                UsageError::new(
-                    "--try and --advise cannot change what a shell runs: give the stages as words (pipeprof record \
-                     --advise -- A '|' B)",
-                )
-            })?;
-            trials.check(line)?;
-        }
-        match (self.collect, &self.guest.kernel) {
-            (Some(PipelineCollector::Insn), None) => {
-                return Err(
-                    UsageError::new("--collect insn counts in a guest: add --kernel, such as --kernel 6.12").into()
-                );
-            }
-            (Some(PipelineCollector::Sample), Some(_)) => {
-                return Err(UsageError::new(
-                    "--collect sample samples on this machine: leave out --kernel, or count every instruction with \
-                     --collect insn",
-                )
-                .into());
-            }
-            _ => {}
-        }
-        if self.collect == Some(PipelineCollector::Insn)
-            && let Some(line) = pipeline.as_mut()
-            && let Some(stages) = line.as_stages()
-        {
-            // What a shell runs would be one stage.
-            *line = stages;
-        }
+        let (pipeline, trials) = self.wanted()?;
         if let Some(program) = pipeline.as_ref().and_then(PipelineCommand::missing) {
             progress::problem(&format!("cannot find the program {program}: nothing was run"));
             return Ok(ExitCode::from(NOT_FOUND));
@@ -197,6 +161,51 @@ impl RecordArgs {
         // A pipeline that was ended on request has not failed.
         let code = recording.exit_codes.last().copied().filter(|_| !recording.was_limited());
         Ok(ExitCode::from(code.unwrap_or(0)))
+    }
+
+    /// The pipeline, unless it is running already, and the changes to try. Nothing is run.
+    ///
+    /// # Errors
+    /// A usage error.
+    pub(super) fn wanted(&self) -> Result<(Option<PipelineCommand>, TrialOptions)> {
+        let mut pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
+        let runs = self.runs.unwrap_or(RUNS) as usize;
+        let trials = TrialOptions { remedies: self.remedies.clone(), advise: self.advise, runs };
+        if trials.is_empty() && self.runs.is_some() {
+            return Err(UsageError::new("--runs needs --try or --advise: a recording is one run").into());
+        }
+        if let Some(line) = pipeline.as_mut().filter(|_| !trials.is_empty()) {
+            *line = line.as_stages().ok_or_else(|| {
+                UsageError::new(
+                    "--try and --advise cannot change what a shell runs: give the stages as words (pipeprof record \
+                     --advise -- A '|' B)",
+                )
+            })?;
+            trials.check(line)?;
+        }
+        match (self.collect, &self.guest.kernel) {
+            (Some(PipelineCollector::Insn), None) => {
+                return Err(
+                    UsageError::new("--collect insn counts in a guest: add --kernel, such as --kernel 6.12").into()
+                );
+            }
+            (Some(PipelineCollector::Sample), Some(_)) => {
+                return Err(UsageError::new(
+                    "--collect sample samples on this machine: leave out --kernel, or count every instruction with \
+                     --collect insn",
+                )
+                .into());
+            }
+            _ => {}
+        }
+        if self.collect == Some(PipelineCollector::Insn)
+            && let Some(line) = pipeline.as_mut()
+            && let Some(stages) = line.as_stages()
+        {
+            // What a shell runs would be one stage.
+            *line = stages;
+        }
+        Ok((pipeline, trials))
     }
 
     /// The guest to record in, if one is asked for. `untried`: no change is to be tried.

@@ -142,7 +142,7 @@ pub(super) fn outcome(options: &RunOptions) -> Result<Outcome> {
 ///
 /// # Errors
 /// A quote that is not closed.
-fn split(text: &str) -> Result<Vec<String>> {
+pub(super) fn split(text: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote: Option<char> = None;
@@ -220,7 +220,7 @@ impl RunArgs {
         })
     }
 
-    fn options(&self) -> RunOptions {
+    pub(super) fn options(&self) -> RunOptions {
         RunOptions {
             workload: self.workload.request.clone(),
             kernel: self.guest.kernel.clone(),

@@ -22,7 +22,7 @@ impl StopArgs {
 }
 
 /// `2%` as 0.02.
-fn parse_percent(text: &str) -> Result<f64, String> {
+pub(super) fn parse_percent(text: &str) -> Result<f64, String> {
     let number =
         text.strip_suffix('%').ok_or_else(|| format!("'{text}' is not a percentage: use a form such as 2%"))?;
     match number.trim().parse::<f64>() {

@@ -72,6 +72,14 @@ pub(crate) struct SweepArgs {
     csv: bool,
 }
 
+/// What the flags ask to measure.
+pub(super) struct WantedSweep {
+    /// What all combinations share.
+    common: WorkloadRequest,
+    grid: Grid,
+    pub combinations: Vec<SweepCombination>,
+}
+
 /// A flag for each axis that can be swept, with the values given.
 #[derive(Debug, Default)]
 struct AxisArgs(Vec<(&'static Axis, Vec<Value>)>);
@@ -126,48 +134,8 @@ impl SweepArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let exact = self.collect.is_some();
-        let amount = if exact { Amount::Calls(EXACT_CALLS) } else { Amount::DurationNs(self.duration) };
-        let common = WorkloadRequest {
-            amount: Some(amount),
-            pin: self.pin,
-            // Emulation is slow, and a shorter warm-up is enough for counts.
-            warmup_bytes: exact.then_some(EXACT_WARMUP),
-            ..WorkloadRequest::default()
-        };
-        if exact && self.guest.kernel.is_none() {
-            bail!(UsageError::new("--collect insn requires a guest: add --kernel, such as --kernel 6.12"));
-        }
-        if self.mode.is_empty() && self.axes.0.iter().all(|(_, values)| values.is_empty()) {
-            let axes: Vec<String> = self.axes.0.iter().map(|(axis, _)| format!("--{}", axis.name)).collect();
-            bail!(UsageError::new(format!(
-                "nothing to sweep: give values to an axis, such as --buffer-size 4K..4M; axes: --mode, {}",
-                axes.join(", ")
-            )));
-        }
-        let default = [WorkloadRequest::DEFAULT_MODE.to_owned()];
-        let modes = if self.mode.is_empty() { &default[..] } else { &self.mode[..] };
-        let grid = Grid::new(modes, self.axes.0.clone());
-        let combinations: Vec<SweepCombination> = grid
-            .combinations(&common)
-            .or_usage()?
-            .into_iter()
-            .map(|combination| SweepCombination {
-                // A contradictory combination gets no value; the others are measured.
-                spec: combination.request.spec().map(|(_, spec)| spec).map_err(|error| format!("{error:#}")),
-                labels: combination.labels,
-            })
-            .collect();
-        if let Some(reason) = combinations.iter().find_map(|combination| combination.spec.as_ref().err())
-            && combinations.iter().all(|combination| combination.spec.is_err())
-        {
-            bail!(UsageError::new(format!("no combination can be measured: {reason}")));
-        }
+        let WantedSweep { common, grid, combinations } = self.wanted()?;
         let stop = self.stop.rule();
-        if exact && !stop.is_none() {
-            bail!(UsageError::new(
-                "--until and --max-time conflict with --collect insn, which counts one run; remove them"
-            ));
-        }
         let bench = self.bench(exact)?;
         let in_guest = self.guest.kernel.clone();
         let place = [
@@ -227,6 +195,56 @@ impl SweepArgs {
             bail!("no combination was measured: {reason}");
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What to measure. Nothing is read.
+    ///
+    /// # Errors
+    /// A usage error.
+    pub(super) fn wanted(&self) -> Result<WantedSweep> {
+        let exact = self.collect.is_some();
+        let amount = if exact { Amount::Calls(EXACT_CALLS) } else { Amount::DurationNs(self.duration) };
+        let common = WorkloadRequest {
+            amount: Some(amount),
+            pin: self.pin,
+            // Emulation is slow, and a shorter warm-up is enough for counts.
+            warmup_bytes: exact.then_some(EXACT_WARMUP),
+            ..WorkloadRequest::default()
+        };
+        if exact && self.guest.kernel.is_none() {
+            bail!(UsageError::new("--collect insn requires a guest: add --kernel, such as --kernel 6.12"));
+        }
+        if self.mode.is_empty() && self.axes.0.iter().all(|(_, values)| values.is_empty()) {
+            let axes: Vec<String> = self.axes.0.iter().map(|(axis, _)| format!("--{}", axis.name)).collect();
+            bail!(UsageError::new(format!(
+                "nothing to sweep: give values to an axis, such as --buffer-size 4K..4M; axes: --mode, {}",
+                axes.join(", ")
+            )));
+        }
+        let default = [WorkloadRequest::DEFAULT_MODE.to_owned()];
+        let modes = if self.mode.is_empty() { &default[..] } else { &self.mode[..] };
+        let grid = Grid::new(modes, self.axes.0.clone());
+        let combinations: Vec<SweepCombination> = grid
+            .combinations(&common)
+            .or_usage()?
+            .into_iter()
+            .map(|combination| SweepCombination {
+                // A contradictory combination gets no value; the others are measured.
+                spec: combination.request.spec().map(|(_, spec)| spec).map_err(|error| format!("{error:#}")),
+                labels: combination.labels,
+            })
+            .collect();
+        if let Some(reason) = combinations.iter().find_map(|combination| combination.spec.as_ref().err())
+            && combinations.iter().all(|combination| combination.spec.is_err())
+        {
+            bail!(UsageError::new(format!("no combination can be measured: {reason}")));
+        }
+        if exact && !self.stop.rule().is_none() {
+            bail!(UsageError::new(
+                "--until and --max-time conflict with --collect insn, which counts one run; remove them"
+            ));
+        }
+        Ok(WantedSweep { common, grid, combinations })
     }
 
     fn bench(&self, exact: bool) -> Result<Machine> {

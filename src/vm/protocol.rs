@@ -18,10 +18,10 @@ const HEADER: usize = MAGIC.len() + 1 + 4 + 4 + 4;
 const LONGEST_ANSWER: usize = 128 << 20;
 
 /// Longest text accepted, in bytes; longer ones are cut before they are sent.
-const LONGEST_TEXT: usize = 64 << 10;
+pub(crate) const LONGEST_TEXT: usize = 64 << 10;
 
 /// A byte of deflate unpacks to at most so many (RFC 1951: two bits may stand for 258 bytes, and 8 / 2 x 258 = 1032).
-const LARGEST_RATIO: usize = 1032;
+pub(crate) const LARGEST_RATIO: usize = 1032;
 
 /// A message from the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
