@@ -1,7 +1,7 @@
 //! Attribution: every stack goes to exactly one role, that of its deepest frame that has one.
 
 use super::{Folded, RoleCycles, Unit};
-use crate::roles::{self, Placed, RoleId, Skid, TailCall};
+use crate::roles::{self, Attributable, Placed, RoleId, Skid, TailCall};
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -70,14 +70,23 @@ impl Attributor {
 
     /// The role of `stack`.
     #[must_use]
-    pub(crate) fn place<'a>(&self, stack: &'a str) -> Placed<'a> {
-        match self.skid {
-            Skid::CpuClock => roles::of_sample(stack, self.tail_call),
-            Skid::None => {
-                let (role, frame) = roles::of_stack(stack);
-                Placed { role, frame, interrupts_off: false }
-            }
-        }
+    pub(crate) fn place<'a>(&self, stack: &'a str) -> Placed<&'a str> {
+        self.place_frames(stack.split(';'))
+    }
+
+    /// The role of a stack of `frames`, root first.
+    #[must_use]
+    pub(crate) fn place_frames<F: Attributable>(
+        &self,
+        frames: impl DoubleEndedIterator<Item = F> + Clone,
+    ) -> Placed<F> {
+        roles::place(
+            frames,
+            match self.skid {
+                Skid::CpuClock => Some(self.tail_call),
+                Skid::None => None,
+            },
+        )
     }
 
     /// `stack` with the frame removed by a tail call, in samples of cpu-clock.

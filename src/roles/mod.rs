@@ -14,6 +14,7 @@ mod memory;
 mod names;
 mod other;
 mod pipe;
+mod place;
 mod preempt;
 mod skid;
 mod syscall;
@@ -24,6 +25,7 @@ pub(crate) use entry::{KERNEL, is_kernel_entry};
 pub use id::RoleId;
 pub(crate) use id::UNKNOWN_ROLE;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
+pub(crate) use place::{Attributable, FrameFacts, Placed, of_stack, place};
 pub(crate) use preempt::preempts;
 pub use skid::{Skid, TailCall};
 /// Roles that take what they take because of who runs when: which process sleeps or is preempted, where ticks fall. An
@@ -96,16 +98,6 @@ fn within() -> impl Iterator<Item = &'static Within> {
     lock::WITHIN.iter().chain(pipe::WITHIN)
 }
 
-/// What a stack's weight goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Placed<'a> {
-    pub role: &'static Role,
-    /// The frame that decided it.
-    pub frame: &'a str,
-    /// Whether the sample was taken where interrupts came back on, and went to the caller that had them off.
-    pub interrupts_off: bool,
-}
-
 struct Tables {
     roles: Vec<Role>,
     /// Index into `roles` by full name.
@@ -142,23 +134,6 @@ fn tables() -> &'static Tables {
 }
 
 impl Tables {
-    /// The role of the first of `frames`, deepest first, that has one, and that frame.
-    fn of_frames<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Option<(&Role, &'a str)> {
-        let mut frames = frames.filter_map(|frame| Some((self.index_of_frame(frame)?, frame)));
-        let (index, frame) = frames.next()?;
-        let role = &self.roles[index];
-        if within().any(|within| within.role == role.id)
-            && let Some((around, _)) = frames.find(|(around, _)| *around != index)
-        {
-            let around = self.roles[around].id;
-            let found = within().find(|within| within.role == role.id && within.inside == around);
-            if let Some(within) = found {
-                return Some((by_id(within.becomes), frame));
-            }
-        }
-        Some((role, frame))
-    }
-
     fn index_of_frame(&self, frame: &str) -> Option<usize> {
         let name = function_name(frame);
         self.exact.get(name).copied().or_else(|| {
@@ -209,54 +184,6 @@ pub(crate) fn by_id(id: RoleId) -> &'static Role {
 pub fn of_frame(frame: &str) -> Option<&'static Role> {
     let tables = tables();
     tables.index_of_frame(frame).map(|index| &tables.roles[index])
-}
-
-/// The role of a whole stack, root first and joined by `;`, and the frame that decided it: its deepest frame with a
-/// role; `user` where the stack never enters the kernel, `other-kernel` where no frame has a role. For exact
-/// profiles; samples of cpu-clock need [`of_sample`].
-#[must_use]
-pub(crate) fn of_stack(stack: &str) -> (&'static Role, &str) {
-    let tables = tables();
-    let leaf = stack.rsplit(';').next().unwrap_or(stack);
-    let Some(kernel) = kernel_part(stack) else {
-        return (by_id(RoleId::User), leaf);
-    };
-    tables.of_frames(kernel.rsplit(';')).unwrap_or((by_id(RoleId::OtherKernel), leaf))
-}
-
-/// [`of_stack`] for a sample of cpu-clock. Where interrupts come back on, the sample goes to the role of the caller that
-/// had them off; `tail_call` names the caller whose frame is missing. A stack that shows no caller with a role goes to
-/// [`RoleId::IrqOff`].
-#[must_use]
-pub(crate) fn of_sample(stack: &str, tail_call: TailCall) -> Placed<'_> {
-    let tables = tables();
-    let leaf = stack.rsplit(';').next().unwrap_or(stack);
-    let kernel = kernel_part(stack).filter(|_| tables.skid.contains(function_name(leaf)));
-    let Some(kernel) = kernel else {
-        let (role, frame) = of_stack(stack);
-        return Placed { role, frame, interrupts_off: false };
-    };
-    let callers = || kernel.rsplit(';').skip(1);
-    let missing = callers().next().and_then(|caller| tail_call.between(caller, function_name(leaf)));
-    let found = tables.of_frames(missing.into_iter().chain(callers()));
-    // The entry code releases no lock: functions between it and the leaf are missing.
-    let (role, frame) = found
-        .filter(|(_, frame)| !is_kernel_entry(frame))
-        .or_else(|| tables.index_of_frame(leaf).map(|index| (&tables.roles[index], leaf)))
-        .unwrap_or((by_id(RoleId::IrqOff), leaf));
-    Placed { role, frame, interrupts_off: true }
-}
-
-/// The kernel's part of a stack, from its first entry frame on.
-fn kernel_part(stack: &str) -> Option<&str> {
-    let mut start = 0;
-    for frame in stack.split(';') {
-        if is_kernel_entry(frame) {
-            return Some(&stack[start..]);
-        }
-        start += frame.len() + 1;
-    }
-    None
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! The timer cannot fire then. Such a sample is taken at the instruction that turns interrupts on again, and its stack
 //! still shows who had them off: the caller of that function. Its role gets the sample.
 
+use super::Attributable;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -64,9 +65,18 @@ impl TailCall {
     }
 
     /// The function that `caller` called, and that jumped to `function`.
-    pub(super) fn between(self, caller: &str, function: &str) -> Option<&'static str> {
-        let jumped = function == RELEASE && Self::CALLERS.contains(&super::canonical(caller));
-        jumped.then_some(self.0)
+    pub(super) fn between<F: Attributable>(self, caller: F, function: F) -> Option<&'static str> {
+        (function.releases_wait_queue() && caller.calls_jumping()).then_some(self.0)
+    }
+
+    /// Whether `function`, a name without suffix, is the one that such a function jumps to.
+    pub(super) fn is_target(function: &str) -> bool {
+        function == RELEASE
+    }
+
+    /// Whether `caller` calls a function that ends in such a jump.
+    pub(super) fn is_caller(caller: &str) -> bool {
+        Self::CALLERS.contains(&super::canonical(caller))
     }
 
     /// `stack` with the missing frame put back.

@@ -5,7 +5,10 @@ const WRITE: &str = include_str!("../reproduce/articles/santos_zeroes_pv.folded"
 const VMSPLICE: &str = include_str!("../reproduce/articles/santos_vmsplice.folded");
 
 fn role_of(stack: &str) -> RoleId {
-    of_stack(stack).0.id
+    let facts: Vec<FrameFacts> = stack.split(';').map(FrameFacts::of).collect();
+    let role = of_stack(stack).0.id;
+    assert_eq!(place(facts.iter().copied(), None).role.id, role, "{stack}");
+    role
 }
 
 #[test]
@@ -174,7 +177,12 @@ fn user_code_and_unknown_kernel_code() {
 
 /// The role of a sample of a kernel of 6.5 or newer, the frame that decided it, and whether it skidded.
 fn sampled(stack: &str) -> (RoleId, &str, bool) {
-    let placed = of_sample(stack, TailCall::of(std::iter::empty()));
+    let tail_call = Some(TailCall::of(std::iter::empty()));
+    let placed = place(stack.split(';'), tail_call);
+    let facts: Vec<FrameFacts> = stack.split(';').map(FrameFacts::of).collect();
+    let by_facts = place(facts.iter().copied(), tail_call);
+    assert_eq!((by_facts.role, by_facts.interrupts_off), (placed.role, placed.interrupts_off), "{stack}");
+    assert_eq!(by_facts.frame, FrameFacts::of(placed.frame));
     (placed.role.id, placed.frame, placed.interrupts_off)
 }
 
@@ -210,7 +218,7 @@ fn a_frame_that_a_tail_call_took_away_is_put_back() {
     let (old, new) = (TailCall::of([visible.as_str()].into_iter()), TailCall::of(std::iter::empty()));
     let bare = format!("{entry};anon_pipe_read;_raw_spin_unlock_irqrestore");
     let placed = |tail_call| {
-        let placed = of_sample(&bare, tail_call);
+        let placed = place(bare.split(';'), Some(tail_call));
         (placed.role.id, placed.frame)
     };
     assert_eq!(placed(new), (RoleId::WakeUp, "__wake_up_sync_key"));

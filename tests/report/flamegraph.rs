@@ -216,6 +216,24 @@ fn very_deep_stacks_are_cut() {
     stacks.add("f;".repeat(100_000) + "g", 1);
     let svg = render(&stacks, &options()).unwrap();
     assert_eq!(frames(&svg).len(), 402);
+    let reversed = render(&stacks, &GraphOptions { reverse: true, ..options() }).unwrap();
+    assert_eq!(frames(&reversed).len(), 402);
+    let difference = Differential::of_shares(&stacks, &stacks);
+    assert_eq!(frames(&render_diff(&difference, Shown::After, &options()).unwrap()).len(), 402);
+}
+
+#[test]
+fn narrow_stacks_keep_their_place_but_are_not_drawn() {
+    let mut stacks = Folded::new();
+    for leaf in 0..1000 {
+        stacks.add(format!("a;b{leaf:03};c"), 1);
+    }
+    stacks.add("a;b500a", 9000);
+    let svg = render(&stacks, &options()).unwrap();
+    let names: Vec<String> = frames(&svg).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["b500a", "all", "a"]);
+    // 501 of 10,000 are left of it.
+    assert!(svg.contains("<title>b500a (9,000 samples, 90.00%; user)</title><rect x=\"5.0100%\""), "{svg}");
 }
 
 proptest! {

@@ -2,7 +2,8 @@
 //! grew and what vanished. Hence there are two, [`Shown::After`] and [`Shown::Before`], with the same colours.
 
 use super::dress::{self, Dress, Frame, Swatch};
-use super::tree::{FrameTree, drawn};
+use super::table::StackTable;
+use super::tree::{FrameNode, FrameTree};
 use super::{GraphOptions, lay_out};
 use crate::profile::Folded;
 use crate::roles;
@@ -43,14 +44,6 @@ const GREW: [u8; 3] = [0xd7, 0x30, 0x27];
 const SHRANK: [u8; 3] = [0x35, 0x78, 0xb9];
 const SAME: [u8; 3] = [0xec, 0xec, 0xe8];
 
-/// One frame's weights in the profile that is not shown.
-#[derive(Debug, Clone, Default)]
-struct Other {
-    name: Option<String>,
-    weight: u64,
-    own: u64,
-}
-
 /// The SVG of `difference`, with the widths of the profile `shown`, coloured by the change of their self part. A
 /// renamed function is one frame; frames are matched by their whole call path.
 ///
@@ -64,56 +57,42 @@ pub fn render_diff(difference: &Differential<'_>, shown: Shown, options: &GraphO
     if here.is_empty() {
         bail!("nothing to draw: the profile contains no stacks");
     }
-    let mut tree = FrameTree::of(&options.processes);
+    let mut table = StackTable::new(&options.processes, options.reverse);
     for (stack, weight) in here.iter() {
-        tree.add(stack, weight, options.reverse, roles::canonical);
+        table.add(stack, weight);
     }
-    let mut others: Vec<Other> = Vec::new();
+    let mut others = Vec::with_capacity(there.len());
     for (stack, weight) in there.iter() {
-        let path = tree.add(stack, 0, options.reverse, roles::canonical);
-        others.resize(tree.len(), Other::default());
-        let mut names = drawn(stack, &options.processes);
-        if options.reverse {
-            names.reverse();
-        }
-        for (node, name) in path.iter().zip(names) {
-            others[*node].weight += weight;
-            others[*node].name.get_or_insert_with(|| name.to_owned());
-        }
-        if let Some(last) = path.last() {
-            others[*last].own += weight;
-        }
+        table.add(stack, 0);
+        others.push(weight);
     }
-    others.resize(tree.len(), Other::default());
-
-    let changes: Vec<WeightChange> = others
-        .iter()
-        .enumerate()
-        .map(|(node, other)| WeightChange::of(&tree, node, other, difference, shown))
-        .collect();
-    let most = changes.iter().map(|change| change.own.difference().abs()).fold(0.0, f64::max);
+    let weights = TwoWeights { table: &table, others, difference, shown };
+    let places = table.places(roles::canonical);
+    let tree = FrameTree::of(&table, &places);
+    let grouped = table.grouped(&places);
+    let most = grouped
+        .chunk_by(|one, other| table.same_path(*one, *other, &places))
+        .map(|stacks| weights.of(stacks).difference().abs())
+        .fold(0.0, f64::max);
     let total = |folded: &Folded, scale: f64| folded.total() as f64 * scale;
     let whole = BeforeAfter {
         before: total(difference.before, difference.before_scale),
         after: total(difference.after, difference.after_scale),
     };
-    let frames = tree
-        .ordered()
-        .into_iter()
-        .map(|node| {
-            let (change, other) = (&changes[node], &others[node]);
-            let name = &tree.node(node).name;
-            let mut about = format!("{} {}", change.with_callees.text(), difference.unit);
-            if change.own.difference() != change.with_callees.difference() || change.own != change.with_callees {
-                about += &format!("; itself {}", change.own.text());
-            }
-            if let Some(renamed) = other.name.as_ref().filter(|other| *other != name) {
-                let when = if shown == Shown::After { "before" } else { "after" };
-                about += &format!("; {when}: {renamed}");
-            }
-            Frame { name: name.clone(), about, fill: colour(change.own.difference(), most) }
-        })
-        .collect();
+    let frames = tree.painted(|node: &FrameNode<'_>, name, _| {
+        let stacks = tree.stacks_of(node);
+        let with_callees = weights.of(stacks);
+        let own = weights.of(stacks.iter().filter(|stack| table.depth(**stack as usize) == node.depth + 1));
+        let mut about = format!("{} {}", with_callees.text(), difference.unit);
+        if own.difference() != with_callees.difference() || own != with_callees {
+            about += &format!("; itself {}", own.text());
+        }
+        if let Some(renamed) = weights.other_name(stacks, node.depth).filter(|other| *other != name) {
+            let when = if shown == Shown::After { "before" } else { "after" };
+            about += &format!("; {when}: {renamed}");
+        }
+        Frame { name: name.to_owned(), about, fill: colour(own.difference(), most) }
+    });
     let swatch = |colour: [u8; 3], label: &str, value: String| Swatch {
         colour: hex(colour),
         label: label.to_owned(),
@@ -169,22 +148,40 @@ impl BeforeAfter {
     }
 }
 
-struct WeightChange {
-    own: BeforeAfter,
-    with_callees: BeforeAfter,
+/// The weights of both profiles. The table has first the stacks of the profile shown, then, without weight, those of the
+/// other one.
+struct TwoWeights<'t, 'a> {
+    table: &'t StackTable<'a>,
+    others: Vec<u64>,
+    difference: &'t Differential<'t>,
+    shown: Shown,
 }
 
-impl WeightChange {
-    fn of(tree: &FrameTree, node: usize, other: &Other, difference: &Differential<'_>, shown: Shown) -> Self {
-        let here = tree.node(node);
-        let pair = |here: u64, there: u64| {
-            let (before, after) = if shown == Shown::After { (there, here) } else { (here, there) };
-            BeforeAfter {
-                before: before as f64 * difference.before_scale,
-                after: after as f64 * difference.after_scale,
+impl<'a> TwoWeights<'_, 'a> {
+    /// The index of a stack in the profile that is not shown.
+    fn other(&self, stack: u32) -> Option<usize> {
+        (stack as usize).checked_sub(self.table.len() - self.others.len())
+    }
+
+    fn of<'s>(&self, stacks: impl IntoIterator<Item = &'s u32>) -> BeforeAfter {
+        let (mut here, mut there) = (0, 0);
+        for stack in stacks {
+            match self.other(*stack) {
+                Some(other) => there += self.others[other],
+                None => here += self.table.weight(*stack as usize),
             }
-        };
-        Self { own: pair(here.own, other.own), with_callees: pair(here.weight, other.weight) }
+        }
+        let (before, after) = if self.shown == Shown::After { (there, here) } else { (here, there) };
+        BeforeAfter {
+            before: before as f64 * self.difference.before_scale,
+            after: after as f64 * self.difference.after_scale,
+        }
+    }
+
+    /// The name that the frame of `stacks` at `depth` has in the profile that is not shown.
+    fn other_name(&self, stacks: &[u32], depth: usize) -> Option<&'a str> {
+        let first = stacks.iter().filter(|stack| self.other(**stack).is_some()).min()?;
+        Some(self.table.name(*first as usize, depth))
     }
 }
 

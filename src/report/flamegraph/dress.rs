@@ -32,8 +32,8 @@ pub(super) struct Swatch {
 /// Everything added to the drawing.
 #[derive(Debug, Clone)]
 pub(super) struct Dress {
-    /// In the order of [`super::Tree::ordered`].
-    pub frames: Vec<Frame>,
+    /// By number, as [`super::FrameTree::painted`] makes them; `None` for those that are too narrow.
+    pub frames: Vec<Option<Frame>>,
     pub legend: Vec<Swatch>,
     /// Lines below the legend.
     pub note: Vec<String>,
@@ -141,7 +141,8 @@ fn frame(drawn: &str, dress: &Dress, out: &mut String) -> Result<()> {
     let (name, about, colour) = if node == "all" {
         ("all", dress.whole.as_str(), "#e4e4e4")
     } else {
-        let frame = dress.frames.get(number::<usize>(node)?).ok_or_else(|| unexpected("an unknown frame"))?;
+        let frame = dress.frames.get(number::<usize>(node)?).and_then(Option::as_ref);
+        let frame = frame.ok_or_else(|| unexpected("an unknown frame"))?;
         (frame.name.as_str(), frame.about.as_str(), frame.fill.as_str())
     };
     let rect = rect.replacen(&format!("fill=\"{fill}\""), &format!("fill=\"{colour}\""), 1);

@@ -4,6 +4,7 @@
 
 mod diff;
 mod dress;
+mod table;
 mod tree;
 mod waits;
 
@@ -16,7 +17,8 @@ use crate::util::text::grouped;
 use anyhow::{Context as _, Result, bail};
 pub(crate) use dress::escape;
 use dress::{Dress, Frame, Swatch};
-use tree::FrameTree;
+use table::StackTable;
+use tree::{FrameNode, FrameTree};
 
 /// Narrower frames, in percent of the width, are not drawn: at 1200 pixels they are half a pixel. The folded file keeps
 /// them.
@@ -97,12 +99,14 @@ pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
         bail!("nothing to draw: the profile contains no stacks");
     }
     let attributor = Attributor::new(stacks, options.skid);
-    let mut tree = FrameTree::of(&options.processes);
+    let mut table = StackTable::new(&options.processes, options.reverse);
     let mut by_role: Vec<(&'static roles::Role, u64)> = roles::all().iter().map(|role| (role, 0)).collect();
     let mut interrupts_off = vec![0; by_role.len()];
-    let mut heaviest: Vec<Vec<u64>> = Vec::new();
+    // Of each stack, its index in `by_role`.
+    let mut role_of: Vec<u8> = Vec::with_capacity(if options.reverse { stacks.len() } else { 0 });
     for (stack, weight) in stacks.iter() {
-        let placed = attributor.place(stack);
+        table.add(stack, weight);
+        let placed = attributor.place_frames(table.last_facts());
         let role = index_of(&by_role, placed.role);
         if let Some((_, total)) = by_role.get_mut(role) {
             *total += weight;
@@ -110,38 +114,37 @@ pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
         if placed.interrupts_off {
             interrupts_off[role] += weight;
         }
-        for node in tree.add(stack, weight, options.reverse, |name| name) {
-            if options.reverse {
-                heaviest.resize(heaviest.len().max(node + 1), Vec::new());
-                heaviest[node].resize(by_role.len(), 0);
-                heaviest[node][role] += weight;
-            }
+        if options.reverse {
+            role_of.push(role as u8);
         }
     }
+    let tree = FrameTree::of(&table, &table.places(|name| name));
     let total = stacks.total();
-    let paint = |node: usize| -> Frame {
-        let role = if options.reverse {
-            let weights = heaviest.get(node).map_or(&[][..], Vec::as_slice);
-            // The first of equals, so that the picture is deterministic.
-            let most = weights.iter().max().copied().unwrap_or(0);
-            let index = weights.iter().position(|weight| *weight == most).unwrap_or(0);
-            by_role.get(index).map(|(role, _)| *role)
-        } else {
-            Some(attributor.place(&tree.prefix(node)).role)
-        };
-        let frame = tree.node(node);
+    // In a reversed graph, the role with the largest weight.
+    let heaviest = |node: &FrameNode<'_>| {
+        let mut weights = vec![0; by_role.len()];
+        for stack in tree.stacks_of(node) {
+            weights[usize::from(role_of[*stack as usize])] += table.weight(*stack as usize);
+        }
+        let most = weights.iter().max().copied().unwrap_or(0);
+        // The first of equals, so that the picture is deterministic.
+        let index = weights.iter().position(|weight| *weight == most).unwrap_or(0);
+        by_role.get(index).map(|(role, _)| *role)
+    };
+    let paint = |node: &FrameNode<'_>, name: &str, path: &str| -> Frame {
+        let role = if options.reverse { heaviest(node) } else { Some(attributor.place(path).role) };
         let percent = |weight: u64| 100.0 * weight as f64 / total as f64;
-        let mut about = format!("{} {}, {:.2}%", grouped(frame.weight), options.weights, percent(frame.weight));
-        if frame.own > 0 && frame.own < frame.weight {
-            about += &format!(", itself {:.2}%", percent(frame.own));
+        let mut about = format!("{} {}, {:.2}%", grouped(node.weight), options.weights, percent(node.weight));
+        if node.own > 0 && node.own < node.weight {
+            about += &format!(", itself {:.2}%", percent(node.own));
         }
         if let Some((scale, unit)) = options.per_kib {
-            about += &format!(", {:.2} {unit}", frame.weight as f64 * scale);
+            about += &format!(", {:.2} {unit}", node.weight as f64 * scale);
         }
         if let Some(role) = role {
             about += &format!("; {}", role.title);
         }
-        Frame { name: frame.name.clone(), about, fill: role.map_or("#dddddd", |role| role.colour).to_owned() }
+        Frame { name: name.to_owned(), about, fill: role.map_or("#dddddd", |role| role.colour).to_owned() }
     };
     let visible = |weight: u64| 100.0 * weight as f64 / total as f64 >= MIN_WIDTH_PERCENT;
     let mut legend: Vec<(&roles::Role, u64)> = by_role.iter().copied().filter(|(_, weight)| visible(*weight)).collect();
@@ -154,7 +157,7 @@ pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
         .map(|(role, _)| format!("{} {}", role.title, percent(off(role))))
         .collect();
     let dress = Dress {
-        frames: tree.ordered().into_iter().map(paint).collect(),
+        frames: tree.painted(paint),
         legend: legend
             .into_iter()
             .map(|(role, weight)| Swatch {
@@ -193,9 +196,9 @@ fn index_of(by_role: &[(&'static roles::Role, u64)], role: &roles::Role) -> usiz
     by_role.iter().position(|(known, _)| known.id == role.id).unwrap_or(0)
 }
 
-/// Let inferno draw `tree`, with each frame named by its index in [`FrameTree::ordered`]. It draws into memory, because on
+/// Let inferno draw `tree`, with each frame named by the index of its node. It draws into memory, because on
 /// empty input inferno writes an SVG and then fails, which must not leave a file.
-fn lay_out(tree: &FrameTree, options: &GraphOptions) -> Result<String> {
+fn lay_out(tree: &FrameTree<'_>, options: &GraphOptions) -> Result<String> {
     use inferno::flamegraph as inferno;
     let mut drawing = inferno::Options::default();
     drawing.title = shortened(&options.title, 96);

@@ -1,191 +1,279 @@
-//! Merge stacks into a tree of frames.
+//! The frames that are wide enough to be drawn.
 
-use crate::profile::ProcessName;
-use crate::profile::folded::is_kernel_entry;
-use std::collections::BTreeMap;
+use super::MIN_WIDTH_PERCENT;
+use super::table::{SiblingPlaces, StackTable};
 use std::fmt::Write as _;
+use std::ops::Range;
 
-/// Deeper frames of a stack are drawn as one. More are unreadable, and a hostile file must not cause a huge picture.
-const DEEPEST: usize = 400;
-
-/// The frame for everything deeper than [`DEEPEST`].
-const DEEPER: &str = "[deeper]";
-
-/// Part of the names of all functions in the worker's hot loop.
-const HOT_LOOP: &str = "::workload::worker::hot::";
-
-/// The frames of `stack` to draw, root first. The frames of pipeprof's worker between `main` and its hot loop are left
-/// out, because they are in every stack. Folded files contain them.
-pub(super) fn drawn<'a>(stack: &'a str, processes: &[ProcessName]) -> Vec<&'a str> {
-    let mut frames: Vec<&str> = stack.split(';').collect();
-    let kernel = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
-    if let Some(hot) = frames[..kernel].iter().rposition(|frame| frame.contains(HOT_LOOP)) {
-        let root = usize::from(processes.iter().any(|process| Some(&process.as_str()) == frames.first()));
-        if root < hot {
-            frames.drain(root..hot);
-        }
-    }
-    frames
-}
-
-/// One frame in one context.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct FrameNode {
-    pub name: String,
+/// One frame in one context, or frames next to each other that are too narrow even together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FrameNode<'a> {
+    /// `None` for frames that are too narrow to be drawn.
+    pub name: Option<&'a str>,
+    /// Number of frames below it.
+    pub depth: usize,
     /// Weight of this frame with all its callees.
     pub weight: u64,
     /// Weight of the stacks that end here.
     pub own: u64,
-    parent: Option<usize>,
-    children: BTreeMap<String, usize>,
+    /// Its stacks, by place in the order of the tree.
+    stacks: Range<usize>,
 }
 
-/// A forest. Nodes without a parent are roots of stacks (leaves, if stacks are reversed).
-#[derive(Debug, Clone, Default)]
-pub(super) struct FrameTree {
-    nodes: Vec<FrameNode>,
-    roots: BTreeMap<String, usize>,
-    processes: Vec<ProcessName>,
+/// The frames of a flame graph, each before those above it. Siblings are in the order of their names, processes in the
+/// order of the target, as bytes flow.
+///
+/// Frames of less than [`MIN_WIDTH_PERCENT`] are not made at all, nor what is above them. Such siblings next to each
+/// other are one node as long as they are too narrow together, so that the number of nodes depends on the width of the
+/// picture, not on the number of stacks.
+#[derive(Debug, Clone)]
+pub(super) struct FrameTree<'a> {
+    nodes: Vec<FrameNode<'a>>,
+    /// The numbers of all stacks, those of a node next to each other.
+    order: Vec<u32>,
 }
 
-impl FrameTree {
-    /// An empty tree. Roots named like `processes` keep their order.
-    pub(crate) fn of(processes: &[ProcessName]) -> Self {
-        Self { processes: processes.to_vec(), ..Self::default() }
+/// What is needed to make nodes.
+struct Growth<'t, 'a> {
+    table: &'t StackTable<'a>,
+    places: &'t SiblingPlaces,
+    least: f64,
+    tree: FrameTree<'a>,
+    /// Place and number of each stack of one node, to sort them.
+    sorting: Vec<(u32, u32)>,
+}
+
+/// Stacks of one node that have the same next frame, or several ones that are too narrow together.
+struct Sibling {
+    stacks: Range<usize>,
+    weight: u64,
+    is_narrow: bool,
+}
+
+impl<'a> FrameTree<'a> {
+    /// The tree of all stacks. Frames with equal `places` are merged, and have the name that was added first.
+    pub(super) fn of(table: &StackTable<'a>, places: &SiblingPlaces) -> Self {
+        let stacks = table.len();
+        let total = (0..stacks).fold(0u64, |total, stack| total.saturating_add(table.weight(stack)));
+        // As inferno computes it, with the same rounding.
+        let least = MIN_WIDTH_PERCENT / (100.0 / total as f64);
+        let tree = Self { nodes: Vec::new(), order: (0..stacks as u32).collect() };
+        let mut growth = Growth { table, places, least, tree, sorting: Vec::new() };
+        growth.add_above(None, 0..stacks, 0);
+        growth.tree
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
+    /// The stacks that contain this node.
+    pub(super) fn stacks_of(&self, node: &FrameNode<'_>) -> &[u32] {
+        &self.order[node.stacks.clone()]
     }
 
-    pub(crate) fn node(&self, node: usize) -> &FrameNode {
-        &self.nodes[node]
-    }
-
-    /// Add a stack, root first. Frames with equal `key` are merged. Returns the nodes of its path.
-    pub(crate) fn add<'a>(
-        &mut self,
-        stack: &'a str,
-        weight: u64,
-        reverse: bool,
-        key: impl Fn(&'a str) -> &'a str,
-    ) -> Vec<usize> {
-        let frames = drawn(stack, &self.processes);
-        if reverse {
-            self.add_frames(frames.into_iter().rev(), weight, key)
-        } else {
-            self.add_frames(frames.into_iter(), weight, key)
-        }
-    }
-
-    fn add_frames<'a>(
-        &mut self,
-        frames: impl Iterator<Item = &'a str>,
-        weight: u64,
-        key: impl Fn(&'a str) -> &'a str,
-    ) -> Vec<usize> {
-        let mut path = Vec::new();
-        let mut at: Option<usize> = None;
-        for name in frames {
-            if path.len() > DEEPEST {
-                break;
+    /// What `paint` makes of each node that is wide enough, its name, and its stack up to there. The index of each is its
+    /// number in [`FrameTree::lines`].
+    pub(super) fn painted<T>(&self, mut paint: impl FnMut(&FrameNode<'a>, &'a str, &str) -> T) -> Vec<Option<T>> {
+        let mut path = String::new();
+        let mut ends: Vec<usize> = Vec::new();
+        let painted = |node: &FrameNode<'a>| {
+            let name = node.name?;
+            ends.truncate(node.depth);
+            path.truncate(ends.last().copied().unwrap_or(0));
+            if !ends.is_empty() {
+                path.push(';');
             }
-            let name = if path.len() == DEEPEST { DEEPER } else { name };
-            let next = self.nodes.len();
-            let siblings = match at {
-                Some(parent) => &mut self.nodes[parent].children,
-                None => &mut self.roots,
-            };
-            let node = match siblings.get(key(name)) {
-                Some(node) => *node,
-                None => {
-                    siblings.insert(key(name).to_owned(), next);
-                    self.nodes.push(FrameNode { name: name.to_owned(), parent: at, ..FrameNode::default() });
-                    next
-                }
-            };
-            self.nodes[node].weight += weight;
-            path.push(node);
-            at = Some(node);
-        }
-        if let Some(last) = at {
-            self.nodes[last].own += weight;
-        }
-        path
+            path.push_str(name);
+            ends.push(path.len());
+            Some(paint(node, name, &path))
+        };
+        self.nodes.iter().map(painted).collect()
     }
 
-    /// The stack from the root to this node.
-    pub(crate) fn prefix(&self, node: usize) -> String {
-        let mut names = vec![self.nodes[node].name.as_str()];
-        let mut at = node;
-        while let Some(parent) = self.nodes[at].parent {
-            names.push(&self.nodes[parent].name);
-            at = parent;
-        }
-        names.reverse();
-        names.join(";")
-    }
-
-    /// All nodes, parents before children. Siblings are in the order of their names, processes in the order of the
-    /// target, as bytes flow.
-    pub(crate) fn ordered(&self) -> Vec<usize> {
-        let mut ordered = Vec::with_capacity(self.nodes.len());
-        let mut todo: Vec<usize> = self.roots.values().rev().copied().collect();
-        let place = |node: &usize| self.processes.iter().position(|process| process.as_str() == self.nodes[*node].name);
-        // The last is taken first. The sort is stable: other roots keep their order, before the processes.
-        todo.sort_by_key(|node| std::cmp::Reverse(place(node)));
-        while let Some(node) = todo.pop() {
-            ordered.push(node);
-            todo.extend(self.nodes[node].children.values().rev());
-        }
-        ordered
-    }
-
-    /// A line for inferno per node with self weight. Frames are named by their index in [`FrameTree::ordered`], with
-    /// equal numbers of digits, so that the lines are sorted as text, which inferno requires.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    /// A line for inferno per node with self weight. Frames are named by the index of their node, with equal
+    /// numbers of digits, so that the lines are sorted as text, which inferno requires.
+    pub(super) fn lines(&self) -> Vec<String> {
         let digits = self.nodes.len().to_string().len();
-        let mut paths: Vec<String> = vec![String::new(); self.nodes.len()];
+        let mut path = String::new();
         let mut lines = Vec::new();
-        for (place, node) in self.ordered().into_iter().enumerate() {
-            let frame = &self.nodes[node];
-            let mut path = frame.parent.map_or_else(String::new, |parent| format!("{};", paths[parent]));
-            let _ = write!(path, "{place:0digits$}");
-            if frame.own > 0 {
-                lines.push(format!("{path} {}", frame.own));
+        for (index, node) in self.nodes.iter().enumerate() {
+            path.truncate(node.depth * (digits + 1));
+            let _ = write!(path, "{index:0digits$}");
+            if node.own > 0 {
+                lines.push(format!("{path} {}", node.own));
             }
-            if !frame.children.is_empty() {
-                paths[node] = path;
-            }
+            path.push(';');
         }
         lines
+    }
+}
+
+impl Growth<'_, '_> {
+    fn is_narrow(&self, weight: u64) -> bool {
+        (weight as f64) < self.least
+    }
+
+    /// Add all nodes above `node`, which has these stacks. `depth` is limited by the table, so that recursion is safe.
+    fn add_above(&mut self, node: Option<usize>, stacks: Range<usize>, depth: usize) {
+        for sibling in self.siblings(node, stacks, depth) {
+            let Sibling { stacks, weight, is_narrow } = sibling;
+            let first = self.tree.order[stacks.start] as usize;
+            self.tree.nodes.push(FrameNode {
+                name: (!is_narrow).then(|| self.table.name(first, depth)),
+                depth,
+                weight,
+                own: if is_narrow { weight } else { 0 },
+                stacks: stacks.clone(),
+            });
+            if !is_narrow {
+                self.add_above(Some(self.tree.nodes.len() - 1), stacks, depth + 1);
+            }
+        }
+    }
+
+    /// Sort the stacks of `node` by their frame at `depth`, and by number where it is the same. The weight of those
+    /// without such a frame is the node's own.
+    fn siblings(&mut self, node: Option<usize>, stacks: Range<usize>, depth: usize) -> Vec<Sibling> {
+        let order = &mut self.tree.order[stacks.clone()];
+        let mut sorting = std::mem::take(&mut self.sorting);
+        sorting.clear();
+        sorting.extend(order.iter().map(|stack| (self.table.place(*stack as usize, depth, self.places), *stack)));
+        if !sorting.is_sorted() {
+            sorting.sort_unstable();
+            for (stack, (_, sorted)) in order.iter_mut().zip(&sorting) {
+                *stack = *sorted;
+            }
+        }
+        let mut siblings: Vec<Sibling> = Vec::new();
+        let mut start = stacks.start;
+        for same in sorting.chunk_by(|(one, _), (other, _)| one == other) {
+            let weight =
+                same.iter().fold(0u64, |sum, (_, stack)| sum.saturating_add(self.table.weight(*stack as usize)));
+            let stacks = start..start + same.len();
+            start = stacks.end;
+            let ended = same.first().is_some_and(|(place, _)| *place == 0);
+            if ended && let Some(node) = node {
+                self.tree.nodes[node].own = weight;
+            } else if weight > 0 && !ended {
+                self.add_sibling(&mut siblings, stacks, weight);
+            }
+        }
+        self.sorting = sorting;
+        siblings
+    }
+
+    /// Narrow ones are added to the one before while they are narrow together.
+    fn add_sibling(&self, siblings: &mut Vec<Sibling>, stacks: Range<usize>, weight: u64) {
+        let is_narrow = self.is_narrow(weight);
+        match siblings.last_mut() {
+            Some(last) if is_narrow && last.is_narrow && self.is_narrow(last.weight.saturating_add(weight)) => {
+                last.weight += weight;
+                last.stacks.end = stacks.end;
+            }
+            _ => siblings.push(Sibling { stacks, weight, is_narrow }),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::{Folded, ProcessName};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     const PAIR: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
 
-    #[test]
-    fn the_worker_s_frames_before_its_hot_loop_are_not_drawn() {
-        let stack = "writer;core::ops::call_once;pipeprof::main;pipeprof::workload::worker::hot::run;\
-                     pipeprof::workload::worker::hot::around;write;entry_SYSCALL_64;pipe_write";
-        let frames = ["writer", "pipeprof::workload::worker::hot::around", "write", "entry_SYSCALL_64", "pipe_write"];
-        assert_eq!(drawn(stack, &PAIR), frames);
-        for whole in ["writer;main;write;entry_SYSCALL_64", "main", "reader", ""] {
-            assert_eq!(drawn(whole, &PAIR).join(";"), whole);
+    fn table(stacks: &Folded) -> StackTable<'_> {
+        let mut table = StackTable::new(&PAIR, false);
+        for (stack, weight) in stacks.iter() {
+            table.add(stack, weight);
         }
+        table
+    }
+
+    fn tree<'a>(table: &StackTable<'a>) -> FrameTree<'a> {
+        FrameTree::of(table, &table.places(|name| name))
     }
 
     #[test]
     fn processes_are_ordered_as_bytes_flow_and_others_by_name() {
-        let mut tree = FrameTree::of(&PAIR);
-        for stack in ["reader;b", "other;c", "writer;z", "writer;a", "zsh", "bash"] {
-            tree.add(stack, 1, false, |name| name);
-        }
-        let names: Vec<&str> = tree.ordered().into_iter().map(|node| tree.node(node).name.as_str()).collect();
+        let stacks = Folded::parse("reader;b 1\nother;c 1\nwriter;z 1\nwriter;a 1\nzsh 1\nbash 1\n").unwrap();
+        let table = table(&stacks);
+        let names: Vec<&str> = tree(&table).nodes.iter().filter_map(|node| node.name).collect();
         assert_eq!(names, ["bash", "zsh", "writer", "a", "z", "reader", "b", "other", "c"]);
+    }
+
+    #[test]
+    fn narrow_siblings_are_merged_up_to_the_least_width() {
+        // 0.04 % each of the left ones, too wide for one frame together; 0.01 % each of the right ones.
+        let stacks =
+            Folded::parse("a;1;x 4\na;2;x 4\na;wide 9978\nb;1 1\nb;2 1\nb;3;x 1\nb;4 1\nb;5 1\nb;6 1\nc;1 4\n")
+                .unwrap();
+        let table = table(&stacks);
+        let tree = tree(&table);
+        let nodes: Vec<(Option<&str>, usize, u64)> =
+            tree.nodes.iter().map(|node| (node.name, node.depth, node.weight)).collect();
+        let expected = [
+            (Some("a"), 0, 9986),
+            (None, 1, 4),
+            (None, 1, 4),
+            (Some("wide"), 1, 9978),
+            (Some("b"), 0, 6),
+            (None, 1, 4),
+            (None, 1, 2),
+            (None, 0, 4),
+        ];
+        assert_eq!(nodes, expected);
+        assert_eq!(tree.lines(), ["0;1 4", "0;2 4", "0;3 9978", "4;5 4", "4;6 2", "7 4"]);
+        assert_eq!(
+            tree.painted(|_, _, path| path.to_owned()).into_iter().flatten().collect::<Vec<_>>(),
+            ["a", "a;wide", "b"]
+        );
+    }
+
+    #[test]
+    fn nodes_depend_on_the_width_of_the_picture_not_on_the_number_of_stacks() {
+        let mut stacks = Folded::new();
+        for stack in 0..100_000 {
+            stacks.add(format!("root;{stack};leaf"), 1);
+        }
+        let table = table(&stacks);
+        // 2,000 frames of 0.05 %, each made of 50 stacks less one.
+        let nodes = tree(&table).nodes.len();
+        assert!((2000..2100).contains(&nodes), "{nodes}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_wide_frame_is_drawn_with_its_weight(
+            lines in prop::collection::vec(("[ab][0-9.]?(;[ab][0-9.]?){0,4}", prop_oneof![1u64..4, 1u64..4000]), 1..200)
+        ) {
+            let mut stacks = Folded::new();
+            for (stack, weight) in lines {
+                stacks.add(stack, weight);
+            }
+            let least = MIN_WIDTH_PERCENT / (100.0 / stacks.total() as f64);
+            let mut weights: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
+            let mut own: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
+            for (stack, weight) in stacks.iter() {
+                let frames: Vec<&str> = stack.split(';').collect();
+                for depth in 1..=frames.len() {
+                    *weights.entry(frames[..depth].to_vec()).or_default() += weight;
+                }
+                own.insert(frames, weight);
+            }
+            weights.retain(|_, weight| *weight as f64 >= least);
+            let expected: Vec<(String, u64, u64)> = weights
+                .into_iter()
+                .map(|(path, weight)| (path.join(";"), weight, own.get(&path).copied().unwrap_or(0)))
+                .collect();
+
+            let table = table(&stacks);
+            let tree = tree(&table);
+            let painted = tree.painted(|node, _, path| (path.to_owned(), node.weight, node.own));
+            prop_assert_eq!(painted.into_iter().flatten().collect::<Vec<_>>(), expected);
+            let lines = tree.lines();
+            prop_assert!(lines.is_sorted());
+            let sum = |line: &String| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+            prop_assert_eq!(lines.iter().map(sum).sum::<u64>(), stacks.total());
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Flame graphs of sleeps: the stack of the sleeper, then [`WOKEN_BY`], then that of who ended the sleep, upside down.
 
 use super::dress::{self, Dress, Frame, Swatch};
-use super::tree::FrameTree;
+use super::table::StackTable;
+use super::tree::{FrameNode, FrameTree};
 use super::{GraphOptions, MIN_WIDTH_PERCENT, lay_out};
 use crate::profile::Folded;
 use crate::util::text::grouped;
@@ -22,22 +23,21 @@ pub(crate) fn render_waits(stacks: &Folded, options: &GraphOptions) -> Result<St
     if stacks.is_empty() {
         bail!("nothing to draw: no thread slept");
     }
-    let mut tree = FrameTree::of(&options.processes);
+    let mut table = StackTable::new(&options.processes, false);
     for (stack, weight) in stacks.iter() {
-        tree.add(stack, weight, false, |name| name);
+        table.add(stack, weight);
     }
+    let tree = FrameTree::of(&table, &table.places(|name| name));
     let total = stacks.total();
-    let paint = |node: usize| -> Frame {
-        let frame = tree.node(node);
-        let prefix = tree.prefix(node);
-        let fill = match prefix.split(';').any(|name| name == WOKEN_BY) {
-            _ if frame.name == WOKEN_BY => BETWEEN,
+    let paint = |node: &FrameNode<'_>, name: &str, path: &str| -> Frame {
+        let fill = match path.split(';').any(|name| name == WOKEN_BY) {
+            _ if name == WOKEN_BY => BETWEEN,
             true => WAKER,
             false => ASLEEP,
         };
-        let share = 100.0 * frame.weight as f64 / total as f64;
-        let about = format!("{} {}, {share:.2}%", grouped(frame.weight), options.weights);
-        Frame { name: frame.name.clone(), about, fill: fill.to_owned() }
+        let share = 100.0 * node.weight as f64 / total as f64;
+        let about = format!("{} {}, {share:.2}%", grouped(node.weight), options.weights);
+        Frame { name: name.to_owned(), about, fill: fill.to_owned() }
     };
     let swatch = |colour: &str, label: &str| Swatch {
         colour: colour.to_owned(),
@@ -46,7 +46,7 @@ pub(crate) fn render_waits(stacks: &Folded, options: &GraphOptions) -> Result<St
         search: None,
     };
     let dress = Dress {
-        frames: tree.ordered().into_iter().map(paint).collect(),
+        frames: tree.painted(paint),
         legend: vec![swatch(ASLEEP, "asleep here"), swatch(WAKER, "woken here, callers above")],
         note: vec![format!("Stacks narrower than {MIN_WIDTH_PERCENT} % are left out.")],
         whole: format!("{} {}, 100%", grouped(total), options.weights),

@@ -1,0 +1,171 @@
+//! Which role a stack belongs to: the rules, for stacks of names and for stacks of [`FrameFacts`].
+
+use super::skid::TailCall;
+use super::{Role, RoleId, Tables, by_id, function_name, is_kernel_entry, tables, within};
+
+/// What a stack's weight goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Placed<F> {
+    pub role: &'static Role,
+    /// The frame that decided it.
+    pub frame: F,
+    /// Whether the sample was taken where interrupts came back on, and went to the caller that had them off.
+    pub interrupts_off: bool,
+}
+
+/// What attribution asks of a frame.
+pub(crate) trait Attributable: Copy {
+    fn named(name: &'static str) -> Self;
+    /// Index of its role in the tables.
+    fn role(self) -> Option<usize>;
+    /// Whether the kernel's part of a stack starts with it.
+    fn starts_kernel(self) -> bool;
+    /// Whether interrupts come back on in it.
+    fn enables_interrupts(self) -> bool;
+    /// [`TailCall::is_target`]
+    fn releases_wait_queue(self) -> bool;
+    /// [`TailCall::is_caller`]
+    fn calls_jumping(self) -> bool;
+}
+
+impl Attributable for &str {
+    fn named(name: &'static str) -> Self {
+        name
+    }
+
+    fn role(self) -> Option<usize> {
+        tables().index_of_frame(self)
+    }
+
+    fn starts_kernel(self) -> bool {
+        is_kernel_entry(self)
+    }
+
+    fn enables_interrupts(self) -> bool {
+        tables().skid.contains(function_name(self))
+    }
+
+    fn releases_wait_queue(self) -> bool {
+        TailCall::is_target(function_name(self))
+    }
+
+    fn calls_jumping(self) -> bool {
+        TailCall::is_caller(self)
+    }
+}
+
+/// All answers for one name. A large profile has few names in many stacks, so that looking up each name once is faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameFacts {
+    role: Option<usize>,
+    starts_kernel: bool,
+    enables_interrupts: bool,
+    releases_wait_queue: bool,
+    calls_jumping: bool,
+}
+
+impl FrameFacts {
+    #[must_use]
+    pub(crate) fn of(name: &str) -> Self {
+        Self {
+            role: name.role(),
+            starts_kernel: name.starts_kernel(),
+            enables_interrupts: name.enables_interrupts(),
+            releases_wait_queue: name.releases_wait_queue(),
+            calls_jumping: name.calls_jumping(),
+        }
+    }
+}
+
+impl Attributable for FrameFacts {
+    fn named(name: &'static str) -> Self {
+        Self::of(name)
+    }
+
+    fn role(self) -> Option<usize> {
+        self.role
+    }
+
+    fn starts_kernel(self) -> bool {
+        self.starts_kernel
+    }
+
+    fn enables_interrupts(self) -> bool {
+        self.enables_interrupts
+    }
+
+    fn releases_wait_queue(self) -> bool {
+        self.releases_wait_queue
+    }
+
+    fn calls_jumping(self) -> bool {
+        self.calls_jumping
+    }
+}
+
+/// The role of a whole stack, root first and joined by `;`, and the frame that decided it: its deepest frame with a
+/// role; `user` where the stack never enters the kernel, `other-kernel` where no frame has a role. For exact
+/// profiles; samples of cpu-clock need [`place`] with a tail call.
+#[must_use]
+pub(crate) fn of_stack(stack: &str) -> (&'static Role, &str) {
+    let placed = place(stack.split(';'), None);
+    (placed.role, placed.frame)
+}
+
+/// The role of a stack of `frames`, root first, as [`of_stack`] does. With `tail_call` it is a sample of cpu-clock. Where
+/// interrupts come back on, such a sample goes to the role of the caller that had them off; `tail_call` names the caller
+/// whose frame is missing. A sample that shows no caller with a role goes to [`RoleId::IrqOff`].
+#[must_use]
+pub(crate) fn place<F: Attributable>(
+    frames: impl DoubleEndedIterator<Item = F> + Clone,
+    tail_call: Option<TailCall>,
+) -> Placed<F> {
+    let tables = tables();
+    let leaf = frames.clone().next_back().unwrap_or_else(|| F::named(""));
+    let exactly = |role, frame| Placed { role, frame, interrupts_off: false };
+    let Some(kernel) = kernel_part(frames) else {
+        return exactly(by_id(RoleId::User), leaf);
+    };
+    let Some(tail_call) = tail_call.filter(|_| leaf.enables_interrupts()) else {
+        let (role, frame) = tables.of_frames(kernel.rev()).unwrap_or((by_id(RoleId::OtherKernel), leaf));
+        return exactly(role, frame);
+    };
+    let callers = || kernel.clone().rev().skip(1);
+    let missing = callers().next().and_then(|caller| tail_call.between(caller, leaf));
+    let found = tables.of_frames(missing.map(F::named).into_iter().chain(callers()));
+    // The entry code releases no lock: functions between it and the leaf are missing.
+    let (role, frame) = found
+        .filter(|(_, frame)| !frame.starts_kernel())
+        .or_else(|| leaf.role().map(|index| (&tables.roles[index], leaf)))
+        .unwrap_or((by_id(RoleId::IrqOff), leaf));
+    Placed { role, frame, interrupts_off: true }
+}
+
+/// The kernel's part of a stack, from its first entry frame on.
+fn kernel_part<F: Attributable, I: Iterator<Item = F> + Clone>(mut frames: I) -> Option<I> {
+    loop {
+        let rest = frames.clone();
+        if frames.next()?.starts_kernel() {
+            return Some(rest);
+        }
+    }
+}
+
+impl Tables {
+    /// The role of the first of `frames`, deepest first, that has one, and that frame.
+    fn of_frames<F: Attributable>(&'static self, frames: impl Iterator<Item = F>) -> Option<(&'static Role, F)> {
+        let mut frames = frames.filter_map(|frame| Some((frame.role()?, frame)));
+        let (index, frame) = frames.next()?;
+        let role = &self.roles[index];
+        if within().any(|within| within.role == role.id)
+            && let Some((around, _)) = frames.find(|(around, _)| *around != index)
+        {
+            let around = self.roles[around].id;
+            let found = within().find(|within| within.role == role.id && within.inside == around);
+            if let Some(within) = found {
+                return Some((by_id(within.becomes), frame));
+            }
+        }
+        Some((role, frame))
+    }
+}
