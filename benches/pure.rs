@@ -81,6 +81,24 @@ fn profile(count: usize, seed: u64) -> Folded {
     folded
 }
 
+/// A folded file of [`STACKS`] distinct stacks of [`DEPTH`] frames that branch early, so that nearly all frames above
+/// the fifth are in one stack only.
+fn folded_file() -> String {
+    let mut text = String::new();
+    for index in 0..STACKS as u64 {
+        // An odd factor, so that numbers differ in their low bits if the index does: stacks are distinct.
+        let number = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        text.push_str("writer;entry_SYSCALL_64");
+        let mut rest = number;
+        for (depth, bits) in [4, 6, 8, 9, 5, 5, 5, 5, 5, 5].into_iter().enumerate() {
+            let _ = write!(text, ";f{:x}_{:x}", depth + 2, rest & ((1 << bits) - 1));
+            rest >>= bits;
+        }
+        let _ = writeln!(text, " {}", 1 + (number >> 50) % 1000);
+    }
+    text
+}
+
 fn parsing(c: &mut Criterion) {
     let text = kallsyms();
     let mut group = c.benchmark_group("kallsyms");
@@ -131,6 +149,37 @@ fn rendering(c: &mut Criterion) {
     group.finish();
 }
 
+/// From the text of a folded file to the picture, by pipeprof and by inferno alone, with the same least width of frames.
+fn drawing(c: &mut Criterion) {
+    let text = folded_file();
+    // For measurements of the whole command, as in docs/performance.md.
+    std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("stacks.folded"), &text).expect("written");
+    let mut group = c.benchmark_group("flame graph of 1,000,000 stacks");
+    group.throughput(Throughput::Elements(STACKS as u64)).sample_size(10).measurement_time(Duration::from_secs(30));
+    for (name, reverse) in [("pipeprof", false), ("pipeprof --reverse", true)] {
+        let options =
+            GraphOptions { reverse, ..GraphOptions::new("bench", "1,000,000 stacks", Unit::Samples, Skid::None) };
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let stacks = Folded::parse(black_box(&text)).expect("stacks");
+                render(&stacks, &options).map(|svg| svg.len())
+            });
+        });
+    }
+    for (name, reverse) in [("inferno", false), ("inferno --reverse", true)] {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let mut options = inferno::flamegraph::Options::default();
+                options.min_width = 0.05;
+                options.reverse_stack_order = reverse;
+                let mut svg = Vec::new();
+                inferno::flamegraph::from_lines(&mut options, black_box(&text).lines(), &mut svg).map(|()| svg.len())
+            });
+        });
+    }
+    group.finish();
+}
+
 /// A complete comparison: two documents of the gallery, with profiles of 10,000 stacks per process.
 fn comparing(c: &mut Criterion) {
     let run = |name: &str, seed: u64| {
@@ -155,5 +204,5 @@ fn comparing(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(pure, parsing, folding, rendering, comparing);
+criterion_group!(pure, parsing, folding, rendering, drawing, comparing);
 criterion_main!(pure);
