@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,14 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 /// # Errors
 /// When the file cannot be read, or a library does not exist.
 pub(crate) fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
-    let file = regular::read(path, LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
+    let unreadable = || format!("cannot read {}", path.display());
+    // Data may be larger than memory.
+    let mut start = [0; 4];
+    let length = regular::open(path).and_then(|file| file.read_at(&mut start, 0)).with_context(unreadable)?;
+    if length < start.len() || !(start.starts_with(b"#!") || start == elf::ELFMAG) {
+        return Ok(BTreeSet::new());
+    }
+    let file = regular::read(path, LARGEST).with_context(unreadable)?;
     if let Some(line) = file.strip_prefix(b"#!") {
         return Ok(script(line));
     }
