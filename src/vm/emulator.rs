@@ -11,6 +11,24 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+/// Let `command` be killed when this process dies.
+pub(crate) fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    // SAFETY: only async-signal-safe calls (prctl, getppid) between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            // The parent died before prctl took effect, so no signal will come.
+            if std::os::unix::process::parent_id() != parent {
+                return Err(std::io::Error::other("the parent process has ended"));
+            }
+            Ok(())
+        });
+    }
+}
+
 /// A running QEMU. It is killed when this value is dropped, and when this process dies.
 pub(crate) struct Qemu {
     child: Child,
@@ -24,23 +42,10 @@ impl Qemu {
     /// # Errors
     /// When it cannot be started, with how to install it.
     pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File, seat: Option<Seat>) -> Result<Self> {
-        let parent = std::process::id();
         let mut command = Command::new(qemu::program());
         // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
         command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors).process_group(0);
-        // SAFETY: only async-signal-safe calls (prctl, getppid) between fork and exec.
-        unsafe {
-            command.pre_exec(move || {
-                if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-                    return Err(std::io::Error::last_os_error());
-                }
-                // The parent died before prctl took effect, so no signal will come.
-                if std::os::unix::process::parent_id() != parent {
-                    return Err(std::io::Error::other("the parent process has ended"));
-                }
-                Ok(())
-            });
-        }
+        die_with_parent(&mut command);
         if let Some(seat) = &seat {
             seat.seat(&mut command);
         }
