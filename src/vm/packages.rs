@@ -15,6 +15,9 @@ pub(crate) struct Package {
     pub release: String,
 }
 
+/// How the paragraph of a kernel begins.
+const KERNEL_PACKAGE: &[u8] = b"Package: linux-";
+
 /// Keep the name, version and size of packages whose names begin with `linux-`, from the output of `apt-cache
 /// dumpavail`.
 pub(crate) fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
@@ -23,7 +26,7 @@ pub(crate) fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
     for line in reader.split(b'\n') {
         let line = line.context("apt-cache")?;
         if line.starts_with(b"Package: ") {
-            inside = line.starts_with(b"Package: linux-");
+            inside = line.starts_with(KERNEL_PACKAGE);
         }
         let wanted = ["Package: ", "Version: ", "Size: "].iter().any(|field| line.starts_with(field.as_bytes()));
         if inside && (wanted || line.is_empty()) {
@@ -51,7 +54,8 @@ pub(crate) fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
             (name, found, size) = (None, None, 0);
         } else if let Some(value) = field(b"Package: ") {
             // Also without an empty line before it.
-            name = release_in(&value, flavour).map(|release| (value.clone(), release));
+            let kernel = line.starts_with(KERNEL_PACKAGE);
+            name = kernel.then(|| release_in(&value, flavour)).flatten().map(|release| (value, release));
             (found, size) = (None, 0);
         } else if name.is_some() {
             if let Some(value) = field(b"Version: ") {
@@ -155,6 +159,8 @@ mod tests {
     #[test]
     fn fields_belong_to_the_package_before_them() {
         let dump = "Package: linux-image-6.1.0-56-cloud-amd64\nPackage: hello\nVersion: 9\nSize: 99999999\n";
+        assert_eq!(parse_packages(dump.as_bytes(), "cloud-amd64"), []);
+        let dump = "Package:  linux-image-6.1.0-56-cloud-amd64\nVersion: 9\nSize: 99999999\n";
         assert_eq!(parse_packages(dump.as_bytes(), "cloud-amd64"), []);
     }
 
