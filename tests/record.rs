@@ -949,7 +949,8 @@ fn recordings_are_compared_with_recordings_only() {
         (vec![&whole, &old], 1, "record it again"),
         (vec![&whole, &broken], 1, "not a recording"),
         (vec![&whole, &whole, &whole], 2, "two at a time"),
-        (vec![&whole, &folder.path().join("other").display().to_string()], 2, "two at a time"),
+        (vec![&whole, &folder.path().display().to_string()], 2, "two at a time"),
+        (vec![&whole, &folder.path().join("other").display().to_string()], 1, "other does not exist"),
     ] {
         let output = pipeprof(&["compare"]).args(&runs).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

@@ -228,6 +228,9 @@ impl CompareArgs {
         if found.iter().all(Option::is_none) {
             return Ok(None);
         }
+        if let Some(missing) = self.runs.iter().find(|path| !path.exists()) {
+            bail!("{} does not exist", missing.display());
+        }
         let [Some(before), Some(after)] = &found[..] else {
             bail!(UsageError::new(
                 "recordings are compared with each other, two at a time: give two of `pipeprof record`"
