@@ -10,7 +10,7 @@ use std::path::Path;
 /// stays in the folder.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
-    _folder: File,
+    folder: File,
     held: bool,
 }
 
@@ -22,9 +22,9 @@ impl FolderLock {
     pub(crate) fn take(folder: &Path) -> Result<Self> {
         let file = File::open(folder).with_context(|| format!("cannot open the folder {}", folder.display()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { _folder: file, held: true }),
+            Ok(()) => Ok(Self { folder: file, held: true }),
             // Some network file systems have no locks.
-            Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::NOLCK) => Ok(Self { _folder: file, held: false }),
+            Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::NOLCK) => Ok(Self { folder: file, held: false }),
             Err(_) => {
                 let holder = holder(&file).map_or_else(String::new, |pid| format!(" (process {pid})"));
                 bail!(
@@ -39,6 +39,13 @@ impl FolderLock {
     #[must_use]
     pub(crate) fn is_held(&self) -> bool {
         self.held
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that another thread forks has it open until its exec.
+        let _ = flock(&self.folder, FlockOperation::Unlock);
     }
 }
 
@@ -70,6 +77,16 @@ mod tests {
         drop(first);
         FolderLock::take(folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_lock_ends_although_a_fork_has_the_folder_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = FolderLock::take(folder.path()).unwrap();
+        let child = first.folder.try_clone().unwrap();
+        drop(first);
+        FolderLock::take(folder.path()).unwrap();
+        drop(child);
     }
 
     #[test]
