@@ -979,6 +979,68 @@ fn a_pipeline_without_end_is_ended_in_a_guest_and_here() {
     assert!(wait_until(Duration::from_secs(10), ended), "the shell's children go on");
 }
 
+/// A file with a hole in it, and some bytes before and after it.
+fn large_file(path: &Path, bytes: u64) {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+    let mut file = std::fs::File::create(path).unwrap();
+    file.write_all(b"first line\n").unwrap();
+    file.seek(SeekFrom::Start(bytes - 10)).unwrap();
+    file.write_all(b"\nlast line").unwrap();
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn files_that_are_too_large_for_memory_are_on_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    // QEMU separates options by commas.
+    let temporary = folder.path().join("a,b");
+    std::fs::create_dir(&temporary).unwrap();
+    let large = folder.path().join("large");
+    let bytes = 600 << 20;
+    large_file(&large, bytes);
+    let small = folder.path().join("small");
+    std::fs::write(&small, "small\n").unwrap();
+    let [large_at, small_at] =
+        [(&large, "/new/folder/large"), (&small, "/small")].map(|(path, at)| format!("{}:{at}", path.display()));
+    let line = "cat /new/folder/large | wc -c; tail -n 1 /new/folder/large; head -n 1; echo; cat /small";
+    for series in ["5.10", "7.2"] {
+        let target = folder.path().join(series);
+        let mut command = pipeprof(&["record", "--kernel", series, "-o", target.to_str().unwrap()]);
+        command.args(["--file", &large_at, "--file", &small_at, "--", line]).env("TMPDIR", &temporary);
+        let output = command.stdin(std::fs::File::open(&large).unwrap()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(printed, format!("{bytes}\nlast linefirst line\n\nsmall\n"), "{series}: {said}");
+        assert!(said.contains("large (600 MiB)") && said.contains("Not exact: "), "{series}: {said}");
+        assert!(said.contains("boots, because") && !said.contains("was booted"), "{series}: {said}");
+        let text = std::fs::read_to_string(target.join("record.json")).unwrap();
+        let recording: Recording = serde_json::from_str(&text).unwrap();
+        assert_eq!(recording.on_disk.len(), 2, "{:?}", recording.on_disk);
+        assert!(!text.contains("a,b"), "no paths of the run");
+        assert_eq!(common::listing(&temporary), [""; 0], "the image is removed");
+    }
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn a_folder_is_on_a_disk_if_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir_all(data.join("sub folder")).unwrap();
+    std::fs::write(data.join("sub folder/x y"), "content\n").unwrap();
+    let flag = format!("{}:relative/place", data.display());
+    let words = ["cat", "relative/place/sub folder/x y", "|", "cat"];
+    let (recorded, _) = record_in_guest("6.12", &["--disk", &flag], &words, Stdio::null());
+    assert_eq!(recorded.stdout(), "content", "{}", recorded.stderr());
+    let place = std::env::current_dir().unwrap().join("relative/place");
+    assert_eq!(recorded.recording.on_disk, [place.display().to_string()]);
+    // A kernel without this driver.
+    let mut command = pipeprof(&["record", "--kernel", "6.12", "--append", "initcall_blacklist=nvme_init"]);
+    let output = command.args(["--disk", &flag, "--"]).args(words).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("CONFIG_BLK_DEV_NVME=y"), "{said}");
+}
+
 #[test]
 fn what_a_guest_cannot_do_is_a_usage_error() {
     let refused = |words: &[&str]| {
@@ -990,6 +1052,7 @@ fn what_a_guest_cannot_do_is_a_usage_error() {
         (&["record", "--kernel", "6.12", "-p", "1"], "leave out --kernel"),
         (&["record", "--file", "/etc/passwd", "--", "cat"], "--kernel"),
         (&["record", "--kernel", "6.12", "--file", "/no/such", "--", "cat"], "/no/such does not exist"),
+        (&["record", "--disk", "/etc/passwd", "--", "cat"], "--kernel"),
         (&["record", "--memory", "2G", "--", "cat"], "--memory requires a guest"),
         (&["record", "--collect", "insn", "--", "cat"], "add --kernel"),
         (&["record", "--collect", "sample", "--kernel", "6.12", "--", "cat"], "leave out --kernel"),

@@ -3,7 +3,8 @@
 use super::guest_args::GuestArgs;
 use super::workload_args::parse_duration;
 use crate::record::html::{self, PAGE_FILE};
-use crate::record::inside::{self, PreparedPipeline, SentFile};
+use crate::record::inside::{self, PreparedPipeline};
+use crate::record::sent_files::SentFile;
 use crate::record::timeline_svg::{self, TIMELINE_FILE};
 use crate::record::{
     self, PipelineCommand, RECORD_FILE, RecordLevel, RecordOptions, Recorded, Recording, Remedy, TrialOptions, graphs,
@@ -77,6 +78,10 @@ pub(crate) struct RecordArgs {
     #[arg(long = "file", value_name = "PATH[:DEST]", value_parser = SentFile::parse, requires = "kernel",
         help_heading = "Guest")]
     files: Vec<SentFile>,
+    /// Put a file or folder on a disk of the guest, read-only, instead of into its memory; files that are too large for
+    /// its memory go there in any case. The recording is then not exact; repeatable
+    #[arg(long, value_name = "PATH[:DEST]", value_parser = SentFile::parse, requires = "kernel", help_heading = "Guest")]
+    disk: Vec<SentFile>,
     #[command(flatten)]
     guest: GuestArgs,
     /// Also collect what the processes execute, by role, with flame graphs
@@ -114,7 +119,7 @@ impl RecordArgs {
         let Recorded { recording, off_cpu, profiles, code } = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
-                let prepared = PreparedPipeline::new(pipeline, guest, &self.files, duration, self.level)?;
+                let prepared = PreparedPipeline::new(pipeline, guest, &self.files, &self.disk, duration, self.level)?;
                 let (mut recorded, printed) = prepared.record()?;
                 // A reader that has closed it does not want it.
                 let _ = std::io::stdout().write_all(&printed.output);

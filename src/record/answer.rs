@@ -29,6 +29,9 @@ const SHORT_NS: u64 = 20_000_000;
 const SMALL_BYTES: u64 = 512;
 const MANY_CALLS: u64 = 1000;
 
+/// Files on a disk of which more are only counted.
+const NAMED_FILES: usize = 3;
+
 /// Findings, and reasons to doubt them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RecordedAnswer {
@@ -208,6 +211,16 @@ pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &[Vec<usize>], times: &[Sta
 
 fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
     let mut cautions = Vec::new();
+    if !recording.on_disk.is_empty() && recording.executed_on == ExecutedOn::Tcg {
+        let (named, rest) = recording.on_disk.split_at(recording.on_disk.len().min(NAMED_FILES));
+        let mut names: Vec<String> = named.iter().map(|path| format!("`{path}`")).collect();
+        names.extend((!rest.is_empty()).then(|| format!("{} more", rest.len())));
+        let were = if recording.on_disk.len() == 1 { "was" } else { "were" };
+        cautions.push(format!(
+            "Not exact: {} {were} on a disk, which answers at moments that depend on this machine.",
+            listed(names)
+        ));
+    }
     if recording.window_ns < SHORT_NS {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
@@ -388,6 +401,16 @@ mod tests {
         assert!(text.contains("The pipe from `a` to `b` holds only 8 KiB; the default is 64 KiB."), "{text}");
         assert!(text.contains("`a` writes only 1 byte per call."), "{text}");
         assert!(said.cautions[0].starts_with("The CPUs are busy: `a` 50 %"), "{:?}", said.cautions);
+    }
+
+    #[test]
+    fn an_emulated_guest_with_a_disk_is_not_exact() {
+        let mut recording = pipeline(&[[90, 0, 0, 0], [5, 93, 0, 0]]);
+        recording.on_disk = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        assert!(answer(&recording).cautions.is_empty(), "times are not exact with KVM in any case");
+        recording.executed_on = ExecutedOn::Tcg;
+        let said = &answer(&recording).cautions[0];
+        assert!(said.starts_with("Not exact: `a`, `b`, `c` and 1 more were on a disk"), "{said}");
     }
 
     #[test]

@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 const CERTAIN: f64 = 0.01;
 const CERTAIN_WITH_CPUS: f64 = 0.03;
 
+/// As of several CPUs: the moments at which a disk answers move the schedule, too.
+const CERTAIN_WITH_DISK: f64 = 0.03;
+
 /// Pipes whose bytes differ by more than this part did not do the same work.
 const SAME_BYTES: f64 = 0.01;
 
@@ -135,8 +138,13 @@ impl RecordingChange {
         let stages: Vec<StageChange> = counted.map(stage_changes).unwrap_or_default();
         let roles = counted.map(role_changes).unwrap_or_default();
         let one_cpu = counted.is_none_or(|(first, second)| first.cpus == 1 && second.cpus == 1);
+        let no_disk = before.on_disk.is_empty() && after.on_disk.is_empty();
         let mut change = Self {
-            certain: if one_cpu { CERTAIN } else { CERTAIN_WITH_CPUS },
+            certain: match (one_cpu, no_disk) {
+                (false, _) => CERTAIN_WITH_CPUS,
+                (_, false) => CERTAIN_WITH_DISK,
+                _ => CERTAIN,
+            },
             findings: Vec::new(),
             cautions: cautions(before, after, &names),
             pipes: pipe_changes([before, after], &all),
@@ -343,6 +351,11 @@ fn cautions(before: &Recording, after: &Recording, names: &[String; 2]) -> Vec<S
     if before.executed_on != after.executed_on {
         cautions.push("One of them was recorded in an emulated guest: times cannot be compared.".to_owned());
     }
+    if before.on_disk.is_empty() != after.on_disk.is_empty() {
+        cautions.push(
+            "Files were on a disk in one of them and in memory in the other: reading differs by itself.".to_owned(),
+        );
+    }
     if before.environment.cpus != after.environment.cpus {
         cautions
             .push(format!("The number of CPUs differs: {} and {}.", before.environment.cpus, after.environment.cpus));
@@ -470,6 +483,15 @@ mod tests {
         let text = change.cautions.join(" ");
         assert!(text.starts_with("They ended differently: exit codes [] and [1]."), "{text}");
         assert!(text.contains("10.0 and 5.00 MiB"), "{text}");
+    }
+
+    #[test]
+    fn recordings_with_a_disk_are_not_called_exact() {
+        let [mut before, after] = [1_000_000, 1_020_000].map(|count| recording("7.2", &[(RoleId::CopyIn, count)]));
+        before.on_disk = vec!["/large".to_owned()];
+        let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+        assert!(change.findings[0].ends_with("differences below 3 % are not certain."), "{:?}", change.findings);
+        assert!(change.cautions[0].contains("on a disk in one of them"), "{:?}", change.cautions);
     }
 
     #[test]

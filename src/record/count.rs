@@ -58,7 +58,7 @@ pub(super) fn count(
 ) -> Result<CountedPipeline> {
     let stages = pipeline.stages.len();
     ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
-    let functions = KernelFunctions::of(&GuestOptions { files: None, ..guest.clone() }, None)?;
+    let functions = KernelFunctions::of(&GuestOptions { files: None, disk: None, ..guest.clone() }, None)?;
     let scratch = Scratch::new()?;
     let so = scratch.path("plugin");
     let folder = so.parent().context("a temporary folder has a name")?;

@@ -1,4 +1,4 @@
-//! A pipeline inside a guest. The host sends its programs, its input and what `--file` names; the guest records it and
+//! A pipeline inside a guest. The host sends its programs and files ([`super::sent_files`]); the guest records it and
 //! sends back the recording and what the pipeline printed.
 
 use super::answer::answer;
@@ -7,14 +7,16 @@ use super::input::KeptInput;
 use super::launch::StageStreams;
 use super::model::Recording;
 use super::pipeline::PipelineCommand;
+use super::sent_files::{SentFile, SentFiles};
 use super::{RecordLevel, RecordOptions, Recorded, record};
 use crate::guest::cgroup::GuestCgroup;
+use crate::guest::disk;
 use crate::guest::entropy;
 use crate::profile::Folded;
 use crate::util::{progress, size};
-use crate::vm::bundle::FileBundle;
-use crate::vm::{GuestOptions, GuestReply, Job, run_job};
-use anyhow::{Context as _, Result, bail};
+use crate::vm::disk::{DiskImage, DiskPlace};
+use crate::vm::{Accel, GuestOptions, GuestReply, Job, run_job};
+use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -29,36 +31,6 @@ pub(crate) const INSIDE: &str = "__inside";
 /// At most so much of standard output, and of standard error, is sent back: the guest's serial port is slow.
 const MOST_PRINTED: u64 = 1 << 20;
 
-/// The part of the guest's memory that its files may have: they are in memory twice while they are unpacked.
-const MEMORY_SHARE: u64 = 4;
-
-/// A file for the guest: `PATH[:DEST]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SentFile {
-    from: PathBuf,
-    to: PathBuf,
-}
-
-impl SentFile {
-    /// As on the command line. A relative path in the guest begins at the current folder, as here.
-    ///
-    /// # Errors
-    /// A message for the flag.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let (from, to) = match text.rsplit_once(':') {
-            // A name with a colon.
-            Some(_) if Path::new(text).exists() => (text, text),
-            Some((from, to)) => (from, to),
-            None => (text, text),
-        };
-        if !Path::new(from).exists() {
-            return Err(format!("{from} does not exist"));
-        }
-        let absolute = |path: &str| std::path::absolute(path).map_err(|error| format!("'{path}': {error}"));
-        Ok(Self { from: absolute(from)?, to: absolute(to)? })
-    }
-}
-
 /// What the guest is to record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Sent {
@@ -72,6 +44,9 @@ struct Sent {
     level: RecordLevel,
     /// Let the emulator count its instructions instead of recording it.
     counted: bool,
+    /// What is on the guest's disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    disk: Vec<DiskPlace>,
 }
 
 /// What is before the output in the answer, as JSON that ends with a NUL.
@@ -97,58 +72,50 @@ pub(crate) struct GuestOutput {
 pub(crate) struct PreparedPipeline {
     sent: Sent,
     guest: GuestOptions,
+    /// Removed when the last guest has ended.
+    _image: Option<DiskImage>,
 }
 
 impl PreparedPipeline {
-    /// Collect the programs and files of `pipeline`.
+    /// Collect the programs and files of `pipeline`. `disk`: the files that are to be on a disk in any case.
     ///
     /// # Errors
-    /// When a file cannot be read, or the guest's memory has no room for them.
+    /// When a file cannot be read, the guest's memory has no room for the programs, or no disk can be made.
     pub(crate) fn new(
         pipeline: &PipelineCommand,
         guest: GuestOptions,
         files: &[SentFile],
+        disk: &[SentFile],
         duration: Option<Duration>,
         level: RecordLevel,
     ) -> Result<Self> {
         let folder = std::env::current_dir().context("cannot find the current folder")?;
-        let mut bundle = FileBundle::default();
-        bundle.folder(&folder)?;
-        for program in pipeline.programs() {
-            bundle.program(&program)?;
-        }
-        for file in files {
-            if file.from == file.to {
-                bundle.executable(&file.from)?;
-            } else {
-                bundle.file(&file.from, &file.to)?;
-            }
-        }
         let input = KeptInput::keep("a pipeline in a guest cannot read this standard input")?.file()?;
-        if let Some((path, _)) = &input {
-            bundle.file(path, path)?;
-        }
+        let mut files = files.to_vec();
+        files.extend(input.iter().map(|(path, _)| SentFile::here(path.clone())));
+        let sent_files = SentFiles::collect(pipeline, &folder, &files, disk, guest.memory_mib)?;
         for word in pipeline.words() {
             let path = Path::new(&word);
-            if path.is_file() && std::path::absolute(path).is_ok_and(|path| !bundle.contains(&path)) {
+            if path.is_file() && std::path::absolute(path).is_ok_and(|path| !sent_files.contains(&path)) {
                 progress::note(&format!(
                     "the file {word} is not in the guest: add --file {word} if the pipeline reads it"
                 ));
             }
         }
-        let most = (guest.memory_mib << 20) / MEMORY_SHARE;
-        if bundle.bytes() > most {
-            bail!(
-                "the files for the guest have {}, and its memory has room for {}: give --memory {}M or more",
-                size::format(bundle.bytes()),
-                size::format(most),
-                (bundle.bytes() * MEMORY_SHARE).div_ceil(1 << 20)
-            );
+        let places = sent_files.disk.places().to_vec();
+        let image = (!places.is_empty()).then(|| sent_files.disk.make()).transpose()?;
+        if image.is_some() && guest.snapshot && guest.accel != Accel::Kvm {
+            progress::note("the guest boots, because one with a disk cannot start from a snapshot");
         }
-        let guest = GuestOptions { files: Some(Arc::new(bundle.pack()?)), ..guest };
+        let guest = GuestOptions {
+            files: Some(Arc::new(sent_files.bundle.pack()?)),
+            disk: image.as_ref().map(|image| image.path().to_owned()),
+            ..guest
+        };
         let path = std::env::var("PATH").unwrap_or_default();
-        let sent = Sent { pipeline: pipeline.clone(), folder, path, input, duration, level, counted: false };
-        Ok(Self { sent, guest })
+        let sent =
+            Sent { pipeline: pipeline.clone(), folder, path, input, duration, level, counted: false, disk: places };
+        Ok(Self { sent, guest, _image: image })
     }
 
     /// Record it in a guest.
@@ -159,6 +126,7 @@ impl PreparedPipeline {
         let (reply, received, printed) = run(&self.guest, &self.sent)?;
         let mut recording = received.recording;
         recording.executed_on = reply.executed_on;
+        recording.on_disk = self.sent.disk.iter().map(|place| place.at.display().to_string()).collect();
         recording.environment.emulator = Some(reply.emulator);
         recording.warnings.extend(reply.notes);
         // The guest does not know what executes it.
@@ -214,6 +182,7 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let _ = GuestCgroup::create().and_then(|cgroup| cgroup.add(std::process::id()));
     // Then a program that needs random numbers would wait for them.
     let _ = entropy::credit();
+    disk::mount_places(&sent.disk)?;
     std::env::set_current_dir(&sent.folder).with_context(|| sent.folder.display().to_string())?;
     // SAFETY: no other thread runs yet.
     unsafe {
@@ -262,19 +231,6 @@ fn printed_file() -> Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn files_for_the_guest_have_a_place_in_it() {
-        let file = SentFile::parse("/etc/passwd:/data/x").unwrap();
-        assert_eq!((file.from, file.to), ("/etc/passwd".into(), "/data/x".into()));
-        let here = SentFile::parse("Cargo.toml").unwrap();
-        assert!(here.from == here.to && here.to.is_absolute());
-        assert!(SentFile::parse("no-such-file").unwrap_err().contains("does not exist"));
-        let folder = tempfile::tempdir().unwrap();
-        let odd = folder.path().join("a:b");
-        std::fs::write(&odd, "").unwrap();
-        assert_eq!(SentFile::parse(odd.to_str().unwrap()).unwrap().to, odd);
-    }
 
     #[test]
     fn the_answer_is_split_and_what_was_cut_is_said() {

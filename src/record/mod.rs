@@ -3,7 +3,7 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
 //! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would
 //! help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and
-//! [`html`] show all that. [`inside`] does so in a guest, where [`count`] counts instructions. [`change`] compares two
+//! [`html`] show all that. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two
 //! recordings. [`model`] is the form of `record.json`.
 
 mod answer;
@@ -25,6 +25,7 @@ mod raw;
 mod remedy;
 mod running;
 mod sampling;
+pub(crate) mod sent_files;
 mod stages;
 mod tables;
 pub(crate) mod text;

@@ -56,6 +56,10 @@ pub struct Recording {
     pub kernel: KernelInfo,
     pub environment: Environment,
     pub executed_on: ExecutedOn,
+    /// Files and folders that a guest had on a disk. A disk answers at moments that depend on this machine, so the
+    /// recording of an emulated guest is then not exact.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_disk: Vec<String>,
     /// In the order of their start.
     pub processes: Vec<RecordedProcess>,
     /// In the order of their first writer.

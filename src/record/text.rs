@@ -138,8 +138,15 @@ pub(super) fn limit_lines(recording: &Recording) -> Vec<String> {
         counted_noun(preemptions, "preemption")
     ));
     if recording.executed_on == ExecutedOn::Tcg {
-        let one = "an emulator executed the guest: one nanosecond of its clock is one instruction, so shares of time are \
-                   shares of instructions, and caches and disks take no time";
+        let disk = if recording.on_disk.is_empty() {
+            "caches and disks take no time"
+        } else {
+            "caches take no time, and the disk that of this machine"
+        };
+        let one = format!(
+            "an emulator executed the guest: one nanosecond of its clock is one instruction, so shares of time are shares \
+             of instructions; {disk}"
+        );
         let turns = match recording.environment.cpus {
             ..=1 => "; on its one CPU, stages run in turn",
             _ => "; its CPUs take turns, and waiting for one's turn is waiting for a CPU",

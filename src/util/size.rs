@@ -34,6 +34,17 @@ pub(crate) fn format(bytes: u64) -> String {
     bytes.to_string()
 }
 
+/// `bytes` in a unit that suits them, rounded: `600 MiB`.
+#[must_use]
+pub(crate) fn rough(bytes: u64) -> String {
+    let Some((shift, unit)) = [(30, "GiB"), (20, "MiB"), (10, "KiB")].into_iter().find(|(shift, _)| bytes >> shift > 0)
+    else {
+        return format!("{bytes} bytes");
+    };
+    let value = bytes as f64 / (1_u64 << shift) as f64;
+    if value < 9.95 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,6 +60,7 @@ mod tests {
         assert!(parse("99999999999T").is_err());
         assert_eq!(format(256 << 10), "256K");
         assert_eq!(format(4097), "4097");
+        assert_eq!([1000, 1536, 600 << 20, 5 << 30].map(rough), ["1000 bytes", "1.5 KiB", "600 MiB", "5.0 GiB"]);
     }
 
     proptest::proptest! {

@@ -65,14 +65,7 @@ pub(crate) enum NoAnswer {
 /// One line with the cause, followed by the last lines of the guest's console; or the error of the job itself.
 pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     let version = qemu::version()?;
-    static CLEANED: OnceLock<usize> = OnceLock::new();
-    CLEANED.get_or_init(|| {
-        let removed = scratch::clean_up();
-        if removed > 0 {
-            progress::note(&format!("removed temporary files of killed runs ({removed})"));
-        }
-        removed
-    });
+    clean_up_once();
     let mut given_up = None;
     if options.plugin.is_some() && options.accel == Accel::Kvm {
         bail!("--accel kvm cannot count instructions: use --accel tcg");
@@ -119,6 +112,18 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     Ok(reply)
 }
 
+/// Remove what killed runs left, if this process has not yet done so.
+pub(crate) fn clean_up_once() {
+    static CLEANED: OnceLock<usize> = OnceLock::new();
+    CLEANED.get_or_init(|| {
+        let removed = scratch::clean_up();
+        if removed > 0 {
+            progress::note(&format!("removed temporary files of killed runs ({removed})"));
+        }
+        removed
+    });
+}
+
 fn accelerator(message: &str) -> Warning {
     Warning { code: "accelerator".into(), message: message.to_owned(), action: String::new() }
 }
@@ -158,7 +163,8 @@ impl<'a> Guest<'a> {
         let assignment = Assignment { job: job.clone(), executed_on: self.on, cpus: self.options.cpus };
         let job = delivery::filled(serde_json::to_vec(&assignment)?);
         let mut why_booted = None;
-        if self.options.snapshot && self.on == ExecutedOn::Tcg {
+        // QEMU cannot save a guest with a disk.
+        if self.options.snapshot && self.on == ExecutedOn::Tcg && self.options.disk.is_none() {
             match self.saved()? {
                 Ok(saved) => match self.restored(&job, saved)? {
                     Ok(reply) => return Ok(reply),

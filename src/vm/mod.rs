@@ -5,7 +5,7 @@
 //! [`Job`]. [`qemu`] builds the emulator's command line, [`emulator`] starts it, [`watch`] watches it, and [`guest`] is
 //! the whole of it. [`snapshots`] caches guests that have booted; [`freeze`] saves and restores them, with [`monitor`].
 //! [`symbol_cache`] keeps the functions of kernels. [`bundle`] packs programs and files for a guest, with what
-//! [`closure`] finds that they need.
+//! [`closure`] finds that they need; [`disk`] makes a disk of files that are too large for its memory.
 //! [`stored`] reads a guest's settings back from a document. Inside the guest, [`crate::guest`] is process 1: it runs
 //! the job and answers in frames of [`protocol`].
 
@@ -13,6 +13,7 @@ pub(crate) mod bundle;
 pub(crate) mod closure;
 pub(crate) mod deb;
 pub(crate) mod delivery;
+pub(crate) mod disk;
 pub(crate) mod elf;
 pub(crate) mod emulator;
 pub(crate) mod fetch;

@@ -54,6 +54,8 @@ pub struct GuestOptions {
     pub init: PathBuf,
     /// A tar archive that init unpacks before the job.
     pub files: Option<Arc<Vec<u8>>>,
+    /// The image of a disk that the guest can read. Such a guest always boots.
+    pub disk: Option<PathBuf>,
 }
 
 impl GuestOptions {
@@ -81,6 +83,7 @@ impl GuestOptions {
             snapshot: true,
             init: PathBuf::from(OWN_BINARY),
             files: None,
+            disk: None,
         }
     }
 }
