@@ -162,6 +162,8 @@ struct pr_process {
 	u64 calls;
 	/* Calls of io_uring_enter, whose reads and writes are not seen. */
 	u64 urings;
+	/* The signal that killed it; 0 if none did. */
+	u64 signal;
 };
 
 /* A file descriptor that a thread has used. */

@@ -99,10 +99,15 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 SEC("raw_tp/sched_process_exit")
 int pr_exit(struct pr_event *ctx)
 {
+	const struct task_struct *task = (void *)ctx->args[0];
 	struct pr_task *own = find(ctx->args[0]);
 
-	if (own)
-		read_times(own, (struct task_struct *)ctx->args[0]);
+	if (!own)
+		return 0;
+	read_times(own, task);
+	/* As for wait(2): the lower seven bits. An exec kills the other threads of its process. */
+	if (BPF_CORE_READ(task, pid) == BPF_CORE_READ(task, tgid))
+		own->own.signal = BPF_CORE_READ(task, exit_code) & 0x7f;
 	return 0;
 }
 

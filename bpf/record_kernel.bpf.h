@@ -58,6 +58,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	s32 on_cpu;
+	s32 exit_code;
 	char comm[16];
 } __attribute__((preserve_access_index));
 

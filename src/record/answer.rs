@@ -1,7 +1,7 @@
 //! The answer of a recording: which stage limits the pipeline, and why. docs/method.md gives the rules. It depends on
 //! the recording alone.
 
-use super::model::{DEFAULT_SLOTS, RecordedPipe, Recording, WaitReason};
+use super::model::{DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
 use super::stages::{self, StageTime};
 use crate::document::ExecutedOn;
 use crate::profile::listed;
@@ -39,6 +39,16 @@ pub(super) struct RecordedAnswer {
     pub cautions: Vec<String>,
 }
 
+/// Signals by which the kernel ends a program for what it did.
+const FAULTS: [(i32, &str, &str); 6] = [
+    (libc::SIGILL, "SIGILL", "illegal instruction"),
+    (libc::SIGABRT, "SIGABRT", "it aborted"),
+    (libc::SIGBUS, "SIGBUS", "bad memory access"),
+    (libc::SIGFPE, "SIGFPE", "arithmetic error"),
+    (libc::SIGSEGV, "SIGSEGV", "invalid memory access"),
+    (libc::SIGSYS, "SIGSYS", "forbidden system call"),
+];
+
 /// The answer of `recording`.
 #[must_use]
 pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
@@ -55,6 +65,7 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
         let spent: Vec<String> = times.iter().map(|time| format!("`{}` {}", time.name, spent(time))).collect();
         answer.findings.push(format!("No pipe was used. {}.", capitalized(&listed(spent))));
     }
+    answer.findings.extend(recording.processes.iter().filter_map(|process| crashed(recording, process)));
     answer.cautions = cautions(recording, &times);
     answer
 }
@@ -198,6 +209,19 @@ fn oddities(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -
         found.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
     }
     found
+}
+
+/// A program that a fault of its own ended. A shell reports only that of the last one.
+fn crashed(recording: &Recording, process: &RecordedProcess) -> Option<String> {
+    let number = i32::try_from(process.signal?).ok()?;
+    let (_, name, what) = FAULTS.into_iter().find(|(signal, ..)| *signal == number)?;
+    let advice = match number {
+        libc::SIGILL if recording.executed_on == ExecutedOn::Tcg => {
+            ": the guest's CPU may lack what it was compiled for; try --cpu max"
+        }
+        _ => "",
+    };
+    Some(format!("`{}` was killed by {name} ({what}){advice}.", process.name))
 }
 
 /// `from dd to wc`.
@@ -376,6 +400,18 @@ mod tests {
             let text = answer(&recording).findings.join(" ");
             assert_eq!(text, "`a` is on a CPU 30 % of the time (22 % user, 8 % system).");
         }
+    }
+
+    #[test]
+    fn a_program_that_crashed_is_named() {
+        let mut recording = pipeline(&[[96, 0, 2, 0], [10, 88, 0, 0]]);
+        let said = |recording: &Recording| answer(recording).findings.join(" ");
+        recording.processes[0].signal = Some(libc::SIGPIPE.cast_unsigned());
+        assert!(!said(&recording).contains("killed"), "{}", said(&recording));
+        recording.processes[0].signal = Some(libc::SIGILL.cast_unsigned());
+        assert!(said(&recording).ends_with("`a` was killed by SIGILL (illegal instruction)."), "{}", said(&recording));
+        recording.executed_on = ExecutedOn::Tcg;
+        assert!(said(&recording).ends_with("try --cpu max."), "{}", said(&recording));
     }
 
     #[test]

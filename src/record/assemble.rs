@@ -119,6 +119,7 @@ fn add_process(sum: &mut RecordedProcess, who: &PrWho, more: &PrProcess, begin: 
         sum.pids.push(who.tgid);
     }
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
+    sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     for (sum, more) in [
         (&mut sum.threads, more.threads),
         (&mut sum.forks, more.forks),

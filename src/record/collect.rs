@@ -314,6 +314,9 @@ fn settle(
     ] {
         *sum += more;
     }
+    if task.own.signal != 0 {
+        process.signal = task.own.signal;
+    }
     for (used, side) in task.used.into_iter().zip(0..) {
         if used.inode != 0 {
             let end = PrEnd { who: task.who, inode: used.inode, device: used.device as u32, side };

@@ -274,6 +274,9 @@ pub struct RecordedProcess {
     pub calls: u64,
     /// Calls of io_uring_enter. What io_uring reads and writes is not seen.
     pub io_uring_calls: u64,
+    /// The number of the signal that killed it, or one of its processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<u32>,
     /// Sleeps outside of pipes, by reason.
     pub waits: BTreeMap<WaitReason, WaitTotal>,
 }
