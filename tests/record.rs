@@ -265,6 +265,12 @@ fn exit_codes_input_and_output_are_those_of_the_pipeline() {
     assert_eq!(record(&["exit 3 | exit 9"]).output.status.code(), Some(9));
     let killed = record(&["sh", "-c", "kill -9 $$", "|", "sh", "-c", "kill -15 $$"]);
     assert_eq!((killed.output.status.code(), &killed.recording.exit_codes[..]), (Some(143), &[137, 143][..]));
+    let signals: Vec<Option<u32>> = killed.recording.processes.iter().map(|process| process.signal).collect();
+    assert_eq!(signals, [Some(9), Some(15)]);
+    // The shell says nothing of it.
+    let crashed = record(&["sh -c 'kill -SEGV $$' | wc -c"]);
+    assert_eq!(crashed.output.status.code(), Some(0));
+    assert!(crashed.stderr().contains("`sh` was killed by SIGSEGV (invalid memory access)."), "{}", crashed.stderr());
     let passed = record_with(&["cat", "|", "tr", "a-z", "A-Z"], b"input\n");
     assert_eq!(passed.stdout(), "INPUT");
     assert!(!passed.stderr().contains("INPUT"));
@@ -818,7 +824,8 @@ fn wake_ups_after_which_nothing_moves_are_needless() {
 #[test]
 #[ignore = "boots guests: make test"]
 fn waits_for_locks_have_a_caller() {
-    let line = "(for n in 1 2 3; do head -c 8M /dev/zero & done; wait) | cat >/dev/null";
+    // Each write holds the mutex for up to 16 pages; the CPUs take turns in the middle of some.
+    let line = "(for n in 1 2 3 4; do dd if=/dev/zero bs=1M count=20 status=none & done; wait) | cat >/dev/null";
     let record = |series| record_in_guest(series, &["--cpus", "2", "--level", "stacks"], &[line], Stdio::null()).0;
     let recorded = record("6.12");
     let waits = recorded.recording.lock_waits.as_ref().expect("6.12 reports them");
