@@ -32,13 +32,6 @@ const MANY_CALLS: u64 = 1000;
 /// Files on a disk of which more are only counted.
 const NAMED_FILES: usize = 3;
 
-/// Findings, and reasons to doubt them.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct RecordedAnswer {
-    pub findings: Vec<String>,
-    pub cautions: Vec<String>,
-}
-
 /// Signals by which the kernel ends a program for what it did.
 const FAULTS: [(i32, &str, &str); 6] = [
     (libc::SIGILL, "SIGILL", "illegal instruction"),
@@ -48,6 +41,13 @@ const FAULTS: [(i32, &str, &str); 6] = [
     (libc::SIGSEGV, "SIGSEGV", "invalid memory access"),
     (libc::SIGSYS, "SIGSYS", "forbidden system call"),
 ];
+
+/// Findings, and reasons to doubt them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct RecordedAnswer {
+    pub findings: Vec<String>,
+    pub cautions: Vec<String>,
+}
 
 /// The answer of `recording`.
 #[must_use]
@@ -72,7 +72,8 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
 
 /// Which stage limits the pipeline, and who waits for it.
 fn limit(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
-    if let ([only], None) = (times, outside(recording, stages, times)) {
+    let outside = outside(recording, stages, times);
+    if let ([only], None) = (times, &outside) {
         return vec![format!("`{}` {}.", only.name, spent(only))];
     }
     let mut order: Vec<usize> = (0..times.len()).collect();
@@ -81,12 +82,9 @@ fn limit(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> V
     let least = &times[first];
     let mut findings = Vec::new();
     if least.at_pipes() >= WAITS_AT_PIPES {
-        findings.push(match outside(recording, stages, times) {
-            Some(text) => text,
-            None => {
-                "No single stage limits the pipeline: every stage waits for another one most of the time.".to_owned()
-            }
-        });
+        findings.push(outside.unwrap_or_else(|| {
+            "No single stage limits the pipeline: every stage waits for another one most of the time.".to_owned()
+        }));
         findings.extend(most_waiting(recording, stages, times, None));
         return findings;
     }

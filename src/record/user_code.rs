@@ -21,7 +21,7 @@ struct Image {
 pub(super) struct UserCode {
     /// By process; the latest last.
     images: HashMap<u32, Vec<Image>>,
-    /// Or why there are none.
+    /// The kernel's reason if there are none.
     events: Result<CodeMapEvents>,
 }
 

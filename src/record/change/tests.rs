@@ -1,0 +1,113 @@
+use super::super::pipeline::PipelineCommand;
+use super::*;
+use crate::document::{Collector, CollectorReport, Status};
+use crate::profile::{RoleShare, SchedulingWeight};
+
+fn share((role, weight): &(RoleId, u64)) -> RoleShare {
+    RoleShare {
+        role: *role,
+        weight: *weight,
+        symbols: Vec::new(),
+        share: 0.0,
+        share_ci95: None,
+        interrupts_off: 0,
+        ns_per_kib: None,
+        instructions_per_kib: None,
+        instructions_per_call: None,
+        calls_per_mib: None,
+        cycles: None,
+        entered: None,
+    }
+}
+
+fn recording(release: &str, roles: &[(RoleId, u64)]) -> Recording {
+    let total = roles.iter().map(|(_, weight)| weight).sum();
+    let scheduling = roles.iter().filter(|(role, _)| SCHEDULING.contains(role)).map(|(_, weight)| weight).sum();
+    let stage = StageInstructions {
+        name: "stage1-dd".to_owned(),
+        instructions: total,
+        scheduling: SchedulingWeight { sleeps: scheduling, ..SchedulingWeight::default() },
+        roles: roles.iter().map(share).collect(),
+    };
+    let mut recording = Recording {
+        pipeline: PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false },
+        instructions: Some(RecordedInstructions {
+            cpus: 1,
+            stages: vec![stage],
+            others: 0,
+            collector: CollectorReport {
+                name: Collector::Insn,
+                status: Status::Ok,
+                reason: None,
+                samples: 0,
+                lost: 0,
+                unresolved: 0,
+                skid: None,
+                cost_percent: None,
+                cost_ci95: None,
+                notes: Vec::new(),
+            },
+            symbols: Vec::new(),
+        }),
+        findings: vec!["`dd` limits the pipeline: it is on a CPU 96 % of the time.".to_owned()],
+        executed_on: ExecutedOn::Tcg,
+        ..Recording::default()
+    };
+    recording.kernel.release = release.to_owned();
+    recording
+}
+
+fn findings(before: &[(RoleId, u64)], after: &[(RoleId, u64)]) -> String {
+    let [before, after] = [recording("6.12", before), recording("7.2", after)];
+    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+    change.findings.join(" ")
+}
+
+#[test]
+fn the_work_is_compared_without_scheduling_and_the_largest_contributor_named() {
+    let before = [(RoleId::PageAlloc, 6_000_000), (RoleId::CopyIn, 4_000_000), (RoleId::Scheduler, 1_000_000)];
+    let after = [(RoleId::PageAlloc, 5_000_000), (RoleId::CopyIn, 4_100_000), (RoleId::Scheduler, 9_000_000)];
+    assert_eq!(
+        findings(&before, &after),
+        "Linux 7.2 executes 9.0 % fewer instructions for this pipeline than Linux 6.12, without scheduling: 9.10 \
+         million instead of 10.0 million (with scheduling: +64.5 %). Largest contributor: page allocation in stage1-dd, -1.00 million. `dd` limits \
+         the pipeline in both."
+    );
+    // The schedule alone is no difference.
+    let text = findings(&before, &[before[0], before[1], (RoleId::Scheduler, 5_000_000)]);
+    assert!(text.starts_with("Linux 7.2 and Linux 6.12 execute as many instructions"), "{text}");
+}
+
+#[test]
+fn unequal_work_is_said() {
+    let [before, mut after] = [recording("6.12", &[]), recording("7.2", &[])];
+    after.exit_codes = vec![1];
+    let end = |bytes| RecordedEnd { bytes, sleeps: 1, ..RecordedEnd::default() };
+    let pipe = |bytes| RecordedPipe { writers: vec![end(bytes)], ..RecordedPipe::default() };
+    let [before, after] = [(before, 10 << 20), (after, 5 << 20)].map(|(recording, bytes)| Recording {
+        pipes: vec![pipe(bytes)],
+        processes: vec![Default::default()],
+        ..recording
+    });
+    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+    let text = change.cautions.join(" ");
+    assert!(text.starts_with("They ended differently: exit codes [] and [1]."), "{text}");
+    assert!(text.contains("10.0 and 5.00 MiB"), "{text}");
+}
+
+#[test]
+fn recordings_with_a_disk_are_not_called_exact() {
+    let [mut before, after] = [1_000_000, 1_020_000].map(|count| recording("7.2", &[(RoleId::CopyIn, count)]));
+    before.on_disk = vec!["/large".to_owned()];
+    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+    assert!(change.findings[0].ends_with("differences below 3 % are not certain."), "{:?}", change.findings);
+    assert!(change.cautions[0].contains("on a disk in one of them"), "{:?}", change.cautions);
+}
+
+#[test]
+fn other_pipelines_cannot_be_compared() {
+    let [mut before, after] = [recording("6.12", &[]), recording("7.2", &[])];
+    before.pipeline.stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
+    let error = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap_err().to_string();
+    assert!(error.contains("compare recordings of one pipeline"), "{error}");
+}
