@@ -1,7 +1,7 @@
 //! The folder of results: prepared before anything is measured, and moved to its place when all files are in it.
 
-use super::aside::{self, Aside};
 use crate::util::atomic_file::or_free;
+use crate::util::claimed_folder::{self, ClaimedFolder};
 use crate::util::progress;
 use crate::util::text::counted;
 use anyhow::{Result, anyhow, bail};
@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// The parent of default folders.
 const RUNS: &str = "runs";
 
+/// The names of folders in preparation begin with this.
+const ASIDE: &str = ".pipeprof-";
+
 /// The names of folders for results that could not be written to their place begin with this.
 const RESCUED: &str = "pipeprof-results-";
 
@@ -18,7 +21,7 @@ const RESCUED: &str = "pipeprof-results-";
 /// unwritable place is known early. Once all files are in it, it is renamed in one step. Dropped earlier, it is removed.
 #[derive(Debug)]
 pub struct Folder {
-    aside: Aside,
+    aside: ClaimedFolder,
     /// Declared after `aside`, so that it is dropped later.
     _parents: Parents,
     target: PathBuf,
@@ -73,10 +76,7 @@ impl Folder {
     /// When the folder exists and is not empty, or cannot be created.
     pub fn prepare(requested: Option<&Path>, started: &str, mode: &str) -> Result<Self> {
         let target = match requested {
-            Some(folder) => {
-                refuse_used(folder)?;
-                without_link(folder)?
-            }
+            Some(folder) => without_link(folder)?,
             None => unused(&Path::new(RUNS).join(default_name(started, mode))),
         };
         let above = match target.parent() {
@@ -86,11 +86,12 @@ impl Folder {
         let mounted = is_mounted(&target, &above);
         let parent = if mounted { target.clone() } else { above };
         let parents = Parents::missing(&parent);
-        let removed = aside::clean_up(&parent);
+        let removed = claimed_folder::clean_up(&parent, ASIDE);
         if removed > 0 {
             progress::note(&format!("removed {} of killed runs", counted(removed as u64, "temporary folder")));
         }
-        let attempt = || std::fs::create_dir_all(&parent).and_then(|()| Aside::new(&parent));
+        refuse_used(&target)?;
+        let attempt = || std::fs::create_dir_all(&parent).and_then(|()| ClaimedFolder::new_in(&parent, ASIDE, 0o777));
         let aside = attempt().map_err(|error| cannot_create(&target, &error))?;
         Ok(Self { aside, _parents: parents, target, fresh: requested.is_none(), mounted })
     }

@@ -2,7 +2,6 @@
 
 pub(crate) mod annotate;
 pub(crate) mod answer;
-mod aside;
 pub mod chart;
 pub mod files;
 pub mod flamegraph;
