@@ -22,6 +22,9 @@
 //! - [`cli`]: one file per subcommand;
 //! - [`fuzz`]: the readers of input from outside, for fuzzing; part of fuzzing builds and unit tests only.
 
+// They panic when they cannot write: util::streams has others.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod cli;
 pub mod collect;
 pub mod compare;

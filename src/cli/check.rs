@@ -105,7 +105,7 @@ impl CheckArgs {
                 Ok(ExitCode::from(UNTESTABLE))
             }
             Err(_) => {
-                eprintln!("pipeprof: internal error; please report it");
+                crate::errln!("pipeprof: internal error; please report it");
                 Ok(ExitCode::from(WRONG_CHECK))
             }
         }

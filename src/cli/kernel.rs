@@ -147,7 +147,7 @@ impl KernelCommand {
                 progress::clear();
                 let reply = reply?;
                 if console {
-                    eprint!("{}", clean_lines(&reply.console));
+                    crate::err!("{}", clean_lines(&reply.console));
                 }
                 let facts: vm::job::GuestFacts = reply.parse()?;
                 crate::outln!("{}", serde_json::to_string_pretty(&facts)?);

@@ -158,7 +158,7 @@ impl RecordArgs {
         files.extend(graphs);
         files.extend(code.map(|code| files::code_file(&code)).transpose()?);
         let kept = folder.keep(&files);
-        eprint!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stderr()));
+        crate::err!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stderr()));
         if let Some(problem) = kept.problem {
             // The exit code is still that of the pipeline.
             progress::problem(&format!("{problem:#}"));

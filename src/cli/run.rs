@@ -185,7 +185,7 @@ impl RunArgs {
         if self.json {
             crate::out!("{}", report::files::to_json(document)?);
             if !progress::is_quiet() {
-                eprint!("{}", report::terminal::render(document, written, Style::PLAIN));
+                crate::err!("{}", report::terminal::render(document, written, Style::PLAIN));
             }
         } else {
             crate::out!("{}", report::terminal::render(document, written, Style::of_stdout()));

@@ -22,7 +22,7 @@ pub(crate) fn bring_up(wanted: u32) -> Result<()> {
             let path = format!("{FOLDER}/cpu{cpu}/online");
             // CPUs that are already online return an error or ignore it.
             if let Err(error) = fs::write(&path, "1") {
-                eprintln!("pipeprof: {path}: {error}");
+                crate::errln!("pipeprof: {path}: {error}");
             }
         }
         drop(spinner);

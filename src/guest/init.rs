@@ -58,7 +58,7 @@ pub(crate) fn main() -> ! {
     let mounts = prepare();
     match open_port() {
         Ok(port) => serve(&port, &mounts),
-        Err(error) => eprintln!("pipeprof: {error:#}: the guest's kernel needs 8250 serial ports"),
+        Err(error) => crate::errln!("pipeprof: {error:#}: the guest's kernel needs 8250 serial ports"),
     }
     rustix::fs::sync();
     // SAFETY: reboot(2) accesses no memory of this process, and init has nothing left to lose.
@@ -122,7 +122,7 @@ fn send(mut port: &File, message: &Message) -> std::io::Result<()> {
 fn serve(port: &File, mounts: &Mounts) {
     let tell = |message: &Message| {
         if let Err(error) = send(port, message) {
-            eprintln!("pipeprof: cannot write to {PORT}: {error}");
+            crate::errln!("pipeprof: cannot write to {PORT}: {error}");
         }
     };
     if let Err(error) = cpus::bring_up(cpus::present()) {

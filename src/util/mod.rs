@@ -14,7 +14,7 @@ pub(crate) mod progress;
 pub(crate) mod regular;
 pub(crate) mod size;
 pub(crate) mod stats;
-pub(crate) mod stdout;
+pub(crate) mod streams;
 pub(crate) mod text;
 pub(crate) mod usage;
 pub(crate) mod warning;

@@ -54,7 +54,7 @@ pub(crate) fn detail(text: impl FnOnce() -> String) {
 /// Print a problem on stderr, even with `--quiet`, without what could control a terminal.
 pub(crate) fn problem(text: &str) {
     let text = clean_lines(text);
-    let print = || eprintln!("pipeprof: {text}");
+    let print = || crate::errln!("pipeprof: {text}");
     match SINK.lock().as_deref() {
         Ok(ProgressSink::Bar(bar)) => bar.suspend(print),
         _ => print(),

@@ -36,7 +36,7 @@ pub(crate) fn main(part: &str) -> ExitCode {
         _ => return ExitCode::FAILURE,
     };
     if let Err(error) = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)) {
-        eprintln!("pipeprof: cannot tie the {} to its controller: {error}", part.name());
+        crate::errln!("pipeprof: cannot tie the {} to its controller: {error}", part.name());
         return ExitCode::FAILURE;
     }
     // SAFETY: the controller passed its socket as this descriptor, and nothing else in this process owns it.
