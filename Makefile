@@ -2,7 +2,7 @@
 #   make demo    installs missing packages, builds, and profiles one pipe on this machine
 #   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
-# Others: make bench, make bisect, make fuzz, make gallery, make lint.
+# Others: make bench, make bisect, make fuzz, make chaos, make gallery, make lint.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -24,7 +24,7 @@ GALLERY_MODES := write vmsplice-huge-busy
 TARGET := x86_64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
-.PHONY: demo test build lint bench bisect fuzz gallery packages-build packages-test packages-bench packages-bisect \
+.PHONY: demo test build lint bench bisect fuzz chaos gallery packages-build packages-test packages-bench packages-bisect \
 	packages-fuzz kernels
 
 demo: packages-build build
@@ -60,6 +60,12 @@ bisect: packages-bisect build kernels
 FUZZ_SECONDS := 300
 fuzz: packages-build packages-fuzz
 	fuzz/run $(FUZZ_SECONDS)
+
+# Sends signals to pipeprof and what it starts at random moments, for CHAOS_SECONDS together, here and with guests.
+CHAOS_SECONDS := 600
+chaos: packages-build packages-test kernels
+	PIPEPROF_CHAOS_SECONDS=$$(($(CHAOS_SECONDS) / 2)) \
+		cargo test --test chaos -- --include-ignored --nocapture --test-threads 1
 
 # flamegraphs/KERNEL-MODE: sampled, and exact (...-exact), with folded stacks and run.json, reduced in size for the
 # repository.

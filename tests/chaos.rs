@@ -1,0 +1,68 @@
+//! Sends signals to pipeprof, its workers and its QEMU at random moments, and looks at what is left: `make chaos`.
+//!
+//! Each attempt starts a command, waits for a random part of the time that it took when nobody disturbed it, and sends a
+//! signal. Then no process, BPF program, tracefs instance or probe may be left, what was stored must be complete, and
+//! the same command must succeed, clean up, say so, and give the same result. A failed attempt prints its seed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod chaos {
+    pub(crate) mod attempt;
+    pub(crate) mod scenarios;
+}
+mod common;
+
+use chaos::attempt::{Arena, Deed};
+use chaos::scenarios::{GUESTS, HOST, Scenario};
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom as _;
+use rand::{RngCore as _, SeedableRng as _};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Set to go on for so many seconds.
+const SECONDS: &str = "PIPEPROF_CHAOS_SECONDS";
+
+/// Set to repeat the attempts of one seed.
+const SEED: &str = "PIPEPROF_CHAOS_SEED";
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value}")))
+}
+
+/// Attempts at random `scenarios` for the time that is asked for; if none is, one attempt at each of the first `few`.
+fn session(scenarios: &[Scenario], few: usize) {
+    let begun = Instant::now();
+    let limit = number(SECONDS).map(Duration::from_secs);
+    let mut seeds = SmallRng::seed_from_u64(number(SEED).unwrap_or(1));
+    let wanted = if limit.is_some() { scenarios.len() } else { few };
+    let arenas: Vec<Arena> = scenarios[..wanted].iter().map(Arena::new).collect();
+    let mut done: BTreeMap<(&str, Deed), usize> = BTreeMap::new();
+    let mut attempts = 0;
+    while limit.map_or(attempts < few, |limit| begun.elapsed() < limit) {
+        let seed = number(SEED).filter(|_| limit.is_none()).unwrap_or_else(|| seeds.next_u64());
+        let mut random = SmallRng::seed_from_u64(seed);
+        // Each in turn, so that a short session has all.
+        let arena =
+            if limit.is_none() { &arenas[attempts % arenas.len()] } else { arenas.choose(&mut random).unwrap() };
+        let deed = arena.attempt(seed, &mut random);
+        *done.entry((arena.scenario.name, deed)).or_default() += 1;
+        attempts += 1;
+    }
+    println!("{attempts} attempts in {:.0} s", begun.elapsed().as_secs_f64());
+    for ((scenario, deed), count) in done {
+        println!("{scenario}\t{deed}\t{count}");
+    }
+}
+
+#[test]
+#[ignore = "needs root and takes over 5 seconds: make test"]
+fn what_a_signal_leaves_on_this_machine() {
+    session(HOST, HOST.len());
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn what_a_signal_leaves_of_guests() {
+    session(GUESTS, 2);
+}
