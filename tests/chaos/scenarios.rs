@@ -66,6 +66,13 @@ pub(crate) const HOST: &[Scenario] = &[
         result: |folder, story| format!("{} {}", names(folder), story.stdout.lines().count()),
         ..PLAIN
     },
+    Scenario {
+        name: "reproduce",
+        line: "reproduce memory --quick --kernel none",
+        resumes: true,
+        result: |folder, _| names(folder),
+        ..PLAIN
+    },
 ];
 
 /// Results of guests are exact, and so their bytes are equal.
@@ -96,6 +103,12 @@ pub(crate) const GUESTS: &[Scenario] = &[
         line: "compare --kernel KERNEL --kernel OTHER --cpus 1 --run-flags=--calls=40",
         resumes: true,
         result: |folder, _| bytes(folder, &["report.md"]),
+        ..PLAIN
+    },
+    Scenario {
+        name: "check",
+        line: "check --kernel KERNEL --run-flags=--calls=40",
+        result: |folder, _| names(folder),
         ..PLAIN
     },
 ];
