@@ -115,7 +115,8 @@ impl RecordArgs {
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
         let sampled = self.collect == Some(PipelineCollector::Sample);
-        let options = |trials| RecordOptions { trials, duration, streams: None, level: self.level, sampled };
+        let options =
+            |trials| RecordOptions { trials, duration, streams: None, level: self.level, sampled, drop_rights: true };
         let Recorded { recording, off_cpu, profiles, code } = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;

@@ -45,8 +45,8 @@ use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Folded, Profile};
-use crate::util::build;
 use crate::util::warning::Warning;
+use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result};
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
@@ -73,6 +73,8 @@ pub(crate) struct RecordOptions {
     pub level: RecordLevel,
     /// Also sample what the processes execute.
     pub sampled: bool,
+    /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
+    pub drop_rights: bool,
 }
 
 /// What was recorded.
@@ -109,11 +111,12 @@ pub(crate) fn try_recorder() -> Result<()> {
 /// When recording is not possible, or a program cannot be started.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Recorded> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams, level, sampled } = options;
+    let RecordOptions { trials, duration, streams, level, sampled, drop_rights } = options;
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
     let mut code = sampled.then(|| UserCode::follow(&[]));
+    give_up(drop_rights);
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, ..PipelineSetup::default() };
     let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
@@ -142,6 +145,12 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         }
     }
     Ok(recorded)
+}
+
+fn give_up(rights: bool) {
+    if rights && !privileges::drop_attaching() {
+        progress::detail(|| "rights that are no longer needed cannot be given up here".to_owned());
+    }
 }
 
 /// Read what has happened. Returns when to do it again.
@@ -186,13 +195,14 @@ fn wait(
 /// # Errors
 /// When recording is not possible, or one of the processes does not exist.
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Recorded> {
-    let RecordOptions { duration, level, sampled, .. } = *options;
+    let RecordOptions { duration, level, sampled, drop_rights, .. } = *options;
     let environment = Environment::now();
     let running = running::RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
     let mut code = sampled.then(|| UserCode::follow(&running.pids));
     recorder.seize(running.pids.iter().copied().zip(0..))?;
+    give_up(drop_rights);
     let mut timeline = TimelineRecorder::start();
     running.wait(duration, || step(&mut timeline, &mut code, &recorder));
     let counted = recorder.finish()?;

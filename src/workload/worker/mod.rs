@@ -14,6 +14,7 @@ use super::cpus;
 use super::spec::{Amount, Reader, Spec, Writer};
 use super::wire::{self, Failure, GO, Reply, WorkerJob, WorkerPart, WorkerWindow};
 use crate::target::GotAsked;
+use crate::util::privileges;
 use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
 use counters::Counters;
@@ -78,6 +79,8 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
     };
     engine.run(Amount::Bytes(job.warmup), None).and_then(supplied).context("warm-up")?;
     let mut counters = Counters::new();
+    // The file of this program may have given rights, which only opening the counters needs.
+    privileges::drop_given();
     hot::install_timer()?;
     let pipe_size = pipe_size(end)?;
     wire::send(control, &Reply::Ready)?;
