@@ -129,7 +129,12 @@ impl CheckArgs {
             self::kernel(name)?;
         }
         let label = self.kernel.as_deref().unwrap_or("this kernel").to_owned();
-        let runs = self.measure(&wanted)?.into_iter().map(|run| (label.clone(), run)).collect();
+        let (runs, problem) = self.measure(&wanted)?;
+        if let Some(problem) = problem {
+            // What was measured decides, wherever it is stored.
+            progress::problem(&format!("{problem:#}"));
+        }
+        let runs = runs.into_iter().map(|run| (label.clone(), run)).collect();
         let inputs =
             [Input { label: Some("baseline".to_owned()), ..baseline }, Input { label: Some(label.clone()), runs }];
         let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
@@ -151,7 +156,9 @@ impl CheckArgs {
         } else {
             wanted.push(options);
         }
-        self.measure(&wanted)?;
+        if let (_, Some(problem)) = self.measure(&wanted)? {
+            return Err(problem);
+        }
         let folder = self.output.as_deref().unwrap_or(Path::new("."));
         crate::outln!("stored as a baseline: {}", folder.display());
         Ok(ExitCode::SUCCESS)
@@ -174,8 +181,9 @@ impl CheckArgs {
         Ok(given)
     }
 
-    /// Measure all of `wanted`, counted ones in parallel, and store them.
-    fn measure(&self, wanted: &[RunOptions]) -> Result<Vec<Outcome>> {
+    /// Measure all of `wanted`, counted ones in parallel, and store them. Returns also why they are not where they should
+    /// be.
+    fn measure(&self, wanted: &[RunOptions]) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
         let requests =
             wanted.iter().map(|options| options.request(super::command_line())).collect::<Result<Vec<_>>>()?;
         let folders = wanted
@@ -205,12 +213,13 @@ impl CheckArgs {
             results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
             results.into_iter().collect::<Result<Vec<_>>>()
         })?;
+        let mut problem = None;
         for (folder, outcome) in folders.into_iter().zip(&mut outcomes) {
             if let Some(folder) = folder {
-                folder.write(outcome)?;
+                problem = problem.or(folder.write_or_rescue(outcome)?.problem);
             }
         }
-        Ok(outcomes)
+        Ok((outcomes, problem))
     }
 
     fn judge(&self, comparison: &Comparison) -> Result<ExitCode> {

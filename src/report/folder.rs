@@ -5,8 +5,10 @@ use crate::util::claimed_folder::{self, ClaimedFolder};
 use crate::util::progress;
 use crate::util::text::counted;
 use anyhow::{Result, anyhow, bail};
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The parent of default folders.
 const RUNS: &str = "runs";
@@ -48,22 +50,32 @@ pub(crate) struct KeptResults {
     pub problem: Option<anyhow::Error>,
 }
 
-/// Parent folders created for a target, nearest first. Those that stay empty are removed again.
+/// Parent folders created for a target, nearest first. Those that stay empty are removed again, also if several targets
+/// have the same parents: by the last one.
 #[derive(Debug)]
 struct Parents(Vec<PathBuf>);
 
+/// Those that this process has created and not removed.
+static CREATED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
 impl Parents {
-    fn missing(parent: &Path) -> Self {
-        let missing = parent.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists());
-        Self(missing.map(Path::to_owned).collect())
+    fn of(parent: &Path) -> Self {
+        let mut created = CREATED.lock().unwrap_or_else(PoisonError::into_inner);
+        let ours = |folder: &&Path| !folder.as_os_str().is_empty() && (!folder.exists() || created.contains(*folder));
+        let parents: Vec<PathBuf> = parent.ancestors().take_while(ours).map(Path::to_owned).collect();
+        created.extend(parents.iter().cloned());
+        Self(parents)
     }
 }
 
 impl Drop for Parents {
     fn drop(&mut self) {
+        let mut created = CREATED.lock().unwrap_or_else(PoisonError::into_inner);
         for folder in &self.0 {
             // Fails if the folder is in use, as intended.
-            let _ = std::fs::remove_dir(folder);
+            if std::fs::remove_dir(folder).is_ok() {
+                created.remove(folder);
+            }
         }
     }
 }
@@ -85,7 +97,7 @@ impl Folder {
         };
         let mounted = is_mounted(&target, &above);
         let parent = if mounted { target.clone() } else { above };
-        let parents = Parents::missing(&parent);
+        let parents = Parents::of(&parent);
         let removed = claimed_folder::clean_up(&parent, ASIDE);
         if removed > 0 {
             progress::note(&format!("removed {} of killed runs", counted(removed as u64, "temporary folder")));
@@ -236,4 +248,26 @@ fn unused(folder: &Path) -> PathBuf {
         number += 1;
     }
     candidate
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_that_stay_empty_are_removed_by_the_last_of_several() {
+        let top = tempfile::tempdir().unwrap();
+        let parent = top.path().join("new/out");
+        let [first, second] =
+            ["one", "two"].map(|name| Folder::prepare(Some(&parent.join(name)), "", "write").unwrap());
+        assert!(parent.exists());
+        drop(first);
+        drop(second);
+        assert!(!top.path().join("new").exists());
+        let [first, second] =
+            ["one", "two"].map(|name| Folder::prepare(Some(&parent.join(name)), "", "write").unwrap());
+        first.write_all(&[("file".to_owned(), Vec::new())]).unwrap();
+        drop(second);
+        assert_eq!(std::fs::read_dir(&parent).unwrap().count(), 1);
+    }
 }
