@@ -16,6 +16,7 @@
 //! - [`guest`]: process 1 of a guest, which calls [`run`];
 //! - [`report`]: terminal, files, flame graphs;
 //! - [`record`]: any pipeline: which stage limits it, and why;
+//! - [`import`]: profiles that other tools took;
 //! - [`compare`]: what differs between outcomes;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
@@ -33,6 +34,7 @@ pub mod experiment;
 #[cfg(any(doc, fuzzing, test))]
 pub mod fuzz;
 pub mod guest;
+pub mod import;
 pub mod kernel;
 pub mod profile;
 pub mod record;

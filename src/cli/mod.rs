@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand, each a clap struct and its `run`.
 
 mod annotate;
+mod attribute;
 mod baseline;
 mod check;
 mod compare;
@@ -60,6 +61,7 @@ enum Command {
     Reproduce(reproduce::ReproduceArgs),
     Sweep(sweep::SweepArgs),
     Annotate(annotate::AnnotateArgs),
+    Attribute(attribute::AttributeArgs),
     Flamegraph(flamegraph::FlamegraphArgs),
     #[command(hide = true)]
     Gallery(gallery::GalleryArgs),
@@ -86,6 +88,7 @@ impl Command {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Annotate(args) => args.run(),
+            Self::Attribute(args) => args.run(),
             Self::Check(args) => args.run(),
             Self::Compare(args) => args.run(),
             Self::Doctor(args) => args.run(),

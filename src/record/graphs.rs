@@ -48,7 +48,7 @@ pub(crate) fn files(
             "off-CPU: where threads slept, and who woke them; Linux {}, microseconds",
             recording.kernel.release
         );
-        let title = recording.pipeline.text();
+        let title = super::text::subject(recording);
         let options = GraphOptions {
             weights: "µs".to_owned(),
             processes: Vec::new(),
@@ -107,7 +107,9 @@ pub(crate) fn stored(recording: &Recording, folder: &Path) -> Result<Vec<Profile
 pub(crate) fn headings(recording: &Recording, processes: &[ProcessName], unit: Unit, total: u64) -> (String, String) {
     let names = listed(processes.iter().copied());
     let unit = flamegraph::unit_name(unit);
-    (recording.pipeline.text(), format!("{names}, Linux {}, {} {unit}", recording.kernel.release, grouped(total)))
+    let release = &recording.kernel.release;
+    let kernel = if release.is_empty() { String::new() } else { format!(", Linux {release}") };
+    (super::text::subject(recording), format!("{names}{kernel}, {} {unit}", grouped(total)))
 }
 
 fn options(recording: &Recording, profile: &Profile, processes: &[ProcessName], total: u64) -> GraphOptions {

@@ -88,6 +88,20 @@ pub struct Recording {
     /// What the processes executed, if it was sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<RecordedSamples>,
+    /// The file that the samples come from, if another tool took them: there is nothing else then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<ImportedFrom>,
+}
+
+/// A profile that another tool took.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImportedFrom {
+    /// The file.
+    pub file: String,
+    /// `perf script` or `folded stacks`.
+    pub format: String,
+    /// What was sampled, such as `cpu-clock`, if the file says so.
+    pub event: Option<String>,
 }
 
 /// Waits for locks at which threads sleep, wanted by one function.

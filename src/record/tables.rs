@@ -42,6 +42,9 @@ impl RecordTable {
 
 /// All tables of `recording`.
 pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
+    if recording.imported.is_some() {
+        return Vec::new();
+    }
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
     let labels = labels(recording);

@@ -3,7 +3,7 @@
 use super::answer::percent;
 use super::collect::RecordLevel;
 use super::graphs;
-use super::model::{ProcessSamples, RecordedInstructions, RecordedPipe, RecordedSamples, Recording};
+use super::model::{ImportedFrom, ProcessSamples, RecordedInstructions, RecordedPipe, RecordedSamples, Recording};
 use super::tables::{self, ROWS, further};
 use crate::document::ExecutedOn;
 use crate::profile::listed;
@@ -27,7 +27,8 @@ pub(crate) fn render(recording: &Recording, written: Option<&Written>, style: St
     for finding in &recording.findings {
         text.push_str(&paragraph("", finding, style));
     }
-    text.push_str(&paragraph("", &format!("Recorded: {}: {}", subject(recording), about(recording)), style));
+    let how = if recording.imported.is_some() { "Read" } else { "Recorded" };
+    text.push_str(&paragraph("", &format!("{how}: {}: {}", subject(recording), about(recording)), style));
     for table in tables::all(recording) {
         text.push_str(&format!("\n{}:\n{}\n", table.title, table.text(style)));
         text.push_str(&table.further);
@@ -52,6 +53,9 @@ pub(crate) fn render(recording: &Recording, written: Option<&Written>, style: St
 
 /// `1.5 s, exit code 0; Linux 7.2.`
 pub(super) fn about(recording: &Recording) -> String {
+    if let Some(imported) = &recording.imported {
+        return about_imported(recording, imported);
+    }
     let seconds = recording.window_ns as f64 / 1e9;
     let ended = match recording.exit_codes.last() {
         Some(_) if recording.was_limited() => ", then ended".to_owned(),
@@ -63,8 +67,22 @@ pub(super) fn about(recording: &Recording) -> String {
     format!("{} s{clock}{ended}; Linux {}.", number(seconds), recording.kernel.release)
 }
 
+/// `perf script, 17,131 samples of cpu-clock in 34 commands; Linux 6.1.`
+fn about_imported(recording: &Recording, imported: &ImportedFrom) -> String {
+    let sampled = recording.samples.as_ref();
+    let samples = counted_noun(sampled.map_or(0, |sampled| sampled.collector.samples), "sample");
+    let event = imported.event.as_ref().map_or_else(String::new, |event| format!(" of {}", clean(event)));
+    let commands = counted_noun(sampled.map_or(0, |sampled| sampled.processes.len()) as u64, "command");
+    let release = &recording.kernel.release;
+    let kernel = if release.is_empty() { String::new() } else { format!("; Linux {}", clean(release)) };
+    format!("{}, {samples}{event} in {commands}{kernel}.", clean(&imported.format))
+}
+
 /// What was recorded.
 pub(super) fn subject(recording: &Recording) -> String {
+    if let Some(imported) = &recording.imported {
+        return clean(&imported.file);
+    }
     match &recording.pids[..] {
         [] => recording.pipeline.text(),
         [pid] => format!("process {pid}"),
@@ -123,6 +141,11 @@ fn limits(recording: &Recording, style: Style) -> String {
 /// What limits these figures.
 pub(super) fn limit_lines(recording: &Recording) -> Vec<String> {
     let mut lines = Vec::new();
+    if recording.imported.is_some() {
+        let collector = recording.samples.as_ref().map(|sampled| &sampled.collector);
+        lines.extend(collector.into_iter().flat_map(|collector| collector.notes.iter().cloned()));
+        return lines;
+    }
     let calls: u64 = recording.processes.iter().map(|process| process.calls).sum();
     let preemptions: u64 = recording.processes.iter().map(|process| process.preemptions).sum();
     let ends = || recording.pipes.iter().flat_map(RecordedPipe::ends);

@@ -46,9 +46,6 @@ pub(crate) fn answer(document: &Document) -> Answer {
 /// `The writer spends 69 % of its time waking up the other process and 12 % spinning on the pipe's mutex.` With
 /// counted instructions: `The writer executes 319 instructions per KiB: 45 % of them allocating pages.`
 fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<String> {
-    let mut largest: Vec<&RoleShare> = shares.iter().filter(|share| share.share >= NAMED_SHARE).collect();
-    largest.sort_by(|a, b| b.share.total_cmp(&a.share));
-    largest.truncate(NAMED_ROLES);
     let (start, of) = match unit {
         Unit::Instructions => {
             let per_kib: f64 = shares.iter().filter_map(|share| share.instructions_per_kib).sum();
@@ -56,6 +53,15 @@ fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<Stri
         }
         _ => ("spends".to_owned(), " of its time"),
     };
+    Some(format!("The {process} {start} {}.", largest_roles(shares, of)?))
+}
+
+/// `69 % of its time waking up the other process and 12 % spinning on the pipe's mutex`: the roles with the largest
+/// shares; `of` follows the first number. `None` if all are small.
+pub(crate) fn largest_roles(shares: &[RoleShare], of: &str) -> Option<String> {
+    let mut largest: Vec<&RoleShare> = shares.iter().filter(|share| share.share >= NAMED_SHARE).collect();
+    largest.sort_by(|a, b| b.share.total_cmp(&a.share));
+    largest.truncate(NAMED_ROLES);
     let parts: Vec<String> = largest
         .iter()
         .enumerate()
@@ -64,7 +70,7 @@ fn spends(process: ProcessName, shares: &[RoleShare], unit: Unit) -> Option<Stri
             format!("{:.0} %{of} {}", 100.0 * share.share, roles::by_id(share.role).doing)
         })
         .collect();
-    (!parts.is_empty()).then(|| format!("The {process} {start} {}.", listed(&parts)))
+    (!parts.is_empty()).then(|| listed(&parts))
 }
 
 /// Counted instructions: what the kernel determines, and what the schedule adds. `Without scheduling, writer and reader

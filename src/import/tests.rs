@@ -1,0 +1,104 @@
+use super::*;
+use crate::roles::RoleId;
+
+/// Lines as perf 6.1 prints them, with a command whose name has a space, an event that is not sampled, and one line
+/// samples.
+const SCRIPT: &str = "# ========
+# os release : 6.1.0-56-cloud-amd64
+# ========
+#
+dd 19770 [001] 56804.087587:     200040 cpu-clock: 
+	ffffffff8162e4c8 copy_page_from_iter+0x138 ([kernel.kallsyms])
+	ffffffff816b6c0c pipe_write+0x19c ([kernel.kallsyms])
+	ffffffff821ecc51 do_syscall_64+0x71 ([kernel.kallsyms])
+	ffffffff81000130 entry_SYSCALL_64_after_hwframe+0x76 ([kernel.kallsyms])
+	           fddfd __GI___write+0x4d (/usr/lib/x86_64-linux-gnu/libc.so.6)
+
+dd 19770 [001] 56804.087781:     200040 cpu-clock: 
+	ffffffff8162e4c8 _raw_spin_unlock_irqrestore+0x13 ([kernel.kallsyms])
+	ffffffff8162e4c8 __wake_up_common_lock+0x13 ([kernel.kallsyms])
+	ffffffff816b6c0c pipe_write+0x19c ([kernel.kallsyms])
+	           fddfd main+0x4d (/usr/bin/dd)
+
+CPU 0/KVM 19751/19760 [000] 56804.087985:     200040 cpu-clock: 
+	          986b75 [unknown] (/usr/bin/qemu-system-x86_64)
+
+dd 19770 [001] 56804.087990:          1 sched:sched_switch: 
+	ffffffff8162e4c8 __schedule+0x138 ([kernel.kallsyms])
+
+";
+
+fn command<'p>(profile: &'p ImportedProfile, name: &str) -> Vec<(&'p str, u64)> {
+    profile.commands[&ProcessName::new(name)].iter().collect()
+}
+
+#[test]
+fn the_output_of_perf_script_is_folded_with_marks_where_the_kernel_begins() {
+    let profile = parse(SCRIPT.as_bytes(), None).unwrap();
+    assert_eq!((profile.format, profile.event.as_deref()), (ImportFormat::PerfScript, Some("cpu-clock")));
+    assert_eq!(profile.release.as_deref(), Some("6.1.0-56-cloud-amd64"));
+    assert_eq!(profile.other_events, BTreeMap::from([("sched".to_owned(), 1)]));
+    assert_eq!(
+        command(&profile, "dd"),
+        [
+            ("dd;__GI___write;entry_SYSCALL_64_after_hwframe;do_syscall_64;pipe_write;copy_page_from_iter", 1),
+            ("dd;main;[kernel];pipe_write;__wake_up_common_lock;_raw_spin_unlock_irqrestore", 1),
+        ]
+    );
+    assert_eq!(command(&profile, "CPU_0_KVM"), [("CPU_0_KVM;[qemu-system-x86_64]", 1)]);
+    assert_eq!(parse(SCRIPT.as_bytes(), Some("sched")).unwrap().commands.len(), 1);
+    let error = parse(SCRIPT.as_bytes(), Some("cycles")).unwrap_err().to_string();
+    assert_eq!(error, "--event cycles: the file has cpu-clock (3), sched (1)");
+}
+
+#[test]
+fn the_rule_for_late_samples_follows_the_event() {
+    let profile = parse(SCRIPT.as_bytes(), None).unwrap();
+    assert_eq!(profile.skid(), Skid::CpuClock);
+    let role = |skid| {
+        let (recording, _) = recording::recording(&profile, "x", skid);
+        let samples = recording.samples.unwrap();
+        let dd = samples.processes.iter().find(|process| process.name == "dd").unwrap();
+        dd.roles.iter().map(|share| (share.role, share.weight)).collect::<Vec<_>>()
+    };
+    assert_eq!(role(Skid::None).len(), 2);
+    assert!(role(Skid::CpuClock).contains(&(RoleId::WakeUp, 1)), "{:?}", role(Skid::CpuClock));
+    let cycles = SCRIPT.replace("cpu-clock", "cycles:P");
+    assert_eq!(parse(cycles.as_bytes(), None).unwrap().skid(), Skid::None);
+}
+
+#[test]
+fn folded_stacks_of_several_tools_have_the_same_kernel_part() {
+    let entry = "dd;main;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;pipe_write 3";
+    for (line, stack) in [
+        (entry, "dd;main;write;entry_SYSCALL_64_after_hwframe;do_syscall_64;pipe_write"),
+        ("dd;main;write;do_syscall_64_[k];pipe_write_[k] 3", "dd;main;write;do_syscall_64;pipe_write"),
+        ("dd;main;write;vfs_write_[k];pipe_write_[k] 3", "dd;main;write;[kernel];vfs_write;pipe_write"),
+        ("dd;main;write;-;vfs_write;pipe_write 3", "dd;main;write;[kernel];vfs_write;pipe_write"),
+    ] {
+        let profile = parse(line.as_bytes(), None).unwrap();
+        assert_eq!(command(&profile, "dd"), [(stack, 3)], "{line}");
+    }
+}
+
+#[test]
+fn what_is_neither_is_refused_with_the_way_out() {
+    let error = |text: &str, event| format!("{:#}", parse(text.as_bytes(), event).unwrap_err());
+    assert!(error("PERFILE2abc", None).contains("perf script -i FILE"));
+    assert_eq!(error("# only\n", None), "it is empty");
+    assert!(error("hello world\n", None).contains("neither perf script output nor folded stacks"));
+    assert!(error("a;b 1\n", Some("cycles")).contains("leave out --event"));
+}
+
+#[test]
+fn what_a_profile_lacks_is_a_caution() {
+    let cautions = |text: &str| {
+        let profile = parse(text.as_bytes(), None).unwrap();
+        recording::recording(&profile, "x", Skid::None).0.cautions.join(" ")
+    };
+    assert!(cautions("dd;main 5\n").contains("No sample is in the kernel"));
+    let flat = cautions("dd;vfs_write_[k] 5\ndd;[unknown] 3\n");
+    assert!(flat.contains("No sample has callers") && flat.contains("38 % of the samples"), "{flat}");
+    assert!(cautions(SCRIPT).contains("other events, too, which are left out: sched (1)"));
+    assert_eq!(cautions("dd;main;entry_SYSCALL_64_after_hwframe;do_syscall_64;vfs_write 5\n"), "");
+}
