@@ -38,21 +38,25 @@ fn session(scenarios: &[Scenario], few: usize) {
     let wanted = if limit.is_some() { scenarios.len() } else { few };
     let arenas: Vec<Arena> = scenarios[..wanted].iter().map(Arena::new).collect();
     let mut done: BTreeMap<(&str, Deed), usize> = BTreeMap::new();
-    let mut attempts = 0;
+    let (mut attempts, mut failed) = (0, 0);
     while limit.map_or(attempts < few, |limit| begun.elapsed() < limit) {
         let seed = number(SEED).filter(|_| limit.is_none()).unwrap_or_else(|| seeds.next_u64());
         let mut random = SmallRng::seed_from_u64(seed);
         // Each in turn, so that a short session has all.
         let arena =
             if limit.is_none() { &arenas[attempts % arenas.len()] } else { arenas.choose(&mut random).unwrap() };
-        let deed = arena.attempt(seed, &mut random);
-        *done.entry((arena.scenario.name, deed)).or_default() += 1;
         attempts += 1;
+        // A failed one prints why. The others are of interest all the same.
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| arena.attempt(seed, &mut random))) {
+            Ok(deed) => *done.entry((arena.scenario.name, deed)).or_default() += 1,
+            Err(_) => failed += 1,
+        }
     }
     println!("{attempts} attempts in {:.0} s", begun.elapsed().as_secs_f64());
     for ((scenario, deed), count) in done {
         println!("{scenario}\t{deed}\t{count}");
     }
+    assert_eq!(failed, 0, "of {attempts} attempts");
 }
 
 #[test]
