@@ -10,8 +10,9 @@ SHELL := /bin/bash
 
 # clang compiles bpf/; libelf and zlib are linked into the static binary.
 BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
-# QEMU runs the guests, Chromium opens the reports, and strace counts system calls.
-TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin
+# QEMU runs the guests, Chromium opens the reports, strace counts system calls, shells complete command lines, and man
+# formats the manual pages.
+TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db
 BENCH_PACKAGES := bpftrace cpio
 # libFuzzer is compiled from C++; dpkg-deb opens packages.
 FUZZ_PACKAGES := g++ dpkg tar
