@@ -3,6 +3,7 @@
 #   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
 #   make dist    makes a tarball and a Debian package in target/dist
+#   make book    makes a book of the documents in target/book/html
 # Others: make bench, make bisect, make fuzz, make gallery, make lint, make dist-test.
 
 SHELL := /bin/bash
@@ -30,13 +31,15 @@ BIN := target/$(TARGET)/release/pipeprof
 
 # Tools from crates, in target/tools only.
 CARGO_DEB_VERSION := 3.8.0
+MDBOOK_VERSION := 0.5.4
+MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 CARGO_DEB := target/tools/cargo-deb-$(CARGO_DEB_VERSION)/bin/cargo-deb
 
 VERSION := $(shell awk -F '"' '/^version = / { print $$2; exit }' Cargo.toml)
 DIST := target/dist
 TARBALL := pipeprof-$(VERSION)-x86_64-linux
 
-.PHONY: demo test build lint bench bisect fuzz gallery dist dist-test packages-build packages-test packages-bench \
+.PHONY: demo test build lint bench bisect fuzz gallery dist dist-test book packages-build packages-test packages-bench \
 	packages-bisect packages-fuzz packages-dist-test kernels
 
 demo: packages-build build
@@ -111,7 +114,23 @@ dist: build $(CARGO_DEB)
 dist-test: packages-dist-test dist
 	tests/packages/run $(DIST)/*.deb $(DIST)/$(TARBALL).tar.gz
 
+# target/book/html: the documents as a book. Its source has the layout of this folder, so that links resolve. mdbook
+# makes a README.md the index of its folder.
+book: $(MDBOOK)
+	rm -rf target/book
+	mkdir -p target/book/src
+	cp docs/book.toml docs/book.css target/book
+	cp -r docs flamegraphs README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md target/book/src
+	sed -E 's|\]\(|](docs/|; s|\]\(docs/\.\./|](|' docs/SUMMARY.md > target/book/src/SUMMARY.md
+	sed -i 's|(flamegraphs/README.md)|(flamegraphs/index.html)|' target/book/src/README.md
+	rm target/book/src/docs/{SUMMARY.md,book.toml,book.css}
+	$(MDBOOK) build target/book
+
 # The project's cargo configuration is for pipeprof only.
+$(MDBOOK):
+	root="$$PWD/target/tools"
+	cd / && CARGO_TARGET_DIR="$$root/build" cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search --root "$$root/mdbook-$(MDBOOK_VERSION)"
+
 $(CARGO_DEB):
 	root="$$PWD/target/tools"
 	cd / && CARGO_TARGET_DIR="$$root/build" cargo install cargo-deb --version $(CARGO_DEB_VERSION) --locked --root "$$root/cargo-deb-$(CARGO_DEB_VERSION)"
