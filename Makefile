@@ -2,7 +2,9 @@
 #   make demo    installs missing packages, builds, and profiles one pipe on this machine
 #   make test    installs missing packages, fetches the kernels that the tests boot, and runs all tests
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
-# Others: make bench, make bisect, make fuzz, make chaos, make gallery, make lint.
+#   make dist    makes a tarball and a Debian package in target/dist
+#   make book    makes a book of the documents in target/book/html
+# Others: make bench, make bisect, make fuzz, make chaos, make gallery, make lint, make dist-test.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,13 +12,16 @@ SHELL := /bin/bash
 
 # clang compiles bpf/; libelf and zlib are linked into the static binary.
 BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
-# QEMU runs the guests, Chromium opens the reports, and strace counts system calls.
-TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin
+# QEMU runs the guests, Chromium opens the reports, strace counts system calls, shells complete command lines, and man
+# formats the manual pages.
+TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db
 BENCH_PACKAGES := bpftrace cpio
 # libFuzzer is compiled from C++; dpkg-deb opens packages.
 FUZZ_PACKAGES := g++ dpkg tar
 # The kernels that `make bisect` builds. ccache compiles each file only once.
 BISECT_PACKAGES := linux-source-6.1 linux-source-6.12 gcc make git flex bison bc libelf-dev xz-utils ccache qemu-system-x86
+# A Debian to install the package into.
+DIST_TEST_PACKAGES := mmdebstrap man-db
 TEST_KERNELS := 5.10 6.1 6.12 7.2
 GALLERY_KERNELS := 6.1 7.2
 GALLERY_MODES := write vmsplice-huge-busy
@@ -24,8 +29,18 @@ GALLERY_MODES := write vmsplice-huge-busy
 TARGET := x86_64-unknown-linux-gnu
 BIN := target/$(TARGET)/release/pipeprof
 
-.PHONY: demo test build lint bench bisect fuzz chaos gallery packages-build packages-test packages-bench packages-bisect \
-	packages-fuzz kernels
+# Tools from crates, in target/tools only.
+CARGO_DEB_VERSION := 3.8.0
+MDBOOK_VERSION := 0.5.4
+MDBOOK := target/tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+CARGO_DEB := target/tools/cargo-deb-$(CARGO_DEB_VERSION)/bin/cargo-deb
+
+VERSION := $(shell awk -F '"' '/^version = / { print $$2; exit }' Cargo.toml)
+DIST := target/dist
+TARBALL := pipeprof-$(VERSION)-x86_64-linux
+
+.PHONY: demo test build lint bench bisect fuzz chaos gallery dist dist-test book packages-build packages-test packages-bench \
+	packages-bisect packages-fuzz packages-dist-test kernels
 
 demo: packages-build build
 	$(BIN) run --mode vmsplice
@@ -80,6 +95,52 @@ gallery: packages-build packages-test build kernels
 		$(BIN) gallery $$run -o flamegraphs/$$(basename $$run)
 	done
 
+# target/dist: a tarball and a Debian package with the static binary, manual pages and completions. The same commit
+# makes the same tarball.
+dist: build $(CARGO_DEB)
+	rm -rf $(DIST)
+	mkdir -p $(DIST)/completions/{bash,zsh,fish}
+	$(BIN) man -o $(DIST)/man
+	$(BIN) completions bash > $(DIST)/completions/bash/pipeprof
+	$(BIN) completions zsh > $(DIST)/completions/zsh/_pipeprof
+	$(BIN) completions fish > $(DIST)/completions/fish/pipeprof.fish
+	time=$$(git log -1 --format=%ct 2>/dev/null || date +%s)
+	maintainer=$$(sed -n 's/^maintainer = "\(.*\)"/\1/p' Cargo.toml)
+	printf 'pipeprof (%s-1) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- %s  %s\n' \
+		"$(VERSION)" "$$maintainer" "$$(date -R -u -d @$$time)" > $(DIST)/changelog
+	mkdir -p $(DIST)/$(TARBALL)/man
+	cp -r $(DIST)/man $(DIST)/$(TARBALL)/man/man1
+	cp -r $(DIST)/completions $(BIN) README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE bpf/LICENSE-GPL-2.0 $(DIST)/$(TARBALL)
+	tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$time -cf - $(TARBALL) | gzip -9n > $(DIST)/$(TARBALL).tar.gz
+	rm -r $(DIST)/$(TARBALL)
+	SOURCE_DATE_EPOCH=$$time $(CARGO_DEB) --no-build --no-strip --target $(TARGET) -o $(DIST)/
+	ls -l $(DIST)/*.tar.gz $(DIST)/*.deb
+
+# Installs the packages, the .deb in a new Debian 12, uses them and removes them. Needs root and Debian's mirror.
+dist-test: packages-dist-test dist
+	tests/packages/run $(DIST)/*.deb $(DIST)/$(TARBALL).tar.gz
+
+# target/book/html: the documents as a book. Its source has the layout of this folder, so that links resolve. mdbook
+# makes a README.md the index of its folder.
+book: $(MDBOOK)
+	rm -rf target/book
+	mkdir -p target/book/src
+	cp docs/book.toml docs/book.css target/book
+	cp -r docs flamegraphs README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md target/book/src
+	sed -E 's|\]\(|](docs/|; s|\]\(docs/\.\./|](|' docs/SUMMARY.md > target/book/src/SUMMARY.md
+	sed -i 's|(flamegraphs/README.md)|(flamegraphs/index.html)|' target/book/src/README.md
+	rm target/book/src/docs/{SUMMARY.md,book.toml,book.css}
+	$(MDBOOK) build target/book
+
+# The project's cargo configuration is for pipeprof only.
+$(MDBOOK):
+	root="$$PWD/target/tools"
+	cd / && CARGO_TARGET_DIR="$$root/build" cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search --root "$$root/mdbook-$(MDBOOK_VERSION)"
+
+$(CARGO_DEB):
+	root="$$PWD/target/tools"
+	cd / && CARGO_TARGET_DIR="$$root/build" cargo install cargo-deb --version $(CARGO_DEB_VERSION) --locked --root "$$root/cargo-deb-$(CARGO_DEB_VERSION)"
+
 packages-build:
 	@missing=""
 	command -v cargo >/dev/null || { echo "cargo is not installed: install Rust with rustup (https://rustup.rs), then run make again"; exit 1; }
@@ -104,6 +165,11 @@ packages-bisect:
 packages-fuzz:
 	@missing=""
 	for package in $(FUZZ_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
+	$(install-missing)
+
+packages-dist-test:
+	@missing=""
+	for package in $(DIST_TEST_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
 	$(install-missing)
 
 define install-missing

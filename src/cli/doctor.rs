@@ -1,9 +1,8 @@
 //! `pipeprof doctor`: what this machine supports, the impact of what is missing, and how to fix it.
 
 use crate::cli::guest_args::GuestArgs;
-use crate::document::ExecutedOn;
 use crate::kernel::environment::Environment;
-use crate::kernel::features::{self, Feature, FeatureState};
+use crate::kernel::features::{self, Feature, FeatureState, Rights};
 use crate::kernel::info::KernelInfo;
 use crate::record;
 use crate::report::terminal::{Style, hanging, paragraph};
@@ -15,7 +14,6 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
 
 /// Show what this machine supports, the impact of what is missing, and how to fix it
 ///
@@ -78,11 +76,14 @@ impl DoctorReport {
         let environment = Environment::now();
         let cpu = environment.cpu_model.as_deref().unwrap_or("unknown CPU");
         let under = environment.hypervisor.map_or_else(String::new, |name| format!(", under {name}"));
+        progress::step("trying the collectors");
         let mut features = features::detect();
+        progress::step("trying to record a pipeline");
         features.push(recording());
         if with_qemu {
             features.extend(emulator());
         }
+        progress::clear();
         Self {
             schema: "pipeprof.doctor/1".to_owned(),
             release: KernelInfo::running().release,
@@ -122,8 +123,7 @@ fn recording() -> Feature {
         Err(error) => feature(&format!("{error:#}")).limited(
             FeatureState::Missing,
             "pipeprof record works in guests only",
-            "run as root on a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_SYSCALL; or record in a guest with --kernel \
-             NAME",
+            Rights::kernel_with(Rights::own().may_trace(), "CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_SYSCALL"),
         ),
     }
 }
@@ -195,31 +195,22 @@ fn kvm() -> Feature {
             "pipeprof kernel fetch 6.12, then pipeprof doctor",
         );
     };
-    progress::step("trying a guest under KVM");
+    let limit = vm::kvm::LIMIT;
+    progress::step(&format!("trying KVM: booting {} for at most {} s", entry.release, limit.as_secs()));
     let options = GuestOptions {
-        accel: Accel::Auto,
+        // Not Auto: a boot in emulation would take longer, and says nothing about KVM.
+        accel: Accel::Kvm,
         // If KVM does not work, nothing else is to be made.
         snapshot: false,
-        boot_limit: Duration::from_secs(60),
-        time_limit: Duration::from_secs(30),
+        boot_limit: limit,
+        time_limit: limit,
         ..GuestOptions::of(entry.kernel())
     };
-    let reply = vm::run_job(&options, &Job::Echo("doctor".to_owned()));
-    progress::clear();
-    match reply {
-        Ok(reply) if reply.executed_on == ExecutedOn::Kvm => feature(format!("boots {}", reply.release)),
-        Ok(reply) => limited(
-            reply
-                .notes
-                .first()
-                .map_or("", |note| &note.message)
-                .trim_start_matches("--accel auto: using TCG, because KVM does not work: ")
-                .to_owned(),
-            "in a virtual machine, enable nested KVM on its host",
-        ),
+    match vm::run_job(&options, &Job::Echo("doctor".to_owned())) {
+        Ok(reply) => feature(format!("boots {}", reply.release)),
         Err(error) => {
             let first = format!("{error:#}").lines().next().unwrap_or_default().to_owned();
-            limited(first, "run `pipeprof kernel boot NAME` to see the guest's messages")
+            limited(first, "in a virtual machine, enable nested KVM on its host")
         }
     }
 }

@@ -5,6 +5,7 @@ mod attribute;
 mod baseline;
 mod check;
 mod compare;
+mod completions;
 mod doctor;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod dry;
@@ -16,6 +17,9 @@ mod global;
 pub(crate) mod guest_args;
 mod kernel;
 pub mod leftovers;
+mod man;
+mod man_page;
+mod man_texts;
 mod matrix_progress;
 mod memory;
 mod record;
@@ -70,6 +74,8 @@ enum Command {
     Kernel(kernel::KernelCommand),
     Doctor(doctor::DoctorArgs),
     Schema(schema::SchemaArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
     #[command(hide = true, name = "__engine")]
     Engine(engine::EngineArgs),
     #[command(hide = true, name = crate::workload::worker::SUBCOMMAND)]
@@ -100,6 +106,8 @@ impl Command {
             Self::Reproduce(args) => args.run(),
             Self::Roles(args) => args.run(),
             Self::Schema(args) => args.run(),
+            Self::Completions(args) => args.run(),
+            Self::Man(args) => args.run(),
             Self::Memory(args) => args.run(),
             Self::Sweep(args) => args.run(),
             Self::Engine(args) => args.run(),
@@ -143,6 +151,19 @@ pub fn main() -> ExitCode {
 fn parse(words: Vec<OsString>, arguments: &[String]) -> Result<Cli, clap::Error> {
     let command = global::prepared(short_help::shorten(Cli::command()), arguments);
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
+}
+
+/// `all`, the command line, without hidden subcommands, which serve this program only.
+fn visible(all: &clap::Command) -> clap::Command {
+    clap::Command::new("pipeprof")
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .subcommand_required(true)
+        .about(all.get_about().cloned().unwrap_or_default())
+        .args(all.get_arguments().cloned())
+        .subcommands(all.get_subcommands().filter(|command| !command.is_hide_set()).cloned())
 }
 
 /// The command line as typed, for titles, with this program's plain name.

@@ -7,6 +7,7 @@ mod tracing;
 
 use super::reach::Live;
 use super::symbols::Symbols;
+pub(crate) use privilege::Rights;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -76,8 +77,9 @@ pub(crate) const IN_A_GUEST: &str = "use a guest (--kernel NAME), which does not
 pub(crate) fn detect() -> Vec<Feature> {
     let symbols = Symbols::running();
     let ways = Live::new();
-    let mut features = privilege::detect(&symbols);
-    features.extend(tracing::detect(symbols.as_ref().ok(), &ways));
+    let rights = Rights::own();
+    let mut features = privilege::detect(&symbols, rights);
+    features.extend(tracing::detect(symbols.as_ref().ok(), &ways, rights));
     features.extend(settings::detect());
     features
 }

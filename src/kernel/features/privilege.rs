@@ -7,6 +7,7 @@ use crate::kernel::symbols::{Symbols, SymbolsError};
 use std::io::{self, Read};
 
 const CAP_SYS_ADMIN: u32 = 21;
+const CAP_SYSLOG: u32 = 34;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
 
@@ -22,9 +23,43 @@ pub(crate) fn effective_capabilities(mut reader: impl Read) -> io::Result<Option
     Ok(line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()))
 }
 
-pub(crate) fn detect(symbols: &Result<Symbols, SymbolsError>) -> Vec<Feature> {
-    let status = std::fs::File::open("/proc/self/status").and_then(effective_capabilities);
-    let capabilities = status.ok().flatten().unwrap_or(0);
+/// The capabilities of this process, by which fixes do not advise what the user has already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rights(u64);
+
+impl Rights {
+    pub(crate) fn own() -> Self {
+        let status = std::fs::File::open("/proc/self/status").and_then(effective_capabilities);
+        Self(status.ok().flatten().unwrap_or(0))
+    }
+
+    /// Root, or as good as root.
+    pub(crate) fn is_root(self) -> bool {
+        has(self.0, CAP_SYS_ADMIN)
+    }
+
+    /// Whether they suffice for BPF programs that read kernel memory, and for sampling the kernel.
+    pub(crate) fn may_trace(self) -> bool {
+        self.is_root() || has(self.0, CAP_BPF) && has(self.0, CAP_PERFMON)
+    }
+
+    /// A fix by a kernel with `options`, or by rights if the user is not `allowed`.
+    pub(crate) fn kernel_with(allowed: bool, options: &str) -> String {
+        let sudo = if allowed { "use" } else { "run with sudo, on" };
+        format!("{sudo} a kernel with {options}; or {IN_A_GUEST}")
+    }
+}
+
+/// The command that lets every user of this program record and sample.
+pub(crate) fn setcap() -> String {
+    let path = std::env::current_exe().map_or_else(|_| "pipeprof".to_owned(), |path| path.display().to_string());
+    let plain = path.chars().all(|c| c.is_ascii_alphanumeric() || "/-_=,.+@".contains(c));
+    let path = if plain { path } else { format!("'{path}'") };
+    format!("sudo setcap cap_bpf,cap_perfmon,cap_syslog=ep {path}")
+}
+
+pub(crate) fn detect(symbols: &Result<Symbols, SymbolsError>, rights: Rights) -> Vec<Feature> {
+    let capabilities = rights.0;
     let paranoid = sysctl("/proc/sys/kernel/perf_event_paranoid");
     let restrict = sysctl("/proc/sys/kernel/kptr_restrict");
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").ok();
@@ -32,7 +67,7 @@ pub(crate) fn detect(symbols: &Result<Symbols, SymbolsError>) -> Vec<Feature> {
         privilege(capabilities),
         perf_event_paranoid(paranoid, capabilities),
         sample_rate(sysctl(super::MOST_SAMPLES)),
-        kptr_restrict(restrict, symbols),
+        kptr_restrict(restrict, paranoid, symbols),
         lockdown_of(lockdown.as_deref()),
         pid_namespace(PidNamespace::own()),
     ]
@@ -50,8 +85,9 @@ fn privilege(capabilities: u64) -> Feature {
     let feature = |found: &str| Feature::ok("privilege", "privilege", found);
     if has(capabilities, CAP_SYS_ADMIN) {
         feature("root, or CAP_SYS_ADMIN")
-    } else if has(capabilities, CAP_BPF) && has(capabilities, CAP_PERFMON) {
-        feature("CAP_BPF and CAP_PERFMON").limited(
+    } else if Rights(capabilities).may_trace() {
+        let syslog = if has(capabilities, CAP_SYSLOG) { ", CAP_SYSLOG" } else { "" };
+        feature(&format!("CAP_BPF, CAP_PERFMON{syslog}")).limited(
             FeatureState::Limited,
             "the fgraph collector does not work, and runs cannot have their own memory cgroup",
             "run with sudo",
@@ -60,7 +96,7 @@ fn privilege(capabilities: u64) -> Feature {
         feature("neither root nor CAP_BPF and CAP_PERFMON").limited(
             FeatureState::Missing,
             "collectors do not work on this kernel; throughput and guests do",
-            format!("run with sudo; or {IN_A_GUEST}"),
+            format!("{} lets all users record and sample; or run with sudo; or {IN_A_GUEST}", setcap()),
         )
     }
 }
@@ -99,15 +135,35 @@ fn sample_rate(most: Option<i64>) -> Feature {
     }
 }
 
-fn kptr_restrict(level: Option<i64>, symbols: &Result<Symbols, SymbolsError>) -> Feature {
+/// How to see the addresses that this user does not see. The kernel shows them to users with CAP_SYSLOG if the level is
+/// 0 or 1, and to all users if it is 0 and they may profile the kernel (kallsyms_show_value in kernel/ksyms_common.c).
+fn show_addresses(level: Option<i64>, paranoid: Option<i64>) -> String {
+    let mut settings = Vec::new();
+    if level != Some(0) {
+        settings.push("kernel.kptr_restrict=0");
+    }
+    if paranoid.is_none_or(|paranoid| paranoid > 1) {
+        settings.push("kernel.perf_event_paranoid=1");
+    }
+    let sysctl = format!("sudo sysctl {}", settings.join(" "));
+    match (level, settings.is_empty()) {
+        // Not even root sees them.
+        (Some(2..), _) => sysctl,
+        (_, true) => format!("{}; or run with sudo", setcap()),
+        (_, false) => format!("{}; or run with sudo; or {sysctl}", setcap()),
+    }
+}
+
+fn kptr_restrict(level: Option<i64>, paranoid: Option<i64>, symbols: &Result<Symbols, SymbolsError>) -> Feature {
     let feature = |found: String| Feature::ok("kptr-restrict", "kernel symbols (kptr_restrict)", found);
+    let fix = show_addresses(level, paranoid);
     let level =
         level.map_or_else(|| "kptr_restrict does not exist".to_owned(), |level| format!("kptr_restrict {level}"));
     match symbols {
         Ok(symbols) if symbols.hidden() => feature(format!("{level}: addresses are hidden from this user")).limited(
             FeatureState::Limited,
             "kernel stacks have no function names, and breakpoints cannot be set",
-            "run with sudo; or sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
+            fix,
         ),
         Ok(symbols) => feature(format!("{level}: {} symbols with addresses", symbols.len())),
         Err(error) => feature(error.to_string()).limited(
@@ -166,13 +222,32 @@ mod tests {
     #[test]
     fn hidden_symbols_and_lockdown() {
         let read = |text: &str| Symbols::read(text.as_bytes());
-        assert_eq!(kptr_restrict(Some(1), &read("0 T a\n")).state, FeatureState::Limited);
-        assert_eq!(kptr_restrict(Some(0), &read("1 T a\n")).state, FeatureState::Ok);
-        assert_eq!(kptr_restrict(None, &read("")).state, FeatureState::Missing);
+        assert_eq!(kptr_restrict(Some(1), Some(2), &read("0 T a\n")).state, FeatureState::Limited);
+        assert_eq!(kptr_restrict(Some(0), Some(2), &read("1 T a\n")).state, FeatureState::Ok);
+        assert_eq!(kptr_restrict(None, None, &read("")).state, FeatureState::Missing);
         assert_eq!(lockdown_of(None).state, FeatureState::Ok);
         assert_eq!(lockdown_of(Some("[none] integrity confidentiality")).state, FeatureState::Ok);
         assert_eq!(lockdown_of(Some("none [integrity] confidentiality")).state, FeatureState::Ok);
         assert_eq!(lockdown_of(Some("none integrity [confidentiality]")).state, FeatureState::Missing);
+    }
+
+    #[test]
+    fn a_fix_advises_only_what_is_not_so() {
+        let [kptr, paranoid] = ["kernel.kptr_restrict=0", "kernel.perf_event_paranoid=1"];
+        let has = |fix: &str, words: [bool; 4]| {
+            let found = ["run with sudo", "setcap", kptr, paranoid].map(|word| fix.contains(word));
+            assert_eq!(found, words, "{fix}");
+        };
+        has(&show_addresses(Some(1), Some(3)), [true, true, true, true]);
+        has(&show_addresses(Some(0), Some(2)), [true, true, false, true]);
+        has(&show_addresses(Some(1), Some(1)), [true, true, true, false]);
+        has(&show_addresses(Some(0), Some(1)), [true, true, false, false]);
+        // At level 2, root does not see them either.
+        has(&show_addresses(Some(2), Some(2)), [false, false, true, true]);
+        assert!(privilege(0).fix.contains("cap_bpf,cap_perfmon,cap_syslog=ep /"), "{}", privilege(0).fix);
+        assert!(!privilege(1 << CAP_BPF | 1 << CAP_PERFMON | 1 << CAP_SYSLOG).fix.contains("setcap"));
+        assert!(!Rights::kernel_with(true, "CONFIG_BTF").contains("sudo"));
+        assert!(Rights::kernel_with(false, "CONFIG_BTF").contains("sudo"));
     }
 
     proptest! {

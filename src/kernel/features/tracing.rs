@@ -1,6 +1,6 @@
 //! Facilities for observing the kernel, each tried: BPF, kprobes, fentry, breakpoints, counters, tracefs.
 
-use super::{Feature, FeatureState, IN_A_GUEST};
+use super::{Feature, FeatureState, IN_A_GUEST, Rights};
 use crate::kernel::attempt;
 use crate::kernel::reach::{Live, Ways};
 use crate::kernel::symbols::{Symbol, Symbols};
@@ -8,7 +8,7 @@ use crate::kernel::tracefs::Tracefs;
 use crate::roles::{self, RoleId};
 use std::path::Path;
 
-pub(crate) fn detect(symbols: Option<&Symbols>, ways: &Live) -> Vec<Feature> {
+pub(crate) fn detect(symbols: Option<&Symbols>, ways: &Live, rights: Rights) -> Vec<Feature> {
     let first = |role: RoleId| {
         let mut names = roles::by_id(role).candidates.iter();
         names.find_map(|name| symbols?.functions(name).into_iter().next())
@@ -16,15 +16,15 @@ pub(crate) fn detect(symbols: Option<&Symbols>, ways: &Live) -> Vec<Feature> {
     let write = first(RoleId::PipeWrite).unwrap_or(UNKNOWN);
     let pages = first(RoleId::UserPages).unwrap_or(UNKNOWN);
     vec![
-        bpf(attempt::bpf()),
+        bpf(attempt::bpf(), rights),
         btf(),
-        sampling(attempt::cpu_clock()),
+        sampling(attempt::cpu_clock(), rights),
         pmu(attempt::hardware_cycles()),
-        kprobes(write.name, ways.kprobe(&write)),
-        fentry(write.name, ways.fentry(&write)),
+        kprobes(write.name, ways.kprobe(&write), rights),
+        fentry(write.name, ways.fentry(&write), rights),
         kprobe_multi(write.name, attempt::kprobe_multi(write.name)),
-        breakpoints(pages.name, if pages.address == 0 { hidden() } else { ways.breakpoint(&pages) }),
-        tracefs(),
+        breakpoints(pages.name, if pages.address == 0 { hidden() } else { ways.breakpoint(&pages) }, rights),
+        tracefs(rights),
     ]
 }
 
@@ -49,8 +49,8 @@ fn tried(
     }
 }
 
-fn bpf(result: Result<(), String>) -> Feature {
-    let fix = format!("run with sudo, on a kernel with CONFIG_BPF_SYSCALL; or {IN_A_GUEST}");
+fn bpf(result: Result<(), String>, rights: Rights) -> Feature {
+    let fix = Rights::kernel_with(rights.may_trace(), "CONFIG_BPF_SYSCALL");
     let impact = "the sample and kprobe collectors do not work on this kernel";
     tried("bpf", "BPF programs", "can be loaded", result, (FeatureState::Missing, impact, &fix))
 }
@@ -66,8 +66,12 @@ fn btf() -> Feature {
     tried("btf", "BTF", "", result, (FeatureState::Missing, impact, &fix))
 }
 
-fn sampling(result: Result<(), String>) -> Feature {
-    let fix = format!("sudo sysctl kernel.perf_event_paranoid=1, or run with sudo; or {IN_A_GUEST}");
+fn sampling(result: Result<(), String>, rights: Rights) -> Feature {
+    let fix = if rights.may_trace() {
+        format!("use a kernel with CONFIG_PERF_EVENTS; or {IN_A_GUEST}")
+    } else {
+        format!("{}; or run with sudo; or {IN_A_GUEST}", super::privilege::setcap())
+    };
     let impact = "kernel stacks cannot be sampled";
     tried("sampling", "sampling by cpu-clock", "samples kernel stacks", result, (FeatureState::Missing, impact, &fix))
 }
@@ -80,15 +84,19 @@ fn pmu(result: Result<(), String>) -> Feature {
     tried("pmu", "hardware counters (PMU)", "cycles can be counted", result, (FeatureState::Limited, impact, fix))
 }
 
-fn kprobes(on: &str, result: Result<(), String>) -> Feature {
+fn kprobes(on: &str, result: Result<(), String>, rights: Rights) -> Feature {
     let impact = "the kprobe collector does not work: no call counts or times of kernel functions";
-    let fix = format!("run with sudo, on a kernel with CONFIG_KPROBE_EVENTS; or {IN_A_GUEST}");
+    let fix = Rights::kernel_with(rights.may_trace(), "CONFIG_KPROBE_EVENTS");
     tried("kprobes", "kprobes", &format!("placed one on {on}"), result, (FeatureState::Missing, impact, &fix))
 }
 
-fn fentry(on: &str, result: Result<(), String>) -> Feature {
+fn fentry(on: &str, result: Result<(), String>, rights: Rights) -> Feature {
+    let has_types = Path::new(attempt::BTF).exists();
     let impact = "the kprobe collector uses kprobes, which cost two to three times as much per call";
-    let fix = format!("run with sudo, on a kernel with BTF and CONFIG_FUNCTION_TRACER; or {IN_A_GUEST}");
+    let fix = Rights::kernel_with(
+        rights.may_trace(),
+        if has_types { "CONFIG_FUNCTION_TRACER" } else { "BTF and CONFIG_FUNCTION_TRACER" },
+    );
     tried("fentry", "fentry", &format!("attached to {on}"), result, (FeatureState::Limited, impact, &fix))
 }
 
@@ -98,20 +106,21 @@ fn kprobe_multi(on: &str, result: Result<(), String>) -> Feature {
     tried("kprobe-multi", "kprobe.multi", &found, result, (FeatureState::Limited, impact, "nothing to do"))
 }
 
-fn breakpoints(on: &str, result: Result<(), String>) -> Feature {
+fn breakpoints(on: &str, result: Result<(), String>, rights: Rights) -> Feature {
     let impact = format!("calls of functions without ftrace hooks, such as {on}, are not counted on this kernel");
-    let fix = format!("run with sudo, on hardware or a hypervisor that passes debug registers on; or {IN_A_GUEST}");
+    let sudo = if rights.is_root() { "use" } else { "run with sudo, on" };
+    let fix = format!("{sudo} hardware or a hypervisor that passes debug registers on; or {IN_A_GUEST}");
     let found = format!("set one at {on}");
     tried("hardware-breakpoints", "hardware breakpoints", &found, result, (FeatureState::Limited, &impact, &fix))
 }
 
-fn tracefs() -> Feature {
+fn tracefs(rights: Rights) -> Feature {
     let feature = |found: String| Feature::ok("tracefs", "tracefs (function_graph)", found);
     let impact = "the fgraph collector (call trees) does not work on this kernel";
     let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(error) => {
-            let fix = format!("run with sudo, on a kernel with CONFIG_FTRACE; or {IN_A_GUEST}");
+            let fix = Rights::kernel_with(rights.is_root(), "CONFIG_FTRACE");
             return feature(format!("{error:#}")).limited(FeatureState::Missing, impact, fix);
         }
     };

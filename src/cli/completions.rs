@@ -1,0 +1,82 @@
+//! `pipeprof completions`: the script by which a shell completes pipeprof's command line.
+
+use super::{Cli, short_help};
+use anyhow::Result;
+use clap::{Command, CommandFactory as _, ValueEnum};
+use clap_complete::aot::{Bash, Fish, Zsh, generate};
+use std::process::ExitCode;
+
+/// Print the script that completes pipeprof's flags and values in a shell
+///
+/// Debian's package of pipeprof installs all three. To install one for a user:
+///
+///   pipeprof completions bash > ~/.local/share/bash-completion/completions/pipeprof
+///   pipeprof completions zsh > ~/.zfunc/_pipeprof
+///   pipeprof completions fish > ~/.config/fish/completions/pipeprof.fish
+///
+/// The folder must exist. For zsh, it must be in fpath before compinit runs (in ~/.zshrc: fpath+=~/.zfunc).
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    shell: CompletionShell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CompletionShell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+impl CompletionsArgs {
+    /// Print it.
+    ///
+    /// # Errors
+    /// Never.
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        crate::out!("{}", self.shell.script());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl CompletionShell {
+    fn script(self) -> String {
+        let mut command = super::visible(&short_help::shorten(Cli::command()));
+        let mut script = Vec::new();
+        match self {
+            Self::Bash => generate(Bash, &mut command, "pipeprof", &mut script),
+            Self::Zsh => generate(Zsh, &mut command, "pipeprof", &mut script),
+            Self::Fish => generate(Fish, &mut command, "pipeprof", &mut script),
+        }
+        let script = String::from_utf8_lossy(&script).into_owned();
+        // For bash, the crate also lists the flags that the help hides.
+        hidden(&command).iter().fold(script, |script, flag| script.replace(&format!(" --{flag} "), " "))
+    }
+}
+
+/// The hidden flags of all subcommands.
+fn hidden(command: &Command) -> Vec<String> {
+    let own = command.get_arguments().filter(|arg| arg.is_hide_set()).filter_map(|arg| arg.get_long());
+    own.map(str::to_owned).chain(command.get_subcommands().flat_map(hidden)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_know_modes_and_no_internal_subcommand() {
+        for shell in CompletionShell::value_variants() {
+            let script = shell.script();
+            for word in ["vmsplice-huge-busy", "doctor", "--buffer-size", "fetch"] {
+                let word = if matches!(shell, CompletionShell::Fish) { word.trim_start_matches('-') } else { word };
+                assert!(script.contains(word), "{shell:?}: {word}");
+            }
+            for word in ["__engine", "__worker", "gallery", " --unsafe-pipe "] {
+                assert!(!script.contains(word), "{shell:?}: {word}");
+            }
+        }
+    }
+}
