@@ -19,6 +19,7 @@
 //! - [`compare`]: what differs between outcomes;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
+//! - [`export`]: results in the formats of other programs;
 //! - [`cli`]: one file per subcommand;
 //! - [`fuzz`]: the readers of input from outside, for fuzzing; part of fuzzing builds and unit tests only.
 
@@ -30,6 +31,7 @@ pub mod collect;
 pub mod compare;
 pub mod document;
 pub mod experiment;
+pub mod export;
 #[cfg(any(doc, fuzzing, test))]
 pub mod fuzz;
 pub mod guest;

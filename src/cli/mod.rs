@@ -8,6 +8,7 @@ mod doctor;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod dry;
 mod engine;
+mod export;
 mod flamegraph;
 pub mod follow;
 mod gallery;
@@ -61,6 +62,7 @@ enum Command {
     Sweep(sweep::SweepArgs),
     Annotate(annotate::AnnotateArgs),
     Flamegraph(flamegraph::FlamegraphArgs),
+    Export(export::ExportArgs),
     #[command(hide = true)]
     Gallery(gallery::GalleryArgs),
     Memory(memory::MemoryArgs),
@@ -89,6 +91,7 @@ impl Command {
             Self::Check(args) => args.run(),
             Self::Compare(args) => args.run(),
             Self::Doctor(args) => args.run(),
+            Self::Export(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
             Self::Gallery(args) => args.run(),
             Self::Run(args) => args.run(),
