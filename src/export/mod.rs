@@ -3,6 +3,9 @@
 //!
 //! To add a format, add a file with its [`ExportFormat`], and a line in [`FORMATS`].
 
+mod colour;
+mod firefox;
+mod phases;
 mod pprof;
 mod proto;
 mod samples;
@@ -18,6 +21,7 @@ use anyhow::Result;
 const FORMATS: &[ExportFormat] = &[
     // registration: one line per format
     pprof::FORMAT,
+    firefox::FORMAT,
 ];
 
 /// What other programs call the kernel's code.

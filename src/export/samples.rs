@@ -45,8 +45,6 @@ pub(crate) struct SampledProcess {
     pub pid: u32,
     /// From the begin of the window, ns.
     pub begin_ns: u64,
-    /// Equal to `begin_ns` if it is not known.
-    pub end_ns: u64,
     /// What it did most, over time, in a recording.
     pub phases: Vec<ProcessPhase>,
 }
@@ -90,6 +88,12 @@ impl Samples {
     pub(crate) fn frames_of(&self, sample: &StackSample) -> impl DoubleEndedIterator<Item = (u32, &SampledFrame)> {
         let stack = self.stacks.get(sample.stack).map_or(&[][..], Vec::as_slice);
         stack.iter().filter_map(|index| Some((*index, self.frames.get(*index as usize)?)))
+    }
+
+    /// The samples of one process with a value of this kind.
+    pub(crate) fn of(&self, process: usize, value: usize) -> impl Iterator<Item = (&StackSample, u64)> {
+        let own = self.samples.iter().filter(move |sample| sample.process == process);
+        own.filter_map(move |sample| Some((sample, *sample.values.get(value)?))).filter(|(_, weight)| *weight > 0)
     }
 }
 

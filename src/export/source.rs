@@ -1,11 +1,12 @@
 //! What can be exported, and how its stacks become [`Samples`].
 
-use super::samples::{Samples, SamplesBuilder};
+use super::phases::phases;
+use super::samples::{SampledProcess, Samples, SamplesBuilder};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome};
 use crate::profile::{Folded, Profile, Unit, cycles};
 use crate::record::change::{self, recording_at};
-use crate::record::{Recording, graphs};
+use crate::record::{Recording, graphs, process_names};
 use crate::report::files;
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -84,14 +85,20 @@ impl Exported<'_> {
     /// # Errors
     /// When it has none.
     pub(crate) fn samples(&self) -> Result<Samples> {
-        let samples = match self {
-            Self::Run(outcome) => of_run(outcome),
-            Self::Recording(recording) => of_recording(recording),
-        };
+        let samples = self.all();
         if samples.samples.is_empty() {
             bail!("it contains no stacks: run or record it with a collector (--collect)");
         }
         Ok(samples)
+    }
+
+    /// Its stacks, if it has any, and what its processes did over time.
+    #[must_use]
+    pub(super) fn all(&self) -> Samples {
+        match self {
+            Self::Run(outcome) => of_run(outcome),
+            Self::Recording(recording) => of_recording(recording),
+        }
     }
 }
 
@@ -134,6 +141,15 @@ fn of_recording(exported: &ExportedRecording<'_>) -> Samples {
         ..Samples::default()
     };
     builder.know(functions(exported.code));
+    let names = process_names(recording);
+    for (index, (process, name)) in recording.processes.iter().zip(&names).enumerate() {
+        builder.samples.processes.push(SampledProcess {
+            name: name.to_string(),
+            pid: process.pids.first().copied().unwrap_or(0),
+            begin_ns: process.begin_ns,
+            phases: phases(recording, index),
+        });
+    }
     for profile in exported.profiles {
         let sampled = recording.samples.iter().flat_map(|samples| &samples.processes);
         let own = sampled.filter(|process| process.name == profile.process.as_str()).map(|process| process.process);
@@ -142,7 +158,14 @@ fn of_recording(exported: &ExportedRecording<'_>) -> Samples {
     }
     if let Some(sleeps) = exported.off_cpu {
         let value = builder.value("off_cpu", "microseconds");
-        builder.add_sleeps(sleeps, value, str::to_owned);
+        // Sleeps have the name of the program, which several processes can have.
+        builder.add_sleeps(sleeps, value, |program| {
+            let mut own = recording.processes.iter().zip(&names).filter(|(process, _)| process.name == program);
+            match (own.next(), own.next()) {
+                (Some((_, name)), None) => name.to_string(),
+                _ => program.to_owned(),
+            }
+        });
     }
     builder.finish()
 }
