@@ -10,6 +10,7 @@ mod pprof;
 mod proto;
 mod samples;
 mod source;
+mod speedscope;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ const FORMATS: &[ExportFormat] = &[
     // registration: one line per format
     pprof::FORMAT,
     firefox::FORMAT,
+    speedscope::FORMAT,
 ];
 
 /// What other programs call the kernel's code.
