@@ -74,9 +74,12 @@ fn errors_name_the_input_and_what_to_do() {
 fn every_format_is_written_from_one_run() {
     let folder = tempfile::tempdir().unwrap();
     let run = gallery("7.2-write-exact");
-    for (format, name) in
-        [("pprof", "profile.pb.gz"), ("firefox", "firefox.json.gz"), ("speedscope", "speedscope.json")]
-    {
+    for (format, name) in [
+        ("pprof", "profile.pb.gz"),
+        ("firefox", "firefox.json.gz"),
+        ("speedscope", "speedscope.json"),
+        ("perf-script", "perf-script.txt"),
+    ] {
         let output = export(&run, format, Some(&folder.path().join(name)));
         assert!(output.status.success(), "{format}: {output:?}");
     }

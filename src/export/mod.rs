@@ -5,6 +5,7 @@
 
 mod colour;
 mod firefox;
+mod perf_script;
 mod phases;
 mod pprof;
 mod proto;
@@ -24,6 +25,7 @@ const FORMATS: &[ExportFormat] = &[
     pprof::FORMAT,
     firefox::FORMAT,
     speedscope::FORMAT,
+    perf_script::FORMAT,
 ];
 
 /// What other programs call the kernel's code.
