@@ -83,4 +83,9 @@ fn every_format_is_written_from_one_run() {
         let output = export(&run, format, Some(&folder.path().join(name)));
         assert!(output.status.success(), "{format}: {output:?}");
     }
+    let tables = folder.path().join("tables");
+    assert!(export(&run, "csv", Some(&tables)).status.success());
+    assert_eq!(listing(&tables), ["functions.csv", "roles.csv", "runs.csv", "stack_functions.csv"]);
+    let text = error(&export(&run, "csv", Some(Path::new("-"))));
+    assert!(text.contains("-o -") && text.contains("folder"), "{text}");
 }

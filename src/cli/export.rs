@@ -8,10 +8,10 @@ use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Write a stored run or recording in a format of other programs
+/// Write a stored result in a format of other programs
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArgs {
-    /// A folder written by `pipeprof run` or `pipeprof record`
+    /// A folder written by `pipeprof run` or `pipeprof record`; for csv also by `compare` or `sweep`
     #[arg(value_name = "DIR")]
     input: PathBuf,
     /// Format to write

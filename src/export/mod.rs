@@ -12,6 +12,8 @@ mod proto;
 mod samples;
 mod source;
 mod speedscope;
+mod tables;
+mod tables_compared;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,7 @@ const FORMATS: &[ExportFormat] = &[
     firefox::FORMAT,
     speedscope::FORMAT,
     perf_script::FORMAT,
+    tables::FORMAT,
 ];
 
 /// What other programs call the kernel's code.

@@ -2,20 +2,26 @@
 
 use super::phases::phases;
 use super::samples::{SampledProcess, Samples, SamplesBuilder};
+use crate::compare::model::{self, Comparison};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome};
 use crate::profile::{Folded, Profile, Unit, cycles};
 use crate::record::change::{self, recording_at};
 use crate::record::{Recording, graphs, process_names};
 use crate::report::files;
-use anyhow::{Result, bail};
-use std::path::Path;
+use crate::sweep::{self, Sweep};
+use crate::util::regular;
+use anyhow::{Context as _, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
 
 /// A result of pipeprof, stored or just measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Exported<'a> {
     Run(&'a Outcome),
     Recording(ExportedRecording<'a>),
+    Comparison(&'a Comparison),
+    Sweep(&'a Sweep),
 }
 
 /// A recording with its stacks.
@@ -32,6 +38,8 @@ pub(crate) struct ExportedRecording<'a> {
 pub(crate) enum StoredResult {
     Run(Box<Outcome>),
     Recording(Box<StoredRecording>),
+    Comparison(Box<Comparison>),
+    Sweep(Box<Sweep>),
 }
 
 /// A recording that was read from its folder.
@@ -59,6 +67,12 @@ impl StoredResult {
                 recording,
             })));
         }
+        if let Some(document) = document_at(path, COMPARISON) {
+            return Ok(Self::Comparison(Box::new(document_of(&document, model::SCHEMA)?)));
+        }
+        if let Some(document) = document_at(path, SWEEP) {
+            return Ok(Self::Sweep(Box::new(document_of(&document, sweep::SCHEMA)?)));
+        }
         let mut outcome = files::load(path)?;
         outcome.code = files::load_code(path).ok();
         Ok(Self::Run(Box::new(outcome)))
@@ -69,6 +83,8 @@ impl StoredResult {
     pub(crate) fn exported(&self) -> Exported<'_> {
         match self {
             Self::Run(outcome) => Exported::Run(outcome),
+            Self::Comparison(comparison) => Exported::Comparison(comparison),
+            Self::Sweep(sweep) => Exported::Sweep(sweep),
             Self::Recording(stored) => Exported::Recording(ExportedRecording {
                 recording: &stored.recording,
                 profiles: &stored.profiles,
@@ -85,6 +101,9 @@ impl Exported<'_> {
     /// # Errors
     /// When it has none.
     pub(crate) fn samples(&self) -> Result<Samples> {
+        if matches!(self, Self::Comparison(_) | Self::Sweep(_)) {
+            bail!("it contains tables, but no stacks: choose the format csv, or give the folder of one run");
+        }
         let samples = self.all();
         if samples.samples.is_empty() {
             bail!("it contains no stacks: run or record it with a collector (--collect)");
@@ -98,8 +117,41 @@ impl Exported<'_> {
         match self {
             Self::Run(outcome) => of_run(outcome),
             Self::Recording(recording) => of_recording(recording),
+            Self::Comparison(_) | Self::Sweep(_) => Samples::default(),
         }
     }
+}
+
+/// The names of documents in their folders.
+const COMPARISON: &str = "report.json";
+const SWEEP: &str = "sweep.json";
+
+/// The longest document of a comparison or sweep that is read, bytes.
+const LONGEST: u64 = 256 << 20;
+
+/// The document of this name at `path`, a folder or the document itself.
+fn document_at(path: &Path, name: &str) -> Option<PathBuf> {
+    let inside = path.join(name);
+    if inside.is_file() {
+        return Some(inside);
+    }
+    path.file_name().is_some_and(|own| own == name).then(|| path.to_owned())
+}
+
+/// The document in `file`, which must have this schema.
+fn document_of<T: DeserializeOwned>(file: &Path, schema: &str) -> Result<T> {
+    #[derive(serde::Deserialize)]
+    struct ExportedHead {
+        schema: String,
+    }
+    let shown = || file.display().to_string();
+    let bytes = regular::read(file, LONGEST).with_context(shown)?;
+    let damaged = |error| anyhow!("{}: a damaged document ({error}); make it again", file.display());
+    let head: ExportedHead = serde_json::from_slice(&bytes).map_err(damaged)?;
+    if head.schema != schema {
+        bail!("{}: the schema is {}, and this version reads {schema}: make it again", shown(), head.schema);
+    }
+    serde_json::from_slice(&bytes).map_err(damaged)
 }
 
 fn of_run(outcome: &Outcome) -> Samples {
