@@ -89,3 +89,22 @@ fn every_format_is_written_from_one_run() {
     let text = error(&export(&run, "csv", Some(Path::new("-"))));
     assert!(text.contains("-o -") && text.contains("folder"), "{text}");
 }
+
+#[test]
+fn a_run_writes_formats_into_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let quick = "run --mode write --collect none --runs 1 --bytes 4M --warmup 1M --export csv -o out";
+    let mut command = pipeprof(&quick.split(' ').collect::<Vec<_>>());
+    let output = command.current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let names = listing(&folder.path().join("out"));
+    assert!(names.contains(&"runs.csv".to_owned()), "{names:?}");
+
+    // Without stacks, the results are kept.
+    let lacking = quick.replace("csv -o out", "pprof -o other");
+    let mut command = pipeprof(&lacking.split(' ').collect::<Vec<_>>());
+    let output = command.current_dir(folder.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("--export pprof") && text.contains("no stacks"), "{text}");
+    assert!(listing(&folder.path().join("other")).contains(&"run.json".to_owned()));
+}

@@ -17,7 +17,7 @@ mod tables_compared;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use source::{Exported, StoredResult};
+pub(crate) use source::{Exported, ExportedRecording, StoredResult};
 
 use anyhow::Result;
 
@@ -57,6 +57,18 @@ impl ExportFormat {
     pub(crate) fn files(self, exported: &Exported<'_>) -> Result<ExportedFiles> {
         (self.files)(exported)
     }
+}
+
+/// The files of `exported` in all of `formats`, and why a format could not be written, if one could not.
+pub(crate) fn all(formats: &[ExportFormat], exported: &Exported<'_>) -> (ExportedFiles, Option<anyhow::Error>) {
+    let (mut files, mut problem) = (ExportedFiles::new(), None);
+    for format in formats {
+        match format.files(exported) {
+            Ok(own) => files.extend(own),
+            Err(error) => problem = Some(error.context(format!("--export {}", format.name))),
+        }
+    }
+    (files, problem)
 }
 
 impl clap::ValueEnum for ExportFormat {
