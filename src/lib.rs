@@ -16,10 +16,11 @@
 //! - [`guest`]: process 1 of a guest, which calls [`run`];
 //! - [`report`]: terminal, files, flame graphs;
 //! - [`record`]: any pipeline: which stage limits it, and why;
-//! - [`import`]: profiles that other tools took;
 //! - [`compare`]: what differs between outcomes;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
+//! - [`export`]: results in the formats of other programs;
+//! - [`import`]: profiles that other tools took;
 //! - [`cli`]: one file per subcommand;
 //! - [`fuzz`]: the readers of input from outside, for fuzzing; part of fuzzing builds and unit tests only.
 
@@ -31,6 +32,7 @@ pub mod collect;
 pub mod compare;
 pub mod document;
 pub mod experiment;
+pub mod export;
 #[cfg(any(doc, fuzzing, test))]
 pub mod fuzz;
 pub mod guest;

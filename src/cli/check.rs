@@ -216,7 +216,7 @@ impl CheckArgs {
         let mut problem = None;
         for (folder, outcome) in folders.into_iter().zip(&mut outcomes) {
             if let Some(folder) = folder {
-                problem = problem.or(folder.write_or_rescue(outcome)?.problem);
+                problem = problem.or(folder.write_or_rescue(outcome, Vec::new())?.problem);
             }
         }
         Ok((outcomes, problem))

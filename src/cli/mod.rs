@@ -10,6 +10,7 @@ mod doctor;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod dry;
 mod engine;
+mod export;
 mod flamegraph;
 pub mod follow;
 mod gallery;
@@ -67,6 +68,7 @@ enum Command {
     Annotate(annotate::AnnotateArgs),
     Attribute(attribute::AttributeArgs),
     Flamegraph(flamegraph::FlamegraphArgs),
+    Export(export::ExportArgs),
     #[command(hide = true)]
     Gallery(gallery::GalleryArgs),
     Memory(memory::MemoryArgs),
@@ -98,6 +100,7 @@ impl Command {
             Self::Check(args) => args.run(),
             Self::Compare(args) => args.run(),
             Self::Doctor(args) => args.run(),
+            Self::Export(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
             Self::Gallery(args) => args.run(),
             Self::Run(args) => args.run(),

@@ -2,6 +2,7 @@
 
 use super::guest_args::GuestArgs;
 use super::workload_args::parse_duration;
+use crate::export::{self, ExportFormat, Exported, ExportedRecording};
 use crate::record::html::{self, PAGE_FILE};
 use crate::record::inside::{self, PreparedPipeline};
 use crate::record::sent_files::SentFile;
@@ -87,6 +88,9 @@ pub(crate) struct RecordArgs {
     /// Also collect what the processes execute, by role, with flame graphs
     #[arg(long, value_name = "COLLECTOR", value_enum)]
     collect: Option<PipelineCollector>,
+    /// Also write a format of `pipeprof export` into the output folder; repeatable
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    export: Vec<ExportFormat>,
     /// Output folder [default: runs/TIME-record]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -157,12 +161,23 @@ impl RecordArgs {
         let graphs = graphs::files(&recording, &profiles, off_cpu.as_ref())?;
         files.push((PAGE_FILE.to_owned(), html::page(&recording, &graphs)?.into_bytes()));
         files.extend(graphs);
+        let exported = ExportedRecording {
+            recording: &recording,
+            profiles: &profiles,
+            off_cpu: off_cpu.as_ref(),
+            code: code.as_ref(),
+        };
+        let (exports, failed) = export::all(&self.export, &Exported::Recording(exported));
+        files.extend(exports);
         files.extend(code.map(|code| files::code_file(&code)).transpose()?);
         let kept = folder.keep(&files);
         crate::err!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stderr()));
         if let Some(problem) = kept.problem {
             // The exit code is still that of the pipeline.
             progress::problem(&format!("{problem:#}"));
+        }
+        if let Some(error) = failed {
+            progress::problem(&format!("{error:#}"));
         }
         // A pipeline that was ended on request has not failed.
         let code = recording.exit_codes.last().copied().filter(|_| !recording.was_limited());

@@ -4,6 +4,7 @@ use super::guest_args::GuestArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
 use crate::document::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Selection};
+use crate::export::{self, ExportFormat, Exported};
 use crate::report;
 use crate::report::terminal::Style;
 use crate::run::RunOptions;
@@ -56,6 +57,9 @@ pub(crate) struct RunArgs {
     /// Output folder [default: runs/TIME-MODE]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
+    /// Also write a format of `pipeprof export` into the output folder; repeatable
+    #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
+    export: Vec<ExportFormat>,
     /// Print run.json on stdout, everything else on stderr
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -179,7 +183,8 @@ impl RunArgs {
         progress::clear();
         let mut outcome = outcome?;
         outcome.document.started = started;
-        let kept = folder.write_or_rescue(&mut outcome)?;
+        let (exports, failed) = export::all(&self.export, &Exported::Run(&outcome));
+        let kept = folder.write_or_rescue(&mut outcome, exports)?;
         let written = kept.written.as_ref();
         let document = &outcome.document;
         if self.json {
@@ -192,6 +197,9 @@ impl RunArgs {
         }
         if let Some(problem) = kept.problem {
             return Err(problem);
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         let broken = document.runs.iter().filter(|pair| !pair.processes.reader().verify_errors.is_empty()).count();
         if broken > 0 {

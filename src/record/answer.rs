@@ -283,7 +283,7 @@ impl WaitReason {
     }
 
     /// The reason in a table.
-    pub(super) fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Timer => "timer",
             Self::Disk => "files",

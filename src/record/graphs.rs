@@ -102,6 +102,15 @@ pub(crate) fn stored(recording: &Recording, folder: &Path) -> Result<Vec<Profile
     names.into_iter().map(profile).collect()
 }
 
+/// The stacks of sleeps that are stored in `folder`, in microseconds, if it has them.
+///
+/// # Errors
+/// When the file is damaged.
+pub(crate) fn stored_off_cpu(folder: &Path) -> Result<Option<Folded>> {
+    let path = folder.join(format!("{OFF_CPU}.folded"));
+    path.exists().then(|| crate::report::files::load_folded(&path)).transpose()
+}
+
 /// The lines above a graph of these processes: title, and what it shows.
 #[must_use]
 pub(crate) fn headings(recording: &Recording, processes: &[ProcessName], unit: Unit, total: u64) -> (String, String) {

@@ -38,6 +38,7 @@ pub use collect::RecordLevel;
 pub use model::Recording;
 pub use pipeline::PipelineCommand;
 pub(crate) use remedy::Remedy;
+pub(crate) use sampling::process_names;
 pub(crate) use trial::TrialOptions;
 
 use crate::document::code::ExecutedCode;

@@ -27,7 +27,7 @@ pub(super) fn add(
         counts.traces.iter().map(|(key, trace)| (*key, kernel_names(trace.addresses(), kernel))).collect();
     let mut stacks: BTreeMap<usize, Folded> = BTreeMap::new();
     let (mut total, mut unresolved) = (0, 0);
-    let labels = names_of(&recorded.recording);
+    let labels = process_names(&recorded.recording);
     for (sample, count) in &counts.samples {
         let Some(process) = index.get(&id(&sample.who)) else { continue };
         let kernel_frames = names.get(&sample.trace).map_or(&[][..], Vec::as_slice);
@@ -91,7 +91,7 @@ pub(super) fn add(
 }
 
 /// Names of the recorded processes in files: `stage2-dd`, in a shell `dd`, each once.
-fn names_of(recording: &Recording) -> Vec<ProcessName> {
+pub(crate) fn process_names(recording: &Recording) -> Vec<ProcessName> {
     let several = recording.pipeline.stages.len() > 1;
     let mut names: Vec<ProcessName> = Vec::new();
     for process in &recording.processes {

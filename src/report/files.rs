@@ -32,22 +32,23 @@ impl Folder {
     /// # Errors
     /// A full disk and the like; then nothing is left at the target.
     pub fn write(self, outcome: &mut Outcome) -> Result<Written> {
-        let files = all_files(outcome)?;
+        let files = all_files(outcome, Vec::new())?;
         self.write_all(&files)
     }
 
-    /// As [`Self::write`], but to another folder if need be.
+    /// As [`Self::write`], with `further` files, but to another folder if need be.
     ///
     /// # Errors
     /// When a graph cannot be drawn.
-    pub(crate) fn write_or_rescue(self, outcome: &mut Outcome) -> Result<KeptResults> {
-        Ok(self.keep(&all_files(outcome)?))
+    pub(crate) fn write_or_rescue(self, outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<KeptResults> {
+        Ok(self.keep(&all_files(outcome, further)?))
     }
 }
 
-/// All files of `outcome`. Sets the document's `files`.
-fn all_files(outcome: &mut Outcome) -> Result<Vec<(String, Vec<u8>)>> {
+/// All files of `outcome`, and `further` ones. Sets the document's `files`.
+fn all_files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = contents(outcome)?;
+    files.extend(further);
     outcome.document.files = files.iter().map(|(name, _)| name.clone()).collect();
     files.push((DOCUMENT.to_owned(), to_json(&outcome.document)?.into_bytes()));
     Ok(files)

@@ -16,13 +16,21 @@ impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).
     #[must_use]
     pub(crate) fn csv(&self) -> String {
-        let quoted = |text: &str| {
+        let quoted = |text: &String| {
             if text.contains([',', '"', '\n', '\r']) {
                 format!("\"{}\"", text.replace('"', "\"\""))
             } else {
-                text.to_owned()
+                text.clone()
             }
         };
+        let line = |cells: &Vec<String>| cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+        let (header, rows) = self.csv_cells();
+        std::iter::once(&header).chain(&rows).map(line).collect()
+    }
+
+    /// The cells of [`Self::csv`]: the header, and a row per combination.
+    #[must_use]
+    pub(crate) fn csv_cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let unit = self.unit.replace(['/', ' '], "_").to_lowercase();
         let mut header: Vec<String> = self.axes.iter().map(|axis| axis.name.replace('-', "_")).collect();
         header.extend(["n", &format!("median_{unit}"), "mad", "least", "greatest"].map(str::to_owned));
@@ -38,20 +46,18 @@ impl Sweep {
             ]
             .map(str::to_owned),
         );
-        let mut text = header.join(",") + "\n";
-        for cell in &self.cells {
+        let row = |cell: &SweepCell| {
             let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-            let mut row: Vec<String> =
-                self.axes.iter().map(|axis| quoted(cell.labels.get(&axis.name).map_or("", String::as_str))).collect();
+            let label = |axis: &SweepAxis| cell.labels.get(&axis.name).cloned().unwrap_or_default();
+            let mut row: Vec<String> = self.axes.iter().map(label).collect();
             row.push(cell.runs.len().to_string());
             row.extend([cell.median, cell.mad, cell.least(), cell.greatest()].map(number));
             row.extend(cell.per_amount().map(number));
-            row.push(quoted(&cell.caveats.join("; ")));
-            row.push(quoted(cell.reason.as_deref().unwrap_or_default()));
-            text.push_str(&row.join(","));
-            text.push('\n');
-        }
-        text
+            row.push(cell.caveats.join("; "));
+            row.push(cell.reason.clone().unwrap_or_default());
+            row
+        };
+        (header, self.cells.iter().map(row).collect())
     }
 
     /// The chart: the axis with the most values is horizontal, each combination of the others is a line. `None` if

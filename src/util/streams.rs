@@ -8,8 +8,13 @@ use std::io::{self, Write as _};
 /// the text. If the reader has closed it (`| head`), drop the text and keep the command's exit code.
 /// If writing fails otherwise, print an error and exit.
 pub(crate) fn write_out(text: fmt::Arguments<'_>) {
+    write_file(clean_styled(&text.to_string()).as_bytes());
+}
+
+/// Write the bytes of a file to standard output as they are; otherwise as [`write_out`].
+pub(crate) fn write_file(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
-    if let Err(error) = stdout.write_all(clean_styled(&text.to_string()).as_bytes()).and_then(|()| stdout.flush())
+    if let Err(error) = stdout.write_all(bytes).and_then(|()| stdout.flush())
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         crate::errln!("pipeprof: cannot write to standard output: {error}");

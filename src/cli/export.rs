@@ -1,0 +1,59 @@
+//! `pipeprof export`: write a stored result in a format of other programs.
+
+use crate::export::{ExportFormat, StoredResult};
+use crate::util::atomic_file;
+use crate::util::streams;
+use crate::util::usage::UsageError;
+use anyhow::{Context as _, Result};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Write a stored result in a format of other programs
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExportArgs {
+    /// A folder written by `pipeprof run` or `pipeprof record`; for csv also by `compare` or `sweep`
+    #[arg(value_name = "DIR")]
+    input: PathBuf,
+    /// Format to write
+    #[arg(long = "to", value_name = "FORMAT", value_enum)]
+    format: ExportFormat,
+    /// Output file, `-` for standard output; for csv a folder [default: next to the input]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl ExportArgs {
+    /// Write.
+    ///
+    /// # Errors
+    /// When the input cannot be read or has nothing to write, or the output cannot be written.
+    pub(super) fn run(&self) -> Result<ExitCode> {
+        let to_stdout = self.output.as_deref() == Some(Path::new("-"));
+        if to_stdout && self.format.is_folder {
+            return Err(UsageError::new("-o -: this format has several files; give a folder with -o").into());
+        }
+        let stored = StoredResult::load(&self.input)?;
+        let files = self.format.files(&stored.exported()).with_context(|| self.input.display().to_string())?;
+        let beside = if self.input.is_dir() { self.input.clone() } else { self.input.with_file_name("") };
+        let output = self.output.as_deref();
+        if let Some(folder) = output.filter(|_| self.format.is_folder) {
+            let created = std::fs::create_dir_all(folder);
+            created
+                .with_context(|| format!("cannot create the folder {}; choose another with -o", folder.display()))?;
+        }
+        for (name, bytes) in &files {
+            if to_stdout {
+                streams::write_file(bytes);
+                continue;
+            }
+            let path = match output {
+                Some(folder) if self.format.is_folder => folder.join(name),
+                Some(file) => file.to_owned(),
+                None => beside.join(name),
+            };
+            atomic_file::write(&path, bytes)?;
+            crate::outln!("{}", path.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

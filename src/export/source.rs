@@ -1,0 +1,251 @@
+//! What can be exported, and how its stacks become [`Samples`].
+
+use super::phases::phases;
+use super::samples::{SampledProcess, Samples, SamplesBuilder};
+use crate::compare::model::{self, Comparison};
+use crate::document::code::ExecutedCode;
+use crate::document::{Document, ExecutedOn, Outcome};
+use crate::profile::{Folded, Profile, Unit, cycles};
+use crate::record::change::{self, recording_at};
+use crate::record::{Recording, graphs, process_names};
+use crate::report::files;
+use crate::sweep::{self, Sweep};
+use crate::util::regular;
+use anyhow::{Context as _, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// A result of pipeprof, stored or just measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Exported<'a> {
+    Run(&'a Outcome),
+    Recording(ExportedRecording<'a>),
+    Comparison(&'a Comparison),
+    Sweep(&'a Sweep),
+}
+
+/// A recording with its stacks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExportedRecording<'a> {
+    pub recording: &'a Recording,
+    pub profiles: &'a [Profile],
+    pub off_cpu: Option<&'a Folded>,
+    pub code: Option<&'a ExecutedCode>,
+}
+
+/// A result that was read from its folder.
+#[derive(Debug)]
+pub(crate) enum StoredResult {
+    Run(Box<Outcome>),
+    Recording(Box<StoredRecording>),
+    Comparison(Box<Comparison>),
+    Sweep(Box<Sweep>),
+}
+
+/// A recording that was read from its folder.
+#[derive(Debug)]
+pub(crate) struct StoredRecording {
+    recording: Recording,
+    profiles: Vec<Profile>,
+    off_cpu: Option<Folded>,
+    code: Option<ExecutedCode>,
+}
+
+impl StoredResult {
+    /// Read the result at `path`: a folder, or the document in it.
+    ///
+    /// # Errors
+    /// When it is missing, damaged, or of another kind.
+    pub(crate) fn load(path: &Path) -> Result<Self> {
+        if let Some(document) = recording_at(path) {
+            let recording = change::load(&document)?;
+            let folder = document.parent().unwrap_or(Path::new(""));
+            return Ok(Self::Recording(Box::new(StoredRecording {
+                profiles: graphs::stored(&recording, folder)?,
+                off_cpu: graphs::stored_off_cpu(folder)?,
+                code: files::load_code(folder).ok(),
+                recording,
+            })));
+        }
+        if let Some(document) = document_at(path, COMPARISON) {
+            return Ok(Self::Comparison(Box::new(document_of(&document, model::SCHEMA)?)));
+        }
+        if let Some(document) = document_at(path, SWEEP) {
+            return Ok(Self::Sweep(Box::new(document_of(&document, sweep::SCHEMA)?)));
+        }
+        let mut outcome = files::load(path)?;
+        outcome.code = files::load_code(path).ok();
+        Ok(Self::Run(Box::new(outcome)))
+    }
+
+    /// The same, borrowed.
+    #[must_use]
+    pub(crate) fn exported(&self) -> Exported<'_> {
+        match self {
+            Self::Run(outcome) => Exported::Run(outcome),
+            Self::Comparison(comparison) => Exported::Comparison(comparison),
+            Self::Sweep(sweep) => Exported::Sweep(sweep),
+            Self::Recording(stored) => Exported::Recording(ExportedRecording {
+                recording: &stored.recording,
+                profiles: &stored.profiles,
+                off_cpu: stored.off_cpu.as_ref(),
+                code: stored.code.as_ref(),
+            }),
+        }
+    }
+}
+
+impl Exported<'_> {
+    /// Its stacks.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub(crate) fn samples(&self) -> Result<Samples> {
+        if matches!(self, Self::Comparison(_) | Self::Sweep(_)) {
+            bail!("it contains tables, but no stacks: choose the format csv, or give the folder of one run");
+        }
+        let samples = self.all();
+        if samples.samples.is_empty() {
+            bail!("it contains no stacks: run or record it with a collector (--collect)");
+        }
+        Ok(samples)
+    }
+
+    /// Its stacks, if it has any, and what its processes did over time.
+    #[must_use]
+    pub(super) fn all(&self) -> Samples {
+        match self {
+            Self::Run(outcome) => of_run(outcome),
+            Self::Recording(recording) => of_recording(recording),
+            Self::Comparison(_) | Self::Sweep(_) => Samples::default(),
+        }
+    }
+}
+
+/// The names of documents in their folders.
+const COMPARISON: &str = "report.json";
+const SWEEP: &str = "sweep.json";
+
+/// The longest document of a comparison or sweep that is read, bytes.
+const LONGEST: u64 = 256 << 20;
+
+/// The document of this name at `path`, a folder or the document itself.
+fn document_at(path: &Path, name: &str) -> Option<PathBuf> {
+    let inside = path.join(name);
+    if inside.is_file() {
+        return Some(inside);
+    }
+    path.file_name().is_some_and(|own| own == name).then(|| path.to_owned())
+}
+
+/// The document in `file`, which must have this schema.
+fn document_of<T: DeserializeOwned>(file: &Path, schema: &str) -> Result<T> {
+    #[derive(serde::Deserialize)]
+    struct ExportedHead {
+        schema: String,
+    }
+    let shown = || file.display().to_string();
+    let bytes = regular::read(file, LONGEST).with_context(shown)?;
+    let damaged = |error| anyhow!("{}: a damaged document ({error}); make it again", file.display());
+    let head: ExportedHead = serde_json::from_slice(&bytes).map_err(damaged)?;
+    if head.schema != schema {
+        bail!("{}: the schema is {}, and this version reads {schema}: make it again", shown(), head.schema);
+    }
+    serde_json::from_slice(&bytes).map_err(damaged)
+}
+
+fn of_run(outcome: &Outcome) -> Samples {
+    let document = &outcome.document;
+    let mut builder = SamplesBuilder::default();
+    builder.samples = Samples {
+        title: files::title(document),
+        version: document.version.clone(),
+        release: document.kernel.release.clone(),
+        started: document.started.clone(),
+        duration_ns: duration_ns(document),
+        ..Samples::default()
+    };
+    builder.know(functions(outcome.code.as_ref()));
+    for name in document.processes.totals.names() {
+        builder.process(name.as_str());
+    }
+    let (main, further): (Vec<&Profile>, Vec<&Profile>) =
+        outcome.profiles.iter().partition(|profile| profile.collector == document.attribution.collector);
+    for profile in main.into_iter().chain(further) {
+        let cpu_ns = (profile.unit == Unit::Samples && document.executed_on != ExecutedOn::Tcg).then(|| {
+            let runs = document.runs.iter().filter(|run| run.collectors.contains(&profile.collector));
+            runs.map(|run| run.processes.of(profile.process)).map(|totals| totals.user_ns + totals.system_ns).sum()
+        });
+        add(&mut builder, profile, cpu_ns);
+    }
+    builder.finish()
+}
+
+fn of_recording(exported: &ExportedRecording<'_>) -> Samples {
+    let recording = exported.recording;
+    let mut builder = SamplesBuilder::default();
+    builder.samples = Samples {
+        title: if recording.pipeline.stages.is_empty() { recording.command.clone() } else { recording.pipeline.text() },
+        version: recording.version.clone(),
+        release: recording.kernel.release.clone(),
+        started: recording.started.clone(),
+        duration_ns: recording.window_ns,
+        ..Samples::default()
+    };
+    builder.know(functions(exported.code));
+    let names = process_names(recording);
+    for (index, (process, name)) in recording.processes.iter().zip(&names).enumerate() {
+        builder.samples.processes.push(SampledProcess {
+            name: name.to_string(),
+            pid: process.pids.first().copied().unwrap_or(0),
+            begin_ns: process.begin_ns,
+            phases: phases(recording, index),
+        });
+    }
+    for profile in exported.profiles {
+        let sampled = recording.samples.iter().flat_map(|samples| &samples.processes);
+        let own = sampled.filter(|process| process.name == profile.process.as_str()).map(|process| process.process);
+        let cpu_ns = own.filter_map(|process| recording.processes.get(process)).map(|process| process.cpu_ns).next();
+        add(&mut builder, profile, cpu_ns.filter(|_| profile.unit == Unit::Samples));
+    }
+    if let Some(sleeps) = exported.off_cpu {
+        let value = builder.value("off_cpu", "microseconds");
+        // Sleeps have the name of the program, which several processes can have.
+        builder.add_sleeps(sleeps, value, |program| {
+            let mut own = recording.processes.iter().zip(&names).filter(|(process, _)| process.name == program);
+            match (own.next(), own.next()) {
+                (Some((_, name)), None) => name.to_string(),
+                _ => program.to_owned(),
+            }
+        });
+    }
+    builder.finish()
+}
+
+/// Add a profile, with the CPU time of its process if that is known.
+fn add(builder: &mut SamplesBuilder, profile: &Profile, cpu_ns: Option<u64>) {
+    let (name, unit) = match (profile.unit, profile.collector.as_str()) {
+        (Unit::Samples, "sample") => ("samples", "count"),
+        (Unit::Instructions, "insn") => ("instructions", "count"),
+        (Unit::EstimatedCycles, cycles::NAME) => ("estimated_cycles", "count"),
+        (Unit::Nanoseconds, collector) => (collector, "nanoseconds"),
+        (_, collector) => (collector, "count"),
+    };
+    let value = builder.value(name, unit);
+    let time = cpu_ns.filter(|ns| *ns > 0).map(|ns| (builder.value("cpu", "nanoseconds"), ns));
+    builder.add(profile, value, time);
+}
+
+/// The names and addresses of executed functions.
+fn functions(code: Option<&ExecutedCode>) -> impl Iterator<Item = (&str, u64)> {
+    code.into_iter().flat_map(|code| &code.functions).map(|function| (function.name.as_str(), function.address))
+}
+
+/// The windows in which the profile was made: of an exact run the one that is shown, otherwise all together.
+fn duration_ns(document: &Document) -> u64 {
+    if let Some(shown) = document.ensemble.as_ref().and_then(|ensemble| document.runs.get(ensemble.shown)) {
+        return shown.processes.window_ns;
+    }
+    let profiled = document.runs.iter().filter(|run| run.collectors.contains(&document.attribution.collector));
+    profiled.fold(0, |sum, run| sum.saturating_add(run.processes.window_ns))
+}

@@ -1,0 +1,132 @@
+//! `speedscope`: the JSON of <https://www.speedscope.app/file-format-schema.json>.
+
+use super::samples::{Samples, ValueKind};
+use super::{ExportFormat, KERNEL_MODULE};
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+
+pub(super) const FORMAT: ExportFormat = ExportFormat {
+    name: "speedscope",
+    about: "JSON of speedscope, one profile for each process and kind of value",
+    files: |exported| Ok(vec![("speedscope.json".to_owned(), json(&exported.samples()?)?)]),
+    is_folder: false,
+};
+
+const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
+
+/// A file.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SpeedscopeFile<'a> {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    name: &'a str,
+    exporter: String,
+    active_profile_index: usize,
+    shared: SpeedscopeShared<'a>,
+    profiles: Vec<SpeedscopeProfile>,
+}
+
+/// What all profiles of a file share.
+#[derive(Debug, Serialize)]
+struct SpeedscopeShared<'a> {
+    frames: Vec<SpeedscopeFrame<'a>>,
+}
+
+/// A function.
+#[derive(Debug, Serialize)]
+struct SpeedscopeFrame<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'static str>,
+}
+
+/// The stacks of one process, with one kind of weight.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SpeedscopeProfile {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: String,
+    unit: &'static str,
+    start_value: u64,
+    end_value: u64,
+    samples: Vec<Vec<u32>>,
+    weights: Vec<u64>,
+}
+
+fn json(samples: &Samples) -> Result<Vec<u8>> {
+    let frame = |frame: &'_ super::samples::SampledFrame| frame.is_kernel.then_some(KERNEL_MODULE);
+    let frames = samples.frames.iter().map(|own| SpeedscopeFrame { name: &own.name, file: frame(own) }).collect();
+    let kinds = samples.values.iter().enumerate();
+    let profiles = kinds.flat_map(|(index, kind)| {
+        (0..samples.processes.len()).filter_map(move |process| profile(samples, process, index, kind))
+    });
+    let file = SpeedscopeFile {
+        schema: SCHEMA,
+        name: &samples.title,
+        exporter: format!("pipeprof {}", samples.version),
+        active_profile_index: 0,
+        shared: SpeedscopeShared { frames },
+        profiles: profiles.collect(),
+    };
+    serde_json::to_vec(&file).context("cannot write the profile as JSON")
+}
+
+/// `None` if the process has no value of this kind.
+fn profile(samples: &Samples, process: usize, value: usize, kind: &ValueKind) -> Option<SpeedscopeProfile> {
+    let own: Vec<_> = samples.of(process, value).collect();
+    let weights: Vec<u64> = own.iter().map(|(_, weight)| *weight).collect();
+    (!own.is_empty()).then(|| SpeedscopeProfile {
+        kind: "sampled",
+        name: format!("{}, {}", samples.processes[process].name, kind.name.replace('_', " ")),
+        unit: if kind.unit == "count" { "none" } else { kind.unit },
+        start_value: 0,
+        end_value: weights.iter().fold(0, |sum, weight| sum.saturating_add(*weight)),
+        samples: own.iter().map(|(sample, _)| samples.frames_of(sample).map(|(index, _)| index).collect()).collect(),
+        weights,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ODD, gallery, odd};
+    use super::*;
+    use crate::export::Exported;
+    use serde_json::Value;
+
+    fn written(outcome: &crate::document::Outcome) -> Value {
+        let value: Value = serde_json::from_slice(&json(&Exported::Run(outcome).samples().unwrap()).unwrap()).unwrap();
+        let schema: Value = serde_json::from_str(include_str!("../../tests/data/speedscope-schema.json")).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert_eq!(errors, Vec::<String>::new());
+        value
+    }
+
+    #[test]
+    fn each_process_has_a_profile_with_the_weight_of_its_folded_file() {
+        let outcome = gallery("6.1-write-exact");
+        let file = written(&outcome);
+        let profiles = file["profiles"].as_array().unwrap();
+        let names: Vec<&str> = profiles.iter().map(|profile| profile["name"].as_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            ["writer, instructions", "reader, instructions", "writer, estimated cycles", "reader, estimated cycles"]
+        );
+        for (profile, stored) in profiles.iter().zip(&outcome.profiles) {
+            assert_eq!(profile["endValue"], stored.stacks.total());
+            assert_eq!(profile["weights"].as_array().unwrap().len(), stored.stacks.len());
+        }
+    }
+
+    #[test]
+    fn odd_names_stay_as_they_are_but_for_control_characters() {
+        let file = written(&odd());
+        let frames = file["shared"]["frames"].as_array().unwrap();
+        assert_eq!(frames[0]["name"], ODD[0]);
+        assert_eq!(frames[1]["name"], "_[31m");
+        assert_eq!(file["profiles"][1]["unit"], "nanoseconds");
+        assert_eq!(file["profiles"][1]["endValue"], 900);
+    }
+}

@@ -1,0 +1,408 @@
+//! `csv`: the tables of a result, one file for each (RFC 4180). An empty cell means that the value is not available.
+
+use super::samples::Samples;
+use super::source::{Exported, ExportedRecording};
+use super::{ExportFormat, tables_compared};
+use crate::document::Document;
+use crate::profile::{RoleShare, Unit};
+use crate::record::model::RecordedEnd;
+use crate::record::process_names;
+use crate::roles;
+use anyhow::{Context as _, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) const FORMAT: ExportFormat = ExportFormat {
+    name: "csv",
+    about: "The tables of a run, recording, comparison or sweep, one CSV file for each; -o names a folder",
+    files: |exported| {
+        let tables: Vec<CsvTable> = tables(exported)?.into_iter().filter(|table| !table.rows.is_empty()).collect();
+        if tables.is_empty() {
+            bail!("it contains no tables");
+        }
+        tables.into_iter().map(|table| Ok((format!("{}.csv", table.name), table.bytes()?))).collect()
+    },
+    is_folder: true,
+};
+
+/// A table, with a heading for each column.
+#[derive(Debug)]
+pub(super) struct CsvTable {
+    pub name: &'static str,
+    pub header: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A row: each value as text.
+macro_rules! row {
+    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
+}
+pub(super) use row;
+
+impl CsvTable {
+    pub(super) fn new(name: &'static str, header: &[&str], rows: Vec<Vec<String>>) -> Self {
+        Self { name, header: header.iter().map(|text| (*text).to_owned()).collect(), rows }
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record(&self.header)?;
+        self.rows.iter().try_for_each(|row| writer.write_record(row))?;
+        writer.into_inner().with_context(|| format!("cannot write the table {}", self.name))
+    }
+}
+
+/// The value, or an empty cell.
+pub(super) fn some<T: ToString>(value: Option<T>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn tables(exported: &Exported<'_>) -> Result<Vec<CsvTable>> {
+    let mut tables = match exported {
+        Exported::Run(outcome) => {
+            let document = &outcome.document;
+            let shares = document.attribution.processes.iter();
+            let shares = shares.flat_map(|(process, all)| all.iter().map(move |share| (process.to_string(), share)));
+            vec![roles(shares, document.unit), functions(document), runs(document)]
+        }
+        Exported::Recording(recording) => of_recording(recording),
+        Exported::Comparison(comparison) => tables_compared::tables(comparison),
+        Exported::Sweep(sweep) => return Ok(vec![tables_compared::sweep(sweep)]),
+    };
+    tables.extend(frames(&exported.all()));
+    Ok(tables)
+}
+
+/// Shares by role, of each process.
+fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) -> CsvTable {
+    let rows = shares.map(|(process, share)| {
+        let cycles = share.cycles.as_ref();
+        row![
+            process,
+            share.role,
+            roles::by_id(share.role).title,
+            share.share,
+            some(share.share_ci95.map(|[low, _]| low)),
+            some(share.share_ci95.map(|[_, high]| high)),
+            share.weight,
+            share.interrupts_off,
+            some(share.ns_per_kib),
+            some(share.instructions_per_kib),
+            some(share.instructions_per_call),
+            some(share.calls_per_mib),
+            some(cycles.map(|cycles| cycles.estimate)),
+            some(cycles.map(|cycles| cycles.range[0])),
+            some(cycles.map(|cycles| cycles.range[1])),
+            share.symbols.join(" "),
+        ]
+    });
+    let unit = match unit {
+        Unit::Samples => "samples",
+        Unit::Instructions => "instructions",
+        Unit::Nanoseconds => "ns",
+        Unit::EstimatedCycles => "estimated_cycles",
+    };
+    let (weight, off) = (format!("weight_{unit}"), format!("interrupts_off_{unit}"));
+    let header = [
+        "process",
+        "role",
+        "title",
+        "share",
+        "share_ci95_low",
+        "share_ci95_high",
+        &weight,
+        &off,
+        "ns_per_kib",
+        "instructions_per_kib",
+        "instructions_per_syscall",
+        "calls_per_mib",
+        "estimated_cycles",
+        "estimated_cycles_low",
+        "estimated_cycles_high",
+        "functions",
+    ];
+    CsvTable::new("roles", &header, rows.collect())
+}
+
+/// Calls of probed functions.
+fn functions(document: &Document) -> CsvTable {
+    let rows = document.functions.iter().map(|function| {
+        row![
+            function.process,
+            function.role,
+            function.symbol,
+            function.how,
+            function.calls,
+            some(function.total_ns),
+            some(function.self_ns),
+            some(function.corrected_self_ns),
+            function.missed,
+        ]
+    });
+    let header = [
+        "process",
+        "role",
+        "function",
+        "counted_by",
+        "calls",
+        "total_ns",
+        "self_ns",
+        "self_ns_without_probes",
+        "missed_returns",
+    ];
+    CsvTable::new("functions", &header, rows.collect())
+}
+
+/// Raw values of each measurement and process.
+fn runs(document: &Document) -> CsvTable {
+    let mut rows = Vec::new();
+    for (index, run) in document.runs.iter().enumerate() {
+        for (process, totals) in run.processes.totals.iter() {
+            rows.push(row![
+                index + 1,
+                run.collectors.join(" "),
+                run.processes.window_ns,
+                process,
+                totals.bytes,
+                totals.calls,
+                totals.short,
+                totals.eagain,
+                totals.elapsed_ns,
+                totals.user_ns,
+                totals.system_ns,
+                totals.voluntary_switches,
+                totals.involuntary_switches,
+                totals.minor_faults,
+                totals.major_faults,
+                some(totals.cpu),
+                totals.pipe_size,
+            ]);
+        }
+    }
+    let header = [
+        "run",
+        "collectors",
+        "window_ns",
+        "process",
+        "bytes",
+        "syscalls",
+        "short_calls",
+        "eagain",
+        "elapsed_ns",
+        "user_ns",
+        "system_ns",
+        "voluntary_switches",
+        "involuntary_switches",
+        "minor_faults",
+        "major_faults",
+        "cpu",
+        "pipe_bytes",
+    ];
+    CsvTable::new("runs", &header, rows)
+}
+
+/// The weight of each function in each process: itself, and with all that it called.
+fn frames(samples: &Samples) -> Option<CsvTable> {
+    let kinds = samples.values.len();
+    let mut sums: BTreeMap<(usize, u32), (Vec<u64>, Vec<u64>)> = BTreeMap::new();
+    for sample in &samples.samples {
+        let stack: Vec<u32> = samples.frames_of(sample).map(|(index, _)| index).collect();
+        // A recursive function counts once.
+        let distinct: BTreeSet<u32> = stack.iter().copied().collect();
+        for index in distinct {
+            let zeros = || vec![0; kinds];
+            let (own, total) = sums.entry((sample.process, index)).or_insert_with(|| (zeros(), zeros()));
+            let is_leaf = stack.last() == Some(&index);
+            for (kind, value) in sample.values.iter().enumerate() {
+                own[kind] += if is_leaf { *value } else { 0 };
+                total[kind] += value;
+            }
+        }
+    }
+    let row = |((process, frame), (own, total)): ((usize, u32), (Vec<u64>, Vec<u64>))| {
+        let (process, frame) = (samples.processes.get(process)?, samples.frames.get(frame as usize)?);
+        let code = if frame.is_kernel { "kernel" } else { "user" };
+        let address = frame.address.map(|address| format!("{address:#x}"));
+        let figures = own.iter().zip(&total).flat_map(|(own, total)| row![own, total]);
+        Some(row![process.name, frame.name, code, some(address)].into_iter().chain(figures).collect())
+    };
+    let mut header: Vec<String> = row!["process", "function", "code", "address"];
+    for kind in &samples.values {
+        let unit = if kind.unit == "count" { String::new() } else { format!("_{}", kind.unit) };
+        header.extend([format!("self_{}{unit}", kind.name), format!("total_{}{unit}", kind.name)]);
+    }
+    let rows: Vec<Vec<String>> = sums.into_iter().filter_map(row).collect();
+    (!rows.is_empty()).then_some(CsvTable { name: "stack_functions", header, rows })
+}
+
+fn of_recording(exported: &ExportedRecording<'_>) -> Vec<CsvTable> {
+    let recording = exported.recording;
+    let sampled = recording.samples.iter().flat_map(|samples| &samples.processes);
+    let sampled = sampled.map(|process| (&process.name, &process.roles));
+    let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
+    let counted = counted.map(|stage| (&stage.name, &stage.roles));
+    let unit = if recording.samples.is_some() { Unit::Samples } else { Unit::Instructions };
+    let shares = sampled.chain(counted).flat_map(|(name, all)| all.iter().map(|share| (name.clone(), share)));
+    vec![processes(exported), waits(exported), pipes(exported), locks(exported), roles(shares, unit)]
+}
+
+fn processes(exported: &ExportedRecording<'_>) -> CsvTable {
+    let names = process_names(exported.recording);
+    let rows = exported.recording.processes.iter().zip(names).map(|(process, name)| {
+        let pids: Vec<String> = process.pids.iter().map(u32::to_string).collect();
+        row![
+            name,
+            process.name,
+            process.stage + 1,
+            pids.join(" "),
+            process.threads,
+            process.forks,
+            process.execs,
+            process.begin_ns,
+            process.end_ns,
+            process.cpu_ns,
+            some(process.user_share),
+            process.runnable_ns,
+            process.preemptions,
+            process.calls,
+            some(process.signal),
+        ]
+    });
+    let header = [
+        "process",
+        "program",
+        "stage",
+        "pids",
+        "threads",
+        "forks",
+        "execs",
+        "begin_ns",
+        "end_ns",
+        "cpu_ns",
+        "user_share",
+        "runnable_ns",
+        "preemptions",
+        "syscalls",
+        "signal",
+    ];
+    CsvTable::new("processes", &header, rows.collect())
+}
+
+/// Sleeps outside of pipes.
+fn waits(exported: &ExportedRecording<'_>) -> CsvTable {
+    let names = process_names(exported.recording);
+    let processes = exported.recording.processes.iter().zip(names);
+    let rows = processes.flat_map(|(process, name)| {
+        process.waits.iter().map(move |(reason, total)| row![name, reason.title(), total.count, total.ns])
+    });
+    CsvTable::new("waits", &["process", "reason", "sleeps", "ns"], rows.collect())
+}
+
+/// One row for each process at each end of each pipe.
+fn pipes(exported: &ExportedRecording<'_>) -> CsvTable {
+    let recording = exported.recording;
+    let names = process_names(recording);
+    let mut rows = Vec::new();
+    for pipe in recording.pipes.iter().filter(|pipe| pipe.is_used()) {
+        let mut add = |side: &str, end: &RecordedEnd| {
+            rows.push(row![
+                pipe.inode,
+                side,
+                some(names.get(end.process)),
+                end.bytes,
+                end.all_calls(),
+                end.short,
+                end.eagain,
+                end.epipe,
+                end.errors,
+                end.sleeps,
+                end.blocked_ns,
+                end.runnable_ns,
+                end.lock_sleeps,
+                end.lock_ns,
+                end.wakes,
+                end.needless,
+                some(pipe.slots.map(|[_, last, _]| last)),
+                some(pipe.mean_filled),
+            ]);
+        };
+        pipe.writers.iter().for_each(|end| add("writer", end));
+        pipe.readers.iter().for_each(|end| add("reader", end));
+    }
+    let header = [
+        "pipe_inode",
+        "side",
+        "process",
+        "bytes",
+        "calls",
+        "short_calls",
+        "eagain",
+        "epipe",
+        "errors",
+        "sleeps",
+        "blocked_ns",
+        "runnable_ns",
+        "lock_sleeps",
+        "lock_ns",
+        "wakeups_sent",
+        "needless_sleeps",
+        "capacity_pages",
+        "mean_pages_in_use",
+    ];
+    CsvTable::new("pipes", &header, rows)
+}
+
+fn locks(exported: &ExportedRecording<'_>) -> CsvTable {
+    let names = process_names(exported.recording);
+    let waits = exported.recording.lock_waits.iter().flatten();
+    let rows = waits.map(|wait| row![some(names.get(wait.process)), wait.caller, wait.count, wait.ns]);
+    CsvTable::new("lock_waits", &["process", "wanted_by", "waits", "ns"], rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ODD, gallery, odd};
+    use super::*;
+    use crate::document::Outcome;
+
+    fn written(outcome: &Outcome) -> BTreeMap<String, Vec<BTreeMap<String, String>>> {
+        let files = FORMAT.files(&Exported::Run(outcome)).unwrap();
+        let read = |(name, bytes): (String, Vec<u8>)| {
+            let mut reader = csv::Reader::from_reader(&bytes[..]);
+            (name, reader.deserialize().map(Result::unwrap).collect())
+        };
+        files.into_iter().map(read).collect()
+    }
+
+    fn sum(rows: &[BTreeMap<String, String>], process: &str, column: &str) -> u64 {
+        let own = rows.iter().filter(|row| row["process"] == process);
+        own.map(|row| row[column].parse::<u64>().unwrap()).sum()
+    }
+
+    #[test]
+    fn totals_are_those_of_the_run() {
+        let outcome = gallery("7.2-write-exact");
+        let tables = written(&outcome);
+        let names: Vec<&String> = tables.keys().collect();
+        assert_eq!(names, ["functions.csv", "roles.csv", "runs.csv", "stack_functions.csv"]);
+        for profile in outcome.profiles.iter().filter(|profile| profile.collector == "insn") {
+            let process = profile.process.as_str();
+            assert_eq!(sum(&tables["roles.csv"], process, "weight_instructions"), profile.stacks.total());
+            assert_eq!(sum(&tables["stack_functions.csv"], process, "self_instructions"), profile.stacks.total());
+        }
+        assert_eq!(tables["functions.csv"].len(), outcome.document.functions.len());
+        assert_eq!(tables["runs.csv"].len(), 2 * outcome.document.runs.len());
+    }
+
+    #[test]
+    fn odd_names_stay_in_their_cells() {
+        let tables = written(&odd());
+        let rows = &tables["stack_functions.csv"];
+        assert!(
+            ODD.iter()
+                .filter(|name| !name.contains(char::is_control))
+                .all(|name| { rows.iter().any(|row| row["function"] == *name) })
+        );
+        assert_eq!(sum(rows, "writer", "self_samples"), 9);
+        assert_eq!(sum(rows, "writer", "self_cpu_nanoseconds"), 900);
+    }
+}
