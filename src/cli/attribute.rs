@@ -12,14 +12,15 @@ use std::process::ExitCode;
 
 /// Show what the time of a profile was spent on that another tool took, such as perf
 ///
-/// Reads the output of `perf script` and folded stacks. Shows the roles of each command, with 95 % intervals, and draws
+/// Reads the output of `perf script`, folded stacks, and profiles of pprof. Shows the roles of each command, with 95 % intervals, and draws
 /// flame graphs by role. The folder is that of `pipeprof record`: `compare`, `flamegraph` and `export` take it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AttributeArgs {
-    /// Output of `perf script`, or folded stacks with the command as first frame
+    /// Output of `perf script`, folded stacks with the command as first frame, or a compressed profile.proto (pprof)
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Event to read, if perf recorded several [default: cycles, or else cpu-clock, or the one with most samples]
+    /// Event to read, if perf recorded several [default: cycles, or else cpu-clock, or the one with most samples]; of pprof
+    /// the kind of values [default: samples]
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
     /// Whose time samples are that were due while interrupts were off

@@ -8,7 +8,7 @@ mod firefox;
 mod perf_script;
 mod phases;
 mod pprof;
-mod proto;
+pub(crate) mod proto;
 mod samples;
 mod source;
 mod speedscope;

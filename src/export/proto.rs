@@ -3,7 +3,7 @@
 
 /// A whole profile.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofProfile {
+pub(crate) struct PprofProfile {
     #[prost(message, repeated, tag = "1")]
     pub sample_type: Vec<PprofValueType>,
     #[prost(message, repeated, tag = "2")]
@@ -20,6 +20,9 @@ pub(super) struct PprofProfile {
     pub time_nanos: i64,
     #[prost(int64, tag = "10")]
     pub duration_nanos: i64,
+    /// What the samples are taken of.
+    #[prost(message, optional, tag = "11")]
+    pub period_type: Option<PprofValueType>,
     #[prost(int64, repeated, tag = "13")]
     pub comment: Vec<i64>,
     #[prost(int64, tag = "14")]
@@ -28,7 +31,7 @@ pub(super) struct PprofProfile {
 
 /// What a value of each sample is.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofValueType {
+pub(crate) struct PprofValueType {
     #[prost(int64, tag = "1")]
     pub kind: i64,
     #[prost(int64, tag = "2")]
@@ -37,7 +40,7 @@ pub(super) struct PprofValueType {
 
 /// A stack, innermost location first.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofSample {
+pub(crate) struct PprofSample {
     #[prost(uint64, repeated, tag = "1")]
     pub location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
@@ -48,7 +51,7 @@ pub(super) struct PprofSample {
 
 /// A fact about a sample.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofLabel {
+pub(crate) struct PprofLabel {
     #[prost(int64, tag = "1")]
     pub key: i64,
     #[prost(int64, tag = "2")]
@@ -61,7 +64,7 @@ pub(super) struct PprofLabel {
 
 /// A file in memory.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofMapping {
+pub(crate) struct PprofMapping {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]
@@ -76,7 +79,7 @@ pub(super) struct PprofMapping {
 
 /// A place in the code.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofLocation {
+pub(crate) struct PprofLocation {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(uint64, tag = "2")]
@@ -91,7 +94,7 @@ pub(super) struct PprofLocation {
 
 /// A line of a function at a place.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofLine {
+pub(crate) struct PprofLine {
     #[prost(uint64, tag = "1")]
     pub function_id: u64,
     #[prost(int64, tag = "2")]
@@ -100,7 +103,7 @@ pub(super) struct PprofLine {
 
 /// A function.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofFunction {
+pub(crate) struct PprofFunction {
     #[prost(uint64, tag = "1")]
     pub id: u64,
     #[prost(int64, tag = "2")]

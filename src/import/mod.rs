@@ -1,10 +1,11 @@
 //! Profiles that other tools took: read, and attributed to roles.
 //!
-//! [`folded`] and [`perf_script`] read files; [`recording`] makes of them what `pipeprof record` makes of its own samples,
+//! [`folded`], [`perf_script`] and [`pprof`] read files; [`recording`] makes of them what `pipeprof record` makes of its own samples,
 //! so that everything that takes a recording takes them.
 
 mod folded;
 mod perf_script;
+mod pprof;
 pub(crate) mod recording;
 
 use crate::profile::{Folded, ProcessName};
@@ -27,6 +28,7 @@ const BCC_DELIMITERS: [&str; 2] = ["-", "--"];
 pub(crate) enum ImportFormat {
     Folded,
     PerfScript,
+    Pprof,
 }
 
 impl ImportFormat {
@@ -35,6 +37,7 @@ impl ImportFormat {
         match self {
             Self::Folded => "folded stacks",
             Self::PerfScript => "perf script",
+            Self::Pprof => "pprof",
         }
     }
 }
@@ -88,6 +91,9 @@ pub(crate) fn read(path: &Path, event: Option<&str>) -> Result<ImportedProfile> 
 pub(crate) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
     if bytes.starts_with(b"PERFILE2") {
         bail!("this is perf.data: give the output of `perf script -i FILE`");
+    }
+    if bytes.starts_with(pprof::GZIP) {
+        return pprof::parse(bytes, event);
     }
     let text = String::from_utf8_lossy(bytes);
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));

@@ -1,5 +1,7 @@
 use super::*;
+use crate::export::{ExportFormat, Exported, ExportedRecording};
 use crate::roles::RoleId;
+use clap::ValueEnum as _;
 
 /// Lines as perf 6.1 prints them, with a command whose name has a space, an event that is not sampled, and one line
 /// samples.
@@ -101,4 +103,19 @@ fn what_a_profile_lacks_is_a_caution() {
     assert!(flat.contains("No sample has callers") && flat.contains("38 % of the samples"), "{flat}");
     assert!(cautions(SCRIPT).contains("other events, too, which are left out: sched (1)"));
     assert_eq!(cautions("dd;main;entry_SYSCALL_64_after_hwframe;do_syscall_64;vfs_write 5\n"), "");
+}
+
+#[test]
+fn an_exported_profile_is_read_again_with_the_same_stacks() {
+    let profile = parse(SCRIPT.as_bytes(), None).unwrap();
+    let (recording, profiles) = recording::recording(&profile, "x", profile.skid());
+    let recording = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
+    let format = ExportFormat::from_str("pprof", false).unwrap();
+    let exported = format.files(&Exported::Recording(recording)).unwrap().remove(0).1;
+    let again = parse(&exported, None).unwrap();
+    assert_eq!(again.format, ImportFormat::Pprof);
+    assert_eq!(again.commands, profile.commands);
+    let error = parse(&exported, Some("cycles")).unwrap_err().to_string();
+    assert!(error.starts_with("--event cycles: the profile has samples/count"), "{error}");
+    assert!(parse(&exported[..exported.len() / 2], None).is_err());
 }
