@@ -85,6 +85,23 @@ fn stored_runs_are_drawn_and_compared() {
 }
 
 #[test]
+fn a_column_has_runs_of_one_kernel() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs: Vec<PathBuf> = gallery()
+        .into_iter()
+        .filter(|run| run.ends_with("6.1-write-exact") || run.ends_with("7.2-write-exact"))
+        .collect();
+    for run in &runs {
+        std::os::unix::fs::symlink(run, folder.path().join(run.file_name().unwrap_or_default())).expect("a link");
+    }
+    let compared =
+        Command::new(env!("CARGO_BIN_EXE_pipeprof")).arg("compare").arg(folder.path()).arg(&runs[0]).output();
+    let compared = compared.expect("pipeprof");
+    let said = String::from_utf8_lossy(&compared.stderr);
+    assert!(!compared.status.success() && said.contains("contains runs of two kernels (Linux 6.1"), "{said}");
+}
+
+#[test]
 fn executed_code_without_names_of_processes_is_that_of_a_pair() {
     let json = format!(
         r#"{{"schema":"{CODE_SCHEMA}","functions":[{{"name":"pipe_write","address":4096,"instructions":[

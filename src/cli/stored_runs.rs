@@ -3,17 +3,30 @@
 use crate::compare::Input;
 use crate::document::Outcome;
 use crate::report::files;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
 /// One column from a stored run, or from a folder of several runs (boots, or numbers of CPUs).
 ///
 /// # Errors
-/// A missing or damaged file.
+/// A missing or damaged file; runs of several kernels.
 pub(super) fn column(path: &Path) -> Result<Input> {
     let shown = |path: &Path| path.display().to_string();
     let runs = folders(path)?;
-    let runs = runs.iter().map(|path| Ok((shown(path), whole(path)?))).collect::<Result<Vec<_>>>()?;
+    let runs = runs.iter().map(|path| Ok((shown(path), whole(path)?))).collect::<Result<Vec<(String, Outcome)>>>()?;
+    let release = |run: &(String, Outcome)| run.1.document.kernel.release.clone();
+    if let Some((first, other)) =
+        runs.first().and_then(|first| Some((first, runs.iter().find(|run| release(run) != release(first))?)))
+    {
+        bail!(
+            "{}: contains runs of two kernels (Linux {} in {}, Linux {} in {}): give the folder of one of them",
+            path.display(),
+            release(first),
+            first.0,
+            release(other),
+            other.0
+        );
+    }
     Ok(Input { label: None, runs })
 }
 
