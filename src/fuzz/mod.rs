@@ -9,6 +9,7 @@ mod edits;
 mod frames;
 mod kernels;
 mod package;
+mod profiles;
 mod stacks;
 mod words;
 
@@ -16,6 +17,7 @@ pub use documents::{run_edits, run_json};
 pub use frames::guest_frames;
 pub use kernels::{bzimage, kallsyms, package_index};
 pub use package::deb;
+pub use profiles::{perf_script, pprof_message};
 pub use stacks::{code_json_gz, folded};
 pub use words::{command_lines, sizes};
 
@@ -23,7 +25,7 @@ pub use words::{command_lines, sizes};
 pub type FuzzTarget = fn(&[u8]);
 
 /// All of them, by the name of their file in fuzz/targets and of their folder in fuzz/corpus.
-pub const TARGETS: [(&str, FuzzTarget); 11] = [
+pub const TARGETS: [(&str, FuzzTarget); 13] = [
     ("bzimage", bzimage),
     ("code_json_gz", code_json_gz),
     ("command_lines", command_lines),
@@ -32,6 +34,8 @@ pub const TARGETS: [(&str, FuzzTarget); 11] = [
     ("guest_frames", guest_frames),
     ("kallsyms", kallsyms),
     ("package_index", package_index),
+    ("perf_script", perf_script),
+    ("pprof_message", pprof_message),
     ("run_edits", run_edits),
     ("run_json", run_json),
     ("sizes", sizes),

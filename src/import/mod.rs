@@ -5,7 +5,7 @@
 
 mod folded;
 mod perf_script;
-mod pprof;
+pub(crate) mod pprof;
 pub(crate) mod recording;
 
 use crate::profile::{Folded, ProcessName};

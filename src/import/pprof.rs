@@ -26,7 +26,15 @@ pub(super) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile
     let read = flate2::read::MultiGzDecoder::new(bytes).take(LONGEST + 1).read_to_end(&mut message);
     read.context("it is compressed, and damaged")?;
     ensure!(message.len() as u64 <= LONGEST, "it is larger than {} MiB", LONGEST >> 20);
-    let profile = PprofProfile::decode(&message[..]).context("it is compressed, but no profile.proto")?;
+    decoded(&message, event)
+}
+
+/// The profile in `message`, which is not compressed.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn decoded(message: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
+    let profile = PprofProfile::decode(message).context("it is compressed, but no profile.proto")?;
     let value = value(&profile, event)?;
     let names = PprofNames::new(&profile);
     let mut commands = Commands::default();

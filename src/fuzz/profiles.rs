@@ -1,0 +1,49 @@
+//! Profiles of other tools.
+
+use crate::import::{self, ImportedProfile};
+use crate::profile::Profile;
+use crate::record::{graphs, text};
+use crate::report::terminal::Style;
+
+/// Output of `perf script`, or folded stacks.
+///
+/// Properties: what is read can be attributed, printed and drawn; each sample is in one role of one command; no control
+/// character reaches the terminal.
+///
+/// # Panics
+/// If one does not hold.
+pub fn perf_script(bytes: &[u8]) {
+    match import::parse(bytes, None) {
+        Ok(profile) => check(&profile),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A message of profile.proto, not compressed.
+///
+/// Properties: as of [`perf_script`].
+///
+/// # Panics
+/// If one does not hold.
+pub fn pprof_message(bytes: &[u8]) {
+    match import::pprof::decoded(bytes, None) {
+        Ok(profile) => check(&profile),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn check(profile: &ImportedProfile) {
+    let (recording, profiles) = import::recording::recording(profile, "file", profile.skid());
+    let total = |profile: &Profile| profile.stacks.total();
+    if let Some(samples) = &recording.samples {
+        for (process, profile) in samples.processes.iter().zip(&profiles) {
+            let roles = process.roles.iter().fold(0u64, |sum, share| sum.saturating_add(share.weight));
+            assert_eq!(roles, total(profile), "each sample has one role");
+        }
+    }
+    let printed = text::render(&recording, None, Style::PLAIN);
+    assert!(!printed.contains(|c: char| c.is_control() && c != '\n'), "{printed:?}");
+    if !profiles.is_empty() {
+        assert!(graphs::files(&recording, &profiles, None).is_ok());
+    }
+}
