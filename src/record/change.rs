@@ -1,5 +1,7 @@
 //! What changed from one recording of a pipeline to another: with another kernel, another program or another setting.
 
+pub(super) mod samples;
+
 use super::model::{RecordedEnd, RecordedInstructions, RecordedPipe, Recording, StageInstructions};
 use super::stages;
 use crate::document::ExecutedOn;
@@ -7,6 +9,7 @@ use crate::profile::listed;
 use crate::report::number::number;
 use crate::roles::{self, RoleId, SCHEDULING};
 use anyhow::{Context as _, Result, bail, ensure};
+use samples::{ShareChange, share_changes};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,6 +38,8 @@ pub(crate) struct RecordingChange {
     /// Largest difference first.
     pub roles: Vec<RoleChange>,
     pub pipes: Vec<PipeChange>,
+    /// Shares of samples, if both have them. Certain differences first, and the largest of them.
+    pub shares: Vec<ShareChange>,
 }
 
 /// A stage's instructions, before and after.
@@ -141,6 +146,11 @@ impl RecordingChange {
             findings: Vec::new(),
             cautions: cautions(before, after, &names),
             pipes: pipe_changes([before, after], &all),
+            shares: before
+                .samples
+                .as_ref()
+                .zip(after.samples.as_ref())
+                .map_or_else(Vec::new, |(first, second)| share_changes([first, second])),
             names,
             stages,
             roles,
@@ -173,6 +183,12 @@ impl RecordingChange {
 
     fn answer(&self, before: &Recording, after: &Recording) -> Vec<String> {
         let mut findings = Vec::new();
+        if !self.shares.is_empty() {
+            findings.push(samples::largest(&self.shares));
+        }
+        if [before, after].iter().all(|recording| recording.imported.is_some()) {
+            return findings;
+        }
         if let Some(sum) = self.sum() {
             findings.push(self.work(&sum));
             findings.extend(self.contributor(&sum));
@@ -255,10 +271,11 @@ pub(super) fn ratio([before, after]: [u64; 2]) -> f64 {
 }
 
 fn names([before, after]: [&Recording; 2], paths: [&Path; 2]) -> [String; 2] {
-    if before.kernel.release != after.kernel.release {
+    let releases = [before, after].map(|recording| &recording.kernel.release);
+    if releases[0] != releases[1] && !releases.iter().any(|release| release.is_empty()) {
         return [before, after].map(|recording| format!("Linux {}", recording.kernel.release));
     }
-    let texts = [before, after].map(|recording| recording.pipeline.text());
+    let texts = [before, after].map(super::text::subject);
     if texts[0] != texts[1] {
         texts.map(|text| format!("`{text}`"))
     } else {

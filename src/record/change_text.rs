@@ -1,6 +1,7 @@
 //! Print what changed between two recordings.
 
 use super::answer::percent;
+use super::change::samples::ShareChange;
 use super::change::{PipeChange, RecordingChange, RoleChange, SideChange, StageChange, millions, ratio};
 use super::tables::column;
 use crate::report::number::number;
@@ -17,6 +18,9 @@ const MANY_TIMES: f64 = 9.0;
 
 /// Roles that change by less than this part of all instructions are left out.
 const SMALL: f64 = 0.001;
+
+/// Shares that change by less are left out.
+const SMALL_SHARE: f64 = 0.005;
 
 /// The whole text.
 #[must_use]
@@ -35,6 +39,14 @@ pub(crate) fn render(change: &RecordingChange, style: Style) -> String {
         if !rows.is_empty() {
             text.push_str(&format!("\nRoles, largest difference first:\n{}\n", role_table(&rows, style)));
         }
+    }
+    let shares: Vec<&ShareChange> =
+        change.shares.iter().filter(|share| share.difference().abs() >= SMALL_SHARE).take(ROWS).collect();
+    if !shares.is_empty() {
+        text.push_str(&format!(
+            "\nTime on a CPU by role, certain differences first:\n{}\n",
+            share_table(&shares, style)
+        ));
     }
     if !change.pipes.is_empty() {
         text.push_str(&format!("\nPipes, before and after:\n{}\n", pipe_table(&change.pipes, style)));
@@ -79,6 +91,23 @@ fn role_table(rows: &[&RoleChange], style: Style) -> String {
     ];
     let stages: Vec<String> = rows.iter().map(|row| clean(&row.stage)).collect();
     fitted(None, ("role", &names), &figures, ("stage", &stages), style)
+}
+
+fn share_table(rows: &[&ShareChange], style: Style) -> String {
+    let names: Vec<String> = rows.iter().map(|row| roles::by_id(row.role).title.to_owned()).collect();
+    let each = |cell: &dyn Fn(&ShareChange) -> String| -> Vec<String> { rows.iter().map(|row| cell(row)).collect() };
+    let points = |row: &ShareChange| {
+        let [low, high] = row.difference_ci95.map(|end| 100.0 * end);
+        if row.is_certain() { format!("{low:+.1} to {high:+.1}") } else { "not certain".to_owned() }
+    };
+    let figures = [
+        column("before", 1, each(&|row| format!("{:.1} %", 100.0 * row.shares[0]))),
+        column("after", 1, each(&|row| format!("{:.1} %", 100.0 * row.shares[1]))),
+        column("points", 0, each(&|row| format!("{:+.1}", 100.0 * row.difference()))),
+        column("95 % CI", 0, each(&points)),
+    ];
+    let processes: Vec<String> = rows.iter().map(|row| clean(&row.process)).collect();
+    fitted(None, ("role", &names), &figures, ("process", &processes), style)
 }
 
 fn pipe_table(pipes: &[PipeChange], style: Style) -> String {

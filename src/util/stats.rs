@@ -84,6 +84,17 @@ pub(crate) fn wilson(part: u64, whole: u64) -> [f64; 2] {
     [((centre - half) / scale).max(0.0), ((centre + half) / scale).min(1.0)]
 }
 
+/// The 95 % interval of the difference of two proportions, the second minus the first, each a part and a whole
+/// (Newcombe 1998, Statistics in Medicine 17, 873, method 10).
+#[must_use]
+pub(crate) fn difference_of_proportions([first, second]: [(u64, u64); 2]) -> [f64; 2] {
+    let share = |(part, whole): (u64, u64)| part as f64 / whole.max(1) as f64;
+    let [[low1, high1], [low2, high2]] = [first, second].map(|(part, whole)| wilson(part, whole));
+    let (p1, p2) = (share(first), share(second));
+    let difference = p2 - p1;
+    [difference - (p2 - low2).hypot(high1 - p1), difference + (high2 - p2).hypot(p1 - low1)]
+}
+
 /// Quantile of Student's t with 2.5 % in each tail; `None` without a degree of freedom.
 #[must_use]
 pub(crate) fn student_t95(degrees: usize) -> Option<f64> {
