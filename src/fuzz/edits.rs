@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 /// The largest count: sums of larger ones are not checked, and other readers of JSON do not keep them.
 const MOST: u64 = 1 << 53;
 
+/// Longer texts do not grow: repeated again and again, one would fill the memory.
+const LONG_TEXT: usize = 1 << 12;
+
 /// `base` with a change for each three of `bytes`: two choose a place, one the new value.
 pub(super) fn edited(base: &str, bytes: &[u8]) -> String {
     let Ok(mut document) = serde_json::from_str::<Value>(base) else { return String::new() };
@@ -65,7 +68,8 @@ fn apply(value: &mut Value, what: u8) {
         Value::String(text) => match what % 3 {
             0 => text.push('\u{0}'),
             1 => text.truncate(text.char_indices().nth(text.chars().count() / 2).map_or(0, |(at, _)| at)),
-            _ => *text = text.repeat(20),
+            _ if text.len() < LONG_TEXT => *text = text.repeat(20),
+            _ => {}
         },
         Value::Null | Value::Bool(_) => *value = json!(what),
     }

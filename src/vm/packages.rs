@@ -26,6 +26,10 @@ pub(crate) fn kernel_paragraphs(reader: impl BufRead) -> Result<Vec<u8>> {
     for line in reader.split(b'\n') {
         let line = line.context("apt-cache")?;
         if line.starts_with(b"Package: ") {
+            // A paragraph may end without an empty line.
+            if inside {
+                kept.push(b'\n');
+            }
             inside = line.starts_with(KERNEL_PACKAGE);
         }
         let wanted = ["Package: ", "Version: ", "Size: "].iter().any(|field| line.starts_with(field.as_bytes()));
@@ -45,18 +49,17 @@ pub(crate) fn parse_packages(index: &[u8], flavour: &str) -> Vec<Package> {
     for line in index.split(|byte| *byte == b'\n').chain([&[][..]]) {
         let field =
             |field: &[u8]| line.strip_prefix(field).map(|v| String::from_utf8_lossy(v.trim_ascii()).into_owned());
-        if line.is_empty() {
+        let begins = field(b"Package: ");
+        // A paragraph may end without an empty line.
+        if line.is_empty() || begins.is_some() {
             if let (Some((name, release)), Some(version)) = (name.take(), found.take())
                 && size >= SMALLEST_IMAGE
             {
                 packages.push(Package { name, version, release });
             }
-            (name, found, size) = (None, None, 0);
-        } else if let Some(value) = field(b"Package: ") {
-            // Also without an empty line before it.
-            let kernel = line.starts_with(KERNEL_PACKAGE);
-            name = kernel.then(|| release_in(&value, flavour)).flatten().map(|release| (value, release));
             (found, size) = (None, 0);
+            let kernel = begins.filter(|_| line.starts_with(KERNEL_PACKAGE));
+            name = kernel.and_then(|value| release_in(&value, flavour).map(|release| (value, release)));
         } else if name.is_some() {
             if let Some(value) = field(b"Version: ") {
                 found = Some(value);
@@ -160,6 +163,10 @@ mod tests {
     fn fields_belong_to_the_package_before_them() {
         let dump = "Package: linux-image-6.1.0-56-cloud-amd64\nPackage: hello\nVersion: 9\nSize: 99999999\n";
         assert_eq!(parse_packages(dump.as_bytes(), "cloud-amd64"), []);
+        let dump = "Package: linux-image-6.1.0-56-cloud-amd64\nVersion: 6.1.192-2\nSize: 26713492\nPackage: hello\n\n";
+        let packages = parse_packages(dump.as_bytes(), "cloud-amd64");
+        assert_eq!(packages.len(), 1);
+        assert_eq!(parse_packages(&kernel_paragraphs(dump.as_bytes()).unwrap(), "cloud-amd64"), packages);
         let dump = "Package:  linux-image-6.1.0-56-cloud-amd64\nVersion: 9\nSize: 99999999\n";
         assert_eq!(parse_packages(dump.as_bytes(), "cloud-amd64"), []);
     }
