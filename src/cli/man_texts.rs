@@ -99,7 +99,9 @@ fn exit(name: &str) -> Vec<PageEntry> {
             ("other", "The pipeline's exit code, which is that of its last stage."),
         ],
         "doctor" => vec![("0", "Done, whatever is missing."), FAILED, USAGE, INTERRUPTED],
-        "completions" | "man" | "schema" | "roles" | "annotate" | "flamegraph" => vec![DONE, FAILED, USAGE],
+        "completions" | "man" | "schema" | "roles" | "annotate" | "attribute" | "export" | "flamegraph" => {
+            vec![DONE, FAILED, USAGE]
+        }
         _ => vec![DONE, FAILED, USAGE, INTERRUPTED],
     }
 }
@@ -115,6 +117,10 @@ fn written(name: &str) -> Vec<PageEntry> {
             "runs/TIME-record",
             "The output folder without -o: record.json, record.html (a page for a browser), timeline.svg, and flame \
              graphs.",
+        )],
+        "attribute" => vec![(
+            "runs/TIME-attribute",
+            "The output folder without -o: record.json, record.html (a page for a browser), folded stacks and flame graphs.",
         )],
         "compare" => {
             vec![("compare-TIME", "The output folder without -o: the runs, report.html, report.md and report.json.")]
@@ -165,6 +171,14 @@ fn examples(name: &str) -> &'static [PageEntry] {
         "annotate" => {
             &[("Show the instructions of pipe_write that the run r1 executed:", "pipeprof annotate r1 pipe_write")]
         }
+        "export" => &[
+            ("Write the run r1 for go tool pprof:", "pipeprof export r1 --to pprof"),
+            ("Write its tables as CSV into a folder:", "pipeprof export r1 --to csv -o tables"),
+        ],
+        "attribute" => &[
+            ("Show the roles of what perf recorded:", "pipeprof attribute perf.script -o r1"),
+            ("Compare it with another recording:", "pipeprof compare r1 r2"),
+        ],
         "flamegraph" => &[
             ("Show who calls the hot functions of the writer:", "pipeprof flamegraph r1 --process writer --reverse"),
             ("Draw what changed from r1 to r2:", "pipeprof flamegraph r1 --diff r2"),
@@ -199,6 +213,8 @@ fn see_also(name: &str) -> String {
         "reproduce" => &["run", "memory"],
         "sweep" => &["run"],
         "annotate" | "flamegraph" => &["run", "record"],
+        "attribute" => &["record", "compare", "flamegraph", "export"],
+        "export" => &["run", "record", "compare", "attribute"],
         "memory" => &["reproduce"],
         "roles" => &["run", "doctor"],
         "kernel" => &["run", "doctor"],
