@@ -32,11 +32,11 @@ fn number(name: &str) -> Option<u64> {
 
 /// Attempts at random `scenarios` for the time that is asked for; if none is, one attempt at each of the first `few`.
 fn session(scenarios: &[Scenario], few: usize) {
-    let begun = Instant::now();
     let limit = number(SECONDS).map(Duration::from_secs);
     let mut seeds = SmallRng::seed_from_u64(number(SEED).unwrap_or(1));
     let wanted = if limit.is_some() { scenarios.len() } else { few };
     let arenas: Vec<Arena> = scenarios[..wanted].iter().map(Arena::new).collect();
+    let begun = Instant::now();
     let mut done: BTreeMap<(&str, Deed), usize> = BTreeMap::new();
     let (mut attempts, mut failed) = (0, 0);
     while limit.map_or(attempts < few, |limit| begun.elapsed() < limit) {
