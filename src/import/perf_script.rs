@@ -1,10 +1,11 @@
-//! The output of `perf script`. inferno folds it; here is decided which of its events is folded.
+//! The output of `perf script`. inferno folds it; this module chooses one of its events.
 
 use super::{Commands, ImportFormat, ImportedProfile};
 use crate::profile::Folded;
 use anyhow::{Context as _, Result, bail};
 use inferno::collapse::Collapse as _;
 use inferno::collapse::perf;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Events that sample time or its like, best first.
@@ -83,21 +84,70 @@ pub(super) fn parse(text: &str, event: Option<&str>) -> Result<ImportedProfile> 
     options.event_filter = Some(chosen.clone());
     options.nthreads = 1;
     let mut folded = Vec::new();
-    perf::Folder::from(options).collapse(counted.as_bytes(), &mut folded).context("this perf script output")?;
-    let mut commands = Commands::default();
-    for (stack, weight) in Folded::parse(&String::from_utf8_lossy(&folded)).context("the stacks of perf script")?.iter()
-    {
-        commands.add(stack.split(';'), weight);
-    }
+    perf::Folder::from(options).collapse(ascii(&counted).as_bytes(), &mut folded).context("this perf script output")?;
+    let folded = Folded::parse(&from_ascii(&String::from_utf8_lossy(&folded))).context("the stacks of perf script")?;
+    let commands = Commands::of(&folded);
     let samples = events.remove(&chosen).unwrap_or_default();
-    let folded: u64 = commands.0.values().map(Folded::total).sum();
     let release = text.lines().take_while(|line| line.starts_with('#')).find_map(|line| line.strip_prefix(RELEASE));
     Ok(ImportedProfile {
         format: ImportFormat::PerfScript,
         event: Some(chosen),
         other_events: events,
-        without_stack: samples.saturating_sub(folded),
+        without_stack: samples.saturating_sub(folded.total()),
         release: release.map(|release| release.trim().to_owned()),
         commands: commands.0,
     })
+}
+
+/// Around the code of a character that is not ASCII.
+const CHARACTER: [char; 2] = ['\u{1}', '\u{2}'];
+
+/// `text` with characters as their codes if they are not ASCII: inferno 0.12.8 panics if the 17th last byte of a name is
+/// inside a character.
+fn ascii(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            out.push_str(&format!("{}{:x}{}", CHARACTER[0], u32::from(c), CHARACTER[1]));
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The inverse of [`ascii`].
+fn from_ascii(text: &str) -> String {
+    let mut parts = text.split(CHARACTER[0]);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_once(CHARACTER[1]).unwrap_or(("", part));
+        out.extend(u32::from_str_radix(code, 16).ok().and_then(char::from_u32));
+        out.push_str(rest);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_need_not_be_ascii() {
+        // The 17th last byte of the name is inside a character.
+        let name = "naïve_é0123456789abcdef";
+        let script = format!(
+            "qemu 7 [000] 5.08: 1 cpu-clock: \n\tffff8162 {name}+0x1 (/usr/bin/äpfel)\n\tffff kfree+0x2 ([k])\n\n"
+        );
+        let profile = parse(&script, None).unwrap();
+        let names: Vec<&str> =
+            profile.commands.values().flat_map(Folded::iter).flat_map(|(stack, _)| stack.split(';')).collect();
+        assert!(names.iter().any(|frame| frame.starts_with(name)), "{names:?}");
+        for text in ["", "plain", "é", "a\u{1}b", "größe\u{2}"] {
+            assert_eq!(from_ascii(&ascii(text)).replace('\u{1}', ""), text.replace('\u{1}', ""));
+        }
+    }
 }
