@@ -13,8 +13,8 @@ SHELL := /bin/bash
 # clang compiles bpf/; libelf and zlib are linked into the static binary.
 BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-config
 # QEMU runs the guests, Chromium opens the reports, strace counts system calls, shells complete command lines, and man
-# formats the manual pages.
-TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db
+# formats the manual pages; setcap (libcap2-bin) gives a plain user the rights to sample.
+TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db libcap2-bin
 BENCH_PACKAGES := bpftrace cpio
 # libFuzzer is compiled from C++; dpkg-deb opens packages.
 FUZZ_PACKAGES := g++ dpkg tar
@@ -54,6 +54,7 @@ build: packages-build
 lint: packages-build
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
 
 # Runs criterion for the pure parts, then measures the cost of the collectors and of bpftrace (needs bpftrace and
 # cpio).

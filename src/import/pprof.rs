@@ -2,6 +2,7 @@
 
 use super::{Commands, ImportFormat, ImportedProfile};
 use crate::export::proto::{PprofLocation, PprofProfile, PprofSample};
+use crate::kernel::symbols::KERNEL_START;
 use anyhow::{Context as _, Result, bail, ensure};
 use prost::Message as _;
 use std::collections::{BTreeMap, HashMap};
@@ -12,9 +13,6 @@ const LONGEST: u64 = 1 << 30;
 
 /// Labels that name a command, best first.
 const COMMAND_LABELS: [&str; 4] = ["process", "comm", "process_name", "command"];
-
-/// Numbers from here on are addresses of the kernel (Documentation/arch/x86/x86_64/mm.rst).
-const KERNEL_START: u64 = 0xffff_8000_0000_0000;
 
 /// How a compressed file begins.
 pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];

@@ -6,6 +6,9 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::OnceLock;
 
+/// Addresses from here on belong to the kernel (x86-64, Documentation/arch/x86/x86_64/mm.rst).
+pub(crate) const KERNEL_START: u64 = 0xffff_8000_0000_0000;
+
 /// The running kernel's list of symbols.
 pub(crate) const KALLSYMS: &str = "/proc/kallsyms";
 
@@ -247,7 +250,7 @@ impl Symbols {
     }
 }
 
-/// FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/), 64 bits. Equal hashes are compared by name.
+/// FNV-1a (<http://www.isthe.com/chongo/tech/comp/fnv/>), 64 bits. Equal hashes are compared by name.
 fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,4 +1,4 @@
-//! From what the BPF programs counted to a [`Recording`]'s processes and pipes.
+//! From what the BPF programs counted to a [`Recording`](super::Recording)'s processes and pipes.
 
 use super::collect::RecordedCounts;
 use super::launch::MadePipe;

@@ -21,7 +21,7 @@ struct Image {
 pub(super) struct UserCode {
     /// By process; the latest last.
     images: HashMap<u32, Vec<Image>>,
-    /// The kernel's reason if there are none.
+    /// The events, or why the kernel gives none.
     events: Result<CodeMapEvents>,
 }
 

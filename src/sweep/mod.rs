@@ -1,6 +1,6 @@
 //! Sweeps: any axes of a workload, all combinations, one table and one chart.
 //!
-//! [`measure`] runs them with [`crate::experiment`], this file defines the results, and [`show`] formats them.
+//! [`measure()`] runs them with [`crate::experiment`], this file defines the results, and [`show`] formats them.
 
 mod measure;
 pub(crate) mod race;

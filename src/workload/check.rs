@@ -1,6 +1,6 @@
-//! Checks a [`Spec`] for contradictions before anything is started, independent of the machine. [`super::launch`] checks
-//! what depends on the machine (CPUs, pipe limits). Both name the flag and the fix. The bounds of one axis, and the
-//! other axes that it requires, are in its row of [`AXES`].
+//! Checks a [`Spec`] for contradictions before anything is started, independent of the machine. [`super::launch()`]
+//! checks what depends on the machine (CPUs, pipe limits). Both name the flag and the fix. The bounds of one axis, and
+//! the other axes that it requires, are in its row of [`AXES`].
 
 use super::axes::AXES;
 use super::spec::{Amount, PAGE, Pin, Reader, Spec, Writer};

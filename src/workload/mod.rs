@@ -1,8 +1,8 @@
 //! The built-in workload: writers and readers around a pipe, each a new process.
 //!
-//! [`launch`] starts them. Each pins itself, allocates its buffers, moves the warm-up through the pipe and then waits,
-//! with an empty pipe. [`Launched::watched`] lists them for collectors, [`Launched::release`] starts the window, and
-//! [`Launched::wait`] returns what each counted.
+//! [`launch()`] starts them. Each pins itself, allocates its buffers, moves the warm-up through the pipe and then
+//! waits, with an empty pipe. [`Launched`](launch::Launched) lists them for collectors (`watched`), starts the window
+//! (`release`), and returns what each counted (`wait`).
 
 pub mod axes;
 pub mod axis;
@@ -22,6 +22,7 @@ mod stall;
 mod wire;
 pub(crate) mod worker;
 
+pub(crate) use caveats::SPINNING;
 pub use caveats::{HUGE_PAGES_MISSING, VERIFY_FAILED, caveats, caveats_of_all};
 pub(crate) use launch::launch;
 pub(crate) use pipe::largest as largest_pipe;

@@ -299,7 +299,7 @@ fn processes(mark: &str) -> Vec<u32> {
     pids.filter(|pid| marked(pid) && is_alive(*pid)).collect()
 }
 
-/// BPF programs, tracefs instances and probes of collectors: empty if there are none.
+/// The BPF programs, tracefs instances and probes that collectors have left; empty without any.
 fn kernel_objects() -> String {
     let list = || {
         let output = Command::new(binary()).arg("__leftovers").output().expect("pipeprof");

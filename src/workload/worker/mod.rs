@@ -1,4 +1,4 @@
-//! One process of a workload: this program, started by [`super::launch`] with a hidden subcommand.
+//! One process of a workload: this program, started by [`super::launch()`] with a hidden subcommand.
 //!
 //! A writer has the pipe as standard output and the controller's socket as standard input; a reader has them the
 //! other way round.
