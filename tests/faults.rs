@@ -1,7 +1,7 @@
 //! Lets each system call fail that writes results, one after the other, and looks for what was measured.
 //!
-//! strace makes the nth call of pipeprof's main thread fail. Which calls write results is read from a run in which none
-//! fails: those after the first worker has ended.
+//! strace makes the nth call of a thread fail. Which calls write results is read from a run in which none fails: in the
+//! main thread those after the first worker has ended, in all threads those that write into the folder of results.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -17,12 +17,20 @@ const WRITING: &str = "openat,write,rename,renameat2,mkdir,fdatasync,fsync,ftrun
 /// What happens to them. The kernel repeats none of them by itself; a program has to repeat those that were interrupted.
 const ERRORS: [&str; 3] = ["ENOSPC", "EIO", "EINTR"];
 
-/// A system call: its name, and its number among those of this name.
+/// A system call: its name, and its number among those of this name and thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SystemCall {
     name: String,
     number: usize,
     line: String,
+}
+
+/// Whose calls fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Threads {
+    Main,
+    /// The nth call of each: also of workers.
+    All,
 }
 
 /// A folder for results, one for temporary files, and strace's output.
@@ -45,9 +53,12 @@ impl Place {
         self.path("results").join("out")
     }
 
-    /// pipeprof with these arguments; `fault`: the call that fails, and its error.
-    fn run(&self, line: &str, pipeline: Option<&str>, fault: Option<(&SystemCall, &str)>) -> Output {
+    /// pipeprof with these arguments, in which a plus is a space; `fault`: the call that fails, and its error.
+    fn run(&self, line: &str, pipeline: Option<&str>, threads: Threads, fault: Option<(&SystemCall, &str)>) -> Output {
         let mut command = Command::new("strace");
+        if threads == Threads::All {
+            command.arg("-f");
+        }
         command.args(["-y", "-s", "40", "-o"]).arg(self.path("log"));
         match fault {
             None => command.arg("-e").arg(format!("trace={WRITING}")),
@@ -56,7 +67,8 @@ impl Place {
                 command.arg("-e").arg(format!("inject={}:error={error}:when={}", call.name, call.number))
             }
         };
-        command.arg(binary()).args(line.split(' ')).arg("-o").arg(self.output());
+        command.arg(binary()).args(line.split(' ').map(|word| word.replace('+', " ")));
+        command.arg("-o").arg(self.output());
         if let Some(pipeline) = pipeline {
             command.args(["--", pipeline]);
         }
@@ -68,8 +80,9 @@ impl Place {
         String::from_utf8_lossy(&std::fs::read(self.path("log")).unwrap()).into_owned()
     }
 
-    /// The calls after the first end of a child that write into this place, to standard output, or to standard error.
-    fn calls(&self) -> Vec<SystemCall> {
+    /// The calls of the main thread after the first end of a child that write into this place, to standard output, or
+    /// to standard error; or those of all threads that write into this place.
+    fn calls(&self, threads: Threads) -> Vec<SystemCall> {
         let log = self.log();
         let own = self.0.path().display().to_string();
         let mut numbers = std::collections::BTreeMap::<&str, usize>::new();
@@ -77,13 +90,20 @@ impl Place {
         let mut calls = Vec::new();
         for line in log.lines() {
             ended |= line.starts_with("--- SIGCHLD");
-            let Some((name, arguments)) = line.split_once('(') else { continue };
-            let number = numbers.entry(name).or_default();
+            // With the thread, if there are several.
+            let Some((called, arguments)) = line.split_once('(') else { continue };
+            let number = numbers.entry(called).or_default();
             *number += 1;
+            let name = called.rsplit(' ').next().unwrap_or(called);
             let writes = name != "openat" || arguments.contains("O_CREAT");
-            let here = arguments.contains(&own) || arguments.starts_with("1<") || arguments.starts_with("2<");
-            if ended && writes && here {
-                calls.push(SystemCall { name: name.to_owned(), number: *number, line: line.to_owned() });
+            let stream = arguments.starts_with("1<") || arguments.starts_with("2<");
+            let counts = match threads {
+                Threads::Main => ended && (arguments.contains(&own) || stream),
+                Threads::All => arguments.contains(&own),
+            };
+            let call = SystemCall { name: name.to_owned(), number: *number, line: line.to_owned() };
+            if counts && writes && !calls.contains(&call) {
+                calls.push(call);
             }
         }
         calls
@@ -115,20 +135,32 @@ fn document(folders: &[Option<PathBuf>], document: &str) -> Option<PathBuf> {
 }
 
 /// Each call of `line` fails in turn; `check` gets what failed, the output, and where results can be.
-fn each_fails(line: &str, pipeline: Option<&str>, check: impl Fn(&str, &SystemCall, &Output, &Place)) {
+fn each_fails(
+    line: &str,
+    pipeline: Option<&str>,
+    threads: Threads,
+    check: impl Fn(&str, &SystemCall, &Output, &Place),
+) {
     let place = Place::new();
-    let whole = place.run(line, pipeline, None);
-    let calls = place.calls();
+    let whole = place.run(line, pipeline, threads, None);
+    let calls = place.calls(threads);
     assert!(calls.len() > 3, "{line}: {whole:?} {calls:?}");
     let mut hit = 0;
-    for (at, call) in calls.iter().enumerate() {
+    // Of all threads' calls, each run makes the same: a third of all has each kind.
+    let step = if threads == Threads::All { 3 } else { 1 };
+    let tried = calls.len().div_ceil(step);
+    for (at, call) in calls.iter().step_by(step).enumerate() {
         let error = ERRORS[at % ERRORS.len()];
         // Only these are ever interrupted.
         let error = if error == "EINTR" && !["write", "openat"].contains(&call.name.as_str()) { "EIO" } else { error };
         place.clear();
-        let output = place.run(line, pipeline, Some((call, error)));
+        let output = place.run(line, pipeline, threads, Some((call, error)));
         let log = place.log();
-        let Some(failed) = log.lines().find(|line| line.contains("(INJECTED)")) else { continue };
+        let failed: Vec<&str> = log.lines().filter(|line| line.contains("(INJECTED)")).collect();
+        if failed.is_empty() {
+            continue;
+        }
+        let failed = failed.join(", ");
         hit += usize::from(failed.contains(place.0.path().to_str().unwrap()));
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let what = format!("{line}: {error} of {failed}, {:?}, {text}", output.status);
@@ -139,7 +171,7 @@ fn each_fails(line: &str, pipeline: Option<&str>, check: impl Fn(&str, &SystemCa
             assert!(!listing(&place.path(folder)).iter().any(hidden), "{what}: {:?}", listing(&place.path(folder)));
         }
     }
-    assert!(2 * hit > calls.len(), "{hit} of {} calls were those that should fail", calls.len());
+    assert!(2 * hit > tried, "{hit} of {tried} calls were those that should fail");
 }
 
 /// What was measured is complete, in the place that was asked for or in one that is named.
@@ -150,11 +182,22 @@ fn kept(what: &str, output: &Output, place: &Place, name: &str) {
     assert!(found == place.output() || named(), "{what}: {} is not named", found.display());
 }
 
+/// What was measured is complete, or goes on where it stopped.
+fn resumed(what: &str, line: &str, output: &Output, place: &Place, [plan, name]: [&str; 2]) {
+    if !output.status.success() {
+        // A folder that was not even begun has nothing to go on with.
+        let line = if place.output().join(plan).exists() { format!("{line} --resume") } else { line.to_owned() };
+        let resumed = place.run(&line, None, Threads::Main, None);
+        assert!(resumed.status.success(), "{what}, then: {resumed:?}");
+    }
+    assert!(place.output().join(name).exists(), "{what}");
+}
+
 #[test]
 #[ignore = "needs strace: make test"]
 fn a_run_survives() {
     let line = "run --mode write --bytes 1M --warmup 1M --runs 1 --collect none";
-    each_fails(line, None, |what, _, output, place| {
+    each_fails(line, None, Threads::Main, |what, _, output, place| {
         kept(what, output, place, "run.json");
         assert!(output.status.success() == (place.rescued().is_none() && !what.contains("write(1<")), "{what}");
         let printed = String::from_utf8_lossy(&output.stdout).contains("Throughput");
@@ -166,7 +209,7 @@ fn a_run_survives() {
 #[ignore = "needs strace and root: make test"]
 fn a_recording_survives() {
     let pipeline = "head -c 100000 /dev/zero | wc -c; exit 3";
-    each_fails("record", Some(pipeline), |what, _, output, place| {
+    each_fails("record", Some(pipeline), Threads::Main, |what, _, output, place| {
         kept(what, output, place, "record.json");
         // They are the pipeline's own.
         assert_eq!(output.status.code(), Some(3), "{what}");
@@ -178,11 +221,41 @@ fn a_recording_survives() {
 #[ignore = "needs strace: make test"]
 fn a_sweep_survives() {
     let line = "sweep --mode write --buffer-size 4K,64K --runs 1 --duration 20ms";
-    each_fails(line, None, |what, _, output, place| {
-        if !output.status.success() {
-            let resumed = place.run(&format!("{line} --resume"), None, None);
-            assert!(resumed.status.success(), "{what}, then: {resumed:?}");
-        }
-        assert!(place.output().join("sweep.json").exists(), "{what}");
+    each_fails(line, None, Threads::Main, |what, _, output, place| {
+        resumed(what, line, output, place, ["plan.json", "sweep.json"]);
     });
+}
+
+#[test]
+#[ignore = "needs strace: make test"]
+fn a_comparison_survives() {
+    let line =
+        "compare --mode write --variant= --variant=--poll --pairs 1 --run-flags=--bytes=1M+--warmup=1M+--collect=none";
+    each_fails(line, None, Threads::All, |what, _, output, place| {
+        resumed(what, line, output, place, ["matrix.json", "report.json"]);
+    });
+}
+
+#[test]
+#[ignore = "needs strace and root: make test"]
+fn no_size_of_a_disk_loses_a_run() {
+    let place = Place::new();
+    let mut kept_there = 0;
+    // A file that crosses the end of the disk is first written in part.
+    for pages in [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 64, 256] {
+        place.clear();
+        let script = format!("mount -t tmpfs -o size={}k none $0 && \"$@\" && cp -r $0/out $0.kept", 4 * pages);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script]).arg(place.path("results")).arg(binary());
+        command.args("run --mode write --bytes 1M --runs 1 --collect none".split(' ')).arg("-o").arg(place.output());
+        let output = command.env("TMPDIR", place.path("temporary")).output().unwrap();
+        let what = format!("{pages} pages: {output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Throughput"), "{what}");
+        let whole = output.status.success();
+        let folder = if whole { Some(place.path("results.kept")) } else { place.rescued() };
+        assert!(document(std::slice::from_ref(&folder), "run.json").is_some(), "{what}");
+        kept_there += usize::from(whole);
+        let _ = std::fs::remove_dir_all(place.path("results.kept"));
+    }
+    assert!((1..13).contains(&kept_there), "{kept_there} of 13 disks were large enough");
 }

@@ -2,18 +2,19 @@
 
 use crate::import;
 use crate::record::model::Recording;
-use crate::record::{self, RECORD_FILE, graphs, html};
+use crate::record::{self, contents};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::roles::Skid;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show what the time of a profile was spent on that another tool took, such as perf
+/// Show the roles of a profile that another tool took, such as perf
 ///
-/// Reads the output of `perf script`, folded stacks, and profiles of pprof. Shows the roles of each command, with 95 % intervals, and draws
-/// flame graphs by role. The folder is that of `pipeprof record`: `compare`, `flamegraph` and `export` take it.
+/// Reads the output of `perf script`, folded stacks, and profiles of pprof. Shows the roles of each command, with 95 %
+/// intervals, and draws flame graphs by role. The folder is that of `pipeprof record`: `compare`, `flamegraph` and
+/// `export` take it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AttributeArgs {
     /// Output of `perf script`, folded stacks with the command as first frame, or a compressed profile.proto (pprof)
@@ -23,7 +24,7 @@ pub(crate) struct AttributeArgs {
     /// the kind of values [default: samples]
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
-    /// Whose time samples are that were due while interrupts were off
+    /// Which function gets the samples that were due while interrupts were off
     #[arg(long, value_enum, default_value = "auto")]
     skid: SkidRule,
     /// Folder for the results [default: runs/TIME-attribute]
@@ -36,11 +37,11 @@ pub(crate) struct AttributeArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum SkidRule {
-    /// That of the event: cpu-clock for cpu-clock and task-clock, otherwise none
+    /// As for the event: cpu-clock for cpu-clock and task-clock, otherwise none
     Auto,
-    /// The caller's that had interrupts off: a clock's samples are taken when they come back on
+    /// The caller that had interrupts off: a clock takes its samples when they come back on
     CpuClock,
-    /// That of the function in which they were taken
+    /// The function in which they were taken
     None,
 }
 
@@ -58,17 +59,10 @@ impl AttributeArgs {
         let folder = Folder::prepare(self.output.as_deref(), &started, "attribute")?;
         let (recording, profiles) = import::recording::recording(&imported, &self.file.display().to_string(), skid);
         let recording = Recording { started, command: super::command_line(), ..recording };
-        let mut json = serde_json::to_string_pretty(&recording).context("cannot write the profile as JSON")?;
-        json.push('\n');
+        let kept = folder.keep(&contents::files(&recording, &profiles, None)?);
         if self.json {
-            crate::out!("{json}");
-        }
-        let mut files = vec![(RECORD_FILE.to_owned(), json.into_bytes())];
-        let drawn = graphs::files(&recording, &profiles, None)?;
-        files.push((html::PAGE_FILE.to_owned(), html::page(&recording, &drawn)?.into_bytes()));
-        files.extend(drawn);
-        let kept = folder.keep(&files);
-        if !self.json {
+            crate::out!("{}", contents::to_json(&recording)?);
+        } else {
             crate::out!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stdout()));
         }
         match kept.problem {

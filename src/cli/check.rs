@@ -7,7 +7,7 @@ use super::stored_runs;
 use crate::compare::model::{RoleRow, Section, Step, Word};
 use crate::compare::render::terminal;
 use crate::compare::{CompareOptions, Comparison, Input, compare, text};
-use crate::document::Outcome;
+use crate::document::{Outcome, Request};
 use crate::report::files::Folder;
 use crate::run::{RunOptions, exact};
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -186,18 +186,11 @@ impl CheckArgs {
     fn measure(&self, wanted: &[RunOptions]) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
         let requests =
             wanted.iter().map(|options| options.request(super::command_line())).collect::<Result<Vec<_>>>()?;
-        let folders = wanted
-            .iter()
-            .zip(&requests)
-            .map(|(options, request)| {
-                let Some(path) = &self.output else { return Ok(None) };
-                let path = match wanted.len() {
-                    1 => path.clone(),
-                    _ => path.join(format!("{}-{}-cpu", request.mode.replace(' ', "-"), options.machine.cpus())),
-                };
-                Folder::prepare(Some(&path), &super::now(), &request.mode).map(Some).or_usage()
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let mode = requests.first().map_or("", |request| request.mode.as_str());
+        let folder = match &self.output {
+            Some(path) => Some(Folder::prepare(Some(path), &super::now(), mode).or_usage()?),
+            None => None,
+        };
         let parallel = wanted.iter().all(RunOptions::exact);
         let mut outcomes = std::thread::scope(|scope| {
             let mut results = Vec::new();
@@ -213,13 +206,18 @@ impl CheckArgs {
             results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
             results.into_iter().collect::<Result<Vec<_>>>()
         })?;
-        let mut problem = None;
-        for (folder, outcome) in folders.into_iter().zip(&mut outcomes) {
-            if let Some(folder) = folder {
-                problem = problem.or(folder.write_or_rescue(outcome, Vec::new())?.problem);
-            }
-        }
-        Ok((outcomes, problem))
+        let Some(folder) = folder else { return Ok((outcomes, None)) };
+        let kept = if let [outcome] = outcomes.as_mut_slice() {
+            folder.write_or_rescue(outcome, Vec::new())?
+        } else {
+            let name = |(options, request): (&RunOptions, &Request)| {
+                format!("{}-{}-cpu", request.mode.replace(' ', "-"), options.machine.cpus())
+            };
+            let names = wanted.iter().zip(&requests).map(name);
+            let runs = names.zip(&mut outcomes).map(|(name, outcome)| (name, outcome, Vec::new()));
+            folder.write_each_or_rescue(runs, Vec::new())?
+        };
+        Ok((outcomes, kept.problem))
     }
 
     fn judge(&self, comparison: &Comparison) -> Result<ExitCode> {

@@ -3,12 +3,10 @@
 use super::guest_args::GuestArgs;
 use super::workload_args::parse_duration;
 use crate::export::{self, ExportFormat, Exported, ExportedRecording};
-use crate::record::html::{self, PAGE_FILE};
 use crate::record::inside::{self, PreparedPipeline};
 use crate::record::sent_files::SentFile;
-use crate::record::timeline_svg::{self, TIMELINE_FILE};
 use crate::record::{
-    self, PipelineCommand, RECORD_FILE, RecordLevel, RecordOptions, Recorded, Recording, Remedy, TrialOptions, graphs,
+    self, PipelineCommand, RecordLevel, RecordOptions, Recorded, Recording, Remedy, TrialOptions, contents,
 };
 use crate::report::files::{self, Folder};
 use crate::report::terminal::Style;
@@ -154,13 +152,7 @@ impl RecordArgs {
             }
         };
         let recording = Recording { started, command: super::command_line(), ..recording };
-        let mut json = serde_json::to_string_pretty(&recording).context("cannot write the recording as JSON")?;
-        json.push('\n');
-        let mut files = vec![(RECORD_FILE.to_owned(), json.into_bytes())];
-        files.extend(timeline_svg::svg(&recording).map(|svg| (TIMELINE_FILE.to_owned(), svg.into_bytes())));
-        let graphs = graphs::files(&recording, &profiles, off_cpu.as_ref())?;
-        files.push((PAGE_FILE.to_owned(), html::page(&recording, &graphs)?.into_bytes()));
-        files.extend(graphs);
+        let mut files = contents::files(&recording, &profiles, off_cpu.as_ref())?;
         let exported = ExportedRecording {
             recording: &recording,
             profiles: &profiles,

@@ -172,6 +172,25 @@ pub struct CollectorReport {
     pub notes: Vec<String>,
 }
 
+impl CollectorReport {
+    /// Of a collector that lost nothing, with this number of samples.
+    #[must_use]
+    pub fn ok(name: Collector, samples: u64) -> Self {
+        Self {
+            name,
+            status: Status::Ok,
+            reason: None,
+            samples,
+            lost: 0,
+            unresolved: 0,
+            skid: None,
+            cost_percent: None,
+            cost_ci95: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {

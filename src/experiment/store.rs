@@ -82,20 +82,33 @@ pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Resu
         }
         FolderLock::take(folder)?
     } else {
-        if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        if !is_unused(folder) {
             let hint = if file.exists() { "continue with --resume, " } else { "" };
             bail!(
                 "the report folder {} exists and is not empty: {hint}choose another with -o, or remove it",
                 folder.display()
             );
         }
-        std::fs::create_dir_all(folder.join(P::RESULTS))
-            .with_context(|| format!("cannot make the folder {}: choose another with -o", folder.display()))?;
+        let make = |folder: &Path| {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}: choose another with -o", folder.display()))
+        };
+        make(folder)?;
         let lock = FolderLock::take(folder)?;
+        // First: a folder without a plan cannot be resumed, and is not refused as long as it is empty.
         atomic_file::write(&file, &serde_json::to_vec_pretty(plan)?)?;
+        make(&folder.join(P::RESULTS))?;
         lock
     };
     Ok(lock)
+}
+
+/// Whether nothing is in `folder`, or only files that were not complete when their writer was killed.
+fn is_unused(folder: &Path) -> bool {
+    let Ok(mut entries) = std::fs::read_dir(folder) else { return true };
+    entries.all(|entry| {
+        entry.is_ok_and(|entry| entry.file_name().as_encoded_bytes().starts_with(atomic_file::PREFIX.as_bytes()))
+    })
 }
 
 /// One JSON file per result, each with its question.

@@ -59,10 +59,13 @@ impl ExportFormat {
     }
 }
 
-/// The files of `exported` in all of `formats`, and why a format could not be written, if one could not.
+/// The files of `exported` in all of `formats`, each once, and why a format could not be written, if one could not.
 pub(crate) fn all(formats: &[ExportFormat], exported: &Exported<'_>) -> (ExportedFiles, Option<anyhow::Error>) {
     let (mut files, mut problem) = (ExportedFiles::new(), None);
-    for format in formats {
+    for (index, format) in formats.iter().enumerate() {
+        if formats[..index].iter().any(|before| before.name == format.name) {
+            continue;
+        }
         match format.files(exported) {
             Ok(own) => files.extend(own),
             Err(error) => problem = Some(error.context(format!("--export {}", format.name))),

@@ -6,6 +6,7 @@ use super::proto::{
 };
 use super::samples::{SampledFrame, Samples};
 use super::{ExportFormat, KERNEL_MODULE, nanoseconds};
+use crate::kernel::symbols::KERNEL_START;
 use anyhow::{Context as _, Result};
 use flate2::{Compression, write::GzEncoder};
 use prost::Message as _;
@@ -21,9 +22,6 @@ pub(super) const FORMAT: ExportFormat = ExportFormat {
 
 /// The number of the kernel's mapping.
 const KERNEL_MAPPING: u64 = 1;
-
-/// Where the kernel's addresses begin and end.
-const KERNEL_RANGE: [u64; 2] = [0xffff_8000_0000_0000, u64::MAX];
 
 fn compressed(profile: &PprofProfile) -> Result<Vec<u8>> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
@@ -73,8 +71,8 @@ fn profile(samples: &Samples) -> PprofProfile {
     profile.comment = facts.iter().map(|fact| strings.place(fact)).collect();
     profile.mapping.push(PprofMapping {
         id: KERNEL_MAPPING,
-        memory_start: KERNEL_RANGE[0],
-        memory_limit: KERNEL_RANGE[1],
+        memory_start: KERNEL_START,
+        memory_limit: u64::MAX,
         filename: strings.place(KERNEL_MODULE),
         has_functions: true,
     });

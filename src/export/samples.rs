@@ -1,5 +1,6 @@
 //! One list of samples from stored stacks, from which every format for stacks is written.
 
+use crate::kernel::symbols::KERNEL_START;
 use crate::profile::{Attributor, Folded, Profile};
 use crate::roles::{RoleId, is_kernel_entry};
 use crate::util::text::clean;
@@ -111,15 +112,12 @@ pub(super) struct SamplesBuilder {
     addresses: HashMap<(String, bool), u64>,
 }
 
-/// Addresses from here on belong to the kernel (x86-64, Documentation/arch/x86/x86_64/mm.rst).
-const KERNEL_BEGIN: u64 = 0xffff_8000_0000_0000;
-
 impl SamplesBuilder {
     /// Functions with their addresses. A name with several addresses gets none.
     pub(super) fn know<'a>(&mut self, functions: impl Iterator<Item = (&'a str, u64)>) {
         let mut several = Vec::new();
         for (name, address) in functions {
-            let key = (clean(name), address >= KERNEL_BEGIN);
+            let key = (clean(name), address >= KERNEL_START);
             if self.addresses.insert(key.clone(), address).is_some_and(|other| other != address) {
                 several.push(key);
             }

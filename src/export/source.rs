@@ -10,10 +10,9 @@ use crate::record::change::{self, recording_at};
 use crate::record::{Recording, graphs, process_names};
 use crate::report::files;
 use crate::sweep::{self, Sweep};
-use crate::util::regular;
-use anyhow::{Context as _, Result, anyhow, bail};
-use serde::de::DeserializeOwned;
-use std::path::{Path, PathBuf};
+use crate::util::{regular::document_at, stored_json};
+use anyhow::{Result, bail};
+use std::path::Path;
 
 /// A result of pipeprof, stored or just measured.
 #[derive(Debug, Clone, Copy)]
@@ -68,10 +67,10 @@ impl StoredResult {
             })));
         }
         if let Some(document) = document_at(path, COMPARISON) {
-            return Ok(Self::Comparison(Box::new(document_of(&document, model::SCHEMA)?)));
+            return Ok(Self::Comparison(Box::new(stored_json::load(&document, "a comparison", model::SCHEMA)?)));
         }
         if let Some(document) = document_at(path, SWEEP) {
-            return Ok(Self::Sweep(Box::new(document_of(&document, sweep::SCHEMA)?)));
+            return Ok(Self::Sweep(Box::new(stored_json::load(&document, "a sweep", sweep::SCHEMA)?)));
         }
         let mut outcome = files::load(path)?;
         outcome.code = files::load_code(path).ok();
@@ -125,34 +124,6 @@ impl Exported<'_> {
 /// The names of documents in their folders.
 const COMPARISON: &str = "report.json";
 const SWEEP: &str = "sweep.json";
-
-/// The longest document of a comparison or sweep that is read, bytes.
-const LONGEST: u64 = 256 << 20;
-
-/// The document of this name at `path`, a folder or the document itself.
-fn document_at(path: &Path, name: &str) -> Option<PathBuf> {
-    let inside = path.join(name);
-    if inside.is_file() {
-        return Some(inside);
-    }
-    path.file_name().is_some_and(|own| own == name).then(|| path.to_owned())
-}
-
-/// The document in `file`, which must have this schema.
-fn document_of<T: DeserializeOwned>(file: &Path, schema: &str) -> Result<T> {
-    #[derive(serde::Deserialize)]
-    struct ExportedHead {
-        schema: String,
-    }
-    let shown = || file.display().to_string();
-    let bytes = regular::read(file, LONGEST).with_context(shown)?;
-    let damaged = |error| anyhow!("{}: a damaged document ({error}); make it again", file.display());
-    let head: ExportedHead = serde_json::from_slice(&bytes).map_err(damaged)?;
-    if head.schema != schema {
-        bail!("{}: the schema is {}, and this version reads {schema}: make it again", shown(), head.schema);
-    }
-    serde_json::from_slice(&bytes).map_err(damaged)
-}
 
 fn of_run(outcome: &Outcome) -> Samples {
     let document = &outcome.document;

@@ -11,16 +11,12 @@ pub(super) fn parse(text: &str) -> Result<ImportedProfile> {
     let stacks = Folded::parse(text).map_err(|error| {
         anyhow!("{error}: neither perf script output nor folded stacks (each line a stack, a space and a weight)")
     })?;
-    let mut commands = Commands::default();
-    for (stack, weight) in stacks.iter() {
-        commands.add(stack.split(';'), weight);
-    }
     Ok(ImportedProfile {
         format: ImportFormat::Folded,
         event: None,
         other_events: BTreeMap::new(),
         without_stack: 0,
         release: None,
-        commands: commands.0,
+        commands: Commands::of(&stacks).0,
     })
 }

@@ -1,7 +1,7 @@
 //! Profiles that other tools took: read, and attributed to roles.
 //!
-//! [`folded`], [`perf_script`] and [`pprof`] read files; [`recording`] makes of them what `pipeprof record` makes of its own samples,
-//! so that everything that takes a recording takes them.
+//! [`folded`], [`perf_script`] and [`pprof`] read files. [`recording`] makes of them what `pipeprof record` makes of its
+//! own samples, so that everything that takes a recording takes them.
 
 mod folded;
 mod perf_script;
@@ -87,7 +87,7 @@ pub(crate) fn read(path: &Path, event: Option<&str>) -> Result<ImportedProfile> 
 /// The profile in `bytes`.
 ///
 /// # Errors
-/// When it is none of the known forms.
+/// When its form is not known, or it is damaged.
 pub(crate) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
     if bytes.starts_with(b"PERFILE2") {
         bail!("this is perf.data: give the output of `perf script -i FILE`");
@@ -112,6 +112,13 @@ pub(crate) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile
 struct Commands(BTreeMap<ProcessName, Folded>);
 
 impl Commands {
+    /// Those of stacks whose first frame is the command.
+    fn of(stacks: &Folded) -> Self {
+        let mut commands = Self::default();
+        stacks.iter().for_each(|(stack, weight)| commands.add(stack.split(';'), weight));
+        commands
+    }
+
     /// Add `weight` to the stack of these frames, root first; the first one is the command. The kernel's part begins at
     /// the first frame that is marked, or whose name shows it.
     fn add<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, weight: u64) {

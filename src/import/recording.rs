@@ -1,8 +1,8 @@
 //! An imported profile as a recording that has samples and nothing else.
 
 use super::ImportedProfile;
-use crate::document::{Collector, CollectorReport, Status};
-use crate::profile::{Folded, Moved, Profile, Unit, attribute};
+use crate::document::{Collector, CollectorReport};
+use crate::profile::{Moved, Profile, Unit, attribute};
 use crate::record::model::{
     ImportedFrom, ProcessSamples, RECORDING_SCHEMA, RecordedProcess, RecordedSamples, Recording,
 };
@@ -68,16 +68,11 @@ pub(crate) fn recording(imported: &ImportedProfile, file: &str, skid: Skid) -> (
         notes.push(format!("{} without a stack left out", counted(imported.without_stack, "sample")));
     }
     let collector = CollectorReport {
-        name: Collector::Sample,
-        status: Status::Ok,
-        reason: None,
-        samples: total,
         lost: imported.without_stack,
         unresolved: counts.unnamed,
         skid: Some(skid),
-        cost_percent: None,
-        cost_ci95: None,
         notes,
+        ..CollectorReport::ok(Collector::Sample, total)
     };
     recording.findings = findings(&samples, total);
     recording.cautions = cautions(imported, &counts, total);
@@ -111,7 +106,7 @@ struct StackCounts {
 impl StackCounts {
     fn of(profiles: &[Profile]) -> Self {
         let mut counts = Self::default();
-        for (stack, weight) in profiles.iter().flat_map(|profile| Folded::iter(&profile.stacks)) {
+        for (stack, weight) in profiles.iter().flat_map(|profile| profile.stacks.iter()) {
             let frames = stack.split(';').skip(1);
             counts.kernel += if frames.clone().any(is_kernel_entry) { weight } else { 0 };
             counts.deep += if frames.clone().filter(|frame| *frame != KERNEL).count() > 1 { weight } else { 0 };

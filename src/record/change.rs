@@ -8,7 +8,8 @@ use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::number::number;
 use crate::roles::{self, RoleId, SCHEDULING};
-use anyhow::{Context as _, Result, bail, ensure};
+use crate::util::{regular, stored_json};
+use anyhow::{Result, ensure};
 use samples::{ShareChange, share_changes};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,11 +87,7 @@ pub(crate) struct SideChange {
 
 /// The path of the recording that `path` names: a folder or its record.json. `None` if it is another kind of result.
 pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
-    let inside = path.join(super::RECORD_FILE);
-    if inside.is_file() {
-        return Some(inside);
-    }
-    path.file_name().is_some_and(|name| name == super::RECORD_FILE).then(|| path.to_owned())
+    regular::document_at(path, super::RECORD_FILE)
 }
 
 /// Read a recording.
@@ -98,27 +95,8 @@ pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// When the file is missing, or not a recording of this version.
 pub(crate) fn load(path: &Path) -> Result<Recording> {
-    #[derive(serde::Deserialize)]
-    struct RecordingHead {
-        schema: String,
-    }
-    let shown = || path.display().to_string();
-    let bytes = crate::util::regular::read(path, LONGEST).with_context(shown)?;
-    let head: RecordingHead =
-        serde_json::from_slice(&bytes).map_err(|error| anyhow::anyhow!("{}: not a recording ({error})", shown()))?;
-    if head.schema != super::model::RECORDING_SCHEMA {
-        bail!(
-            "{}: the schema is {}, and this version reads {}: record it again",
-            shown(),
-            head.schema,
-            super::model::RECORDING_SCHEMA
-        );
-    }
-    serde_json::from_slice(&bytes).map_err(|error| anyhow::anyhow!("{}: a damaged recording ({error})", shown()))
+    stored_json::load(path, "a recording", super::model::RECORDING_SCHEMA)
 }
-
-/// The longest recording that is read, bytes.
-const LONGEST: u64 = 256 << 20;
 
 impl RecordingChange {
     /// What changed from `before` to `after`, which are stored at `paths`.

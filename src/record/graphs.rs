@@ -15,6 +15,9 @@ const OFF_CPU: &str = "off-cpu";
 /// The name of a flame graph of all processes, before its collector.
 const ALL: &str = "pipeline";
 
+/// Processes that the line above a graph names: a longer line is cut, and with it what the graph shows.
+const NAMED: usize = 5;
+
 /// The collectors that a recording can use.
 const PROFILED: [Collector; 2] = [Collector::Sample, Collector::Insn];
 
@@ -114,7 +117,13 @@ pub(crate) fn stored_off_cpu(folder: &Path) -> Result<Option<Folded>> {
 /// The lines above a graph of these processes: title, and what it shows.
 #[must_use]
 pub(crate) fn headings(recording: &Recording, processes: &[ProcessName], unit: Unit, total: u64) -> (String, String) {
-    let names = listed(processes.iter().copied());
+    let names = match processes.split_at_checked(NAMED) {
+        Some((first, further @ [_, _, ..])) => {
+            let first: Vec<&str> = first.iter().map(|name| name.as_str()).collect();
+            format!("{} and {} others", first.join(", "), further.len())
+        }
+        _ => listed(processes.iter().copied()),
+    };
     let unit = flamegraph::unit_name(unit);
     let release = &recording.kernel.release;
     let kernel = if release.is_empty() { String::new() } else { format!(", Linux {release}") };

@@ -4,13 +4,14 @@
 //! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would
 //! help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and
 //! [`html`] show all that. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two
-//! recordings. [`model`] is the form of `record.json`.
+//! recordings. [`contents`] lists the files of a folder, and [`model`] is the form of `record.json`.
 
 mod answer;
 mod assemble;
 pub(crate) mod change;
 pub(crate) mod change_text;
 mod collect;
+pub(crate) mod contents;
 pub(crate) mod count;
 pub(crate) mod graphs;
 pub(crate) mod html;

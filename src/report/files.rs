@@ -9,7 +9,7 @@ use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::cycles;
 use crate::profile::{ByProcess, Folded, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
-use crate::util::text::grouped;
+use crate::util::{stored_json, text::grouped};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,24 @@ impl Folder {
     /// When a graph cannot be drawn.
     pub(crate) fn write_or_rescue(self, outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<KeptResults> {
         Ok(self.keep(&all_files(outcome, further)?))
+    }
+
+    /// As [`Self::write_or_rescue`], each run with its `further` files in a folder of its own with this name, next to
+    /// the files `above`: all of them, or none.
+    ///
+    /// # Errors
+    /// When a graph cannot be drawn.
+    pub(crate) fn write_each_or_rescue<'a>(
+        self,
+        runs: impl Iterator<Item = (String, &'a mut Outcome, Vec<(String, Vec<u8>)>)>,
+        above: Vec<(String, Vec<u8>)>,
+    ) -> Result<KeptResults> {
+        let mut files = above;
+        for (folder, outcome, further) in runs {
+            let of_run = all_files(outcome, further)?;
+            files.extend(of_run.into_iter().map(|(name, bytes)| (format!("{folder}/{name}"), bytes)));
+        }
+        Ok(self.keep(&files))
     }
 }
 
@@ -334,7 +352,7 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
             None => bail!("not a pipeprof run.json: the schema is {:?} instead of {SCHEMA}", head.schema),
         }
     }
-    serde_json::from_slice(bytes).map_err(broken)
+    stored_json::parse(bytes).map_err(broken)
 }
 
 fn document_path(path: &Path) -> PathBuf {

@@ -108,12 +108,12 @@ impl Folder {
         Ok(Self { aside, _parents: parents, target, fresh: requested.is_none(), mounted })
     }
 
-    /// Add a file.
+    /// Add a file; `name` can be a path into a folder inside.
     ///
     /// # Errors
     /// When it cannot be written.
     pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        std::fs::write(self.aside.path().join(name), bytes).map_err(|error| {
+        write_below(self.aside.path(), name, bytes).map_err(|error| {
             let file = self.target.join(name);
             anyhow!("cannot write {}: {error}; choose another folder with -o{}", file.display(), or_free(&error))
         })
@@ -172,7 +172,7 @@ impl Folder {
             Err(error) => error,
         };
         let elsewhere = tempfile::Builder::new().prefix(RESCUED).tempdir().and_then(|folder| {
-            files.iter().try_for_each(|(name, bytes)| std::fs::write(folder.path().join(name), bytes))?;
+            files.iter().try_for_each(|(name, bytes)| write_below(folder.path(), name, bytes))?;
             Ok(folder.keep())
         });
         match elsewhere {
@@ -189,6 +189,13 @@ impl Folder {
             },
         }
     }
+}
+
+fn write_below(folder: &Path, name: &str, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some((inner, _)) = name.rsplit_once('/') {
+        std::fs::create_dir_all(folder.join(inner))?;
+    }
+    std::fs::write(folder.join(name), bytes)
 }
 
 fn names(files: &[(String, Vec<u8>)]) -> Vec<String> {

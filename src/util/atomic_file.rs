@@ -4,6 +4,9 @@ use anyhow::{Result, anyhow};
 use std::io::{self, Write};
 use std::path::Path;
 
+/// How the names of files that are not complete begin.
+pub(crate) const PREFIX: &str = ".pipeprof-";
+
 /// Write `bytes` to `path`. No reader, full disk or signal ever sees or leaves an incomplete file.
 ///
 /// # Errors
@@ -17,7 +20,7 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         // The process's umask takes its bits away, as for any new file.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         let mut file = tempfile::Builder::new()
-            .prefix(".pipeprof-")
+            .prefix(PREFIX)
             .permissions(mode)
             .tempfile_in(parent)
             .map_err(without_temporary_path)?;

@@ -15,6 +15,7 @@ pub(crate) mod progress;
 pub(crate) mod regular;
 pub(crate) mod size;
 pub(crate) mod stats;
+pub(crate) mod stored_json;
 pub(crate) mod streams;
 pub(crate) mod text;
 pub(crate) mod usage;

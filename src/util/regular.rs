@@ -3,7 +3,7 @@
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::fs::File;
 use std::io::{Error, Read, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Open `path` for reading. A FIFO, a device or a directory is an error, at once: reading it might never end.
 ///
@@ -34,6 +34,16 @@ pub(crate) fn read(path: &Path, longest: u64) -> Result<Vec<u8>> {
         return Err(Error::other(format!("the file is longer than {} MiB", longest >> 20)));
     }
     Ok(bytes)
+}
+
+/// The document of this name that `path` means: a folder that contains it, or the document itself. `None` if `path` is
+/// something else.
+pub(crate) fn document_at(path: &Path, name: &str) -> Option<PathBuf> {
+    let inside = path.join(name);
+    if inside.is_file() {
+        return Some(inside);
+    }
+    path.file_name().is_some_and(|own| own == name).then(|| path.to_owned())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The host side of a guest: start QEMU, from a snapshot if possible, explain a missing answer, clean up.
 
 use crate::document::{Emulator, ExecutedOn, Warning};
-use crate::util::{cancel, progress};
+use crate::util::{cancel, progress, stored_json};
 use crate::vm::emulator::Qemu;
 use crate::vm::freeze::{self, Fed};
 use crate::vm::job::Assignment;
@@ -41,7 +41,7 @@ impl GuestReply {
     /// # Errors
     /// When the answer is not JSON of this type.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_slice(&self.body).context("cannot parse the guest's answer")
+        stored_json::parse(&self.body).context("cannot parse the guest's answer")
     }
 }
 

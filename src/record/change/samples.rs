@@ -23,7 +23,7 @@ impl ShareChange {
         self.shares[1] - self.shares[0]
     }
 
-    /// Whether the interval excludes that there is none.
+    /// Whether the interval excludes a difference of zero.
     pub(crate) fn is_certain(&self) -> bool {
         let [low, high] = self.difference_ci95;
         low > 0.0 || high < 0.0
@@ -73,7 +73,7 @@ pub(super) fn largest(changes: &[ShareChange]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Collector, CollectorReport, Status};
+    use crate::document::{Collector, CollectorReport};
     use crate::profile::{Folded, Moved, Unit, attribute};
     use crate::roles::Skid;
 
@@ -83,18 +83,7 @@ mod tests {
         let roles = attribute(&folded, Unit::Samples, Skid::None, &Moved::default());
         RecordedSamples {
             processes: vec![ProcessSamples { process: 0, name: "dd".to_owned(), samples: folded.total(), roles }],
-            collector: CollectorReport {
-                name: Collector::Sample,
-                status: Status::Ok,
-                reason: None,
-                samples: folded.total(),
-                lost: 0,
-                unresolved: 0,
-                skid: None,
-                cost_percent: None,
-                cost_ci95: None,
-                notes: Vec::new(),
-            },
+            collector: CollectorReport::ok(Collector::Sample, folded.total()),
         }
     }
 

@@ -1,6 +1,6 @@
 use super::super::pipeline::PipelineCommand;
 use super::*;
-use crate::document::{Collector, CollectorReport, Status};
+use crate::document::{Collector, CollectorReport};
 use crate::profile::{RoleShare, SchedulingWeight};
 
 fn share((role, weight): &(RoleId, u64)) -> RoleShare {
@@ -35,18 +35,7 @@ fn recording(release: &str, roles: &[(RoleId, u64)]) -> Recording {
             cpus: 1,
             stages: vec![stage],
             others: 0,
-            collector: CollectorReport {
-                name: Collector::Insn,
-                status: Status::Ok,
-                reason: None,
-                samples: 0,
-                lost: 0,
-                unresolved: 0,
-                skid: None,
-                cost_percent: None,
-                cost_ci95: None,
-                notes: Vec::new(),
-            },
+            collector: CollectorReport::ok(Collector::Insn, 0),
             symbols: Vec::new(),
         }),
         findings: vec!["`dd` limits the pipeline: it is on a CPU 96 % of the time.".to_owned()],

@@ -1,0 +1,34 @@
+//! The files of a recording's folder.
+
+use super::html::{self, PAGE_FILE};
+use super::timeline_svg::{self, TIMELINE_FILE};
+use super::{RECORD_FILE, Recording, graphs};
+use crate::profile::{Folded, Profile};
+use anyhow::{Context as _, Result};
+
+/// The recording as text.
+///
+/// # Errors
+/// When JSON cannot represent a number in it.
+pub(crate) fn to_json(recording: &Recording) -> Result<String> {
+    let mut text = serde_json::to_string_pretty(recording).context("cannot write the recording as JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// All files but those that only some recordings have: names and contents.
+///
+/// # Errors
+/// When a graph or the page cannot be drawn.
+pub(crate) fn files(
+    recording: &Recording,
+    profiles: &[Profile],
+    off_cpu: Option<&Folded>,
+) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files = vec![(RECORD_FILE.to_owned(), to_json(recording)?.into_bytes())];
+    files.extend(timeline_svg::svg(recording).map(|svg| (TIMELINE_FILE.to_owned(), svg.into_bytes())));
+    let graphs = graphs::files(recording, profiles, off_cpu)?;
+    files.push((PAGE_FILE.to_owned(), html::page(recording, &graphs)?.into_bytes()));
+    files.extend(graphs);
+    Ok(files)
+}
