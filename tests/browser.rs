@@ -186,3 +186,73 @@ fn the_report_is_readable_dark_and_narrow() {
     }
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
+
+/// A flame graph with a long command and many roles.
+fn flame_graph(folder: &std::path::Path) -> String {
+    use pipeprof::profile::{Folded, Unit};
+    use pipeprof::report::flamegraph::{GraphOptions, render};
+    let command = "pipeprof run --kernel 6.1 --mode vmsplice-huge-busy --collect insn --buffer-size 64K --calls 4000";
+    let subtitle =
+        "writer · mode vmsplice-huge-busy · Linux 6.1.0-56-cloud-amd64 · 2,946,666 instructions · emulated (TCG)";
+    let folded = Folded::parse(include_str!("../flamegraphs/6.1-write-exact/writer.folded")).unwrap();
+    let options = GraphOptions::new(command, subtitle, Unit::Instructions, pipeprof::roles::Skid::None);
+    let path = folder.join("graph.svg");
+    std::fs::write(&path, render(&folded, &options).unwrap()).unwrap();
+    format!("file://{}", path.display())
+}
+
+#[test]
+#[ignore = "needs Chromium: make test"]
+fn a_flame_graph_fits_any_window_and_obeys_keys() {
+    let mut page = Chromium::start();
+    let folder = tempfile::tempdir().unwrap();
+    let url = flame_graph(folder.path());
+    for look in [Look { width: 1200, dark: false }, Look { width: 500, dark: true }, Look { width: 320, dark: false }] {
+        page.open(&url, look);
+        // Nothing runs off at the right, and no text covers another.
+        let wrong = page.evaluate(&format!(
+            "(() => {{ const boxes = [...document.querySelectorAll('#title tspan, #subtitle tspan, #legend text, #search')] \
+             .map(e => [e.textContent, e.getBoundingClientRect()]); \
+             const off = boxes.filter(([, b]) => b.left < 0 || b.right > {} + 0.5).map(([text]) => text); \
+             for (const [i, [a, p]] of boxes.entries()) for (const [b, q] of boxes.slice(i + 1)) \
+             if (p.left < q.right && q.left < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom) off.push(a + ' / ' + b); \
+             return off.join(); }})()",
+            look.width
+        ));
+        assert_eq!(wrong, Value::from(""), "at {} pixels", look.width);
+        let order = page.evaluate(
+            "(() => { const box = id => document.getElementById(id).getBoundingClientRect(); const frames = \
+             [...document.querySelectorAll('#frames rect')].map(r => r.getBoundingClientRect()); \
+             const bottom = document.querySelector('svg').getBoundingClientRect().bottom; \
+             return Math.min(...frames.map(b => b.top)) >= box('subtitle').bottom - 1 \
+             && Math.max(...frames.map(b => b.bottom)) <= box('legend').top && box('legend').bottom <= bottom; })()",
+        );
+        assert_eq!(order, Value::from(true), "at {} pixels", look.width);
+        let ink = page.evaluate("getComputedStyle(document.getElementById('title')).fill");
+        assert_eq!(ink, Value::from(if look.dark { "rgb(228, 230, 234)" } else { "rgb(0, 0, 0)" }));
+    }
+    // Up from the lowest frame, zoom by Enter, and back by Escape.
+    page.evaluate("document.querySelector('#frames [tabindex=\"0\"]').focus(); true");
+    let mut press = |key: &str| {
+        page.evaluate(&format!(
+            "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}', bubbles: true }})); \
+             [document.activeElement.querySelector('title').textContent.split(' ')[0], \
+             document.getElementById('details').textContent.trim().split(' ').slice(0, 2).join(' '), \
+             document.getElementById('unzoom').classList.contains('hide')].join()"
+        ))
+    };
+    assert_eq!(press("ArrowDown"), Value::from("all,Function: all,true"));
+    let names: Vec<String> = (0..3).map(|_| press("ArrowUp").as_str().unwrap().to_owned()).collect();
+    assert!(names.iter().all(|name| !name.starts_with("all,")) && names[0] != names[2], "{names:?}");
+    let zoomed = press("Enter");
+    assert_eq!(zoomed.as_str().unwrap(), names[2].replace("true", "false"));
+    assert_eq!(press("Escape").as_str().unwrap(), names[2]);
+    // The legend is reached by Tab, and its entries search.
+    page.evaluate("document.querySelector('#legend [tabindex]').focus(); true");
+    page.evaluate(
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true })); true",
+    );
+    let matched = page.evaluate("document.getElementById('matched').textContent");
+    assert!(matched.as_str().unwrap().starts_with("Matched"), "{matched}");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}

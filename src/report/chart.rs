@@ -51,7 +51,7 @@ pub struct Point {
 /// The chart's destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Theme {
-    /// A separate file, with a white background.
+    /// A separate file with a background, white or dark as the reader prefers.
     File,
     /// Inside a page of [`super::html`], with that page's colours.
     Page,
@@ -75,6 +75,9 @@ const SERIES: [RGBColor; 6] = [
     RGBColor(0x7a, 0x6a, 0x00),
     RGBColor(0x56, 0xb4, 0xe9),
 ];
+/// For dark windows: background, ink, dim, faint, and series, as those of the page.
+const DARK: [&str; 10] =
+    ["#14171a", "#e6e9ec", "#9aa4ae", "#3a424b", "#4fa8e0", "#f08a4b", "#35c79a", "#e39ac4", "#cdbb4a", "#8ccbf2"];
 /// The page's names of the colours above, in the same order: `--ink`, `--dim`, `--faint`, `--s1` ...
 const NAMES: [&str; 3] = ["var(--ink)", "var(--dim)", "var(--faint)"];
 
@@ -107,7 +110,7 @@ impl Chart {
             area.present().map_err(refused)?;
         }
         Ok(match theme {
-            Theme::File => svg,
+            Theme::File => fitting(svg, &format!("{}. {}", self.title, self.caption)),
             Theme::Page => themed(svg, &format!("{}. {}", self.title, self.caption)),
         })
     }
@@ -301,18 +304,47 @@ fn short(value: f64) -> String {
     }
 }
 
+/// A file's colours in dark windows, and a width that fits narrow ones. Programs that do not know the style draw the
+/// light chart.
+fn fitting(svg: String, title: &str) -> String {
+    let mut rules = String::new();
+    let light = [WHITE, INK, DIM, FAINT].into_iter().chain(SERIES);
+    for (light, dark) in light.zip(DARK) {
+        let light = hex(light);
+        rules.push_str(&format!("[fill={light}]{{fill:{dark}}}[stroke={light}]{{stroke:{dark}}}"));
+    }
+    let style = format!("<style>@media(prefers-color-scheme:dark){{{rules}}}</style>\n");
+    let svg = svg.replacen(
+        "<svg ",
+        &format!("<svg role=\"img\" aria-label=\"{}\" style=\"max-width:100%;height:auto\" ", label(title)),
+        1,
+    );
+    match svg.split_once(">\n") {
+        Some((head, rest)) => format!("{head}>\n{style}{rest}"),
+        None => svg,
+    }
+}
+
+/// `"#1B1F24"`: a colour as an attribute's value.
+fn hex(colour: RGBColor) -> String {
+    format!("\"#{:02X}{:02X}{:02X}\"", colour.0, colour.1, colour.2)
+}
+
+/// `title` as an attribute's value.
+fn label(title: &str) -> String {
+    title.chars().filter(|c| c.is_alphanumeric() || " ,.:-()".contains(*c)).collect()
+}
+
 /// Replace fixed colours by the page's, and add a description for screen readers.
 fn themed(svg: String, title: &str) -> String {
     let mut svg = svg;
-    let hex = |colour: RGBColor| format!("\"#{:02X}{:02X}{:02X}\"", colour.0, colour.1, colour.2);
     for (colour, name) in [INK, DIM, FAINT].into_iter().zip(NAMES) {
         svg = svg.replace(&hex(colour), &format!("\"{name}\""));
     }
     for (index, colour) in SERIES.into_iter().enumerate() {
         svg = svg.replace(&hex(colour), &format!("\"var(--s{})\"", index + 1));
     }
-    let title: String = title.chars().filter(|c| c.is_alphanumeric() || " ,.:-()".contains(*c)).collect();
-    svg.replacen("<svg ", &format!("<svg class=\"chart\" role=\"img\" aria-label=\"{title}\" "), 1)
+    svg.replacen("<svg ", &format!("<svg class=\"chart\" role=\"img\" aria-label=\"{}\" ", label(title)), 1)
 }
 
 #[cfg(test)]
@@ -359,9 +391,19 @@ mod tests {
             assert!(file.contains("&lt;8K&gt;") && !file.contains("<8K>"), "{file}");
             assert!(file.contains("#0072B2") && !file.contains("var("));
             assert_eq!(file, chart(kind).svg(Theme::File).unwrap());
+            assert!(file.contains("[fill=\"#FFFFFF\"]{fill:#14171a}") && file.contains("max-width:100%"), "{file}");
             let page = chart(kind).svg(Theme::Page).unwrap();
             assert!(page.contains("var(--s1)") && page.contains("var(--ink)") && !page.contains("#0072B2"), "{page}");
             assert!(!page.contains("A <b>"));
+        }
+    }
+
+    #[test]
+    fn a_file_is_as_dark_as_a_page() {
+        let dark = include_str!("html/style.css").split("@media").nth(1).unwrap();
+        let names = ["page", "ink", "dim", "faint", "s1", "s2", "s3", "s4", "s5", "s6"];
+        for (name, colour) in names.into_iter().zip(DARK) {
+            assert!(dark.contains(&format!("--{name}: {colour};")), "--{name}: {colour}");
         }
     }
 

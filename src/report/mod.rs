@@ -7,5 +7,6 @@ pub mod files;
 pub mod flamegraph;
 mod folder;
 pub(crate) mod html;
+pub(crate) mod modes;
 pub(crate) mod number;
 pub mod terminal;

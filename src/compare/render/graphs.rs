@@ -6,6 +6,7 @@ use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Folded, Unit, listed};
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
 use crate::report::html::pack;
+use crate::report::number::number;
 use crate::roles;
 use anyhow::Result;
 use serde::Serialize;
@@ -18,6 +19,8 @@ pub(crate) struct PackedGraph {
     pub title: String,
     /// Description for the reader.
     pub about: String,
+    /// Width on the page, in percent: the graph of the largest total has 100, so that all columns have one scale.
+    pub width: f64,
     /// The SVG, gzip and base64.
     pub packed: String,
 }
@@ -49,6 +52,7 @@ pub(crate) fn plain(
     measures: &[Option<Measure>],
 ) -> Result<Vec<PackedGraph>> {
     let mut graphs = Vec::new();
+    let widest = measures.iter().flatten().map(Measure::total).fold(0.0, f64::max);
     for (column, measure) in measures.iter().enumerate() {
         let Some(measure) = measure else { continue };
         let stacks = together(measure);
@@ -67,7 +71,8 @@ pub(crate) fn plain(
         graphs.push(PackedGraph {
             id: format!("plain-{}-{column}", slug(&section.title())),
             title: label.clone(),
-            about: "coloured by role".to_owned(),
+            about: format!("{} {}; all columns have one scale", number(measure.total()), comparison.per_kib()),
+            width: if widest > 0.0 { measure.total() / widest * 100.0 } else { 100.0 },
             packed: pack(&svg)?,
         });
     }
@@ -118,6 +123,7 @@ pub(crate) fn differential(
             id: format!("{name}-{}-{}-{}", slug(&section.title()), step.from, step.to),
             title,
             about,
+            width: 100.0,
             packed: pack(&svg)?,
         });
     }

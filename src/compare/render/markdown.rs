@@ -84,10 +84,8 @@ fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in clean(text).chars() {
         match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '`' | '*' | '[' | ']' | '\\' => {
+            // CommonMark, section 2.4: a backslash before punctuation, which also reads well as text.
+            '<' | '>' | '&' | '`' | '*' | '[' | ']' | '\\' => {
                 out.push('\\');
                 out.push(c);
             }

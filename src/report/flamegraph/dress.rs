@@ -9,6 +9,11 @@ const PAD: f64 = 10.0;
 /// Width of a character of the 12-pixel monospace font (inferno's default, in pixels).
 const CHARACTER: f64 = 12.0 * 0.59;
 
+/// Fits legend and headings to any width, and makes keys do what the mouse does.
+const SCRIPT: &str = include_str!("picture.js");
+/// What the keyboard has chosen, and colours for a dark window.
+const STYLE: &str = include_str!("picture.css");
+
 /// How one frame looks.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
@@ -108,15 +113,19 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T> {
     text.parse().map_err(|_| unexpected(text))
 }
 
-/// The part before the frames, with a new height of picture, view box and background.
+/// The part before the frames, with a new height of picture, view box and background, and what the keyboard needs.
 fn taller(head: &str, height: usize, new: usize) -> Result<String> {
     let replacements = [
         (format!("\" height=\"{height}\" onload"), format!("\" height=\"{new}\" onload")),
         (format!("viewBox=\"0 0 1200 {height}\""), format!("viewBox=\"0 0 1200 {new}\"")),
         (
             format!("height=\"{height}\" fill=\"url(#background)\""),
-            format!("height=\"{new}\" fill=\"url(#background)\""),
+            format!("id=\"paper\" height=\"{new}\" fill=\"url(#background)\""),
         ),
+        ("</style>".to_owned(), format!("{STYLE}</style>")),
+        ("]]></script>".to_owned(), format!("\n{SCRIPT}]]></script>")),
+        ("<text id=\"search\"".to_owned(), "<text id=\"search\" tabindex=\"0\" role=\"button\"".to_owned()),
+        ("<text id=\"unzoom\"".to_owned(), "<text id=\"unzoom\" tabindex=\"0\" role=\"button\"".to_owned()),
     ];
     // inferno's search button is almost invisible until the pointer is over it.
     let mut head =
@@ -197,7 +206,10 @@ fn legend(swatches: &[Swatch], note: &[String], top: usize) -> Legend {
         let click = swatch.search.as_ref().map_or(String::new(), |term| {
             // Inside an attribute, inside a JavaScript string.
             let term = term.replace('\\', "\\\\").replace('\'', "\\'");
-            format!(" style=\"cursor:pointer\" onclick=\"{}\"", escape(&format!("reset_search();search('{term}')")))
+            format!(
+                " style=\"cursor:pointer\" tabindex=\"0\" role=\"button\" onclick=\"{}\"",
+                escape(&format!("reset_search();search('{term}')"))
+            )
         });
         let _ = writeln!(
             svg,

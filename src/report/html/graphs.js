@@ -14,13 +14,14 @@ async function show(frame) {
   frame.dataset.shown = "yes";
   const svg = await graph(frame.dataset.graph);
   frame.addEventListener("load", () => {
+    frame.contentWindow.reflow?.();
     const root = frame.contentDocument.querySelector("svg");
     const height = root ? root.getBoundingClientRect().height : 0;
     if (height > 0) frame.parentElement.style.height = Math.min(Math.ceil(height) + 10, 900) + "px";
   });
   // As part of a page, without prolog and document type, because a page at a file: address cannot measure another
   // document. Such a page has no URL to store a search in, so history.replaceState does nothing.
-  frame.srcdoc = "<!doctype html><script>history.replaceState = () => {};<\/script><style>html,body{margin:0;background:#fff}svg{display:block;width:100%}@media (max-width:900px) { #legend { display:none } }</style>" + svg.slice(svg.indexOf("<svg"));
+  frame.srcdoc = "<!doctype html><script>history.replaceState = () => {};<\/script><style>html,body{margin:0}svg{display:block;width:100%}</style>" + svg.slice(svg.indexOf("<svg"));
 }
 async function alone(id) {
   return URL.createObjectURL(new Blob([await graph(id)], { type: "image/svg+xml" }));
