@@ -83,7 +83,7 @@ impl ReproduceArgs {
         progress::step("writing the report");
         let page = report::write(&reproduction, &settings.output)?;
         progress::clear();
-        crate::out!("{}", report::terminal(&reproduction, Style::of_stdout()));
+        crate::out!("{}", report::terminal::render(&reproduction, Style::of_stdout()));
         crate::outln!("\nReport: {}", page.display());
         Ok(ExitCode::SUCCESS)
     }

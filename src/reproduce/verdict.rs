@@ -22,6 +22,8 @@ pub(crate) enum FigureVerdict {
     NotReproduced,
     /// The 95 % interval straddles a bound of the tolerance.
     Undecided,
+    /// A speed or a time that another machine has; no claim depends on it.
+    AnotherMachine,
     /// Not possible on this machine.
     NotTestable,
     /// The same figure in other words as that of another row, which is judged.
@@ -36,6 +38,7 @@ impl FigureVerdict {
             Self::Reproduced => ["reproduced", "yes"],
             Self::NotReproduced => ["not reproduced", "no"],
             Self::Undecided => ["undecided", "open"],
+            Self::AnotherMachine => ["another machine", "elsewhere"],
             Self::NotTestable => ["not testable", "untestable"],
             Self::JudgedElsewhere => ["-", "elsewhere"],
         }
@@ -50,8 +53,19 @@ pub(crate) struct JudgedFact<'a> {
     pub verdict: FigureVerdict,
     /// What was compared, and by which rule: `3.43 times "rung 1"; article: 3.43 times; within a factor of 1.5`.
     pub why: String,
+    /// The article's ratio and this machine's, and to what, if ratios were compared.
+    pub ratio: Option<ComparedRatio>,
     /// How to test it elsewhere, if it cannot be tested on this machine.
     pub command: String,
+}
+
+/// Two ratios to the same figure.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ComparedRatio {
+    pub article: f64,
+    pub measured: f64,
+    /// The name of that figure.
+    pub to: String,
 }
 
 /// Judge every fact of `table`.
@@ -63,16 +77,20 @@ pub(crate) fn judge_table<'a>(facts: &Facts, table: &'a ArticleTable, readings: 
 fn judge<'a>(facts: &Facts, fact: &'a Fact, readings: &Readings) -> JudgedFact<'a> {
     let measured = reading(facts, &fact.id, readings);
     let answer = measured.clone().and_then(|measured| compare(facts, fact, &measured, readings));
-    let (verdict, why, command) = match answer {
-        Ok((verdict, why)) => (verdict, why, String::new()),
-        Err(missing) => (FigureVerdict::NotTestable, missing.why, missing.command),
+    let (verdict, why, ratio, command) = match answer {
+        Ok(((verdict, why), ratio)) => (verdict, why, ratio, String::new()),
+        Err(missing) => (FigureVerdict::NotTestable, missing.why, None, missing.command),
     };
-    JudgedFact { fact, measured: measured.ok(), verdict, why, command }
+    JudgedFact { fact, measured: measured.ok(), verdict, why, ratio, command }
 }
 
-fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) -> Taken<(FigureVerdict, String)> {
+/// The verdict, its reason, and the ratios that it compares.
+type Judgement = ((FigureVerdict, String), Option<ComparedRatio>);
+
+fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) -> Taken<Judgement> {
     let article = fact.value.unwrap_or_default();
-    Ok(match &fact.judge {
+    let mut ratio = None;
+    let judged = match &fact.judge {
         Judge::Never { never, command } => return Err(Missing::new(never, command)),
         Judge::SameAs { same_as } => {
             let name =
@@ -105,9 +123,13 @@ fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) 
                     (name, base)
                 }
             };
-            rules::ratio(measured, &base, article / article_base, *factor, &name)
+            let to = facts.find(ratio_to).map_or_else(String::new, |(_, fact)| short(&fact.what).to_owned());
+            let [theirs, ours] = [article / article_base, measured.value / base.value];
+            ratio = Some(ComparedRatio { article: theirs, measured: ours, to });
+            rules::ratio(measured, &base, theirs, *factor, &name)
         }
-    })
+    };
+    Ok((judged, ratio))
 }
 
 fn reading(facts: &Facts, id: &str, readings: &Readings) -> Taken<Reading> {
@@ -123,7 +145,7 @@ fn reading(facts: &Facts, id: &str, readings: &Readings) -> Taken<Reading> {
 }
 
 /// The name of a row before its first remark in parentheses.
-fn short(what: &str) -> &str {
+pub(crate) fn short(what: &str) -> &str {
     what.split(" (").next().unwrap_or(what)
 }
 
@@ -148,7 +170,7 @@ mod tests {
     #[test]
     fn ratios_count_and_not_speeds() {
         let lines = verdicts(STEP, &[("A.1", of(&[10.0, 10.1, 9.9])), ("A.2", of(&[20.0, 20.2, 19.9]))]);
-        assert_eq!(lines[0].0, FigureVerdict::NotReproduced, "{}", lines[0].1);
+        assert_eq!(lines[0].0, FigureVerdict::AnotherMachine, "{}", lines[0].1);
         assert_eq!(lines[1].0, FigureVerdict::Reproduced, "{}", lines[1].1);
         assert!(lines[1].1.contains("\"one\"") && lines[1].1.contains("article: 2.00 times"), "{}", lines[1].1);
     }

@@ -268,6 +268,9 @@ fn table(race: &Race, counts: &Counts) -> ExtraTable {
     table
 }
 
+/// The writer and the buffer size to whose speed the chart relates all others.
+const BASE: (&str, u64) = ("write", 32 << 10);
+
 fn chart(facts: &Facts, race: &Race) -> Option<Chart> {
     const GIB_PER_GB: f64 = 1e9 / (1u64 << 30) as f64;
     let measured = |writer: &str| -> Vec<Point> {
@@ -279,18 +282,32 @@ fn chart(facts: &Facts, race: &Race) -> Option<Chart> {
         let point = |block: u64| Some(Point { label: size::format(block), y: value(block)? * GIB_PER_GB, span: None });
         ARTICLE.iter().filter_map(|block| point(*block)).collect()
     };
-    let here = WRITERS.map(|writer| (format!("{writer}, this machine"), measured(writer)));
-    if here.iter().all(|(_, points)| points.is_empty()) {
+    let (mut here, mut there) = (WRITERS.map(measured), WRITERS.map(article));
+    if here.iter().all(Vec::is_empty) {
         return None;
     }
-    let there = WRITERS.map(|writer| (format!("{writer}, article B"), article(writer)));
+    // All writers of a machine are related to the same value.
+    let base = |all: &[Vec<Point>]| {
+        let written = all.iter().zip(WRITERS).find(|(_, writer)| *writer == BASE.0).map(|(points, _)| points)?;
+        written.iter().find(|point| point.label == size::format(BASE.1)).map(|point| point.y)
+    };
+    let related = base(&here).zip(base(&there)).map(|(own, article)| {
+        here.iter_mut().for_each(|points| super::divide(points, own));
+        there.iter_mut().for_each(|points| super::divide(points, article));
+    });
+    let unit = if related.is_some() { "times the speed of write with 32K" } else { "GiB/s" };
+    let named = |machine: &str, points: [Vec<Point>; 2]| {
+        let name = |writer: &str| format!("{writer}, {machine}");
+        WRITERS.into_iter().map(name).zip(points).collect::<Vec<_>>()
+    };
+    let series = [named("this machine", here), named("article B", there)].concat();
     let caption = format!(
         "Measured: median of {}, bars from minimum to maximum. Article: {}.",
         counted(race.runs(), "run"),
         facts.articles.get("B").map_or("", |article| article.machine.as_str())
     );
-    let (names, axes) = (["buffers", "Throughput over buffer sizes"], ["GiB/s", "bytes per system call"]);
-    Some(super::chart(ChartKind::Lines, names, axes, here.into_iter().chain(there), caption))
+    let (names, axes) = (["buffers", "Throughput over buffer sizes"], [unit, "bytes per system call"]);
+    Some(super::chart(ChartKind::Lines, names, axes, series, caption))
 }
 
 fn fastest(race: &Race, writer: &str) -> Option<String> {

@@ -291,11 +291,14 @@ fn cells(pairs: &[Processes], speed: &Reading, tick_ns: u64) -> [String; 5] {
     [number(speed.value), speed.spread().unwrap_or_else(dash), number(real), time(USER), time(SYSTEM)]
 }
 
+/// The label of the installed cat.
+const COREUTILS: &str = "coreutils cat";
+
 fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
     let (mut article, mut measured, mut n) = (Vec::new(), Vec::new(), 0);
     for fact in &facts.table("C.real")?.rows {
         let way = fact.id.rsplit('.').next().unwrap_or_default();
-        let label = WAYS.iter().find(|(id, ..)| *id == way).map_or("coreutils cat", |(_, name, ..)| name);
+        let label = WAYS.iter().find(|(id, ..)| *id == way).map_or(COREUTILS, |(_, name, ..)| name);
         article.extend(fact.value.map(|y| Point { label: label.to_owned(), y, span: None }));
         if let Some(Ok(reading)) = out.readings.get(&fact.id) {
             n = n.max(reading.runs.len());
@@ -310,7 +313,10 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
          stated.",
         counted(n as u64, "run")
     );
-    let (names, axes) = (["cat", "Elapsed time for 10 GiB into head"], ["seconds (less is better)", ""]);
+    let unit =
+        super::related([&mut article, &mut measured], COREUTILS, "times the time of coreutils cat (less is better)");
+    let unit = unit.unwrap_or("seconds (less is better)");
+    let (names, axes) = (["cat", "Elapsed time for 10 GiB into head"], [unit, ""]);
     Some(super::chart(ChartKind::Bars, names, axes, super::both("C", article, measured), caption))
 }
 

@@ -185,6 +185,7 @@ fn chart(facts: &Facts, race: &Race) -> Option<Chart> {
         article.extend(value.map(|y| Point { label: rung.name.to_owned(), y, span: None }));
         measured.extend(race.speed(rung.id).map(|speed| speed.point(rung.name)));
     }
+    let unit = super::related([&mut article, &mut measured], RUNGS[0].name, "times the speed of rung 1");
     if measured.is_empty() {
         return None;
     }
@@ -194,5 +195,5 @@ fn chart(facts: &Facts, race: &Race) -> Option<Chart> {
         facts.articles.get("A")?.machine
     );
     let series = super::both("A", article, measured);
-    Some(super::chart(ChartKind::Bars, ["ladder", "The six rungs"], ["GiB/s", ""], series, caption))
+    Some(super::chart(ChartKind::Bars, ["ladder", "The six rungs"], [unit.unwrap_or("GiB/s"), ""], series, caption))
 }

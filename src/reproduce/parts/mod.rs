@@ -130,6 +130,24 @@ fn chart(
     Chart { id: id.into(), title: title.into(), kind, y: y.into(), x: x.into(), series, caption }
 }
 
+/// Divide the points of two machines by each machine's own at `base`, and return the `unit` of that: absolute values can
+/// differ so much that those of one machine cannot be seen. `None`, and nothing changed, if a machine has none there.
+fn related<'u>(machines: [&mut Vec<Point>; 2], base: &str, unit: &'u str) -> Option<&'u str> {
+    let at = |points: &[Point]| points.iter().find(|point| point.label == base && point.y > 0.0).map(|point| point.y);
+    let bases = [at(machines[0])?, at(machines[1])?];
+    for (points, base) in machines.into_iter().zip(bases) {
+        divide(points, base);
+    }
+    Some(unit)
+}
+
+fn divide(points: &mut [Point], base: f64) {
+    for point in points {
+        point.y /= base;
+        point.span = point.span.map(|span| span.map(|end| end / base));
+    }
+}
+
 /// Two series: the article's values, and this machine's.
 fn both(article: &str, values: Vec<Point>, measured: Vec<Point>) -> [(String, Vec<Point>); 2] {
     [(format!("article {article}"), values), ("this machine".to_owned(), measured)]
@@ -201,6 +219,19 @@ fn inlined(stacks: &Folded, fact: &Fact, part: u64, samples: u64) -> Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_two_machines_are_related_to_each_one_s_own() {
+        let points = |values: [f64; 2]| -> Vec<Point> {
+            let point = |(label, y): (&str, f64)| Point { label: label.into(), y, span: Some([y, 2.0 * y]) };
+            ["a", "b"].into_iter().zip(values).map(point).collect()
+        };
+        let (mut there, mut here) = (points([100.0, 300.0]), points([0.5, 1.0]));
+        assert_eq!(related([&mut there, &mut here], "a", "times a"), Some("times a"));
+        assert_eq!((there[1].y, here[1].y, here[1].span), (3.0, 2.0, Some([2.0, 4.0])));
+        assert_eq!(related([&mut there, &mut Vec::new()], "a", "times a"), None);
+        assert_eq!(there[1].y, 3.0);
+    }
 
     fn read(id: &str, skid: Skid, text: &str) -> Taken<Reading> {
         let facts = Facts::load().unwrap();

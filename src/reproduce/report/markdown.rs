@@ -42,8 +42,7 @@ fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '<' => out.push_str("&lt;"),
-            '|' | '_' | '*' | '`' => out.extend(['\\', c]),
+            '<' | '|' | '_' | '*' | '`' => out.extend(['\\', c]),
             c if c.is_control() => out.push(' '),
             c => out.push(c),
         }

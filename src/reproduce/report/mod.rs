@@ -2,28 +2,39 @@
 //! it, and on the terminal.
 
 mod html;
+mod lead;
 mod markdown;
+pub(crate) mod terminal;
 
 use super::facts::{Article, ArticleTable, Judge};
 use super::result::PartResult;
-use super::verdict::{FigureVerdict, JudgedFact, Reading, judge_table, number};
+use super::verdict::{FigureVerdict, JudgedFact, Reading, Readings, judge_table, number};
 use super::{Reproduction, create_folder, parts};
 use crate::document::ExecutedOn;
 use crate::report::chart::{Chart, Theme};
-use crate::report::terminal::{Style, text::paragraph};
 use crate::util::text::counted;
 use crate::util::{atomic_file, build};
 use anyhow::Result;
+use lead::ReportLead;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// How to read the verdicts.
-const LEGEND: &str = "The articles used other machines, so their speeds are not a target. Where possible, a figure is \
-    judged by a ratio within one machine; each table names its rules. A figure is reproduced if the 95 % confidence interval \
-    (CI) of the measured value lies inside the tolerance, not reproduced if it lies outside, and undecided if it straddles \
-    a bound: the measurement is too noisy. A figure that is not testable needs another machine, kernel or program; its row \
-    says which. Measured values are medians with their median absolute deviation (±) and the number of runs (n), unless \
-    stated otherwise.";
+const LEGEND: &str = "The articles used other machines, so their speeds are not a target: a speed or a time beyond the \
+    tolerance is marked as another machine's. What the articles claim is judged by ratios within one machine; each table \
+    names its rules. A figure is reproduced if the 95 % confidence interval (CI) of the measured value lies inside the \
+    tolerance, not reproduced if it lies outside, and undecided if it straddles a bound: the measurement is too noisy. A \
+    figure that is not testable needs another machine, kernel or program; its row says which. Measured values are \
+    medians with their median absolute deviation (±) and the number of runs (n), unless stated otherwise.";
+
+/// What the counts of verdicts mean, in their order: see [`counts`].
+const COUNTED: [FigureVerdict; 5] = [
+    FigureVerdict::Reproduced,
+    FigureVerdict::NotReproduced,
+    FigureVerdict::Undecided,
+    FigureVerdict::AnotherMachine,
+    FigureVerdict::NotTestable,
+];
 
 /// Everything that a report shows, in its order.
 #[derive(Debug, Serialize)]
@@ -33,8 +44,13 @@ pub(crate) struct ReproductionView<'a> {
     pub legend: &'a str,
     /// Parts that are missing because the reproduction ended early.
     pub unfinished: &'a [String],
+    /// The result in one sentence.
+    pub answer: String,
     /// Of all parts: see [`counts`].
-    pub counts: [usize; 4],
+    pub counts: [usize; COUNTED.len()],
+    pub lead: Option<ReportLead>,
+    /// The columns of the lead's table.
+    pub lead_header: [&'static str; 5],
     pub machine: Vec<(&'static str, String)>,
     pub articles: Vec<(&'a str, &'a Article)>,
     pub parts: Vec<PartView<'a>>,
@@ -46,7 +62,7 @@ pub(crate) struct PartView<'a> {
     pub title: &'a str,
     pub about: &'a str,
     /// Of its figures: see [`counts`].
-    pub counts: [usize; 4],
+    pub counts: [usize; COUNTED.len()],
     pub result: &'a PartResult,
     /// What makes timed figures of this part doubtful; empty if nothing does.
     pub doubt: String,
@@ -80,14 +96,14 @@ pub(crate) struct FactRow {
     pub class: &'static str,
     pub why: String,
     pub command: String,
+    /// The article's ratio, this machine's, and to what, if the verdict is on them.
+    pub ratio: Option<[String; 3]>,
 }
 
-/// How many rows are reproduced, not reproduced, undecided and not testable.
-fn counts<'a>(tables: impl Iterator<Item = &'a TableView<'a>> + Clone) -> [usize; 4] {
-    use FigureVerdict::{NotReproduced, NotTestable, Reproduced, Undecided};
+/// How many rows have each verdict of [`COUNTED`].
+fn counts<'a>(tables: impl Iterator<Item = &'a TableView<'a>> + Clone) -> [usize; COUNTED.len()] {
     let rows = tables.flat_map(|table| &table.rows);
-    [Reproduced, NotReproduced, Undecided, NotTestable]
-        .map(|verdict| rows.clone().filter(|row| row.verdict == verdict.words()[0]).count())
+    COUNTED.map(|verdict| rows.clone().filter(|row| row.verdict == verdict.words()[0]).count())
 }
 
 impl<'a> ReproductionView<'a> {
@@ -95,7 +111,8 @@ impl<'a> ReproductionView<'a> {
     #[must_use]
     pub(crate) fn of(reproduction: &'a Reproduction) -> Self {
         let facts = &reproduction.facts;
-        let readings = reproduction.parts.iter().flat_map(|part| part.found.readings.clone()).collect();
+        let readings: Readings = reproduction.parts.iter().flat_map(|part| part.found.readings.clone()).collect();
+        let hypervisor = reproduction.parts.iter().find_map(|part| part.environment.hypervisor.as_deref());
         let part = |result: &'a PartResult| {
             let (title, about) = parts::find(&result.part).map_or(("", ""), |part| (part.title, part.about));
             let table = |table: &'a ArticleTable| TableView {
@@ -109,21 +126,32 @@ impl<'a> ReproductionView<'a> {
             PartView { id, title, about, counts, result, doubt: doubt(result), charts, tables }
         };
         let parts: Vec<PartView<'_>> = reproduction.parts.iter().map(part).collect();
+        let counts = counts(parts.iter().flat_map(|part| &part.tables));
         Self {
             version: build::version(),
             command: &reproduction.command,
             legend: LEGEND,
             unfinished: &reproduction.unfinished,
-            counts: counts(parts.iter().flat_map(|part| &part.tables)),
+            answer: answer(counts),
+            counts,
+            lead: lead::lead(facts, &readings, hypervisor),
+            lead_header: lead::HEADER,
             machine: reproduction.parts.first().map(machine).unwrap_or_default(),
             articles: facts.articles.iter().map(|(letter, article)| (letter.as_str(), article)).collect(),
             parts,
         }
     }
+}
 
-    fn seconds(&self) -> u64 {
-        self.parts.iter().map(|part| part.result.seconds.round() as u64).sum()
-    }
+/// The result in three sentences, of the counts of all parts.
+fn answer(counts: [usize; COUNTED.len()]) -> String {
+    let [reproduced, not_reproduced, undecided, another_machine, not_testable] = counts;
+    let judged = reproduced + not_reproduced + undecided;
+    format!(
+        "{reproduced} of {judged} claims and figures of the articles are reproduced, {not_reproduced} are not, and \
+         {undecided} are undecided. {another_machine} more are speeds and times of another machine, which is no \
+         contradiction, and {not_testable} cannot be tested here."
+    )
 }
 
 fn rules(table: &ArticleTable) -> String {
@@ -174,6 +202,9 @@ fn row(judged: &JudgedFact<'_>) -> FactRow {
         class,
         why: if plain { judged.why.clone() } else { format!("{}; {how}", judged.why) },
         command: judged.command.clone(),
+        ratio: judged.ratio.as_ref().map(|ratio| {
+            [format!("{} ×", number(ratio.article)), format!("{} ×", number(ratio.measured)), ratio.to.clone()]
+        }),
     }
 }
 
@@ -241,45 +272,6 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
     let page = folder.join("report.html");
     atomic_file::write(&page, html::render(&view)?.as_bytes())?;
     Ok(page)
-}
-
-/// The answer on the terminal.
-#[must_use]
-pub(crate) fn terminal(reproduction: &Reproduction, style: Style) -> String {
-    let view = ReproductionView::of(reproduction);
-    let [reproduced, not_reproduced, undecided, not_testable] = view.counts;
-    let answer = format!(
-        "{reproduced} of the articles' figures reproduced, {not_reproduced} not reproduced, {undecided} undecided (the 95 % CI \
-         straddles the tolerance), {not_testable} not testable on this machine."
-    );
-    let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::NOTHING);
-    table.set_header(["part", "reproduced", "not reproduced", "undecided", "not testable", "seconds"]);
-    let parts = view.parts.iter().map(|part| (part.id, part.counts, part.result.seconds.round() as u64));
-    let all = (view.parts.len() > 1).then(|| ("all", view.counts, view.seconds()));
-    for (id, counts, seconds) in parts.chain(all) {
-        let cells = counts.map(|count| count.to_string());
-        table.add_row([id.to_owned()].into_iter().chain(cells).chain([seconds.to_string()]));
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Right);
-    }
-    let mut text = format!("{}\n{}\n", paragraph("", &answer, style), table.trim_fmt());
-    for (verdict, heading) in
-        [(FigureVerdict::NotReproduced, "Not reproduced"), (FigureVerdict::Undecided, "Undecided")]
-    {
-        let tables = view.parts.iter().flat_map(|part| &part.tables);
-        let rows = tables.flat_map(|table| table.rows.iter().map(move |row| (&table.table.unit, row)));
-        let lines = rows.filter(|(_, row)| row.verdict == verdict.words()[0]).map(|(unit, row)| {
-            let figures = format!("article {} {unit}, measured {} {unit}; {}", row.article, row.measured, row.why);
-            paragraph(&format!("  {}: ", row.id), &figures, style)
-        });
-        let lines: String = lines.collect();
-        if !lines.is_empty() {
-            text.push_str(&format!("\n{heading}:\n{lines}"));
-        }
-    }
-    text
 }
 
 #[cfg(test)]

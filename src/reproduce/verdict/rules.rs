@@ -47,10 +47,14 @@ fn straddled([least, most]: [f64; 2]) -> String {
     format!("straddles the tolerance ({range})")
 }
 
-/// The value is within a factor of the article's.
+/// A speed or a time is within a factor of the article's. If it is not, that says something of the machines, and nothing of
+/// the article's claims.
 pub(crate) fn factor(measured: &Reading, article: f64, factor: f64) -> (FigureVerdict, String) {
     let what = format!("{} times the article's value", number(measured.value / article));
-    answer(measured, band(article, factor), &what, &format!("tolerance: a factor of {factor}"))
+    match answer(measured, band(article, factor), &what, &format!("tolerance: a factor of {factor}")) {
+        (FigureVerdict::NotReproduced, why) => (FigureVerdict::AnotherMachine, why),
+        other => other,
+    }
 }
 
 /// The value is within a percentage of the article's.
@@ -123,7 +127,7 @@ fn band(article: f64, factor: f64) -> [f64; 2] {
 mod tests {
     use super::*;
     use crate::document::ExecutedOn;
-    use FigureVerdict::{NotReproduced as No, Reproduced as Yes, Undecided as Open};
+    use FigureVerdict::{AnotherMachine as Elsewhere, NotReproduced as No, Reproduced as Yes, Undecided as Open};
 
     fn of(runs: &[f64]) -> Reading {
         Reading::median(runs.to_vec(), "x", ExecutedOn::Hardware, "").unwrap()
@@ -155,8 +159,8 @@ mod tests {
             (&[10.0][..], Yes),
             (&[5.0, 19.0, 12.0], Yes),
             (&[4.0, 12.0, 12.0], Open),
-            (&[3.0, 4.0, 4.5], No),
-            (&[21.0; 9], No),
+            (&[3.0, 4.0, 4.5], Elsewhere),
+            (&[21.0; 9], Elsewhere),
         ] {
             assert_eq!(factor(&of(runs), 10.0, 2.0).0, verdict, "{runs:?}");
         }

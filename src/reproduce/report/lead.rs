@@ -1,0 +1,136 @@
+//! What a reader sees first: the six rungs of article A, theirs and ours, and what makes this machine different.
+
+use crate::reproduce::facts::Facts;
+use crate::reproduce::verdict::{Readings, number, short};
+use serde::Serialize;
+
+/// The ladder, and one sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ReportLead {
+    pub rungs: Vec<LeadRung>,
+    /// What differs most from the article; empty if too few rungs were measured.
+    pub difference: String,
+}
+
+/// One rung: GiB/s, and the ratio to rung 1, which does not depend on how fast the machine is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct LeadRung {
+    pub name: String,
+    pub theirs: String,
+    pub ours: String,
+    pub their_ratio: String,
+    pub our_ratio: String,
+}
+
+/// The columns of the table.
+pub(super) const HEADER: [&str; 5] = ["rung", "article, GiB/s", "here, GiB/s", "article, × rung 1", "here, × rung 1"];
+
+/// The six rungs.
+const RUNGS: [&str; 6] = ["1", "2", "3", "3b", "4", "5"];
+
+/// What a step of the ladder avoids.
+struct Avoided {
+    from: &'static str,
+    to: &'static str,
+    what: &'static str,
+    /// Why it can cost more in a virtual machine.
+    in_a_guest: &'static str,
+}
+
+const AVOIDED: [Avoided; 4] = [
+    Avoided { from: "1", to: "2", what: "copying into new pages", in_a_guest: "" },
+    Avoided { from: "2", to: "3", what: "copying out", in_a_guest: "" },
+    Avoided { from: "3", to: "4", what: "looking up 4 KiB pages", in_a_guest: "" },
+    Avoided {
+        from: "4",
+        to: "5",
+        what: "sleeping and waking up",
+        in_a_guest: "waking a process on an idle CPU of a virtual machine needs the hypervisor",
+    },
+];
+
+/// Gains that differ by less than this factor are the same, as for the rungs' own verdicts.
+const SAME: f64 = 1.5;
+
+/// The lead of these readings; `None` if the ladder was not run. `hypervisor`: this machine's.
+pub(super) fn lead(facts: &Facts, readings: &Readings, hypervisor: Option<&str>) -> Option<ReportLead> {
+    let id = |rung: &str| format!("A.ladder.{rung}");
+    let theirs = |rung: &str| facts.find(&id(rung)).and_then(|(_, fact)| fact.value);
+    let ours = |rung: &str| Some(readings.get(&id(rung))?.as_ref().ok()?.convert("GiB/s")?.value);
+    RUNGS.iter().any(|rung| readings.contains_key(&id(rung))).then_some(())?;
+    let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+    let ratio = |value: Option<f64>, base: Option<f64>| shown(value.zip(base).map(|(value, base)| value / base));
+    let rung = |rung: &&str| LeadRung {
+        name: facts.find(&id(rung)).map_or_else(String::new, |(_, fact)| short(&fact.what).to_owned()),
+        theirs: shown(theirs(rung)),
+        ours: shown(ours(rung)),
+        their_ratio: ratio(theirs(rung), theirs("1")),
+        our_ratio: ratio(ours(rung), ours("1")),
+    };
+    let gains = AVOIDED.iter().filter_map(|step| {
+        let theirs = theirs(step.to)? / theirs(step.from)?;
+        let ours = ours(step.to)? / ours(step.from)?;
+        Some((step, theirs, ours))
+    });
+    let largest = gains.max_by(|(_, a, b), (_, c, d)| (b / a).ln().abs().total_cmp(&(d / c).ln().abs()));
+    let difference = largest.map(|(step, theirs, ours)| difference(step, theirs, ours, hypervisor)).unwrap_or_default();
+    Some(ReportLead { rungs: RUNGS.iter().map(rung).collect(), difference })
+}
+
+fn difference(step: &Avoided, theirs: f64, ours: f64, hypervisor: Option<&str>) -> String {
+    let Avoided { from, to, what, in_a_guest } = step;
+    if (ours / theirs).ln().abs() < SAME.ln() {
+        return format!("Each step gains as much as in the article, within a factor of {SAME}.");
+    }
+    let costs = if ours > theirs { "more" } else { "less" };
+    let why = match hypervisor {
+        Some(hypervisor) if ours > theirs && !in_a_guest.is_empty() => format!(" ({hypervisor}: {in_a_guest})"),
+        _ => String::new(),
+    };
+    format!(
+        "What differs most: {what} costs {costs} on this machine{why}. Without it, rung {to} is {} times as fast as rung \
+         {from}; in the article, {} times.",
+        number(ours),
+        number(theirs)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::ExecutedOn;
+    use crate::reproduce::verdict::Reading;
+
+    fn of(speeds: &[(&str, f64)], hypervisor: Option<&str>) -> Option<ReportLead> {
+        let facts = Facts::load().unwrap();
+        let reading = |(rung, speed): &(&str, f64)| {
+            (format!("A.ladder.{rung}"), Ok(Reading::single(*speed, "GiB/s", ExecutedOn::Hardware, "")))
+        };
+        lead(&facts, &speeds.iter().map(reading).collect(), hypervisor)
+    }
+
+    #[test]
+    fn the_step_that_differs_most_is_named() {
+        // Half of the article's speeds, and a busy loop that helps four times as much.
+        let mut speeds = [("1", 1.85), ("2", 6.35), ("3", 16.4), ("3b", 12.5), ("4", 25.5), ("5", 125.0)];
+        let found = of(&speeds, Some("KVM")).unwrap();
+        assert!(found.difference.contains("sleeping and waking up costs more on this machine (KVM: "), "{found:?}");
+        assert!(found.difference.contains("rung 5 is 4.90 times as fast as rung 4; in the article, 1.23 times"));
+        assert_eq!(
+            (found.rungs[1].theirs.as_str(), found.rungs[1].ours.as_str(), found.rungs[1].our_ratio.as_str()),
+            ("12.7", "6.35", "3.43")
+        );
+        assert!(!of(&speeds, None).unwrap().difference.contains('('));
+        // As theirs, twice as slow: no step differs.
+        speeds[5].1 = 31.25;
+        assert!(of(&speeds, None).unwrap().difference.starts_with("Each step gains as much"));
+        speeds[2].1 = 3.0;
+        assert!(of(&speeds, None).unwrap().difference.contains("looking up 4 KiB pages costs more"));
+    }
+
+    #[test]
+    fn without_the_ladder_there_is_no_lead() {
+        assert_eq!(of(&[], None), None);
+        assert_eq!(of(&[("1", 2.0)], None).unwrap().difference, "");
+    }
+}
