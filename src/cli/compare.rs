@@ -4,6 +4,7 @@ use super::matrix_progress::MatrixProgress;
 use super::run::{given_flags, outcome, parse_flags};
 use super::stop_args::StopArgs;
 use super::stored_runs;
+use super::workload_args::check_distinct;
 use crate::compare::matrix::{self, MatrixRun, MatrixStore, Runner};
 use crate::compare::model::section_title;
 use crate::compare::plan::{self, Axes, ColumnPlan, MatrixPlan, Variant};
@@ -305,9 +306,7 @@ impl CompareArgs {
         } else {
             self.axes.mode.clone()
         };
-        for (index, mode) in modes.iter().enumerate() {
-            ensure!(!modes[..index].contains(mode), "--mode {mode} is given twice");
-        }
+        check_distinct(&modes)?;
         let mut columns = plan::columns(&self.axes.typed()?)?;
         let mut exact = true;
         let mut memory = None;

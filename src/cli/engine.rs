@@ -24,6 +24,7 @@ pub(crate) struct EngineArgs {
 
 impl EngineArgs {
     pub(super) fn run(self) -> Result<ExitCode> {
+        ensure!(self.workload.further_modes.is_empty(), "--mode: give one mode");
         let (_, spec) = self.workload.request.spec()?;
         cancel::install()?;
         let mut wrong = 0;

@@ -111,7 +111,7 @@ fn written(name: &str) -> Vec<PageEntry> {
         "run" => vec![(
             "runs/TIME-MODE",
             "The output folder without -o: run.json, folded stacks (*.folded) and flame graphs (*.svg). It is created \
-             when all files are complete.",
+             when all files are complete. With several modes: modes.svg, and such a folder for each mode.",
         )],
         "record" => vec![(
             "runs/TIME-record",
@@ -140,6 +140,7 @@ fn examples(name: &str) -> &'static [PageEntry] {
         ],
         "run" => &[
             ("Profile vmsplice with huge pages on this machine:", "pipeprof run --mode vmsplice-huge -o r1"),
+            ("Compare modes in one table and one chart:", "pipeprof run --mode write,splice,vmsplice -o modes"),
             ("Measure throughput only, until its 95 % CI is narrow:", "pipeprof run --collect none --until 2%"),
             ("Count every instruction in a guest, without root:", "pipeprof run --kernel 6.12 --collect insn"),
         ],

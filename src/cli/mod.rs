@@ -129,6 +129,17 @@ pub fn main() -> ExitCode {
     if crate::guest::init::is_init() {
         crate::guest::init::main();
     }
+    // Reading the command line already needs more than a small stack has.
+    if let Err(error) = limits::check_stack() {
+        progress::problem(&error.to_string());
+        return ExitCode::FAILURE;
+    }
+    run()
+}
+
+/// Never part of [`main`], whose own stack must be small.
+#[inline(never)]
+fn run() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let arguments: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let cli = match parse(words, &arguments) {
@@ -136,7 +147,7 @@ pub fn main() -> ExitCode {
         Err(error) => return global::refuse(&error, &arguments),
     };
     cli.global.apply();
-    match limits::check_stack().and_then(|()| cli.command.run()) {
+    match cli.command.run() {
         Ok(code) => code,
         Err(error) => {
             let advice = limits::advice(&error).map(|advice| format!("; {advice}"));

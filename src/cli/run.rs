@@ -1,13 +1,16 @@
 //! `pipeprof run`: run a pipe workload on this kernel or in a guest, and show where its kernel time goes.
 
+mod run_modes;
+
 use super::guest_args::GuestArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
-use crate::document::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Selection};
+use crate::document::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::export::{self, ExportFormat, Exported};
 use crate::report;
 use crate::report::terminal::Style;
 use crate::run::RunOptions;
+use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
 use anyhow::{Context, Result, bail};
@@ -128,6 +131,9 @@ pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
         let line = text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ");
         UsageError::new(format!("{}: {line} (see `pipeprof run --help`)", name()))
     })?;
+    if !flags.run.workload.further_modes.is_empty() {
+        bail!(UsageError::new(format!("{}: --mode is given twice", name())));
+    }
     Ok(GivenFlags { options: flags.run.options(), matches })
 }
 
@@ -136,8 +142,16 @@ pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
 /// # Errors
 /// The reason of the failure.
 pub(super) fn outcome(options: &RunOptions) -> Result<Outcome> {
+    measured(options, &options.request(super::command_line())?)
+}
+
+/// Measure `request`, which is that of `options`, and note when that began.
+///
+/// # Errors
+/// The reason of the failure.
+fn measured(options: &RunOptions, request: &Request) -> Result<Outcome> {
     let started = super::now();
-    let mut outcome = options.measure(&options.request(super::command_line())?)?;
+    let mut outcome = options.measure(request)?;
     outcome.document.started = started;
     Ok(outcome)
 }
@@ -174,26 +188,34 @@ impl RunArgs {
     /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
+        if !self.workload.further_modes.is_empty() {
+            return run_modes::run(&self);
+        }
         let started = super::now();
         let options = self.options();
         let request = options.request(super::command_line())?;
         // Before measuring: a run is of no use if its results cannot be stored.
         let folder = report::files::Folder::prepare(self.output.as_deref(), &started, &request.mode)?;
-        let outcome = options.measure(&request);
+        let outcome = measured(&options, &request);
         progress::clear();
         let mut outcome = outcome?;
-        outcome.document.started = started;
         let (exports, failed) = export::all(&self.export, &Exported::Run(&outcome));
+        let names: Vec<String> = exports.iter().map(|(name, _)| name.clone()).collect();
         let kept = folder.write_or_rescue(&mut outcome, exports)?;
         let written = kept.written.as_ref();
         let document = &outcome.document;
+        let exported: String = written.map_or_else(String::new, |written| {
+            let path = |name| clean(&written.folder.join(name).display().to_string());
+            names.iter().map(|name| format!("  export {}\n", path(name))).collect()
+        });
+        let render = |style| report::terminal::render(document, written, style) + &exported;
         if self.json {
             crate::out!("{}", report::files::to_json(document)?);
             if !progress::is_quiet() {
-                crate::err!("{}", report::terminal::render(document, written, Style::PLAIN));
+                crate::err!("{}", render(Style::PLAIN));
             }
         } else {
-            crate::out!("{}", report::terminal::render(document, written, Style::of_stdout()));
+            crate::out!("{}", render(Style::of_stdout()));
         }
         if let Some(problem) = kept.problem {
             return Err(problem);
@@ -201,6 +223,13 @@ impl RunArgs {
         if let Some(error) = failed {
             return Err(error);
         }
+        self.check(document)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// # Errors
+    /// When the run is not what was asked for: wrong bytes, or no profile.
+    fn check(&self, document: &Document) -> Result<()> {
         let broken = document.runs.iter().filter(|pair| !pair.processes.reader().verify_errors.is_empty()).count();
         if broken > 0 {
             bail!(
@@ -211,7 +240,7 @@ impl RunArgs {
         if let Some(missing) = self.missing(document) {
             bail!("{missing}");
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
     /// If collectors were asked for by name, and none of them collected anything: why.

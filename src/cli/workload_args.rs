@@ -12,16 +12,19 @@ use clap::{Arg, ArgMatches, Command};
 /// `--mode` is a preset of the axes, which the axes' own flags override. `=false` disables a switch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WorkloadArgs {
-    /// The request.
+    /// The request, in the first of the modes.
     pub request: WorkloadRequest,
+    /// The other modes of `--mode`.
+    pub further_modes: Vec<String>,
 }
 
 /// Before the axes.
 #[derive(Debug, clap::Args)]
 struct ModeArgs {
-    #[arg(long, value_parser = PossibleValuesParser::new(names()), hide_possible_values = true,
-        help = format!("Preset of the flags below [default: {}]:\n{}", WorkloadRequest::DEFAULT_MODE, about_modes()))]
-    mode: Option<String>,
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(names()), hide_possible_values = true,
+        help = format!("Preset of the flags below; several are compared [default: {}]:\n{}",
+            WorkloadRequest::DEFAULT_MODE, about_modes()))]
+    mode: Vec<String>,
 }
 
 /// After the axes.
@@ -72,8 +75,9 @@ impl clap::FromArgMatches for WorkloadArgs {
             }
         }
         let bytes = amount.bytes.map(Amount::Bytes);
+        let mut modes = mode.into_iter();
         let request = WorkloadRequest {
-            mode,
+            mode: modes.next(),
             overrides,
             amount: bytes.or(amount.duration.map(Amount::DurationNs)).or(amount.calls.map(Amount::Calls)),
             pin: amount.pin,
@@ -81,7 +85,7 @@ impl clap::FromArgMatches for WorkloadArgs {
             warmup_bytes: amount.warmup,
             unsafe_pipe: amount.unsafe_pipe,
         };
-        Ok(Self { request })
+        Ok(Self { request, further_modes: modes.collect() })
     }
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
@@ -113,6 +117,17 @@ fn flag(axis: &'static Axis) -> Arg {
 fn about_modes() -> String {
     let lines: Vec<String> = MODES.iter().map(|mode| format!("- {}: {}", mode.name, mode.about)).collect();
     lines.join("\n")
+}
+
+/// Check that each mode is given once.
+///
+/// # Errors
+/// One line that names the flag and the mode.
+pub(crate) fn check_distinct(modes: &[String]) -> anyhow::Result<()> {
+    for (index, mode) in modes.iter().enumerate() {
+        anyhow::ensure!(!modes[..index].contains(mode), "--mode {mode} is given twice");
+    }
+    Ok(())
 }
 
 /// `1s`, `500ms`, `2m`, `100us`, in nanoseconds.

@@ -14,7 +14,7 @@ const NAMED_SHARE: f64 = 0.05;
 const NAMED_ROLES: usize = 3;
 
 /// Codes of the warnings that cast doubt on the findings. They are printed with the answer, not below the tables.
-pub(crate) const CAUTIONS: [&str; 2] = ["busy", crate::workload::VERIFY_FAILED];
+pub(crate) const CAUTIONS: [&str; 3] = ["busy", crate::workload::SPINNING, crate::workload::VERIFY_FAILED];
 
 /// The answer of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) fn answer(document: &Document) -> Answer {
     }
     findings.extend(without_scheduling(document));
     findings.push(speed(document));
-    Answer { findings, cautions: cautions(document) }
+    Answer { findings, cautions: cautions(document).map(|(_, text)| text).collect() }
 }
 
 /// `The writer spends 69 % of its time waking up the other process and 12 % spinning on the pipe's mutex.` With
@@ -79,19 +79,13 @@ fn without_scheduling(document: &Document) -> Option<String> {
     let ensemble = document.ensemble.as_ref()?;
     let shown = ensemble.windows.get(ensemble.shown)?;
     let kib = document.processes.first().bytes as f64 / 1024.0;
-    let per_kib = |window: &WindowCount| window.without_scheduling() as f64 / kib.max(1.0);
-    let (low, high) = ensemble
-        .windows
-        .iter()
-        .map(per_kib)
-        .fold((f64::INFINITY, 0.0), |(low, high): (f64, f64), value| (low.min(value), high.max(value)));
+    let (per_kib, [low, high]) = counted_per_kib(document)?;
     let windows = match ensemble.windows.len() {
         1 => "one window".to_owned(),
         n => format!("{low:.2} to {high:.2} in {n} windows"),
     };
     let names = listed(document.processes.totals.names());
-    let mut text =
-        format!("Without scheduling, {names} execute {:.1} instructions per KiB ({windows}).", per_kib(shown));
+    let mut text = format!("Without scheduling, {names} execute {per_kib:.1} instructions per KiB ({windows}).");
     let totals = || document.processes.totals.values();
     let mut costs = Vec::new();
     for (count, weight, what) in [
@@ -107,6 +101,16 @@ fn without_scheduling(document: &Document) -> Option<String> {
         text.push_str(&format!(" {}.", capitalized(&listed(&costs))));
     }
     Some(text)
+}
+
+/// Counted instructions of all processes per KiB, without scheduling: those of the window shown, and the range of all.
+pub(crate) fn counted_per_kib(document: &Document) -> Option<(f64, [f64; 2])> {
+    let ensemble = document.ensemble.as_ref()?;
+    let kib = document.processes.first().bytes as f64 / 1024.0;
+    let per_kib = |window: &WindowCount| window.without_scheduling() as f64 / kib.max(1.0);
+    let shown = per_kib(ensemble.windows.get(ensemble.shown)?);
+    let all = ensemble.windows.iter().map(per_kib);
+    Some((shown, all.fold([f64::INFINITY, 0.0], |[low, high], value| [low.min(value), high.max(value)])))
 }
 
 /// The throughput, the workload and the kernel.
@@ -142,15 +146,12 @@ fn workload(document: &Document) -> String {
     format!("{writer} to {reader}")
 }
 
-/// The warnings of [`CAUTIONS`], as sentences.
-fn cautions(document: &Document) -> Vec<String> {
-    let first = |code: &str| document.warnings.iter().find(|warning| warning.code == code);
-    CAUTIONS
-        .into_iter()
-        .filter_map(first)
-        .map(|warning| {
-            let text = capitalized(&warning.message);
-            if warning.action.is_empty() { format!("{text}.") } else { format!("{text}: {}.", warning.action) }
-        })
-        .collect()
+/// The warnings of [`CAUTIONS`]: their codes, and sentences.
+pub(crate) fn cautions(document: &Document) -> impl Iterator<Item = (&'static str, String)> {
+    CAUTIONS.into_iter().filter_map(|code| {
+        let warning = document.warnings.iter().find(|warning| warning.code == code)?;
+        let text = capitalized(&warning.message);
+        let text = if warning.action.is_empty() { format!("{text}.") } else { format!("{text}: {}.", warning.action) };
+        Some((code, text))
+    })
 }

@@ -14,6 +14,9 @@ pub const VERIFY_FAILED: &str = "verify-failed";
 /// Code of the warning that buffers are not in huge pages although requested.
 pub const HUGE_PAGES_MISSING: &str = "huge-pages-missing";
 
+/// Code of the warning that a busy loop shared a CPU with the process that it waited for.
+pub(crate) const SPINNING: &str = "spinning";
+
 /// The code of warnings that a process did other work than was requested, because the kernel cannot do that.
 pub(crate) const WORKLOAD_CHANGED: &str = "workload-changed";
 
@@ -61,6 +64,15 @@ pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
         && writer == reader
         && processes.pipes.is_empty()
     {
+        if spec.busy_loop {
+            warn(
+                SPINNING,
+                format!(
+                    "a process in a busy loop spins on CPU {writer} until the other gets it, and this is measured too"
+                ),
+                "use two CPUs (in a guest --cpus 2), or a mode that sleeps",
+            );
+        }
         warn(
             "one-cpu",
             format!("writer and reader shared CPU {writer}, so they never ran at the same time"),
@@ -102,6 +114,8 @@ mod tests {
         }
         let codes: Vec<String> = caveats(&Spec::default(), &processes).into_iter().map(|w| w.code).collect();
         assert_eq!(codes, ["huge-pages-missing", "pipe-small", "verify-failed", "one-cpu"]);
+        let busy = Spec { busy_loop: true, ..Spec::default() };
+        assert!(caveats(&busy, &processes).iter().any(|warning| warning.code == SPINNING));
         processes = Processes::default();
         processes.of_mut(ProcessName::WRITER).pipe_size = DEFAULT_PIPE;
         assert_eq!(caveats(&Spec::default(), &processes), []);

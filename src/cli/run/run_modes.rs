@@ -1,0 +1,132 @@
+//! `pipeprof run` with several modes: one run after the other, one table and one chart.
+
+use super::{RunArgs, measured};
+use crate::cli::workload_args::check_distinct;
+use crate::document::Outcome;
+use crate::export::{self, Exported};
+use crate::report::chart::Theme;
+use crate::report::files::{Folder, KeptResults};
+use crate::report::modes::ModesReport;
+use crate::report::terminal::Style;
+use crate::run::RunOptions;
+use crate::util::text::clean;
+use crate::util::usage::OrUsage as _;
+use crate::util::{cancel, progress};
+use anyhow::{Context as _, Result};
+use std::process::ExitCode;
+
+/// The chart's name in the output folder.
+const CHART: &str = "modes.svg";
+
+/// Measure each mode of `args`, and show all of them together.
+///
+/// # Errors
+/// One line that names the flag or file and the way out. A mode that cannot be measured does not lose the others.
+pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
+    let started = super::super::now();
+    let first = args.options();
+    let modes: Vec<String> =
+        first.workload.mode.iter().chain(&args.workload.further_modes).map(ToOwned::to_owned).collect();
+    check_distinct(&modes).or_usage()?;
+    // All of them before anything is measured.
+    let of_mode = |mode: &String| -> Result<(String, RunOptions, _)> {
+        let mut options = first.clone();
+        options.workload.mode = Some(mode.clone());
+        let request = options.request(with_mode(&super::super::command_line(), mode))?;
+        Ok((mode.clone(), options, request))
+    };
+    let wanted = modes.iter().map(of_mode).collect::<Result<Vec<_>>>()?;
+    let folder = Folder::prepare(args.output.as_deref(), &started, "modes")?;
+    let mut outcomes: Vec<(String, Outcome)> = Vec::new();
+    let mut problem = None;
+    for (number, (mode, options, request)) in wanted.iter().enumerate() {
+        progress::step(&format!("mode {} of {}: {mode}", number + 1, wanted.len()));
+        match measured(options, request) {
+            Ok(outcome) => outcomes.push((mode.clone(), outcome)),
+            Err(error) => problem = problem.or(Some(error.context(format!("--mode {mode}")))),
+        }
+        if cancel::happened() {
+            break;
+        }
+    }
+    progress::clear();
+    if outcomes.is_empty() {
+        return Err(problem.unwrap_or_else(|| cancel::Cancelled.into()));
+    }
+    let documents: Vec<_> = outcomes.iter().map(|(mode, outcome)| (mode.as_str(), &outcome.document)).collect();
+    let report = ModesReport::new(&documents);
+    let chart = report.chart().map(|chart| chart.svg(Theme::File)).transpose()?;
+    let above: Vec<_> = chart.into_iter().map(|svg| (CHART.to_owned(), svg.into_bytes())).collect();
+    let mut exports = Vec::new();
+    for (_, outcome) in &outcomes {
+        let (files, failed) = export::all(&args.export, &Exported::Run(outcome));
+        exports.push(files);
+        problem = problem.or(failed);
+    }
+    let runs = outcomes.iter_mut().zip(exports).map(|((mode, outcome), files)| (mode.clone(), outcome, files));
+    let kept = folder.write_each_or_rescue(runs, above)?;
+    let text = report.render(if args.json { Style::PLAIN } else { Style::of_stdout() }) + &written(&kept, &outcomes);
+    if args.json {
+        let documents: Vec<_> = outcomes.iter().map(|(_, outcome)| &outcome.document).collect();
+        crate::outln!("{}", serde_json::to_string_pretty(&documents).context("cannot write the documents as JSON")?);
+        if !progress::is_quiet() {
+            crate::err!("{text}");
+        }
+    } else {
+        crate::out!("{text}");
+    }
+    if let Some(problem) = kept.problem.or(problem) {
+        return Err(problem);
+    }
+    outcomes
+        .iter()
+        .try_for_each(|(mode, outcome)| args.check(&outcome.document).with_context(|| format!("--mode {mode}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where everything is.
+fn written(kept: &KeptResults, outcomes: &[(String, Outcome)]) -> String {
+    let Some(written) = &kept.written else { return String::new() };
+    let path = |name: &str| clean(&written.folder.join(name).display().to_string());
+    let mut text = format!("\nWritten to {}:\n", clean(&written.folder.display().to_string()));
+    if written.files.iter().any(|file| file == CHART) {
+        text.push_str(&format!("  chart {}\n", path(CHART)));
+    }
+    for (mode, _) in outcomes {
+        text.push_str(&format!("  run and flame graphs {}\n", path(mode)));
+    }
+    text
+}
+
+/// `command` as it would be with this mode only: flame graphs have it as their title.
+fn with_mode(command: &str, mode: &str) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let mut given = command.split(' ');
+    let mut named = false;
+    while let Some(word) = given.next() {
+        let is_flag = word == "--mode";
+        if !is_flag && !word.starts_with("--mode=") {
+            words.push(word.to_owned());
+            continue;
+        }
+        if is_flag {
+            given.next();
+        }
+        if !std::mem::replace(&mut named, true) {
+            words.extend(["--mode".to_owned(), mode.to_owned()]);
+        }
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode_has_its_own_command() {
+        for given in ["pipeprof run --mode write --mode vmsplice -o x", "pipeprof run --mode=write,vmsplice -o x"] {
+            assert_eq!(with_mode(given, "vmsplice"), "pipeprof run --mode vmsplice -o x");
+        }
+    }
+}
