@@ -57,6 +57,10 @@ fn command_of(command: Command) {
 
 /// The request of these options, if they are valid, and its workload.
 fn options(options: &RunOptions) {
+    match run::parse_words("run", &options.words()) {
+        Ok(again) => assert_eq!(&again, options),
+        Err(error) => panic!("{error:#}: {:?}", options.words()),
+    }
     let request = match options.request("pipeprof run".to_owned()) {
         Ok(request) => request,
         Err(error) => return named(&error),

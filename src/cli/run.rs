@@ -122,17 +122,29 @@ impl GivenFlags {
 /// # Errors
 /// A usage error in one line.
 pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
-    let name = || format!("{flag} '{}'", text.trim());
-    let words = split(text).with_context(name).or_usage()?;
-    let matches = <Flags as clap::CommandFactory>::command().try_get_matches_from(&words);
+    let name = format!("{flag} '{}'", text.trim());
+    let words = split(text).with_context(|| name.clone()).or_usage()?;
+    given_words(&name, &words)
+}
+
+/// The options of these flags of `pipeprof run`, already split; `name` begins errors.
+///
+/// # Errors
+/// A usage error in one line.
+pub(super) fn parse_words(name: &str, words: &[String]) -> Result<RunOptions> {
+    Ok(given_words(name, words)?.options)
+}
+
+fn given_words(name: &str, words: &[String]) -> Result<GivenFlags> {
+    let matches = <Flags as clap::CommandFactory>::command().try_get_matches_from(words);
     let flags = matches.and_then(|matches| Ok((<Flags as clap::FromArgMatches>::from_arg_matches(&matches)?, matches)));
     let (flags, matches) = flags.map_err(|error| {
         let text = error.to_string();
         let line = text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ");
-        UsageError::new(format!("{}: {line} (see `pipeprof run --help`)", name()))
+        UsageError::new(format!("{name}: {line} (see `pipeprof run --help`)"))
     })?;
     if !flags.run.workload.further_modes.is_empty() {
-        bail!(UsageError::new(format!("{}: --mode is given twice", name())));
+        bail!(UsageError::new(format!("{name}: --mode is given twice")));
     }
     Ok(GivenFlags { options: flags.run.options(), matches })
 }

@@ -1,7 +1,7 @@
 //! Execute one request and return its outcome, on the host or, called by `/init`, in a guest.
 //!
 //! [`measure`] executes the runs alternately and gathers raw values. [`assemble`] makes the document, and [`cost`]
-//! computes the cost of each collector, and [`cycles`] prices counted instructions. [`RunOptions`] make a request.
+//! computes the cost of each collector, and [`cycles`] prices counted instructions. [`RunOptions`] make a request; `words` turns them back into flags.
 
 pub mod assemble;
 pub(crate) mod bench;
@@ -12,6 +12,7 @@ mod functions;
 pub(crate) mod gather;
 pub mod measure;
 mod options;
+mod words;
 
 use crate::collect::Context;
 use crate::collect::tracefs;
