@@ -1,13 +1,13 @@
 //! `pipeprof compare`: compare kernels, settings or stored runs.
 
+use super::axes_args::AxesArgs;
 use super::matrix_progress::MatrixProgress;
-use super::run::{given_flags, outcome, parse_flags};
+use super::run::outcome;
 use super::stop_args::StopArgs;
 use super::stored_runs;
-use super::workload_args::check_distinct;
 use crate::compare::matrix::{self, MatrixRun, MatrixStore, Runner};
 use crate::compare::model::section_title;
-use crate::compare::plan::{self, Axes, ColumnPlan, MatrixPlan, Variant};
+use crate::compare::plan::{self, ColumnPlan, MatrixPlan};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::document::{Outcome, Request};
@@ -15,10 +15,9 @@ use crate::profile::CycleModel;
 use crate::record::change::{self, RecordingChange};
 use crate::record::change_text;
 use crate::report::terminal::Style;
-use crate::run::{RunOptions, cycles, exact};
+use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
-use crate::workload::WorkloadRequest;
 use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -32,10 +31,13 @@ use std::process::ExitCode;
 pub(crate) struct CompareArgs {
     /// Stored runs, oldest first: a run.json, its folder, or a folder of several runs of one column (boots, or numbers
     /// of CPUs); or two folders of `pipeprof record`
-    #[arg(value_name = "RUN", conflicts_with_all = ["kernel", "mode", "append", "cpu", "cpus", "memcg", "buffer_size", "variant"])]
+    #[arg(value_name = "RUN")]
     runs: Vec<PathBuf>,
     #[command(flatten)]
     axes: AxesArgs,
+    /// Bytes per call; may be repeated [default: 256K]
+    #[arg(long, help_heading = "Columns", value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
+    buffer_size: Vec<u64>,
     /// Compare each column with the previous one (and the last with the first), or each with the first
     /// [default: previous for kernels and stored runs, first for settings of one kernel]
     #[arg(long, help_heading = "Measurement", value_enum)]
@@ -69,106 +71,6 @@ pub(crate) struct CompareArgs {
     json: bool,
 }
 
-/// The axes that make columns.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Columns")]
-struct AxesArgs {
-    /// Kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; may be repeated
-    #[arg(long, value_name = "PATH|NAME")]
-    kernel: Vec<String>,
-    /// Mode of `pipeprof run`; may be repeated, each is a section of the report [default: write]
-    #[arg(long, value_name = "MODE")]
-    mode: Vec<String>,
-    /// Kernel command-line arguments; may be repeated; --append '' adds none
-    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
-    append: Vec<String>,
-    /// Number of CPUs of the guests; may be repeated, each is a section of the report [default: 1 and 2 if instructions
-    /// are counted, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    cpus: Vec<u32>,
-    /// QEMU's CPU model, such as max; may be repeated
-    #[arg(long, value_name = "MODEL")]
-    cpu: Vec<String>,
-    /// Charge the guest's memory to a cgroup; may be given twice [default: on]
-    #[arg(long, value_name = "on|off", value_parser = on_off)]
-    memcg: Vec<bool>,
-    /// Bytes per call; may be repeated [default: 256K]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
-    buffer_size: Vec<u64>,
-    /// Other flags of `pipeprof run` as a column; may be repeated: --variant '' --variant '--cpus 2'
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
-    variant: Vec<String>,
-    /// Flags of `pipeprof run` for all columns
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
-    run_flags: String,
-}
-
-impl AxesArgs {
-    /// The axes as typed values; this is the only place that parses flags in strings.
-    fn typed(&self) -> Result<Axes> {
-        // First alone, so that an error names the right flag.
-        parse_flags("--run-flags", &self.run_flags)?;
-        let empty = [String::new()];
-        let texts = if self.variant.is_empty() { &empty[..] } else { &self.variant[..] };
-        let variants = texts
-            .iter()
-            .map(|text| {
-                let flag = if text.is_empty() { "--run-flags" } else { "--variant" };
-                let options = parse_flags(flag, &format!("{text} {}", self.run_flags))?;
-                ensure!(
-                    options.workload.mode.is_none(),
-                    "{flag} contains --mode; give --mode to `pipeprof compare` itself"
-                );
-                Ok(Variant { name: text.trim().to_owned(), options })
-            })
-            .collect::<Result<Vec<_>>>()?;
-        let buffer_size = Axis::find("buffer-size").context("the table of axes has a buffer-size")?;
-        Ok(Axes {
-            kernels: self.kernel.clone(),
-            appends: self.append.clone(),
-            cpus: self.cpu.clone(),
-            memcg: self.memcg.clone(),
-            workload: vec![(buffer_size, self.buffer_size.iter().map(|bytes| Value::Number(*bytes)).collect())],
-            variants,
-        })
-    }
-}
-
-impl AxesArgs {
-    /// The numbers of CPUs to measure; empty for those of the columns' options. The verdict on a kernel must not depend
-    /// on the number, so counts take both one, on which processes alternate, and two, on which they run at once.
-    fn cpus(&self, exact: bool) -> Result<Vec<u32>> {
-        let mut texts = std::iter::once(("--run-flags", &self.run_flags))
-            .chain(self.variant.iter().map(|variant| ("--variant", variant)));
-        let in_flags = texts.find_map(|(flag, text)| match given_flags(flag, text) {
-            Ok(given) if given.has("cpus") => Some(flag),
-            _ => None,
-        });
-        match (self.cpus.as_slice(), in_flags) {
-            ([], Some(_)) => Ok(Vec::new()),
-            ([], None) => Ok(if exact { exact::CPUS.to_vec() } else { Vec::new() }),
-            (_, Some(flag)) => bail!("--cpus is given twice; remove it from {flag}"),
-            ([_, _, ..], None) if !exact => {
-                bail!("--cpus can be repeated only if instructions are counted: give it once")
-            }
-            (cpus, None) => {
-                let mut cpus = cpus.to_vec();
-                cpus.sort_unstable();
-                cpus.dedup();
-                Ok(cpus)
-            }
-        }
-    }
-}
-
-fn on_off(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(format!("'{text}' is not on or off")),
-    }
-}
-
 /// Runs cells in this process.
 struct Here;
 
@@ -192,6 +94,10 @@ impl CompareArgs {
         ensure!(
             !self.resume,
             UsageError::new("--resume applies only to measurements, not to stored runs: remove --resume")
+        );
+        ensure!(
+            self.axes.is_empty() && self.buffer_size.is_empty(),
+            UsageError::new("stored runs are not measured again: remove the flags under Columns, or the runs")
         );
         ensure!(
             self.runs.len() >= 2,
@@ -301,13 +207,10 @@ impl CompareArgs {
 
     /// The plan, and the memory of the largest guest.
     pub(super) fn plan(&self) -> Result<(MatrixPlan, Option<u64>)> {
-        let modes = if self.axes.mode.is_empty() {
-            vec![WorkloadRequest::DEFAULT_MODE.to_owned()]
-        } else {
-            self.axes.mode.clone()
-        };
-        check_distinct(&modes)?;
-        let mut columns = plan::columns(&self.axes.typed()?)?;
+        let modes = self.axes.modes()?;
+        let buffer_size = Axis::find("buffer-size").context("the table of axes has a buffer-size")?;
+        let sizes = self.buffer_size.iter().map(|bytes| Value::Number(*bytes)).collect();
+        let mut columns = plan::columns(&self.axes.typed(vec![(buffer_size, sizes)])?)?;
         let mut exact = true;
         let mut memory = None;
         for ColumnPlan { options, .. } in &mut columns {

@@ -2,6 +2,8 @@
 
 mod annotate;
 mod attribute;
+mod axes_args;
+mod axis_args;
 mod baseline;
 mod check;
 mod compare;

@@ -1,5 +1,6 @@
 //! `pipeprof sweep`: measure all combinations of some axes of a workload.
 
+use super::axis_args::AxisArgs;
 use super::guest_args::GuestArgs;
 use super::stop_args::StopArgs;
 use crate::compare::plan::image;
@@ -12,13 +13,10 @@ use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm::Accel;
 use crate::workload::WorkloadRequest;
-use crate::workload::axes::AXES;
-use crate::workload::axis::{Axis, AxisKind, Value};
-use crate::workload::grid::{self, Grid};
+use crate::workload::grid::Grid;
 use crate::workload::modes::names;
 use crate::workload::spec::{Amount, Pin};
 use anyhow::{Context as _, Result, bail};
-use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -78,54 +76,6 @@ pub(super) struct WantedSweep {
     common: WorkloadRequest,
     grid: Grid,
     pub combinations: Vec<SweepCombination>,
-}
-
-/// A flag for each axis that can be swept, with the values given.
-#[derive(Debug, Default)]
-struct AxisArgs(Vec<(&'static Axis, Vec<Value>)>);
-
-impl clap::Args for AxisArgs {
-    fn augment_args(command: Command) -> Command {
-        let command = command.next_help_heading("Workload");
-        AXES.iter().filter(|axis| axis.swept).fold(command, |command, axis| command.arg(flag(axis)))
-    }
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl clap::FromArgMatches for AxisArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = |axis: &Axis| -> Vec<Value> {
-            matches.get_many::<Vec<Value>>(axis.name).into_iter().flatten().flatten().cloned().collect()
-        };
-        Ok(Self(AXES.iter().filter(|axis| axis.swept).map(|axis| (axis, given(axis))).collect()))
-    }
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-/// The flag that gives `axis` several values.
-fn flag(axis: &'static Axis) -> Arg {
-    let (value_name, choices) = match axis.kind {
-        AxisKind::Switch => ("BOOL,...", String::new()),
-        AxisKind::Size { .. } => ("SIZES", String::new()),
-        AxisKind::Count { .. } => ("NUMBERS", String::new()),
-        AxisKind::File => ("FILE,...", String::new()),
-        AxisKind::Choice(choices) => {
-            let names: Vec<String> = choices().iter().map(|choice| choice.get_name().to_owned()).collect();
-            ("CALL,...", format!(": {}", names.join(", ")))
-        }
-    };
-    Arg::new(axis.name)
-        .long(axis.name)
-        .value_name(value_name)
-        .action(ArgAction::Append)
-        .allow_negative_numbers(true)
-        .help(format!("{}{choices}", axis.about()))
-        .value_parser(|text: &str| grid::values(axis, text))
 }
 
 impl SweepArgs {

@@ -90,6 +90,9 @@ impl MatrixPlan {
     }
 }
 
+/// The axis whose values are columns' names without its own: a size alone is understood.
+const SHORT_AXIS: &str = "buffer-size";
+
 /// Maximum number of columns; more are probably a typing error.
 const MOST_COLUMNS: usize = 1_000;
 
@@ -98,6 +101,20 @@ const MOST_COLUMNS: usize = 1_000;
 /// # Errors
 /// When an option is given twice, there are fewer than two columns, or too many.
 pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
+    let columns = combinations(axes)?;
+    ensure!(
+        columns.len() >= 2,
+        "nothing to compare with one column: repeat --kernel, --append (--append '' for none), --cpu, --memcg, \
+         --buffer-size or --variant, or give stored runs"
+    );
+    Ok(columns)
+}
+
+/// As [`columns`], and one is enough.
+///
+/// # Errors
+/// When an option is given twice, or there are too many columns.
+pub(crate) fn combinations(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     let mut lists: Vec<Vec<ColumnChange>> = vec![
         axes.kernels.iter().map(|kernel| ColumnChange::Kernel(kernel)).collect(),
         axes.cpus.iter().map(|cpu| ColumnChange::Cpu(cpu)).collect(),
@@ -125,11 +142,6 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
             .collect();
     }
     let mut columns = combinations.iter().map(|changes| column(changes)).collect::<Result<Vec<_>>>()?;
-    ensure!(
-        columns.len() >= 2,
-        "nothing to compare with one column: repeat --kernel, --append (--append '' for none), --cpu, --memcg, \
-         --buffer-size or --variant, or give stored runs"
-    );
     number_copies(&mut columns);
     Ok(columns)
 }
@@ -177,7 +189,8 @@ fn column(changes: &[(&ColumnChange, bool)]) -> Result<ColumnPlan> {
             ColumnChange::Workload(axis, value) => {
                 let former = options.workload.overrides.put(axis, (*value).clone());
                 ensure!(former.is_none(), twice(&format!("--{}", axis.name)));
-                axis.format(value)
+                let value = axis.format(value);
+                if axis.name == SHORT_AXIS { value } else { format!("{}={value}", axis.name) }
             }
             ColumnChange::Variant(variant) => variant.name.clone(),
         };
