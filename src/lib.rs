@@ -19,6 +19,7 @@
 //! - [`compare`]: what differs between outcomes;
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
+//! - [`campaign`]: thousands of exact runs on many machines;
 //! - [`export`]: results in the formats of other programs;
 //! - [`import`]: profiles that other tools took;
 //! - [`cli`]: one file per subcommand;
@@ -27,6 +28,7 @@
 // They panic when they cannot write: util::streams has others.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod campaign;
 pub mod cli;
 pub mod collect;
 pub mod compare;

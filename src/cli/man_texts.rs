@@ -169,6 +169,14 @@ fn examples(name: &str) -> &'static [PageEntry] {
             "Measure two modes with eleven buffer sizes:",
             "pipeprof sweep --mode write,vmsplice --buffer-size 4K..4M -o s1",
         )],
+        "matrix" => &[
+            ("List the runs of a campaign, with a job for Slurm:", "pipeprof matrix plan spec.toml --for slurm"),
+            (
+                "Run the third of 16 chunks, on any machine:",
+                "pipeprof matrix run cells.jsonl --chunk 3/16 --store store",
+            ),
+            ("Make one store and a report of several:", "pipeprof matrix merge store1 store2 -o report"),
+        ],
         "annotate" => {
             &[("Show the instructions of pipe_write that the run r1 executed:", "pipeprof annotate r1 pipe_write")]
         }
@@ -213,6 +221,7 @@ fn see_also(name: &str) -> String {
         "check" => &["compare", "run", "kernel"],
         "reproduce" => &["run", "memory"],
         "sweep" => &["run"],
+        "matrix" => &["compare", "sweep", "kernel"],
         "annotate" | "flamegraph" => &["run", "record"],
         "attribute" => &["record", "compare", "flamegraph", "export"],
         "export" => &["run", "record", "compare", "attribute"],

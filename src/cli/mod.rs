@@ -23,6 +23,7 @@ pub mod leftovers;
 mod man;
 mod man_page;
 mod man_texts;
+mod matrix;
 mod matrix_progress;
 mod memory;
 mod record;
@@ -67,6 +68,7 @@ enum Command {
     Check(check::CheckArgs),
     Reproduce(reproduce::ReproduceArgs),
     Sweep(sweep::SweepArgs),
+    Matrix(matrix::MatrixCommand),
     Annotate(annotate::AnnotateArgs),
     Attribute(attribute::AttributeArgs),
     Flamegraph(flamegraph::FlamegraphArgs),
@@ -113,6 +115,7 @@ impl Command {
             Self::Schema(args) => args.run(),
             Self::Completions(args) => args.run(),
             Self::Man(args) => args.run(),
+            Self::Matrix(args) => args.run(),
             Self::Memory(args) => args.run(),
             Self::Sweep(args) => args.run(),
             Self::Engine(args) => args.run(),

@@ -1,0 +1,231 @@
+//! Make one store of several, and check that they agree.
+
+use super::cell::CampaignCell;
+use super::list::CellList;
+use super::store::{CellStore, FailedCell};
+use anyhow::{Context as _, Result, bail};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+/// The `schema` of `merge.json`.
+const MERGE_SCHEMA: &str = "pipeprof.merge/1";
+
+/// What a merge found. `merge.json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct MergedCells {
+    pub schema: &'static str,
+    /// Finished cells in the order of their lists.
+    pub done: Vec<CampaignCell>,
+    pub failed: Vec<FailedCell>,
+    /// Listed cells that no store has.
+    pub missing: Vec<CampaignCell>,
+    /// Cells with several results.
+    pub compared: usize,
+    /// Results of one cell that are not equal.
+    pub different: Vec<DifferentResults>,
+    /// Seconds that the cells took, as far as is known.
+    pub seconds: f64,
+    /// Seconds that their lists estimated for the same cells.
+    pub estimated: f64,
+    /// Machines that ran them.
+    pub hosts: Vec<String>,
+}
+
+/// Two results of one cell.
+#[derive(Debug, Serialize)]
+pub(crate) struct DifferentResults {
+    pub title: String,
+    pub folders: [PathBuf; 2],
+    /// Names of the files that differ.
+    pub files: Vec<String>,
+}
+
+/// Copy the cells of `stores` into the store `into`, which may exist. A result that differs from another one of its cell
+/// is not copied over it.
+///
+/// # Errors
+/// When a store cannot be read or written, or the stores are of several builds and `allow_mixed` is false.
+pub(crate) fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Result<MergedCells> {
+    let sources = stores.iter().map(|folder| CellStore::open(folder)).collect::<Result<Vec<_>>>()?;
+    let results = results(&sources)?;
+    let found = cells(&results)?;
+    if !allow_mixed {
+        refuse_mixed(&found)?;
+    }
+    let target = CellStore::create(into)?;
+    let (mut compared, mut different) = (0, Vec::new());
+    for cell in &found {
+        crate::util::cancel::check()?;
+        let Some((first, others)) = results.get(&cell.id).and_then(|folders| folders.split_first()) else { continue };
+        compared += usize::from(!others.is_empty());
+        for other in others {
+            let files = unequal_files(first, other)?;
+            if !files.is_empty() {
+                different.push(DifferentResults {
+                    title: cell.title(),
+                    folders: [first.clone(), other.clone()],
+                    files,
+                });
+            }
+        }
+        copy(first, &target.path(&cell.id, false))?;
+    }
+    let planned = planned(&sources, &target)?;
+    let mut failed = failed(&sources, &target, &results)?;
+    failed.sort_by(|left, right| left.cell.id.cmp(&right.cell.id));
+    failed.dedup_by(|left, right| left.cell.id == right.cell.id);
+    let failed_ids: BTreeSet<&str> = failed.iter().map(|failed| failed.cell.id.as_str()).collect();
+    let listed: BTreeSet<&str> = planned.iter().map(|cell| cell.id.as_str()).collect();
+    let is_done = |cell: &CampaignCell| results.contains_key(&cell.id);
+    let missing =
+        planned.iter().filter(|cell| !is_done(cell) && !failed_ids.contains(cell.id.as_str())).cloned().collect();
+    let mut done: Vec<CampaignCell> = planned.iter().filter(|cell| is_done(cell)).cloned().collect();
+    // Stores without their list.
+    done.extend(found.iter().filter(|cell| !listed.contains(cell.id.as_str())).cloned());
+    let mut hosts = BTreeSet::new();
+    let (mut seconds, mut estimated) = (0.0, 0.0);
+    for source in &sources {
+        for (id, log) in source.logs()? {
+            seconds += log.seconds;
+            estimated += log.estimated;
+            hosts.insert(log.host.clone());
+            target.keep_log(&id, &log)?;
+        }
+    }
+    let hosts = hosts.into_iter().collect();
+    Ok(MergedCells { schema: MERGE_SCHEMA, done, failed, missing, compared, different, seconds, estimated, hosts })
+}
+
+/// The folders with a result of each cell, by id.
+fn results(sources: &[CellStore]) -> Result<BTreeMap<String, Vec<PathBuf>>> {
+    let mut results: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    // First the cells: they are complete runs of their store, canaries are second ones.
+    for second in [false, true] {
+        for source in sources {
+            for id in source.finished(second)? {
+                let path = source.path(&id, second);
+                results.entry(id).or_default().push(path);
+            }
+        }
+    }
+    Ok(results)
+}
+
+/// The cells of these results.
+fn cells(results: &BTreeMap<String, Vec<PathBuf>>) -> Result<Vec<CampaignCell>> {
+    let cell = |(id, folders): (&String, &Vec<PathBuf>)| {
+        let folder = folders.first().context("each id has a folder")?;
+        let cell = CellStore::cell(folder)?;
+        if cell.id != *id || !cell.is_whole() {
+            bail!("{} contains another cell: remove it and run the cell again", folder.display());
+        }
+        Ok(cell)
+    };
+    results.iter().map(cell).collect()
+}
+
+fn refuse_mixed(cells: &[CampaignCell]) -> Result<()> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for cell in cells {
+        *counts.entry((&cell.build, &cell.qemu)).or_default() += 1;
+    }
+    if counts.len() > 1 {
+        let each: Vec<String> =
+            counts.iter().map(|((build, qemu), count)| format!("{count} cells of {build} with {qemu}")).collect();
+        bail!(
+            "the stores are of several builds ({}), whose counts differ: merge those of one build, or give \
+             --allow-mixed",
+            each.join("; ")
+        );
+    }
+    Ok(())
+}
+
+/// The cells of all lists, each once. The lists are copied.
+fn planned(sources: &[CellStore], target: &CellStore) -> Result<Vec<CampaignCell>> {
+    let mut ids = BTreeSet::new();
+    let mut cells = Vec::new();
+    for source in sources {
+        for plan in source.plans()? {
+            target.keep_plan(&plan)?;
+            let list = CellList::load(&plan)?;
+            cells.extend(list.cells.into_iter().filter(|cell| ids.insert(cell.id.clone())));
+        }
+    }
+    Ok(cells)
+}
+
+/// The failures of cells without a result.
+fn failed(
+    sources: &[CellStore],
+    target: &CellStore,
+    results: &BTreeMap<String, Vec<PathBuf>>,
+) -> Result<Vec<FailedCell>> {
+    let mut all = Vec::new();
+    for source in sources {
+        for failed in source.failures()?.into_iter().filter(|failed| !results.contains_key(&failed.cell.id)) {
+            target.keep_failure(&failed.cell, &failed.reason)?;
+            all.push(failed);
+        }
+    }
+    Ok(all)
+}
+
+/// The names of the files in which two folders differ.
+fn unequal_files(left: &Path, right: &Path) -> Result<Vec<String>> {
+    let [left, right] = [contents(left)?, contents(right)?];
+    let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+    let mut unequal = Vec::new();
+    for name in names {
+        let equal = match (left.get(name), right.get(name)) {
+            (Some(left), Some(right)) => read(left)? == read(right)?,
+            _ => false,
+        };
+        if !equal {
+            unequal.push(name.clone());
+        }
+    }
+    Ok(unequal)
+}
+
+/// The files of a result, by name. Results have no folders inside.
+fn contents(folder: &Path) -> Result<HashMap<String, PathBuf>> {
+    let unreadable = || format!("cannot read {}", folder.display());
+    let mut files = HashMap::new();
+    for entry in std::fs::read_dir(folder).with_context(unreadable)? {
+        let path = entry.with_context(unreadable)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.insert(name, path);
+    }
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    /// The largest file of a run, bytes.
+    const LONGEST: u64 = 1 << 30;
+    crate::util::regular::read(path, LONGEST).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Copy a result, so that it appears complete. One that is there stays.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if to.is_dir() {
+        return Ok(());
+    }
+    let above = to.parent().context("a cell is inside a store")?;
+    let attempt = || -> std::io::Result<()> {
+        let aside = tempfile::Builder::new().prefix(crate::util::atomic_file::PREFIX).tempdir_in(above)?;
+        for entry in std::fs::read_dir(from)? {
+            let entry = entry?;
+            let copy = aside.path().join(entry.file_name());
+            // Results never change, so they need not be stored twice.
+            if std::fs::hard_link(entry.path(), &copy).is_err() {
+                std::fs::copy(entry.path(), &copy)?;
+            }
+        }
+        std::fs::set_permissions(aside.path(), std::fs::metadata(from)?.permissions())?;
+        let aside = aside.keep();
+        std::fs::rename(&aside, to).inspect_err(|_| drop(std::fs::remove_dir_all(&aside)))
+    };
+    attempt().with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}

@@ -1,0 +1,50 @@
+//! The comparison of a merged store's columns.
+
+use super::cell::CampaignCell;
+use super::merge::MergedCells;
+use super::store::CellStore;
+use crate::compare::Input;
+use crate::compare::model::MissingCell;
+use crate::document::Outcome;
+use crate::report::files;
+use anyhow::{Context as _, Result};
+
+/// More cells are not compared in one report: it holds all their profiles in memory, some MiB each.
+pub(crate) const MOST_COMPARED: usize = 400;
+
+/// The columns of the comparison, in the order of the lists, without those that have no result.
+///
+/// # Errors
+/// When a run cannot be read.
+pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<Input>> {
+    let mut inputs: Vec<Input> = Vec::new();
+    for cell in cells {
+        let path = store.path(&cell.id, false);
+        let run = (path.display().to_string(), load(&path)?);
+        match inputs.iter_mut().find(|input| input.label.as_ref() == Some(&cell.column)) {
+            Some(input) => input.runs.push(run),
+            None => inputs.push(Input { label: Some(cell.column.clone()), runs: vec![run] }),
+        }
+    }
+    Ok(inputs)
+}
+
+fn load(path: &std::path::Path) -> Result<Outcome> {
+    let again = || format!("{}: remove this folder and run the cell again", path.display());
+    let mut outcome = files::load(path).with_context(again)?;
+    outcome.code = files::load_code(path).ok();
+    Ok(outcome)
+}
+
+/// What the report says is not there.
+#[must_use]
+pub(crate) fn missing(merged: &MergedCells) -> Vec<MissingCell> {
+    let row = |cell: &CampaignCell, reason: &str| MissingCell {
+        column: cell.column.clone(),
+        mode: cell.mode.clone(),
+        cpus: Some(cell.cpus),
+        reason: reason.to_owned(),
+    };
+    let failed = merged.failed.iter().map(|failed| row(&failed.cell, &failed.reason));
+    failed.chain(merged.missing.iter().map(|cell| row(cell, "it was not run"))).collect()
+}

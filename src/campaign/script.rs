@@ -1,0 +1,112 @@
+//! Commands that run a list on a scheduler.
+
+use super::chunk::Chunk;
+use super::list::CellList;
+use crate::util::text::counted;
+use clap::ValueEnum;
+
+/// A scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CampaignEngine {
+    /// GNU parallel, here or on machines reached by ssh
+    Parallel,
+    /// Slurm: an array of jobs
+    Slurm,
+    /// HyperQueue: an array of tasks
+    Hyperqueue,
+    /// Snakemake
+    Snakemake,
+    /// make -j
+    Make,
+}
+
+impl CampaignEngine {
+    /// Seconds of a chunk, if none are given: a job of Slurm costs seconds to start, others less.
+    fn chunk_seconds(self) -> f64 {
+        match self {
+            Self::Slurm => 900.0,
+            Self::Parallel | Self::Hyperqueue | Self::Snakemake | Self::Make => 60.0,
+        }
+    }
+
+    /// The script that runs `list`, which is in the file `path`, into `store`, in chunks of about `seconds`.
+    #[must_use]
+    pub(crate) fn script(self, list: &CellList, path: &str, store: &str, seconds: Option<f64>) -> String {
+        let seconds = seconds.unwrap_or_else(|| self.chunk_seconds());
+        let chunks = Chunk::count(list, seconds);
+        let (path, store) = (quoted(path), quoted(store));
+        let run = |number: &str| format!("pipeprof matrix run {path} --chunk {number}/{chunks} --store {store}");
+        let about = format!(
+            "# {} in {}, about {} of one CPU in all.",
+            counted(list.cells.len() as u64, "cell"),
+            counted(chunks as u64, "chunk"),
+            counted((list.seconds() / 60.0).ceil() as u64, "minute")
+        );
+        match self {
+            Self::Parallel => format!(
+                "#!/bin/sh
+{about}
+# Run this again after a failure: it continues. For other machines: LOGINS=2/host1,2/host2, where the folder is shared.
+exec parallel --joblog matrix.log --resume-failed --sshlogin \"${{LOGINS:-:}}\" --workdir \"$PWD\" \\
+    '{}' ::: $(seq {chunks})
+",
+                run("{}").replace('\'', "'\\''")
+            ),
+            Self::Slurm => {
+                // Four times the estimate: nodes differ, and each kernel boots once.
+                let limit = (seconds * 4.0 / 60.0).ceil().max(10.0);
+                format!(
+                    "#!/bin/sh
+{about}
+# Submit it with sbatch. Submit it again after a failure: finished cells are kept.
+#SBATCH --job-name=pipeprof --array=1-{chunks} --ntasks=1 --cpus-per-task=1 --mem=2G
+#SBATCH --time={limit} --requeue --output=matrix-%A-%a.log
+exec {}
+",
+                    run("$SLURM_ARRAY_TASK_ID")
+                )
+            }
+            Self::Hyperqueue => format!(
+                "#!/bin/sh
+{about}
+# Submits to the server of `hq server start`. Run it again after a failure: finished cells are kept.
+exec hq submit --array 1-{chunks} --cpus 1 --crash-limit 5 --wait --stdout none --stderr matrix-%{{TASK_ID}}.log -- \\
+    sh -c '{}'
+",
+                run("$HQ_TASK_ID").replace('\'', "'\\''")
+            ),
+            Self::Snakemake => format!(
+                "{about}
+# Run it with: snakemake --snakefile FILE --cores N --keep-going. Run it again after a failure: it continues.
+CHUNKS = range(1, {chunks} + 1)
+rule all:
+    input: expand(\"chunks/{{chunk}}.done\", chunk=CHUNKS)
+rule chunk:
+    output: touch(\"chunks/{{chunk}}.done\")
+    shell: {:?}
+",
+                run("{wildcards.chunk}")
+            ),
+            Self::Make => format!(
+                "{about}
+# Run it with: make -f FILE -k -j N. Run it again after a failure: finished cells are kept.
+CHUNKS := $(shell seq {chunks})
+.PHONY: all $(CHUNKS)
+all: $(CHUNKS)
+$(CHUNKS):
+\t{}
+",
+                run("$@")
+            ),
+        }
+    }
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

@@ -1,0 +1,231 @@
+//! The folder of a campaign's results. Several processes, on several machines, may write into one.
+//!
+//! - `cells/ID`: a finished cell: the folder of a run, and `cell.json`;
+//! - `canaries/ID`: the result of the second chunk that ran this cell;
+//! - `failed/ID.json`: a cell that failed, with the reason; removed when it succeeds;
+//! - `log/ID.json`: where a cell ran, and how long;
+//! - `plans`: the lists whose cells were run here.
+
+use super::cell::{CampaignCell, digest};
+use crate::document::Outcome;
+use crate::report::files::Folder;
+use crate::util::{atomic_file, stored_json};
+use anyhow::{Context as _, Result, bail, ensure};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// The cell's file in its folder.
+const CELL: &str = "cell.json";
+const CELLS: &str = "cells";
+const CANARIES: &str = "canaries";
+const FAILED: &str = "failed";
+const LOG: &str = "log";
+const PLANS: &str = "plans";
+
+/// A store.
+#[derive(Debug, Clone)]
+pub(crate) struct CellStore {
+    pub folder: PathBuf,
+}
+
+/// A cell that failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FailedCell {
+    pub schema: String,
+    pub cell: CampaignCell,
+    /// In one line.
+    pub reason: String,
+}
+
+/// The `schema` of [`FailedCell`].
+pub(crate) const FAILED_SCHEMA: &str = "pipeprof.failed-cell/1";
+
+/// Where and when a cell ran: what is not part of its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CellLog {
+    pub schema: String,
+    pub host: String,
+    /// UTC, RFC 3339.
+    pub started: String,
+    pub seconds: f64,
+    /// As the list estimated.
+    pub estimated: f64,
+}
+
+/// The `schema` of [`CellLog`].
+pub(crate) const LOG_SCHEMA: &str = "pipeprof.cell-log/1";
+
+impl CellStore {
+    /// Create the store, or open it.
+    ///
+    /// # Errors
+    /// When it cannot be created, or is something else.
+    pub(crate) fn create(folder: &Path) -> Result<Self> {
+        let foreign = !folder.join(CELLS).is_dir()
+            && std::fs::read_dir(folder).is_ok_and(|mut entries| {
+                entries.any(|entry| entry.is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.')))
+            });
+        ensure!(!foreign, "{} is not empty and not a store of `pipeprof matrix`: choose another", folder.display());
+        for name in [PLANS, FAILED, LOG, CANARIES, CELLS] {
+            let inner = folder.join(name);
+            std::fs::create_dir_all(&inner).with_context(|| format!("cannot make the folder {}", inner.display()))?;
+        }
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// Open an existing store.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub(crate) fn open(folder: &Path) -> Result<Self> {
+        if !folder.join(CELLS).is_dir() {
+            bail!("{} is not a store of `pipeprof matrix run`", folder.display());
+        }
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// The folder of a finished cell.
+    #[must_use]
+    pub(crate) fn path(&self, id: &str, second: bool) -> PathBuf {
+        self.folder.join(if second { CANARIES } else { CELLS }).join(id)
+    }
+
+    /// Whether the cell is finished. Folders appear complete.
+    #[must_use]
+    pub(crate) fn has(&self, id: &str, second: bool) -> bool {
+        self.path(id, second).is_dir()
+    }
+
+    /// The place of a cell's result, which is checked before the run.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn prepare(&self, cell: &CampaignCell, second: bool) -> Result<Folder> {
+        Folder::prepare(Some(&self.path(&cell.id, second)), "", &cell.mode)
+    }
+
+    /// Write a result. One that another process wrote meanwhile stays.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, mut outcome: Outcome) -> Result<()> {
+        let text = serde_json::to_string_pretty(cell).context("cannot write a cell as JSON")? + "\n";
+        folder.put(CELL, text.as_bytes())?;
+        match folder.write(&mut outcome) {
+            Err(error) if !self.has(&cell.id, second) => Err(error),
+            _ => self.forget_failure(&cell.id),
+        }
+    }
+
+    /// Note why a cell failed.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn keep_failure(&self, cell: &CampaignCell, reason: &str) -> Result<()> {
+        let failed = FailedCell { schema: FAILED_SCHEMA.to_owned(), cell: cell.clone(), reason: reason.to_owned() };
+        self.write(FAILED, &cell.id, &failed)
+    }
+
+    fn forget_failure(&self, id: &str) -> Result<()> {
+        let file = self.folder.join(FAILED).join(format!("{id}.json"));
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", file.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Note where a cell ran.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn keep_log(&self, id: &str, log: &CellLog) -> Result<()> {
+        self.write(LOG, id, log)
+    }
+
+    fn write(&self, kind: &str, id: &str, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value).context("cannot write JSON")? + "\n";
+        atomic_file::write(&self.folder.join(kind).join(format!("{id}.json")), text.as_bytes())
+    }
+
+    /// Keep a copy of the list, so that missing cells are known.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn keep_plan(&self, list: &Path) -> Result<()> {
+        let mut name = digest(list)?;
+        name.truncate(16);
+        let kept = self.folder.join(PLANS).join(format!("{name}.jsonl"));
+        if kept.exists() {
+            return Ok(());
+        }
+        let bytes = std::fs::read(list).with_context(|| format!("cannot read {}", list.display()))?;
+        atomic_file::write(&kept, &bytes)
+    }
+
+    /// The lists whose cells were run here, by name.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub(crate) fn plans(&self) -> Result<Vec<PathBuf>> {
+        let names = self.names(PLANS)?;
+        Ok(names.into_iter().map(|name| self.folder.join(PLANS).join(name)).collect())
+    }
+
+    /// The ids of finished cells, sorted.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub(crate) fn finished(&self, second: bool) -> Result<Vec<String>> {
+        self.names(if second { CANARIES } else { CELLS })
+    }
+
+    /// The failures, by id.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn failures(&self) -> Result<Vec<FailedCell>> {
+        self.all(FAILED, "a failed cell of `pipeprof matrix`", FAILED_SCHEMA)
+    }
+
+    /// Where the cells ran.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) fn logs(&self) -> Result<Vec<(String, CellLog)>> {
+        let names = self.names(LOG)?;
+        let logs: Vec<CellLog> = self.all(LOG, "a log of `pipeprof matrix`", LOG_SCHEMA)?;
+        Ok(names.into_iter().map(|name| name.trim_end_matches(".json").to_owned()).zip(logs).collect())
+    }
+
+    fn all<T: DeserializeOwned>(&self, kind: &str, what: &str, schema: &str) -> Result<Vec<T>> {
+        let folder = self.folder.join(kind);
+        self.names(kind)?.iter().map(|name| stored_json::load(&folder.join(name), what, schema)).collect()
+    }
+
+    /// The cell of a finished folder.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub(crate) fn cell(folder: &Path) -> Result<CampaignCell> {
+        stored_json::load(&folder.join(CELL), "a cell of `pipeprof matrix`", super::cell::CELL_SCHEMA)
+    }
+
+    /// The complete entries of a folder, sorted.
+    fn names(&self, kind: &str) -> Result<Vec<String>> {
+        let folder = self.folder.join(kind);
+        let unreadable = || format!("cannot read {}", folder.display());
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&folder).with_context(unreadable)? {
+            let name = entry.with_context(unreadable)?.file_name().to_string_lossy().into_owned();
+            // Others are being written.
+            if !name.starts_with('.') {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}

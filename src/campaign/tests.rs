@@ -1,0 +1,168 @@
+use super::cell::{CELL_SCHEMA, CellKernel};
+use super::chunk::Chunk;
+use super::script::CampaignEngine;
+use super::*;
+use std::collections::BTreeSet;
+
+fn cell(number: usize, seconds: f64) -> CampaignCell {
+    let argv = vec!["run".to_owned(), format!("--calls={number}")];
+    let (build, qemu, sha256) = ("0.1.0 (build 1)".to_owned(), "QEMU 1".to_owned(), "ab".repeat(32));
+    CampaignCell {
+        schema: CELL_SCHEMA.to_owned(),
+        id: CampaignCell::id_of(&build, &qemu, &sha256, &argv),
+        column: format!("6.{number}"),
+        kernel: CellKernel { label: format!("6.{number}"), release: "6.1".to_owned(), sha256, image: "x".into() },
+        setting: String::new(),
+        mode: "write".to_owned(),
+        cpus: 1,
+        argv,
+        seconds,
+        build,
+        qemu,
+        canary: number.is_multiple_of(3),
+    }
+}
+
+fn list(count: usize) -> CellList {
+    CellList { cells: (0..count).map(|number| cell(number, 1.0 + (number % 4) as f64)).collect() }
+}
+
+#[test]
+fn an_id_depends_on_each_part() {
+    let words = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let ids: BTreeSet<String> = [
+        ("b", "q", "k", words(&["a", "b"])),
+        ("B", "q", "k", words(&["a", "b"])),
+        ("b", "Q", "k", words(&["a", "b"])),
+        ("b", "q", "K", words(&["a", "b"])),
+        ("b", "q", "k", words(&["ab"])),
+        ("b", "qk", "", words(&["a", "b"])),
+    ]
+    .iter()
+    .map(|(build, qemu, kernel, argv)| CampaignCell::id_of(build, qemu, kernel, argv))
+    .collect();
+    assert_eq!(ids.len(), 6);
+    assert!(ids.iter().all(|id| id.len() == 20));
+}
+
+#[test]
+fn chunks_contain_every_cell_once_and_canaries_twice() {
+    for (cells, chunks) in [(1, 1), (10, 3), (10, 10), (10, 25), (100, 7)] {
+        let list = list(cells);
+        let (mut once, mut twice) = (Vec::new(), BTreeSet::new());
+        for number in 1..=chunks {
+            let own = Chunk { number, of: chunks }.cells(&list);
+            let seconds: f64 = own.iter().filter(|cell| !cell.second).map(|cell| cell.cell.seconds).sum();
+            assert!(seconds <= list.seconds() / chunks as f64 + 4.0, "{cells} in {chunks}");
+            for wanted in own {
+                if wanted.second {
+                    assert!(twice.insert(wanted.cell.id.clone()));
+                } else {
+                    once.push(wanted.cell.id.clone());
+                }
+            }
+        }
+        let all: Vec<String> = list.cells.iter().map(|cell| cell.id.clone()).collect();
+        assert_eq!(once, all, "{cells} in {chunks}");
+        let canaries = list.cells.iter().filter(|cell| cell.canary).count();
+        assert_eq!(twice.len(), if chunks == 1 { 0 } else { canaries }, "{cells} in {chunks}");
+    }
+}
+
+#[test]
+fn a_list_is_read_back_and_an_edited_line_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cells.jsonl");
+    let text = list(3).to_text().unwrap();
+    let load = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        CellList::load(&path).map_err(|error| format!("{error:#}"))
+    };
+    assert_eq!(load(&text).unwrap(), list(3));
+    let edited = load(&text.replace("--calls=1", "--calls=9")).unwrap_err();
+    assert!(edited.contains("line 2") && edited.contains("plan again"), "{edited}");
+    assert!(load(&format!("{text}{text}")).unwrap_err().contains("listed twice"));
+    assert!(load("").unwrap_err().contains("no cells"));
+    assert!(load("{}\n").unwrap_err().contains("line 1"));
+}
+
+#[test]
+fn chunks_are_read() {
+    assert_eq!("3/16".parse::<Chunk>().unwrap(), Chunk { number: 3, of: 16 });
+    for wrong in ["", "3", "0/4", "5/4", "a/b", "1/0", "1/99999999"] {
+        assert!(wrong.parse::<Chunk>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn scripts_name_every_chunk() {
+    for engine in <CampaignEngine as clap::ValueEnum>::value_variants() {
+        let script = engine.script(&list(100), "it's cells.jsonl", "store", Some(10.0));
+        assert!(script.contains("25 chunks") && script.contains("/25 --store store"), "{script}");
+        assert!(script.lines().count() <= 11, "{script}");
+    }
+    let slurm = CampaignEngine::Slurm.script(&list(100), "cells.jsonl", "store", None);
+    assert!(slurm.contains("--array=1-1 "), "at least ten minutes each: {slurm}");
+}
+
+/// A finished cell, as a file with this text.
+fn finish(store: &CellStore, cell: &CampaignCell, second: bool, text: &str) {
+    let folder = store.path(&cell.id, second);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("cell.json"), serde_json::to_string(cell).unwrap()).unwrap();
+    std::fs::write(folder.join("run.json"), text).unwrap();
+}
+
+#[test]
+fn merged_stores_agree_or_are_named() {
+    let top = tempfile::tempdir().unwrap();
+    let path = |name: &str| top.path().join(name);
+    let list = list(6);
+    std::fs::write(path("cells.jsonl"), list.to_text().unwrap()).unwrap();
+    let [one, two] = ["one", "two"].map(|name| CellStore::create(&path(name)).unwrap());
+    for store in [&one, &two] {
+        store.keep_plan(&path("cells.jsonl")).unwrap();
+    }
+    for cell in &list.cells[..3] {
+        finish(&one, cell, false, "a");
+    }
+    finish(&two, &list.cells[3], false, "a");
+    finish(&two, &list.cells[0], true, "a");
+    finish(&two, &list.cells[1], false, "b");
+    two.keep_failure(&list.cells[4], "no such kernel").unwrap();
+    // Failed on one machine, finished on the other.
+    two.keep_failure(&list.cells[2], "no room").unwrap();
+    let stores = [path("one"), path("two")];
+    let merged = merge::merge(&stores, &path("all"), false).unwrap();
+    let ids = |cells: &[CampaignCell]| cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&merged.done), ids(&list.cells[..4]));
+    assert_eq!(ids(&merged.missing), ids(&list.cells[5..]));
+    assert_eq!(merged.failed.iter().map(|failed| failed.reason.as_str()).collect::<Vec<_>>(), ["no such kernel"]);
+    assert_eq!(merged.compared, 2);
+    let [different] = &merged.different[..] else { panic!("{:?}", merged.different) };
+    assert_eq!(different.files, ["run.json"]);
+    assert_eq!(different.folders, [one.path(&list.cells[1].id, false), two.path(&list.cells[1].id, false)]);
+    // A merged store is a store: merging it alone gives the same, and merging again continues.
+    let again = merge::merge(&[path("all")], &path("again"), false).unwrap();
+    assert_eq!((ids(&again.done), again.missing.len(), again.failed.len()), (ids(&merged.done), 1, 1));
+    assert_eq!(ids(&merge::merge(&stores, &path("all"), false).unwrap().done), ids(&merged.done));
+    let foreign = path("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("mine"), "").unwrap();
+    assert!(merge::merge(&stores, &foreign, false).is_err());
+}
+
+#[test]
+fn stores_of_several_builds_are_not_merged_unasked() {
+    let top = tempfile::tempdir().unwrap();
+    let store = CellStore::create(&top.path().join("store")).unwrap();
+    let (old, mut new) = (cell(0, 1.0), cell(1, 1.0));
+    new.build = "0.2.0 (build 2)".to_owned();
+    new.id = CampaignCell::id_of(&new.build, &new.qemu, &new.kernel.sha256, &new.argv);
+    finish(&store, &old, false, "a");
+    finish(&store, &new, false, "a");
+    let stores = [store.folder.clone()];
+    let error = merge::merge(&stores, &top.path().join("all"), false).unwrap_err().to_string();
+    assert!(error.contains("build 1") && error.contains("build 2") && error.contains("--allow-mixed"), "{error}");
+    assert_eq!(merge::merge(&stores, &top.path().join("all"), true).unwrap().done.len(), 2);
+}
