@@ -1,15 +1,16 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
 use crate::util::text::clean_lines;
-use crate::util::{cancel, progress};
+use crate::util::{atomic_file, cancel, progress};
 use crate::vm;
 use crate::vm::GuestMachine;
 use crate::vm::fetch::{self, Fetched};
 use crate::vm::image::{self, Kernel};
+use crate::vm::kernel_bundle;
 use crate::vm::snapshots::Snapshots;
 use crate::vm::store::{CachedKernel, KernelCache};
 use crate::vm::symbol_cache;
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -33,11 +34,20 @@ enum Action {
         #[arg(long, default_value = "cloud-amd64", value_parser = ["cloud-amd64", "amd64", "rt-amd64"])]
         flavour: String,
     },
-    /// Add kernel images or Debian kernel packages to the cache
+    /// Add kernel images, Debian kernel packages or bundles to the cache
     Add {
-        /// Kernel images (bzImage) or Debian kernel packages (.deb)
-        #[arg(required = true, value_name = "PATH|DEB")]
+        /// Kernel images (bzImage), Debian kernel packages (.deb) or bundles of `pipeprof kernel bundle`
+        #[arg(required = true, value_name = "PATH|DEB|TAR")]
         paths: Vec<PathBuf>,
+    },
+    /// Write kernels of the cache into one file, for machines without a network
+    Bundle {
+        /// Series such as 6.12, or releases
+        #[arg(required = true, value_name = "SERIES")]
+        kernels: Vec<String>,
+        /// File for the bundle, a tar archive; `pipeprof kernel add` reads it
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
     },
     /// List the kernels in the cache
     List {
@@ -105,11 +115,30 @@ impl KernelCommand {
             }
             Action::Add { paths } => {
                 for path in paths {
+                    if kernel_bundle::is_bundle(&path) {
+                        kernel_bundle::add(&store, &path)?.iter().for_each(print);
+                        continue;
+                    }
                     let origin = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
                     let config =
                         image::release_of(&path).ok().and_then(|release| image::config_beside(&path, &release));
                     print(&store.add(&path, &origin.display().to_string(), None, config.as_deref())?);
                 }
+            }
+            Action::Bundle { kernels, output } => {
+                let mut entries: Vec<CachedKernel> = Vec::new();
+                for name in kernels {
+                    let entry = store.find(&name)?.with_context(|| {
+                        format!(
+                            "{name} is not in the cache: add it with `pipeprof kernel fetch` or `pipeprof kernel add`"
+                        )
+                    })?;
+                    if !entries.contains(&entry) {
+                        entries.push(entry);
+                    }
+                }
+                atomic_file::write_with(&output, |file| kernel_bundle::write(&entries, file))?;
+                entries.iter().for_each(print);
             }
             Action::List { available: true, flavour } => {
                 for package in fetch::available(&store, &flavour, &say)? {

@@ -199,6 +199,7 @@ fn examples(name: &str) -> &'static [PageEntry] {
         ],
         "kernel" => &[
             ("Fetch kernels for guests:", "pipeprof kernel fetch 5.10 6.1 6.12"),
+            ("Copy kernels to a machine without a network:", "pipeprof kernel bundle 6.1 6.12 -o kernels.tar"),
             ("Add a kernel of your own:", "pipeprof kernel add arch/x86/boot/bzImage"),
             ("Boot it, with its console:", "pipeprof kernel boot 6.12 --console"),
         ],

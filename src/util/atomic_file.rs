@@ -1,6 +1,7 @@
 //! Write files atomically: to a temporary file that is then renamed.
 
 use anyhow::{Result, anyhow};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -12,11 +13,19 @@ pub(crate) const PREFIX: &str = ".pipeprof-";
 /// # Errors
 /// When writing fails; the message names `path` and a fix.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    write_with(path, |file| Ok(file.write_all(bytes)?))
+}
+
+/// As [`write`], with what `fill` writes.
+///
+/// # Errors
+/// As [`write`]; the error of `fill`.
+pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let attempt = || -> std::io::Result<()> {
+    let attempt = || -> Result<()> {
         // The process's umask takes its bits away, as for any new file.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
         let mut file = tempfile::Builder::new()
@@ -24,13 +33,16 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
             .permissions(mode)
             .tempfile_in(parent)
             .map_err(without_temporary_path)?;
-        file.write_all(bytes)?;
+        fill(file.as_file_mut())?;
         file.as_file().sync_data()?;
         file.persist(path).map_err(|error| error.error)?;
         Ok(())
     };
-    attempt().map_err(|error| {
-        anyhow!("cannot write {}: {error}; choose another path with -o{}", path.display(), or_free(&error))
+    attempt().map_err(|error| match error.downcast_ref::<io::Error>() {
+        Some(cause) => {
+            anyhow!("cannot write {}: {error:#}; choose another path with -o{}", path.display(), or_free(cause))
+        }
+        None => error,
     })
 }
 

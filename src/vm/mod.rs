@@ -22,6 +22,7 @@ pub(crate) mod guest;
 pub(crate) mod image;
 pub(crate) mod initramfs;
 pub mod job;
+pub(crate) mod kernel_bundle;
 pub(crate) mod kvm;
 pub(crate) mod machine;
 pub(crate) mod monitor;

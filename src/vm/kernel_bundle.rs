@@ -1,0 +1,154 @@
+//! Several kernels in one file, for machines without a network: a tar archive with a folder per release, as in the cache
+//! ([`super::store`]).
+
+use super::image::Kernel;
+use super::store::{CachedKernel, KernelCache};
+use crate::util::regular;
+use anyhow::{Context as _, Result, bail, ensure};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Write};
+use std::path::{Path, PathBuf};
+
+const IMAGE: &str = "vmlinuz";
+const CONFIG: &str = "config";
+const ABOUT: &str = "kernel.json";
+
+/// The largest file in a bundle, bytes: images have some 10 MiB.
+const LARGEST: u64 = 1 << 30;
+
+/// Most files in a bundle: three for each of some thousand kernels.
+const MOST: usize = 10_000;
+
+/// Write `kernels`, each with its version and its origin, as a tar archive. Equal kernels make equal archives.
+///
+/// # Errors
+/// When a file cannot be read or the archive not be written.
+pub(crate) fn write(kernels: &[CachedKernel], to: impl Write) -> Result<()> {
+    let mut archive = tar::Builder::new(to);
+    for cached in kernels {
+        let Kernel { image, config, release } = cached.kernel();
+        let about = serde_json::to_vec_pretty(cached).context("cannot write JSON")?;
+        put(&mut archive, &release, ABOUT, &about)?;
+        for (name, path) in [(CONFIG, config), (IMAGE, Some(image))] {
+            let Some(path) = path else { continue };
+            let bytes = regular::read(&path, LARGEST).with_context(|| format!("cannot read {}", path.display()))?;
+            put(&mut archive, &release, name, &bytes)?;
+        }
+    }
+    archive.into_inner().and_then(|mut to| to.flush()).context("cannot write the bundle")
+}
+
+fn put(archive: &mut tar::Builder<impl Write>, release: &str, name: &str, bytes: &[u8]) -> Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    archive
+        .append_data(&mut header, format!("{release}/{name}"), bytes)
+        .with_context(|| format!("cannot write {release}/{name} into the bundle"))
+}
+
+/// Whether the file at `path` is a tar archive: tar(5), the magic at byte 257.
+#[must_use]
+pub(crate) fn is_bundle(path: &Path) -> bool {
+    let mut head = [0; 262];
+    regular::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok() && head.ends_with(b"ustar"))
+}
+
+/// Add the kernels of the bundle at `path` to the cache.
+///
+/// # Errors
+/// When it is no bundle, or the cache cannot be written. Kernels before the fault are added.
+pub(crate) fn add(cache: &KernelCache, path: &Path) -> Result<Vec<CachedKernel>> {
+    let shown = path.display();
+    let aside = tempfile::Builder::new()
+        .prefix(crate::util::atomic_file::PREFIX)
+        .tempdir()
+        .context("cannot make a temporary folder: set TMPDIR to a folder with room")?;
+    let folders = unpack(path, aside.path()).with_context(|| format!("{shown}: not a bundle of kernels"))?;
+    ensure!(!folders.is_empty(), "{shown}: contains no kernels: make it with `pipeprof kernel bundle`");
+    let mut added = Vec::new();
+    for (release, folder) in folders {
+        let about = regular::read(&folder.join(ABOUT), LARGEST).with_context(|| format!("{shown}: {release}"))?;
+        let about: CachedKernel =
+            serde_json::from_slice(&about).with_context(|| format!("{shown}: {release}/{ABOUT}"))?;
+        let (image, config) = (folder.join(IMAGE), folder.join(CONFIG));
+        let entry = cache.add(&image, &about.origin, Some(&about.version), Some(&config))?;
+        ensure!(entry.release == release, "{shown}: the folder {release} contains Linux {}", entry.release);
+        added.push(entry);
+    }
+    Ok(added)
+}
+
+/// Unpack into `to`. The folder of each release, by name.
+fn unpack(path: &Path, to: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    let file = regular::open(path).context("cannot open it")?;
+    let mut folders = BTreeMap::new();
+    for (number, entry) in tar::Archive::new(file).entries()?.enumerate() {
+        crate::util::cancel::check()?;
+        ensure!(number < MOST, "it contains more than {MOST} files");
+        let entry = entry?;
+        let name = entry.path()?.to_string_lossy().into_owned();
+        let (release, file) = name.split_once('/').with_context(|| format!("{name} is outside of a folder"))?;
+        // The only names that are written, so that none leads elsewhere.
+        let is_plain = !release.starts_with('.')
+            && release.chars().all(|c| c.is_ascii_alphanumeric() || "+-_.~".contains(c))
+            && [IMAGE, CONFIG, ABOUT].contains(&file);
+        if !is_plain || !entry.header().entry_type().is_file() || entry.size() > LARGEST {
+            bail!("{name:?} does not belong into one");
+        }
+        let folder = to.join(release);
+        std::fs::create_dir_all(&folder)?;
+        let mut copy = File::create_new(folder.join(file))?;
+        std::io::copy(&mut entry.take(LARGEST), &mut copy)?;
+        folders.insert(release.to_owned(), folder);
+    }
+    Ok(folders)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn archive(files: &[(&str, &[u8])]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut archive = tar::Builder::new(File::create(file.path()).unwrap());
+        for (name, bytes) in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            // As a hostile archive would: tar's own function refuses such names.
+            header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_cksum();
+            archive.append(&header, *bytes).unwrap();
+        }
+        archive.finish().unwrap();
+        file
+    }
+
+    #[test]
+    fn only_files_of_kernels_are_unpacked() {
+        let to = tempfile::tempdir().unwrap();
+        let good = archive(&[("6.1/vmlinuz", b"x"), ("6.1/config", b"y"), ("6.12/vmlinuz", b"z")]);
+        assert!(is_bundle(good.path()));
+        let folders = unpack(good.path(), to.path()).unwrap();
+        assert_eq!(folders.keys().collect::<Vec<_>>(), ["6.1", "6.12"]);
+        assert_eq!(std::fs::read(to.path().join("6.12/vmlinuz")).unwrap(), b"z");
+        for name in
+            ["../vmlinuz", "/etc/vmlinuz", "6.1/../../x", "6.1/other", "vmlinuz", "a b/vmlinuz", "../../x/config"]
+        {
+            let to = tempfile::tempdir().unwrap();
+            assert!(unpack(archive(&[(name, b"x")]).path(), &to.path().join("in")).is_err(), "{name}");
+            assert!(!to.path().join("vmlinuz").exists());
+        }
+        // The same file twice.
+        let twice = archive(&[("6.1/vmlinuz", b"x"), ("6.1/vmlinuz", b"y")]);
+        assert!(unpack(twice.path(), tempfile::tempdir().unwrap().path()).is_err());
+    }
+
+    #[test]
+    fn other_files_are_no_bundles() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [0; 4096]).unwrap();
+        assert!(!is_bundle(file.path()) && !is_bundle(Path::new("/nonexistent")) && !is_bundle(Path::new("/dev/zero")));
+    }
+}
