@@ -1,0 +1,173 @@
+//! Campaigns of real cells: killed and resumed, in chunks or at once, the results are the same bytes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{kernel, pipeprof};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+/// Short runs, with long limits: other tests may be using the machine.
+const SPEC: &str = r#"
+kernel = ["6.1", "6.12"]
+mode = ["vmsplice", "write"]
+cpus = 1
+run-flags = "--calls 20 --runs 2 --warmup 1M --boot-limit 900 --time-limit 3000"
+"#;
+
+fn run(arguments: &[&str], folder: &Path) -> Output {
+    pipeprof(arguments).current_dir(folder).output().unwrap()
+}
+
+fn good(arguments: &[&str], folder: &Path) -> String {
+    let output = run(arguments, folder);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {}{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// A list of four cells, in a folder of its own.
+fn planned(canary: &str) -> tempfile::TempDir {
+    for series in ["6.1", "6.12"] {
+        kernel(series);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("spec.toml"), SPEC).unwrap();
+    good(&["matrix", "plan", "spec.toml", "--canary", canary], folder.path());
+    folder
+}
+
+/// All files below `folder`, with their bytes.
+fn bytes(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    files
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn killed_chunks_and_one_run_give_the_same_bytes() {
+    let folder = planned("25%");
+    let top = folder.path();
+    // The first chunk is killed when its first cell is done.
+    let chunk = ["matrix", "run", "cells.jsonl", "--chunk", "1/2", "--store", "one"];
+    let mut child = pipeprof(&chunk).current_dir(top).stderr(Stdio::null()).spawn().unwrap();
+    let done = || {
+        let visible = |entry: std::fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+        std::fs::read_dir(top.join("one/cells"))
+            .map_or(0, |found| found.flatten().filter_map(|e| visible(e).then_some(())).count())
+    };
+    while done() == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let first = bytes(&top.join("one/cells"));
+    good(&chunk, top);
+    assert!(first.iter().all(|(name, bytes)| {
+        name.to_string_lossy().starts_with('.') || std::fs::read(top.join("one/cells").join(name)).unwrap() == *bytes
+    }));
+    assert_eq!(done(), 2);
+    // The second chunk, and the canary of the first.
+    good(&["matrix", "run", "cells.jsonl", "--chunk", "2/2", "--store", "two"], top);
+    let merged = good(&["matrix", "merge", "one", "two", "-o", "chunks"], top);
+    assert!(merged.starts_with("4 of 4 cells are done"), "{merged}");
+    assert!(merged.contains("1 of 1 cell that ran twice have equal results"), "{merged}");
+    assert!(merged.contains("vmsplice, 6.1 -> 6.12") && top.join("chunks/report.html").exists(), "{merged}");
+    // At once, two at a time.
+    good(&["matrix", "run", "cells.jsonl", "--store", "all", "--jobs", "2"], top);
+    let (chunks, all) = (bytes(&top.join("chunks/cells")), bytes(&top.join("all/cells")));
+    assert_eq!(chunks.keys().collect::<Vec<_>>(), all.keys().collect::<Vec<_>>());
+    assert!(chunks.len() > 4 * 5);
+    for (name, bytes) in &all {
+        assert!(chunks[name] == *bytes, "{} differs", name.display());
+    }
+    // Every cell is kept: nothing runs again, and a result that differs is found.
+    assert!(good(&["matrix", "run", "cells.jsonl", "--store", "all"], top).is_empty());
+    let name = all.keys().find(|name| name.ends_with("writer.folded")).unwrap();
+    std::fs::write(top.join("all/cells").join(name), "changed 1\n").unwrap();
+    let output = run(&["matrix", "merge", "chunks", "all", "-o", "both"], top);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(!output.status.success() && said.contains("differ in writer.folded"), "{said}");
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn a_cell_that_fails_leaves_its_reason_and_runs_again() {
+    let folder = planned("0%");
+    let top = folder.path();
+    // A cache without kernels, as on a node to which nobody has copied them.
+    let cache = top.join("cache");
+    let list = std::fs::read_to_string(top.join("cells.jsonl")).unwrap();
+    let moved: String = list.lines().map(|line| without_image(line) + "\n").collect();
+    std::fs::write(top.join("moved.jsonl"), moved).unwrap();
+    let on_node =
+        |arguments: &[&str]| pipeprof(arguments).current_dir(top).env("PIPEPROF_CACHE", &cache).output().unwrap();
+    let failing = on_node(&["matrix", "run", "moved.jsonl", "--cell", "1", "--store", "store"]);
+    assert_eq!(failing.status.code(), Some(1));
+    let failed: Vec<PathBuf> =
+        std::fs::read_dir(top.join("store/failed")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let reason = std::fs::read_to_string(&failed[0]).unwrap();
+    assert!(failed.len() == 1 && reason.contains("pipeprof kernel bundle"), "{reason}");
+    let merged = run(&["matrix", "merge", "store", "-o", "merged"], top);
+    let said = String::from_utf8_lossy(&merged.stdout).into_owned();
+    assert!(said.starts_with("0 of 4 cells are done") && said.contains("Failed (1)"), "{said}");
+    assert!(said.contains("Missing (3)") && merged.status.code() == Some(1), "{said}");
+    // With the kernels, it succeeds, and the failure is gone.
+    good(&["kernel", "bundle", "6.1", "6.12", "-o", "kernels.tar"], top);
+    let added = on_node(&["kernel", "add", "kernels.tar"]);
+    assert_eq!(String::from_utf8_lossy(&added.stdout).lines().count(), 2, "{added:?}");
+    let repeated = on_node(&["matrix", "run", "moved.jsonl", "--cell", "1", "--store", "store"]);
+    assert!(repeated.status.success(), "{}", String::from_utf8_lossy(&repeated.stderr));
+    assert!(!failed[0].exists());
+}
+
+/// The cell as another machine sees it: where the list was planned is not there.
+fn without_image(line: &str) -> String {
+    let mut cell: serde_json::Value = serde_json::from_str(line).unwrap();
+    cell["kernel"]["image"] = "/nonexistent".into();
+    cell.to_string()
+}
+
+#[test]
+fn faults_of_lists_and_flags_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path();
+    std::fs::write(top.join("empty.jsonl"), "").unwrap();
+    for (text, says) in [
+        ("kernal = [\"6.1\"]", "unknown axis 'kernal'; known: kernel,"),
+        ("kernel = [", "line 1"),
+        ("kernel = [1.5]", "kernel: give texts"),
+        ("mode = [\"write\", \"write\"]", "--mode write is given twice"),
+        ("mode = \"write\"", "give kernels"),
+    ] {
+        std::fs::write(top.join("spec.toml"), text).unwrap();
+        let output = run(&["matrix", "plan", "spec.toml"], top);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(says) && said.lines().count() == 1, "{text}: {said}");
+    }
+    for (arguments, says) in [
+        (&["matrix", "plan", "spec.toml", "--mode", "write"][..], "not both"),
+        (&["matrix", "run", "empty.jsonl"], "contains no cells"),
+        (&["matrix", "run", "none.jsonl"], "none.jsonl"),
+        (&["matrix", "merge", "nothing", "-o", "out"], "nothing is not a store"),
+    ] {
+        let output = run(arguments, top);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(says) && said.lines().count() == 1, "{arguments:?}: {said}");
+    }
+}
