@@ -1,4 +1,9 @@
-//! SVG charts, drawn by plotters: grouped bars, and lines over a doubling axis. Equal input gives equal bytes.
+//! SVG charts, drawn by plotters: grouped bars, and lines over a doubling axis; [`areas`] draws stacked areas. Equal
+//! input gives equal bytes.
+
+mod areas;
+
+pub(crate) use areas::{AreaChart, AreaLayer};
 
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
@@ -30,6 +35,8 @@ pub enum ChartKind {
     Bars,
     /// Lines over labelled positions, such as doubling sizes.
     Lines,
+    /// Lines with their intervals as bands.
+    Bands,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +88,9 @@ const DARK: [&str; 10] =
 /// The page's names of the colours above, in the same order: `--ink`, `--dim`, `--faint`, `--s1` ...
 const NAMES: [&str; 3] = ["var(--ink)", "var(--dim)", "var(--faint)"];
 
+/// The opacity of a band.
+const BAND: f64 = 0.2;
+
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Chart {
@@ -102,7 +112,7 @@ impl Chart {
             self.legend(&area)?;
             match self.kind {
                 ChartKind::Bars => self.bars(&area, height)?,
-                ChartKind::Lines => self.lines(&area, height)?,
+                ChartKind::Lines | ChartKind::Bands => self.lines(&area, height)?,
             }
             for (line, words) in footer.iter().enumerate() {
                 text(&area, words, (12, height + as_i32(line) * FOOTER_LINE + 8), 13, DIM, HPos::Left)?;
@@ -130,7 +140,7 @@ impl Chart {
     fn height(&self) -> i32 {
         match self.kind {
             ChartKind::Bars => TOP + self.labels().iter().map(|label| self.group(label)).sum::<i32>() + 50,
-            ChartKind::Lines => 420,
+            ChartKind::Lines | ChartKind::Bands => 420,
         }
     }
 
@@ -216,24 +226,29 @@ impl Chart {
             area.draw(&PathElement::new([(left, y), (WIDTH - RIGHT, y)], FAINT)).map_err(refused)?;
             text(area, &short(*tick), (left - 8, y), 13, DIM, HPos::Right)?;
         }
-        // As many labels as fit.
-        let every = (labels.len() * 46).div_ceil(700).max(1);
-        for (place, label) in labels.iter().enumerate().step_by(every) {
-            text(area, label, (x_of(place), bottom + 16), 13, DIM, HPos::Center)?;
+        for place in shown_labels(&labels, step) {
+            text(area, labels[place], (x_of(place), bottom + 16), 13, DIM, HPos::Center)?;
         }
         text(area, &self.x, ((left + WIDTH - RIGHT) / 2, bottom + 42), 13, DIM, HPos::Center)?;
         text(area, &self.y, (12, 38), 13, DIM, HPos::Left)?;
         for (index, series) in self.series.iter().enumerate() {
             let colour = SERIES[index % SERIES.len()];
             let mut path: Vec<(i32, i32)> = Vec::new();
+            let (mut above, mut below) = (Vec::new(), Vec::new());
             for (place, label) in labels.iter().enumerate() {
                 let Some(point) = series.points.iter().find(|point| point.label == *label) else { continue };
                 let at = (x_of(place), y_of(point.y));
                 if let Some([low, high]) = point.span {
                     let bar = [(at.0, y_of(low)), (at.0, y_of(high))];
                     area.draw(&PathElement::new(bar, colour.stroke_width(1))).map_err(refused)?;
+                    below.push(bar[0]);
+                    above.push(bar[1]);
                 }
                 path.push(at);
+            }
+            if self.kind == ChartKind::Bands && above.len() > 1 {
+                above.extend(below.into_iter().rev());
+                area.draw(&Polygon::new(above, colour.mix(BAND))).map_err(refused)?;
             }
             area.draw(&PathElement::new(path.clone(), colour.stroke_width(2))).map_err(refused)?;
             for at in path {
@@ -242,6 +257,13 @@ impl Chart {
         }
         area.draw(&PathElement::new([(left, bottom), (WIDTH - RIGHT, bottom)], DIM)).map_err(refused)
     }
+}
+
+/// The places of the labels that fit next to each other, `step` apart.
+fn shown_labels(labels: &[&str], step: f64) -> impl Iterator<Item = usize> {
+    let longest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+    let every = ((longest.max(4) * 7 + 14) as f64 / step.max(1.0)).ceil().max(1.0) as usize;
+    (0..labels.len()).step_by(every)
 }
 
 fn text(area: &Area<'_>, what: &str, at: (i32, i32), size: i32, colour: RGBColor, side: HPos) -> Result<()> {
@@ -369,7 +391,7 @@ mod tests {
 
     #[test]
     fn the_caption_stands_below_the_chart() {
-        for kind in [ChartKind::Bars, ChartKind::Lines] {
+        for kind in [ChartKind::Bars, ChartKind::Lines, ChartKind::Bands] {
             let height = |svg: &str| -> u32 {
                 let (_, rest) = svg.split_once("height=\"").unwrap();
                 rest.split('"').next().unwrap().parse().unwrap()
@@ -385,7 +407,7 @@ mod tests {
 
     #[test]
     fn charts_are_whole_escaped_and_follow_the_page() {
-        for kind in [ChartKind::Bars, ChartKind::Lines] {
+        for kind in [ChartKind::Bars, ChartKind::Lines, ChartKind::Bands] {
             let file = chart(kind).svg(Theme::File).unwrap();
             assert!(file.starts_with("<svg ") && file.trim_end().ends_with("</svg>"));
             assert!(file.contains("&lt;8K&gt;") && !file.contains("<8K>"), "{file}");
@@ -400,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_file_is_as_dark_as_a_page() {
-        let dark = include_str!("html/style.css").split("@media").nth(1).unwrap();
+        let dark = include_str!("../html/style.css").split("@media").nth(1).unwrap();
         let names = ["page", "ink", "dim", "faint", "s1", "s2", "s3", "s4", "s5", "s6"];
         for (name, colour) in names.into_iter().zip(DARK) {
             assert!(dark.contains(&format!("--{name}: {colour};")), "--{name}: {colour}");

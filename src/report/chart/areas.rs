@@ -1,0 +1,159 @@
+//! Stacked areas over labelled positions: what a total consists of, and how that changes.
+
+use super::{Area, DIM, FAINT, FOOTER_CHARS, FOOTER_LINE, INK, Theme, WIDTH};
+use super::{as_i32, cut, fitting, refused, short, shown_labels, text, themed, ticks, wrapped};
+use anyhow::Result;
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+/// The chart's data.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct AreaChart {
+    pub title: String,
+    /// Name and unit of the values.
+    pub y: String,
+    /// The positions.
+    pub labels: Vec<String>,
+    /// From below to above.
+    pub layers: Vec<AreaLayer>,
+    /// The range of the total at each position.
+    pub spans: Vec<[f64; 2]>,
+    pub caption: String,
+}
+
+/// One area.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AreaLayer {
+    pub name: String,
+    /// `#rrggbb`.
+    pub colour: &'static str,
+    /// At each position.
+    pub values: Vec<f64>,
+}
+
+const LEFT: i32 = 70;
+/// Room for the names.
+const NAMES: i32 = 230;
+const TOP: i32 = 40;
+const ROW: i32 = 19;
+const LEAST: i32 = 360;
+
+impl AreaChart {
+    /// The SVG.
+    ///
+    /// # Errors
+    /// When the drawing library fails.
+    pub(crate) fn svg(&self, theme: Theme) -> Result<String> {
+        let footer = wrapped(&self.caption, FOOTER_CHARS);
+        let height = LEAST.max(TOP + as_i32(self.layers.len()) * ROW + 50);
+        let whole = height + as_i32(footer.len()) * FOOTER_LINE + 10;
+        let mut svg = String::new();
+        {
+            let size = (WIDTH.unsigned_abs(), whole.unsigned_abs());
+            let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+            if theme == Theme::File {
+                area.fill(&WHITE).map_err(refused)?;
+            }
+            self.draw(&area, height)?;
+            for (line, words) in footer.iter().enumerate() {
+                text(&area, words, (12, height + as_i32(line) * FOOTER_LINE + 8), 13, DIM, HPos::Left)?;
+            }
+            area.present().map_err(refused)?;
+        }
+        let title = format!("{}. {}", self.title, self.caption);
+        Ok(match theme {
+            Theme::File => fitting(svg, &title),
+            Theme::Page => themed(svg, &title),
+        })
+    }
+
+    fn draw(&self, area: &Area<'_>, height: i32) -> Result<()> {
+        let (right, bottom) = (WIDTH - NAMES, height - 44);
+        let sums: Vec<f64> =
+            (0..self.labels.len()).map(|place| self.layers.iter().map(|layer| at(layer, place)).sum()).collect();
+        let highest = self.spans.iter().map(|span| span[1]).chain(sums.iter().copied()).fold(0.0, f64::max);
+        let (ticks, top) = ticks(highest);
+        let step = f64::from(right - LEFT) / (self.labels.len().max(2) - 1) as f64;
+        let x_of = |place: usize| LEFT + (step * place as f64).round() as i32;
+        let y_of = |value: f64| bottom - (f64::from(bottom - TOP) * value / top).round() as i32;
+        for tick in &ticks {
+            let y = y_of(*tick);
+            area.draw(&PathElement::new([(LEFT, y), (right, y)], FAINT)).map_err(refused)?;
+            text(area, &short(*tick), (LEFT - 8, y), 13, DIM, HPos::Right)?;
+        }
+        text(area, &self.y, (12, 16), 13, DIM, HPos::Left)?;
+        let labels: Vec<&str> = self.labels.iter().map(String::as_str).collect();
+        for place in shown_labels(&labels, step) {
+            text(area, labels[place], (x_of(place), bottom + 16), 13, DIM, HPos::Center)?;
+        }
+        let mut below = vec![0.0; self.labels.len()];
+        for (index, layer) in self.layers.iter().enumerate() {
+            let above: Vec<f64> = below.iter().enumerate().map(|(place, sum)| sum + at(layer, place)).collect();
+            let points = |values: &[f64]| -> Vec<(i32, i32)> {
+                values.iter().enumerate().map(|(place, value)| (x_of(place), y_of(*value))).collect()
+            };
+            let mut outline = points(&above);
+            outline.extend(points(&below).into_iter().rev());
+            let colour = parsed(layer.colour);
+            area.draw(&Polygon::new(outline, colour.filled())).map_err(refused)?;
+            area.draw(&PathElement::new(points(&above), FAINT)).map_err(refused)?;
+            // In the order of the layers: the first is at the bottom.
+            let y = TOP + as_i32(self.layers.len() - 1 - index) * ROW;
+            area.draw(&Rectangle::new([(right + 18, y), (right + 30, y + 12)], colour.filled())).map_err(refused)?;
+            text(area, &cut(&layer.name, 27), (right + 36, y + 6), 13, INK, HPos::Left)?;
+            below = above;
+        }
+        // The range in all windows, as a band at the top.
+        let band = self.spans.iter().enumerate().map(|(place, span)| (x_of(place), y_of(span[1])));
+        let under = self.spans.iter().enumerate().rev().map(|(place, span)| (x_of(place), y_of(span[0])));
+        area.draw(&Polygon::new(band.chain(under).collect::<Vec<_>>(), INK.mix(0.35))).map_err(refused)?;
+        let line: Vec<(i32, i32)> = sums.iter().enumerate().map(|(place, sum)| (x_of(place), y_of(*sum))).collect();
+        area.draw(&PathElement::new(line.clone(), INK.stroke_width(2))).map_err(refused)?;
+        for at in line {
+            area.draw(&Circle::new(at, 3, INK.filled())).map_err(refused)?;
+        }
+        area.draw(&PathElement::new([(LEFT, bottom), (right, bottom)], DIM)).map_err(refused)
+    }
+}
+
+fn at(layer: &AreaLayer, place: usize) -> f64 {
+    layer.values.get(place).copied().unwrap_or(0.0)
+}
+
+/// `#rrggbb`; grey if it is none.
+fn parsed(colour: &str) -> RGBColor {
+    let part = |from: usize| colour.get(from..from + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+    match (part(1), part(3), part(5)) {
+        (Some(red), Some(green), Some(blue)) => RGBColor(red, green, blue),
+        _ => RGBColor(0xbb, 0xbb, 0xbb),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_are_drawn_with_names_and_a_band() {
+        let layer =
+            |name: &str, values: &[f64]| AreaLayer { name: name.into(), colour: "#7fb8e6", values: values.into() };
+        let chart = AreaChart {
+            title: "A <b>".into(),
+            y: "instructions per KiB".into(),
+            labels: vec!["6.1".into(), "<6.12>".into()],
+            layers: vec![layer("copy in", &[10.0, 20.0]), layer("page & free", &[5.0, 5.0])],
+            spans: vec![[14.0, 16.0], [25.0, 25.0]],
+            caption: "Below.".into(),
+        };
+        for theme in [Theme::File, Theme::Page] {
+            let svg = chart.svg(theme).unwrap();
+            assert!(
+                svg.contains("copy in") && svg.contains("page &amp; free") && svg.contains("&lt;6.12&gt;"),
+                "{svg}"
+            );
+            assert!(svg.contains("#7FB8E6") && !svg.contains("<b>") && svg.matches("<polygon").count() == 3, "{svg}");
+        }
+        assert!(AreaChart::default().svg(Theme::File).is_ok());
+        assert_eq!(parsed("#010203"), RGBColor(1, 2, 3));
+    }
+}
