@@ -20,6 +20,7 @@
 //! - [`sweep`]: all combinations of some axes of a workload;
 //! - [`reproduce`]: the experiments of three articles, and a comparison with their figures;
 //! - [`campaign`]: thousands of exact runs on many machines;
+//! - [`history`]: what changed over a series of kernels;
 //! - [`export`]: results in the formats of other programs;
 //! - [`import`]: profiles that other tools took;
 //! - [`cli`]: one file per subcommand;
@@ -38,6 +39,7 @@ pub mod export;
 #[cfg(any(doc, fuzzing, test))]
 pub mod fuzz;
 pub mod guest;
+mod history;
 pub mod import;
 pub mod kernel;
 pub mod profile;

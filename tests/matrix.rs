@@ -88,6 +88,26 @@ fn killed_chunks_and_one_run_give_the_same_bytes() {
     assert!(merged.starts_with("4 of 4 cells are done"), "{merged}");
     assert!(merged.contains("1 of 1 cell that ran twice have equal results"), "{merged}");
     assert!(merged.contains("vmsplice, 6.1 -> 6.12") && top.join("chunks/report.html").exists(), "{merged}");
+    // The same as a series of kernels.
+    let answer = good(&["history", "chunks", "-o", "series.html"], top);
+    assert!(answer.contains("write, 1 CPU: ") && answer.contains("page allocation +"), "{answer}");
+    let page = std::fs::read_to_string(top.join("series.html")).unwrap().replace("&#x2f;", "/");
+    assert!(page.contains("series-steps/6.1--6.12.html") && top.join("series-steps/6.1--6.12.html").exists());
+    let rows = std::fs::read_to_string(top.join("series.csv")).unwrap();
+    let value = |kernel: &str, role: &str| -> f64 {
+        let row = rows
+            .lines()
+            .find(|row| row.starts_with(&format!("write,1,,{kernel},")) && row.contains(&format!(",{role},")));
+        row.unwrap().split(',').nth(6).unwrap().parse().unwrap()
+    };
+    // What its tables say is what the comparison's say.
+    let report: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(top.join("chunks/report.json")).unwrap()).unwrap();
+    let section = report["sections"].as_array().unwrap().iter().find(|section| section["mode"] == "write").unwrap();
+    let role = section["steps"][0]["roles"].as_array().unwrap().iter().find(|row| row["role"] == "page-alloc").unwrap();
+    for (kernel, when) in [("6.1", "before"), ("6.12", "after")] {
+        assert!((value(kernel, "page-alloc") - role[when].as_f64().unwrap()).abs() < 1e-3, "{role} {rows}");
+    }
     // At once, two at a time.
     good(&["matrix", "run", "cells.jsonl", "--store", "all", "--jobs", "2"], top);
     let (chunks, all) = (bytes(&top.join("chunks/cells")), bytes(&top.join("all/cells")));

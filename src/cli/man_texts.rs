@@ -177,6 +177,10 @@ fn examples(name: &str) -> &'static [PageEntry] {
             ),
             ("Make one store and a report of several:", "pipeprof matrix merge store1 store2 -o report"),
         ],
+        "history" => &[
+            ("Show the kernels of a campaign:", "pipeprof history report -o history.html"),
+            ("In the order of their commits:", "pipeprof history report --order commits.txt"),
+        ],
         "annotate" => {
             &[("Show the instructions of pipe_write that the run r1 executed:", "pipeprof annotate r1 pipe_write")]
         }
@@ -222,7 +226,8 @@ fn see_also(name: &str) -> String {
         "check" => &["compare", "run", "kernel"],
         "reproduce" => &["run", "memory"],
         "sweep" => &["run"],
-        "matrix" => &["compare", "sweep", "kernel"],
+        "matrix" => &["history", "compare", "sweep", "kernel"],
+        "history" => &["matrix", "compare"],
         "annotate" | "flamegraph" => &["run", "record"],
         "attribute" => &["record", "compare", "flamegraph", "export"],
         "export" => &["run", "record", "compare", "attribute"],

@@ -18,6 +18,7 @@ pub mod follow;
 mod gallery;
 mod global;
 pub(crate) mod guest_args;
+mod history;
 mod kernel;
 pub mod leftovers;
 mod man;
@@ -69,6 +70,7 @@ enum Command {
     Reproduce(reproduce::ReproduceArgs),
     Sweep(sweep::SweepArgs),
     Matrix(matrix::MatrixCommand),
+    History(history::HistoryArgs),
     Annotate(annotate::AnnotateArgs),
     Attribute(attribute::AttributeArgs),
     Flamegraph(flamegraph::FlamegraphArgs),
@@ -116,6 +118,7 @@ impl Command {
             Self::Completions(args) => args.run(),
             Self::Man(args) => args.run(),
             Self::Matrix(args) => args.run(),
+            Self::History(args) => args.run(),
             Self::Memory(args) => args.run(),
             Self::Sweep(args) => args.run(),
             Self::Engine(args) => args.run(),

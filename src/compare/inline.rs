@@ -218,6 +218,14 @@ pub(crate) fn aligned(measures: [&Measure; 2], runs: [&[&Outcome]; 2]) -> Option
     Some(Aligned { before: again(runs[0])?, after: again(runs[1])?, inlined })
 }
 
+/// The functions that one of two counted runs inlined.
+#[must_use]
+pub(crate) fn inlined_between(before: &Outcome, after: &Outcome) -> Vec<Inlined> {
+    let runs = [&[before][..], &[after][..]];
+    let [Some(old), Some(new)] = runs.map(measure::measure) else { return Vec::new() };
+    aligned([&old, &new], runs).map_or_else(Vec::new, |aligned| aligned.inlined)
+}
+
 /// All functions that one of the two runs inlined into a caller.
 fn found(calls: &[CallWeights; 2], entered: &[Entered; 2]) -> Vec<Inlined> {
     let least = SMALL * calls[0].total.max(calls[1].total);

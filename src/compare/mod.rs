@@ -32,5 +32,8 @@ pub(crate) mod windows;
 pub(crate) mod work;
 
 pub use build::{Compared, compare};
+pub(crate) use inline::{Dropped, inlined_between};
 pub use input::{Against, CompareOptions, Input};
+pub(crate) use measure::Measure;
 pub(crate) use model::Comparison;
+pub(crate) use windows::{FLOOR, measures};

@@ -1,0 +1,114 @@
+//! A series of kernels: what each role of a workload took on each of them, and where it changed.
+//!
+//! [`read`] makes a [`History`] of the cells of a store ([`crate::campaign`]), in the order of [`order`]. [`steps`] finds
+//! the changes, [`neighbours`] compares the two kernels of each, and [`render`] shows all of it.
+
+pub(crate) mod neighbours;
+pub(crate) mod order;
+pub(crate) mod read;
+pub(crate) mod render;
+pub(crate) mod steps;
+
+use crate::roles::RoleId;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The `schema` of `history.json`.
+pub(crate) const HISTORY_SCHEMA: &str = "pipeprof.history/1";
+
+/// What several workloads took on a series of kernels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct History {
+    pub schema: String,
+    /// pipeprof's version and build.
+    pub version: String,
+    pub command: String,
+    /// In their order.
+    pub kernels: Vec<HistoryKernel>,
+    pub lines: Vec<HistoryLine>,
+}
+
+/// A kernel of the series.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HistoryKernel {
+    pub label: String,
+    pub release: String,
+    /// SHA-256 of its image.
+    pub sha256: String,
+}
+
+/// One workload on all kernels that ran it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HistoryLine {
+    pub mode: String,
+    pub cpus: u32,
+    /// Other settings; may be empty.
+    pub setting: String,
+    pub points: Vec<HistoryPoint>,
+    pub steps: Vec<HistoryStep>,
+}
+
+/// One kernel's counts, of both processes together, per KiB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HistoryPoint {
+    /// Index of the kernel.
+    pub kernel: usize,
+    /// The cell's id.
+    pub cell: String,
+    /// Instructions without the roles that depend on scheduling.
+    pub without_scheduling: CountSpan,
+    pub total: CountSpan,
+    pub roles: BTreeMap<RoleId, CountSpan>,
+}
+
+/// A count in the median window, and the least and the greatest of all windows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CountSpan {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// A change between two neighbours that is larger than what their windows explain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct HistoryStep {
+    /// Indexes of the kernels.
+    pub before: usize,
+    pub after: usize,
+    /// Of the instructions without scheduling, per KiB.
+    pub delta: f64,
+    /// As a part of the value before.
+    pub relative: f64,
+    /// Whether the sum itself has changed; otherwise roles have, and offset each other.
+    pub of_total: bool,
+    /// The roles that changed, largest first.
+    pub roles: Vec<RoleStep>,
+}
+
+/// A role's part of a step, per KiB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RoleStep {
+    pub role: RoleId,
+    pub title: String,
+    pub delta: f64,
+}
+
+impl HistoryLine {
+    /// `write, 2 CPUs, 64K`.
+    #[must_use]
+    pub(crate) fn title(&self) -> String {
+        let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
+        let setting = if self.setting.is_empty() { String::new() } else { format!(", {}", self.setting) };
+        format!("{}, {cpus}{setting}", self.mode)
+    }
+}
+
+impl CountSpan {
+    /// The values of windows; the first is the shown one.
+    fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values = values.into_iter();
+        let value = values.next().unwrap_or(0.0);
+        let (low, high) = values.fold((value, value), |(low, high), next| (f64::min(low, next), f64::max(high, next)));
+        Self { value, low, high }
+    }
+}

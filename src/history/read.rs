@@ -1,0 +1,110 @@
+//! Read the cells of a store into a series, one after the other: memory does not grow with their number.
+
+use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, HistoryPoint, order, steps};
+use crate::campaign::{CampaignCell, CellStore};
+use crate::compare::model::Inlined;
+use crate::compare::{Dropped, Measure, inlined_between, measures};
+use crate::document::Outcome;
+use crate::report::files;
+use crate::roles::RoleId;
+use crate::util::{build, cancel};
+use anyhow::{Context as _, Result, ensure};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The history of a store's cells. `list`: the order of the kernels; by release without it.
+///
+/// # Errors
+/// When a cell cannot be read, there are fewer than two kernels, or the list lacks one.
+pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> Result<History> {
+    let mut kernels: Vec<HistoryKernel> = Vec::new();
+    let mut cells: Vec<CampaignCell> = Vec::new();
+    for id in store.finished(false)? {
+        let cell = CellStore::cell(&store.path(&id, false))?;
+        if !kernels.iter().any(|known| is_of(&cell, known)) {
+            let (label, release, sha256) = (&cell.kernel.label, &cell.kernel.release, &cell.kernel.sha256);
+            kernels.push(HistoryKernel { label: label.clone(), release: release.clone(), sha256: sha256.clone() });
+        }
+        cells.push(cell);
+    }
+    ensure!(
+        kernels.len() >= 2,
+        "{}: a history needs the finished cells of two kernels or more, and has {}",
+        store.folder.display(),
+        kernels.len()
+    );
+    match list {
+        Some(list) => order::by_list(&mut kernels, list)?,
+        None => order::by_release(&mut kernels),
+    }
+    let mut lines: BTreeMap<(String, String, u32), Vec<(usize, String)>> = BTreeMap::new();
+    for cell in cells {
+        let kernel = kernels.iter().position(|known| is_of(&cell, known)).context("the kernel was listed")?;
+        lines.entry((cell.setting, cell.mode, cell.cpus)).or_default().push((kernel, cell.id));
+    }
+    let lines = lines.into_iter().map(|((setting, mode, cpus), mut cells)| {
+        cells.sort();
+        let points = points(store, &cells)?;
+        Ok(HistoryLine { mode, cpus, setting, steps: steps::steps(&points), points })
+    });
+    Ok(History {
+        schema: HISTORY_SCHEMA.to_owned(),
+        version: build::version().to_owned(),
+        command,
+        lines: lines.collect::<Result<_>>()?,
+        kernels,
+    })
+}
+
+/// The counts of a workload on these kernels. A function that any of the compilers inlined counts with its caller on all
+/// of them, as in comparisons: otherwise its role would seem to change.
+fn points(store: &CellStore, cells: &[(usize, String)]) -> Result<Vec<HistoryPoint>> {
+    let mut inlined: Vec<Inlined> = Vec::new();
+    let mut before: Option<Outcome> = None;
+    for (_, id) in cells {
+        cancel::check()?;
+        let path = store.path(id, false);
+        let mut after = load(&path)?;
+        after.code = files::load_code(&path).ok();
+        if let Some(before) = &before {
+            inlined.extend(inlined_between(before, &after));
+        }
+        before = Some(after);
+    }
+    let dropped = Dropped::of(&inlined);
+    cells.iter().map(|(kernel, id)| point(&store.path(id, false), *kernel, id, &dropped)).collect()
+}
+
+fn load(folder: &Path) -> Result<Outcome> {
+    files::load(folder).with_context(|| format!("{}: remove this folder and run the cell again", folder.display()))
+}
+
+fn is_of(cell: &CampaignCell, kernel: &HistoryKernel) -> bool {
+    cell.kernel.sha256 == kernel.sha256 && cell.kernel.label == kernel.label
+}
+
+/// The counts of one cell.
+fn point(folder: &Path, kernel: usize, id: &str, dropped: &Dropped) -> Result<HistoryPoint> {
+    let outcome = load(folder)?;
+    let shown = outcome.document.ensemble.as_ref().map_or(0, |ensemble| ensemble.shown);
+    let mut windows = measures(&outcome, dropped);
+    ensure!(!windows.is_empty(), "{}: contains no counted window", folder.display());
+    let shown = shown.min(windows.len() - 1);
+    windows.swap(0, shown);
+    let span = |of: &dyn Fn(&Measure) -> f64| CountSpan::of(windows.iter().map(of));
+    let roles: BTreeSet<RoleId> = windows
+        .iter()
+        .flat_map(|window| window.processes.of_target())
+        .flat_map(|(_, part)| part.roles.keys().copied())
+        .collect();
+    let of_role = |role: RoleId| {
+        span(&|window| window.processes.of_target().map(|(process, _)| window.role(process, role)).sum())
+    };
+    Ok(HistoryPoint {
+        kernel,
+        cell: id.to_owned(),
+        without_scheduling: span(&Measure::without_scheduling),
+        total: span(&Measure::total),
+        roles: roles.into_iter().map(|role| (role, of_role(role))).collect(),
+    })
+}

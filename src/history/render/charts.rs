@@ -1,0 +1,96 @@
+//! The pictures of a history: a workload's roles as stacked areas, and its largest roles as lines with bands.
+
+use super::markdown::largest;
+use crate::history::{CountSpan, History, HistoryLine, HistoryPoint};
+use crate::report::chart::{AreaChart, AreaLayer, Chart, ChartKind, Point, Series, Theme};
+use crate::roles::{self, RoleId};
+use anyhow::Result;
+
+/// Areas with names; all others are one.
+const AREAS: usize = 11;
+/// Lines: as many as a chart has colours.
+const LINES: usize = 6;
+const OTHERS: &str = "#c9ced6";
+
+const WINDOWS: &str = "Bands: the least and the greatest of the counted windows.";
+
+fn labels<'a>(history: &'a History, line: &'a HistoryLine) -> impl Iterator<Item = String> + 'a {
+    line.points
+        .iter()
+        .map(|point| history.kernels.get(point.kernel).map_or(String::new(), |kernel| kernel.label.clone()))
+}
+
+fn of_role(point: &HistoryPoint, role: RoleId) -> CountSpan {
+    point.roles.get(&role).copied().unwrap_or_default()
+}
+
+/// Stacked areas of all roles without scheduling.
+pub(super) fn areas(history: &History, line: &HistoryLine) -> Result<String> {
+    let roles = largest(line, AREAS);
+    let mut layers: Vec<AreaLayer> = roles
+        .iter()
+        .map(|role| AreaLayer {
+            name: roles::by_id(*role).title.to_owned(),
+            colour: roles::by_id(*role).colour,
+            values: line.points.iter().map(|point| of_role(point, *role).value).collect(),
+        })
+        .collect();
+    let named = |point: &HistoryPoint| roles.iter().map(|role| of_role(point, *role).value).sum::<f64>();
+    let rest: Vec<f64> =
+        line.points.iter().map(|point| (point.without_scheduling.value - named(point)).max(0.0)).collect();
+    if rest.iter().any(|value| *value > 0.005) {
+        layers.push(AreaLayer { name: "other roles".to_owned(), colour: OTHERS, values: rest });
+    }
+    AreaChart {
+        title: format!("{}: instructions per KiB by role", line.title()),
+        y: "instructions per KiB, writer and reader, without scheduling".to_owned(),
+        labels: labels(history, line).collect(),
+        layers,
+        spans: line.points.iter().map(|point| [point.without_scheduling.low, point.without_scheduling.high]).collect(),
+        caption: WINDOWS.to_owned(),
+    }
+    .svg(Theme::Page)
+}
+
+/// Lines of the roles that change most.
+pub(super) fn lines(history: &History, line: &HistoryLine) -> Result<String> {
+    let range = |role: RoleId| {
+        let values = line.points.iter().map(|point| of_role(point, role).value);
+        let [low, high] =
+            values.fold([f64::INFINITY, 0.0], |[low, high], value| [f64::min(low, value), f64::max(high, value)]);
+        high - low
+    };
+    let mut changing: Vec<(RoleId, f64)> = largest(line, usize::MAX)
+        .into_iter()
+        .map(|role| (role, range(role)))
+        .filter(|(_, range)| *range > 0.0)
+        .collect();
+    changing.sort_by(|left, right| right.1.total_cmp(&left.1));
+    changing.truncate(LINES);
+    if changing.is_empty() {
+        return Ok(String::new());
+    }
+    let labels: Vec<String> = labels(history, line).collect();
+    let series = |role: RoleId| Series {
+        name: roles::by_id(role).title.to_owned(),
+        points: line
+            .points
+            .iter()
+            .zip(&labels)
+            .map(|(point, label)| {
+                let CountSpan { value, low, high } = of_role(point, role);
+                Point { label: label.clone(), y: value, span: Some([low, high]) }
+            })
+            .collect(),
+    };
+    Chart {
+        id: "roles".to_owned(),
+        title: format!("{}: the roles that change most", line.title()),
+        kind: ChartKind::Bands,
+        y: "instructions per KiB, writer and reader".to_owned(),
+        x: "kernel".to_owned(),
+        series: changing.iter().map(|(role, _)| series(*role)).collect(),
+        caption: WINDOWS.to_owned(),
+    }
+    .svg(Theme::Page)
+}

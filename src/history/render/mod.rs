@@ -1,0 +1,47 @@
+//! Write a history: the page and its pictures, Markdown, JSON and CSV.
+
+mod charts;
+mod csv_table;
+mod html;
+mod markdown;
+pub(crate) mod sentences;
+
+use super::neighbours;
+use super::{CountSpan, History};
+use crate::campaign::CellStore;
+use crate::compare::text;
+use crate::util::atomic_file;
+use anyhow::{Context as _, Result};
+use std::path::{Path, PathBuf};
+
+/// Write the history to `page`, such as history.html, and next to it history.md, history.json, history.csv, and the
+/// folder history-steps with a comparison for each step. The paths of the files, without those of steps.
+///
+/// # Errors
+/// When a comparison or a chart cannot be made, or a file not be written.
+pub(crate) fn write(history: &History, store: &CellStore, page: &Path) -> Result<Vec<PathBuf>> {
+    let stem = page.file_stem().context("-o: give a file, such as history.html")?.to_string_lossy().into_owned();
+    let folder = format!("{stem}-steps");
+    let links = neighbours::write(history, store, &page.with_file_name(&folder))?;
+    let link = |pair: &neighbours::Neighbours| links.get(pair).map(|name| format!("{folder}/{name}"));
+    let json = serde_json::to_string_pretty(history).context("cannot write the history as JSON")? + "\n";
+    let files = [
+        (page.to_owned(), html::render(history, &link)?),
+        (page.with_extension("md"), markdown::render(history, &link)),
+        (page.with_extension("json"), json),
+        (page.with_extension("csv"), csv_table::render(history)?),
+    ];
+    let mut written = Vec::new();
+    for (path, contents) in files {
+        atomic_file::write(&path, contents.as_bytes())?;
+        written.push(path);
+    }
+    Ok(written)
+}
+
+/// `470.10`, or with the range of the windows if they differ: `470.10 (470.08 to 470.52)`.
+fn shown(span: &CountSpan) -> String {
+    let value = text::value(span.value);
+    let range = text::span([span.low, span.high]);
+    if range == value { value } else { format!("{value} ({range})") }
+}

@@ -1,0 +1,105 @@
+//! The answer of a history in words.
+
+use crate::compare::text;
+use crate::history::neighbours::Neighbours;
+use crate::history::{History, HistoryLine, HistoryStep};
+use crate::util::text::counted;
+use serde::Serialize;
+
+/// Roles that a step names.
+const NAMED: usize = 4;
+
+/// The answer of one line of a history.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct LineAnswer {
+    pub title: String,
+    pub sentence: String,
+    pub steps: Vec<StepAnswer>,
+}
+
+/// One step in words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct StepAnswer {
+    /// `7.1 to 7.2`.
+    pub kernels: String,
+    /// `+33.78 (+7.2 %)`.
+    pub change: String,
+    pub roles: String,
+    /// The comparison of the two.
+    pub link: Option<String>,
+}
+
+/// The answers of all lines, in their order.
+pub(crate) fn all(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> Vec<LineAnswer> {
+    history.lines.iter().map(|line| of_line(history, line, link)).collect()
+}
+
+fn label(history: &History, kernel: usize) -> &str {
+    history.kernels.get(kernel).map_or("", |kernel| kernel.label.as_str())
+}
+
+fn of_line(history: &History, line: &HistoryLine, link: &dyn Fn(&Neighbours) -> Option<String>) -> LineAnswer {
+    let steps = line.steps.iter().map(|step| of_step(history, line, step, link)).collect();
+    let sentence = match (line.points.first(), line.points.last()) {
+        (Some(first), Some(last)) if line.points.len() > 1 => {
+            let (was, is) = (first.without_scheduling.value, last.without_scheduling.value);
+            format!(
+                "{} instructions per KiB on {}, {} on {} ({}), {}",
+                text::value(was),
+                label(history, first.kernel),
+                text::value(is),
+                label(history, last.kernel),
+                text::change(was, is),
+                changes(line)
+            )
+        }
+        _ => "counted on one kernel only".to_owned(),
+    };
+    LineAnswer { title: line.title(), sentence, steps }
+}
+
+/// `in 2 steps`.
+fn changes(line: &HistoryLine) -> String {
+    let of_total = line.steps.iter().filter(|step| step.of_total).count() as u64;
+    match (of_total, line.steps.len() as u64 - of_total) {
+        (0, 0) => "without a step".to_owned(),
+        (0, offset) => format!("without a step of the sum; roles offset each other in {}", counted(offset, "place")),
+        (steps, _) => format!("in {}", counted(steps, "step")),
+    }
+}
+
+fn of_step(
+    history: &History,
+    line: &HistoryLine,
+    step: &HistoryStep,
+    link: &dyn Fn(&Neighbours) -> Option<String>,
+) -> StepAnswer {
+    let pair = Neighbours { setting: line.setting.clone(), before: step.before, after: step.after };
+    let change = format!("{} ({})", text::signed(step.delta), text::percent(1.0 + step.relative));
+    let mut roles: Vec<String> =
+        step.roles.iter().take(NAMED).map(|role| format!("{} {}", role.title, text::signed(role.delta))).collect();
+    let more = step.roles.len().saturating_sub(NAMED);
+    if more > 0 {
+        let rest: f64 = step.roles.iter().skip(NAMED).map(|role| role.delta).sum();
+        roles.push(format!("{} {}", counted(more as u64, "other role"), text::signed(rest)));
+    }
+    StepAnswer {
+        kernels: format!("{} to {}", label(history, step.before), label(history, step.after)),
+        change: if step.of_total { change } else { format!("{change}, within the windows") },
+        roles: if roles.is_empty() { "small changes of many roles".to_owned() } else { roles.join(", ") },
+        link: link(&pair),
+    }
+}
+
+/// The answers for a terminal.
+#[must_use]
+pub(crate) fn terminal(history: &History) -> String {
+    let mut out = String::new();
+    for answer in all(history, &|_| None) {
+        out.push_str(&format!("{}: {}\n", answer.title, answer.sentence));
+        for step in answer.steps {
+            out.push_str(&format!("  {}: {}: {}\n", step.kernels, step.change, step.roles));
+        }
+    }
+    crate::util::text::clean_lines(&out)
+}
