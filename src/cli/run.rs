@@ -16,7 +16,7 @@ use crate::util::{cancel, progress};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::parser::ValueSource;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Run a pipe workload and show where its kernel time goes
@@ -85,6 +85,11 @@ fn selection(text: &str) -> Result<Selection, String> {
             Ok(Selection::List(list))
         }
     }
+}
+
+/// A line for each exported file of `folder`.
+fn exports_in(folder: &Path, names: &[String]) -> String {
+    names.iter().map(|name| format!("  export {}\n", clean(&folder.join(name).display().to_string()))).collect()
 }
 
 /// The flags of `pipeprof run`, for commands that accept them as one string.
@@ -216,10 +221,7 @@ impl RunArgs {
         let kept = folder.write_or_rescue(&mut outcome, exports)?;
         let written = kept.written.as_ref();
         let document = &outcome.document;
-        let exported: String = written.map_or_else(String::new, |written| {
-            let path = |name| clean(&written.folder.join(name).display().to_string());
-            names.iter().map(|name| format!("  export {}\n", path(name))).collect()
-        });
+        let exported = written.map_or_else(String::new, |written| exports_in(&written.folder, &names));
         let render = |style| report::terminal::render(document, written, style) + &exported;
         if self.json {
             crate::out!("{}", report::files::to_json(document)?);

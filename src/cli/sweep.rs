@@ -7,6 +7,7 @@ use crate::compare::plan::image;
 use crate::document::{Environment, ExecutedOn, KernelInfo};
 use crate::experiment::{Interrupted, StoredPlan as _};
 use crate::report::chart::Theme;
+use crate::report::terminal::Style;
 use crate::run::bench::{Bench as _, Machine, Missing};
 use crate::sweep::{self, SCHEMA, Sweep, SweepAxis, SweepCombination, SweepPlan};
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -135,7 +136,7 @@ impl SweepArgs {
         match (self.json, self.csv) {
             (true, _) => crate::outln!("{}", json()?),
             (_, true) => crate::out!("{}", sweep.csv()),
-            _ => crate::out!("{}", sweep.table()),
+            _ => crate::out!("{}", sweep.table(Style::of_stdout())),
         }
         if let Some(ending) = &sweep.ending {
             progress::note(&format!("measurement {}", ending.sentence("run")));
@@ -210,13 +211,18 @@ impl SweepArgs {
 
     fn write(&self, sweep: &Sweep) -> Result<()> {
         let Some(folder) = &self.output else { return Ok(()) };
-        atomic_file::write(&folder.join("sweep.csv"), sweep.csv().as_bytes())?;
+        let mut files = vec![("sweep.csv", sweep.csv()), ("sweep.json", serde_json::to_string_pretty(sweep)?)];
         match sweep.chart() {
-            Some(chart) => atomic_file::write(&folder.join("sweep.svg"), chart.svg(Theme::File)?.as_bytes())?,
+            Some(chart) => files.push(("sweep.svg", chart.svg(Theme::File)?)),
             None => progress::note("no sweep.svg: nothing was measured, or the chart would need more than six lines"),
         }
-        atomic_file::write(&folder.join("sweep.json"), serde_json::to_string_pretty(sweep)?.as_bytes())?;
-        progress::note(&format!("written to {}", folder.display()));
+        let mut paths = Vec::new();
+        for (name, text) in &files {
+            let path = folder.join(name);
+            atomic_file::write(&path, text.as_bytes())?;
+            paths.push(path.display().to_string());
+        }
+        progress::note(&format!("written: {}", paths.join(", ")));
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::model::Recording;
 use crate::document::Collector;
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
+use crate::report::files::CODE;
 use crate::report::flamegraph::{self, GraphOptions};
 use crate::roles::Skid;
 use crate::util::text::grouped;
@@ -63,15 +64,15 @@ pub(crate) fn files(
     Ok(files)
 }
 
-/// The `files` to look at first: without folded stacks and compressed files, and without the graphs of single processes where one of all
-/// exists.
+/// The `files` to look at first, exports among them: without folded stacks and executed code, and without the graphs of
+/// single processes where one of all exists.
 pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
     let graph_of =
         |file: &str| PROFILED.into_iter().find(|collector| file.ends_with(&format!(".{}.svg", collector.name())));
     let of_all = |collector: Collector| format!("{ALL}.{}.svg", collector.name());
     let telling = |file: &&str| match graph_of(file) {
         Some(collector) => *file == of_all(collector) || !files.contains(&of_all(collector)),
-        None => ![".folded", ".gz"].iter().any(|ending| file.ends_with(ending)),
+        None => *file != CODE && !file.ends_with(".folded"),
     };
     files.iter().map(String::as_str).filter(telling).collect()
 }

@@ -21,7 +21,7 @@ pub(crate) const DOCUMENT: &str = "run.json";
 const LARGEST: u64 = 1 << 30;
 
 /// The executed code's name in the folder.
-const CODE: &str = "code.json.gz";
+pub(crate) const CODE: &str = "code.json.gz";
 
 /// The name of the file with the profiles of all windows.
 const WINDOWS: &str = "windows.json.gz";

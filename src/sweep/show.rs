@@ -3,6 +3,7 @@
 use super::{Sweep, SweepAxis, SweepCell};
 use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::report::number::number;
+use crate::report::terminal::{Style, paragraph};
 
 /// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
@@ -33,7 +34,8 @@ impl Sweep {
     pub(crate) fn csv_cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let unit = self.unit.replace(['/', ' '], "_").to_lowercase();
         let mut header: Vec<String> = self.axes.iter().map(|axis| axis.name.replace('-', "_")).collect();
-        header.extend(["n", &format!("median_{unit}"), "mad", "least", "greatest"].map(str::to_owned));
+        header.push("n".to_owned());
+        header.extend(["median", "mad", "least", "greatest"].map(|value| format!("{value}_{unit}")));
         header.extend(
             [
                 "writer_calls_per_mib",
@@ -96,9 +98,9 @@ impl Sweep {
         })
     }
 
-    /// The table on the terminal.
+    /// The table on the terminal, and what is special about combinations below it.
     #[must_use]
-    pub(crate) fn table(&self) -> String {
+    pub(crate) fn table(&self, style: Style) -> String {
         let mut table = comfy_table::Table::new();
         table.load_preset(comfy_table::presets::NOTHING);
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
@@ -107,29 +109,51 @@ impl Sweep {
         let measured = |column: &usize| self.cells.iter().any(|cell| cell.per_amount()[*column].is_some());
         let per_amount: Vec<usize> = (0..PER_AMOUNT.len()).filter(measured).collect();
         header.extend(per_amount.iter().map(|column| PER_AMOUNT[*column].to_owned()));
-        let caveats = self.cells.iter().any(|cell| !cell.caveats.is_empty());
-        header.extend(caveats.then(|| "but".to_owned()));
         table.set_header(header);
         for cell in &self.cells {
             let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
             let mut row: Vec<String> =
                 axes.iter().map(|axis| cell.labels.get(&axis.name).cloned().unwrap_or_default()).collect();
-            match (&cell.reason, cell.median) {
-                (Some(reason), None) => row.push(reason.clone()),
-                _ => {
-                    row.extend([cell.median, cell.mad].map(shown));
-                    row.push(cell.runs.len().to_string());
-                    row.extend(per_amount.iter().map(|column| shown(cell.per_amount()[*column])));
-                    row.extend(caveats.then(|| cell.caveats.join("; ")));
-                }
-            }
+            row.extend([cell.median, cell.mad].map(shown));
+            row.push(cell.runs.len().to_string());
+            row.extend(per_amount.iter().map(|column| shown(cell.per_amount()[*column])));
             table.add_row(row);
         }
         for column in table.column_iter_mut().skip(axes.len()) {
             column.set_cell_alignment(comfy_table::CellAlignment::Right);
         }
-        format!("{table}\n")
+        let mut text: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+        let notes = self.notes();
+        if !notes.is_empty() {
+            text.push('\n');
+        }
+        for (note, cells) in notes {
+            let names: Vec<String> = cells.iter().map(|cell| cell_name(cell, &axes)).collect();
+            text.push_str(&paragraph("  ", &format!("{}: {note}", names.join(", ")), style));
+        }
+        text
     }
+
+    /// Why combinations have no value, and what differs from what was asked for: each text once, with its combinations.
+    fn notes(&self) -> Vec<(&str, Vec<&SweepCell>)> {
+        let mut notes: Vec<(&str, Vec<&SweepCell>)> = Vec::new();
+        for cell in &self.cells {
+            let reason = cell.reason.as_ref().filter(|_| cell.median.is_none());
+            for text in reason.into_iter().chain(&cell.caveats) {
+                match notes.iter_mut().find(|(note, _)| *note == text) {
+                    Some((_, cells)) => cells.push(cell),
+                    None => notes.push((text, vec![cell])),
+                }
+            }
+        }
+        notes
+    }
+}
+
+/// The values of `cell` on `axes`, as in the first columns of its row.
+fn cell_name(cell: &SweepCell, axes: &[&SweepAxis]) -> String {
+    let values: Vec<&str> = axes.iter().filter_map(|axis| cell.labels.get(&axis.name)).map(String::as_str).collect();
+    values.join(" ")
 }
 
 impl SweepCell {
@@ -203,7 +227,11 @@ mod tests {
         let csv = sweep().csv();
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines.len(), 7);
-        assert!(lines[0].starts_with("mode,buffer_size,n,median_gib_s,mad,least,greatest,"), "{}", lines[0]);
+        assert!(
+            lines[0].starts_with("mode,buffer_size,n,median_gib_s,mad_gib_s,least_gib_s,greatest_gib_s,"),
+            "{}",
+            lines[0]
+        );
         assert!(lines[1].starts_with("write,4K,2,1.5,0.5,1,2,"), "{}", lines[1]);
         assert!(lines[6].ends_with("\"the pipe said \"\"no\"\", twice\""), "{}", lines[6]);
         let width = lines[0].split(',').count();
@@ -216,7 +244,16 @@ mod tests {
         assert_eq!(chart.labels(), ["4K", "8K", "16K"]);
         assert_eq!(chart.series.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["write", "vmsplice"]);
         assert_eq!(chart.series[1].points.len(), 2, "what failed has no point");
-        let table = sweep().table();
-        assert!(table.contains("twice") && table.contains("held 8K instead of 64K"), "{table}");
+    }
+
+    #[test]
+    fn what_is_special_stands_below_the_table() {
+        let mut sweep = sweep();
+        sweep.cells[3].caveats = sweep.cells[4].caveats.clone();
+        let table = sweep.table(Style::PLAIN);
+        assert!(table.contains("\n  vmsplice 4K, vmsplice 8K: the pipe held 8K instead of 64K\n"), "{table}");
+        assert!(table.ends_with("\n  vmsplice 16K: the pipe said \"no\", twice\n"), "{table}");
+        let row = table.lines().find(|line| line.contains("16K") && line.contains("vmsplice")).unwrap();
+        assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["vmsplice", "16K", "-", "-", "0"]);
     }
 }

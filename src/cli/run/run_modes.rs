@@ -1,6 +1,6 @@
 //! `pipeprof run` with several modes: one run after the other, one table and one chart.
 
-use super::{RunArgs, measured};
+use super::{RunArgs, exports_in, measured};
 use crate::cli::workload_args::check_distinct;
 use crate::document::Outcome;
 use crate::export::{self, Exported};
@@ -63,9 +63,12 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
         exports.push(files);
         problem = problem.or(failed);
     }
+    let exported: Vec<Vec<String>> =
+        exports.iter().map(|files| files.iter().map(|(name, _)| name.clone()).collect()).collect();
     let runs = outcomes.iter_mut().zip(exports).map(|((mode, outcome), files)| (mode.clone(), outcome, files));
     let kept = folder.write_each_or_rescue(runs, above)?;
-    let text = report.render(if args.json { Style::PLAIN } else { Style::of_stdout() }) + &written(&kept, &outcomes);
+    let text = report.render(if args.json { Style::PLAIN } else { Style::of_stdout() })
+        + &written(&kept, outcomes.iter().map(|(mode, _)| &mode[..]).zip(&exported));
     if args.json {
         let documents: Vec<_> = outcomes.iter().map(|(_, outcome)| &outcome.document).collect();
         crate::outln!("{}", serde_json::to_string_pretty(&documents).context("cannot write the documents as JSON")?);
@@ -84,16 +87,17 @@ pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where everything is.
-fn written(kept: &KeptResults, outcomes: &[(String, Outcome)]) -> String {
+/// Where everything is; `modes`: with the names of their exports.
+fn written<'a>(kept: &KeptResults, modes: impl Iterator<Item = (&'a str, &'a Vec<String>)>) -> String {
     let Some(written) = &kept.written else { return String::new() };
     let path = |name: &str| clean(&written.folder.join(name).display().to_string());
     let mut text = format!("\nWritten to {}:\n", clean(&written.folder.display().to_string()));
     if written.files.iter().any(|file| file == CHART) {
         text.push_str(&format!("  chart {}\n", path(CHART)));
     }
-    for (mode, _) in outcomes {
+    for (mode, exports) in modes {
         text.push_str(&format!("  run and flame graphs {}\n", path(mode)));
+        text.push_str(&exports_in(&written.folder.join(mode), exports));
     }
     text
 }
