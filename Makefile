@@ -20,8 +20,8 @@ BENCH_PACKAGES := bpftrace cpio
 FUZZ_PACKAGES := g++ dpkg tar
 # The kernels that `make bisect` builds. ccache compiles each file only once.
 BISECT_PACKAGES := linux-source-6.1 linux-source-6.12 gcc make git flex bison bc libelf-dev xz-utils ccache qemu-system-x86
-# A Debian to install the package into.
-DIST_TEST_PACKAGES := mmdebstrap man-db
+# A Debian to install the package into, and a checker of packages.
+DIST_TEST_PACKAGES := mmdebstrap man-db lintian
 TEST_KERNELS := 5.10 6.1 6.12 7.2
 GALLERY_KERNELS := 6.1 7.2
 GALLERY_MODES := write vmsplice-huge-busy
