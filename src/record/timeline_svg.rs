@@ -10,10 +10,15 @@ use std::fmt::Write as _;
 /// The name of the file.
 pub(crate) const TIMELINE_FILE: &str = "timeline.svg";
 
-const WIDTH: f64 = 1200.0;
+/// As wide as the charts, so that text is still readable in half of the width.
+const WIDTH: f64 = 900.0;
 const LEFT: f64 = 190.0;
 const RIGHT: f64 = 20.0;
-const TOP: f64 = 74.0;
+/// Height of the legend with its margins, and of a line of the title.
+const LEGEND: f64 = 44.0;
+const TITLE_LINE: f64 = 22.0;
+/// Characters in a line of the title, even with wide letters.
+const TITLE_CHARS: usize = 96;
 const ROW: f64 = 26.0;
 const GAP: f64 = 8.0;
 const BOTTOM: f64 = 34.0;
@@ -39,25 +44,29 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
         return None;
     }
     let rows = rows(recording);
-    let height = TOP + rows.len() as f64 * (ROW + GAP) + BOTTOM;
     let scale = Scale { window: window as f64, starts: starts(timeline) };
     let title = recording.findings.first().map_or("", String::as_str).replace('`', "");
+    let title = shortened(&title, 2 * TITLE_CHARS);
+    let lines = textwrap::wrap(&title, TITLE_CHARS);
+    let top_of_legend = 8.0 + lines.len() as f64 * TITLE_LINE;
+    let top_of_rows = top_of_legend + LEGEND;
+    let height = top_of_rows + rows.len() as f64 * (ROW + GAP) + BOTTOM;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+         viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" style=\"max-width:100%;height:auto\" \
          font-family=\"system-ui, sans-serif\" font-size=\"13\" shape-rendering=\"crispEdges\"><title>{}</title>\n\
          <style>.ink{{fill:#1b1f24}}.dim{{fill:#57606a}}.paper{{fill:#ffffff}}@media(prefers-color-scheme:dark)\
          {{.ink{{fill:#e6edf3}}.dim{{fill:#9aa4af}}.paper{{fill:#14181d}}}}</style>\n\
          <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
         escape(&title)
     );
-    let _ = writeln!(
-        svg,
-        "<text class=\"ink\" x=\"12\" y=\"24\" font-size=\"16\">{}</text>",
-        escape(&shortened(&title, 150))
-    );
-    legend(&mut svg);
+    for (number, line) in lines.iter().enumerate() {
+        let y = 24.0 + number as f64 * TITLE_LINE;
+        let _ = writeln!(svg, "<text class=\"ink\" x=\"12\" y=\"{y}\" font-size=\"16\">{}</text>", escape(line));
+    }
+    legend(&mut svg, top_of_legend);
     for (number, row) in rows.iter().enumerate() {
-        let top = TOP + number as f64 * (ROW + GAP);
+        let top = top_of_rows + number as f64 * (ROW + GAP);
         let (name, class) = match row {
             Row::Process(name, _) => (name, "ink"),
             Row::Pipe(name, _) => (name, "dim"),
@@ -193,14 +202,16 @@ fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
     let _ = writeln!(svg, "<path fill=\"{}\" d=\"{path}\"><title>{}</title></path>", FILL.1, FILL.0);
 }
 
-fn legend(svg: &mut String) {
-    let mut x = LEFT;
+fn legend(svg: &mut String, top: f64) {
+    let mut x = 12.0;
     for (name, colour) in STATES.into_iter().chain([OTHER, FILL]) {
         let _ = writeln!(
             svg,
-            "<rect x=\"{x:.0}\" y=\"42\" width=\"13\" height=\"13\" fill=\"{colour}\"/>\
-             <text class=\"ink\" x=\"{:.0}\" y=\"53\">{name}</text>",
-            x + 18.0
+            "<rect x=\"{x:.0}\" y=\"{:.0}\" width=\"13\" height=\"13\" fill=\"{colour}\"/>\
+             <text class=\"ink\" x=\"{:.0}\" y=\"{:.0}\">{name}</text>",
+            top + 12.0,
+            x + 18.0,
+            top + 23.0
         );
         x += 42.0 + 7.2 * name.len() as f64;
     }
@@ -260,11 +271,11 @@ mod tests {
         };
         let svg = svg(&recording).unwrap();
         assert!(svg.contains("<title>a&lt;b limits the pipeline.</title>") && !svg.contains("a<b"), "{svg}");
-        // Two slices of 495 units; the second thread's four CPUs are one row.
-        let running = "M190.0 74.0H685.0V100.0H190.0zM685.0 87.0H1180.0V100.0H685.0z";
+        // Two slices of 345 units; the second thread's four CPUs are one row.
+        let running = "M190.0 74.0H535.0V100.0H190.0zM535.0 87.0H880.0V100.0H535.0z";
         assert!(svg.contains(running), "{svg}");
-        assert!(svg.contains("<path fill=\"#e0652c\" d=\"M685.0 142.0H1180.0V168.0H685.0z\">"), "{svg}");
-        assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M190.0 121.0H685.0V134.0H190.0z\">"), "{svg}");
+        assert!(svg.contains("<path fill=\"#e0652c\" d=\"M535.0 142.0H880.0V168.0H535.0z\">"), "{svg}");
+        assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M190.0 121.0H535.0V134.0H190.0z\">"), "{svg}");
         assert_eq!(super::svg(&Recording::default()), None);
     }
 }
