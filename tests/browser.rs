@@ -140,7 +140,7 @@ fn a_reproduction_works_in_chromium() {
     let mut page = Chromium::start();
     let folder = reproduction();
     let url = format!("file://{}", folder.path().join("report.html").display());
-    for look in [Look { width: 1280, dark: false }, Look { width: 420, dark: true }] {
+    for look in [Look { width: 1280, dark: false }, Look { width: 390, dark: true }] {
         page.open(&url, look);
         let overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert_eq!(overflow, Value::from(0), "at {} pixels", look.width);
@@ -166,7 +166,7 @@ fn the_report_is_readable_dark_and_narrow() {
     let mut page = Chromium::start();
     let folder = report();
     let url = format!("file://{}", folder.path().join("report.html").display());
-    for look in [Look { width: 1280, dark: true }, Look { width: 420, dark: false }] {
+    for look in [Look { width: 1280, dark: true }, Look { width: 390, dark: false }] {
         page.open(&url, look);
         // Only elements that scroll by themselves are wider than the window.
         let overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
@@ -254,5 +254,44 @@ fn a_flame_graph_fits_any_window_and_obeys_keys() {
     );
     let matched = page.evaluate("document.getElementById('matched').textContent");
     assert!(matched.as_str().unwrap().starts_with("Matched"), "{matched}");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+/// The pictures of this folder's subfolders, and of itself.
+fn pictures(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(pictures(&path));
+        } else if path.extension().is_some_and(|extension| extension == "svg") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+#[ignore = "needs Chromium: make test"]
+fn committed_pictures_fit_a_phone() {
+    let mut page = Chromium::start();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pictures: Vec<_> = ["flamegraphs", "docs/charts", "docs/graphs"].map(|of| pictures(&root.join(of))).concat();
+    assert!(pictures.len() > 40, "{pictures:?}");
+    for picture in pictures {
+        page.open(&format!("file://{}", picture.display()), Look { width: 390, dark: true });
+        let off = page.evaluate(
+            "[...document.querySelectorAll('text')].filter(e => { const b = e.getBoundingClientRect(); \
+             return b.width && (b.left < -1 || b.right > 391); }).map(e => e.textContent).join()",
+        );
+        assert_eq!(off, Value::from(""), "{} runs off", picture.display());
+        // Texts outside of frames are light, as the window is dark.
+        let dark = page.evaluate(
+            "[...document.querySelectorAll('text')].filter(e => !e.closest('#frames') && e.textContent) \
+             .filter(e => getComputedStyle(e).fill.match(/[0-9]+/g).slice(0, 3).every(v => v < 100)).length",
+        );
+        assert_eq!(dark, Value::from(0), "{}: dark text on dark paper", picture.display());
+    }
     assert_eq!(page.complaints(), Vec::<String>::new());
 }
