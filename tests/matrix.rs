@@ -108,6 +108,17 @@ fn killed_chunks_and_one_run_give_the_same_bytes() {
     for (kernel, when) in [("6.1", "before"), ("6.12", "after")] {
         assert!((value(kernel, "page-alloc") - role[when].as_f64().unwrap()).abs() < 1e-3, "{role} {rows}");
     }
+    // A kernel of the series is no change; an older one took less, which only who asks for it is told.
+    let check = |kernel: &str, flags: &[&str]| {
+        let long = ["--run-flags", "--boot-limit 900 --time-limit 3000"];
+        let arguments = [&["check", "--kernel", kernel, "--history", "chunks"][..], &long, flags].concat();
+        let output = run(&arguments, top);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (code, said) = check("6.12", &[]);
+    assert!(code == Some(0) && said.starts_with("no difference"), "{said}");
+    let (code, said) = check("6.1", &["--fail-below", "2%"]);
+    assert!(code == Some(1) && said.starts_with("improvement") && said.contains("on 6.12 ("), "{said}");
     // At once, two at a time.
     good(&["matrix", "run", "cells.jsonl", "--store", "all", "--jobs", "2"], top);
     let (chunks, all) = (bytes(&top.join("chunks/cells")), bytes(&top.join("all/cells")));

@@ -1,6 +1,7 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
 use super::baseline;
+use super::check_history;
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::run::{GivenFlags, given_flags, outcome};
 use super::stored_runs;
@@ -36,8 +37,12 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
     /// Stored run to compare with: a run.json, its folder, or the folder that `check -o` wrote
-    #[arg(long, value_name = "RUN", required_unless_present = "output")]
+    #[arg(long, value_name = "RUN", required_unless_present_any = ["output", "history"])]
     baseline: Option<PathBuf>,
+    /// Store of a campaign (`pipeprof matrix`) to compare with: what its kernels have taken since the last step, in each
+    /// of its workloads
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["baseline", "mode"])]
+    history: Option<PathBuf>,
     /// Regression threshold: increase of instructions without scheduling (or of time) per KiB, in percent [default: 1%;
     /// with --fail-below: none]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
@@ -59,6 +64,8 @@ const REGRESSION_THRESHOLD: f64 = 1.0;
 /// Verdicts with exit code 1.
 const REGRESSION: &str = "regression";
 const IMPROVEMENT: &str = "improvement";
+/// No change that the windows do not explain.
+pub(super) const SAME: &str = "no difference";
 
 /// Whether a kernel called `name` can exist for other revisions.
 ///
@@ -118,6 +125,9 @@ impl CheckArgs {
             // Without QEMU no commit can be tested: stop the bisection instead of skipping all.
             qemu::version().or_usage()?;
         }
+        if let Some(store) = &self.history {
+            return check_history::perform(self, &given, store);
+        }
         let Some(path) = &self.baseline else { return self.store(&given) };
         let baseline = stored_runs::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
         let wanted = baseline
@@ -125,10 +135,7 @@ impl CheckArgs {
             .iter()
             .map(|(_, run)| baseline::options(&given, &run.document))
             .collect::<Result<Vec<_>>>()?;
-        if let Some(name) = &self.kernel {
-            self::kernel(name)?;
-        }
-        let label = self.kernel.as_deref().unwrap_or("this kernel").to_owned();
+        let label = self.label()?;
         let (runs, problem) = self.measure(&wanted)?;
         if let Some(problem) = problem {
             // What was measured decides, wherever it is stored.
@@ -140,6 +147,17 @@ impl CheckArgs {
         let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
         let comparison = compare(&inputs, &options)?.comparison;
         self.judge(&comparison)
+    }
+
+    /// The name of the tested kernel, which can exist.
+    ///
+    /// # Errors
+    /// A usage error, as [`kernel`].
+    pub(super) fn label(&self) -> Result<String> {
+        if let Some(name) = &self.kernel {
+            self::kernel(name)?;
+        }
+        Ok(self.kernel.as_deref().unwrap_or("this kernel").to_owned())
     }
 
     /// Store a baseline.
@@ -183,7 +201,7 @@ impl CheckArgs {
 
     /// Measure all of `wanted`, counted ones in parallel, and store them. Returns also why they are not where they should
     /// be.
-    fn measure(&self, wanted: &[RunOptions]) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
+    pub(super) fn measure(&self, wanted: &[RunOptions]) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
         let requests =
             wanted.iter().map(|options| options.request(super::command_line())).collect::<Result<Vec<_>>>()?;
         let mode = requests.first().map_or("", |request| request.mode.as_str());
@@ -233,35 +251,25 @@ impl CheckArgs {
             bail!("{}", step.verdict.text);
         }
         let words: Vec<&str> = steps.iter().map(|(_, step)| self.word(step)).collect();
-        // The first that one number of CPUs shows decides.
-        let ranks = [REGRESSION, IMPROVEMENT, "worse", "within the threshold", "better", "no difference"];
-        let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or("no difference");
+        let word = self.say(&words);
+        print_changes(comparison, &steps);
+        Ok(exit_code(word))
+    }
+
+    /// Print the verdict on all cases: the first that one of them has decides.
+    pub(super) fn say(&self, words: &[&'static str]) -> &'static str {
+        let ranks = [REGRESSION, IMPROVEMENT, "worse", "within the threshold", "better", SAME];
+        let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or(SAME);
         let above = self.above().map(|limit| format!("+{limit} %"));
         let below = self.fail_below.map(|limit| format!("-{limit} %"));
         let limits: Vec<String> = above.into_iter().chain(below).collect();
         crate::outln!("{word} (threshold {})", limits.join(" and "));
-        crate::out!("{}", terminal::answers(comparison, super::compare::extent().width));
-        for (section, step) in &steps {
-            let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact());
-            let mut rows = step.roles.iter().filter(changed).take(8).peekable();
-            if rows.peek().is_some() {
-                crate::outln!("{}, by role and function (self), {}:", section.title(), comparison.per_kib());
-            }
-            for row in rows {
-                crate::outln!("  {:<44} {:>12}", row.title, text::signed(row.delta));
-                for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
-                    crate::outln!(
-                        "    {:<42} {:>12}",
-                        text::cut(&terminal::function_name(function), 60),
-                        text::signed(function.self_delta)
-                    );
-                }
-            }
-        }
-        if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
-            crate::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
-        }
-        Ok(ExitCode::from(u8::from([REGRESSION, IMPROVEMENT].contains(&word))))
+        word
+    }
+
+    /// The verdict on a change by `worse` percent.
+    pub(super) fn judged(&self, worse: f64) -> &'static str {
+        judged(worse, self.above(), self.fail_below)
     }
 
     /// The regression threshold; none if only improvements are looked for.
@@ -272,9 +280,39 @@ impl CheckArgs {
     /// The verdict on one case.
     fn word(&self, step: &Step) -> &'static str {
         match step.verdict.word {
-            Word::Same => "no difference",
-            _ => judged((step.verdict.ratio - 1.0) * 100.0, self.above(), self.fail_below),
+            Word::Same => SAME,
+            _ => self.judged((step.verdict.ratio - 1.0) * 100.0),
         }
+    }
+}
+
+/// The exit code of `git bisect run`.
+pub(super) fn exit_code(word: &str) -> ExitCode {
+    ExitCode::from(u8::from([REGRESSION, IMPROVEMENT].contains(&word)))
+}
+
+/// The answers, and the roles and functions that changed.
+pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]) {
+    crate::out!("{}", terminal::answers(comparison, super::compare::extent().width));
+    for (section, step) in steps {
+        let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact());
+        let mut rows = step.roles.iter().filter(changed).take(8).peekable();
+        if rows.peek().is_some() {
+            crate::outln!("{}, by role and function (self), {}:", section.title(), comparison.per_kib());
+        }
+        for row in rows {
+            crate::outln!("  {:<44} {:>12}", row.title, text::signed(row.delta));
+            for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
+                crate::outln!(
+                    "    {:<42} {:>12}",
+                    text::cut(&terminal::function_name(function), 60),
+                    text::signed(function.self_delta)
+                );
+            }
+        }
+    }
+    if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
+        crate::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
     }
 }
 

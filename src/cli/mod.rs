@@ -6,6 +6,7 @@ mod axes_args;
 mod axis_args;
 mod baseline;
 mod check;
+mod check_history;
 mod compare;
 mod completions;
 mod doctor;

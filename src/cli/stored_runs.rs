@@ -46,7 +46,10 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A stored run, with its executed code if available.
-fn whole(path: &Path) -> Result<Outcome> {
+///
+/// # Errors
+/// A missing or damaged file.
+pub(super) fn whole(path: &Path) -> Result<Outcome> {
     let mut outcome = files::load(path)?;
     outcome.code = files::load_code(path).ok();
     Ok(outcome)

@@ -1,8 +1,9 @@
 //! A series of kernels: what each role of a workload took on each of them, and where it changed.
 //!
 //! [`read`] makes a [`History`] of the cells of a store ([`crate::campaign`]), in the order of [`order`]. [`steps`] finds
-//! the changes, [`neighbours`] compares the two kernels of each, and [`render`] shows all of it.
+//! the changes, [`neighbours`] compares the two kernels of each, and [`render`] shows all of it; [`level`] compares a new kernel with it.
 
+pub(crate) mod level;
 pub(crate) mod neighbours;
 pub(crate) mod order;
 pub(crate) mod read;

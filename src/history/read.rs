@@ -85,10 +85,17 @@ fn is_of(cell: &CampaignCell, kernel: &HistoryKernel) -> bool {
 
 /// The counts of one cell.
 fn point(folder: &Path, kernel: usize, id: &str, dropped: &Dropped) -> Result<HistoryPoint> {
-    let outcome = load(folder)?;
+    counts(&load(folder)?, kernel, id, dropped).with_context(|| folder.display().to_string())
+}
+
+/// The counts of a run of `kernel`.
+///
+/// # Errors
+/// When it has none.
+pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropped) -> Result<HistoryPoint> {
     let shown = outcome.document.ensemble.as_ref().map_or(0, |ensemble| ensemble.shown);
-    let mut windows = measures(&outcome, dropped);
-    ensure!(!windows.is_empty(), "{}: contains no counted window", folder.display());
+    let mut windows = measures(outcome, dropped);
+    ensure!(!windows.is_empty(), "the run contains no counted window");
     let shown = shown.min(windows.len() - 1);
     windows.swap(0, shown);
     let span = |of: &dyn Fn(&Measure) -> f64| CountSpan::of(windows.iter().map(of));

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 #[must_use]
 pub(crate) fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
     let totals: Vec<CountSpan> = points.iter().map(|point| point.without_scheduling).collect();
-    let margins: Vec<f64> = totals.iter().map(|total| FLOOR / 2.0 * total.value).collect();
+    let margins: Vec<f64> = totals.iter().map(margin).collect();
     let of_total: BTreeSet<usize> = changes(&totals, &margins).into_iter().collect();
     let known: BTreeSet<RoleId> = points.iter().flat_map(|point| point.roles.keys().copied()).collect();
     let mut roles: Vec<(usize, RoleStep)> = Vec::new();
@@ -47,8 +47,13 @@ pub(crate) fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
     places.into_iter().map(step).collect()
 }
 
+/// What is added to the range of a sum on both sides.
+pub(super) fn margin(sum: &CountSpan) -> f64 {
+    FLOOR / 2.0 * sum.value
+}
+
 /// The places at which a new segment begins. `margins`: what is added to each range on both sides.
-fn changes(spans: &[CountSpan], margins: &[f64]) -> Vec<usize> {
+pub(super) fn changes(spans: &[CountSpan], margins: &[f64]) -> Vec<usize> {
     let mut places = Vec::new();
     let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
     for (place, (span, margin)) in spans.iter().zip(margins).enumerate() {

@@ -1,0 +1,108 @@
+//! `pipeprof check --history`: test a kernel against a series of kernels.
+
+use super::baseline;
+use super::check::{CheckArgs, SAME, exit_code, print_changes};
+use super::run::GivenFlags;
+use super::stored_runs;
+use crate::campaign::CellStore;
+use crate::compare::{CompareOptions, Dropped, Input, compare, text};
+use crate::document::Outcome;
+use crate::history::level::Level;
+use crate::history::{History, HistoryLine, read};
+use crate::util::progress;
+use crate::util::text::counted;
+use crate::util::usage::UsageError;
+use anyhow::{Context as _, Result};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Count the kernel in each workload of the history, and compare it with what these have taken since their last step.
+///
+/// # Errors
+/// A usage error of the store or the flags; why the kernel cannot be tested.
+pub(super) fn perform(args: &CheckArgs, given: &GivenFlags, folder: &Path) -> Result<ExitCode> {
+    let usage = |error: anyhow::Error| UsageError::new(format!("--history {error:#}"));
+    let store = CellStore::open(folder).map_err(usage)?;
+    let history = read::read(&store, None, super::command_line()).map_err(usage)?;
+    let newest: Vec<Outcome> =
+        history.lines.iter().map(|line| last(&store, line)).collect::<Result<_>>().map_err(usage)?;
+    let wanted = newest.iter().map(|run| baseline::options(given, &run.document)).collect::<Result<Vec<_>>>()?;
+    let label = args.label()?;
+    let (runs, problem) = args.measure(&wanted)?;
+    if let Some(problem) = problem {
+        // What was measured decides, wherever it is stored.
+        progress::problem(&format!("{problem:#}"));
+    }
+    let (mut words, mut facts) = (Vec::new(), Vec::new());
+    for (line, run) in history.lines.iter().zip(&runs) {
+        let (word, fact) = judged(args, &history, line, run)?;
+        words.push(word);
+        facts.push(fact);
+    }
+    let word = args.say(&words);
+    for fact in facts {
+        crate::outln!("{fact}");
+    }
+    details(&history, newest, runs, &label, &words)?;
+    Ok(exit_code(word))
+}
+
+/// The newest run of a line.
+fn last(store: &CellStore, line: &HistoryLine) -> Result<Outcome> {
+    let point = line.points.last().context("a line has points")?;
+    stored_runs::whole(&store.path(&point.cell, false))
+}
+
+/// The verdict on one workload, and why.
+fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome) -> Result<(&'static str, String)> {
+    let new = read::counts(run, 0, "", &Dropped::default())?.without_scheduling;
+    let level = Level::of(line, &new).context("a line has points")?;
+    let beyond = level.beyond(new.value);
+    let word = if level.changed { args.judged(beyond) } else { SAME };
+    let since = history.kernels.get(level.since).map_or("", |kernel| kernel.label.as_str());
+    let kernels = match level.kernels {
+        1 => since.to_owned(),
+        several => format!("{} since {since}", counted(several as u64, "kernel")),
+    };
+    let fact = format!(
+        "{}: {word}: {} instructions per KiB without scheduling; {} on {kernels}{}",
+        line.title(),
+        text::value(new.value),
+        text::span([level.low, level.high]),
+        if beyond == 0.0 { String::new() } else { format!(" ({} beyond)", text::percent(1.0 + beyond / 100.0)) },
+    );
+    Ok((word, fact))
+}
+
+/// What changed from the newest kernel of the history, where something has.
+fn details(history: &History, newest: Vec<Outcome>, runs: Vec<Outcome>, label: &str, words: &[&str]) -> Result<()> {
+    let mut pairs: Vec<(&HistoryLine, &str, Outcome, Outcome)> = Vec::new();
+    for (((line, word), old), new) in history.lines.iter().zip(words).zip(newest).zip(runs) {
+        pairs.push((line, word, old, new));
+    }
+    // Settings are no modes: each is a comparison of its own.
+    let settings: BTreeSet<String> =
+        pairs.iter().filter(|pair| pair.1 != SAME).map(|pair| pair.0.setting.clone()).collect();
+    for setting in settings {
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for (line, _, old, new) in pairs.extract_if(.., |pair| pair.0.setting == setting && pair.1 != SAME) {
+            before.push((line.title(), old));
+            after.push((line.title(), new));
+        }
+        let release =
+            before.first().map_or(String::new(), |(_, run): &(String, Outcome)| run.document.kernel.release.clone());
+        let inputs =
+            [Input { label: Some(release), runs: before }, Input { label: Some(label.to_owned()), runs: after }];
+        let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
+        let comparison = compare(&inputs, &options)?.comparison;
+        let steps: Vec<_> = comparison
+            .sections
+            .iter()
+            .filter_map(|section| section.steps.first().map(|step| (section, step)))
+            .collect();
+        crate::outln!("");
+        print_changes(&comparison, &steps);
+    }
+    Ok(())
+}
