@@ -4,6 +4,10 @@ use super::chunk::Chunk;
 use super::list::CellList;
 use crate::util::text::counted;
 use clap::ValueEnum;
+use sha2::{Digest as _, Sha256};
+
+/// The largest array of Slurm's default configuration (MaxArraySize).
+const MOST_SLURM_TASKS: usize = 1000;
 
 /// A scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,12 +33,27 @@ impl CampaignEngine {
         }
     }
 
+    /// A word of a command for a shell, in the engine's own notation.
+    fn word(self, word: &str) -> String {
+        let quoted = quoted(word);
+        match self {
+            Self::Snakemake => quoted.replace('{', "{{").replace('}', "}}"),
+            Self::Make => quoted.replace('$', "$$"),
+            Self::Parallel | Self::Slurm | Self::Hyperqueue => quoted,
+        }
+    }
+
     /// The script that runs `list`, which is in the file `path`, into `store`, in chunks of about `seconds`.
     #[must_use]
     pub(crate) fn script(self, list: &CellList, path: &str, store: &str, seconds: Option<f64>) -> String {
         let seconds = seconds.unwrap_or_else(|| self.chunk_seconds());
-        let chunks = Chunk::count(list, seconds);
-        let (path, store) = (quoted(path), quoted(store));
+        let chunks = match self {
+            Self::Slurm => Chunk::count(list, seconds).min(MOST_SLURM_TASKS),
+            _ => Chunk::count(list, seconds),
+        };
+        // What marks finished chunks must not be that of another list, or of other chunks.
+        let plan = format!("{}-{chunks}", plan_name(list));
+        let (path, store) = (self.word(path), self.word(store));
         let run = |number: &str| format!("pipeprof matrix run {path} --chunk {number}/{chunks} --store {store}");
         let about = format!(
             "# {} in {}, about {} of one CPU in all.",
@@ -47,14 +66,15 @@ impl CampaignEngine {
                 "#!/bin/sh
 {about}
 # Run this again after a failure: it continues. For other machines: LOGINS=2/host1,2/host2, where the folder is shared.
-exec parallel --joblog matrix.log --resume-failed --sshlogin \"${{LOGINS:-:}}\" --workdir \"$PWD\" \\
+exec parallel --joblog matrix-{plan}.log --resume-failed --sshlogin \"${{LOGINS:-:}}\" --env PATH --workdir \"$PWD\" \\
     '{}' ::: $(seq {chunks})
 ",
                 run("{}").replace('\'', "'\\''")
             ),
             Self::Slurm => {
                 // Four times the estimate: nodes differ, and each kernel boots once.
-                let limit = (seconds * 4.0 / 60.0).ceil().max(10.0);
+                let each = seconds.max(list.seconds() / chunks as f64);
+                let limit = (each * 4.0 / 60.0).ceil().max(10.0);
                 format!(
                     "#!/bin/sh
 {about}
@@ -70,8 +90,11 @@ exec {}
                 "#!/bin/sh
 {about}
 # Submits to the server of `hq server start`. Run it again after a failure: finished cells are kept.
-exec hq submit --array 1-{chunks} --cpus 1 --crash-limit 5 --wait --stdout none --stderr matrix-%{{TASK_ID}}.log -- \\
-    sh -c '{}'
+job=$(hq --output-mode quiet submit --array 1-{chunks} --cpus 1 --crash-limit 5 --wait --stdout none \\
+    --stderr matrix-%{{TASK_ID}}.log -- sh -c '{}') || exit
+# The exit status above is not that of the tasks.
+failed=$(hq job task-ids \"$job\" --filter failed,canceled,aborted) || exit
+[ -z \"$failed\" ] || {{ echo \"failed: $failed; see matrix-N.log\" >&2; exit 1; }}
 ",
                 run("$HQ_TASK_ID").replace('\'', "'\\''")
             ),
@@ -80,9 +103,9 @@ exec hq submit --array 1-{chunks} --cpus 1 --crash-limit 5 --wait --stdout none 
 # Run it with: snakemake --snakefile FILE --cores N --keep-going. Run it again after a failure: it continues.
 CHUNKS = range(1, {chunks} + 1)
 rule all:
-    input: expand(\"chunks/{{chunk}}.done\", chunk=CHUNKS)
+    input: expand(\"matrix-{plan}/{{chunk}}.done\", chunk=CHUNKS)
 rule chunk:
-    output: touch(\"chunks/{{chunk}}.done\")
+    output: touch(\"matrix-{plan}/{{chunk}}.done\")
     shell: {:?}
 ",
                 run("{wildcards.chunk}")
@@ -100,6 +123,15 @@ $(CHUNKS):
             ),
         }
     }
+}
+
+/// A name for the cells of a list.
+fn plan_name(list: &CellList) -> String {
+    let mut hash = Sha256::new();
+    for cell in &list.cells {
+        hash.update(cell.id.as_bytes());
+    }
+    hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A word for a shell.

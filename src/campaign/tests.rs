@@ -103,6 +103,30 @@ fn scripts_name_every_chunk() {
     }
     let slurm = CampaignEngine::Slurm.script(&list(100), "cells.jsonl", "store", None);
     assert!(slurm.contains("--array=1-1 "), "at least ten minutes each: {slurm}");
+    let slurm = CampaignEngine::Slurm.script(&list(2000), "cells.jsonl", "store", Some(1.0));
+    assert!(slurm.contains("--array=1-1000 "), "as many as Slurm takes: {slurm}");
+}
+
+#[test]
+fn scripts_escape_paths() {
+    let script = |engine: CampaignEngine| engine.script(&list(10), "a {$b}.jsonl", "store", None);
+    assert!(script(CampaignEngine::Slurm).contains("run 'a {$b}.jsonl' "));
+    assert!(script(CampaignEngine::Snakemake).contains("run 'a {{$b}}.jsonl' "));
+    assert!(script(CampaignEngine::Make).contains("run 'a {$$b}.jsonl' "));
+}
+
+#[test]
+fn marks_of_finished_chunks_are_of_one_list() {
+    for engine in [CampaignEngine::Parallel, CampaignEngine::Snakemake] {
+        let mark = |cells, seconds| {
+            let script = engine.script(&list(cells), "cells.jsonl", "store", Some(seconds));
+            let begin = script.find("matrix-").unwrap();
+            script[begin..].chars().take_while(|c| !"./".contains(*c)).collect::<String>()
+        };
+        let marks: BTreeSet<String> = [(10, 5.0), (10, 10.0), (11, 5.0)].map(|(cells, s)| mark(cells, s)).into();
+        assert_eq!(marks.len(), 3, "{marks:?}");
+        assert_eq!(mark(10, 5.0), mark(10, 5.0));
+    }
 }
 
 /// A finished cell, as a file with this text.
