@@ -4,6 +4,7 @@
 # `cargo test` alone leaves out the tests that need a guest, a browser, strace, namespaces or more than 5 s.
 #   make dist    makes a tarball and a Debian package in target/dist
 #   make book    makes a book of the documents in target/book/html
+#   make engines runs a campaign on GNU parallel, Slurm and HyperQueue on this machine, as root
 # Others: make bench, make bisect, make fuzz, make chaos, make gallery, make lint, make dist-test.
 
 SHELL := /bin/bash
@@ -22,6 +23,8 @@ FUZZ_PACKAGES := g++ dpkg tar
 BISECT_PACKAGES := linux-source-6.1 linux-source-6.12 gcc make git flex bison bc libelf-dev xz-utils ccache qemu-system-x86
 # A Debian to install the package into, and a checker of packages.
 DIST_TEST_PACKAGES := mmdebstrap man-db lintian
+# Schedulers. Their services are not started.
+ENGINES_PACKAGES := parallel openssh-server openssh-client slurm-wlm munge python3 python3-venv
 TEST_KERNELS := 5.10 6.1 6.12 7.2
 GALLERY_KERNELS := 6.1 7.2
 GALLERY_MODES := write vmsplice-huge-busy
@@ -40,7 +43,7 @@ DIST := target/dist
 TARBALL := pipeprof-$(VERSION)-x86_64-linux
 
 .PHONY: demo test build lint bench bisect fuzz chaos gallery dist dist-test book packages-build packages-test packages-bench \
-	packages-bisect packages-fuzz packages-dist-test kernels
+	packages-bisect packages-fuzz packages-dist-test packages-engines engines kernels
 
 demo: packages-build build
 	$(BIN) run --mode vmsplice
@@ -82,6 +85,11 @@ CHAOS_SECONDS := 600
 chaos: packages-build packages-test kernels
 	PIPEPROF_CHAOS_SECONDS=$$(($(CHAOS_SECONDS) / 2)) \
 		cargo test --test chaos -- --include-ignored --nocapture --test-threads 1
+
+# Runs a campaign on each scheduler, kills a chunk, resumes, and requires the bytes of a local run. Needs root, and
+# Debian's mirror and Python's package index for what is missing.
+engines: packages-build packages-test packages-engines build kernels
+	tests/engines/run $(BIN)
 
 # flamegraphs/KERNEL-MODE: sampled, and exact (...-exact), with folded stacks and run.json, reduced in size for the
 # repository.
@@ -172,6 +180,9 @@ packages-dist-test:
 	@missing=""
 	for package in $(DIST_TEST_PACKAGES); do dpkg-query -W -f '$${Status}' $$package 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$package"; done
 	$(install-missing)
+
+packages-engines:
+	@tests/engines/install $(ENGINES_PACKAGES)
 
 define install-missing
 if [ -n "$$missing" ]; then
