@@ -62,12 +62,15 @@ impl CellStore {
     /// # Errors
     /// When it cannot be created, or is something else.
     pub(crate) fn create(folder: &Path) -> Result<Self> {
+        const FOLDERS: [&str; 5] = [PLANS, FAILED, LOG, CANARIES, CELLS];
+        // Another process may be creating it: then it has some of the folders.
+        let is_foreign = |name: &str| !name.starts_with('.') && !FOLDERS.contains(&name);
         let foreign = !folder.join(CELLS).is_dir()
             && std::fs::read_dir(folder).is_ok_and(|mut entries| {
-                entries.any(|entry| entry.is_ok_and(|entry| !entry.file_name().to_string_lossy().starts_with('.')))
+                entries.any(|entry| entry.is_ok_and(|entry| is_foreign(&entry.file_name().to_string_lossy())))
             });
         ensure!(!foreign, "{} is not empty and not a store of `pipeprof matrix`: choose another", folder.display());
-        for name in [PLANS, FAILED, LOG, CANARIES, CELLS] {
+        for name in FOLDERS {
             let inner = folder.join(name);
             std::fs::create_dir_all(&inner).with_context(|| format!("cannot make the folder {}", inner.display()))?;
         }

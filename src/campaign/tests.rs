@@ -177,6 +177,24 @@ fn merged_stores_agree_or_are_named() {
 }
 
 #[test]
+fn processes_create_a_store_together() {
+    let top = tempfile::tempdir().unwrap();
+    for number in 0..50 {
+        let folder = top.path().join(number.to_string());
+        let begin = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let create = || {
+                begin.wait();
+                CellStore::create(&folder)
+            };
+            for thread in [0; 4].map(|_| scope.spawn(create)) {
+                thread.join().unwrap().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
 fn stores_of_several_builds_are_not_merged_unasked() {
     let top = tempfile::tempdir().unwrap();
     let store = CellStore::create(&top.path().join("store")).unwrap();
