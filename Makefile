@@ -16,7 +16,7 @@ BUILD_PACKAGES := gcc libc6-dev make clang libbpf-dev libelf-dev zlib1g-dev pkg-
 # QEMU runs the guests, Chromium opens the reports, strace counts system calls, shells complete command lines, and man
 # formats the manual pages; setcap (libcap2-bin) gives a plain user the rights to sample.
 TEST_PACKAGES := qemu-system-x86 dpkg-dev xz-utils zstd e2fsprogs strace chromium librsvg2-bin bash zsh fish man-db libcap2-bin
-BENCH_PACKAGES := bpftrace cpio
+BENCH_PACKAGES := bpftrace cpio time python3
 # libFuzzer is compiled from C++; dpkg-deb opens packages.
 FUZZ_PACKAGES := g++ dpkg tar
 # The kernels that `make bisect` builds. ccache compiles each file only once.
@@ -64,6 +64,7 @@ lint: packages-build
 bench: packages-build packages-test packages-bench build kernels
 	cargo bench
 	benches/overhead/run
+	benches/campaign/run
 	for kernel in 6.1 6.12; do
 		benches/bpftrace/run "$$($(BIN) kernel list | awk -v series="$$kernel" '/cloud/ && index($$2, series ".") == 1 { print $$3; exit }')"
 	done

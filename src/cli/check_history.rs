@@ -7,7 +7,7 @@ use super::stored_runs;
 use crate::campaign::CellStore;
 use crate::compare::{CompareOptions, Dropped, Input, compare, text};
 use crate::document::Outcome;
-use crate::history::level::Level;
+use crate::history::level::SeriesLevel;
 use crate::history::{History, HistoryLine, read};
 use crate::util::progress;
 use crate::util::text::counted;
@@ -57,7 +57,7 @@ fn last(store: &CellStore, line: &HistoryLine) -> Result<Outcome> {
 /// The verdict on one workload, and why.
 fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome) -> Result<(&'static str, String)> {
     let new = read::counts(run, 0, "", &Dropped::default())?.without_scheduling;
-    let level = Level::of(line, &new).context("a line has points")?;
+    let level = SeriesLevel::of(line, &new).context("a line has points")?;
     let beyond = level.beyond(new.value);
     let word = if level.changed { args.judged(beyond) } else { SAME };
     let since = history.kernels.get(level.since).map_or("", |kernel| kernel.label.as_str());

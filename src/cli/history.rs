@@ -24,6 +24,9 @@ pub(crate) struct HistoryArgs {
     /// File for the page
     #[arg(short, long, value_name = "FILE", default_value = "history.html")]
     output: PathBuf,
+    /// Write no comparisons of the two kernels of each step
+    #[arg(long)]
+    no_comparisons: bool,
 }
 
 impl HistoryArgs {
@@ -33,7 +36,8 @@ impl HistoryArgs {
         cancel::install().context("cannot install signal handlers")?;
         let store = CellStore::open(&self.store)?;
         let history = history::read::read(&store, self.order.as_deref(), super::command_line())?;
-        let written = render::write(&history, &store, &self.output)?;
+        let compared = (!self.no_comparisons).then_some(&store);
+        let written = render::write(&history, compared, &self.output)?;
         crate::out!("{}", render::sentences::terminal(&history));
         let names: Vec<String> = written.iter().map(|path| clean(&path.display().to_string())).collect();
         progress::note(&format!("written: {}", names.join(", ")));

@@ -267,18 +267,20 @@ impl MatrixRunArgs {
     }
 
     fn part<'a>(&self, list: &'a CellList) -> Result<Vec<ChunkCell<'a>>> {
-        let one = |cell: Option<&'a CampaignCell>, flag: String| {
-            let count = list.cells.len();
-            let cell = cell.with_context(|| {
-                UsageError::new(format!("{flag}: {} has {count} cells, and not this one", self.list.display()))
-            })?;
+        let shown = self.list.display();
+        let one = |cell: Option<&'a CampaignCell>, missing: String| {
+            let cell = cell.with_context(|| UsageError::new(missing))?;
             Ok(vec![ChunkCell { cell, second: false }])
         };
         match (self.cell, &self.id, self.chunk) {
-            (Some(number), ..) => {
-                one(number.checked_sub(1).and_then(|index| list.cells.get(index)), format!("--cell {number}"))
-            }
-            (_, Some(id), _) => one(list.cells.iter().find(|cell| cell.id == *id), format!("--id {id}")),
+            (Some(number), ..) => one(
+                number.checked_sub(1).and_then(|index| list.cells.get(index)),
+                format!("--cell {number}: {shown} has the cells 1 to {}", list.cells.len()),
+            ),
+            (_, Some(id), _) => one(
+                list.cells.iter().find(|cell| cell.id == *id),
+                format!("--id {id}: {shown} has no cell with this id"),
+            ),
             (.., Some(chunk)) => Ok(chunk.cells(list)),
             _ => Ok(list.cells.iter().map(|cell| ChunkCell { cell, second: false }).collect()),
         }
@@ -355,15 +357,13 @@ fn summary(merged: &MergedCells) -> String {
         );
     }
     text.push_str(".\n");
-    let equal = merged.compared - merged.different.len().min(merged.compared);
-    if merged.compared > 0 {
-        let _ = writeln!(
-            text,
-            "{} of {} that ran twice have equal results.",
-            equal,
-            counted(merged.compared as u64, "cell")
-        );
-    }
+    let ran_twice = counted(merged.compared as u64, "cell");
+    // Writing to a String cannot fail.
+    let _ = match (merged.compared, merged.different.len()) {
+        (0, _) => Ok(()),
+        (_, 0) => writeln!(text, "{ran_twice} ran twice, with equal results."),
+        (_, different) => writeln!(text, "{ran_twice} ran twice, and {different} of the results differ."),
+    };
     let rows = |text: &mut String, title: &str, rows: Vec<String>| {
         if rows.is_empty() {
             return;

@@ -5,7 +5,7 @@ use super::{CountSpan, HistoryLine};
 
 /// What a workload has taken since its last step, and whether a new count fits it. Counts without scheduling, per KiB.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Level {
+pub(crate) struct SeriesLevel {
     /// Index of the kernel with which it begins.
     pub since: usize,
     /// Kernels of which it consists.
@@ -17,7 +17,7 @@ pub(crate) struct Level {
     pub changed: bool,
 }
 
-impl Level {
+impl SeriesLevel {
     /// The level of `line`, and whether the count `new` is another; `None` without points.
     #[must_use]
     pub(crate) fn of(line: &HistoryLine, new: &CountSpan) -> Option<Self> {
@@ -71,14 +71,14 @@ mod tests {
     #[test]
     fn a_kernel_is_compared_with_all_since_the_last_step() {
         let line = line(&[(400.0, 400.0), (500.0, 501.0), (500.5, 502.0)]);
-        let same = Level::of(&line, &span(500.2, 500.9)).unwrap();
+        let same = SeriesLevel::of(&line, &span(500.2, 500.9)).unwrap();
         assert_eq!((same.since, same.kernels, same.low, same.high, same.changed), (1, 2, 500.0, 502.0, false));
         assert_eq!(same.beyond(501.0), 0.0);
         // Beyond the range of one of them, and of all.
-        let more = Level::of(&line, &span(510.0, 511.0)).unwrap();
+        let more = SeriesLevel::of(&line, &span(510.0, 511.0)).unwrap();
         assert!(more.changed && (more.beyond(510.0) - 100.0 * 8.0 / 502.0).abs() < 1e-9);
-        assert!(Level::of(&line, &span(400.0, 400.0)).unwrap().changed);
+        assert!(SeriesLevel::of(&line, &span(400.0, 400.0)).unwrap().changed);
         assert!((more.beyond(490.0) + 2.0).abs() < 1e-9);
-        assert_eq!(Level::of(&HistoryLine { points: Vec::new(), ..line }, &span(1.0, 1.0)), None);
+        assert_eq!(SeriesLevel::of(&HistoryLine { points: Vec::new(), ..line }, &span(1.0, 1.0)), None);
     }
 }

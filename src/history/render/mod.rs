@@ -12,17 +12,21 @@ use crate::campaign::CellStore;
 use crate::compare::text;
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Write the history to `page`, such as history.html, and next to it history.md, history.json, history.csv, and the
-/// folder history-steps with a comparison for each step. The paths of the files, without those of steps.
+/// Write the history to `page`, such as history.html, and next to it history.md, history.json and history.csv; with its
+/// store, also the folder history-steps with a comparison for each step. The paths of the files, without those of steps.
 ///
 /// # Errors
 /// When a comparison or a chart cannot be made, or a file not be written.
-pub(crate) fn write(history: &History, store: &CellStore, page: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn write(history: &History, store: Option<&CellStore>, page: &Path) -> Result<Vec<PathBuf>> {
     let stem = page.file_stem().context("-o: give a file, such as history.html")?.to_string_lossy().into_owned();
     let folder = format!("{stem}-steps");
-    let links = neighbours::write(history, store, &page.with_file_name(&folder))?;
+    let links = match store {
+        Some(store) => neighbours::write(history, store, &page.with_file_name(&folder))?,
+        None => BTreeMap::new(),
+    };
     let link = |pair: &neighbours::Neighbours| links.get(pair).map(|name| format!("{folder}/{name}"));
     let json = serde_json::to_string_pretty(history).context("cannot write the history as JSON")? + "\n";
     let files = [
