@@ -16,10 +16,10 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |file| Ok(file.write_all(bytes)?))
 }
 
-/// As [`write`], with what `fill` writes.
+/// As [`write()`], with what `fill` writes.
 ///
 /// # Errors
-/// As [`write`]; the error of `fill`.
+/// As [`write()`]; the error of `fill`.
 pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
