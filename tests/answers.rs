@@ -85,6 +85,10 @@ fn half_a_per_cent_is_found_in_its_role() {
     let way = [RoleId::Syscall, RoleId::Vfs, RoleId::Lsm];
     let blame = step.blame.expect("a contributor");
     assert!(blame.role.is_some_and(|role| way.contains(&role)), "{}: {}", verdict.text, blame.title);
-    let sum: f64 = step.roles.iter().filter(|row| way.contains(&row.role)).map(|row| row.delta).sum();
-    assert!(sum > verdict.delta * 0.7, "{sum} of {}", verdict.text);
+    let of = |roles: &[RoleId]| -> f64 {
+        step.roles.iter().filter(|row| roles.contains(&row.role)).map(|row| row.delta).sum()
+    };
+    // Without the worker's own code around the call, which depends on how pipeprof is compiled.
+    let (sum, kernel) = (of(&way), verdict.delta - of(&[RoleId::User]));
+    assert!(sum > kernel * 0.7, "{sum} of {kernel}: {}", verdict.text);
 }
