@@ -2,7 +2,7 @@
 
 use super::cell::CampaignCell;
 use super::list::CellList;
-use super::store::{CellStore, FailedCell};
+use super::store::{CELL, CellStore, FailedCell};
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -196,7 +196,10 @@ fn contents(folder: &Path) -> Result<HashMap<String, PathBuf>> {
     for entry in std::fs::read_dir(folder).with_context(unreadable)? {
         let path = entry.with_context(unreadable)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        files.insert(name, path);
+        // The cell says also what does not decide its result, such as where the image was when it was planned.
+        if name != CELL {
+            files.insert(name, path);
+        }
     }
     Ok(files)
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The cell's file in its folder.
-const CELL: &str = "cell.json";
+pub(super) const CELL: &str = "cell.json";
 const CELLS: &str = "cells";
 const CANARIES: &str = "canaries";
 const FAILED: &str = "failed";
@@ -80,7 +80,7 @@ impl CellStore {
     /// Open an existing store.
     ///
     /// # Errors
-    /// When there is none.
+    /// When `folder` is not a store.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         if !folder.join(CELLS).is_dir() {
             bail!("{} is not a store of `pipeprof matrix run`", folder.display());

@@ -151,7 +151,10 @@ fn merged_stores_agree_or_are_named() {
         finish(&one, cell, false, "a");
     }
     finish(&two, &list.cells[3], false, "a");
-    finish(&two, &list.cells[0], true, "a");
+    // Planned on another machine, in a list without canaries.
+    let mut elsewhere = list.cells[0].clone();
+    (elsewhere.kernel.image, elsewhere.canary) = ("y".into(), false);
+    finish(&two, &elsewhere, true, "a");
     finish(&two, &list.cells[1], false, "b");
     two.keep_failure(&list.cells[4], "no such kernel").unwrap();
     // Failed on one machine, finished on the other.
