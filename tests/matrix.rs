@@ -193,6 +193,7 @@ fn faults_of_lists_and_flags_are_one_line() {
     }
     for (arguments, says) in [
         (&["matrix", "plan", "spec.toml", "--mode", "write"][..], "not both"),
+        (&["matrix", "plan", "spec.toml", "--run-flags", "--calls 1"], "not both"),
         (&["matrix", "run", "empty.jsonl"], "contains no cells"),
         (&["matrix", "run", "none.jsonl"], "none.jsonl"),
         (&["matrix", "merge", "nothing", "-o", "out"], "nothing is not a store"),

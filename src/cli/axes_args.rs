@@ -36,7 +36,7 @@ pub(super) struct AxesArgs {
     variant: Vec<String>,
     /// Flags of `pipeprof run` for all columns
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
-    run_flags: String,
+    pub(super) run_flags: String,
 }
 
 impl AxesArgs {
@@ -54,10 +54,7 @@ impl AxesArgs {
             .map(|text| {
                 let flag = if text.is_empty() { "--run-flags" } else { "--variant" };
                 let options = parse_flags(flag, &format!("{text} {}", self.run_flags))?;
-                ensure!(
-                    options.workload.mode.is_none(),
-                    "{flag} contains --mode; give --mode to `pipeprof compare` itself"
-                );
+                ensure!(options.workload.mode.is_none(), "{flag} contains --mode; give --mode outside of it");
                 Ok(Variant { name: text.trim().to_owned(), options })
             })
             .collect::<Result<Vec<_>>>()?;
@@ -70,9 +67,7 @@ impl AxesArgs {
             variants,
         })
     }
-}
 
-impl AxesArgs {
     /// The modes, each given once.
     ///
     /// # Errors

@@ -123,7 +123,9 @@ struct CampaignAxesArgs {
 
 impl CampaignAxesArgs {
     fn is_empty(&self) -> bool {
-        self.columns.is_empty() && self.workload.0.iter().all(|(_, values)| values.is_empty())
+        self.columns.is_empty()
+            && self.columns.run_flags.is_empty()
+            && self.workload.0.iter().all(|(_, values)| values.is_empty())
     }
 }
 

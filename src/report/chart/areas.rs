@@ -120,7 +120,7 @@ fn at(layer: &AreaLayer, place: usize) -> f64 {
     layer.values.get(place).copied().unwrap_or(0.0)
 }
 
-/// `#rrggbb`; grey if it is none.
+/// The colour that `#rrggbb` stands for; grey for other texts.
 fn parsed(colour: &str) -> RGBColor {
     let part = |from: usize| colour.get(from..from + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
     match (part(1), part(3), part(5)) {
