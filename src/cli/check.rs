@@ -2,9 +2,11 @@
 
 use super::baseline;
 use super::check_history;
+use super::compare::available_memory;
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::run::{GivenFlags, given_flags, outcome};
 use super::stored_runs;
+use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step, Word};
 use crate::compare::render::terminal;
 use crate::compare::{CompareOptions, Comparison, Input, compare, text};
@@ -211,17 +213,12 @@ impl CheckArgs {
         };
         let parallel = wanted.iter().all(RunOptions::exact);
         let mut outcomes = std::thread::scope(|scope| {
-            let mut results = Vec::new();
-            let mut running = Vec::new();
-            for options in wanted {
-                if parallel {
-                    running.push(scope.spawn(|| outcome(options)));
-                } else {
-                    results.push(outcome(options));
-                }
-            }
             let failed = |_| Err(anyhow!("internal error: a thread panicked"));
-            results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
+            let mut results = Vec::new();
+            for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
+                let running: Vec<_> = together.iter().map(|options| scope.spawn(|| outcome(options))).collect();
+                results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
+            }
             results.into_iter().collect::<Result<Vec<_>>>()
         })?;
         let Some(folder) = folder else { return Ok((outcomes, None)) };
@@ -231,8 +228,8 @@ impl CheckArgs {
             let name = |(options, request): (&RunOptions, &Request)| {
                 format!("{}-{}-cpu", request.mode.replace(' ', "-"), options.machine.cpus())
             };
-            let names = wanted.iter().zip(&requests).map(name);
-            let runs = names.zip(&mut outcomes).map(|(name, outcome)| (name, outcome, Vec::new()));
+            let names = distinct(wanted.iter().zip(&requests).map(name));
+            let runs = names.into_iter().zip(&mut outcomes).map(|(name, outcome)| (name, outcome, Vec::new()));
             folder.write_each_or_rescue(runs, Vec::new())?
         };
         Ok((outcomes, kept.problem))
@@ -286,6 +283,23 @@ impl CheckArgs {
     }
 }
 
+/// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
+fn jobs(wanted: &[RunOptions]) -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let memory = wanted.iter().map(|options| options.machine.memory).max().unwrap_or_default();
+    matrix::default_jobs(cpus, available_memory(), memory).max(exact::CPUS.len())
+}
+
+/// Names of folders: a second run of the same mode and number of CPUs has another setting, and gets a number.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        let same = all.iter().filter(|other| **other == name || other.starts_with(&format!("{name}-"))).count();
+        all.push(if same == 0 { name } else { format!("{name}-{}", same + 1) });
+    }
+    all
+}
+
 /// The exit code of `git bisect run`.
 pub(super) fn exit_code(word: &str) -> ExitCode {
     ExitCode::from(u8::from([REGRESSION, IMPROVEMENT].contains(&word)))
@@ -330,6 +344,12 @@ fn judged(worse: f64, above: Option<f64>, below: Option<f64>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_of_several_settings_have_names_of_their_own() {
+        let names = ["write-1-cpu", "write-2-cpu", "write-1-cpu", "write-1-cpu"].map(str::to_owned);
+        assert_eq!(distinct(names.into_iter()), ["write-1-cpu", "write-2-cpu", "write-1-cpu-2", "write-1-cpu-3"]);
+    }
 
     #[test]
     fn each_threshold_finds_its_direction() {
