@@ -66,9 +66,8 @@ fn killed_chunks_and_one_run_give_the_same_bytes() {
     let chunk = ["matrix", "run", "cells.jsonl", "--chunk", "1/2", "--store", "one"];
     let mut child = pipeprof(&chunk).current_dir(top).stderr(Stdio::null()).spawn().unwrap();
     let done = || {
-        let visible = |entry: std::fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
-        std::fs::read_dir(top.join("one/cells"))
-            .map_or(0, |found| found.flatten().filter_map(|e| visible(e).then_some(())).count())
+        let visible = |entry: &std::fs::DirEntry| !entry.file_name().to_string_lossy().starts_with('.');
+        std::fs::read_dir(top.join("one/cells")).map_or(0, |found| found.flatten().filter(visible).count())
     };
     while done() == 0 {
         assert!(child.try_wait().unwrap().is_none(), "it ended too early");

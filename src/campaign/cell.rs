@@ -1,5 +1,6 @@
 //! One cell: one exact run, with all that decides its result.
 
+use crate::compare::model::section_title;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -74,8 +75,7 @@ impl CampaignCell {
     /// Its name for people: `6.12 psi=0, write, 2 CPUs`.
     #[must_use]
     pub(crate) fn title(&self) -> String {
-        let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
-        format!("{}, {}, {cpus}", self.column, self.mode)
+        format!("{}, {}", self.column, section_title(&self.mode, Some(self.cpus)))
     }
 }
 
@@ -90,6 +90,6 @@ pub(crate) fn digest(path: &Path) -> Result<String> {
     Ok(hexadecimal(&hash.finalize()))
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

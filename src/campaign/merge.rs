@@ -148,8 +148,8 @@ fn planned(sources: &[CellStore], target: &CellStore) -> Result<Vec<CampaignCell
     let mut cells = Vec::new();
     for source in sources {
         for plan in source.plans()? {
-            target.keep_plan(&plan)?;
             let list = CellList::load(&plan)?;
+            target.keep_plan(&list)?;
             cells.extend(list.cells.into_iter().filter(|cell| ids.insert(cell.id.clone())));
         }
     }

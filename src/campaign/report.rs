@@ -5,9 +5,7 @@ use super::merge::MergedCells;
 use super::store::CellStore;
 use crate::compare::Input;
 use crate::compare::model::MissingCell;
-use crate::document::Outcome;
-use crate::report::files;
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 /// More cells are not compared in one report: it holds all their profiles in memory, some MiB each.
 pub(crate) const MOST_COMPARED: usize = 400;
@@ -24,20 +22,13 @@ pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<I
     cells.sort_by_key(|cell| (modes.iter().position(|mode| *mode == cell.mode), cell.cpus));
     for cell in cells {
         let path = store.path(&cell.id, false);
-        let run = (path.display().to_string(), load(&path)?);
+        let run = (path.display().to_string(), store.run(&cell.id)?);
         match inputs.iter_mut().find(|input| input.label.as_ref() == Some(&cell.column)) {
             Some(input) => input.runs.push(run),
             None => inputs.push(Input { label: Some(cell.column.clone()), runs: vec![run] }),
         }
     }
     Ok(inputs)
-}
-
-fn load(path: &std::path::Path) -> Result<Outcome> {
-    let again = || format!("{}: remove this folder and run the cell again", path.display());
-    let mut outcome = files::load(path).with_context(again)?;
-    outcome.code = files::load_code(path).ok();
-    Ok(outcome)
 }
 
 /// What the report says is not there.

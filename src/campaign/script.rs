@@ -2,9 +2,8 @@
 
 use super::chunk::Chunk;
 use super::list::CellList;
-use crate::util::text::counted;
+use crate::util::text::{counted, quoted};
 use clap::ValueEnum;
-use sha2::{Digest as _, Sha256};
 
 /// The largest array of Slurm's default configuration (MaxArraySize).
 const MOST_SLURM_TASKS: usize = 1000;
@@ -52,7 +51,7 @@ impl CampaignEngine {
             _ => Chunk::count(list, seconds),
         };
         // What marks finished chunks must not be that of another list, or of other chunks.
-        let plan = format!("{}-{chunks}", plan_name(list));
+        let plan = format!("{}-{chunks}", list.name());
         let (path, store) = (self.word(path), self.word(store));
         let run = |number: &str| format!("pipeprof matrix run {path} --chunk {number}/{chunks} --store {store}");
         let about = format!(
@@ -123,22 +122,4 @@ $(CHUNKS):
             ),
         }
     }
-}
-
-/// A name for the cells of a list.
-fn plan_name(list: &CellList) -> String {
-    let mut hash = Sha256::new();
-    for cell in &list.cells {
-        hash.update(cell.id.as_bytes());
-    }
-    hash.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A word for a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -6,9 +6,10 @@
 //! - `log/ID.json`: where a cell ran, and how long;
 //! - `plans`: the lists whose cells were run here.
 
-use super::cell::{CampaignCell, digest};
+use super::cell::CampaignCell;
+use super::list::CellList;
 use crate::document::Outcome;
-use crate::report::files::Folder;
+use crate::report::files::{self, Folder};
 use crate::util::{atomic_file, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -121,6 +122,16 @@ impl CellStore {
         }
     }
 
+    /// The run of a finished cell, with its executed code.
+    ///
+    /// # Errors
+    /// When it cannot be read, with the way out.
+    pub(crate) fn run(&self, id: &str) -> Result<Outcome> {
+        let path = self.path(id, false);
+        files::load_whole(&path)
+            .with_context(|| format!("{}: remove this folder and run the cell again", path.display()))
+    }
+
     /// Note why a cell failed.
     ///
     /// # Errors
@@ -157,15 +168,12 @@ impl CellStore {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(crate) fn keep_plan(&self, list: &Path) -> Result<()> {
-        let mut name = digest(list)?;
-        name.truncate(16);
-        let kept = self.folder.join(PLANS).join(format!("{name}.jsonl"));
+    pub(crate) fn keep_plan(&self, list: &CellList) -> Result<()> {
+        let kept = self.folder.join(PLANS).join(format!("{}.jsonl", list.name()));
         if kept.exists() {
             return Ok(());
         }
-        let bytes = std::fs::read(list).with_context(|| format!("cannot read {}", list.display()))?;
-        atomic_file::write(&kept, &bytes)
+        atomic_file::write(&kept, list.to_text()?.as_bytes())
     }
 
     /// The lists whose cells were run here, by name.

@@ -142,10 +142,9 @@ fn merged_stores_agree_or_are_named() {
     let top = tempfile::tempdir().unwrap();
     let path = |name: &str| top.path().join(name);
     let list = list(6);
-    std::fs::write(path("cells.jsonl"), list.to_text().unwrap()).unwrap();
     let [one, two] = ["one", "two"].map(|name| CellStore::create(&path(name)).unwrap());
     for store in [&one, &two] {
-        store.keep_plan(&path("cells.jsonl")).unwrap();
+        store.keep_plan(&list).unwrap();
     }
     for cell in &list.cells[..3] {
         finish(&one, cell, false, "a");

@@ -3,7 +3,6 @@
 use super::baseline;
 use super::check::{CheckArgs, SAME, exit_code, print_changes};
 use super::run::GivenFlags;
-use super::stored_runs;
 use crate::campaign::CellStore;
 use crate::compare::{CompareOptions, Dropped, Input, compare, text};
 use crate::document::Outcome;
@@ -51,7 +50,7 @@ pub(super) fn perform(args: &CheckArgs, given: &GivenFlags, folder: &Path) -> Re
 /// The newest run of a line.
 fn last(store: &CellStore, line: &HistoryLine) -> Result<Outcome> {
     let point = line.points.last().context("a line has points")?;
-    stored_runs::whole(&store.path(&point.cell, false))
+    store.run(&point.cell)
 }
 
 /// The verdict on one workload, and why.

@@ -3,7 +3,7 @@
 use super::axes_args::AxesArgs;
 use super::axis_args::AxisArgs;
 use super::compare::extent;
-use super::run::parse_words;
+use super::run::{first_line, parse_words};
 use super::workload_args::parse_duration;
 use crate::campaign::chunk::{Chunk, ChunkCell};
 use crate::campaign::merge::{self, MergedCells};
@@ -17,7 +17,7 @@ use crate::compare::render::{self, terminal};
 use crate::compare::{CompareOptions, compare};
 use crate::document::Outcome;
 use crate::experiment::{Event, State};
-use crate::util::text::{clean, counted};
+use crate::util::text::{clean, counted, quoted};
 use crate::util::usage::UsageError;
 use crate::util::{atomic_file, cancel, progress, regular};
 use crate::vm::Kernel;
@@ -221,11 +221,9 @@ fn axes_of_file(path: &Path) -> Result<CampaignAxesArgs> {
         }
     }
     let matches = command.try_get_matches_from(&words);
-    matches.and_then(|matches| CampaignAxesArgs::from_arg_matches(&matches)).map_err(|error| {
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ");
-        UsageError::new(format!("{shown}: {line}")).into()
-    })
+    matches
+        .and_then(|matches| CampaignAxesArgs::from_arg_matches(&matches))
+        .map_err(|error| UsageError::new(format!("{shown}: {}", first_line(&error))).into())
 }
 
 fn word(key: &str, value: &toml::Value) -> Result<String> {
@@ -248,7 +246,8 @@ impl CellRunner for CellHere {
         };
         let mut options = parse_words("the cell", words)?;
         options.kernel = Some(kernel.image.to_str().context("the kernel's path is not UTF-8")?.to_owned());
-        let request = options.request(format!("pipeprof {}", cell.argv.join(" ")))?;
+        let words: Vec<String> = cell.argv.iter().map(|word| quoted(word)).collect();
+        let request = options.request(format!("pipeprof {}", words.join(" ")))?;
         options.measure(&request)
     }
 }
@@ -258,7 +257,7 @@ impl MatrixRunArgs {
         let list = CellList::load(&self.list)?;
         let cells = self.part(&list)?;
         let store = CellStore::create(&self.store)?;
-        store.keep_plan(&self.list)?;
+        store.keep_plan(&list)?;
         let of = cells.len();
         // Progress of one guest beside others would be misleading.
         progress::redirect(|_| {});

@@ -40,6 +40,7 @@ mod stored_runs;
 mod sweep;
 pub(crate) mod workload_args;
 
+use crate::util::text::quoted;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, limits, progress};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -191,14 +192,8 @@ fn visible(all: &clap::Command) -> clap::Command {
 
 /// The command line as typed, for titles, with this program's plain name.
 fn command_line() -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
-    std::iter::once("pipeprof".to_owned())
-        .chain(std::env::args_os().skip(1).map(|argument| {
-            let argument = argument.to_string_lossy().into_owned();
-            if !argument.is_empty() && argument.chars().all(plain) { argument } else { format!("'{argument}'") }
-        }))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("pipeprof".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// The time in UTC, in RFC 3339 format, in seconds.

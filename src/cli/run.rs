@@ -140,14 +140,17 @@ pub(super) fn parse_words(name: &str, words: &[String]) -> Result<RunOptions> {
     Ok(given_words(name, words)?.options)
 }
 
+/// What clap says of a fault, in one line.
+pub(super) fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ").to_owned()
+}
+
 fn given_words(name: &str, words: &[String]) -> Result<GivenFlags> {
     let matches = <Flags as clap::CommandFactory>::command().try_get_matches_from(words);
     let flags = matches.and_then(|matches| Ok((<Flags as clap::FromArgMatches>::from_arg_matches(&matches)?, matches)));
-    let (flags, matches) = flags.map_err(|error| {
-        let text = error.to_string();
-        let line = text.lines().next().unwrap_or("cannot be parsed").trim_start_matches("error: ");
-        UsageError::new(format!("{name}: {line} (see `pipeprof run --help`)"))
-    })?;
+    let (flags, matches) = flags
+        .map_err(|error| UsageError::new(format!("{name}: {} (see `pipeprof run --help`)", first_line(&error))))?;
     if !flags.run.workload.further_modes.is_empty() {
         bail!(UsageError::new(format!("{name}: --mode is given twice")));
     }

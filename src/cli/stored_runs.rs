@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 pub(super) fn column(path: &Path) -> Result<Input> {
     let shown = |path: &Path| path.display().to_string();
     let runs = folders(path)?;
-    let runs = runs.iter().map(|path| Ok((shown(path), whole(path)?))).collect::<Result<Vec<(String, Outcome)>>>()?;
+    let runs = runs
+        .iter()
+        .map(|path| Ok((shown(path), files::load_whole(path)?)))
+        .collect::<Result<Vec<(String, Outcome)>>>()?;
     let release = |run: &(String, Outcome)| run.1.document.kernel.release.clone();
     if let Some((first, other)) =
         runs.first().and_then(|first| Some((first, runs.iter().find(|run| release(run) != release(first))?)))
@@ -43,14 +46,4 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     folders.sort();
     ensure!(!folders.is_empty(), "{}: contains no {}, nor does a folder in it", path.display(), files::DOCUMENT);
     Ok(folders)
-}
-
-/// A stored run, with its executed code if available.
-///
-/// # Errors
-/// A missing or damaged file.
-pub(super) fn whole(path: &Path) -> Result<Outcome> {
-    let mut outcome = files::load(path)?;
-    outcome.code = files::load_code(path).ok();
-    Ok(outcome)
 }

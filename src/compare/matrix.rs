@@ -157,9 +157,7 @@ struct RunFolders<'a> {
 impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
     fn kept(&self, run: &MatrixRun, task: Task) -> Option<Outcome> {
         let path = self.store.path(self.plan, &self.plan.in_block(run, task.block));
-        let mut outcome = files::load(&path).ok()?;
-        outcome.code = files::load_code(&path).ok();
-        Some(outcome)
+        files::load_whole(&path).ok()
     }
 
     fn keep(&self, run: &MatrixRun, task: Task, mut outcome: Outcome) -> Result<Outcome> {

@@ -72,9 +72,7 @@ impl StoredResult {
         if let Some(document) = document_at(path, SWEEP) {
             return Ok(Self::Sweep(Box::new(stored_json::load(&document, "a sweep", sweep::SCHEMA)?)));
         }
-        let mut outcome = files::load(path)?;
-        outcome.code = files::load_code(path).ok();
-        Ok(Self::Run(Box::new(outcome)))
+        Ok(Self::Run(Box::new(files::load_whole(path)?)))
     }
 
     /// The same, borrowed.

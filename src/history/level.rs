@@ -22,14 +22,16 @@ impl SeriesLevel {
     #[must_use]
     pub(crate) fn of(line: &HistoryLine, new: &CountSpan) -> Option<Self> {
         let mut spans: Vec<CountSpan> = line.points.iter().map(|point| point.without_scheduling).collect();
-        let first = changes(&spans, &spans.iter().map(margin).collect::<Vec<_>>()).last().copied().unwrap_or(0);
+        spans.push(*new);
+        let kernels = line.points.len();
+        let steps = changes(&spans, &spans.iter().map(margin).collect::<Vec<_>>());
+        let changed = steps.last() == Some(&kernels);
+        let first = steps.into_iter().rfind(|place| *place < kernels).unwrap_or(0);
         let since = line.points.get(first)?.kernel;
-        let (low, high) = spans[first..]
+        let (low, high) = spans[first..kernels]
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), span| (low.min(span.low), high.max(span.high)));
-        let kernels = spans.len() - first;
-        spans.push(*new);
-        let changed = changes(&spans, &spans.iter().map(margin).collect::<Vec<_>>()).last() == Some(&(spans.len() - 1));
+        let kernels = kernels - first;
         Some(Self { since, kernels, low, high, changed })
     }
 
@@ -55,6 +57,7 @@ mod tests {
         let point = |(kernel, (low, high)): (usize, &(f64, f64))| HistoryPoint {
             kernel,
             cell: String::new(),
+            windows: 1,
             without_scheduling: span(*low, *high),
             total: span(*low, *high),
             roles: BTreeMap::new(),

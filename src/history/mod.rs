@@ -10,6 +10,7 @@ pub(crate) mod read;
 pub(crate) mod render;
 pub(crate) mod steps;
 
+use crate::compare::model::section_title;
 use crate::roles::RoleId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub(crate) struct History {
     /// pipeprof's version and build.
     pub version: String,
     pub command: String,
+    /// What executed the guests: QEMU's version and build.
+    pub emulators: Vec<String>,
     /// In their order.
     pub kernels: Vec<HistoryKernel>,
     pub lines: Vec<HistoryLine>,
@@ -56,6 +59,8 @@ pub(crate) struct HistoryPoint {
     pub kernel: usize,
     /// The cell's id.
     pub cell: String,
+    /// Number of counted windows.
+    pub windows: usize,
     /// Instructions without the roles that depend on scheduling.
     pub without_scheduling: CountSpan,
     pub total: CountSpan,
@@ -94,13 +99,21 @@ pub(crate) struct RoleStep {
     pub delta: f64,
 }
 
+impl History {
+    /// The fewest and the most windows of any count.
+    #[must_use]
+    pub(crate) fn windows(&self) -> [usize; 2] {
+        let counts = || self.lines.iter().flat_map(|line| &line.points).map(|point| point.windows);
+        [counts().min().unwrap_or(0), counts().max().unwrap_or(0)]
+    }
+}
+
 impl HistoryLine {
     /// `write, 2 CPUs, 64K`.
     #[must_use]
     pub(crate) fn title(&self) -> String {
-        let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
         let setting = if self.setting.is_empty() { String::new() } else { format!(", {}", self.setting) };
-        format!("{}, {cpus}{setting}", self.mode)
+        format!("{}{setting}", section_title(&self.mode, Some(self.cpus)))
     }
 }
 

@@ -4,7 +4,6 @@ use super::{History, HistoryLine};
 use crate::campaign::CellStore;
 use crate::compare::render::html;
 use crate::compare::{CompareOptions, Input, compare};
-use crate::report::files;
 use crate::util::{atomic_file, cancel};
 use anyhow::{Context as _, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,9 +51,7 @@ fn column(history: &History, store: &CellStore, setting: &str, kernel: usize) ->
     for line in history.lines.iter().filter(|line| line.setting == setting) {
         for point in line.points.iter().filter(|point| point.kernel == kernel) {
             let path = store.path(&point.cell, false);
-            let mut outcome = files::load(&path)?;
-            outcome.code = files::load_code(&path).ok();
-            runs.push((path.display().to_string(), outcome));
+            runs.push((path.display().to_string(), store.run(&point.cell)?));
         }
     }
     let label = history.kernels.get(kernel).map(|kernel| kernel.label.clone());

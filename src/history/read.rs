@@ -5,7 +5,6 @@ use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
 use crate::compare::{Dropped, Measure, inlined_between, measures};
 use crate::document::Outcome;
-use crate::report::files;
 use crate::roles::RoleId;
 use crate::util::{build, cancel};
 use anyhow::{Context as _, Result, ensure};
@@ -37,6 +36,7 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         Some(list) => order::by_list(&mut kernels, list)?,
         None => order::by_release(&mut kernels),
     }
+    let emulators = cells.iter().map(|cell| cell.qemu.clone()).collect::<BTreeSet<_>>().into_iter().collect();
     let mut lines: BTreeMap<(String, String, u32), Vec<(usize, String)>> = BTreeMap::new();
     for cell in cells {
         let kernel = kernels.iter().position(|known| is_of(&cell, known)).context("the kernel was listed")?;
@@ -51,6 +51,7 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         schema: HISTORY_SCHEMA.to_owned(),
         version: build::version().to_owned(),
         command,
+        emulators,
         lines: lines.collect::<Result<_>>()?,
         kernels,
     })
@@ -63,29 +64,21 @@ fn points(store: &CellStore, cells: &[(usize, String)]) -> Result<Vec<HistoryPoi
     let mut before: Option<Outcome> = None;
     for (_, id) in cells {
         cancel::check()?;
-        let path = store.path(id, false);
-        let mut after = load(&path)?;
-        after.code = files::load_code(&path).ok();
+        let after = store.run(id)?;
         if let Some(before) = &before {
             inlined.extend(inlined_between(before, &after));
         }
         before = Some(after);
     }
     let dropped = Dropped::of(&inlined);
-    cells.iter().map(|(kernel, id)| point(&store.path(id, false), *kernel, id, &dropped)).collect()
-}
-
-fn load(folder: &Path) -> Result<Outcome> {
-    files::load(folder).with_context(|| format!("{}: remove this folder and run the cell again", folder.display()))
+    let point = |(kernel, id): &(usize, String)| {
+        counts(&store.run(id)?, *kernel, id, &dropped).with_context(|| store.path(id, false).display().to_string())
+    };
+    cells.iter().map(point).collect()
 }
 
 fn is_of(cell: &CampaignCell, kernel: &HistoryKernel) -> bool {
     cell.kernel.sha256 == kernel.sha256 && cell.kernel.label == kernel.label
-}
-
-/// The counts of one cell.
-fn point(folder: &Path, kernel: usize, id: &str, dropped: &Dropped) -> Result<HistoryPoint> {
-    counts(&load(folder)?, kernel, id, dropped).with_context(|| folder.display().to_string())
 }
 
 /// The counts of a run of `kernel`.
@@ -110,6 +103,7 @@ pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropp
     Ok(HistoryPoint {
         kernel,
         cell: id.to_owned(),
+        windows: windows.len(),
         without_scheduling: span(&Measure::without_scheduling),
         total: span(&Measure::total),
         roles: roles.into_iter().map(|role| (role, of_role(role))).collect(),

@@ -99,6 +99,7 @@ mod tests {
         HistoryPoint {
             kernel,
             cell: String::new(),
+            windows: 1,
             without_scheduling: span(sum),
             total: span(roles.iter().map(|(_, value)| value).sum()),
             roles: roles.iter().map(|(role, value)| (*role, span(*value))).collect(),

@@ -143,6 +143,16 @@ pub(crate) fn code_file(code: &ExecutedCode) -> Result<(String, Vec<u8>)> {
     Ok((CODE.to_owned(), code.to_bytes().context("cannot write the executed code")?))
 }
 
+/// As [`load`], with the executed code if the run has it.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn load_whole(path: &Path) -> Result<Outcome> {
+    let mut outcome = load(path)?;
+    outcome.code = load_code(path).ok();
+    Ok(outcome)
+}
+
 /// The code that a stored run executed.
 ///
 /// # Errors

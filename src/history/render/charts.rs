@@ -1,6 +1,6 @@
 //! The pictures of a history: a workload's roles as stacked areas, and its largest roles as lines with bands.
 
-use super::markdown::largest;
+use super::largest;
 use crate::history::{CountSpan, History, HistoryLine, HistoryPoint};
 use crate::report::chart::{AreaChart, AreaLayer, Chart, ChartKind, Point, Series, Theme};
 use crate::roles::{self, RoleId};

@@ -1,17 +1,12 @@
 //! `history.html`: one file that needs no network. The template escapes all values except the charts drawn here.
 
-use super::{charts, sentences, shown};
+use super::{ABOUT, charts, largest, sentences, shown};
 use crate::history::neighbours::Neighbours;
 use crate::history::{History, HistoryLine};
 use crate::roles;
 use anyhow::{Context as _, Result};
 use minijinja::{Value, context};
 use serde::Serialize;
-
-/// What the numbers are.
-pub(super) const ABOUT: &str = "Instructions of writer and reader per KiB moved, counted exactly in several windows of \
-    deterministic guests, without the roles that depend on scheduling. A step is a change that the windows of the \
-    kernels since the last step cannot explain. Instructions are not time.\n";
 
 /// One workload for the template.
 #[derive(Serialize)]
@@ -41,12 +36,16 @@ pub(super) fn render(history: &History, link: &dyn Fn(&Neighbours) -> Option<Str
     environment.add_template("history.html", include_str!("history.html")).context("history template")?;
     environment
         .get_template("history.html")
-        .and_then(|template| template.render(context! { h => history, about => ABOUT, views => views }))
+        .and_then(|template| {
+            template.render(
+                context! { h => history, about => ABOUT, counted => sentences::counted_by(history), views => views },
+            )
+        })
         .context("cannot render the history")
 }
 
 fn view(history: &History, number: usize, line: &HistoryLine, answer: sentences::LineAnswer) -> Result<LineView> {
-    let shown_roles = super::markdown::largest(line, usize::MAX);
+    let shown_roles = largest(line, usize::MAX);
     let row = |point: &crate::history::HistoryPoint| {
         let kernel = history.kernels.get(point.kernel);
         let (label, release) = kernel.map_or(("", ""), |kernel| (&kernel.label, &kernel.release));

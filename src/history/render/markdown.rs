@@ -1,10 +1,10 @@
 //! `history.md`: the answers, and a table for each workload.
 
 use super::sentences;
-use super::shown;
+use super::{ABOUT, largest, shown};
 use crate::history::neighbours::Neighbours;
 use crate::history::{History, HistoryLine};
-use crate::roles::{self, RoleId};
+use crate::roles;
 use crate::util::text::clean;
 use std::fmt::Write as _;
 
@@ -14,8 +14,7 @@ const ROLES: usize = 8;
 /// The text.
 pub(super) fn render(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> String {
     let mut out = String::from("# Kernels over time\n\n");
-    out.push_str(super::html::ABOUT);
-    out.push('\n');
+    let _ = writeln!(out, "{} {}", ABOUT, escape(&sentences::counted_by(history)));
     for (line, answer) in history.lines.iter().zip(sentences::all(history, link)) {
         // Writing to a String cannot fail.
         let _ = write!(out, "\n## {}\n\n{}.\n\n", escape(&answer.title), escape(&answer.sentence));
@@ -50,25 +49,6 @@ fn table(history: &History, line: &HistoryLine) -> String {
         out.push('\n');
     }
     out
-}
-
-/// The roles that take most on any kernel, in the order of legends.
-pub(super) fn largest(line: &HistoryLine, count: usize) -> Vec<RoleId> {
-    let most = |role: RoleId| {
-        line.points.iter().filter_map(|point| point.roles.get(&role)).map(|span| span.value).fold(0.0, f64::max)
-    };
-    let mut all: Vec<(RoleId, f64)> = roles::all()
-        .iter()
-        .filter(|role| !roles::SCHEDULING.contains(&role.id))
-        .map(|role| (role.id, most(role.id)))
-        .filter(|(_, most)| *most > 0.0)
-        .collect();
-    let mut sorted: Vec<f64> = all.iter().map(|(_, most)| *most).collect();
-    sorted.sort_by(|left, right| right.total_cmp(left));
-    let least = sorted.get(count.saturating_sub(1)).copied().unwrap_or(0.0);
-    all.retain(|(_, most)| *most >= least);
-    all.truncate(count);
-    all.into_iter().map(|(role, _)| role).collect()
 }
 
 /// Text from outside.

@@ -7,13 +7,19 @@ mod markdown;
 pub(crate) mod sentences;
 
 use super::neighbours;
-use super::{CountSpan, History};
+use super::{CountSpan, History, HistoryLine};
 use crate::campaign::CellStore;
 use crate::compare::text;
+use crate::roles::{self, RoleId};
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// What the numbers are.
+const ABOUT: &str = "Instructions of writer and reader per KiB moved, counted exactly in several windows of \
+    deterministic guests, without the roles that depend on scheduling. A step is a change that the windows of the \
+    kernels since the last step cannot explain. Instructions are not time.";
 
 /// Write the history to `page`, such as history.html, and next to it history.md, history.json and history.csv; with its
 /// store, also the folder history-steps with a comparison for each step. The paths of the files, without those of steps.
@@ -48,4 +54,23 @@ fn shown(span: &CountSpan) -> String {
     let value = text::value(span.value);
     let range = text::span([span.low, span.high]);
     if range == value { value } else { format!("{value} ({range})") }
+}
+
+/// The roles that take most on any kernel, in the order of legends.
+fn largest(line: &HistoryLine, count: usize) -> Vec<RoleId> {
+    let most = |role: RoleId| {
+        line.points.iter().filter_map(|point| point.roles.get(&role)).map(|span| span.value).fold(0.0, f64::max)
+    };
+    let mut all: Vec<(RoleId, f64)> = roles::all()
+        .iter()
+        .filter(|role| !roles::SCHEDULING.contains(&role.id))
+        .map(|role| (role.id, most(role.id)))
+        .filter(|(_, most)| *most > 0.0)
+        .collect();
+    let mut sorted: Vec<f64> = all.iter().map(|(_, most)| *most).collect();
+    sorted.sort_by(|left, right| right.total_cmp(left));
+    let least = sorted.get(count.saturating_sub(1)).copied().unwrap_or(0.0);
+    all.retain(|(_, most)| *most >= least);
+    all.truncate(count);
+    all.into_iter().map(|(role, _)| role).collect()
 }

@@ -85,10 +85,20 @@ fn of_step(
     }
     StepAnswer {
         kernels: format!("{} to {}", label(history, step.before), label(history, step.after)),
-        change: if step.of_total { change } else { format!("{change}, within the windows") },
+        change: if step.of_total { change } else { format!("{change}, within the range of the windows") },
         roles: if roles.is_empty() { "small changes of many roles".to_owned() } else { roles.join(", ") },
         link: link(&pair),
     }
+}
+
+/// How often each workload was counted, and by what.
+#[must_use]
+pub(super) fn counted_by(history: &History) -> String {
+    let windows = match history.windows() {
+        [least, most] if least == most => counted(most as u64, "window"),
+        [least, most] => format!("{least} to {most} windows"),
+    };
+    format!("Values are of the median of {windows}, emulated (TCG) by {}.", history.emulators.join(" and "))
 }
 
 /// The answers for a terminal.
@@ -101,5 +111,6 @@ pub(crate) fn terminal(history: &History) -> String {
             out.push_str(&format!("  {}: {}: {}\n", step.kernels, step.change, step.roles));
         }
     }
+    out.push_str(&format!("Instructions of writer and reader without scheduling. {}\n", counted_by(history)));
     crate::util::text::clean_lines(&out)
 }
