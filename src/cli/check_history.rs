@@ -69,7 +69,11 @@ fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome
         line.title(),
         text::value(new.value),
         text::span([level.low, level.high]),
-        if !level.changed || beyond == 0.0 { String::new() } else { format!(" ({} beyond)", text::percent(1.0 + beyond / 100.0)) },
+        if !level.changed || beyond == 0.0 {
+            String::new()
+        } else {
+            format!(" ({} beyond)", text::percent(1.0 + beyond / 100.0))
+        },
     );
     Ok((word, fact))
 }
