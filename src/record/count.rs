@@ -19,7 +19,9 @@ use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
 use anyhow::{Context as _, Result, ensure};
 use std::ops::Range;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 /// The process that starts the stages.
@@ -125,6 +127,32 @@ fn births(symbols: &Symbols) -> Option<Range<u64>> {
     Some(start..end)
 }
 
+/// Empty each CPU's list of free pages (mm/page_alloc.c, `struct per_cpu_pages`). It has what was freed before, such as
+/// the memory into which the files were unpacked: thousands of pages, or none. The kernel returns them all at once when it
+/// frees a page table after many pages, so one of the stages would do that work, and which one, if any, would depend on
+/// the files' sizes. A process that uses much memory and ends does it instead.
+fn empty_page_lists() -> Result<()> {
+    /// More than the lists hold.
+    const BYTES: usize = 64 << 20;
+    for cpu in 0..std::thread::available_parallelism()?.get() {
+        let mut command = Command::new("/proc/self/exe");
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu);
+        // SAFETY: between fork and exec, the child only calls the kernel and writes to its own new mapping.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::thread::sched_setaffinity(None, &set)?;
+                let flags = rustix::mm::MapFlags::PRIVATE | rustix::mm::MapFlags::POPULATE;
+                let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+                rustix::mm::mmap_anonymous(std::ptr::null_mut(), BYTES, access, flags)?;
+                libc::_exit(0)
+            });
+        }
+        command.spawn()?.wait()?;
+    }
+    Ok(())
+}
+
 /// In the guest: run `pipeline` with markers, and return its exit codes.
 ///
 /// # Errors
@@ -137,6 +165,7 @@ pub(super) fn run_marked(
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams: Some(streams), marked: true, ..PipelineSetup::default() };
     std::thread::sleep(BOOT_WORK);
+    empty_page_lists().context("cannot prepare the guest's memory")?;
     marker::emit_begin(0);
     let started = launcher.start(pipeline, setup, &mut |_| Ok(()));
     let statuses = started.and_then(|_| wait(&launcher, duration, || PACE));
