@@ -202,3 +202,49 @@ fn faults_of_lists_and_flags_are_one_line() {
         assert!(!output.status.success() && said.contains(says) && said.lines().count() == 1, "{arguments:?}: {said}");
     }
 }
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn recordings_are_cells_and_lines_of_a_history() {
+    for series in ["6.1", "6.12"] {
+        kernel(series);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path();
+    std::fs::write(top.join("data"), vec![b'x'; 1 << 20]).unwrap();
+    let line = "dd if=data bs=4k | cat | wc -c";
+    let spec = format!(
+        "kernel = [\"6.1\", \"6.12\"]\ncpus = 1\npipeline = \"{line}\"\nfile = \"data\"\n\
+         run-flags = \"--boot-limit 900 --time-limit 3000\""
+    );
+    std::fs::write(top.join("spec.toml"), spec).unwrap();
+    good(&["matrix", "plan", "spec.toml", "--canary", "50%"], top);
+    good(&["matrix", "run", "cells.jsonl", "--chunk", "1/2"], top);
+    good(&["matrix", "run", "cells.jsonl", "--chunk", "2/2"], top);
+    let merged = good(&["matrix", "merge", "store", "-o", "merged"], top);
+    assert!(merged.starts_with("2 of 2 cells are done"), "{merged}");
+    assert!(merged.contains("1 cell ran twice, with equal results"), "{merged}");
+    assert!(merged.contains(&format!("{line}, 1 CPU:\n  6.12 ")), "{merged}");
+    let page = std::fs::read_to_string(top.join("merged/pipelines.md")).unwrap();
+    assert!(page.contains("| stage1-dd |") && page.contains("| stage3-wc |"), "{page}");
+    let answer = good(&["history", "merged", "-o", "series.html"], top);
+    assert!(answer.contains(&format!("{line}, 1 CPU: ")) && answer.contains("the kernel in all stages"), "{answer}");
+    // Per KiB through both pipes: the sum of all stages' roles without user code.
+    let id = std::fs::read_dir(top.join("merged/cells")).unwrap().next().unwrap().unwrap().path();
+    let load = |path: PathBuf| -> serde_json::Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
+    let recording = load(id.join("record.json"));
+    let stages = recording["instructions"]["stages"].as_array().unwrap();
+    let roles = stages.iter().flat_map(|stage| stage["roles"].as_array().unwrap());
+    let kernel_part: f64 =
+        roles.filter(|role| role["role"] != "user").map(|role| role["weight"].as_f64().unwrap()).sum();
+    let release = recording["kernel"]["release"].as_str().unwrap();
+    let rows = std::fs::read_to_string(top.join("series.csv")).unwrap();
+    let row = rows.lines().find(|row| row.contains(&format!(",{release},total,"))).unwrap();
+    let total: f64 = row.split(',').nth(6).unwrap().parse().unwrap();
+    assert!((total - kernel_part / 2048.0).abs() < 0.01, "{total} {kernel_part}");
+    // Other data give other counts, so they are not the cells of this list.
+    std::fs::write(top.join("data"), vec![b'y'; 1 << 20]).unwrap();
+    let output = run(&["matrix", "run", "cells.jsonl", "--cell", "1", "--store", "other"], top);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("not those with which the list was planned"), "{said}");
+}

@@ -1,6 +1,7 @@
-//! One cell: one exact run, with all that decides its result.
+//! One cell: one run or recording, with all that decides its result.
 
 use crate::compare::model::section_title;
+use crate::record::PipelineCommand;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -12,7 +13,7 @@ pub(crate) const CELL_SCHEMA: &str = "pipeprof.cell/1";
 /// Hexadecimal digits of an id: 80 bits, so that a million cells share one with a probability of 1e-12.
 const ID_DIGITS: usize = 20;
 
-/// One exact run. Its result is a function of its [`id`](Self::id).
+/// One run or recording. Unless it is bound to a [`host`](Self::host), its result is a function of its [`id`](Self::id).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CampaignCell {
     pub schema: String,
@@ -23,6 +24,7 @@ pub(crate) struct CampaignCell {
     pub kernel: CellKernel,
     /// What distinguishes the column from others of its kernel; may be empty.
     pub setting: String,
+    /// The mode of a run, or the pipeline as text.
     pub mode: String,
     /// CPUs of the guest.
     pub cpus: u32,
@@ -37,6 +39,24 @@ pub(crate) struct CampaignCell {
     /// Whether two chunks run it, to check that their machines agree.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub canary: bool,
+    /// The pipeline, if the cell is a recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<CellPipeline>,
+    /// The only machine that may run it, because its times depend on the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+
+/// A pipeline whose instructions a cell counts, and what its processes find in the guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CellPipeline {
+    pub command: PipelineCommand,
+    /// The folder in which it runs.
+    pub folder: PathBuf,
+    /// `PATH`.
+    pub path: String,
+    /// SHA-256 of the programs, their libraries and the files that the guest gets, in hexadecimal digits.
+    pub contents: String,
 }
 
 /// The kernel of a cell.
@@ -52,11 +72,23 @@ pub(crate) struct CellKernel {
 }
 
 impl CampaignCell {
-    /// The id of the cell with these parts.
+    /// The same cell with the id that belongs to its parts.
     #[must_use]
-    pub(crate) fn id_of(build: &str, qemu: &str, kernel_sha256: &str, argv: &[String]) -> String {
+    pub(crate) fn identified(self) -> Self {
+        Self { id: self.own_id(), ..self }
+    }
+
+    fn own_id(&self) -> String {
+        let mut parts = vec![self.build.as_str(), &self.qemu, &self.kernel.sha256];
+        parts.extend(self.argv.iter().map(String::as_str));
+        let folder;
+        if let Some(pipeline) = &self.pipeline {
+            folder = pipeline.folder.to_string_lossy();
+            parts.extend([&*folder, &pipeline.path, &pipeline.contents]);
+        }
+        parts.extend(self.host.as_deref());
         let mut hash = Sha256::new();
-        for part in [build, qemu, kernel_sha256].into_iter().chain(argv.iter().map(String::as_str)) {
+        for part in parts {
             // With its length, so that no two lists are one text.
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part.as_bytes());
@@ -69,13 +101,25 @@ impl CampaignCell {
     /// Whether the id is that of the cell's parts: nobody has edited the line.
     #[must_use]
     pub(crate) fn is_whole(&self) -> bool {
-        self.id == Self::id_of(&self.build, &self.qemu, &self.kernel.sha256, &self.argv)
+        self.id == self.own_id()
+    }
+
+    /// Whether every machine gives the same result.
+    #[must_use]
+    pub(crate) fn is_exact(&self) -> bool {
+        self.host.is_none()
     }
 
     /// Its name for people: `6.12 psi=0, write, 2 CPUs`.
     #[must_use]
     pub(crate) fn title(&self) -> String {
-        format!("{}, {}", self.column, section_title(&self.mode, Some(self.cpus)))
+        format!("{}, {}", self.column, self.section())
+    }
+
+    /// Its section of a report: `write, 2 CPUs`.
+    #[must_use]
+    pub(crate) fn section(&self) -> String {
+        section_title(&self.mode, Some(self.cpus))
     }
 }
 
@@ -88,6 +132,12 @@ pub(crate) fn digest(path: &Path) -> Result<String> {
     let mut hash = Sha256::new();
     std::io::copy(&mut file, &mut hash).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(hexadecimal(&hash.finalize()))
+}
+
+/// The SHA-256 of these bytes, in hexadecimal digits.
+#[must_use]
+pub(crate) fn digest_of(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
 }
 
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {

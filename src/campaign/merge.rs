@@ -18,6 +18,8 @@ pub(crate) struct MergedCells {
     /// Finished cells in the order of their lists.
     pub done: Vec<CampaignCell>,
     pub failed: Vec<FailedCell>,
+    /// Second runs that failed: whether these machines agree is not known.
+    pub failed_canaries: Vec<FailedCell>,
     /// Listed cells that no store has.
     pub missing: Vec<CampaignCell>,
     /// Cells with several results.
@@ -58,6 +60,8 @@ pub(crate) fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Resul
     for cell in &found {
         crate::util::cancel::check()?;
         let Some((first, others)) = results.get(&cell.id).and_then(|folders| folders.split_first()) else { continue };
+        // Times differ from run to run.
+        let others = if cell.is_exact() { others } else { &[] };
         compared += usize::from(!others.is_empty());
         for other in others {
             let files = unequal_files(first, other)?;
@@ -73,8 +77,9 @@ pub(crate) fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Resul
     }
     let planned = planned(&sources, &target)?;
     let mut failed = failed(&sources, &target, &results)?;
-    failed.sort_by(|left, right| left.cell.id.cmp(&right.cell.id));
-    failed.dedup_by(|left, right| left.cell.id == right.cell.id);
+    failed.sort_by(|left, right| (&left.cell.id, left.second).cmp(&(&right.cell.id, right.second)));
+    failed.dedup_by(|left, right| (&left.cell.id, left.second) == (&right.cell.id, right.second));
+    let failed_canaries: Vec<FailedCell> = failed.extract_if(.., |failed| failed.second).collect();
     let failed_ids: BTreeSet<&str> = failed.iter().map(|failed| failed.cell.id.as_str()).collect();
     let listed: BTreeSet<&str> = planned.iter().map(|cell| cell.id.as_str()).collect();
     let is_done = |cell: &CampaignCell| results.contains_key(&cell.id);
@@ -94,7 +99,18 @@ pub(crate) fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Resul
         }
     }
     let hosts = hosts.into_iter().collect();
-    Ok(MergedCells { schema: MERGE_SCHEMA, done, failed, missing, compared, different, seconds, estimated, hosts })
+    Ok(MergedCells {
+        schema: MERGE_SCHEMA,
+        done,
+        failed,
+        failed_canaries,
+        missing,
+        compared,
+        different,
+        seconds,
+        estimated,
+        hosts,
+    })
 }
 
 /// The folders with a result of each cell, by id.
@@ -164,8 +180,13 @@ fn failed(
 ) -> Result<Vec<FailedCell>> {
     let mut all = Vec::new();
     for source in sources {
-        for failed in source.failures()?.into_iter().filter(|failed| !results.contains_key(&failed.cell.id)) {
-            target.keep_failure(&failed.cell, &failed.reason)?;
+        // A failure of which no other store has the result.
+        let has_result = |failed: &FailedCell| {
+            let folders = results.get(&failed.cell.id).map_or(0, Vec::len);
+            folders > usize::from(failed.second)
+        };
+        for failed in source.failures()?.into_iter().filter(|failed| !has_result(failed)) {
+            target.keep_failure(&failed.cell, failed.second, &failed.reason)?;
             all.push(failed);
         }
     }

@@ -1,16 +1,19 @@
 //! Make the list of cells from the axes of a comparison.
 
-use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, digest};
+use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline, digest, digest_of};
 use super::list::CellList;
 use crate::compare::plan::ColumnPlan;
 use crate::document::Request;
+use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
+use crate::record::sent_files::SentFile;
+use crate::record::{PipelineCommand, RecordLevel};
 use crate::run::RunOptions;
 use crate::util::build;
 use crate::util::usage::UsageError;
-use crate::vm::{Kernel, qemu};
+use crate::vm::{Accel, GuestMachine, Kernel, qemu};
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::{Context as _, Result, bail, ensure};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 /// What to measure.
@@ -18,10 +21,22 @@ use std::path::PathBuf;
 pub(crate) struct CampaignAxes {
     pub columns: Vec<ColumnPlan>,
     pub modes: Vec<String>,
+    pub pipelines: Vec<CampaignPipeline>,
     /// Numbers of CPUs; empty for that of the columns' options.
     pub cpus: Vec<u32>,
     /// The part of the cells that two chunks run.
     pub canary: f64,
+    /// Also plan timed runs, and bind them to this machine.
+    pub host: Option<String>,
+}
+
+/// A pipeline that is recorded and counted on each kernel.
+#[derive(Debug)]
+pub(crate) struct CampaignPipeline {
+    pub command: PipelineCommand,
+    /// The words of `pipeprof record` after those of the machine.
+    pub words: Vec<String>,
+    pub files: Vec<SentFile>,
 }
 
 /// A list, and what is not in it.
@@ -35,63 +50,146 @@ pub(crate) struct PlannedCampaign {
 /// The cells of `axes`, for this build of pipeprof and of QEMU.
 ///
 /// # Errors
-/// When a run is not exact, a kernel is not found, or no combination is valid.
+/// When a run is timed and `axes` name no host, a kernel is not found, or no combination is valid.
 pub(crate) fn plan(axes: &CampaignAxes) -> Result<PlannedCampaign> {
     let qemu = qemu::version()?;
     let mut kernels = Kernels::default();
-    let (mut cells, mut refused) = (Vec::new(), Vec::new());
-    // The first cell of each guest, by its kernel and machine: those of one guest run one after the other.
-    let mut guests: HashMap<String, usize> = HashMap::new();
+    let mut cells = GuestOrder::default();
+    let mut refused = Vec::new();
     for column in &axes.columns {
         let kernel = kernels.of(column)?;
         let setting = setting(column, &kernel.label);
         let own = [column.options.machine.cpus.unwrap_or(1)];
         for cpus in if axes.cpus.is_empty() { &own[..] } else { &axes.cpus } {
+            let base = CampaignCell {
+                schema: CELL_SCHEMA.to_owned(),
+                id: String::new(),
+                column: labelled(&kernel.label, &setting),
+                kernel: kernel.clone(),
+                setting: setting.clone(),
+                mode: String::new(),
+                cpus: *cpus,
+                argv: Vec::new(),
+                seconds: 0.0,
+                build: build::version().to_owned(),
+                qemu: qemu.clone(),
+                canary: false,
+                pipeline: None,
+                host: None,
+            };
+            let mut options = column.options.clone();
+            options.kernel = Some(kernel.release.clone());
+            options.machine.cpus = Some(*cpus);
             for mode in &axes.modes {
-                let (options, request) = match request(column, &kernel.release, mode, *cpus) {
-                    Ok(typed) => typed,
-                    Err(error) => {
-                        refused.push(format!("{}, {mode}: {error:#}", labelled(&kernel.label, &setting)));
-                        continue;
-                    }
-                };
-                let argv: Vec<String> = std::iter::once("run".to_owned()).chain(options.words()).collect();
-                let build = build::version().to_owned();
-                let guest = format!("{}{:?}", kernel.sha256, options.machine);
-                let next = guests.len();
-                let guest = *guests.entry(guest).or_insert(next);
-                let cell = CampaignCell {
-                    schema: CELL_SCHEMA.to_owned(),
-                    id: CampaignCell::id_of(&build, &qemu, &kernel.sha256, &argv),
-                    column: labelled(&kernel.label, &setting),
-                    kernel: kernel.clone(),
-                    setting: setting.clone(),
-                    mode: mode.clone(),
-                    cpus: *cpus,
-                    argv,
-                    seconds: seconds(&request),
-                    build,
-                    qemu: qemu.clone(),
-                    canary: false,
-                };
-                cells.push((guest, cell));
+                options.workload.mode = Some(mode.clone());
+                match run_cell(base.clone(), options.clone(), axes.host.as_deref()) {
+                    Ok(cell) => cells.add(&options.machine, cell),
+                    Err(error) => refused.push(format!("{}, {mode}: {error:#}", base.column)),
+                }
+            }
+            for pipeline in &axes.pipelines {
+                cells.add(&options.machine, record_cell(base.clone(), &options, pipeline)?);
             }
         }
     }
+    let mut cells = cells.sorted();
     if cells.is_empty() {
         bail!(UsageError::new(format!("no combination can be measured: {}", refused.join("; "))));
     }
-    cells.sort_by_key(|(guest, _)| *guest);
-    let mut cells: Vec<CampaignCell> = cells.into_iter().map(|(_, cell)| cell).collect();
-    // The same kernel under two names.
-    let mut known = std::collections::HashSet::new();
-    cells.retain(|cell| known.insert(cell.id.clone()));
-    let wanted = ((cells.len() as f64 * axes.canary).ceil() as usize).min(cells.len());
-    for number in 0..wanted {
-        let index = number * cells.len() / wanted;
-        cells[index].canary = true;
-    }
+    // Times differ from run to run, so they show nothing of the machines.
+    let mut exact: Vec<&mut CampaignCell> = cells.iter_mut().filter(|cell| cell.is_exact()).collect();
+    let wanted = ((exact.len() as f64 * axes.canary).ceil() as usize).min(exact.len());
+    let count = exact.len();
+    (0..wanted).for_each(|number| exact[number * count / wanted].canary = true);
     Ok(PlannedCampaign { list: CellList { cells }, refused })
+}
+
+/// Cells in the order of their guests: those of one kernel and machine run one after the other.
+#[derive(Default)]
+struct GuestOrder {
+    guests: HashMap<String, usize>,
+    cells: Vec<(usize, CampaignCell)>,
+}
+
+impl GuestOrder {
+    fn add(&mut self, machine: &GuestMachine, cell: CampaignCell) {
+        let next = self.guests.len();
+        let guest = *self.guests.entry(format!("{}{machine:?}", cell.kernel.sha256)).or_insert(next);
+        self.cells.push((guest, cell));
+    }
+
+    /// Each cell once.
+    fn sorted(mut self) -> Vec<CampaignCell> {
+        self.cells.sort_by_key(|(guest, _)| *guest);
+        // The same kernel under two names, or a pipeline in two settings of the workload.
+        let mut known = HashSet::new();
+        self.cells.into_iter().map(|(_, cell)| cell).filter(|cell| known.insert(cell.id.clone())).collect()
+    }
+}
+
+/// `base` as a run with these options. `host`: the machine of timed runs, if they are wanted.
+fn run_cell(base: CampaignCell, mut options: RunOptions, host: Option<&str>) -> Result<CampaignCell> {
+    options.count_by_default();
+    let exact = options.exact();
+    ensure!(
+        exact || host.is_some(),
+        UsageError::new(
+            "a timed run depends on its machine: add --this-machine to bind it to this one, or remove --collect and \
+             --accel from --run-flags and --variant"
+        )
+    );
+    let request = options.request(String::new())?;
+    let cell = CampaignCell {
+        mode: options.workload.mode.clone().unwrap_or_default(),
+        argv: std::iter::once("run".to_owned()).chain(options.words()).collect(),
+        seconds: seconds(&request),
+        host: host.filter(|_| !exact).map(str::to_owned),
+        ..base
+    };
+    Ok(cell.identified())
+}
+
+/// `base` as a recording of `pipeline` in the machine of these options.
+fn record_cell(base: CampaignCell, options: &RunOptions, pipeline: &CampaignPipeline) -> Result<CampaignCell> {
+    let command = &pipeline.command;
+    let image = base.kernel.image.to_str().context("the kernel's path is not UTF-8")?;
+    let guest = options.machine.guest(Some(image))?.context("a kernel was given")?;
+    ensure!(
+        guest.accel == Accel::Tcg,
+        UsageError::new(format!(
+            "--pipeline '{}': instructions are counted with TCG: leave out --accel",
+            command.text()
+        ))
+    );
+    let place = PipelinePlace::without_input()?;
+    let wanted = GuestPipeline {
+        pipeline: command,
+        place: place.clone(),
+        files: &pipeline.files,
+        disk: &[],
+        duration: None,
+        level: RecordLevel::default(),
+    };
+    let prepared = PreparedPipeline::new(wanted, guest)?;
+    ensure!(
+        !prepared.has_disk(),
+        "--pipeline '{}': its files need a disk, with which counts are not exact: give the guest more memory, such as \
+         --run-flags '--memory 4G'",
+        command.text()
+    );
+    let mut argv = vec!["record".to_owned()];
+    argv.extend(options.guest_words());
+    argv.push("--collect=insn".to_owned());
+    argv.extend(pipeline.words.iter().cloned());
+    let contents = digest_of(prepared.contents());
+    let cell = CampaignCell {
+        mode: command.text(),
+        argv,
+        seconds: RECORDING,
+        pipeline: Some(CellPipeline { command: command.clone(), folder: place.folder, path: place.path, contents }),
+        ..base
+    };
+    Ok(cell.identified())
 }
 
 fn labelled(kernel: &str, setting: &str) -> String {
@@ -102,24 +200,6 @@ fn labelled(kernel: &str, setting: &str) -> String {
 fn setting(column: &ColumnPlan, kernel: &str) -> String {
     let label = column.label.as_deref().unwrap_or("");
     label.strip_prefix(kernel).unwrap_or(label).trim().to_owned()
-}
-
-/// The options and the request of a column in one mode.
-fn request(column: &ColumnPlan, release: &str, mode: &str, cpus: u32) -> Result<(RunOptions, Request)> {
-    let mut options = column.options.clone();
-    options.kernel = Some(release.to_owned());
-    options.workload.mode = Some(mode.to_owned());
-    options.machine.cpus = Some(cpus);
-    options.count_by_default();
-    ensure!(
-        options.exact(),
-        UsageError::new(
-            "a timed run depends on its machine, so it cannot be a cell: use `pipeprof compare` or `pipeprof sweep` on \
-             one machine, or remove --collect and --accel from --run-flags and --variant"
-        )
-    );
-    let request = options.request(String::new())?;
-    Ok((options, request))
 }
 
 /// Kernels by the name that was given.
@@ -159,6 +239,8 @@ impl Kernels {
 const COPIED: f64 = 600.0;
 const MOVED: f64 = 150.0;
 const CALL: f64 = 3_000.0;
+/// Seconds of a recording, in two guests: what a pipeline executes is not known before.
+const RECORDING: f64 = 30.0;
 /// Counted instructions per second of QEMU with the plugin, and seconds around the windows: the guest is restored, and
 /// its counts are read and drawn. As measured; see docs/performance.md.
 const SPEED: f64 = 35e6;

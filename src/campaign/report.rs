@@ -17,8 +17,8 @@ pub(crate) const MOST_COMPARED: usize = 400;
 pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<Input>> {
     let mut inputs: Vec<Input> = Vec::new();
     // By mode, as a comparison measures them: the list is in the order of guests.
+    let mut cells: Vec<&CampaignCell> = cells.iter().filter(|cell| cell.pipeline.is_none()).collect();
     let modes: Vec<&str> = cells.iter().map(|cell| cell.mode.as_str()).collect();
-    let mut cells: Vec<&CampaignCell> = cells.iter().collect();
     cells.sort_by_key(|cell| (modes.iter().position(|mode| *mode == cell.mode), cell.cpus));
     for cell in cells {
         let path = store.path(&cell.id, false);

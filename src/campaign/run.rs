@@ -5,6 +5,7 @@ use super::chunk::ChunkCell;
 use super::store::{CellLog, CellStore, LOG_SCHEMA};
 use crate::document::Outcome;
 use crate::experiment::{self, Event, Executor, Interrupted, OnFailure, Plan, Store, Task};
+use crate::record::Recorded;
 use crate::util::{build, cancel};
 use crate::vm::store::KernelCache;
 use crate::vm::{Kernel, qemu};
@@ -17,7 +18,27 @@ use std::time::Instant;
 pub(crate) trait CellRunner: Sync {
     /// # Errors
     /// The reason of the failure, in one line.
-    fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<Outcome>;
+    fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult>;
+}
+
+/// What a cell gives.
+#[derive(Debug)]
+pub(crate) enum CellResult {
+    Run(Box<Outcome>),
+    /// With counted instructions.
+    Recording(Box<Recorded>),
+}
+
+impl CellResult {
+    /// Remove what differs from machine to machine: results of one cell are equal to the byte. The time is in the log.
+    fn remove_machine(&mut self) {
+        let (started, warnings) = match self {
+            Self::Run(outcome) => (&mut outcome.document.started, &mut outcome.document.warnings),
+            Self::Recording(recorded) => (&mut recorded.recording.started, &mut recorded.recording.warnings),
+        };
+        started.clear();
+        warnings.retain(|warning| !OF_THE_MACHINE.contains(&warning.code.as_str()));
+    }
 }
 
 /// What became of the cells.
@@ -35,7 +56,7 @@ const OF_THE_MACHINE: [&str; 1] = ["snapshot"];
 /// Run those of `cells` that are not in `store`, `jobs` at a time. `now` is the time in UTC, RFC 3339.
 ///
 /// # Errors
-/// Before anything runs: another build or QEMU than the list's. An interruption; finished cells are kept.
+/// Before anything runs: another build or QEMU than the list's, or another machine than that of timed cells. An interruption; finished cells are kept.
 pub(crate) fn run(
     cells: &[ChunkCell<'_>],
     store: &CellStore,
@@ -44,6 +65,7 @@ pub(crate) fn run(
     now: &(dyn Fn() -> String + Sync),
     watch: &(dyn Fn(&Event<'_, ChunkCell<'_>>) + Sync),
 ) -> Result<RanCells> {
+    check_host(cells, jobs)?;
     if cells.iter().any(|wanted| !store.has(&wanted.cell.id, wanted.second)) {
         check_programs(cells)?;
     }
@@ -92,6 +114,23 @@ fn check_programs(cells: &[ChunkCell<'_>]) -> Result<()> {
     Ok(())
 }
 
+/// The name of this machine.
+#[must_use]
+pub(crate) fn this_host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Timed cells need the machine on which they were planned, for themselves.
+fn check_host(cells: &[ChunkCell<'_>], jobs: usize) -> Result<()> {
+    let this = this_host();
+    let Some(timed) = cells.iter().find_map(|wanted| wanted.cell.host.as_deref()) else { return Ok(()) };
+    for host in cells.iter().filter_map(|wanted| wanted.cell.host.as_deref()) {
+        ensure!(host == this, "timed cells are for the machine {host}, and this is {this}: run them there");
+    }
+    ensure!(jobs == 1, "--jobs {jobs}: timed cells of {timed} disturb each other in parallel: leave out --jobs");
+    Ok(())
+}
+
 struct FinishedCells<'a>(&'a CellStore);
 
 impl Store<ChunkCell<'_>, ()> for FinishedCells<'_> {
@@ -120,9 +159,8 @@ impl Executor<ChunkCell<'_>> for CellExecutor<'_> {
         let result = self.measure(cell, second);
         if let Err(error) = &result
             && !cancel::happened()
-            && !second
         {
-            self.store.keep_failure(cell, &format!("{error:#}"))?;
+            self.store.keep_failure(cell, second, &format!("{error:#}"))?;
         }
         result
     }
@@ -133,15 +171,15 @@ impl CellExecutor<'_> {
         let kernel = self.kernel(cell)?;
         let folder = self.store.prepare(cell, second)?;
         let (started, begun) = ((self.now)(), Instant::now());
-        let mut outcome = self.runner.run(cell, &kernel)?;
-        // The time is in the log: results of one cell are equal to the byte.
-        outcome.document.started.clear();
-        outcome.document.warnings.retain(|warning| !OF_THE_MACHINE.contains(&warning.code.as_str()));
-        self.store.keep(folder, cell, second, outcome)?;
+        let mut result = self.runner.run(cell, &kernel)?;
+        if cell.is_exact() {
+            result.remove_machine();
+        }
+        self.store.keep(folder, cell, second, result)?;
         if second {
             return Ok(());
         }
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let host = this_host();
         let seconds = (begun.elapsed().as_secs_f64() * 10.0).round() / 10.0;
         let log = CellLog { schema: LOG_SCHEMA.to_owned(), host, started, seconds, estimated: cell.seconds };
         self.store.keep_log(&cell.id, &log)

@@ -2,13 +2,16 @@
 //!
 //! - `cells/ID`: a finished cell: the folder of a run, and `cell.json`;
 //! - `canaries/ID`: the result of the second chunk that ran this cell;
-//! - `failed/ID.json`: a cell that failed, with the reason; removed when it succeeds;
+//! - `failed/ID.json`: a cell that failed, with the reason; removed when it succeeds. `failed/ID-canary.json`: the same of
+//!   the second chunk;
 //! - `log/ID.json`: where a cell ran, and how long;
 //! - `plans`: the lists whose cells were run here.
 
 use super::cell::CampaignCell;
 use super::list::CellList;
+use super::run::CellResult;
 use crate::document::Outcome;
+use crate::record::{RECORD_FILE, Recorded, Recording, change, contents};
 use crate::report::files::{self, Folder};
 use crate::util::{atomic_file, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -35,6 +38,9 @@ pub(crate) struct CellStore {
 pub(crate) struct FailedCell {
     pub schema: String,
     pub cell: CampaignCell,
+    /// Whether it is the second run of a canary.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub second: bool,
     /// In one line.
     pub reason: String,
 }
@@ -56,6 +62,11 @@ pub(crate) struct CellLog {
 
 /// The `schema` of [`CellLog`].
 pub(crate) const LOG_SCHEMA: &str = "pipeprof.cell-log/1";
+
+/// The name of a failure's file, without its ending.
+fn failure(id: &str, second: bool) -> String {
+    format!("{id}{}", if second { "-canary" } else { "" })
+}
 
 impl CellStore {
     /// Create the store, or open it.
@@ -113,12 +124,21 @@ impl CellStore {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, mut outcome: Outcome) -> Result<()> {
+    pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, result: CellResult) -> Result<()> {
         let text = serde_json::to_string_pretty(cell).context("cannot write a cell as JSON")? + "\n";
         folder.put(CELL, text.as_bytes())?;
-        match folder.write(&mut outcome) {
+        let written = match result {
+            CellResult::Run(mut outcome) => folder.write(&mut outcome).map(drop),
+            CellResult::Recording(recorded) => {
+                let Recorded { recording, off_cpu, profiles, code } = *recorded;
+                let mut files = contents::files(&recording, &profiles, off_cpu.as_ref())?;
+                files.extend(code.map(|code| files::code_file(&code)).transpose()?);
+                folder.write_all(&files).map(drop)
+            }
+        };
+        match written {
             Err(error) if !self.has(&cell.id, second) => Err(error),
-            _ => self.forget_failure(&cell.id),
+            _ => self.forget_failure(&cell.id, second),
         }
     }
 
@@ -132,17 +152,27 @@ impl CellStore {
             .with_context(|| format!("{}: remove this folder and run the cell again", path.display()))
     }
 
+    /// The recording of a finished cell.
+    ///
+    /// # Errors
+    /// When it cannot be read, with the way out.
+    pub(crate) fn recording(&self, id: &str) -> Result<Recording> {
+        let path = self.path(id, false);
+        change::load(&path.join(RECORD_FILE))
+            .with_context(|| format!("{}: remove this folder and run the cell again", path.display()))
+    }
+
     /// Note why a cell failed.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(crate) fn keep_failure(&self, cell: &CampaignCell, reason: &str) -> Result<()> {
-        let failed = FailedCell { schema: FAILED_SCHEMA.to_owned(), cell: cell.clone(), reason: reason.to_owned() };
-        self.write(FAILED, &cell.id, &failed)
+    pub(crate) fn keep_failure(&self, cell: &CampaignCell, second: bool, reason: &str) -> Result<()> {
+        let (schema, reason) = (FAILED_SCHEMA.to_owned(), reason.to_owned());
+        self.write(FAILED, &failure(&cell.id, second), &FailedCell { schema, cell: cell.clone(), second, reason })
     }
 
-    fn forget_failure(&self, id: &str) -> Result<()> {
-        let file = self.folder.join(FAILED).join(format!("{id}.json"));
+    fn forget_failure(&self, id: &str, second: bool) -> Result<()> {
+        let file = self.folder.join(FAILED).join(format!("{}.json", failure(id, second)));
         match std::fs::remove_file(&file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("cannot remove {}", file.display()))

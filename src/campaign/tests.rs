@@ -1,7 +1,8 @@
-use super::cell::{CELL_SCHEMA, CellKernel};
+use super::cell::{CELL_SCHEMA, CellKernel, CellPipeline};
 use super::chunk::Chunk;
 use super::script::CampaignEngine;
 use super::*;
+use crate::record::PipelineCommand;
 use std::collections::BTreeSet;
 
 fn cell(number: usize, seconds: f64) -> CampaignCell {
@@ -9,7 +10,7 @@ fn cell(number: usize, seconds: f64) -> CampaignCell {
     let (build, qemu, sha256) = ("0.1.0 (build 1)".to_owned(), "QEMU 1".to_owned(), "ab".repeat(32));
     CampaignCell {
         schema: CELL_SCHEMA.to_owned(),
-        id: CampaignCell::id_of(&build, &qemu, &sha256, &argv),
+        id: String::new(),
         column: format!("6.{number}"),
         kernel: CellKernel { label: format!("6.{number}"), release: "6.1".to_owned(), sha256, image: "x".into() },
         setting: String::new(),
@@ -20,7 +21,10 @@ fn cell(number: usize, seconds: f64) -> CampaignCell {
         build,
         qemu,
         canary: number.is_multiple_of(3),
+        pipeline: None,
+        host: None,
     }
+    .identified()
 }
 
 fn list(count: usize) -> CellList {
@@ -30,19 +34,42 @@ fn list(count: usize) -> CellList {
 #[test]
 fn an_id_depends_on_each_part() {
     let words = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let ids: BTreeSet<String> = [
-        ("b", "q", "k", words(&["a", "b"])),
-        ("B", "q", "k", words(&["a", "b"])),
-        ("b", "Q", "k", words(&["a", "b"])),
-        ("b", "q", "K", words(&["a", "b"])),
-        ("b", "q", "k", words(&["ab"])),
-        ("b", "qk", "", words(&["a", "b"])),
-    ]
-    .iter()
-    .map(|(build, qemu, kernel, argv)| CampaignCell::id_of(build, qemu, kernel, argv))
-    .collect();
-    assert_eq!(ids.len(), 6);
+    let with = |build: &str, qemu: &str, sha256: &str, argv: &[&str]| {
+        let mut cell = cell(1, 1.0);
+        (cell.build, cell.qemu, cell.kernel.sha256) = (build.to_owned(), qemu.to_owned(), sha256.to_owned());
+        cell.argv = words(argv);
+        cell
+    };
+    let plain = || with("b", "q", "k", &["a", "b"]);
+    let pipeline = |folder: &str, path: &str, contents: &str| CampaignCell {
+        pipeline: Some(CellPipeline {
+            command: PipelineCommand::default(),
+            folder: folder.into(),
+            path: path.to_owned(),
+            contents: contents.to_owned(),
+        }),
+        ..plain()
+    };
+    let cells = [
+        plain(),
+        with("B", "q", "k", &["a", "b"]),
+        with("b", "Q", "k", &["a", "b"]),
+        with("b", "q", "K", &["a", "b"]),
+        with("b", "q", "k", &["ab"]),
+        with("b", "qk", "", &["a", "b"]),
+        pipeline("f", "p", "c"),
+        pipeline("F", "p", "c"),
+        pipeline("f", "P", "c"),
+        pipeline("f", "p", "C"),
+        CampaignCell { host: Some("h".to_owned()), ..plain() },
+    ];
+    let count = cells.len();
+    let ids: BTreeSet<String> = cells.into_iter().map(|cell| cell.identified().id).collect();
+    assert_eq!(ids.len(), count);
     assert!(ids.iter().all(|id| id.len() == 20));
+    // The label and the estimate do not decide the result.
+    let relabelled = CampaignCell { column: "x".to_owned(), seconds: 9.0, canary: true, ..plain() };
+    assert_eq!(relabelled.identified().id, plain().identified().id);
 }
 
 #[test]
@@ -155,9 +182,9 @@ fn merged_stores_agree_or_are_named() {
     (elsewhere.kernel.image, elsewhere.canary) = ("y".into(), false);
     finish(&two, &elsewhere, true, "a");
     finish(&two, &list.cells[1], false, "b");
-    two.keep_failure(&list.cells[4], "no such kernel").unwrap();
+    two.keep_failure(&list.cells[4], false, "no such kernel").unwrap();
     // Failed on one machine, finished on the other.
-    two.keep_failure(&list.cells[2], "no room").unwrap();
+    two.keep_failure(&list.cells[2], false, "no room").unwrap();
     let stores = [path("one"), path("two")];
     let merged = merge::merge(&stores, &path("all"), false).unwrap();
     let ids = |cells: &[CampaignCell]| cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>();
@@ -202,11 +229,54 @@ fn stores_of_several_builds_are_not_merged_unasked() {
     let store = CellStore::create(&top.path().join("store")).unwrap();
     let (old, mut new) = (cell(0, 1.0), cell(1, 1.0));
     new.build = "0.2.0 (build 2)".to_owned();
-    new.id = CampaignCell::id_of(&new.build, &new.qemu, &new.kernel.sha256, &new.argv);
+    let new = new.identified();
     finish(&store, &old, false, "a");
     finish(&store, &new, false, "a");
     let stores = [store.folder.clone()];
     let error = merge::merge(&stores, &top.path().join("all"), false).unwrap_err().to_string();
     assert!(error.contains("build 1") && error.contains("build 2") && error.contains("--allow-mixed"), "{error}");
     assert_eq!(merge::merge(&stores, &top.path().join("all"), true).unwrap().done.len(), 2);
+}
+
+#[test]
+fn timed_cells_run_alone_on_their_machine_only() {
+    struct Unreached;
+    impl run::CellRunner for Unreached {
+        fn run(&self, _: &CampaignCell, _: &crate::vm::Kernel) -> anyhow::Result<run::CellResult> {
+            anyhow::bail!("reached")
+        }
+    }
+    let top = tempfile::tempdir().unwrap();
+    let store = CellStore::create(&top.path().join("store")).unwrap();
+    let error = |host: &str, jobs| {
+        let cell = CampaignCell { host: Some(host.to_owned()), ..cell(1, 1.0) }.identified();
+        let wanted = [chunk::ChunkCell { cell: &cell, second: false }];
+        run::run(&wanted, &store, jobs, &Unreached, &String::new, &|_| {}).unwrap_err().to_string()
+    };
+    let refused = error("elsewhere", 1);
+    assert!(refused.contains("the machine elsewhere") && refused.contains(&run::this_host()), "{refused}");
+    assert!(error(&run::this_host(), 2).contains("--jobs 2"));
+    // Then the build decides.
+    assert!(error(&run::this_host(), 1).contains("(build 1)"));
+}
+
+#[test]
+fn failed_second_runs_are_named_and_times_are_not_compared() {
+    let top = tempfile::tempdir().unwrap();
+    let store = CellStore::create(&top.path().join("store")).unwrap();
+    let canary = cell(0, 1.0);
+    let timed = CampaignCell { host: Some("h".to_owned()), ..cell(1, 1.0) }.identified();
+    store.keep_plan(&CellList { cells: vec![canary.clone(), timed.clone()] }).unwrap();
+    finish(&store, &canary, false, "a");
+    store.keep_failure(&canary, true, "no memory").unwrap();
+    finish(&store, &timed, false, "1.0 s");
+    finish(&store, &timed, true, "1.1 s");
+    let merged = merge::merge(std::slice::from_ref(&store.folder), &top.path().join("all"), false).unwrap();
+    assert_eq!((merged.done.len(), merged.failed.len(), merged.compared), (2, 0, 0));
+    let [failed] = &merged.failed_canaries[..] else { panic!("{merged:?}") };
+    assert_eq!((failed.cell.id.as_str(), failed.reason.as_str()), (canary.id.as_str(), "no memory"));
+    // Its result from another machine is enough.
+    finish(&store, &canary, true, "a");
+    let merged = merge::merge(std::slice::from_ref(&store.folder), &top.path().join("again"), false).unwrap();
+    assert_eq!((merged.failed_canaries.len(), merged.compared), (0, 1));
 }

@@ -77,6 +77,11 @@ impl AxesArgs {
         Ok(if self.mode.is_empty() { vec![WorkloadRequest::DEFAULT_MODE.to_owned()] } else { self.mode.clone() })
     }
 
+    /// Whether a mode is given.
+    pub(super) fn has_modes(&self) -> bool {
+        !self.mode.is_empty()
+    }
+
     /// Whether none is given.
     pub(super) fn is_empty(&self) -> bool {
         let lists = [&self.kernel, &self.mode, &self.append, &self.cpu, &self.variant];

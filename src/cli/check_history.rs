@@ -23,7 +23,17 @@ use std::process::ExitCode;
 pub(super) fn perform(args: &CheckArgs, given: &GivenFlags, folder: &Path) -> Result<ExitCode> {
     let usage = |error: anyhow::Error| UsageError::new(format!("--history {error:#}"));
     let store = CellStore::open(folder).map_err(usage)?;
-    let history = read::read(&store, None, super::command_line()).map_err(usage)?;
+    let mut history = read::read(&store, None, super::command_line()).map_err(usage)?;
+    let pipelines = history.lines.extract_if(.., |line| line.pipeline).count();
+    if pipelines > 0 {
+        progress::note(&format!(
+            "{} of the history are not tested: only runs are, see `pipeprof matrix` for recordings",
+            counted(pipelines as u64, "pipeline")
+        ));
+    }
+    if history.lines.is_empty() {
+        return Err(usage(anyhow::anyhow!("{}: the history has no runs", folder.display())).into());
+    }
     let newest: Vec<Outcome> =
         history.lines.iter().map(|line| last(&store, line)).collect::<Result<_>>().map_err(usage)?;
     let wanted = newest.iter().map(|run| baseline::options(given, &run.document)).collect::<Result<Vec<_>>>()?;

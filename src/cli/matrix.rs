@@ -3,26 +3,26 @@
 use super::axes_args::AxesArgs;
 use super::axis_args::AxisArgs;
 use super::compare::extent;
-use super::run::{first_line, parse_words};
+use super::matrix_cell;
+use super::run::first_line;
 use super::workload_args::parse_duration;
 use crate::campaign::chunk::{Chunk, ChunkCell};
 use crate::campaign::merge::{self, MergedCells};
-use crate::campaign::plan::{self, CampaignAxes};
-use crate::campaign::report;
-use crate::campaign::run::{self, CellRunner};
+use crate::campaign::plan::{self, CampaignAxes, CampaignPipeline};
+use crate::campaign::run;
 use crate::campaign::script::CampaignEngine;
-use crate::campaign::{CampaignCell, CellList, CellStore};
+use crate::campaign::{CampaignCell, CellList, CellStore, pipelines, report};
 use crate::compare::plan::combinations;
 use crate::compare::render::{self, terminal};
 use crate::compare::{CompareOptions, compare};
-use crate::document::Outcome;
 use crate::experiment::{Event, State};
-use crate::util::text::{clean, counted, quoted};
+use crate::record::sent_files::SentFile;
+use crate::util::text::{clean, counted};
 use crate::util::usage::UsageError;
 use crate::util::{atomic_file, cancel, progress, regular};
-use crate::vm::Kernel;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args as _, FromArgMatches as _};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(crate) struct MatrixCommand {
 
 #[derive(Debug, clap::Subcommand)]
 enum MatrixAction {
-    Plan(PlanArgs),
+    Plan(Box<PlanArgs>),
     Run(MatrixRunArgs),
     Merge(MergeArgs),
 }
@@ -58,6 +58,9 @@ struct PlanArgs {
     /// Have two chunks run this part of the cells, to check that their machines agree
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = parse_part, help_heading = "List")]
     canary: f64,
+    /// Also plan timed runs (--collect sample, --accel kvm and such), which only this machine may then run
+    #[arg(long, help_heading = "List")]
+    this_machine: bool,
     /// File for the list
     #[arg(short, long, value_name = "FILE", default_value = "cells.jsonl", help_heading = "List")]
     output: PathBuf,
@@ -119,6 +122,33 @@ struct CampaignAxesArgs {
     columns: AxesArgs,
     #[command(flatten)]
     workload: AxisArgs,
+    #[command(flatten)]
+    pipelines: PipelineAxisArgs,
+}
+
+/// Pipelines as cells.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Pipelines")]
+struct PipelineAxisArgs {
+    /// Also record this pipeline on each kernel and count its instructions, as `pipeprof record --collect insn`; may be
+    /// repeated, each is a section of the report [default of --mode: none]
+    #[arg(long, value_name = "COMMAND")]
+    pipeline: Vec<String>,
+    /// Put a file or folder into the guests of all pipelines, at the same path or at DEST; repeatable
+    #[arg(long, value_name = "PATH[:DEST]", value_parser = SentFile::parse)]
+    file: Vec<SentFile>,
+}
+
+impl PipelineAxisArgs {
+    /// The pipelines as typed values.
+    fn typed(&self) -> Result<Vec<CampaignPipeline>> {
+        ensure!(
+            self.file.is_empty() || !self.pipeline.is_empty(),
+            UsageError::new("--file is for pipelines: add --pipeline")
+        );
+        super::workload_args::check_distinct(&self.pipeline)?;
+        self.pipeline.iter().map(|line| matrix_cell::pipeline(line, &self.file)).collect()
+    }
 }
 
 impl CampaignAxesArgs {
@@ -126,6 +156,8 @@ impl CampaignAxesArgs {
         self.columns.is_empty()
             && self.columns.run_flags.is_empty()
             && self.workload.0.iter().all(|(_, values)| values.is_empty())
+            && self.pipelines.pipeline.is_empty()
+            && self.pipelines.file.is_empty()
     }
 }
 
@@ -185,11 +217,22 @@ impl PlanArgs {
             }
             None => &self.axes,
         };
+        let pipelines = axes.pipelines.typed()?;
+        let with_workload = axes.workload.0.iter().any(|(_, values)| !values.is_empty());
+        ensure!(
+            pipelines.is_empty() || !with_workload,
+            UsageError::new(
+                "--pipeline has no axes of the workload, such as --buffer-size: plan it in a list of its own"
+            )
+        );
+        let modes = if pipelines.is_empty() || axes.columns.has_modes() { axes.columns.modes()? } else { Vec::new() };
         Ok(CampaignAxes {
             columns: combinations(&axes.columns.typed(axes.workload.0.clone())?)?,
-            modes: axes.columns.modes()?,
+            modes,
+            pipelines,
             cpus: axes.columns.cpus(true)?,
             canary: self.canary,
+            host: self.this_machine.then(run::this_host),
         })
     }
 }
@@ -236,22 +279,6 @@ fn word(key: &str, value: &toml::Value) -> Result<String> {
     })
 }
 
-/// Runs cells in this process.
-struct CellHere;
-
-impl CellRunner for CellHere {
-    fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<Outcome> {
-        let Some(("run", words)) = cell.argv.split_first().map(|(first, words)| (first.as_str(), words)) else {
-            bail!("the cell's command is not `run`: plan again with this pipeprof");
-        };
-        let mut options = parse_words("the cell", words)?;
-        options.kernel = Some(kernel.image.to_str().context("the kernel's path is not UTF-8")?.to_owned());
-        let words: Vec<String> = cell.argv.iter().map(|word| quoted(word)).collect();
-        let request = options.request(format!("pipeprof {}", words.join(" ")))?;
-        options.measure(&request)
-    }
-}
-
 impl MatrixRunArgs {
     fn run(self) -> Result<ExitCode> {
         let list = CellList::load(&self.list)?;
@@ -261,7 +288,9 @@ impl MatrixRunArgs {
         let of = cells.len();
         // Progress of one guest beside others would be misleading.
         progress::redirect(|_| {});
-        let ran = run::run(&cells, &store, self.jobs as usize, &CellHere, &super::now, &|event| show(event, of))?;
+        let ran = run::run(&cells, &store, self.jobs as usize, &super::matrix_cell::CellHere, &super::now, &|event| {
+            show(event, of)
+        })?;
         let kept = format!("{} of {of} cells are done, in {}", ran.done, clean(&self.store.display().to_string()));
         progress::note(&kept);
         if ran.failed.is_empty() { Ok(ExitCode::SUCCESS) } else { Ok(ExitCode::FAILURE) }
@@ -307,10 +336,14 @@ impl MergeArgs {
         let json = serde_json::to_string_pretty(&merged).context("cannot write merge.json")? + "\n";
         atomic_file::write(&self.output.join("merge.json"), json.as_bytes())?;
         crate::out!("{}", summary(&merged));
-        let columns: std::collections::BTreeSet<&str> = merged.done.iter().map(|cell| cell.column.as_str()).collect();
+        self.pipelines(&merged)?;
+        let runs = || merged.done.iter().filter(|cell| cell.pipeline.is_none());
+        let columns: BTreeSet<&str> = runs().map(|cell| cell.column.as_str()).collect();
         if columns.len() < 2 {
-            progress::note("one column alone is not compared");
-        } else if merged.done.len() > report::MOST_COMPARED {
+            if columns.len() == 1 {
+                progress::note("one column alone is not compared");
+            }
+        } else if runs().count() > report::MOST_COMPARED {
             progress::note(&format!(
                 "more than {} cells are not compared in one report: see `pipeprof history`, or compare cells with \
                  `pipeprof compare`",
@@ -319,8 +352,22 @@ impl MergeArgs {
         } else {
             self.report(&merged)?;
         }
-        let complete = merged.failed.is_empty() && merged.missing.is_empty() && merged.different.is_empty();
+        let failed = merged.failed.len() + merged.failed_canaries.len();
+        let complete = failed == 0 && merged.missing.is_empty() && merged.different.is_empty();
         Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// What changed in the pipelines that were recorded.
+    fn pipelines(&self, merged: &MergedCells) -> Result<()> {
+        let all = pipelines::series(&CellStore::open(&self.output)?, &merged.done)?;
+        if all.is_empty() {
+            return Ok(());
+        }
+        all.iter().for_each(|series| crate::out!("\n{}", series.answers()));
+        let path = self.output.join(pipelines::PIPELINES_FILE);
+        atomic_file::write(&path, pipelines::markdown(&all).as_bytes())?;
+        progress::note(&format!("written: {}", clean(&path.display().to_string())));
+        Ok(())
     }
 
     fn report(&self, merged: &MergedCells) -> Result<()> {
@@ -391,6 +438,8 @@ fn summary(merged: &MergedCells) -> String {
     rows(&mut text, "Results that should be equal", merged.different.iter().map(different).collect());
     let failed = merged.failed.iter().map(|failed| format!("{}: {}", failed.cell.title(), failed.reason));
     rows(&mut text, "Failed", failed.collect());
+    let canaries = merged.failed_canaries.iter().map(|failed| format!("{}: {}", failed.cell.title(), failed.reason));
+    rows(&mut text, "Second runs that failed", canaries.collect());
     rows(&mut text, "Missing", merged.missing.iter().map(CampaignCell::title).collect());
     text
 }

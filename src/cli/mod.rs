@@ -26,6 +26,7 @@ mod man;
 mod man_page;
 mod man_texts;
 mod matrix;
+mod matrix_cell;
 mod matrix_progress;
 mod memory;
 mod record;

@@ -1,9 +1,10 @@
 //! `pipeprof record`: run a pipeline and find which of its stages limits it, and why.
 
 use super::guest_args::GuestArgs;
+use super::run::first_line;
 use super::workload_args::parse_duration;
 use crate::export::{self, ExportFormat, Exported, ExportedRecording};
-use crate::record::inside::{self, PreparedPipeline};
+use crate::record::inside::{self, GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
 use crate::record::{
     self, PipelineCommand, RecordLevel, RecordOptions, Recorded, Recording, Remedy, TrialOptions, contents,
@@ -14,7 +15,7 @@ use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
 use crate::vm::GuestOptions;
 use anyhow::{Context as _, Result};
-use clap::Args;
+use clap::{Args, FromArgMatches as _};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -82,7 +83,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "PATH[:DEST]", value_parser = SentFile::parse, requires = "kernel", help_heading = "Guest")]
     disk: Vec<SentFile>,
     #[command(flatten)]
-    guest: GuestArgs,
+    pub(super) guest: GuestArgs,
     /// Also collect what the processes execute, by role, with flame graphs
     #[arg(long, value_name = "COLLECTOR", value_enum)]
     collect: Option<PipelineCollector>,
@@ -122,26 +123,20 @@ impl RecordArgs {
         let Recorded { recording, off_cpu, profiles, code } = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
-                let prepared = PreparedPipeline::new(pipeline, guest, &self.files, &self.disk, duration, self.level)?;
+                let prepared = PreparedPipeline::new(self.in_guest(pipeline, PipelinePlace::here()?), guest)?;
                 let (mut recorded, printed) = prepared.record()?;
                 // A reader that has closed it does not want it.
                 let _ = std::io::stdout().write_all(&printed.output);
                 let _ = std::io::stderr().write_all(&printed.errors);
                 printed.notes.iter().for_each(|note| progress::note(note));
-                if self.collect.is_some() {
-                    match prepared.count(&recorded.recording) {
-                        Ok(counted) => {
-                            recorded.recording.instructions = Some(counted.instructions);
-                            recorded.profiles = counted.profiles;
-                            recorded.code = Some(counted.code);
-                        }
-                        Err(error) if cancel::happened() => return Err(error),
-                        // What was recorded is kept.
-                        Err(error) => {
-                            let finding = format!("Instructions could not be counted: {error:#}.");
-                            recorded.recording.findings.push(finding);
-                        }
+                if self.collect.is_some()
+                    && let Err(error) = prepared.add_counts(&mut recorded)
+                {
+                    if cancel::happened() {
+                        return Err(error);
                     }
+                    // What was recorded is kept.
+                    recorded.recording.findings.push(format!("Instructions could not be counted: {error:#}."));
                 }
                 recorded
             }
@@ -174,6 +169,40 @@ impl RecordArgs {
         // A pipeline that was ended on request has not failed.
         let code = recording.exit_codes.last().copied().filter(|_| !recording.was_limited());
         Ok(ExitCode::from(code.unwrap_or(0)))
+    }
+
+    /// The arguments in these words, those after `pipeprof record`. `name`: what they come from, for errors.
+    ///
+    /// # Errors
+    /// A usage error in one line.
+    pub(super) fn parse_words(name: &str, words: &[String]) -> Result<Self> {
+        let command = Self::augment_args(clap::Command::new("record").no_binary_name(true));
+        let parsed = command.try_get_matches_from(words).and_then(|matches| Self::from_arg_matches(&matches));
+        Ok(parsed.map_err(|error| UsageError::new(format!("{name}: {}", first_line(&error))))?)
+    }
+
+    /// The pipeline with the stages whose instructions are counted: what a shell runs would be one stage.
+    ///
+    /// # Errors
+    /// A usage error: an empty stage, or a program that does not exist.
+    pub(super) fn counted(&self) -> Result<PipelineCommand> {
+        let pipeline = PipelineCommand::parse(&self.command)?;
+        if let Some(program) = pipeline.missing() {
+            return Err(UsageError::new(format!("cannot find the program {program}")).into());
+        }
+        Ok(pipeline.as_stages().unwrap_or(pipeline))
+    }
+
+    /// What a guest is to record.
+    pub(super) fn in_guest<'a>(&'a self, pipeline: &'a PipelineCommand, place: PipelinePlace) -> GuestPipeline<'a> {
+        GuestPipeline {
+            pipeline,
+            place,
+            files: &self.files,
+            disk: &self.disk,
+            duration: self.duration.map(Duration::from_nanos),
+            level: self.level,
+        }
     }
 
     /// The pipeline, unless it is running already, and the changes to try. Nothing is run.
@@ -222,7 +251,7 @@ impl RecordArgs {
     }
 
     /// The guest to record in, if one is asked for. `untried`: no change is to be tried.
-    fn guest(&self, untried: bool) -> Result<Option<GuestOptions>> {
+    pub(super) fn guest(&self, untried: bool) -> Result<Option<GuestOptions>> {
         if self.guest.kernel.is_some() && !self.pid.is_empty() {
             return Err(UsageError::new("-p records processes of this machine: leave out --kernel").into());
         }

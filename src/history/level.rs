@@ -63,6 +63,7 @@ mod tests {
             roles: BTreeMap::new(),
         };
         HistoryLine {
+            pipeline: false,
             mode: "write".into(),
             cpus: 1,
             setting: String::new(),

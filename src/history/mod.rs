@@ -1,11 +1,13 @@
 //! A series of kernels: what each role of a workload took on each of them, and where it changed.
 //!
-//! [`read`] makes a [`History`] of the cells of a store ([`crate::campaign`]), in the order of [`order`]. [`steps`] finds
+//! [`read`] makes a [`History`] of the cells of a store ([`crate::campaign`]), in the order of [`order`]; [`pipeline`] reads
+//! those that are recordings. [`steps`] finds
 //! the changes, [`neighbours`] compares the two kernels of each, and [`render`] shows all of it; [`level`] compares a new kernel with it.
 
 pub(crate) mod level;
 pub(crate) mod neighbours;
 pub(crate) mod order;
+mod pipeline;
 pub(crate) mod read;
 pub(crate) mod render;
 pub(crate) mod steps;
@@ -48,18 +50,21 @@ pub(crate) struct HistoryLine {
     pub cpus: u32,
     /// Other settings; may be empty.
     pub setting: String,
+    /// Whether it is a recorded pipeline, and `mode` its text: the counts are those of the kernel in all its stages.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pipeline: bool,
     pub points: Vec<HistoryPoint>,
     pub steps: Vec<HistoryStep>,
 }
 
-/// One kernel's counts, of both processes together, per KiB.
+/// One kernel's counts, of all processes together, per KiB.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HistoryPoint {
     /// Index of the kernel.
     pub kernel: usize,
     /// The cell's id.
     pub cell: String,
-    /// Number of counted windows.
+    /// Number of counted windows; 1 for a recording.
     pub windows: usize,
     /// Instructions without the roles that depend on scheduling.
     pub without_scheduling: CountSpan,
@@ -67,7 +72,8 @@ pub(crate) struct HistoryPoint {
     pub roles: BTreeMap<RoleId, CountSpan>,
 }
 
-/// A count in the median window, and the least and the greatest of all windows.
+/// A count in the median window, and the least and the greatest of all windows. A recording has one window: the limits
+/// are then what the schedule can change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountSpan {
     pub value: f64,
@@ -103,12 +109,19 @@ impl History {
     /// The fewest and the most windows of any count.
     #[must_use]
     pub(crate) fn windows(&self) -> [usize; 2] {
-        let counts = || self.lines.iter().flat_map(|line| &line.points).map(|point| point.windows);
+        let runs = || self.lines.iter().filter(|line| !line.pipeline);
+        let counts = || runs().flat_map(|line| &line.points).map(|point| point.windows);
         [counts().min().unwrap_or(0), counts().max().unwrap_or(0)]
     }
 }
 
 impl HistoryLine {
+    /// Whose instructions these are.
+    #[must_use]
+    pub(crate) fn counted(&self) -> &'static str {
+        if self.pipeline { "the kernel in all stages" } else { "writer and reader" }
+    }
+
     /// `write, 2 CPUs, 64K`.
     #[must_use]
     pub(crate) fn title(&self) -> String {

@@ -1,6 +1,6 @@
 //! Read the cells of a store into a series, one after the other: memory does not grow with their number.
 
-use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, HistoryPoint, order, steps};
+use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, HistoryPoint, order, pipeline, steps};
 use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
 use crate::compare::{Dropped, Measure, inlined_between, measures};
@@ -37,15 +37,18 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         None => order::by_release(&mut kernels),
     }
     let emulators = cells.iter().map(|cell| cell.qemu.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    let mut lines: BTreeMap<(String, String, u32), Vec<(usize, String)>> = BTreeMap::new();
+    // Recordings, setting, mode and CPUs of a line; the kernel and the id of its cells.
+    type Key = (bool, String, String, u32);
+    let mut lines: BTreeMap<Key, Vec<(usize, String)>> = BTreeMap::new();
     for cell in cells {
         let kernel = kernels.iter().position(|known| is_of(&cell, known)).context("the kernel was listed")?;
-        lines.entry((cell.setting, cell.mode, cell.cpus)).or_default().push((kernel, cell.id));
+        let key = (cell.pipeline.is_some(), cell.setting, cell.mode, cell.cpus);
+        lines.entry(key).or_default().push((kernel, cell.id));
     }
-    let lines = lines.into_iter().map(|((setting, mode, cpus), mut cells)| {
+    let lines = lines.into_iter().map(|((recorded, setting, mode, cpus), mut cells)| {
         cells.sort();
-        let points = points(store, &cells)?;
-        Ok(HistoryLine { mode, cpus, setting, steps: steps::steps(&points), points })
+        let points = if recorded { pipeline::points(store, &cells)? } else { points(store, &cells)? };
+        Ok(HistoryLine { mode, cpus, setting, pipeline: recorded, steps: steps::steps(&points), points })
     });
     Ok(History {
         schema: HISTORY_SCHEMA.to_owned(),

@@ -20,6 +20,12 @@ use std::path::{Path, PathBuf};
 const CERTAIN: f64 = 0.01;
 const CERTAIN_WITH_CPUS_OR_DISK: f64 = 0.03;
 
+/// The part of a pipeline's instructions below which a difference is not certain.
+#[must_use]
+pub(crate) fn certain(cpus: u32, disk: bool) -> f64 {
+    if cpus <= 1 && !disk { CERTAIN } else { CERTAIN_WITH_CPUS_OR_DISK }
+}
+
 /// Pipes whose bytes differ by more than this part did not do the same work.
 const SAME_BYTES: f64 = 0.01;
 
@@ -103,24 +109,36 @@ impl RecordingChange {
     ///
     /// # Errors
     /// When the pipelines have different numbers of stages.
-    pub(crate) fn new([before, after]: [&Recording; 2], paths: [&Path; 2]) -> Result<Self> {
+    pub(crate) fn new(recordings: [&Recording; 2], paths: [&Path; 2]) -> Result<Self> {
+        let places = paths.map(|path| path.display().to_string());
+        Self::between(recordings, names(recordings, paths), &places)
+    }
+
+    /// As [`Self::new`], of recordings with these names.
+    ///
+    /// # Errors
+    /// When the pipelines have different numbers of stages.
+    pub(crate) fn named(recordings: [&Recording; 2], names: [String; 2]) -> Result<Self> {
+        Self::between(recordings, names.clone(), &names)
+    }
+
+    fn between([before, after]: [&Recording; 2], names: [String; 2], places: &[String; 2]) -> Result<Self> {
         let all = [stages::stages(before), stages::stages(after)];
         ensure!(
             all[0].len() == all[1].len(),
             "{} has {} stages and {} has {}: compare recordings of one pipeline",
-            paths[0].display(),
+            places[0],
             all[0].len(),
-            paths[1].display(),
+            places[1],
             all[1].len()
         );
-        let names = names([before, after], paths);
         let counted = before.instructions.as_ref().zip(after.instructions.as_ref());
         let stages: Vec<StageChange> = counted.map(stage_changes).unwrap_or_default();
         let roles = counted.map(role_changes).unwrap_or_default();
-        let one_cpu = counted.is_none_or(|(first, second)| first.cpus == 1 && second.cpus == 1);
-        let no_disk = before.on_disk.is_empty() && after.on_disk.is_empty();
+        let cpus = counted.map_or(1, |(first, second)| first.cpus.max(second.cpus));
+        let disk = [before, after].iter().any(|recording| !recording.on_disk.is_empty());
         let mut change = Self {
-            certain: if one_cpu && no_disk { CERTAIN } else { CERTAIN_WITH_CPUS_OR_DISK },
+            certain: certain(cpus, disk),
             findings: Vec::new(),
             cautions: cautions(before, after, &names),
             pipes: pipe_changes([before, after], &all),
@@ -167,9 +185,9 @@ impl RecordingChange {
         if [before, after].iter().all(|recording| recording.imported.is_some()) {
             return findings;
         }
-        if let Some(sum) = self.sum() {
-            findings.push(self.work(&sum));
-            findings.extend(self.contributor(&sum));
+        let counted = self.about_instructions();
+        if !counted.is_empty() {
+            findings.extend(counted);
         } else if [before, after].iter().all(|recording| recording.executed_on != ExecutedOn::Tcg) {
             let [first, second] = [before, after].map(|recording| number(recording.window_ns as f64 / 1e9));
             findings.push(format!(
@@ -183,6 +201,13 @@ impl RecordingChange {
             _ => format!("{}: {} {}: {}", self.names[0], limits[0], self.names[1], limits[1]),
         });
         findings
+    }
+
+    /// What the counts say, if both have them.
+    #[must_use]
+    pub(crate) fn about_instructions(&self) -> Vec<String> {
+        let Some(sum) = self.sum() else { return Vec::new() };
+        std::iter::once(self.work(&sum)).chain(self.contributor(&sum)).collect()
     }
 
     /// All stages.

@@ -67,6 +67,50 @@ pub(crate) struct GuestOutput {
     pub notes: Vec<String>,
 }
 
+/// What the processes of a pipeline find in a guest, besides their files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PipelinePlace {
+    /// The folder in which they run.
+    pub folder: PathBuf,
+    /// `PATH`.
+    pub path: String,
+    /// Standard input: a file and an offset, or nothing.
+    pub input: Option<(PathBuf, u64)>,
+}
+
+impl PipelinePlace {
+    /// As this process has it.
+    ///
+    /// # Errors
+    /// When the current folder is gone, or standard input can be read only once.
+    pub(crate) fn here() -> Result<Self> {
+        let input = KeptInput::keep("a pipeline in a guest cannot read this standard input")?.file()?;
+        Ok(Self { input, ..Self::without_input()? })
+    }
+
+    /// As this process has it, with an empty standard input.
+    ///
+    /// # Errors
+    /// When the current folder is gone.
+    pub(crate) fn without_input() -> Result<Self> {
+        let folder = std::env::current_dir().context("cannot find the current folder")?;
+        Ok(Self { folder, path: std::env::var("PATH").unwrap_or_default(), input: None })
+    }
+}
+
+/// What is to be recorded in a guest.
+#[derive(Debug)]
+pub(crate) struct GuestPipeline<'a> {
+    pub pipeline: &'a PipelineCommand,
+    pub place: PipelinePlace,
+    pub files: &'a [SentFile],
+    /// Those that are to be on a disk in any case.
+    pub disk: &'a [SentFile],
+    /// End it after this time.
+    pub duration: Option<Duration>,
+    pub level: RecordLevel,
+}
+
 /// A pipeline with all that it needs, ready for a guest.
 #[derive(Debug)]
 pub(crate) struct PreparedPipeline {
@@ -77,20 +121,13 @@ pub(crate) struct PreparedPipeline {
 }
 
 impl PreparedPipeline {
-    /// Collect the programs and files of `pipeline`. `disk`: the files that are to be on a disk in any case.
+    /// Collect the programs and files of a pipeline.
     ///
     /// # Errors
     /// When a file cannot be read, the guest's memory has no room for the programs, or no disk can be made.
-    pub(crate) fn new(
-        pipeline: &PipelineCommand,
-        guest: GuestOptions,
-        files: &[SentFile],
-        disk: &[SentFile],
-        duration: Option<Duration>,
-        level: RecordLevel,
-    ) -> Result<Self> {
-        let folder = std::env::current_dir().context("cannot find the current folder")?;
-        let input = KeptInput::keep("a pipeline in a guest cannot read this standard input")?.file()?;
+    pub(crate) fn new(wanted: GuestPipeline<'_>, guest: GuestOptions) -> Result<Self> {
+        let GuestPipeline { pipeline, place, files, disk, duration, level } = wanted;
+        let PipelinePlace { folder, path, input } = place;
         let mut files = files.to_vec();
         files.extend(input.iter().map(|(path, _)| SentFile::here(path.clone())));
         let sent_files = SentFiles::collect(pipeline, &folder, &files, disk, guest.memory_mib)?;
@@ -112,10 +149,21 @@ impl PreparedPipeline {
             disk: image.as_ref().map(|image| image.path().to_owned()),
             ..guest
         };
-        let path = std::env::var("PATH").unwrap_or_default();
         let sent =
             Sent { pipeline: pipeline.clone(), folder, path, input, duration, level, counted: false, disk: places };
         Ok(Self { sent, guest, _image: image })
+    }
+
+    /// The programs and files that are in the guest's memory, as an archive.
+    #[must_use]
+    pub(crate) fn contents(&self) -> &[u8] {
+        self.guest.files.as_deref().map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether files are on a disk, whose moments depend on the machine.
+    #[must_use]
+    pub(crate) fn has_disk(&self) -> bool {
+        self.guest.disk.is_some()
     }
 
     /// Record it in a guest.
@@ -135,11 +183,19 @@ impl PreparedPipeline {
         Ok((Recorded { recording, off_cpu: received.off_cpu, ..Recorded::default() }, printed))
     }
 
-    /// Count its instructions in a guest. `recording`: the same pipeline, recorded.
+    /// Count the instructions of what was recorded, in another guest, and add them to it.
     ///
     /// # Errors
     /// When the guest does not start, or gives no complete counts.
-    pub(crate) fn count(&self, recording: &Recording) -> Result<CountedPipeline> {
+    pub(crate) fn add_counts(&self, recorded: &mut Recorded) -> Result<()> {
+        let counted = self.count(&recorded.recording)?;
+        recorded.recording.instructions = Some(counted.instructions);
+        recorded.profiles = counted.profiles;
+        recorded.code = Some(counted.code);
+        Ok(())
+    }
+
+    fn count(&self, recording: &Recording) -> Result<CountedPipeline> {
         let sent = Sent { counted: true, ..self.sent.clone() };
         count::count(&sent.pipeline, &self.guest, recording, |guest| Ok(run(guest, &sent)?.1.recording.exit_codes))
     }

@@ -37,6 +37,13 @@ impl SentFile {
         Ok(Self { from: absolute(from)?, to: absolute(to)? })
     }
 
+    /// As on a command line, with absolute paths.
+    #[must_use]
+    pub(crate) fn text(&self) -> String {
+        let from = self.from.display();
+        if self.is_here() { from.to_string() } else { format!("{from}:{}", self.to.display()) }
+    }
+
     /// At the same path.
     pub(super) fn here(path: PathBuf) -> Self {
         Self { to: path.clone(), from: path }

@@ -159,7 +159,7 @@ impl Folder {
     ///
     /// # Errors
     /// A full disk and the like; then nothing is left at the target.
-    pub(super) fn write_all(self, files: &[(String, Vec<u8>)]) -> Result<Written> {
+    pub(crate) fn write_all(self, files: &[(String, Vec<u8>)]) -> Result<Written> {
         files.iter().try_for_each(|(name, bytes)| self.put(name, bytes))?;
         Ok(Written { folder: self.settle()?, files: names(files) })
     }

@@ -28,6 +28,15 @@ impl RunOptions {
         words.0
     }
 
+    /// The words that say in which guest it runs: those for `pipeprof record`, too.
+    #[must_use]
+    pub(crate) fn guest_words(&self) -> Vec<String> {
+        let mut words = Words::default();
+        words.value("--kernel", self.kernel.as_deref());
+        self.machine_words(&mut words);
+        words.0
+    }
+
     fn workload_words(&self, words: &mut Words) {
         let workload = &self.workload;
         words.value("--mode", workload.mode.as_deref());

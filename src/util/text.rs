@@ -106,6 +106,12 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
+/// Text from outside, as text of a Markdown document and in its tables.
+#[must_use]
+pub(crate) fn markdown_escaped(text: &str) -> String {
+    clean(text).replace('\\', "\\\\").replace('|', "\\|").replace('[', "\\[").replace('<', "&lt;")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,15 @@ const AREAS: usize = 11;
 const LINES: usize = 6;
 const OTHERS: &str = "#c9ced6";
 
-const WINDOWS: &str = "Bands: the least and the greatest of the counted windows.";
+/// What the bands are.
+fn bands(line: &HistoryLine) -> String {
+    let text = if line.pipeline {
+        "Bands: what the schedule can change; each kernel was counted once."
+    } else {
+        "Bands: the least and the greatest of the counted windows."
+    };
+    text.to_owned()
+}
 
 fn labels<'a>(history: &'a History, line: &'a HistoryLine) -> impl Iterator<Item = String> + 'a {
     line.points
@@ -43,11 +51,11 @@ pub(super) fn areas(history: &History, line: &HistoryLine) -> Result<String> {
     }
     AreaChart {
         title: format!("{}: instructions per KiB by role", line.title()),
-        y: "instructions per KiB, writer and reader, without scheduling".to_owned(),
+        y: format!("instructions per KiB, {}, without scheduling", line.counted()),
         labels: labels(history, line).collect(),
         layers,
         spans: line.points.iter().map(|point| [point.without_scheduling.low, point.without_scheduling.high]).collect(),
-        caption: WINDOWS.to_owned(),
+        caption: bands(line),
     }
     .svg(Theme::Page)
 }
@@ -87,10 +95,10 @@ pub(super) fn lines(history: &History, line: &HistoryLine) -> Result<String> {
         id: "roles".to_owned(),
         title: format!("{}: the roles that change most", line.title()),
         kind: ChartKind::Bands,
-        y: "instructions per KiB, writer and reader".to_owned(),
+        y: format!("instructions per KiB, {}", line.counted()),
         x: "kernel".to_owned(),
         series: changing.iter().map(|(role, _)| series(*role)).collect(),
-        caption: WINDOWS.to_owned(),
+        caption: bands(line),
     }
     .svg(Theme::Page)
 }

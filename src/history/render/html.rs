@@ -1,6 +1,6 @@
 //! `history.html`: one file that needs no network. The template escapes all values except the charts drawn here.
 
-use super::{ABOUT, charts, largest, sentences, shown};
+use super::{about, charts, largest, sentences, shown};
 use crate::history::neighbours::Neighbours;
 use crate::history::{History, HistoryLine};
 use crate::roles;
@@ -38,7 +38,7 @@ pub(super) fn render(history: &History, link: &dyn Fn(&Neighbours) -> Option<Str
         .get_template("history.html")
         .and_then(|template| {
             template.render(
-                context! { h => history, about => ABOUT, counted => sentences::counted_by(history), views => views },
+                context! { h => history, about => about(history), counted => sentences::counted_by(history), views => views },
             )
         })
         .context("cannot render the history")

@@ -1,11 +1,11 @@
 //! `history.md`: the answers, and a table for each workload.
 
 use super::sentences;
-use super::{ABOUT, largest, shown};
+use super::{about, largest, shown};
 use crate::history::neighbours::Neighbours;
 use crate::history::{History, HistoryLine};
 use crate::roles;
-use crate::util::text::clean;
+use crate::util::text::markdown_escaped;
 use std::fmt::Write as _;
 
 /// Roles in a table.
@@ -14,14 +14,14 @@ const ROLES: usize = 8;
 /// The text.
 pub(super) fn render(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> String {
     let mut out = String::from("# Kernels over time\n\n");
-    let _ = writeln!(out, "{} {}", ABOUT, escape(&sentences::counted_by(history)));
+    let _ = writeln!(out, "{} {}", about(history), markdown_escaped(&sentences::counted_by(history)));
     for (line, answer) in history.lines.iter().zip(sentences::all(history, link)) {
         // Writing to a String cannot fail.
-        let _ = write!(out, "\n## {}\n\n{}.\n\n", escape(&answer.title), escape(&answer.sentence));
+        let _ = write!(out, "\n## {}\n\n{}.\n\n", markdown_escaped(&answer.title), markdown_escaped(&answer.sentence));
         for step in &answer.steps {
             let kernels = match &step.link {
-                Some(link) => format!("[{}]({link})", escape(&step.kernels)),
-                None => escape(&step.kernels),
+                Some(link) => format!("[{}]({link})", markdown_escaped(&step.kernels)),
+                None => markdown_escaped(&step.kernels),
             };
             let _ = writeln!(out, "- {kernels}: {}: {}", step.change, step.roles);
         }
@@ -41,7 +41,13 @@ fn table(history: &History, line: &HistoryLine) -> String {
     out.push('\n');
     for point in &line.points {
         let label = history.kernels.get(point.kernel).map_or("", |kernel| kernel.label.as_str());
-        let _ = write!(out, "| {} | {} | {} |", escape(label), shown(&point.without_scheduling), shown(&point.total));
+        let _ = write!(
+            out,
+            "| {} | {} | {} |",
+            markdown_escaped(label),
+            shown(&point.without_scheduling),
+            shown(&point.total)
+        );
         for role in &roles {
             let value = point.roles.get(role).copied().unwrap_or_default();
             let _ = write!(out, " {} |", crate::compare::text::value(value.value));
@@ -49,9 +55,4 @@ fn table(history: &History, line: &HistoryLine) -> String {
         out.push('\n');
     }
     out
-}
-
-/// Text from outside.
-fn escape(text: &str) -> String {
-    clean(text).replace('\\', "\\\\").replace('|', "\\|").replace('[', "\\[").replace('<', "&lt;")
 }

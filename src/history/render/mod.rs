@@ -21,6 +21,18 @@ const ABOUT: &str = "Instructions of writer and reader per KiB moved, counted ex
     deterministic guests, without the roles that depend on scheduling. A step is a change that the windows of the \
     kernels since the last step cannot explain. Instructions are not time.";
 
+/// What those of pipelines are.
+const ABOUT_PIPELINES: &str = "Of recorded pipelines: instructions of the kernel in all stages per KiB that went \
+    through the pipes, counted in one run each. A step is then a change larger than what the schedule alone can change: \
+    1 % with one CPU, 3 % with several.";
+
+/// What the numbers of `history` are.
+fn about(history: &History) -> String {
+    let has = |pipeline: bool| history.lines.iter().any(|line| line.pipeline == pipeline);
+    let texts = [(false, ABOUT), (true, ABOUT_PIPELINES)].into_iter().filter(|(pipeline, _)| has(*pipeline));
+    texts.map(|(_, text)| text).collect::<Vec<_>>().join(" ")
+}
+
 /// Write the history to `page`, such as history.html, and next to it history.md, history.json and history.csv; with its
 /// store, also the folder history-steps with a comparison for each step. The paths of the files, without those of steps.
 ///

@@ -87,7 +87,8 @@ fn of_step(
         kernels: format!("{} to {}", label(history, step.before), label(history, step.after)),
         change: if step.of_total { change } else { format!("{change}, within the range of the windows") },
         roles: if roles.is_empty() { "small changes of many roles".to_owned() } else { roles.join(", ") },
-        link: link(&pair),
+        // A page compares runs.
+        link: link(&pair).filter(|_| !line.pipeline),
     }
 }
 
@@ -95,10 +96,11 @@ fn of_step(
 #[must_use]
 pub(super) fn counted_by(history: &History) -> String {
     let windows = match history.windows() {
-        [least, most] if least == most => counted(most as u64, "window"),
-        [least, most] => format!("{least} to {most} windows"),
+        [_, 0] => "one recording of each pipeline".to_owned(),
+        [least, most] if least == most => format!("the median of {}", counted(most as u64, "window")),
+        [least, most] => format!("the median of {least} to {most} windows"),
     };
-    format!("Values are of the median of {windows}, emulated (TCG) by {}.", history.emulators.join(" and "))
+    format!("Values are of {windows}, emulated (TCG) by {}.", history.emulators.join(" and "))
 }
 
 /// The answers for a terminal.
@@ -111,6 +113,10 @@ pub(crate) fn terminal(history: &History) -> String {
             out.push_str(&format!("  {}: {}: {}\n", step.kernels, step.change, step.roles));
         }
     }
-    out.push_str(&format!("Instructions of writer and reader without scheduling. {}\n", counted_by(history)));
+    let mut whose: Vec<&str> = history.lines.iter().map(HistoryLine::counted).collect();
+    whose.sort_unstable();
+    whose.dedup();
+    let whose = whose.join(" (pipelines), and of ");
+    out.push_str(&format!("Instructions of {whose}, without scheduling. {}\n", counted_by(history)));
     crate::util::text::clean_lines(&out)
 }

@@ -1,0 +1,128 @@
+//! The recordings of a merged store: each pipeline on all kernels, and what changed from one to the next.
+
+use super::cell::CampaignCell;
+use super::store::CellStore;
+use crate::record::change::RecordingChange;
+use crate::record::{Recording, change_text};
+use crate::report::number::number;
+use crate::report::terminal::Style;
+use crate::util::text::{clean, markdown_escaped};
+use anyhow::Result;
+use std::fmt::Write as _;
+
+/// The file of a merged store with the comparisons.
+pub(crate) const PIPELINES_FILE: &str = "pipelines.md";
+
+/// One pipeline on several kernels.
+#[derive(Debug)]
+pub(crate) struct PipelineSeries {
+    /// The pipeline and the number of CPUs.
+    pub title: String,
+    /// Columns' names and their recordings, in the order of the list.
+    pub columns: Vec<(String, Recording)>,
+}
+
+/// The pipelines of these cells.
+///
+/// # Errors
+/// When a recording cannot be read.
+pub(crate) fn series(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<PipelineSeries>> {
+    let mut all: Vec<PipelineSeries> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.pipeline.is_some()) {
+        let title = cell.section();
+        let column = (cell.column.clone(), store.recording(&cell.id)?);
+        match all.iter_mut().find(|series| series.title == title) {
+            Some(series) => series.columns.push(column),
+            None => all.push(PipelineSeries { title, columns: vec![column] }),
+        }
+    }
+    Ok(all)
+}
+
+impl PipelineSeries {
+    /// What changed from each column to the next.
+    fn changes(&self) -> impl Iterator<Item = RecordingChange> {
+        self.columns.windows(2).filter_map(|pair| {
+            let [(before_name, before), (after_name, after)] = pair else { return None };
+            RecordingChange::named([before, after], [before_name, after_name].map(Clone::clone)).ok()
+        })
+    }
+
+    /// The answers, for a terminal.
+    #[must_use]
+    pub(crate) fn answers(&self) -> String {
+        let mut text = format!("{}:\n", clean(&self.title));
+        for change in self.changes() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {}", clean(&change.about_instructions().join(" ")));
+        }
+        if let [(name, recording)] = &self.columns[..] {
+            let _ = writeln!(text, "  {}: {} million instructions", clean(name), millions(instructions(recording)));
+        }
+        text
+    }
+
+    fn markdown(&self) -> String {
+        let mut text = format!(
+            "## {}\n\nInstructions without scheduling, in millions:\n\n| stage |",
+            markdown_escaped(&self.title)
+        );
+        self.columns.iter().for_each(|(name, _)| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, " {} |", markdown_escaped(name));
+        });
+        let _ = writeln!(text, "\n|---|{}", "---:|".repeat(self.columns.len()));
+        let stages = |recording: &Recording| -> Vec<(String, u64)> {
+            let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
+            counted.map(|stage| (stage.name.clone(), stage.instructions - stage.scheduling.total())).collect()
+        };
+        let counts: Vec<Vec<(String, u64)>> = self.columns.iter().map(|(_, recording)| stages(recording)).collect();
+        for (at, (name, _)) in counts.first().into_iter().flatten().enumerate() {
+            let _ = write!(text, "| {} |", markdown_escaped(name));
+            for column in &counts {
+                let _ = write!(text, " {} |", column.get(at).map_or("-".to_owned(), |(_, count)| millions(*count)));
+            }
+            text.push('\n');
+        }
+        text.push_str("| all |");
+        for (_, recording) in &self.columns {
+            let _ = write!(text, " {} |", millions(instructions(recording)));
+        }
+        text.push('\n');
+        for change in self.changes() {
+            let [before, after] = &change.names;
+            let plain = change_text::render(&change, Style::PLAIN);
+            let _ = write!(
+                text,
+                "\n### {} to {}\n\n```text\n{}```\n",
+                markdown_escaped(before),
+                markdown_escaped(after),
+                plain
+            );
+        }
+        text
+    }
+}
+
+/// All pipelines as a page.
+#[must_use]
+pub(crate) fn markdown(all: &[PipelineSeries]) -> String {
+    let mut text = "# Pipelines\n\nEach pipeline was recorded and its instructions were counted on each kernel. \
+                    Instructions are not time.\n"
+        .to_owned();
+    all.iter().for_each(|series| {
+        text.push('\n');
+        text.push_str(&series.markdown());
+    });
+    text
+}
+
+/// Of all stages, without scheduling.
+fn instructions(recording: &Recording) -> u64 {
+    let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
+    counted.map(|stage| stage.instructions - stage.scheduling.total()).sum()
+}
+
+fn millions(count: u64) -> String {
+    number(count as f64 / 1e6)
+}

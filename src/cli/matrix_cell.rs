@@ -1,0 +1,72 @@
+//! The command of a cell: `pipeprof run` or `pipeprof record --collect insn`.
+
+use super::record::RecordArgs;
+use super::run::parse_words;
+use crate::campaign::CampaignCell;
+use crate::campaign::cell::{CellPipeline, digest_of};
+use crate::campaign::plan::CampaignPipeline;
+use crate::campaign::run::{CellResult, CellRunner};
+use crate::document::Outcome;
+use crate::record::Recorded;
+use crate::record::inside::{PipelinePlace, PreparedPipeline};
+use crate::record::sent_files::SentFile;
+use crate::util::text::quoted;
+use crate::vm::Kernel;
+use anyhow::{Context as _, Result, bail, ensure};
+
+/// Runs cells in this process.
+pub(super) struct CellHere;
+
+impl CellRunner for CellHere {
+    fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult> {
+        let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
+        let quoted: Vec<String> = cell.argv.iter().map(|word| quoted(word)).collect();
+        let command = format!("pipeprof {}", quoted.join(" "));
+        let words = cell.argv.split_first().map(|(first, words)| (first.as_str(), words));
+        Ok(match (words, &cell.pipeline) {
+            (Some(("run", words)), None) => CellResult::Run(Box::new(run(words, image, command)?)),
+            (Some(("record", words)), Some(pipeline)) => {
+                CellResult::Recording(Box::new(record(words, pipeline, image, command)?))
+            }
+            _ => bail!("the cell's command is neither `run` nor `record`: plan again with this pipeprof"),
+        })
+    }
+}
+
+fn run(words: &[String], image: &str, command: String) -> Result<Outcome> {
+    let mut options = parse_words("the cell", words)?;
+    options.kernel = Some(image.to_owned());
+    let request = options.request(command)?;
+    options.measure(&request)
+}
+
+fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: String) -> Result<Recorded> {
+    let mut args = RecordArgs::parse_words("the cell", words)?;
+    args.guest.kernel = Some(image.to_owned());
+    let guest = args.guest(true)?.context("a cell names its kernel")?;
+    let place = PipelinePlace { folder: pipeline.folder.clone(), path: pipeline.path.clone(), input: None };
+    let prepared = PreparedPipeline::new(args.in_guest(&pipeline.command, place), guest)?;
+    ensure!(
+        !prepared.has_disk() && digest_of(prepared.contents()) == pipeline.contents,
+        "the programs or files of this pipeline are not those with which the list was planned: install the same \
+         packages, or share the files, or plan again here"
+    );
+    let (mut recorded, _) = prepared.record()?;
+    prepared.add_counts(&mut recorded)?;
+    recorded.recording.command = command;
+    Ok(recorded)
+}
+
+/// The pipeline of `--pipeline`, with the words of `pipeprof record` that give it.
+///
+/// # Errors
+/// A usage error: an empty stage, or a program that does not exist.
+pub(super) fn pipeline(line: &str, files: &[SentFile]) -> Result<CampaignPipeline> {
+    let mut words: Vec<String> = files.iter().map(|file| format!("--file={}", file.text())).collect();
+    words.extend(["--".to_owned(), line.to_owned()]);
+    // `--file` needs a guest; which one, the columns say.
+    let mut all = vec!["--kernel=any".to_owned()];
+    all.extend(words.iter().cloned());
+    let args = RecordArgs::parse_words("--pipeline", &all)?;
+    Ok(CampaignPipeline { command: args.counted()?, words, files: files.to_vec() })
+}
