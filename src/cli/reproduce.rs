@@ -2,6 +2,7 @@
 
 use crate::document::ExecutedOn;
 use crate::report::terminal::Style;
+use crate::reproduce::facts::PROGRAMS;
 use crate::reproduce::parts::{ArticlePart, PARTS};
 use crate::reproduce::verdict::Missing;
 use crate::reproduce::{self, Settings, report};
@@ -40,6 +41,9 @@ pub(crate) struct ReproduceArgs {
     /// `none` skips guests
     #[arg(long, value_name = "PATH|NAME|none", default_value = KERNEL)]
     kernel: String,
+    /// Also measure a program of the articles that pipeprof does not contain: fizzbuzz=PATH, into pv; repeatable
+    #[arg(long = "program", value_name = "NAME=PATH", value_parser = program)]
+    programs: Vec<(String, PathBuf)>,
     /// Run all parts in the guest of --kernel, including timed ones (no throughput in emulated guests)
     #[arg(long)]
     in_guest: bool,
@@ -48,6 +52,18 @@ pub(crate) struct ReproduceArgs {
     seed: u64,
     #[command(flatten)]
     machine: GuestMachine,
+}
+
+/// `fizzbuzz=./fizzbuzz`.
+fn program(text: &str) -> Result<(String, PathBuf), String> {
+    let known = PROGRAMS.join(", ");
+    let (name, path) = text.split_once('=').ok_or_else(|| format!("not of the form NAME=PATH; names: {known}"))?;
+    if !PROGRAMS.contains(&name) {
+        return Err(format!("unknown program '{name}'; known: {known}"));
+    }
+    // A path, not a name that is looked up in PATH.
+    let path = std::path::absolute(path).map_err(|error| format!("'{path}': {error}"))?;
+    if path.is_file() { Ok((name.to_owned(), path)) } else { Err(format!("{} is not a file", path.display())) }
 }
 
 fn part_values() -> Vec<PossibleValue> {
@@ -75,6 +91,7 @@ impl ReproduceArgs {
             output: self.output.clone(),
             resume: self.resume,
             seed: self.seed,
+            programs: self.programs.iter().cloned().collect(),
             in_guest: kernel.clone().filter(|_| self.in_guest),
             kernel,
         };

@@ -86,16 +86,24 @@ pub enum Judge {
     AtMost { at_most: f64 },
     /// The same figure as another one in other words, judged there.
     SameAs { same_as: String },
+    /// As [`Judge::Ratio`], of a program that pipeprof does not contain, if its path is given: the program's name for
+    /// `--program`, what it needs, and a command that measures it.
+    Program { program: String, ratio_to: String, factor: f64, needs: String, command: String },
     /// Not measurable by pipeprof: the reason, and a command that measures it.
     Never { never: String, command: String },
 }
+
+/// The programs of [`Judge::Program`].
+pub(crate) const PROGRAMS: [&str; 1] = ["fizzbuzz"];
 
 impl Judge {
     /// The rule in words; `None` if the fact is not judged.
     #[must_use]
     pub(crate) fn text(&self) -> Option<String> {
         Some(match self {
-            Self::Ratio { factor, .. } => format!("ratio in the same direction and within a factor of {factor}"),
+            Self::Ratio { factor, .. } | Self::Program { factor, .. } => {
+                format!("ratio in the same direction and within a factor of {factor}")
+            }
             Self::Factor { factor } => format!("value within a factor of {factor}"),
             Self::Percent { percent } => format!("value within {percent} %"),
             Self::Points { points } => format!("share within {points} percentage points"),
@@ -134,7 +142,7 @@ impl Facts {
                 bail!("{} names article {}, which is missing", table.id, table.article);
             }
             for fact in &table.rows {
-                if let Judge::Ratio { ratio_to, .. } = &fact.judge
+                if let Judge::Ratio { ratio_to, .. } | Judge::Program { ratio_to, .. } = &fact.judge
                     && facts.find(ratio_to).is_none_or(|(_, base)| base.value.is_none_or(|value| value <= 0.0))
                 {
                     bail!("{} is judged by its ratio to {ratio_to}, which has no value", fact.id);

@@ -21,6 +21,7 @@ use facts::Facts;
 use lab::{Bench, Lab};
 use parts::ArticlePart;
 use result::{PartResult, SCHEMA};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,8 @@ pub struct Settings {
     pub in_guest: Option<String>,
     /// The kernel of exact counts, by the name that was given.
     pub kernel: Option<String>,
+    /// Paths of programs that pipeprof does not contain, by the names in [`facts::PROGRAMS`].
+    pub programs: BTreeMap<String, PathBuf>,
 }
 
 impl Settings {
@@ -48,7 +51,8 @@ impl Settings {
             self.in_guest.as_ref().map_or("on this machine".to_owned(), |kernel| format!("in a guest with {kernel}"));
         let counts =
             self.kernel.as_ref().map_or("no exact counts".to_owned(), |kernel| format!("exact counts on {kernel}"));
-        format!("{speed}, {place}, {counts}, seed {}", self.seed)
+        let programs = self.programs.iter().map(|(name, path)| format!(", {name} is {}", path.display()));
+        format!("{speed}, {place}, {counts}, seed {}{}", self.seed, programs.collect::<String>())
     }
 
     /// Runs per contestant of a race.
@@ -215,7 +219,8 @@ fn now() -> String {
 #[cfg(test)]
 impl Settings {
     fn of_test(output: &Path, resume: bool) -> Self {
-        Self { quick: true, output: output.to_owned(), resume, seed: 1, in_guest: None, kernel: None }
+        let programs = BTreeMap::new();
+        Self { quick: true, output: output.to_owned(), resume, seed: 1, in_guest: None, kernel: None, programs }
     }
 }
 

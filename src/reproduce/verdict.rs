@@ -103,7 +103,7 @@ fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) 
         Judge::Factor { factor } => rules::factor(measured, article, *factor),
         Judge::Percent { percent } => rules::percent(measured, article, *percent),
         Judge::Points { points } => rules::points(measured, article, *points),
-        Judge::Ratio { ratio_to, factor } => {
+        Judge::Ratio { ratio_to, factor } | Judge::Program { ratio_to, factor, .. } => {
             let base = facts.find(ratio_to).map(|(_, fact)| fact);
             let name = base.map_or_else(String::new, |fact| format!("\"{}\"", short(&fact.what)));
             let article_base = base.and_then(|fact| fact.value);
@@ -134,6 +134,9 @@ fn compare(facts: &Facts, fact: &Fact, measured: &Reading, readings: &Readings) 
 
 fn reading(facts: &Facts, id: &str, readings: &Readings) -> Taken<Reading> {
     let (unit, part) = match facts.find(id) {
+        Some((_, Fact { judge: Judge::Program { needs, command, .. }, .. })) if !readings.contains_key(id) => {
+            return Err(Missing::new(needs, command));
+        }
         Some((_, Fact { judge: Judge::Never { never, command }, .. })) => return Err(Missing::new(never, command)),
         Some((table, _)) => (table.unit.as_str(), table.part.as_str()),
         None => ("", ""),

@@ -74,6 +74,9 @@ pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
     }
     insert("B.speed.zeroes".into(), race.speed("write.32K"));
     insert("B.speed.reference".into(), race.speed("vmsplice.128K"));
+    if let Some(reading) = super::programs::fizzbuzz(lab)? {
+        insert("B.speed.fizzbuzz".into(), reading);
+    }
     let counts = instructions(lab, &race)?;
     for (id, count) in &counts {
         insert(

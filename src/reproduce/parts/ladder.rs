@@ -72,6 +72,9 @@ pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
         }
     }
     out.readings.insert("A.variants.contiguous".to_owned(), ratio(&race, "contiguous", "4"));
+    if let Some(reading) = super::programs::fizzbuzz(lab)? {
+        out.readings.insert("A.fizzbuzz".to_owned(), reading);
+    }
     let mut profiles = Profiles::new();
     for rung in RUNGS.iter().filter(|rung| PROFILED.contains(&rung.id)) {
         profiles.insert(rung.id, sampled(lab, rung)?);

@@ -5,6 +5,7 @@ mod cat;
 mod ladder;
 mod memory;
 mod profiles;
+mod programs;
 mod scale;
 
 use super::facts::Fact;
