@@ -75,10 +75,24 @@ pub(super) fn names(recording: &Recording, stages: &[Vec<usize>]) -> Vec<String>
         .collect()
 }
 
+/// Programs that become another one by `exec`, as in `sh -c 'exec pv'` and `nice pv`.
+const LAUNCHERS: [&str; 16] = [
+    "bash", "chrt", "dash", "env", "exec", "ionice", "nice", "nohup", "numactl", "prlimit", "setpriv", "setsid", "sh",
+    "stdbuf", "taskset", "zsh",
+];
+
 fn plain(recording: &Recording, stage: usize, members: &[usize]) -> String {
     let words = recording.pipeline.stages.get(stage).filter(|_| recording.pipeline.stages.len() > 1);
     let typed =
         words.and_then(|words| words.first()).map(|program| program.rsplit('/').next().unwrap_or(program).to_owned());
+    // What a launcher has become, unless it started several programs.
+    let became = match members {
+        [only] if typed.as_deref().is_some_and(|typed| LAUNCHERS.contains(&typed)) => recording.processes.get(*only),
+        _ => None,
+    };
+    if let Some(process) = became.filter(|process| !process.name.is_empty()) {
+        return process.name.clone();
+    }
     let busiest = || members.iter().max_by_key(|at| recording.processes[**at].cpu_ns);
     typed.or_else(|| busiest().map(|at| recording.processes[*at].name.clone())).unwrap_or_default()
 }
@@ -160,4 +174,40 @@ pub(super) fn sides(pipe: &RecordedPipe, stages: &[Vec<usize>]) -> [Vec<usize>; 
         side.dedup();
     }
     [writers, readers]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pipeline::PipelineCommand;
+    use super::*;
+
+    #[test]
+    fn a_launcher_is_named_by_what_it_became() {
+        let name = |typed: &str, processes: &[&str]| {
+            let stages = [vec!["dd"], vec![typed, "-x"]].map(|words| words.into_iter().map(str::to_owned).collect());
+            let process = |(name, stage): (&&str, u32)| RecordedProcess {
+                name: (*name).to_owned(),
+                stage,
+                ..RecordedProcess::default()
+            };
+            let second = processes.iter().map(|name| (name, 1));
+            let recording = Recording {
+                pipeline: PipelineCommand { stages: stages.to_vec(), shell: false },
+                processes: std::iter::once((&"dd", 0)).chain(second).map(process).collect(),
+                ..Recording::default()
+            };
+            names(&recording, &stages_of(&recording)).swap_remove(1)
+        };
+        assert_eq!(name("/bin/sh", &["pv"]), "pv");
+        assert_eq!(name("nice", &["gzip"]), "gzip");
+        assert_eq!(name("sh", &["sh", "pv"]), "sh");
+        assert_eq!(name("sh", &["sh"]), "sh");
+        // A script is what was typed, not its interpreter.
+        assert_eq!(name("./convert.py", &["python3"]), "convert.py");
+        assert_eq!(name("taskset", &["dd"]), "dd (stage 2)");
+    }
+
+    fn stages_of(recording: &Recording) -> Vec<Vec<usize>> {
+        super::stages(recording)
+    }
 }
