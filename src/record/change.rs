@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 const CERTAIN: f64 = 0.01;
 const CERTAIN_WITH_CPUS_OR_DISK: f64 = 0.03;
 
+/// Repetitions of copying instructions are named from this part of all instructions on.
+const NOTABLE_COPYING: f64 = 0.1;
+
 /// The part of a pipeline's instructions below which a difference is not certain.
 #[must_use]
 pub(crate) fn certain(cpus: u32, disk: bool) -> f64 {
@@ -152,6 +155,7 @@ impl RecordingChange {
             roles,
         };
         change.cautions.splice(0..0, change.unequal(before, after));
+        change.cautions.extend(change.copied(before, after));
         change.findings = change.answer(before, after);
         Ok(change)
     }
@@ -175,6 +179,24 @@ impl RecordingChange {
             ));
         }
         cautions
+    }
+
+    /// Copying that the counts do not show.
+    fn copied(&self, before: &Recording, after: &Recording) -> Option<String> {
+        let sum = self.sum()?;
+        let repeated = |recording: &Recording| -> u64 {
+            recording.instructions.iter().flat_map(|counted| &counted.stages).map(|stage| stage.repeated).sum()
+        };
+        let [first, second] = [repeated(before), repeated(after)];
+        let more = first.abs_diff(second);
+        let name = if first > second { &self.names[0] } else { &self.names[1] };
+        (more as f64 > NOTABLE_COPYING * sum.instructions[0] as f64).then(|| {
+            format!(
+                "Instructions that copy memory count once, however much they copy: they repeated {} times more often in \
+                 {name}.",
+                millions(more)
+            )
+        })
     }
 
     fn answer(&self, before: &Recording, after: &Recording) -> Vec<String> {

@@ -84,6 +84,14 @@ pub(super) fn count(
         }
     }
     let mut code = counted.code;
+    let repeated = code.iterations();
+    let repeated: Vec<u64> = code
+        .processes
+        .iter()
+        .zip(repeated)
+        .filter(|(process, _)| profiles.iter().any(|stage| stage.process == **process))
+        .map(|(_, times)| times)
+        .collect();
     code.functions.retain(|function| function.name != USER);
     let mut collector = counted.report;
     if codes != recording.exit_codes {
@@ -99,6 +107,7 @@ pub(super) fn count(
     let stages = profiles.iter().enumerate().map(|(stage, profile)| StageInstructions {
         name: profile.process.as_str().to_owned(),
         instructions: profile.stacks.total(),
+        repeated: repeated.get(stage).copied().unwrap_or(0),
         scheduling: SchedulingWeight::of(profile),
         roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(stage)),
     });

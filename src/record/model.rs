@@ -158,6 +158,9 @@ pub struct StageInstructions {
     /// The name in files: `stage1-dd`.
     pub name: String,
     pub instructions: u64,
+    /// How often instructions with a `rep` prefix, which count once, repeated: those that copy memory.
+    #[serde(default)]
+    pub repeated: u64,
     /// The part that depends on the schedule.
     pub scheduling: SchedulingWeight,
     /// By role, largest first. KiB are those that the stage moved through pipes.

@@ -1,5 +1,6 @@
 //! The command line of a pipeline: words with a literal `|` between stages, or one word for the shell.
 
+use crate::util::text::quoted;
 use crate::util::usage::UsageError;
 use crate::vm::closure::find_program;
 use anyhow::{Result, bail};
@@ -65,7 +66,10 @@ impl PipelineCommand {
     pub(crate) fn text(&self) -> String {
         match (&self.stages[..], self.shell) {
             ([words], true) => words.last().cloned().unwrap_or_default(),
-            (stages, _) => stages.iter().map(|words| words.join(" ")).collect::<Vec<_>>().join(" | "),
+            (stages, _) => {
+                let stage = |words: &Vec<String>| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+                stages.iter().map(stage).collect::<Vec<_>>().join(" | ")
+            }
         }
     }
 
@@ -115,7 +119,7 @@ mod tests {
         assert!(!plain.shell && plain.stages == [["true"]], "{plain:?}");
         let words = parse(&["printf", "a|b", "|", "cat"]).unwrap();
         assert_eq!(words.stages, [vec!["printf", "a|b"], vec!["cat"]]);
-        assert_eq!(words.text(), "printf a|b | cat");
+        assert_eq!(words.text(), "printf 'a|b' | cat");
     }
 
     #[test]

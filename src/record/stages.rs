@@ -85,11 +85,14 @@ fn plain(recording: &Recording, stage: usize, members: &[usize]) -> String {
     let words = recording.pipeline.stages.get(stage).filter(|_| recording.pipeline.stages.len() > 1);
     let typed =
         words.and_then(|words| words.first()).map(|program| program.rsplit('/').next().unwrap_or(program).to_owned());
-    // What a launcher has become, unless it started several programs.
-    let became = match members {
-        [only] if typed.as_deref().is_some_and(|typed| LAUNCHERS.contains(&typed)) => recording.processes.get(*only),
-        _ => None,
-    };
+    // What a launcher has become, unless it started other processes.
+    let process = |at: &usize| recording.processes.get(*at);
+    let one = members.windows(2).all(|pair| match [&pair[0], &pair[1]].map(process) {
+        [Some(before), Some(after)] => before.pids.len() == 1 && before.pids == after.pids,
+        _ => false,
+    });
+    let launcher = typed.as_deref().is_some_and(|typed| LAUNCHERS.contains(&typed));
+    let became = members.last().filter(|_| launcher && one).and_then(process);
     if let Some(process) = became.filter(|process| !process.name.is_empty()) {
         return process.name.clone();
     }
@@ -185,21 +188,27 @@ mod tests {
     fn a_launcher_is_named_by_what_it_became() {
         let name = |typed: &str, processes: &[&str]| {
             let stages = [vec!["dd"], vec![typed, "-x"]].map(|words| words.into_iter().map(str::to_owned).collect());
-            let process = |(name, stage): (&&str, u32)| RecordedProcess {
-                name: (*name).to_owned(),
+            let process = |(name, stage, pid): (&str, u32, u32)| RecordedProcess {
+                name: name.to_owned(),
                 stage,
+                pids: vec![pid],
                 ..RecordedProcess::default()
             };
-            let second = processes.iter().map(|name| (name, 1));
+            // Each has a number of its own, except after an exec.
+            let second = (2..).zip(processes).map(|(pid, name)| match name.strip_prefix("exec ") {
+                Some(name) => (name, 1, pid - 1),
+                None => (*name, 1, pid),
+            });
             let recording = Recording {
                 pipeline: PipelineCommand { stages: stages.to_vec(), shell: false },
-                processes: std::iter::once((&"dd", 0)).chain(second).map(process).collect(),
+                processes: std::iter::once(("dd", 0, 1)).chain(second).map(process).collect(),
                 ..Recording::default()
             };
             names(&recording, &stages_of(&recording)).swap_remove(1)
         };
         assert_eq!(name("/bin/sh", &["pv"]), "pv");
         assert_eq!(name("nice", &["gzip"]), "gzip");
+        assert_eq!(name("sh", &["sh", "exec pv"]), "pv");
         assert_eq!(name("sh", &["sh", "pv"]), "sh");
         assert_eq!(name("sh", &["sh"]), "sh");
         // A script is what was typed, not its interpreter.

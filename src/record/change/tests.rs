@@ -26,6 +26,7 @@ fn recording(release: &str, roles: &[(RoleId, u64)]) -> Recording {
     let stage = StageInstructions {
         name: "stage1-dd".to_owned(),
         instructions: total,
+        repeated: 0,
         scheduling: SchedulingWeight { sleeps: scheduling, ..SchedulingWeight::default() },
         roles: roles.iter().map(share).collect(),
     };
@@ -91,6 +92,20 @@ fn recordings_with_a_disk_are_not_called_exact() {
     let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
     assert!(change.findings[0].ends_with("differences below 3 % are not certain."), "{:?}", change.findings);
     assert!(change.cautions[0].contains("on a disk in one of them"), "{:?}", change.cautions);
+}
+
+#[test]
+fn copying_that_the_counts_do_not_show_is_said() {
+    let roles = [(RoleId::CopyOut, 1_000_000)];
+    let [mut before, after] = [recording("6.12", &roles), recording("7.2", &roles)];
+    let said = |before: &Recording| {
+        let change = RecordingChange::new([before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+        change.cautions.into_iter().find(|caution| caution.contains("count once"))
+    };
+    assert_eq!(said(&before), None);
+    before.instructions.as_mut().unwrap().stages[0].repeated = 42_442_349;
+    let said = said(&before).unwrap();
+    assert!(said.contains("42.4 million times more often in Linux 6.12"), "{said}");
 }
 
 #[test]
