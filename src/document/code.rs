@@ -53,18 +53,6 @@ fn sum<'a>(counts: impl Iterator<Item = &'a u64>) -> u64 {
 }
 
 impl ExecutedCode {
-    /// How often instructions with a `rep` prefix repeated, by process.
-    #[must_use]
-    pub(crate) fn iterations(&self) -> Vec<u64> {
-        let mut all = vec![0u64; self.processes.len()];
-        for instruction in self.functions.iter().flat_map(|function| &function.instructions) {
-            for (sum, times) in all.iter_mut().zip(&instruction.iterations) {
-                *sum = sum.saturating_add(*times);
-            }
-        }
-        all
-    }
-
     /// One process's count in `counts`, or the sum of all.
     #[must_use]
     pub fn of(&self, counts: &[u64], process: Option<ProcessName>) -> u64 {

@@ -20,8 +20,11 @@ use std::path::{Path, PathBuf};
 const CERTAIN: f64 = 0.01;
 const CERTAIN_WITH_CPUS_OR_DISK: f64 = 0.03;
 
-/// Repetitions of copying instructions are named from this part of all instructions on.
-const NOTABLE_COPYING: f64 = 0.1;
+/// Copying by instructions that count once is named if loads of one word would have been one in so many instructions.
+const NOTABLE_COPYING: u64 = 10;
+
+/// Bytes of a word.
+const WORD: u64 = 8;
 
 /// The part of a pipeline's instructions below which a difference is not certain.
 #[must_use]
@@ -181,20 +184,20 @@ impl RecordingChange {
         cautions
     }
 
-    /// Copying that the counts do not show.
+    /// Copying that the counts do not show, if both recordings know of it.
     fn copied(&self, before: &Recording, after: &Recording) -> Option<String> {
         let sum = self.sum()?;
-        let repeated = |recording: &Recording| -> u64 {
-            recording.instructions.iter().flat_map(|counted| &counted.stages).map(|stage| stage.repeated).sum()
+        let bytes = |recording: &Recording| -> Option<u64> {
+            recording.instructions.iter().flat_map(|counted| &counted.stages).map(|stage| stage.rep_bytes).sum()
         };
-        let [first, second] = [repeated(before), repeated(after)];
+        let [first, second] = [bytes(before)?, bytes(after)?];
         let more = first.abs_diff(second);
         let name = if first > second { &self.names[0] } else { &self.names[1] };
-        (more as f64 > NOTABLE_COPYING * sum.instructions[0] as f64).then(|| {
+        let least = sum.instructions.into_iter().min().unwrap_or(0);
+        (more / WORD > least / NOTABLE_COPYING).then(|| {
             format!(
-                "Instructions that copy memory count once, however much they copy: they repeated {} times more often in \
-                 {name}.",
-                millions(more)
+                "Instructions that copy or clear memory count once, however much it is: it was {} MiB more in {name}.",
+                number(more as f64 / (1 << 20) as f64)
             )
         })
     }
@@ -312,7 +315,7 @@ fn stage_changes((before, after): (&RecordedInstructions, &RecordedInstructions)
     let change = |(first, second): (&StageInstructions, &StageInstructions)| StageChange {
         name: if first.name == second.name { first.name.clone() } else { format!("{}, {}", first.name, second.name) },
         instructions: [first, second].map(|stage| stage.instructions),
-        without_scheduling: [first, second].map(|stage| stage.instructions - stage.scheduling.total()),
+        without_scheduling: [first, second].map(StageInstructions::without_scheduling),
     };
     before.stages.iter().zip(&after.stages).map(change).collect()
 }

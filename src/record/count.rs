@@ -11,7 +11,7 @@ use crate::collect::insn::{Names, Plugin, Raw, count as named};
 use crate::collect::stacks::USER;
 use crate::document::code::ExecutedCode;
 use crate::kernel::symbols::Symbols;
-use crate::profile::{ProcessName, Profile, SchedulingWeight, Unit, attribute};
+use crate::profile::{ClassifiedStacks, ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
 use crate::util::marker;
@@ -84,14 +84,15 @@ pub(super) fn count(
         }
     }
     let mut code = counted.code;
-    let repeated = code.iterations();
-    let repeated: Vec<u64> = code
-        .processes
-        .iter()
-        .zip(repeated)
-        .filter(|(process, _)| profiles.iter().any(|stage| stage.process == **process))
-        .map(|(_, times)| times)
-        .collect();
+    let rep_bytes = |process: ProcessName| -> u64 {
+        counted
+            .classes
+            .get(process)
+            .into_iter()
+            .flat_map(ClassifiedStacks::iter)
+            .map(|(_, counts)| counts.rep_bytes)
+            .sum()
+    };
     code.functions.retain(|function| function.name != USER);
     let mut collector = counted.report;
     if codes != recording.exit_codes {
@@ -107,7 +108,7 @@ pub(super) fn count(
     let stages = profiles.iter().enumerate().map(|(stage, profile)| StageInstructions {
         name: profile.process.as_str().to_owned(),
         instructions: profile.stacks.total(),
-        repeated: repeated.get(stage).copied().unwrap_or(0),
+        rep_bytes: Some(rep_bytes(profile.process)),
         scheduling: SchedulingWeight::of(profile),
         roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(stage)),
     });
@@ -141,8 +142,10 @@ fn births(symbols: &Symbols) -> Option<Range<u64>> {
 /// frees a page table after many pages, so one of the stages would do that work, and which one, if any, would depend on
 /// the files' sizes. A process that uses much memory and ends does it instead.
 fn empty_page_lists() -> Result<()> {
-    /// More than the lists hold.
-    const BYTES: usize = 64 << 20;
+    /// More than the lists of 5.10 to 6.6 hold. Those of newer kernels can grow, but return few pages at a time.
+    const MOST: u64 = 64 << 20;
+    // Small guests must not run out of memory.
+    let bytes = usize::try_from(MOST.min(rustix::system::sysinfo().totalram / 8))?;
     for cpu in 0..std::thread::available_parallelism()?.get() {
         let mut command = Command::new("/proc/self/exe");
         let mut set = rustix::thread::CpuSet::new();
@@ -153,7 +156,7 @@ fn empty_page_lists() -> Result<()> {
                 rustix::thread::sched_setaffinity(None, &set)?;
                 let flags = rustix::mm::MapFlags::PRIVATE | rustix::mm::MapFlags::POPULATE;
                 let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-                rustix::mm::mmap_anonymous(std::ptr::null_mut(), BYTES, access, flags)?;
+                rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)?;
                 libc::_exit(0)
             });
         }

@@ -158,13 +158,22 @@ pub struct StageInstructions {
     /// The name in files: `stage1-dd`.
     pub name: String,
     pub instructions: u64,
-    /// How often instructions with a `rep` prefix, which count once, repeated: those that copy memory.
-    #[serde(default)]
-    pub repeated: u64,
+    /// Bytes that instructions with a `rep` prefix copied, cleared or searched; each of them counts once. Absent in older
+    /// recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rep_bytes: Option<u64>,
     /// The part that depends on the schedule.
     pub scheduling: SchedulingWeight,
     /// By role, largest first. KiB are those that the stage moved through pipes.
     pub roles: Vec<RoleShare>,
+}
+
+impl StageInstructions {
+    /// Without the part that depends on the schedule.
+    #[must_use]
+    pub(crate) fn without_scheduling(&self) -> u64 {
+        self.instructions.saturating_sub(self.scheduling.total())
+    }
 }
 
 impl Recording {

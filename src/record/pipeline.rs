@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Characters that a shell interprets, for which one word is given to it.
 const SHELL_SYNTAX: &str = " \t\n|&;<>()$`\\\"'*?[]#~{}!";
@@ -59,6 +60,23 @@ impl PipelineCommand {
         };
         let own = Self { stages, shell: false };
         (own.stages.iter().all(plain) && own.missing().is_none()).then_some(own)
+    }
+
+    /// The first stage of a line for the shell that is neither a program nor something of the shell itself, if the line has
+    /// no more than words and pipes. A shell would only print an error, and the rest of the line run without its data.
+    #[must_use]
+    pub(crate) fn unknown_to_shell(&self) -> Option<String> {
+        let ([words], true) = (&self.stages[..], self.shell) else { return None };
+        let line = words.last()?;
+        if line.contains(|c: char| c != '|' && c != ' ' && SHELL_SYNTAX.contains(c)) {
+            return None;
+        }
+        let known = |name: &str| {
+            let asked = ["-c", "command -v -- \"$1\" >/dev/null", "sh", name];
+            Command::new("sh").args(asked).stdin(Stdio::null()).status().is_ok_and(|status| status.success())
+        };
+        let first = |stage: &str| stage.split_whitespace().next().unwrap_or_default().to_owned();
+        line.split('|').map(first).find(|name| name.is_empty() || (!name.contains('=') && !known(name)))
     }
 
     /// The pipeline as one would type it.

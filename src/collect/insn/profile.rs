@@ -275,7 +275,12 @@ fn report(raw: &Raw, code: &ExecutedCode, totals: &[u64], unfollowed: u64) -> Co
     let total = raw.totals.completed();
     let of_each: Vec<String> =
         totals.iter().zip(&code.processes).map(|(total, process)| format!("{total} {process}")).collect();
-    let iterations = code.iterations();
+    let mut iterations = vec![0; totals.len()];
+    for instruction in code.functions.iter().flat_map(|function| &function.instructions) {
+        for (sum, n) in iterations.iter_mut().zip(&instruction.iterations) {
+            *sum += n;
+        }
+    }
     let repeated = (0..).zip(iterations.iter().zip(&code.processes));
     let repeated: Vec<String> = repeated
         .map(|(place, (times, process))| format!("{times}{} ({process})", if place == 0 { " times" } else { "" }))

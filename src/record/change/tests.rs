@@ -26,7 +26,7 @@ fn recording(release: &str, roles: &[(RoleId, u64)]) -> Recording {
     let stage = StageInstructions {
         name: "stage1-dd".to_owned(),
         instructions: total,
-        repeated: 0,
+        rep_bytes: Some(0),
         scheduling: SchedulingWeight { sleeps: scheduling, ..SchedulingWeight::default() },
         roles: roles.iter().map(share).collect(),
     };
@@ -103,9 +103,12 @@ fn copying_that_the_counts_do_not_show_is_said() {
         change.cautions.into_iter().find(|caution| caution.contains("count once"))
     };
     assert_eq!(said(&before), None);
-    before.instructions.as_mut().unwrap().stages[0].repeated = 42_442_349;
-    let said = said(&before).unwrap();
-    assert!(said.contains("42.4 million times more often in Linux 6.12"), "{said}");
+    before.instructions.as_mut().unwrap().stages[0].rep_bytes = Some(40 << 20);
+    let text = said(&before).unwrap();
+    assert!(text.contains("40.0 MiB more in Linux 6.12"), "{text}");
+    // A recording of an older version does not know.
+    before.instructions.as_mut().unwrap().stages[0].rep_bytes = None;
+    assert_eq!(said(&before), None);
 }
 
 #[test]

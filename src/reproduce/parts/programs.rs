@@ -57,9 +57,12 @@ impl Drop for StartedProgram {
 
 /// GiB/s from `writer` to pv, during `window`.
 fn speed(writer: &Path, window: Duration) -> Result<f64> {
-    let several = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
-    let start = |mut command: Command, cpu: usize| -> Result<StartedProgram> {
-        if several {
+    // Of those that this process may use.
+    let allowed = rustix::thread::sched_getaffinity(None).context("cannot find the CPUs")?;
+    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(2).collect();
+    let start = |mut command: Command, side: usize| -> Result<StartedProgram> {
+        if let [_, _] = cpus[..] {
+            let cpu = cpus[side];
             let mut set = rustix::thread::CpuSet::new();
             set.set(cpu);
             // SAFETY: one system call between fork and exec.
