@@ -242,6 +242,16 @@ fn recordings_are_cells_and_lines_of_a_history() {
     let row = rows.lines().find(|row| row.contains(&format!(",{release},total,"))).unwrap();
     let total: f64 = row.split(',').nth(6).unwrap().parse().unwrap();
     assert!((total - kernel_part / 2048.0).abs() < 0.01, "{total} {kernel_part}");
+    // A pipeline that fails is a failed cell, and one that cannot run is no cell.
+    let one = ["matrix", "plan", "--kernel", "6.12", "--cpus", "1", "-o", "one.jsonl", "--pipeline"];
+    let limits = ["--run-flags", "--boot-limit 900 --time-limit 3000"];
+    good(&[&one[..], &["cat nothing | wc -c"], &limits].concat(), top);
+    let output = run(&["matrix", "run", "one.jsonl", "--store", "other"], top);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("[1, 0]") && said.contains("cat: nothing: No such"), "{said}");
+    let output = run(&[&one[..], &["no-such-program | wc -c"]].concat(), top);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("there is no program no-such-program"), "{said}");
     // Other data give other counts, so they are not the cells of this list.
     std::fs::write(top.join("data"), vec![b'y'; 1 << 20]).unwrap();
     let output = run(&["matrix", "run", "cells.jsonl", "--cell", "1", "--store", "other"], top);

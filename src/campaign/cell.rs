@@ -71,6 +71,17 @@ pub(crate) struct CellKernel {
     pub image: PathBuf,
 }
 
+impl CellPipeline {
+    /// Eight digits that distinguish pipelines with one text: other folders, programs or files.
+    #[must_use]
+    pub(crate) fn digest(&self) -> String {
+        let text = format!("{:?} {:?} {} {}", self.command, self.folder, self.path, self.contents);
+        let mut digest = digest_of(text.as_bytes());
+        digest.truncate(8);
+        digest
+    }
+}
+
 impl CampaignCell {
     /// The same cell with the id that belongs to its parts.
     #[must_use]
@@ -81,10 +92,12 @@ impl CampaignCell {
     fn own_id(&self) -> String {
         let mut parts = vec![self.build.as_str(), &self.qemu, &self.kernel.sha256];
         parts.extend(self.argv.iter().map(String::as_str));
-        let folder;
+        // What runs is the command, not the words of which it was made.
+        let (folder, command);
         if let Some(pipeline) = &self.pipeline {
             folder = pipeline.folder.to_string_lossy();
-            parts.extend([&*folder, &pipeline.path, &pipeline.contents]);
+            command = format!("{:?}", pipeline.command);
+            parts.extend([&*folder, &pipeline.path, &pipeline.contents, &command]);
         }
         parts.extend(self.host.as_deref());
         let mut hash = Sha256::new();

@@ -16,8 +16,10 @@ pub(crate) const PIPELINES_FILE: &str = "pipelines.md";
 /// One pipeline on several kernels.
 #[derive(Debug)]
 pub(crate) struct PipelineSeries {
-    /// The pipeline and the number of CPUs.
+    /// The pipeline, the setting and the number of CPUs.
     pub title: String,
+    /// That of the pipeline's cells.
+    digest: String,
     /// Columns' names and their recordings, in the order of the list.
     pub columns: Vec<(String, Recording)>,
 }
@@ -28,23 +30,33 @@ pub(crate) struct PipelineSeries {
 /// When a recording cannot be read.
 pub(crate) fn series(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<PipelineSeries>> {
     let mut all: Vec<PipelineSeries> = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.pipeline.is_some()) {
-        let title = cell.section();
-        let column = (cell.column.clone(), store.recording(&cell.id)?);
-        match all.iter_mut().find(|series| series.title == title) {
+    for cell in cells {
+        let Some(pipeline) = &cell.pipeline else { continue };
+        let digest = pipeline.digest();
+        let setting = if cell.setting.is_empty() { String::new() } else { format!(", {}", cell.setting) };
+        let title = format!("{}{setting}", cell.section());
+        let column = (cell.kernel.label.clone(), store.recording(&cell.id)?);
+        match all.iter_mut().find(|series| series.title == title && series.digest == digest) {
             Some(series) => series.columns.push(column),
-            None => all.push(PipelineSeries { title, columns: vec![column] }),
+            None => all.push(PipelineSeries { title, digest, columns: vec![column] }),
+        }
+    }
+    // The same text with other programs or files is another pipeline.
+    let titles: Vec<String> = all.iter().map(|series| series.title.clone()).collect();
+    for series in &mut all {
+        if titles.iter().filter(|title| **title == series.title).count() > 1 {
+            series.title = format!("{} ({})", series.title, series.digest);
         }
     }
     Ok(all)
 }
 
 impl PipelineSeries {
-    /// What changed from each column to the next.
-    fn changes(&self) -> impl Iterator<Item = RecordingChange> {
+    /// What changed from each column to the next, or why that cannot be said.
+    fn changes(&self) -> impl Iterator<Item = Result<RecordingChange>> {
         self.columns.windows(2).filter_map(|pair| {
             let [(before_name, before), (after_name, after)] = pair else { return None };
-            RecordingChange::named([before, after], [before_name, after_name].map(Clone::clone)).ok()
+            Some(RecordingChange::named([before, after], [before_name, after_name].map(Clone::clone)))
         })
     }
 
@@ -54,7 +66,8 @@ impl PipelineSeries {
         let mut text = format!("{}:\n", clean(&self.title));
         for change in self.changes() {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "  {}", clean(&change.about_instructions().join(" ")));
+            let line = change.map_or_else(|error| format!("{error:#}"), |change| change.about_instructions().join(" "));
+            let _ = writeln!(text, "  {}", clean(&line));
         }
         if let [(name, recording)] = &self.columns[..] {
             let _ = writeln!(text, "  {}: {} million instructions", clean(name), millions(instructions(recording)));
@@ -64,7 +77,7 @@ impl PipelineSeries {
 
     fn markdown(&self) -> String {
         let mut text = format!(
-            "## {}\n\nInstructions without scheduling, in millions:\n\n| stage |",
+            "## {}\n\nInstructions of user code and kernel without scheduling, in millions:\n\n| stage |",
             markdown_escaped(&self.title)
         );
         self.columns.iter().for_each(|(name, _)| {
@@ -74,7 +87,7 @@ impl PipelineSeries {
         let _ = writeln!(text, "\n|---|{}", "---:|".repeat(self.columns.len()));
         let stages = |recording: &Recording| -> Vec<(String, u64)> {
             let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
-            counted.map(|stage| (stage.name.clone(), stage.instructions - stage.scheduling.total())).collect()
+            counted.map(|stage| (stage.name.clone(), stage.without_scheduling())).collect()
         };
         let counts: Vec<Vec<(String, u64)>> = self.columns.iter().map(|(_, recording)| stages(recording)).collect();
         for (at, (name, _)) in counts.first().into_iter().flatten().enumerate() {
@@ -90,6 +103,13 @@ impl PipelineSeries {
         }
         text.push('\n');
         for change in self.changes() {
+            let change = match change {
+                Ok(change) => change,
+                Err(error) => {
+                    let _ = writeln!(text, "\n{}.", markdown_escaped(&format!("{error:#}")));
+                    continue;
+                }
+            };
             let [before, after] = &change.names;
             let plain = change_text::render(&change, Style::PLAIN);
             let _ = write!(
@@ -120,7 +140,7 @@ pub(crate) fn markdown(all: &[PipelineSeries]) -> String {
 /// Of all stages, without scheduling.
 fn instructions(recording: &Recording) -> u64 {
     let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
-    counted.map(|stage| stage.instructions - stage.scheduling.total()).sum()
+    counted.map(|stage| stage.without_scheduling()).sum()
 }
 
 fn millions(count: u64) -> String {

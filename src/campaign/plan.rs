@@ -10,9 +10,10 @@ use crate::record::{PipelineCommand, RecordLevel};
 use crate::run::RunOptions;
 use crate::util::build;
 use crate::util::usage::UsageError;
-use crate::vm::{Accel, GuestMachine, Kernel, qemu};
+use crate::vm::{Accel, GuestMachine, GuestOptions, Kernel, qemu};
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::{Context as _, Result, bail, ensure};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -56,6 +57,7 @@ pub(crate) fn plan(axes: &CampaignAxes) -> Result<PlannedCampaign> {
     let mut kernels = Kernels::default();
     let mut cells = GuestOrder::default();
     let mut refused = Vec::new();
+    let mut prepared = HashMap::new();
     for column in &axes.columns {
         let kernel = kernels.of(column)?;
         let setting = setting(column, &kernel.label);
@@ -87,8 +89,9 @@ pub(crate) fn plan(axes: &CampaignAxes) -> Result<PlannedCampaign> {
                     Err(error) => refused.push(format!("{}, {mode}: {error:#}", base.column)),
                 }
             }
-            for pipeline in &axes.pipelines {
-                cells.add(&options.machine, record_cell(base.clone(), &options, pipeline)?);
+            for (number, pipeline) in axes.pipelines.iter().enumerate() {
+                let known = prepared.entry((number, options.machine.memory));
+                cells.add(&options.machine, record_cell(base.clone(), &options, pipeline, known)?);
             }
         }
     }
@@ -149,8 +152,14 @@ fn run_cell(base: CampaignCell, mut options: RunOptions, host: Option<&str>) -> 
     Ok(cell.identified())
 }
 
-/// `base` as a recording of `pipeline` in the machine of these options.
-fn record_cell(base: CampaignCell, options: &RunOptions, pipeline: &CampaignPipeline) -> Result<CampaignCell> {
+/// `base` as a recording of `pipeline` in the machine of these options. `known`: what its processes find in a guest with
+/// as much memory.
+fn record_cell(
+    base: CampaignCell,
+    options: &RunOptions,
+    pipeline: &CampaignPipeline,
+    known: Entry<'_, (usize, u64), CellPipeline>,
+) -> Result<CampaignCell> {
     let command = &pipeline.command;
     let image = base.kernel.image.to_str().context("the kernel's path is not UTF-8")?;
     let guest = options.machine.guest(Some(image))?.context("a kernel was given")?;
@@ -161,6 +170,28 @@ fn record_cell(base: CampaignCell, options: &RunOptions, pipeline: &CampaignPipe
             command.text()
         ))
     );
+    ensure!(
+        options.memcg,
+        UsageError::new(format!(
+            "--pipeline '{}': a pipeline in a guest is always charged to a cgroup: leave out --memcg off",
+            command.text()
+        ))
+    );
+    let prepared = match known {
+        Entry::Occupied(known) => known.get().clone(),
+        Entry::Vacant(place) => place.insert(cell_pipeline(pipeline, guest)?).clone(),
+    };
+    let mut argv = vec!["record".to_owned()];
+    argv.extend(options.guest_words());
+    argv.push("--collect=insn".to_owned());
+    argv.extend(pipeline.words.iter().cloned());
+    let cell = CampaignCell { mode: command.text(), argv, seconds: RECORDING, pipeline: Some(prepared), ..base };
+    Ok(cell.identified())
+}
+
+/// What the processes of `pipeline` find in this guest.
+fn cell_pipeline(pipeline: &CampaignPipeline, guest: GuestOptions) -> Result<CellPipeline> {
+    let command = &pipeline.command;
     let place = PipelinePlace::without_input()?;
     let wanted = GuestPipeline {
         pipeline: command,
@@ -177,19 +208,8 @@ fn record_cell(base: CampaignCell, options: &RunOptions, pipeline: &CampaignPipe
          --run-flags '--memory 4G'",
         command.text()
     );
-    let mut argv = vec!["record".to_owned()];
-    argv.extend(options.guest_words());
-    argv.push("--collect=insn".to_owned());
-    argv.extend(pipeline.words.iter().cloned());
     let contents = digest_of(prepared.contents());
-    let cell = CampaignCell {
-        mode: command.text(),
-        argv,
-        seconds: RECORDING,
-        pipeline: Some(CellPipeline { command: command.clone(), folder: place.folder, path: place.path, contents }),
-        ..base
-    };
-    Ok(cell.identified())
+    Ok(CellPipeline { command: command.clone(), folder: place.folder, path: place.path, contents })
 }
 
 fn labelled(kernel: &str, setting: &str) -> String {

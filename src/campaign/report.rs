@@ -17,7 +17,7 @@ pub(crate) const MOST_COMPARED: usize = 400;
 pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<Input>> {
     let mut inputs: Vec<Input> = Vec::new();
     // By mode, as a comparison measures them: the list is in the order of guests.
-    let mut cells: Vec<&CampaignCell> = cells.iter().filter(|cell| cell.pipeline.is_none()).collect();
+    let mut cells: Vec<&CampaignCell> = cells.iter().filter(|cell| is_compared(cell)).collect();
     let modes: Vec<&str> = cells.iter().map(|cell| cell.mode.as_str()).collect();
     cells.sort_by_key(|cell| (modes.iter().position(|mode| *mode == cell.mode), cell.cpus));
     for cell in cells {
@@ -29,6 +29,12 @@ pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<I
         }
     }
     Ok(inputs)
+}
+
+/// Whether the comparison has it: exact runs.
+#[must_use]
+pub(crate) fn is_compared(cell: &CampaignCell) -> bool {
+    cell.pipeline.is_none() && cell.is_exact()
 }
 
 /// What the report says is not there.

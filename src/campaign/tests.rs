@@ -61,6 +61,12 @@ fn an_id_depends_on_each_part() {
         pipeline("F", "p", "c"),
         pipeline("f", "P", "c"),
         pipeline("f", "p", "C"),
+        {
+            let mut other = pipeline("f", "p", "c");
+            let command = PipelineCommand { stages: vec![vec!["wc".to_owned()]], shell: false };
+            other.pipeline = other.pipeline.map(|pipeline| CellPipeline { command, ..pipeline });
+            other
+        },
         CampaignCell { host: Some("h".to_owned()), ..plain() },
     ];
     let count = cells.len();

@@ -27,7 +27,7 @@ pub(super) fn perform(args: &CheckArgs, given: &GivenFlags, folder: &Path) -> Re
     let pipelines = history.lines.extract_if(.., |line| line.pipeline).count();
     if pipelines > 0 {
         progress::note(&format!(
-            "{} of the history are not tested: only runs are, see `pipeprof matrix` for recordings",
+            "{} of the history not tested, only runs: record pipelines again with `pipeprof matrix`",
             counted(pipelines as u64, "pipeline")
         ));
     }

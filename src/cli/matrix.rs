@@ -130,8 +130,8 @@ struct CampaignAxesArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Pipelines")]
 struct PipelineAxisArgs {
-    /// Also record this pipeline on each kernel and count its instructions, as `pipeprof record --collect insn`; may be
-    /// repeated, each is a section of the report [default of --mode: none]
+    /// Record this pipeline on each kernel and count its instructions, as `pipeprof record --collect insn`; repeatable.
+    /// Without --mode, no runs are planned
     #[arg(long, value_name = "COMMAND")]
     pipeline: Vec<String>,
     /// Put a file or folder into the guests of all pipelines, at the same path or at DEST; repeatable
@@ -146,7 +146,10 @@ impl PipelineAxisArgs {
             self.file.is_empty() || !self.pipeline.is_empty(),
             UsageError::new("--file is for pipelines: add --pipeline")
         );
-        super::workload_args::check_distinct(&self.pipeline)?;
+        for (index, line) in self.pipeline.iter().enumerate() {
+            let twice = UsageError::new(format!("--pipeline '{line}' is given twice"));
+            ensure!(!self.pipeline[..index].contains(line), twice);
+        }
         self.pipeline.iter().map(|line| matrix_cell::pipeline(line, &self.file)).collect()
     }
 }
@@ -185,6 +188,12 @@ impl MatrixCommand {
 
 impl PlanArgs {
     fn run(self) -> Result<ExitCode> {
+        ensure!(
+            !self.this_machine || self.engine.is_none(),
+            UsageError::new(
+                "--for runs chunks in parallel, which disturbs timed runs: leave it out with --this-machine"
+            )
+        );
         let planned = plan::plan(&self.axes()?)?;
         let list = &planned.list;
         atomic_file::write(&self.output, list.to_text()?.as_bytes())?;
@@ -197,8 +206,12 @@ impl PlanArgs {
             counted(list.cells.len() as u64, "cell"),
             counted((list.seconds() / 60.0).ceil() as u64, "minute")
         ));
+        let canaries = list.cells.iter().filter(|cell| cell.canary).count() as u64;
+        let seconds = self.chunk_time.map(|ns| ns as f64 / 1e9);
+        if canaries > 0 && self.engine.is_some_and(|engine| engine.chunks(list, seconds) == 1) {
+            progress::note("--canary: one chunk runs no cell twice: give a shorter --chunk-time");
+        }
         if let Some(engine) = self.engine {
-            let seconds = self.chunk_time.map(|ns| ns as f64 / 1e9);
             let list_path = self.output.to_str().context("-o: the script needs a path in UTF-8")?;
             crate::out!("{}", engine.script(list, list_path, &self.store, seconds));
         }
@@ -337,7 +350,15 @@ impl MergeArgs {
         atomic_file::write(&self.output.join("merge.json"), json.as_bytes())?;
         crate::out!("{}", summary(&merged));
         self.pipelines(&merged)?;
-        let runs = || merged.done.iter().filter(|cell| cell.pipeline.is_none());
+        let timed = merged.done.iter().filter(|cell| !cell.is_exact()).count() as u64;
+        if timed > 0 {
+            let folder = clean(&self.output.join("cells").display().to_string());
+            progress::note(&format!(
+                "{} not compared: give their folders in {folder} to `pipeprof compare`",
+                counted(timed, "timed cell")
+            ));
+        }
+        let runs = || merged.done.iter().filter(|cell| report::is_compared(cell));
         let columns: BTreeSet<&str> = runs().map(|cell| cell.column.as_str()).collect();
         if columns.len() < 2 {
             if columns.len() == 1 {

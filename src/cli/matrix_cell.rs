@@ -10,9 +10,13 @@ use crate::document::Outcome;
 use crate::record::Recorded;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
-use crate::util::text::quoted;
+use crate::util::text::{clean, quoted};
+use crate::util::usage::UsageError;
 use crate::vm::Kernel;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
+
+/// The exit code of a stage whose reader ended before it: 128 and SIGPIPE.
+const BROKEN_PIPE: u8 = 141;
 
 /// Runs cells in this process.
 pub(super) struct CellHere;
@@ -46,12 +50,24 @@ fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: Strin
     let guest = args.guest(true)?.context("a cell names its kernel")?;
     let place = PipelinePlace { folder: pipeline.folder.clone(), path: pipeline.path.clone(), input: None };
     let prepared = PreparedPipeline::new(args.in_guest(&pipeline.command, place), guest)?;
-    ensure!(
-        !prepared.has_disk() && digest_of(prepared.contents()) == pipeline.contents,
-        "the programs or files of this pipeline are not those with which the list was planned: install the same \
-         packages, or share the files, or plan again here"
-    );
-    let (mut recorded, _) = prepared.record()?;
+    if prepared.has_disk() || digest_of(prepared.contents()) != pipeline.contents {
+        let here = PipelinePlace::without_input()?;
+        let difference = if here.folder != pipeline.folder {
+            format!("; the list was planned in the folder {}: run it there", pipeline.folder.display())
+        } else if here.path != pipeline.path {
+            format!("; PATH was {}: set it so", pipeline.path)
+        } else {
+            ": install the same packages, or share the files, or plan again here".to_owned()
+        };
+        bail!("the programs or files of this pipeline are not those with which the list was planned{difference}");
+    }
+    let (mut recorded, printed) = prepared.record()?;
+    let codes = &recorded.recording.exit_codes;
+    if codes.last().is_some_and(|code| *code != 0) || codes.iter().any(|code| ![0, BROKEN_PIPE].contains(code)) {
+        let errors = String::from_utf8_lossy(&printed.errors).into_owned();
+        let first = errors.lines().next().map_or(String::new(), |line| format!(": {}", clean(line)));
+        bail!("the pipeline failed, with exit codes {codes:?}{first}");
+    }
     prepared.add_counts(&mut recorded)?;
     recorded.recording.command = command;
     Ok(recorded)
@@ -68,5 +84,6 @@ pub(super) fn pipeline(line: &str, files: &[SentFile]) -> Result<CampaignPipelin
     let mut all = vec!["--kernel=any".to_owned()];
     all.extend(words.iter().cloned());
     let args = RecordArgs::parse_words("--pipeline", &all)?;
-    Ok(CampaignPipeline { command: args.counted()?, words, files: files.to_vec() })
+    let command = args.counted().with_context(|| UsageError::new(format!("--pipeline '{line}'")))?;
+    Ok(CampaignPipeline { command, words, files: files.to_vec() })
 }

@@ -187,8 +187,13 @@ impl RecordArgs {
     /// A usage error: an empty stage, or a program that does not exist.
     pub(super) fn counted(&self) -> Result<PipelineCommand> {
         let pipeline = PipelineCommand::parse(&self.command)?;
-        if let Some(program) = pipeline.missing() {
-            return Err(UsageError::new(format!("cannot find the program {program}")).into());
+        if let Some(program) = pipeline.missing().map(str::to_owned).or_else(|| pipeline.unknown_to_shell()) {
+            let problem = if program.is_empty() {
+                "a stage is empty".to_owned()
+            } else {
+                format!("there is no program {program}")
+            };
+            return Err(UsageError::new(problem).into());
         }
         Ok(pipeline.as_stages().unwrap_or(pipeline))
     }

@@ -72,8 +72,7 @@ pub(crate) struct HistoryPoint {
     pub roles: BTreeMap<RoleId, CountSpan>,
 }
 
-/// A count in the median window, and the least and the greatest of all windows. A recording has one window: the limits
-/// are then what the schedule can change.
+/// A count in the median window, and the least and the greatest of all windows; a recording has one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountSpan {
     pub value: f64,

@@ -1,12 +1,13 @@
 //! Read the cells of a store into a series, one after the other: memory does not grow with their number.
 
 use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, HistoryPoint, order, pipeline, steps};
+use crate::campaign::cell::CellPipeline;
 use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
-use crate::compare::{Dropped, Measure, inlined_between, measures};
+use crate::compare::{Dropped, FLOOR, Measure, inlined_between, measures};
 use crate::document::Outcome;
 use crate::roles::RoleId;
-use crate::util::{build, cancel};
+use crate::util::{build, cancel, progress};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,6 +21,10 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
     let mut cells: Vec<CampaignCell> = Vec::new();
     for id in store.finished(false)? {
         let cell = CellStore::cell(&store.path(&id, false))?;
+        if !cell.is_exact() {
+            // Times are no counts.
+            continue;
+        }
         if !kernels.iter().any(|known| is_of(&cell, known)) {
             let (label, release, sha256) = (&cell.kernel.label, &cell.kernel.release, &cell.kernel.sha256);
             kernels.push(HistoryKernel { label: label.clone(), release: release.clone(), sha256: sha256.clone() });
@@ -37,25 +42,38 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         None => order::by_release(&mut kernels),
     }
     let emulators = cells.iter().map(|cell| cell.qemu.clone()).collect::<BTreeSet<_>>().into_iter().collect();
-    // Recordings, setting, mode and CPUs of a line; the kernel and the id of its cells.
-    type Key = (bool, String, String, u32);
+    // The digest of a pipeline, setting, mode and CPUs of a line; the kernel and the id of its cells.
+    type Key = (Option<String>, String, String, u32);
     let mut lines: BTreeMap<Key, Vec<(usize, String)>> = BTreeMap::new();
     for cell in cells {
         let kernel = kernels.iter().position(|known| is_of(&cell, known)).context("the kernel was listed")?;
-        let key = (cell.pipeline.is_some(), cell.setting, cell.mode, cell.cpus);
+        let key = (cell.pipeline.as_ref().map(CellPipeline::digest), cell.setting, cell.mode, cell.cpus);
         lines.entry(key).or_default().push((kernel, cell.id));
     }
-    let lines = lines.into_iter().map(|((recorded, setting, mode, cpus), mut cells)| {
+    // The same text with other programs or files is another pipeline.
+    let titles: Vec<(String, String, u32)> =
+        lines.keys().map(|(_, setting, mode, cpus)| (setting.clone(), mode.clone(), *cpus)).collect();
+    let line = |((digest, setting, mut mode, cpus), mut cells): (Key, Vec<(usize, String)>)| {
         cells.sort();
-        let points = if recorded { pipeline::points(store, &cells)? } else { points(store, &cells)? };
-        Ok(HistoryLine { mode, cpus, setting, pipeline: recorded, steps: steps::steps(&points), points })
-    });
+        let recorded = digest.is_some();
+        let twice = titles.iter().filter(|title| **title == (setting.clone(), mode.clone(), cpus)).count() > 1;
+        if let Some(digest) = digest.filter(|_| twice) {
+            mode = format!("{mode} ({digest})");
+        }
+        let (points, least) = if recorded { pipeline::points(store, &cells)? } else { (points(store, &cells)?, FLOOR) };
+        Ok(HistoryLine { mode, cpus, setting, pipeline: recorded, steps: steps::steps(&points, least), points })
+    };
+    let mut lines = lines.into_iter().map(line).collect::<Result<Vec<_>>>()?;
+    for line in lines.extract_if(.., |line| line.points.is_empty()) {
+        progress::note(&format!("left out, because nothing went through its pipes: {}", line.title()));
+    }
+    ensure!(!lines.is_empty(), "{}: nothing went through the pipes of any pipeline", store.folder.display());
     Ok(History {
         schema: HISTORY_SCHEMA.to_owned(),
         version: build::version().to_owned(),
         command,
         emulators,
-        lines: lines.collect::<Result<_>>()?,
+        lines,
         kernels,
     })
 }

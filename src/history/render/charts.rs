@@ -15,7 +15,7 @@ const OTHERS: &str = "#c9ced6";
 /// What the bands are.
 fn bands(line: &HistoryLine) -> String {
     let text = if line.pipeline {
-        "Bands: what the schedule can change; each kernel was counted once."
+        "Each kernel was counted once."
     } else {
         "Bands: the least and the greatest of the counted windows."
     };

@@ -22,9 +22,9 @@ const ABOUT: &str = "Instructions of writer and reader per KiB moved, counted ex
     kernels since the last step cannot explain. Instructions are not time.";
 
 /// What those of pipelines are.
-const ABOUT_PIPELINES: &str = "Of recorded pipelines: instructions of the kernel in all stages per KiB that went \
-    through the pipes, counted in one run each. A step is then a change larger than what the schedule alone can change: \
-    1 % with one CPU, 3 % with several.";
+const ABOUT_PIPELINES: &str = "Pipelines have instructions of the kernel in all stages per KiB that went through the \
+    pipes, without those for scheduling, counted in one run each. A step of a pipeline is a change larger than what the \
+    schedule alone can change: 1 % with one CPU, 3 % with several.";
 
 /// What the numbers of `history` are.
 fn about(history: &History) -> String {

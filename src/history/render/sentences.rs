@@ -85,7 +85,11 @@ fn of_step(
     }
     StepAnswer {
         kernels: format!("{} to {}", label(history, step.before), label(history, step.after)),
-        change: if step.of_total { change } else { format!("{change}, within the range of the windows") },
+        change: match step.of_total {
+            true => change,
+            false if line.pipeline => format!("{change}, less than is certain"),
+            false => format!("{change}, within the range of the windows"),
+        },
         roles: if roles.is_empty() { "small changes of many roles".to_owned() } else { roles.join(", ") },
         // A page compares runs.
         link: link(&pair).filter(|_| !line.pipeline),
@@ -97,6 +101,7 @@ fn of_step(
 pub(super) fn counted_by(history: &History) -> String {
     let windows = match history.windows() {
         [_, 0] => "one recording of each pipeline".to_owned(),
+        [_, 1] => "one window".to_owned(),
         [least, most] if least == most => format!("the median of {}", counted(most as u64, "window")),
         [least, most] => format!("the median of {least} to {most} windows"),
     };
