@@ -5,6 +5,7 @@ use crate::record::PipelineCommand;
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The `schema` of a line of `cells.jsonl`.
@@ -134,6 +135,14 @@ impl CampaignCell {
     pub(crate) fn section(&self) -> String {
         section_title(&self.mode, Some(self.cpus))
     }
+}
+
+/// The names of the cells' kernels: their labels, or their releases if several kernels have one label.
+pub(crate) fn kernel_names<'a>(kernels: impl Iterator<Item = &'a CellKernel> + Clone) -> BTreeMap<String, String> {
+    let shared =
+        |kernel: &CellKernel| kernels.clone().any(|other| other.label == kernel.label && other.sha256 != kernel.sha256);
+    let name = |kernel: &CellKernel| if shared(kernel) { &kernel.release } else { &kernel.label }.clone();
+    kernels.clone().map(|kernel| (kernel.sha256.clone(), name(kernel))).collect()
 }
 
 /// The SHA-256 of a file, in hexadecimal digits.

@@ -1,6 +1,6 @@
 //! The recordings of a merged store: each pipeline on all kernels, and what changed from one to the next.
 
-use super::cell::CampaignCell;
+use super::cell::{CampaignCell, kernel_names};
 use super::store::CellStore;
 use crate::record::change::RecordingChange;
 use crate::record::{Recording, change_text};
@@ -29,13 +29,15 @@ pub(crate) struct PipelineSeries {
 /// # Errors
 /// When a recording cannot be read.
 pub(crate) fn series(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<PipelineSeries>> {
+    let names = kernel_names(cells.iter().map(|cell| &cell.kernel));
     let mut all: Vec<PipelineSeries> = Vec::new();
     for cell in cells {
         let Some(pipeline) = &cell.pipeline else { continue };
         let digest = pipeline.digest();
         let setting = if cell.setting.is_empty() { String::new() } else { format!(", {}", cell.setting) };
         let title = format!("{}{setting}", cell.section());
-        let column = (cell.kernel.label.clone(), store.recording(&cell.id)?);
+        let name = names.get(&cell.kernel.sha256).unwrap_or(&cell.kernel.label);
+        let column = (name.clone(), store.recording(&cell.id)?);
         match all.iter_mut().find(|series| series.title == title && series.digest == digest) {
             Some(series) => series.columns.push(column),
             None => all.push(PipelineSeries { title, digest, columns: vec![column] }),

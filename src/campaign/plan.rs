@@ -212,7 +212,8 @@ fn cell_pipeline(pipeline: &CampaignPipeline, guest: GuestOptions) -> Result<Cel
     Ok(CellPipeline { command: command.clone(), folder: place.folder, path: place.path, contents })
 }
 
-fn labelled(kernel: &str, setting: &str) -> String {
+/// The name of a column.
+pub(super) fn labelled(kernel: &str, setting: &str) -> String {
     if setting.is_empty() { kernel.to_owned() } else { format!("{kernel} {setting}") }
 }
 

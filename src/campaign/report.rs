@@ -1,7 +1,8 @@
 //! The comparison of a merged store's columns.
 
-use super::cell::CampaignCell;
+use super::cell::{CampaignCell, kernel_names};
 use super::merge::MergedCells;
+use super::plan::labelled;
 use super::store::CellStore;
 use crate::compare::Input;
 use crate::compare::model::MissingCell;
@@ -17,15 +18,17 @@ pub(crate) const MOST_COMPARED: usize = 400;
 pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<Input>> {
     let mut inputs: Vec<Input> = Vec::new();
     // By mode, as a comparison measures them: the list is in the order of guests.
+    let names = kernel_names(cells.iter().map(|cell| &cell.kernel));
     let mut cells: Vec<&CampaignCell> = cells.iter().filter(|cell| is_compared(cell)).collect();
     let modes: Vec<&str> = cells.iter().map(|cell| cell.mode.as_str()).collect();
     cells.sort_by_key(|cell| (modes.iter().position(|mode| *mode == cell.mode), cell.cpus));
     for cell in cells {
         let path = store.path(&cell.id, false);
         let run = (path.display().to_string(), store.run(&cell.id)?);
-        match inputs.iter_mut().find(|input| input.label.as_ref() == Some(&cell.column)) {
+        let label = labelled(names.get(&cell.kernel.sha256).unwrap_or(&cell.kernel.label), &cell.setting);
+        match inputs.iter_mut().find(|input| input.label.as_ref() == Some(&label)) {
             Some(input) => input.runs.push(run),
-            None => inputs.push(Input { label: Some(cell.column.clone()), runs: vec![run] }),
+            None => inputs.push(Input { label: Some(label), runs: vec![run] }),
         }
     }
     Ok(inputs)

@@ -286,3 +286,17 @@ fn failed_second_runs_are_named_and_times_are_not_compared() {
     let merged = merge::merge(std::slice::from_ref(&store.folder), &top.path().join("again"), false).unwrap();
     assert_eq!((merged.failed_canaries.len(), merged.compared), (0, 1));
 }
+
+#[test]
+fn kernels_with_one_label_are_named_by_their_releases() {
+    let kernel = |label: &str, release: &str| CellKernel {
+        label: label.to_owned(),
+        release: release.to_owned(),
+        sha256: release.repeat(2),
+        image: "x".into(),
+    };
+    let kernels = [kernel("6.1", "6.1-amd64"), kernel("6.1", "6.1-rt-amd64"), kernel("6.12", "6.12-amd64")];
+    let names = cell::kernel_names(kernels.iter().chain(&kernels));
+    let named: Vec<&str> = kernels.iter().map(|kernel| names[&kernel.sha256].as_str()).collect();
+    assert_eq!(named, ["6.1-amd64", "6.1-rt-amd64", "6.12"]);
+}

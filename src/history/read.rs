@@ -1,7 +1,7 @@
 //! Read the cells of a store into a series, one after the other: memory does not grow with their number.
 
 use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, HistoryPoint, order, pipeline, steps};
-use crate::campaign::cell::CellPipeline;
+use crate::campaign::cell::{CellPipeline, kernel_names};
 use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
 use crate::compare::{Dropped, FLOOR, Measure, inlined_between, measures};
@@ -37,6 +37,8 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         store.folder.display(),
         kernels.len()
     );
+    // Such as those of several flavours.
+    let names = kernel_names(cells.iter().map(|cell| &cell.kernel));
     match list {
         Some(list) => order::by_list(&mut kernels, list)?,
         None => order::by_release(&mut kernels),
@@ -68,6 +70,9 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         progress::note(&format!("left out, because nothing went through its pipes: {}", line.title()));
     }
     ensure!(!lines.is_empty(), "{}: nothing went through the pipes of any pipeline", store.folder.display());
+    for kernel in &mut kernels {
+        kernel.label = names.get(&kernel.sha256).unwrap_or(&kernel.label).clone();
+    }
     Ok(History {
         schema: HISTORY_SCHEMA.to_owned(),
         version: build::version().to_owned(),
