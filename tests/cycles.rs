@@ -66,7 +66,7 @@ fn count(workload: Spec, cpus: u32) -> Outcome {
 
 fn priced(outcome: &Outcome, process: ProcessName, price: &dyn Fn(&ClassCounts) -> f64) -> Vec<(String, f64)> {
     let (_, stacks) = outcome.classes.of_target().find(|(name, _)| *name == process).expect("the process");
-    stacks.iter().map(|(stack, counts)| (stack.to_owned(), price(counts))).collect()
+    stacks.iter().map(|(stack, counts)| (stack.to_string(), price(counts))).collect()
 }
 
 fn role(stack: &str) -> RoleId {
@@ -112,7 +112,7 @@ fn shares_of_article_b() {
     ];
     for (index, (name, article, workload, cpus)) in cases.into_iter().enumerate() {
         let article = Folded::parse(article).unwrap();
-        let article: Vec<(String, f64)> = article.iter().map(|(stack, n)| (stack.to_owned(), n as f64)).collect();
+        let article: Vec<(String, f64)> = article.iter().map(|(stack, n)| (stack.to_string(), n as f64)).collect();
         let article = shares(&article);
         let outcome = count(workload, cpus);
         let mut distances = Vec::new();

@@ -47,7 +47,7 @@ fn calls(outcome: &Outcome, process: &str, symbol: &str) -> u64 {
 
 /// Instructions of all stacks through `frame`.
 fn inclusive(profile: &Profile, frame: &str) -> u64 {
-    profile.stacks.iter().filter(|(stack, _)| stack.split(';').any(|this| this == frame)).map(|(_, n)| n).sum()
+    profile.stacks.iter().filter(|(stack, _)| stack.frames().any(|this| this == frame)).map(|(_, n)| n).sum()
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn one_more_call_costs_what_that_call_costs() {
     // the reader. So two more calls execute exactly twice one call's instructions more.
     let own = |outcome: &Outcome, leaves: &[&str]| {
         let stacks = stacks(outcome, ProcessName::WRITER).stacks.iter();
-        let of_leaves = stacks.filter(|(stack, _)| stack.rsplit(';').next().is_some_and(|leaf| leaves.contains(&leaf)));
+        let of_leaves = stacks.filter(|(stack, _)| leaves.contains(&stack.leaf()));
         of_leaves.map(|(_, weight)| weight).sum::<u64>()
     };
     for leaves in [&["entry_SYSCALL_64", "syscall_return_via_sysret"][..], &["ksys_write"]] {
@@ -108,7 +108,7 @@ fn every_kernel_and_mode_adds_up() {
         copies_move_the_bytes(&outcome, series, mode);
         // Nothing in the kernel calls the system call's entry: the frames above it are user code.
         for (stack, _) in writer.stacks.iter() {
-            let entries = stack.split(';').filter(|frame| *frame == "do_syscall_64").count();
+            let entries = stack.frames().filter(|frame| *frame == "do_syscall_64").count();
             assert!(entries <= 1, "{series} {mode}: {stack}");
         }
     }

@@ -41,8 +41,8 @@ impl Both {
         let longer = self.longer(process);
         let mut weighted = Folded::new();
         for (stack, count) in stacks(&self.counted, process).iter() {
-            let leaf = stack.rsplit(';').next().unwrap_or(stack);
-            weighted.add(stack, (count as f64 * longer.get(leaf).copied().unwrap_or(1.0)).round() as u64);
+            let leaf = stack.leaf();
+            weighted.add(stack.to_string(), (count as f64 * longer.get(leaf).copied().unwrap_or(1.0)).round() as u64);
         }
         weighted
     }
@@ -68,7 +68,7 @@ fn stacks(outcome: &Outcome, process: ProcessName) -> &Folded {
 
 /// Share of `stacks` that is below `frame`.
 fn share(stacks: &Folded, frame: &str) -> f64 {
-    let below = stacks.iter().filter(|(stack, _)| stack.split(';').any(|this| this == frame));
+    let below = stacks.iter().filter(|(stack, _)| stack.frames().any(|this| this == frame));
     below.map(|(_, weight)| weight as f64).sum::<f64>() / stacks.total() as f64
 }
 

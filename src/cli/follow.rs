@@ -3,7 +3,7 @@
 
 use crate::collect::{Context, Watched, make};
 use crate::document::{Collector, Loader, Probe, Status};
-use crate::profile::ProcessName;
+use crate::profile::{CallStack, ProcessName};
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ fn watch_family(collector: Collector, loader: Loader, mut family: Command) -> Re
     let collected = collector.finish()?;
     let writes = || collected.functions.iter().filter(|row| row.symbol.ends_with("pipe_write"));
     let weights = collected.stacks.iter().map(|(process, stacks)| (process.to_string(), stacks.total())).collect();
-    let own = |stack: &str| stack.contains("::follow::");
+    let own = |stack: CallStack<'_>| stack.frames().any(|frame| frame.contains("::follow::"));
     let stacks = collected.stacks.iter().flat_map(|(_, stacks)| stacks.iter());
     Ok(Found {
         complete: collected.status == Status::Ok,
@@ -124,7 +124,7 @@ fn watch_family(collector: Collector, loader: Loader, mut family: Command) -> Re
         returns: writes().map(|row| row.log2_ns.count()).sum(),
         missed: collected.functions.iter().map(|row| row.missed).sum(),
         weights,
-        named: stacks.filter(|(stack, _)| own(stack)).map(|(_, weight)| weight).sum(),
+        named: stacks.filter(|(stack, _)| own(*stack)).map(|(_, weight)| weight).sum(),
         samples: collected.samples,
         cpu_ns,
         notes: collected.notes,

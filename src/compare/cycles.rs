@@ -123,9 +123,10 @@ impl<'a> Classified<'a> {
             outcome.profiles.iter().filter(|one| one.unit == Unit::Instructions && one.process.is_of_target())
         {
             for (stack, weight) in profile.stacks.iter() {
-                let Some(shorter) = dropped.shortened(stack) else { continue };
-                let [from, to] = [stack, &shorter].map(|stack| roles::of_stack(stack).0.id);
-                let leaf = stack.rsplit(';').next().unwrap_or(stack);
+                let Some(shorter) = dropped.shortened(stack.frames()) else { continue };
+                let from = roles::of_stack(stack.frames()).0.id;
+                let to = roles::of_stack(shorter.into_iter()).0.id;
+                let leaf = stack.leaf();
                 if from != to {
                     let mix = *mixes.entry(leaf).or_insert_with(|| mix(code, leaf));
                     self.add(from, &mix, -as_f64(weight));

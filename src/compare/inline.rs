@@ -61,15 +61,15 @@ impl Dropped {
         self.0.get(caller).is_some_and(|callees| callees.contains(callee))
     }
 
-    /// `stack` without the dropped frames, if it has any.
+    /// The `frames` of a stack, root first, without the dropped ones, if it has any.
     #[must_use]
-    pub(crate) fn shortened(&self, stack: &str) -> Option<String> {
+    pub(crate) fn shortened<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
         if self.is_empty() {
             return None;
         }
         let mut kept: Vec<&str> = Vec::new();
         let (mut kernel, mut dropped) = (false, false);
-        for frame in stack.split(';') {
+        for frame in frames {
             let inlined =
                 kernel && kept.last().is_some_and(|last| self.drops(roles::canonical(last), roles::canonical(frame)));
             kernel |= is_kernel_entry(frame);
@@ -78,7 +78,7 @@ impl Dropped {
                 kept.push(frame);
             }
         }
-        dropped.then(|| kept.join(";"))
+        dropped.then_some(kept)
     }
 }
 
@@ -101,18 +101,18 @@ impl CallWeights {
         for (process, part) in measure.processes.of_target() {
             for (stack, weight) in part.stacks.iter() {
                 let weight = measure.per_kib(process, weight);
-                match dropped.shortened(stack) {
-                    Some(shorter) => calls.add(&shorter, weight),
-                    None => calls.add(stack, weight),
+                match dropped.shortened(stack.frames()) {
+                    Some(shorter) => calls.add(shorter.into_iter(), weight),
+                    None => calls.add(stack.frames(), weight),
                 }
             }
         }
         calls
     }
 
-    fn add(&mut self, stack: &str, weight: f64) {
+    fn add<'a>(&mut self, stack: impl DoubleEndedIterator<Item = &'a str> + Clone, weight: f64) {
         self.total += weight;
-        let mut frames = stack.split(';').skip_while(|frame| !is_kernel_entry(frame)).map(roles::canonical);
+        let mut frames = stack.clone().skip_while(|frame| !is_kernel_entry(frame)).map(roles::canonical);
         let Some(mut last) = frames.next() else { return };
         let mut below = None;
         for frame in frames {
@@ -356,7 +356,7 @@ mod tests {
     fn calls(stacks: &[(&str, u64)]) -> CallWeights {
         let mut calls = CallWeights::default();
         for (stack, weight) in stacks {
-            calls.add(&format!("{CALL}{stack}"), as_f64(*weight));
+            calls.add(format!("{CALL}{stack}").split(';'), as_f64(*weight));
         }
         calls
     }
@@ -400,10 +400,13 @@ mod tests {
         let dropped =
             Dropped(BTreeMap::from([pair("__do_sys_vmsplice", "add_to_pipe"), pair("get_page", "try_get_folio")]));
         let (stack, _) = stacks.iter().next().unwrap();
-        assert_eq!(dropped.shortened(stack).unwrap(), format!("{CALL};get_page"));
-        assert_eq!(dropped.shortened(CALL), None);
+        assert_eq!(dropped.shortened(stack.frames()).unwrap().join(";"), format!("{CALL};get_page"));
+        assert_eq!(dropped.shortened(CALL.split(';')), None);
         // Only below this caller, and only in the kernel.
-        assert_eq!(dropped.shortened("__x64_sys_vmsplice;add_to_pipe;entry_SYSCALL_64_after_hwframe"), None);
+        assert_eq!(
+            dropped.shortened(["__x64_sys_vmsplice", "add_to_pipe", "entry_SYSCALL_64_after_hwframe"].into_iter()),
+            None
+        );
         // A callee that the inlining side calls itself is not a candidate.
         let before = [("", 33), (";add_to_pipe", 40), (";add_to_pipe;get_page", 30)];
         let after = [("", 60), (";get_page", 30)];

@@ -207,9 +207,8 @@ pub(crate) fn add(
         part.calls += calls;
         let attributor = Attributor::new(&profile.stacks, profile.skid);
         for (stack, weight) in profile.stacks.iter() {
-            let shortened = dropped.shortened(stack);
-            let stack = shortened.as_deref().unwrap_or(stack);
-            add_stack(&mut measure.functions, part, profile.process, (stack, weight), attributor, &mut known);
+            let frames = dropped.shortened(stack.frames()).unwrap_or_else(|| stack.frames().collect());
+            add_stack(&mut measure.functions, part, profile.process, (&frames, weight), attributor, &mut known);
         }
     }
 }
@@ -218,15 +217,14 @@ fn add_stack(
     functions: &mut BTreeMap<Key, FunctionWeight>,
     part: &mut ProcessMeasure,
     process: ProcessName,
-    (stack, weight): (&str, u64),
+    (frames, weight): (&[&str], u64),
     attributor: Attributor,
     known: &mut HashMap<String, Option<&'static Role>>,
 ) {
-    let frames: Vec<&str> = stack.split(';').collect();
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
-    let canonical = canonical_stack(&frames, kernel);
-    part.stacks.add(stack, weight);
-    let own_role = attributor.place(stack).role;
+    let canonical = canonical_stack(frames, kernel);
+    part.stacks.add_stack(frames.iter().copied(), weight);
+    let own_role = attributor.place_frames(frames.iter().copied()).role;
     *part.roles.entry(own_role.id).or_insert(0) += weight;
 
     let path_from = kernel.unwrap_or(0);

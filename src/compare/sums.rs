@@ -108,7 +108,7 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
     for (side, measure) in [before, after].into_iter().enumerate() {
         for (process, part) in measure.processes.of_target() {
             for (stack, weight) in part.stacks.iter() {
-                let names: BTreeSet<String> = stack.split(';').map(|frame| one_name(roles::canonical(frame))).collect();
+                let names: BTreeSet<String> = stack.frames().map(|frame| one_name(roles::canonical(frame))).collect();
                 for name in names {
                     if let Some(sum) = kept.get_mut(&name) {
                         sum.whole[side] += measure.per_kib(process, weight);

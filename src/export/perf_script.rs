@@ -98,7 +98,7 @@ mod tests {
         let folded = collapsed(&odd(), None);
         assert_eq!((folded.len(), folded.total()), (2, 9));
         assert_eq!(command("123"), "_123");
-        let frame = |name: &str| SampledFrame { name: name.to_owned(), is_kernel: false, address: None };
+        let frame = |name: &str| SampledFrame { name: name.to_owned(), ..SampledFrame::default() };
         assert_eq!(function(&frame("(deleted)")), "_(deleted)");
     }
 }

@@ -1,10 +1,12 @@
 //! One list of samples from stored stacks, from which every format for stacks is written.
 
 use crate::kernel::symbols::KERNEL_START;
+use crate::profile::places::FramePlace;
 use crate::profile::{Attributor, Folded, Profile};
 use crate::roles::{RoleId, is_kernel_entry};
 use crate::util::text::clean;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The stacks of all processes with their weights, and what was measured.
 #[derive(Debug, Clone, Default)]
@@ -61,12 +63,18 @@ pub(crate) struct ProcessPhase {
 }
 
 /// A frame: a function of the kernel or of a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SampledFrame {
     pub name: String,
     pub is_kernel: bool,
-    /// The function's first address, if known.
+    /// The instruction's address, otherwise the function's first one, if either is known.
     pub address: Option<u64>,
+    /// The program, library or kernel module, if known.
+    pub module: Option<Arc<str>>,
+    /// The source file, if known.
+    pub file: Option<Arc<str>>,
+    /// The line in it, if known.
+    pub line: Option<u32>,
 }
 
 /// The weight of one stack in one process.
@@ -105,7 +113,7 @@ type SampleKey = (usize, usize, Option<RoleId>, bool);
 #[derive(Debug, Default)]
 pub(super) struct SamplesBuilder {
     pub samples: Samples,
-    frames: HashMap<(String, bool), u32>,
+    frames: HashMap<(String, bool, Option<FramePlace>), u32>,
     stacks: HashMap<Vec<u32>, usize>,
     places: HashMap<SampleKey, usize>,
     /// Addresses of the kernel's functions, and of others.
@@ -153,15 +161,16 @@ impl SamplesBuilder {
         let total = u128::from(profile.stacks.total()).max(1);
         // The weight of the stacks before, so that the rounded times add up.
         let mut before = 0u128;
-        for (text, weight) in profile.stacks.iter() {
-            let placed = attributor.place(text);
-            let mut frames: Vec<&str> = text.split(';').collect();
+        for located in profile.stacks.located() {
+            let (placed, weight) = (attributor.place(located.stack), located.weight);
+            let mut frames: Vec<(&str, Option<&FramePlace>)> = located.frames().collect();
             // Collectors that sample put the process first; it is a dimension of its own.
-            if frames.len() > 1 && frames.first() == Some(&profile.process.as_str()) {
+            if frames.len() > 1 && frames.first().is_some_and(|(name, _)| *name == profile.process.as_str()) {
                 frames.remove(0);
             }
-            let entry = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
-            let stack = self.stack(frames.iter().enumerate().map(|(depth, frame)| (*frame, depth >= entry)));
+            let entry = frames.iter().position(|(name, _)| is_kernel_entry(name)).unwrap_or(frames.len());
+            let frames = frames.into_iter().enumerate().map(|(depth, (name, place))| (name, depth >= entry, place));
+            let stack = self.stack(frames);
             let values = self.sample((process, stack, Some(placed.role.id), placed.interrupts_off));
             add_to(values, value, weight);
             if let Some((time, ns)) = time {
@@ -175,12 +184,12 @@ impl SamplesBuilder {
 
     /// Add sleeps of the kernel's stacks, whose first frame names the process as `process_of` does.
     pub(super) fn add_sleeps(&mut self, sleeps: &Folded, value: usize, process_of: impl Fn(&str) -> String) {
-        for (text, weight) in sleeps.iter() {
-            let (name, rest) = text.split_once(';').unwrap_or((text, ""));
-            let process = self.process(&process_of(name));
-            let last = rest.split(';').count().saturating_sub(1);
+        for (sleep, weight) in sleeps.iter() {
+            let process = self.process(&process_of(sleep.root()));
+            let frames = sleep.frames().skip(1);
+            let last = frames.len().saturating_sub(1);
             let is_kernel = |depth: usize, frame: &str| depth < last && frame != "--" && !frame.starts_with('[');
-            let stack = self.stack(rest.split(';').enumerate().map(|(depth, frame)| (frame, is_kernel(depth, frame))));
+            let stack = self.stack(frames.enumerate().map(|(depth, frame)| (frame, is_kernel(depth, frame), None)));
             add_to(self.sample((process, stack, None, false)), value, weight);
         }
     }
@@ -193,23 +202,32 @@ impl SamplesBuilder {
         self.samples
     }
 
-    fn stack<'a>(&mut self, frames: impl Iterator<Item = (&'a str, bool)>) -> usize {
-        let indices: Vec<u32> = frames.map(|(name, is_kernel)| self.frame(name, is_kernel)).collect();
+    /// The index of the stack of these frames: name, whether it is the kernel's, and place.
+    fn stack<'a>(&mut self, frames: impl Iterator<Item = (&'a str, bool, Option<&'a FramePlace>)>) -> usize {
+        let indices: Vec<u32> = frames.map(|(name, is_kernel, place)| self.frame(name, is_kernel, place)).collect();
         *self.stacks.entry(indices).or_insert_with_key(|indices| {
             self.samples.stacks.push(indices.clone());
             self.samples.stacks.len() - 1
         })
     }
 
-    fn frame(&mut self, name: &str, is_kernel: bool) -> u32 {
+    fn frame(&mut self, name: &str, is_kernel: bool, place: Option<&FramePlace>) -> u32 {
         // Files are not trusted.
-        let key = (clean(name), is_kernel);
+        let key = (clean(name), is_kernel, place.cloned());
         if let Some(index) = self.frames.get(&key) {
             return *index;
         }
         let index = self.samples.frames.len() as u32;
-        let address = self.addresses.get(&key).copied();
-        self.samples.frames.push(SampledFrame { name: key.0.clone(), is_kernel, address });
+        let known = || self.addresses.get(&(clean(name), is_kernel)).copied();
+        let text = |text: &Option<Arc<str>>| text.as_deref().map(|text| clean(text).into());
+        self.samples.frames.push(SampledFrame {
+            name: key.0.clone(),
+            is_kernel,
+            address: place.and_then(|place| place.address).or_else(known),
+            module: place.and_then(|place| text(&place.module)),
+            file: place.and_then(|place| text(&place.file)),
+            line: place.and_then(|place| place.line),
+        });
         self.frames.insert(key, index);
         index
     }

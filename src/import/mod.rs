@@ -115,7 +115,7 @@ impl Commands {
     /// Those of stacks whose first frame is the command.
     fn of(stacks: &Folded) -> Self {
         let mut commands = Self::default();
-        stacks.iter().for_each(|(stack, weight)| commands.add(stack.split(';'), weight));
+        stacks.iter().for_each(|(stack, weight)| commands.add(stack.frames(), weight));
         commands
     }
 

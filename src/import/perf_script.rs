@@ -144,7 +144,7 @@ mod tests {
         );
         let profile = parse(&script, None).unwrap();
         let names: Vec<&str> =
-            profile.commands.values().flat_map(Folded::iter).flat_map(|(stack, _)| stack.split(';')).collect();
+            profile.commands.values().flat_map(Folded::iter).flat_map(|(stack, _)| stack.frames()).collect();
         assert!(names.iter().any(|frame| frame.starts_with(name)), "{names:?}");
         for text in ["", "plain", "é", "a\u{1}b", "größe\u{2}"] {
             assert_eq!(from_ascii(&ascii(text)).replace('\u{1}', ""), text.replace('\u{1}', ""));

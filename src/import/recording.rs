@@ -107,7 +107,7 @@ impl StackCounts {
     fn of(profiles: &[Profile]) -> Self {
         let mut counts = Self::default();
         for (stack, weight) in profiles.iter().flat_map(|profile| profile.stacks.iter()) {
-            let frames = stack.split(';').skip(1);
+            let frames = stack.frames().skip(1);
             counts.kernel += if frames.clone().any(is_kernel_entry) { weight } else { 0 };
             counts.deep += if frames.clone().filter(|frame| *frame != KERNEL).count() > 1 { weight } else { 0 };
             counts.unnamed += if frames.clone().last() == Some("[unknown]") { weight } else { 0 };

@@ -30,8 +30,8 @@ dd 19770 [001] 56804.087990:          1 sched:sched_switch:
 
 ";
 
-fn command<'p>(profile: &'p ImportedProfile, name: &str) -> Vec<(&'p str, u64)> {
-    profile.commands[&ProcessName::new(name)].iter().collect()
+fn command(profile: &ImportedProfile, name: &str) -> String {
+    profile.commands[&ProcessName::new(name)].to_text()
 }
 
 #[test]
@@ -42,12 +42,10 @@ fn the_output_of_perf_script_is_folded_with_marks_where_the_kernel_begins() {
     assert_eq!(profile.other_events, BTreeMap::from([("sched".to_owned(), 1)]));
     assert_eq!(
         command(&profile, "dd"),
-        [
-            ("dd;__GI___write;entry_SYSCALL_64_after_hwframe;do_syscall_64;pipe_write;copy_page_from_iter", 1),
-            ("dd;main;[kernel];pipe_write;__wake_up_common_lock;_raw_spin_unlock_irqrestore", 1),
-        ]
+        "dd;__GI___write;entry_SYSCALL_64_after_hwframe;do_syscall_64;pipe_write;copy_page_from_iter 1\n\
+         dd;main;[kernel];pipe_write;__wake_up_common_lock;_raw_spin_unlock_irqrestore 1\n"
     );
-    assert_eq!(command(&profile, "CPU_0_KVM"), [("CPU_0_KVM;[qemu-system-x86_64]", 1)]);
+    assert_eq!(command(&profile, "CPU_0_KVM"), "CPU_0_KVM;[qemu-system-x86_64] 1\n");
     assert_eq!(parse(SCRIPT.as_bytes(), Some("sched")).unwrap().commands.len(), 1);
     let error = parse(SCRIPT.as_bytes(), Some("cycles")).unwrap_err().to_string();
     assert_eq!(error, "--event cycles: the file has cpu-clock (3), sched (1)");
@@ -79,7 +77,7 @@ fn folded_stacks_of_several_tools_have_the_same_kernel_part() {
         ("dd;main;write;-;vfs_write;pipe_write 3", "dd;main;write;[kernel];vfs_write;pipe_write"),
     ] {
         let profile = parse(line.as_bytes(), None).unwrap();
-        assert_eq!(command(&profile, "dd"), [(stack, 3)], "{line}");
+        assert_eq!(command(&profile, "dd"), format!("{stack} 3\n"), "{line}");
     }
 }
 

@@ -1,10 +1,9 @@
 //! Attribution: every stack goes to exactly one role, that of its deepest frame that has one.
 
-use super::{Folded, RoleCycles, Unit};
+use super::{CallStack, Folded, RoleCycles, Unit};
 use crate::roles::{self, Attributable, Placed, RoleId, Skid, TailCall};
 use crate::util::stats;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// One role's part of one process's profile. The shares of one process sum to 1.
@@ -65,13 +64,13 @@ impl Attributor {
     /// An attributor for the stacks of `profile`, whose samples have this `skid`.
     #[must_use]
     pub(crate) fn new(profile: &Folded, skid: Skid) -> Self {
-        Self { skid, tail_call: TailCall::of(profile.iter().map(|(stack, _)| stack)) }
+        Self { skid, tail_call: TailCall::of(profile.iter().map(|(stack, _)| stack.frames())) }
     }
 
     /// The role of `stack`.
     #[must_use]
-    pub(crate) fn place<'a>(&self, stack: &'a str) -> Placed<&'a str> {
-        self.place_frames(stack.split(';'))
+    pub(crate) fn place<'a>(&self, stack: CallStack<'a>) -> Placed<&'a str> {
+        self.place_frames(stack.frames())
     }
 
     /// The role of a stack of `frames`, root first.
@@ -89,13 +88,14 @@ impl Attributor {
         )
     }
 
-    /// `stack` with the frame removed by a tail call, in samples of cpu-clock.
+    /// The `frames` of a stack, root first, with the one removed by a tail call, in samples of cpu-clock.
     #[must_use]
-    pub(crate) fn restored<'a>(&self, stack: &'a str) -> Cow<'a, str> {
-        match self.skid {
-            Skid::CpuClock => self.tail_call.restored(stack),
-            Skid::None => Cow::Borrowed(stack),
+    pub(crate) fn restored<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+        let mut frames: Vec<&str> = frames.collect();
+        if self.skid == Skid::CpuClock {
+            self.tail_call.restore(&mut frames);
         }
+        frames
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn attribute_with(
     folded: &Folded,
     unit: Unit,
     moved: &Moved,
-    classify: impl for<'s> Fn(&'s str) -> (RoleId, &'s str, bool),
+    classify: impl for<'s> Fn(CallStack<'s>) -> (RoleId, &'s str, bool),
 ) -> Vec<RoleShare> {
     let mut roles: BTreeMap<RoleId, (u64, u64, BTreeMap<&str, u64>)> = BTreeMap::new();
     for (stack, weight) in folded.iter() {
@@ -222,8 +222,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn leaf(stack: &str) -> (RoleId, &str, bool) {
-        let frame = stack.rsplit(';').next().unwrap_or(stack);
+    fn leaf(stack: CallStack<'_>) -> (RoleId, &str, bool) {
+        let frame = stack.leaf();
         (if frame.starts_with("copy") { RoleId::CopyIn } else { RoleId::OtherKernel }, frame, false)
     }
 

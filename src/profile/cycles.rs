@@ -1,7 +1,8 @@
 //! Estimated cycles: instructions by class, and the cache lines moved by `rep` instructions, priced by a model. There is
 //! no cache, no branch predictor and no parallel CPU in a model: docs/cycles.md says how near to hardware it comes.
 
-use super::Folded;
+use super::stacks::StackMap;
+use super::{CallStack, Folded};
 use crate::roles::{self, RoleId};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -173,17 +174,18 @@ impl AddAssign for ClassCounts {
 /// Instructions by stack and class.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClassifiedStacks {
-    stacks: BTreeMap<String, ClassCounts>,
+    stacks: StackMap<ClassCounts>,
 }
 
 impl ClassifiedStacks {
-    /// Add `counts` to the stack whose frames, root first, are joined by `;`.
-    pub(crate) fn add(&mut self, stack: impl Into<String>, counts: ClassCounts) {
-        *self.stacks.entry(stack.into()).or_default() += counts;
+    /// Add `counts` to the stack of `frames`, root first.
+    pub(crate) fn add<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, counts: ClassCounts) {
+        *self.stacks.entry(frames).1 += counts;
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &ClassCounts)> {
-        self.stacks.iter().map(|(stack, counts)| (stack.as_str(), counts))
+    /// Stacks and counts, in the order of the stacks' text.
+    pub fn iter(&self) -> impl Iterator<Item = (CallStack<'_>, &ClassCounts)> {
+        self.stacks.iter()
     }
 
     /// The instructions of all classes.
@@ -200,7 +202,7 @@ impl ClassifiedStacks {
 
     fn folded(&self, weight: impl Fn(&ClassCounts) -> u64) -> Folded {
         let mut folded = Folded::new();
-        self.iter().for_each(|(stack, counts)| folded.add(stack, weight(counts)));
+        self.iter().for_each(|(stack, counts)| folded.add_stack(stack.frames(), weight(counts)));
         folded
     }
 
@@ -209,7 +211,7 @@ impl ClassifiedStacks {
     pub(crate) fn by_role(&self) -> BTreeMap<RoleId, ClassCounts> {
         let mut by_role: BTreeMap<RoleId, ClassCounts> = BTreeMap::new();
         for (stack, counts) in self.iter() {
-            *by_role.entry(roles::of_stack(stack).0.id).or_default() += *counts;
+            *by_role.entry(roles::of_stack(stack.frames()).0.id).or_default() += *counts;
         }
         by_role
     }
@@ -467,11 +469,11 @@ mod tests {
         let model = CycleModel::standard().unwrap();
         let mut stacks = ClassifiedStacks::default();
         stacks.add(
-            "w;entry_SYSCALL_64_after_hwframe;ksys_write;pipe_write;copy_page_from_iter",
+            ["w", "entry_SYSCALL_64_after_hwframe", "ksys_write", "pipe_write", "copy_page_from_iter"],
             counts(&[(InstructionClass::Rep, 8)], 8 * 4096),
         );
         stacks.add(
-            "w;entry_SYSCALL_64_after_hwframe;ksys_write;pipe_write",
+            ["w", "entry_SYSCALL_64_after_hwframe", "ksys_write", "pipe_write"],
             counts(&[(InstructionClass::Other, 4000), (InstructionClass::Locked, 2)], 0),
         );
         assert_eq!(stacks.instructions().total(), 4010);

@@ -5,16 +5,19 @@
 
 pub(crate) use crate::roles::{KERNEL, is_kernel_entry};
 
-use serde::{Deserialize, Serialize};
+use super::places::{FramePlace, LocatedStack, PlacedStacks, StoredPlaces};
+use super::stacks::{CallStack, LastText, StackMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Stacks with weights, each stack once, in the order of their text.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+/// Stacks with weights, each stack once, in the order of their text. Frames can have places ([`FramePlace`]): a stack
+/// then has several parts, which differ in places only.
+#[derive(Debug, Clone, Default)]
 pub struct Folded {
-    stacks: BTreeMap<String, u64>,
+    stacks: StackMap<u64>,
+    places: PlacedStacks,
 }
 
 /// A line of a folded file that cannot be read.
@@ -42,61 +45,88 @@ impl Folded {
     }
 
     /// Add `weight` to the stack whose frames, root first, are joined by `;`. A weight of 0 adds nothing.
-    pub fn add(&mut self, stack: impl Into<String>, weight: u64) {
+    pub fn add(&mut self, stack: impl AsRef<str>, weight: u64) {
+        self.add_stack(stack.as_ref().split(';'), weight);
+    }
+
+    /// Add `weight` to the stack of `frames`, root first, which are those of another profile.
+    pub(crate) fn add_stack<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, weight: u64) {
         if weight > 0 {
-            let entry = self.stacks.entry(stack.into()).or_insert(0);
-            *entry = entry.saturating_add(weight);
+            let (_, sum) = self.stacks.entry(frames);
+            *sum = sum.saturating_add(weight);
         }
     }
 
-    /// Add `weight` to the stack made of `frames`, root first.
+    /// Add `weight` to the stack made of `frames`, root first, which can have any names.
     pub fn add_frames<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, weight: u64) {
-        let mut stack = String::new();
-        for frame in frames {
-            if !stack.is_empty() {
-                stack.push(';');
-            }
-            stack.push_str(&frame_name(frame));
+        self.add_located(frames.into_iter().map(|frame| (frame, None)), weight);
+    }
+
+    /// The same with the places of the frames.
+    pub(crate) fn add_located<'a>(
+        &mut self,
+        frames: impl IntoIterator<Item = (&'a str, Option<FramePlace>)>,
+        weight: u64,
+    ) {
+        let (mut names, mut places) = (Vec::new(), Vec::new());
+        for (name, place) in frames {
+            names.push(frame_name(name));
+            places.push(place);
         }
         // Neither a comment nor a line without a stack.
-        if stack.is_empty() || stack.starts_with('#') {
-            stack.insert(0, '_');
+        if names.is_empty() {
+            names.push(Cow::Borrowed("_"));
+        } else if let [first, rest @ ..] = &mut names[..]
+            && (first.starts_with('#') || (first.is_empty() && rest.is_empty()))
+        {
+            *first = Cow::Owned(format!("_{first}"));
         }
-        self.add(stack, weight);
+        if weight == 0 {
+            return;
+        }
+        let (stack, sum) = self.stacks.entry(names.iter().map(|name| &**name));
+        *sum = sum.saturating_add(weight);
+        self.places.add(stack, places, weight);
     }
 
     /// Add all stacks of `other`.
     pub fn merge(&mut self, other: &Folded) {
-        for (stack, weight) in &other.stacks {
-            self.add(stack.clone(), *weight);
+        for located in other.located() {
+            let (stack, sum) = self.stacks.entry(located.stack.frames());
+            *sum = sum.saturating_add(located.weight);
+            self.places.add(stack, located.places().map(Option::<&FramePlace>::cloned).collect(), located.weight);
         }
     }
 
     /// The same weight in fewer stacks: each is cut to its longest prefix that has a total weight of at least `least`.
     #[must_use]
     pub(crate) fn pruned(&self, least: u64) -> Folded {
-        let mut inclusive: BTreeMap<&str, u64> = BTreeMap::new();
-        let parts = |stack: &'_ str| -> Vec<usize> {
-            stack.match_indices(';').map(|(end, _)| end).chain(std::iter::once(stack.len())).collect()
-        };
-        for (stack, weight) in &self.stacks {
-            for end in parts(stack) {
-                *inclusive.entry(&stack[..end]).or_default() += weight;
+        let mut inclusive = StackMap::<u64>::default();
+        for (stack, weight) in self.iter() {
+            for end in 1..=stack.frames().len() {
+                *inclusive.entry(stack.frames().take(end)).1 += weight;
             }
         }
         let mut pruned = Folded::new();
-        for (stack, weight) in &self.stacks {
-            let heavy = |end: &&usize| inclusive.get(&stack[..**end]).is_some_and(|weight| *weight >= least);
-            let ends = parts(stack);
-            let end = ends.iter().rev().find(heavy).or(ends.first()).copied().unwrap_or(stack.len());
-            pruned.add(&stack[..end], *weight);
+        for (stack, weight) in self.iter() {
+            let depth = stack.frames().len();
+            let heavy =
+                |end: &usize| inclusive.find(stack.frames().take(*end)).is_some_and(|(_, weight)| *weight >= least);
+            let end = (1..=depth).rev().find(heavy).unwrap_or(1);
+            pruned.add_stack(stack.frames().take(end), weight);
         }
         pruned
     }
 
     /// Stacks and weights, in the order of the stacks' text.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.stacks.iter().map(|(stack, weight)| (stack.as_str(), *weight))
+    pub fn iter(&self) -> impl Iterator<Item = (CallStack<'_>, u64)> {
+        self.stacks.iter().map(|(stack, weight)| (stack, *weight))
+    }
+
+    /// The parts of all stacks that differ in places, in the order of the stacks' text. The part of a stack without
+    /// places comes last.
+    pub(crate) fn located(&self) -> impl Iterator<Item = LocatedStack<'_>> {
+        self.stacks.numbered().flat_map(|(index, stack, weight)| self.places.of(index, stack, *weight))
     }
 
     /// The sum of all weights.
@@ -113,14 +143,41 @@ impl Folded {
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.stacks.is_empty()
+        self.len() == 0
+    }
+
+    /// The places of all frames, for a file beside the text; `None` if no frame has one.
+    #[must_use]
+    pub(crate) fn stored_places(&self) -> Option<StoredPlaces> {
+        (!self.places.is_empty()).then(|| StoredPlaces::of(self.located()))
+    }
+
+    /// Put places that were stored beside the text of these stacks back to their frames.
+    ///
+    /// # Errors
+    /// When they are those of other stacks.
+    pub(crate) fn restore_places(&mut self, stored: &StoredPlaces) -> Result<(), &'static str> {
+        let mut placed = PlacedStacks::default();
+        let mut weights = BTreeMap::<usize, u64>::new();
+        for located in stored.stacks()? {
+            let (names, places): (Vec<&str>, Vec<_>) = located.frames.into_iter().unzip();
+            let (stack, whole) = self.stacks.find(names).ok_or("it has a stack that is missing there")?;
+            let sum = weights.entry(stack).or_default();
+            *sum = sum.saturating_add(located.weight);
+            if *sum > *whole {
+                return Err("its weights are larger than those there");
+            }
+            placed.add(stack, places, located.weight);
+        }
+        self.places = placed;
+        Ok(())
     }
 
     /// The text of a folded file.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = String::with_capacity(self.stacks.keys().map(|stack| stack.len() + 12).sum());
-        for (stack, weight) in &self.stacks {
+        let mut text = String::new();
+        for (stack, weight) in self.iter() {
             let _ = writeln!(text, "{stack} {weight}");
         }
         text
@@ -132,8 +189,9 @@ impl Folded {
     /// # Errors
     /// The first line that is not a stack, a space and a weight.
     pub fn parse(text: &str) -> Result<Self, FoldedError> {
-        let mut stacks: Vec<(&str, u64)> = Vec::new();
+        let mut folded = Self::new();
         let mut total = 0u64;
+        let mut last = LastText::default();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim_end();
             if line.is_empty() || line.starts_with('#') {
@@ -152,19 +210,44 @@ impl Folded {
             }
             total = total.checked_add(weight).ok_or_else(|| error("the weights add up to more than 64 bits hold"))?;
             if weight > 0 {
-                stacks.push((stack, weight));
+                let frames = folded.stacks.numbers(stack, &mut last);
+                *folded.stacks.entry_of(frames).1 += weight;
             }
         }
-        // A map made of sorted stacks takes half the time and memory of one to which they are added one by one.
-        stacks.sort_unstable();
-        stacks.dedup_by(|(stack, weight), (kept, sum)| {
-            let same = stack == kept;
-            if same {
-                *sum += *weight;
-            }
-            same
-        });
-        Ok(Self { stacks: stacks.into_iter().map(|(stack, weight)| (stack.to_owned(), weight)).collect() })
+        Ok(folded)
+    }
+}
+
+impl PartialEq for Folded {
+    fn eq(&self, other: &Self) -> bool {
+        let same = |(own, other): (LocatedStack<'_>, LocatedStack<'_>)| {
+            own.weight == other.weight && own.frames().eq(other.frames())
+        };
+        self.stacks == other.stacks
+            && self.located().count() == other.located().count()
+            && self.located().zip(other.located()).all(same)
+    }
+}
+
+impl Eq for Folded {}
+
+/// A map from texts to weights, without places.
+impl Serialize for Folded {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(stack, weight)| (stack.to_string(), weight)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Folded {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let stacks = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        let mut folded = Self::new();
+        let mut last = LastText::default();
+        for (stack, weight) in &stacks {
+            let frames = folded.stacks.numbers(stack, &mut last);
+            *folded.stacks.entry_of(frames).1 += weight;
+        }
+        Ok(folded)
     }
 }
 

@@ -30,7 +30,7 @@ impl SchedulingWeight {
             }
             *match role {
                 RoleId::Timer | RoleId::Irq | RoleId::Softirq | RoleId::Idle => &mut sum.interrupts,
-                _ if stack.split(';').any(roles::preempts) => &mut sum.preemptions,
+                _ if stack.frames().any(roles::preempts) => &mut sum.preemptions,
                 _ => &mut sum.sleeps,
             } += weight;
         }
@@ -66,8 +66,8 @@ mod tests {
         stacks.add(format!("{call};ksys_write;vfs_write;pipe_write;__wake_up_sync_key;try_to_wake_up"), 20);
         stacks.add(format!("{call};ksys_write;vfs_write;pipe_write;copy_page_from_iter"), 3);
         stacks.add(format!("{call};exit_to_user_mode_loop;schedule;__schedule"), 7000);
-        stacks.add("asm_sysvec_apic_timer_interrupt;irqentry_exit;preempt_schedule_irq;__schedule".to_owned(), 80_000);
-        stacks.add("asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;hrtimer_interrupt".to_owned(), 900_000);
+        stacks.add("asm_sysvec_apic_timer_interrupt;irqentry_exit;preempt_schedule_irq;__schedule", 80_000);
+        stacks.add("asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;hrtimer_interrupt", 900_000);
         let profile = Profile {
             process: ProcessName::WRITER,
             collector: "insn".to_owned(),

@@ -96,8 +96,8 @@ fn functions(stacks: &Folded, skid: Skid, role: RoleId) -> BTreeMap<String, f64>
     let total = stacks.total().max(1) as f64;
     let attributor = Attributor::new(stacks, skid);
     let mut shares = BTreeMap::new();
-    for (stack, weight) in stacks.iter().filter(|(stack, _)| attributor.place(stack).role.id == role) {
-        let leaf = roles::canonical(stack.rsplit(';').next().unwrap_or(stack));
+    for (stack, weight) in stacks.iter().filter(|(stack, _)| attributor.place(*stack).role.id == role) {
+        let leaf = roles::canonical(stack.leaf());
         *shares.entry(leaf.to_owned()).or_insert(0.0) += weight as f64 / total * 100.0;
     }
     shares
@@ -115,7 +115,7 @@ fn absorbed(name: &str, article: &Folded, here: &MeasuredProfile<'_>) -> Option<
     }
     let mut callers: BTreeMap<&str, u64> = BTreeMap::new();
     for (stack, weight) in article.iter() {
-        let frames: Vec<&str> = stack.split(';').map(roles::canonical).collect();
+        let frames: Vec<&str> = stack.frames().map(roles::canonical).collect();
         if let Some(at) = frames.iter().position(|frame| *frame == name).filter(|at| *at > 0) {
             *callers.entry(frames[at - 1]).or_default() += weight;
         }
@@ -239,7 +239,7 @@ fn queue_lock(before: &BTreeMap<String, f64>, here: &MeasuredProfile<'_>) -> &'s
     }
     // Taken with interrupts off: cpu-clock samples it where it is released, a PMU where it is taken.
     let taken = here.stacks.iter().any(|(stack, _)| {
-        let frames: Vec<&str> = stack.split(';').map(roles::canonical).collect();
+        let frames: Vec<&str> = stack.frames().map(roles::canonical).collect();
         let lock = |frame: &str| frame == LOCK || frame == "_raw_spin_unlock_irq";
         frames.windows(2).any(|pair| pair[0] == "pipe_write" && lock(pair[1]))
     });

@@ -2,7 +2,7 @@
 
 use super::facts::{ArticleTable, Fact, Judge};
 use crate::document::{Collector, CollectorReport, Document};
-use crate::profile::{Attributor, Folded, attribution};
+use crate::profile::{Attributor, CallStack, Folded, attribution};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
@@ -37,12 +37,12 @@ impl Printed {
 /// cpu-clock.
 pub(crate) fn weight(profile: &Folded, skid: Skid, fact: &Fact) -> u64 {
     let attributor = Attributor::new(profile, skid);
-    profile.iter().filter(|(stack, _)| holds(&attributor.restored(stack), fact)).map(|(_, weight)| weight).sum()
+    profile.iter().filter(|(stack, _)| holds(attributor.restored(stack.frames()), fact)).map(|(_, weight)| weight).sum()
 }
 
-/// Whether `fact` counts `stack`.
-fn holds(stack: &str, fact: &Fact) -> bool {
-    let names: Vec<&str> = stack.split(';').map(roles::canonical).collect();
+/// Whether `fact` counts the stack of these frames.
+fn holds(frames: Vec<&str>, fact: &Fact) -> bool {
+    let names: Vec<&str> = frames.into_iter().map(roles::canonical).collect();
     let of = |wanted: &[String], from: usize| {
         names[from..].iter().position(|name| wanted.iter().any(|w| roles::canonical(w) == *name)).map(|at| from + at)
     };
@@ -52,9 +52,9 @@ fn holds(stack: &str, fact: &Fact) -> bool {
 }
 
 /// The deepest frame of `stack` that is one of `names` on any kernel, by its name on this kernel.
-pub(crate) fn deepest<'a>(stack: &'a str, names: &[String]) -> Option<&'a str> {
+pub(crate) fn deepest<'a>(stack: CallStack<'a>, names: &[String]) -> Option<&'a str> {
     let is = |frame: &&str| names.iter().any(|name| roles::canonical(name) == roles::canonical(frame));
-    stack.rsplit(';').find(is).map(roles::base_name)
+    stack.frames().rev().find(is).map(roles::base_name)
 }
 
 /// Share of each role, 0 to 1.
@@ -67,14 +67,13 @@ pub(crate) fn shares(folded: &Folded, skid: Skid) -> BTreeMap<RoleId, f64> {
 /// Weight of all stacks with a frame called `name` on any kernel: the function's total.
 pub(crate) fn total(folded: &Folded, name: &str) -> u64 {
     let name = roles::canonical(name);
-    folded.iter().filter(|(stack, _)| stack.split(';').any(|f| roles::canonical(f) == name)).map(|(_, w)| w).sum()
+    folded.iter().filter(|(stack, _)| stack.frames().any(|f| roles::canonical(f) == name)).map(|(_, w)| w).sum()
 }
 
 /// Weight of all stacks that end in a frame called `name` on any kernel: the function's self weight.
 pub(crate) fn own(folded: &Folded, name: &str) -> u64 {
     let name = roles::canonical(name);
-    let last = |stack: &str| stack.rsplit(';').next().map(roles::canonical) == Some(name);
-    folded.iter().filter(|(stack, _)| last(stack)).map(|(_, weight)| weight).sum()
+    folded.iter().filter(|(stack, _)| roles::canonical(stack.leaf()) == name).map(|(_, weight)| weight).sum()
 }
 
 /// The skid of the samples of a run.
@@ -119,18 +118,22 @@ pub(crate) fn listed(table: &ArticleTable) -> Folded {
     folded
 }
 
-/// `stack` cut below the deepest frame that is a leaf of `table`: the article's share of that frame includes its callees.
-pub(crate) fn as_listed(stack: &str, attributor: Attributor, table: &ArticleTable) -> String {
-    let stack = attributor.restored(stack);
+/// The `frames` of a stack, root first, down to the deepest one that is a leaf of `table`: the article's share of that frame includes its callees.
+pub(crate) fn as_listed<'a>(
+    frames: impl Iterator<Item = &'a str>,
+    attributor: Attributor,
+    table: &ArticleTable,
+) -> Vec<&'a str> {
+    let mut frames = attributor.restored(frames);
     let ends = |name: &str| {
         table.rows.iter().filter(|row| !again(row)).any(|row| {
             let named = row.frames.iter().any(|frame| roles::canonical(frame) == roles::canonical(name));
             named && !table.rows.iter().any(|below| below.parent == row.id)
         })
     };
-    let frames: Vec<&str> = stack.split(';').collect();
     let end = frames.iter().rposition(|name| ends(name)).map_or(frames.len(), |at| at + 1);
-    frames[..end].join(";")
+    frames.truncate(end);
+    frames
 }
 
 /// The same stacks from the function of the system call down, with one name per function for all kernels: what two programs
@@ -140,7 +143,7 @@ pub(crate) fn aligned(folded: &Folded) -> Folded {
         ["pipe_write", "pipe_read", "__do_sys_vmsplice", "__do_sys_splice", "vfs_write", "ksys_write"];
     let mut aligned = Folded::new();
     for (stack, weight) in folded.iter() {
-        let names: Vec<&str> = stack.split(';').map(roles::canonical).collect();
+        let names: Vec<&str> = stack.frames().map(roles::canonical).collect();
         let top = TOPS.iter().find_map(|top| names.iter().position(|name| name == top));
         let entry = names.iter().position(|name| roles::is_kernel_entry(name));
         match (top, entry) {
@@ -214,16 +217,17 @@ mod tests {
     fn what_an_article_folded_into_a_frame_is_part_of_it() {
         let facts = Facts::load().unwrap();
         let table = facts.table("A.graph.4").unwrap();
-        let entry = "w;entry_SYSCALL_64_after_hwframe;__do_sys_vmsplice";
+        let entry = ["w", "entry_SYSCALL_64_after_hwframe", "__do_sys_vmsplice"];
         let none = Attributor::new(&Folded::new(), Skid::None);
-        let cut = |text: &str| as_listed(&format!("{entry};{text}"), none, table).replacen(&format!("{entry};"), "", 1);
+        let cut =
+            |text: &str| as_listed(entry.into_iter().chain(text.split(';')), none, table)[entry.len()..].join(";");
         assert_eq!(cut("__mutex_lock.constprop.0;mutex_spin_on_owner"), "__mutex_lock.constprop.0");
         assert_eq!(cut("wait_for_space;pipe_wait_writable;schedule"), "wait_for_space;pipe_wait_writable");
         assert_eq!(cut("kill_fasync;x"), "kill_fasync;x");
         // A frame that is listed twice has what is listed below it all the same.
         let table = facts.table("A.graph.3").unwrap();
         let pages = "w;iov_iter_get_pages2;gup_fast_fallback;x";
-        assert_eq!(as_listed(pages, none, table), pages);
+        assert_eq!(as_listed(pages.split(';'), none, table).join(";"), pages);
     }
 
     #[test]

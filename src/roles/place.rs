@@ -103,12 +103,12 @@ impl Attributable for FrameFacts {
     }
 }
 
-/// The role of a whole stack, root first and joined by `;`, and the frame that decided it: its deepest frame with a
-/// role; `user` where the stack never enters the kernel, `other-kernel` where no frame has a role. For exact
-/// profiles; samples of cpu-clock need [`place`] with a tail call.
+/// The role of a whole stack, root first, and the frame that decided it: its deepest frame with a role; `user` where the
+/// stack never enters the kernel, `other-kernel` where no frame has a role. For exact profiles; samples of cpu-clock need
+/// [`place`] with a tail call.
 #[must_use]
-pub(crate) fn of_stack(stack: &str) -> (&'static Role, &str) {
-    let placed = place(stack.split(';'), None);
+pub(crate) fn of_stack<'a>(frames: impl DoubleEndedIterator<Item = &'a str> + Clone) -> (&'static Role, &'a str) {
+    let placed = place(frames, None);
     (placed.role, placed.frame)
 }
 

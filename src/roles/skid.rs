@@ -5,7 +5,6 @@
 
 use super::Attributable;
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 
 /// Whether samples of a profile that are due while interrupts are off are taken later.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
@@ -56,10 +55,13 @@ impl TailCall {
 
     /// The function whose frame is missing in a profile of these stacks.
     #[must_use]
-    pub(crate) fn of<'a>(mut stacks: impl Iterator<Item = &'a str>) -> Self {
-        let visible = |stack: &str| {
-            let above = stack.strip_suffix(RELEASE).and_then(|above| above.strip_suffix(';'));
-            above.is_some_and(|above| above.ends_with(";__wake_up_common_lock"))
+    pub(crate) fn of<'a, S>(mut stacks: impl Iterator<Item = S>) -> Self
+    where
+        S: DoubleEndedIterator<Item = &'a str>,
+    {
+        let visible = |stack: S| {
+            let mut callers = stack.rev();
+            callers.next() == Some(RELEASE) && callers.next() == Some("__wake_up_common_lock")
         };
         Self(if stacks.any(visible) { "finish_wait" } else { "__wake_up_sync_key" })
     }
@@ -79,15 +81,12 @@ impl TailCall {
         Self::CALLERS.contains(&super::canonical(caller))
     }
 
-    /// `stack` with the missing frame put back.
-    #[must_use]
-    pub(crate) fn restored(self, stack: &str) -> Cow<'_, str> {
-        let Some((above, below)) = stack.split_once(&format!(";{RELEASE}")) else { return Cow::Borrowed(stack) };
-        let caller = above.rsplit(';').next().unwrap_or(above);
-        let whole_name = below.is_empty() || below.starts_with(';');
-        match self.between(caller, RELEASE).filter(|_| whole_name) {
-            Some(missing) => Cow::Owned(format!("{above};{missing};{RELEASE}{below}")),
-            None => Cow::Borrowed(stack),
+    /// Put the missing frame back into the stack of `frames`, root first.
+    pub(crate) fn restore(self, frames: &mut Vec<&str>) {
+        let release = frames.iter().position(|frame| *frame == RELEASE);
+        let caller = release.and_then(|at| frames.get(at.checked_sub(1)?));
+        if let (Some(at), Some(missing)) = (release, caller.and_then(|caller| self.between(*caller, RELEASE))) {
+            frames.insert(at, missing);
         }
     }
 }

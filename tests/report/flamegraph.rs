@@ -121,7 +121,7 @@ fn icicle_and_reverse() {
     assert_well_formed(&reversed);
     // mutex_spin_on_owner is a leaf: in a reversed graph its whole weight is at the bottom.
     let spinning = frames(&reversed).into_iter().find(|(name, ..)| name == "mutex_spin_on_owner").unwrap();
-    let weight: u64 = stacks.iter().filter(|(s, _)| s.ends_with(";mutex_spin_on_owner")).map(|(_, w)| w).sum();
+    let weight: u64 = stacks.iter().filter(|(s, _)| s.leaf() == "mutex_spin_on_owner").map(|(_, w)| w).sum();
     assert_eq!(spinning.1.split(' ').next().unwrap().replace(',', ""), weight.to_string());
 }
 

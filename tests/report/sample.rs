@@ -17,7 +17,7 @@ pub(crate) fn stacks(name: &str) -> Folded {
 fn sampled(folded: &Folded) -> Folded {
     let mut samples = Folded::new();
     for (stack, weight) in folded.iter() {
-        samples.add(stack, weight * 3000 / folded.total());
+        samples.add(stack.to_string(), weight * 3000 / folded.total());
     }
     samples
 }

@@ -14,21 +14,16 @@ pub(crate) const UNFOLLOWED: &str = "[since before the window]";
 pub(crate) const UNATTRIBUTED: &str = "[unattributed]";
 
 /// The callers of a context, outermost first.
-pub(super) fn prefix(raw: &Raw, names: &Names, node: u32) -> String {
+pub(super) fn prefix(raw: &Raw, names: &Names, node: u32) -> Vec<String> {
     let mut path = Vec::new();
     raw.path(node, &mut path);
-    let mut text = match raw.root(node) {
-        Some(Root::Unfollowed) => format!("{KERNEL};{UNFOLLOWED}"),
-        Some(Root::Unattributed(_)) => format!("{KERNEL};{UNATTRIBUTED}"),
-        _ => String::new(),
+    let start = match raw.root(node) {
+        Some(Root::Unfollowed) => &[KERNEL, UNFOLLOWED][..],
+        Some(Root::Unattributed(_)) => &[KERNEL, UNATTRIBUTED],
+        _ => &[],
     };
-    for address in path {
-        if !text.is_empty() {
-            text.push(';');
-        }
-        text.push_str(&frame_name(&names.function(address).name));
-    }
-    text
+    let called = path.into_iter().map(|address| frame_name(&names.function(address).name).into_owned());
+    start.iter().map(|name| (*name).to_owned()).chain(called).collect()
 }
 
 /// The instruction with this code.
@@ -68,7 +63,7 @@ pub(super) fn flow(instruction: &Instruction) -> Flow {
 pub(super) struct Contexts<'a> {
     pub raw: &'a Raw,
     pub names: &'a Names,
-    prefixes: HashMap<u32, String>,
+    prefixes: HashMap<u32, Vec<String>>,
     roles: HashMap<(u32, Option<u64>), RoleId>,
 }
 
@@ -84,10 +79,8 @@ impl<'a> Contexts<'a> {
             return *role;
         }
         let prefix = self.prefixes.entry(node).or_insert_with(|| prefix(self.raw, self.names, node));
-        let role = match leaf {
-            Some(leaf) => roles::of_stack(&format!("{prefix};{}", frame_name(&self.names.function(leaf).name))).0.id,
-            None => roles::of_stack(prefix).0.id,
-        };
+        let leaf = leaf.map(|leaf| frame_name(&self.names.function(leaf).name).into_owned());
+        let role = roles::of_stack(prefix.iter().chain(&leaf).map(String::as_str)).0.id;
         self.roles.insert((node, start), role);
         role
     }

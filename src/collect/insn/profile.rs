@@ -9,7 +9,7 @@ use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, Execute
 use crate::document::{Collector, CollectorReport, FunctionCalls, LockUse, Status};
 use crate::profile::cycles::InstructionClass;
 use crate::profile::folded::frame_name;
-use crate::profile::{ByProcess, ClassCounts, ClassifiedStacks, Folded, ProcessName, Profile, Unit};
+use crate::profile::{ByProcess, CallStack, ClassCounts, ClassifiedStacks, Folded, ProcessName, Profile, Unit};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Result, ensure};
 use std::collections::{BTreeMap, HashMap};
@@ -41,7 +41,7 @@ pub struct Counted {
 pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Vec<Profile>> {
     check(raw, processes)?;
     let mut stacks = vec![Folded::default(); processes.len() + 1];
-    let mut prefixes: HashMap<u32, String> = HashMap::new();
+    let mut prefixes: HashMap<u32, Vec<String>> = HashMap::new();
     let mut leaves: HashMap<u32, Vec<(u16, String)>> = HashMap::new();
     for count in &raw.counts {
         let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
@@ -51,7 +51,7 @@ pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> R
         for (to, leaf) in leaves {
             let executed = (*to).min(count.to).saturating_sub(from.max(count.from));
             if executed > 0 {
-                stacks[root.place(raw.processes)].add(below(prefix, leaf), u64::from(executed) * count.times);
+                stacks[root.place(raw.processes)].add_stack(below(prefix, leaf), u64::from(executed) * count.times);
             }
             from = *to;
         }
@@ -59,7 +59,7 @@ pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> R
     if let Some(others) = stacks.last_mut() {
         let least = others.total() / 1000;
         let mut short = Folded::default();
-        others.iter().for_each(|(stack, weight)| short.add(shortened(stack, weight < least), weight));
+        others.iter().for_each(|(stack, weight)| short.add_stack(shortened(stack, weight < least), weight));
         *others = short;
     }
     Ok(with_others(processes).zip(stacks).map(profile).collect())
@@ -94,7 +94,7 @@ pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Coun
     check(raw, processes)?;
     let mut stacks = vec![ClassifiedStacks::default(); processes.len() + 1];
     let classes: Vec<Vec<InstructionClass>> = raw.blocks.iter().map(class::of_block).collect();
-    let mut prefixes: HashMap<u32, String> = HashMap::new();
+    let mut prefixes: HashMap<u32, Vec<String>> = HashMap::new();
     let (mut unattributed, mut unfollowed, mut unnamed) = (0, 0, 0);
     for count in &raw.counts {
         let (Some(root), Some(block)) = (raw.root(count.node), raw.blocks.get(count.block as usize)) else { continue };
@@ -168,8 +168,8 @@ fn profile((process, stacks): (ProcessName, Folded)) -> Profile {
 }
 
 /// The stack of `leaf` called by `prefix`.
-fn below(prefix: &str, leaf: &str) -> String {
-    if prefix.is_empty() { leaf.to_owned() } else { format!("{prefix};{leaf}") }
+fn below<'a>(prefix: &'a [String], leaf: &'a str) -> impl Iterator<Item = &'a str> {
+    prefix.iter().map(String::as_str).chain(std::iter::once(leaf))
 }
 
 /// The iterations of a block's `rep` instruction.
@@ -186,9 +186,8 @@ fn with_others(processes: &[ProcessName]) -> impl Iterator<Item = ProcessName> {
 
 /// A stack of others, which have many small ones: those below a thousandth of their total end after their fourth frame.
 /// The sum does not change.
-fn shortened(stack: &str, small: bool) -> &str {
-    let cut = stack.match_indices(';').nth(3).filter(|_| small);
-    cut.map_or(stack, |(at, _)| &stack[..at])
+fn shortened(stack: CallStack<'_>, small: bool) -> impl Iterator<Item = &str> {
+    stack.frames().take(if small { 4 } else { usize::MAX })
 }
 
 struct Seen {

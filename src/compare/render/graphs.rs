@@ -137,7 +137,7 @@ fn aligned(before: &Folded, after: &Folded) -> (Folded, Folded) {
     let keep = |folded: &Folded, here: &BTreeMap<String, f64>, there: &BTreeMap<String, f64>| -> Folded {
         let mut kept = Folded::new();
         for (stack, weight) in folded.iter() {
-            let frames: Vec<&str> = stack.split(';').collect();
+            let frames: Vec<&str> = stack.frames().collect();
             let kernel = frames.iter().position(|frame| is_kernel_entry(frame)).unwrap_or(frames.len());
             let last = frames.len() - 1;
             let share =
@@ -161,7 +161,7 @@ fn callers(folded: &Folded) -> BTreeMap<String, f64> {
     let total = as_f64(folded.total().max(1));
     let mut shares = BTreeMap::new();
     for (stack, weight) in folded.iter() {
-        let frames: Vec<&str> = stack.split(';').collect();
+        let frames: Vec<&str> = stack.frames().collect();
         let names: BTreeSet<&str> = frames.iter().take(frames.len() - 1).map(|frame| roles::canonical(frame)).collect();
         for name in names {
             *shares.entry(name.to_owned()).or_insert(0.0) += as_f64(weight) / total;

@@ -83,8 +83,8 @@ pub fn together<'a>(processes: impl IntoIterator<Item = (&'a str, &'a Folded)>) 
     let mut all = Folded::new();
     for (name, stacks) in processes {
         for (stack, weight) in stacks.iter() {
-            let named = stack.split(';').next() == Some(name);
-            all.add(if named { stack.to_owned() } else { format!("{name};{stack}") }, weight);
+            let missing = (stack.root() != name).then_some(name);
+            all.add_stack(missing.into_iter().chain(stack.frames()), weight);
         }
     }
     all
@@ -132,7 +132,7 @@ pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
         by_role.get(index).map(|(role, _)| *role)
     };
     let paint = |node: &FrameNode<'_>, name: &str, path: &str| -> Frame {
-        let role = if options.reverse { heaviest(node) } else { Some(attributor.place(path).role) };
+        let role = if options.reverse { heaviest(node) } else { Some(attributor.place_frames(path.split(';')).role) };
         let percent = |weight: u64| 100.0 * weight as f64 / total as f64;
         let mut about = format!("{} {}, {:.2}%", grouped(node.weight), options.weights, percent(node.weight));
         if node.own > 0 && node.own < node.weight {

@@ -1,6 +1,6 @@
 //! Stacks as numbers: each name of a frame is kept once, and a stack is a slice of the names' numbers.
 
-use crate::profile::ProcessName;
+use crate::profile::{CallStack, ProcessName};
 use crate::roles::{Attributable as _, FrameFacts};
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ pub(super) struct StackTable<'a> {
     ends: Vec<usize>,
     weights: Vec<u64>,
     /// The stack added last, and all its frames, root first.
-    last: &'a str,
+    last: Option<CallStack<'a>>,
     last_frames: Vec<u32>,
 }
 
@@ -55,14 +55,13 @@ impl<'a> StackTable<'a> {
             frames: Vec::new(),
             ends: Vec::new(),
             weights: Vec::new(),
-            last: "",
+            last: None,
             last_frames: Vec::new(),
         }
     }
 
-    /// Add a stack, whose frames are joined by `;`, root first.
-    pub(super) fn add(&mut self, stack: &'a str, weight: u64) {
-        self.split(stack);
+    pub(super) fn add(&mut self, stack: CallStack<'a>, weight: u64) {
+        self.take(stack);
         let hidden = self.hidden();
         let drawn = self.last_frames.len() - hidden.len();
         let deeper = (drawn > DEEPEST).then(|| self.number(DEEPER));
@@ -83,21 +82,16 @@ impl<'a> StackTable<'a> {
         self.last_frames.iter().map(|number| self.known[*number as usize].facts)
     }
 
-    /// Split `stack` into `last_frames`. Those that it has in common with the last one, mostly all but a few in the order
-    /// of [`crate::profile::Folded`], are not looked up again.
-    fn split(&mut self, stack: &'a str) {
-        let (new, last) = (stack.as_bytes(), self.last.as_bytes());
-        let common = new.iter().zip(last).take_while(|(new, last)| new == last).count();
-        let (kept, start) = match new[..common].iter().rposition(|byte| *byte == b';') {
-            Some(end) => (new[..=end].iter().filter(|byte| **byte == b';').count(), end + 1),
-            None => (0, 0),
-        };
-        self.last_frames.truncate(kept);
-        for name in stack[start..].split(';') {
+    /// Make the frames of `stack` `last_frames`. Those that it has in common with the last one, mostly all but a few in the
+    /// order of [`crate::profile::Folded`], are not looked up again.
+    fn take(&mut self, stack: CallStack<'a>) {
+        let common = self.last.map_or(0, |last| stack.common(last));
+        self.last_frames.truncate(common);
+        for name in stack.frames().skip(common) {
             let number = self.number(name);
             self.last_frames.push(number);
         }
-        self.last = stack;
+        self.last = Some(stack);
     }
 
     fn number(&mut self, name: &'a str) -> u32 {
@@ -197,10 +191,21 @@ pub(super) struct SiblingPlaces {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Folded;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     const PAIR: [ProcessName; 3] = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER];
+
+    fn stack<'a>(stacks: &'a Folded, text: &str) -> CallStack<'a> {
+        stacks.iter().find(|(stack, _)| stack.to_string() == text).unwrap().0
+    }
+
+    fn folded<'t>(texts: impl IntoIterator<Item = &'t str>) -> Folded {
+        let mut folded = Folded::new();
+        texts.into_iter().for_each(|text| folded.add(text, 1));
+        folded
+    }
 
     fn names<'a>(table: &StackTable<'a>, stack: usize) -> Vec<&'a str> {
         (0..table.depth(stack)).map(|depth| table.name(stack, depth)).collect()
@@ -208,25 +213,27 @@ mod tests {
 
     #[test]
     fn the_worker_s_frames_before_its_hot_loop_are_not_drawn() {
-        let stack = "writer;core::ops::call_once;pipeprof::main;pipeprof::workload::worker::hot::run;\
+        let whole = "writer;core::ops::call_once;pipeprof::main;pipeprof::workload::worker::hot::run;\
                      pipeprof::workload::worker::hot::around;write;entry_SYSCALL_64;pipe_write";
         let frames = ["writer", "pipeprof::workload::worker::hot::around", "write", "entry_SYSCALL_64", "pipe_write"];
+        let others = ["writer;main;write;entry_SYSCALL_64", "main", "reader", ""];
+        let stacks = folded(others.into_iter().chain([whole]));
         let mut table = StackTable::new(&PAIR, false);
-        table.add(stack, 1);
+        table.add(stack(&stacks, whole), 1);
         assert_eq!(names(&table, 0), frames);
         assert_eq!(table.last_facts().count(), 8);
-        for (index, whole) in ["writer;main;write;entry_SYSCALL_64", "main", "reader", ""].into_iter().enumerate() {
-            table.add(whole, 1);
+        for (index, whole) in others.into_iter().enumerate() {
+            table.add(stack(&stacks, whole), 1);
             assert_eq!(names(&table, index + 1).join(";"), whole);
         }
     }
 
     #[test]
     fn frames_above_the_deepest_are_one() {
-        let stack = "f;".repeat(5000) + "leaf";
+        let stacks = folded([("f;".repeat(5000) + "leaf").as_str()]);
         for (reverse, lowest) in [(false, "f"), (true, "leaf")] {
             let mut table = StackTable::new(&PAIR, reverse);
-            table.add(&stack, 1);
+            table.add(stacks.iter().next().unwrap().0, 1);
             assert_eq!(table.depth(0), DEEPEST + 1);
             assert_eq!((table.name(0, 0), table.name(0, DEEPEST)), (lowest, DEEPER));
         }
@@ -234,12 +241,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stacks_are_read_back_in_any_order(stacks in prop::collection::vec("[abé]{0,2}(;[abé]{0,2}){0,5}", 1..20)) {
+        fn stacks_are_read_back_in_any_order(texts in prop::collection::vec("[abé]{0,2}(;[abé]{0,2}){0,5}", 1..20)) {
+            let stacks = folded(texts.iter().map(String::as_str));
             for reverse in [false, true] {
                 let mut table = StackTable::new(&PAIR, reverse);
-                for (index, stack) in stacks.iter().enumerate() {
-                    table.add(stack, 1);
-                    let mut frames: Vec<&str> = stack.split(';').collect();
+                for (index, text) in texts.iter().enumerate() {
+                    table.add(stack(&stacks, text), 1);
+                    let mut frames: Vec<&str> = text.split(';').collect();
                     if reverse {
                         frames.reverse();
                     }
@@ -249,12 +257,13 @@ mod tests {
         }
 
         #[test]
-        fn equal_paths_are_next_to_each_other(stacks in prop::collection::vec("[ab](;[ab](_noprof)?){0,2}", 1..40)) {
+        fn equal_paths_are_next_to_each_other(texts in prop::collection::vec("[ab](;[ab](_noprof)?){0,2}", 1..40)) {
             let mut table = StackTable::new(&PAIR, false);
+            let stacks = folded(texts.iter().map(String::as_str));
             let mut expected: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-            for (index, stack) in stacks.iter().enumerate() {
-                table.add(stack, 1);
-                expected.entry(stack.replace("_noprof", "")).or_default().push(index as u32);
+            for (index, text) in texts.iter().enumerate() {
+                table.add(stack(&stacks, text), 1);
+                expected.entry(text.replace("_noprof", "")).or_default().push(index as u32);
             }
             let places = table.places(crate::roles::canonical);
             let grouped = table.grouped(&places);

@@ -254,7 +254,7 @@ mod tests {
             let mut weights: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
             let mut own: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
             for (stack, weight) in stacks.iter() {
-                let frames: Vec<&str> = stack.split(';').collect();
+                let frames: Vec<&str> = stack.frames().collect();
                 for depth in 1..=frames.len() {
                     *weights.entry(frames[..depth].to_vec()).or_default() += weight;
                 }

@@ -213,7 +213,7 @@ fn count(outcome: &Outcome, writer: &str) -> Taken<InstructionCount> {
     let profile = writer_of(outcome).filter(|_| totals.calls > 0 && totals.bytes > 0);
     let profile = profile.ok_or_else(|| Missing::new("the guest counted no instructions", document.command.clone()))?;
     let attributor = Attributor::new(&profile.stacks, profile.skid);
-    let asleep = profile.stacks.iter().filter(|(stack, _)| ASLEEP.contains(&attributor.place(stack).role.id));
+    let asleep = profile.stacks.iter().filter(|(stack, _)| ASLEEP.contains(&attributor.place(*stack).role.id));
     let asleep: u64 = asleep.map(|(_, weight)| weight).sum();
     let (total, calls) = (profile.stacks.total() as f64, totals.calls as f64);
     let judged_awake = writer == "vmsplice";

@@ -117,8 +117,7 @@ fn copy_loop(exact: &Taken<Outcome>) -> Taken<Reading> {
         return Err(Missing::new("this kernel inlines its copy loop", "pipeprof reproduce profiles --kernel 6.1"));
     }
     let names = roles::names_of(LOOP);
-    let mut leaves =
-        profile.stacks.iter().map(|(stack, _)| roles::base_name(stack.rsplit(';').next().unwrap_or(stack)));
+    let mut leaves = profile.stacks.iter().map(|(stack, _)| roles::base_name(stack.leaf()));
     let name = leaves.find(|leaf| names.contains(leaf)).unwrap_or(LOOP);
     let how = format!("self instructions of {name}, Linux {}, emulated CPU with ERMS", outcome.document.kernel.release);
     Ok(Reading::single(own as f64 / (bytes as f64 / 1024.0), "instructions per KiB", ExecutedOn::Tcg, &how))

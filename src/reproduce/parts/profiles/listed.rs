@@ -40,8 +40,8 @@ fn whole(outcome: &Outcome, listed: &ArticleTable) -> Folded {
     for profile in &outcome.profiles {
         match profile.process {
             ProcessName::WRITER => {
-                for (stack, weight) in cut(profile, listed) {
-                    whole.add(stack, weight);
+                for (frames, weight) in cut(profile, listed) {
+                    whole.add_stack(frames, weight);
                 }
             }
             ProcessName::READER => whole.add(stacks::UNLISTED, profile.stacks.total()),
@@ -52,9 +52,9 @@ fn whole(outcome: &Outcome, listed: &ArticleTable) -> Folded {
 }
 
 /// The stacks of `profile`, each cut below the frames that `listed` lists.
-fn cut<'a>(profile: &'a Profile, listed: &'a ArticleTable) -> impl Iterator<Item = (String, u64)> + 'a {
+fn cut<'a>(profile: &'a Profile, listed: &'a ArticleTable) -> impl Iterator<Item = (Vec<&'a str>, u64)> + 'a {
     let attributor = Attributor::new(&profile.stacks, profile.skid);
-    profile.stacks.iter().map(move |(stack, weight)| (stacks::as_listed(stack, attributor, listed), weight))
+    profile.stacks.iter().map(move |(stack, weight)| (stacks::as_listed(stack.frames(), attributor, listed), weight))
 }
 
 /// Add to a reason the two largest functions of this machine below the frames at which the article ends.
@@ -69,8 +69,8 @@ fn name_functions(row: &mut [String], outcome: &Outcome, listed: &ArticleTable, 
     for profile in outcome.profiles.iter().filter(|profile| profile.process == ProcessName::WRITER) {
         let attributor = Attributor::new(&profile.stacks, profile.skid);
         for ((stack, weight), (cut, _)) in profile.stacks.iter().zip(cut(profile, listed)) {
-            if attributor.place(&cut).role.title == title {
-                *own.entry(roles::base_name(stack.rsplit(';').next().unwrap_or(stack))).or_default() += weight;
+            if attributor.place_frames(cut.into_iter()).role.title == title {
+                *own.entry(roles::base_name(stack.leaf())).or_default() += weight;
             }
         }
     }
