@@ -3,8 +3,8 @@
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
 use crate::record::change::{self, recording_at};
 use crate::record::graphs;
-use crate::report::files;
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
+use crate::report::{files, stack_files};
 use crate::roles::Skid;
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result, bail};
@@ -165,7 +165,7 @@ impl FlamegraphArgs {
     fn read(&self, path: &Path) -> Result<StackSource> {
         let run = path.is_dir() || path.extension().is_some_and(|extension| extension == "json");
         if !run {
-            let stacks = files::load_folded(path)?;
+            let stacks = stack_files::load_folded(path)?;
             let unit = match self.unit {
                 UnitName::Weights | UnitName::Samples => Unit::Samples,
                 UnitName::Instructions => Unit::Instructions,

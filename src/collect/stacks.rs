@@ -3,8 +3,9 @@
 use super::Watched;
 use super::bpf::shared::{PP_KERNEL_FRAMES, PP_USER_FRAMES, Stack};
 use super::follow;
-use crate::kernel::symbols::Symbols;
+use crate::kernel::symbols::{Located, Symbols};
 use crate::profile::folded::{self, Folded};
+use crate::profile::places::FramePlace;
 use crate::profile::{ByProcess, ProcessName};
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
@@ -17,6 +18,20 @@ pub(crate) const UNKNOWN: &str = "[unknown]";
 
 /// The frame of user code whose functions have no names here.
 pub(crate) const USER: &str = "[user]";
+
+/// The name of a frame, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LocatedFrame {
+    pub name: String,
+    pub place: Option<FramePlace>,
+}
+
+impl LocatedFrame {
+    /// A frame of which only the name is known.
+    pub(crate) fn of(name: impl Into<String>) -> Self {
+        Self { name: name.into(), place: None }
+    }
+}
 
 /// Code that a process has mapped from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,38 +55,50 @@ pub(crate) struct FileSymbols {
     symbolizer: Symbolizer,
     debug_information: bool,
     /// By file and offset.
-    known: RefCell<HashMap<(PathBuf, u64), Option<String>>>,
+    known: RefCell<HashMap<(PathBuf, u64), Option<LocatedFrame>>>,
 }
 
 impl FileSymbols {
     /// From symbol tables only, which is fast.
     fn from_symbol_tables() -> Self {
-        let symbolizer = Symbolizer::builder().enable_code_info(false).enable_inlined_fns(false).build();
-        Self { symbolizer, debug_information: false, known: RefCell::default() }
+        Self::new(false)
     }
 
-    /// Also from debug information, in the file itself or in /usr/lib/debug.
+    /// Also from debug information, in the file itself or in /usr/lib/debug, with source lines.
     pub(crate) fn with_debug_information() -> Self {
-        Self { debug_information: true, ..Self::from_symbol_tables() }
+        Self::new(true)
+    }
+
+    fn new(debug_information: bool) -> Self {
+        let symbolizer = Symbolizer::builder().enable_code_info(debug_information).enable_inlined_fns(false).build();
+        Self { symbolizer, debug_information, known: RefCell::default() }
     }
 
     /// The function at `address`, which is in `mapping`.
-    pub(crate) fn name(&self, mapping: &FileMapping, address: u64) -> Option<String> {
+    pub(crate) fn frame(&self, mapping: &FileMapping, address: u64) -> Option<LocatedFrame> {
         let offset = address - mapping.start + mapping.offset;
         let key = (mapping.path.clone(), offset);
-        if let Some(name) = self.known.borrow().get(&key) {
-            return name.clone();
+        if let Some(frame) = self.known.borrow().get(&key) {
+            return frame.clone();
         }
         let find = |debug_information: bool| {
             let mut elf = Elf::new(&mapping.path);
             elf.debug_syms = debug_information;
             let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::FileOffset(offset)).ok()?;
-            Some(found.as_sym()?.name.clone().into_owned())
+            let function = found.as_sym()?;
+            let source = function.code_info.as_deref();
+            let place = FramePlace {
+                address: Some(function.addr + function.offset as u64),
+                module: Some(mapping.path.to_string_lossy().into()),
+                file: source.map(|source| source.to_path().to_string_lossy().into()),
+                line: source.and_then(|source| source.line),
+            };
+            Some(LocatedFrame { name: function.name.clone().into_owned(), place: Some(place) })
         };
         // Debug information can be damaged, or compressed in a way that is not known here.
-        let name = find(self.debug_information).or_else(|| find(false));
-        self.known.borrow_mut().insert(key, name.clone());
-        name
+        let frame = find(self.debug_information).or_else(|| find(false));
+        self.known.borrow_mut().insert(key, frame.clone());
+        frame
     }
 }
 
@@ -133,7 +160,7 @@ impl UserNames {
     }
 
     /// The function at `address` in the process of `stack`.
-    fn name(&self, stack: &Stack, address: u64) -> Option<String> {
+    fn frame(&self, stack: &Stack, address: u64) -> Option<LocatedFrame> {
         let own = self.mappings.get(&(stack.pid, stack.execs)).filter(|mappings| !mappings.is_empty());
         let inherited = || {
             let first = self.inherited.get(stack.process as usize).filter(|_| stack.execs == 0)?;
@@ -141,7 +168,7 @@ impl UserNames {
         };
         let mappings = own.or_else(inherited)?;
         let mapping = mappings.iter().find(|mapping| mapping.contains(address))?;
-        self.files.name(mapping, address)
+        self.files.frame(mapping, address)
     }
 }
 
@@ -164,58 +191,76 @@ pub(crate) fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, us
         let process = watched.processes.get(stack.process as usize).map_or(ProcessName::OTHER, |process| process.name);
         let kernel_frames = &stack.kernel_frames[..(stack.kernel as usize).min(PP_KERNEL_FRAMES)];
         let user_frames = &stack.user_frames[..(stack.user as usize).min(PP_USER_FRAMES)];
-        let kernel_names = kernel_names(kernel_frames, kernel);
-        let mut user_names =
-            names(user_frames, |address, returning| user.name(stack, address.saturating_sub(u64::from(returning))));
-        without_start_up(&mut user_names);
+        let named_kernel = located_kernel_frames(kernel_frames, kernel);
+        let mut named_user =
+            located(user_frames, |address, returning| user.frame(stack, address.saturating_sub(u64::from(returning))));
+        without_start_up(&mut named_user);
 
         result.total += stack.count;
-        if kernel_names.first().or(user_names.first()).is_none_or(|leaf| leaf == UNKNOWN) {
+        if named_kernel.first().or(named_user.first()).is_none_or(|leaf| leaf.name == UNKNOWN) {
             result.unresolved += stack.count;
         }
         if kernel_frames.len() == PP_KERNEL_FRAMES || user_frames.len() == PP_USER_FRAMES {
             result.full_depth += stack.count;
         }
-        let mark = kernel_names.last().filter(|entry| !folded::is_kernel_entry(entry)).map(|_| folded::KERNEL);
-        let frames = std::iter::once(process.as_str())
-            .chain(user_names.iter().rev().map(String::as_str))
-            .chain(mark)
-            .chain(kernel_names.iter().rev().map(String::as_str));
-        result.stacks.get_or_default(process).add_frames(frames, stack.count);
+        let frames = whole_stack(process.as_str(), &named_user, &named_kernel);
+        result.stacks.get_or_default(process).add_located(frames, stack.count);
     }
     result
 }
 
-/// Names of `frames`, innermost first. All except the innermost are return addresses, which follow their call.
-fn names(frames: &[u64], name: impl Fn(u64, bool) -> Option<String>) -> Vec<String> {
-    let named = |(index, address): (usize, &u64)| name(*address, index > 0).unwrap_or_else(|| UNKNOWN.to_owned());
-    frames.iter().enumerate().map(named).collect()
+/// The stack of a process, root first: its name, user frames, and kernel frames, both innermost first.
+pub(crate) fn whole_stack<'a>(
+    process: &'a str,
+    user: &'a [LocatedFrame],
+    kernel: &'a [LocatedFrame],
+) -> impl Iterator<Item = (&'a str, Option<FramePlace>)> {
+    let mark = kernel.last().filter(|entry| !folded::is_kernel_entry(&entry.name)).map(|_| folded::KERNEL);
+    let frame = |frame: &'a LocatedFrame| (frame.name.as_str(), frame.place.clone());
+    std::iter::once((process, None))
+        .chain(user.iter().rev().map(frame))
+        .chain(mark.map(|mark| (mark, None)))
+        .chain(kernel.iter().rev().map(frame))
+}
+
+/// The functions of `frames`, innermost first. All except the innermost are return addresses, which follow their call.
+fn located(frames: &[u64], find: impl Fn(u64, bool) -> Option<LocatedFrame>) -> Vec<LocatedFrame> {
+    let find = |(index, address): (usize, &u64)| find(*address, index > 0).unwrap_or_else(|| LocatedFrame::of(UNKNOWN));
+    frames.iter().enumerate().map(find).collect()
+}
+
+/// The functions of kernel `frames`, innermost first.
+pub(crate) fn located_kernel_frames(frames: &[u64], kernel: &Symbols) -> Vec<LocatedFrame> {
+    located(frames, |address, returning| Some(kernel_frame(kernel, address, returning)))
 }
 
 /// Names of kernel `frames`, innermost first.
 pub(crate) fn kernel_names(frames: &[u64], kernel: &Symbols) -> Vec<String> {
-    names(frames, |address, returning| kernel_name(kernel, address, returning))
+    located_kernel_frames(frames, kernel).into_iter().map(|frame| frame.name).collect()
 }
 
 /// The kernel's function at `address`. The byte before a return address is inside the call, even if the call ends its
 /// function. A return diverted by a kretprobe is an exception: it points to the start of its trampoline.
-fn kernel_name(kernel: &Symbols, address: u64, returning: bool) -> Option<String> {
-    let at = kernel.at(address)?;
-    if !returning || (at.offset == 0 && at.symbol.name.ends_with("_trampoline")) {
-        return Some(at.symbol.name.to_owned());
-    }
-    Some(kernel.at(address.checked_sub(1)?)?.symbol.name.to_owned())
+fn kernel_frame(kernel: &Symbols, address: u64, returning: bool) -> LocatedFrame {
+    let diverted = |at: &Located<'_>| at.offset == 0 && at.symbol.name.ends_with("_trampoline");
+    let is_call = returning && !kernel.at(address).is_some_and(|at| diverted(&at));
+    let address = address.saturating_sub(u64::from(is_call));
+    let symbol = kernel.at(address).map(|at| at.symbol);
+    let module = symbol.and_then(|symbol| symbol.module).map(|module| format!("[{module}]").into());
+    let place = FramePlace { address: Some(address), module, ..FramePlace::default() };
+    LocatedFrame { name: symbol.map_or(UNKNOWN, |symbol| symbol.name).to_owned(), place: Some(place) }
 }
 
 /// Remove the frames of the C and Rust runtimes at the root, which all programs have.
-pub(crate) fn without_start_up(names: &mut Vec<String>) {
-    let start_up = |name: &String| {
-        matches!(&**name, "_start" | "main" | "__libc_start_call_main" | "__libc_start_main_impl")
+pub(crate) fn without_start_up(frames: &mut Vec<LocatedFrame>) {
+    let start_up = |frame: &LocatedFrame| {
+        let name = frame.name.as_str();
+        matches!(name, "_start" | "main" | "__libc_start_call_main" | "__libc_start_main_impl")
             || name.starts_with("std::rt::lang_start")
             || name.contains("__rust_begin_short_backtrace")
     };
-    if let Some(innermost) = names.iter().position(start_up) {
-        names.truncate(innermost);
+    if let Some(innermost) = frames.iter().position(start_up) {
+        frames.truncate(innermost);
     }
 }
 
@@ -245,17 +290,27 @@ garbage
         let names = UserNames::of(&Watched::one(ProcessName::WRITER, me));
         let address = parse_maps as *const () as u64;
         let stack = Stack { pid: me, ..bytemuck::Zeroable::zeroed() };
-        let name = names.name(&stack, address).unwrap();
-        assert!(name.contains("parse_maps"), "{name}");
-        assert_eq!(names.name(&stack, 0x10), None);
+        let frame = names.frame(&stack, address).unwrap();
+        assert!(frame.name.contains("parse_maps"), "{frame:?}");
+        let place = frame.place.clone().unwrap();
+        let program = std::env::current_exe().unwrap();
+        assert_eq!(place.module.as_deref(), program.to_str());
+        assert_eq!((place.file, place.line), (None, None));
+        assert_eq!(names.frame(&stack, 0x10), None);
         let child = Stack { pid: u32::MAX, ..stack };
-        assert_eq!(names.name(&child, address).as_ref(), Some(&name), "a child that is gone has its parent's code");
-        assert_eq!(names.name(&Stack { execs: 1, ..child }, address), None, "but not once it executed another");
-        assert_eq!(names.name(&Stack { process: 1, ..child }, address), None);
+        assert_eq!(names.frame(&child, address).as_ref(), Some(&frame), "a child that is gone has its parent's code");
+        assert_eq!(names.frame(&Stack { execs: 1, ..child }, address), None, "but not once it executed another");
+        assert_eq!(names.frame(&Stack { process: 1, ..child }, address), None);
 
         let mapping = names.mappings[&(me, 0)].iter().find(|mapping| mapping.contains(address)).unwrap();
-        let full = FileSymbols::with_debug_information().name(mapping, address).unwrap();
-        assert!(full.contains("parse_maps"), "{full}");
+        // The program's own address, which is the mapped one less where it was mapped.
+        assert_eq!(place.address.map(|own| (address - own) % 4096), Some(0));
+        let full = FileSymbols::with_debug_information().frame(mapping, address).unwrap();
+        assert!(full.name.contains("parse_maps"), "{full:?}");
+        let (own, full) = (place.address, full.place.unwrap());
+        assert_eq!(full.address, own);
+        assert!(full.file.unwrap().ends_with("src/collect/stacks.rs"));
+        assert!((100..200).contains(&full.line.unwrap()), "{:?}", full.line);
     }
 
     #[test]
@@ -265,15 +320,19 @@ garbage
         let kernel = Symbols::read(kallsyms.as_bytes()).unwrap();
         let names = kernel_names(&[0x1200, 0x1200, 0x1300, 0x10], &kernel);
         assert_eq!(names, ["b", "a", "kretprobe_trampoline", UNKNOWN]);
+        let places = located_kernel_frames(&[0x1200, 0x1200, 0x1300, 0x10], &kernel);
+        let addresses: Vec<Option<u64>> =
+            places.into_iter().map(|frame| frame.place.and_then(|place| place.address)).collect();
+        assert_eq!(addresses, [Some(0x1200), Some(0x11ff), Some(0x1300), Some(0xf)]);
     }
 
     #[test]
     fn runtimes_are_left_out() {
-        let mut names: Vec<String> =
+        let mut frames: Vec<LocatedFrame> =
             ["write", "pipeprof::write_loop", "std::rt::lang_start_internal", "main", "__libc_start_call_main", "junk"]
-                .map(str::to_owned)
+                .map(LocatedFrame::of)
                 .to_vec();
-        without_start_up(&mut names);
-        assert_eq!(names, ["write", "pipeprof::write_loop"]);
+        without_start_up(&mut frames);
+        assert_eq!(frames, ["write", "pipeprof::write_loop"].map(LocatedFrame::of));
     }
 }

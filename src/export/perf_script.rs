@@ -31,7 +31,9 @@ fn text(samples: &Samples) -> String {
                 let _ = writeln!(text, "{name} {pid} [000] {seconds}.{rest:06}: {weight:>10} {}: ", kind.name);
                 for (_, frame) in samples.frames_of(sample).rev() {
                     let address = frame.address.unwrap_or(0);
-                    let _ = writeln!(text, "\t{address:16x} {}+0x0 ({})", function(frame), module(frame));
+                    // Where in its function an instruction is, is not known.
+                    let offset = if frame.is_instruction { "" } else { "+0x0" };
+                    let _ = writeln!(text, "\t{address:16x} {}{offset} ({})", function(frame), module(frame));
                 }
                 text.push('\n');
             }
@@ -52,9 +54,10 @@ fn function(frame: &SampledFrame) -> String {
     format!("{mark}{}", frame.name)
 }
 
-fn module(frame: &SampledFrame) -> &'static str {
-    // Readers name an unknown function after its file.
-    if frame.is_kernel && frame.name != UNKNOWN { KERNEL_MODULE } else { UNKNOWN }
+fn module(frame: &SampledFrame) -> &str {
+    // Readers name an unknown function after its file, and find the file between the last parentheses.
+    let known = frame.module.as_deref().filter(|module| frame.name != UNKNOWN && !module.contains(['(', ')']));
+    known.unwrap_or(if frame.is_kernel && frame.name != UNKNOWN { KERNEL_MODULE } else { UNKNOWN })
 }
 
 #[cfg(test)]

@@ -69,18 +69,12 @@ fn profile(samples: &Samples) -> PprofProfile {
     profile.default_sample_type = profile.sample_type.first().map_or(0, |value| value.kind);
     let facts = [samples.title.clone(), format!("Linux {}", samples.release), format!("pipeprof {}", samples.version)];
     profile.comment = facts.iter().map(|fact| strings.place(fact)).collect();
-    profile.mapping.push(PprofMapping {
-        id: KERNEL_MAPPING,
-        memory_start: KERNEL_START,
-        memory_limit: u64::MAX,
-        filename: strings.place(KERNEL_MODULE),
-        has_functions: true,
-    });
+    let mut code = CodeTable::new(&mut strings);
     for (id, frame) in (1..).zip(&samples.frames) {
-        let (function, location) = function(id, frame, &mut strings);
-        profile.function.push(function);
+        let location = code.location(id, frame, &mut strings);
         profile.location.push(location);
     }
+    (profile.mapping, profile.function) = (code.mappings, code.functions);
     let keys = ["process", "role", "kernel", "interrupts"].map(|key| strings.place(key));
     let kernel = strings.place(&samples.release);
     let off = strings.place("off");
@@ -100,18 +94,69 @@ fn profile(samples: &Samples) -> PprofProfile {
     profile
 }
 
-/// A frame's function and its only location.
-fn function(id: u64, frame: &SampledFrame, strings: &mut StringTable) -> (PprofFunction, PprofLocation) {
-    let name = strings.place(&frame.name);
-    let location = PprofLocation {
-        id,
-        mapping_id: if frame.is_kernel { KERNEL_MAPPING } else { 0 },
-        address: frame.address.unwrap_or(0),
-        line: vec![PprofLine { function_id: id, line: 0 }],
-        is_folded: false,
-    };
-    // If both names were equal, pprof would cut `<T as Trait>`, as in templates of C++.
-    (PprofFunction { id, name, ..PprofFunction::default() }, location)
+/// The files and functions that locations are in, each once.
+struct CodeTable<'a> {
+    mappings: Vec<PprofMapping>,
+    /// The numbers of mappings, by file.
+    files: HashMap<&'a str, u64>,
+    functions: Vec<PprofFunction>,
+    /// The numbers of functions: by name, mapping and source file.
+    numbers: HashMap<(&'a str, u64, Option<&'a str>), u64>,
+}
+
+impl<'a> CodeTable<'a> {
+    fn new(strings: &mut StringTable) -> Self {
+        let kernel = PprofMapping {
+            id: KERNEL_MAPPING,
+            memory_start: KERNEL_START,
+            memory_limit: u64::MAX,
+            filename: strings.place(KERNEL_MODULE),
+            has_functions: true,
+        };
+        Self { mappings: vec![kernel], files: HashMap::new(), functions: Vec::new(), numbers: HashMap::new() }
+    }
+
+    /// A frame's location. Several can be in one function.
+    fn location(&mut self, id: u64, frame: &'a SampledFrame, strings: &mut StringTable) -> PprofLocation {
+        let mapping_id = self.mapping(frame, strings);
+        let function_id = self.function(frame, mapping_id, strings);
+        PprofLocation {
+            id,
+            mapping_id,
+            address: frame.address.unwrap_or(0),
+            line: vec![PprofLine { function_id, line: frame.line.map_or(0, i64::from) }],
+            is_folded: false,
+        }
+    }
+
+    /// The number of the mapping that a frame is in; 0 if it is not known. Addresses in programs are those of their ELF
+    /// files, so that each begins at 0.
+    fn mapping(&mut self, frame: &'a SampledFrame, strings: &mut StringTable) -> u64 {
+        let module = frame.module.as_deref().filter(|module| !module.starts_with("[kernel"));
+        let Some(module) = module else { return if frame.is_kernel { KERNEL_MAPPING } else { 0 } };
+        let next = self.mappings.len() as u64 + 1;
+        *self.files.entry(module).or_insert_with(|| {
+            self.mappings.push(PprofMapping {
+                id: next,
+                memory_start: if frame.is_kernel { KERNEL_START } else { 0 },
+                memory_limit: if frame.is_kernel { u64::MAX } else { KERNEL_START },
+                filename: strings.place(module),
+                has_functions: true,
+            });
+            next
+        })
+    }
+
+    fn function(&mut self, frame: &'a SampledFrame, mapping: u64, strings: &mut StringTable) -> u64 {
+        let file = frame.file.as_deref();
+        let next = self.functions.len() as u64 + 1;
+        *self.numbers.entry((&frame.name, mapping, file)).or_insert_with(|| {
+            let filename = file.map_or(0, |file| strings.place(file));
+            // If both names were equal, pprof would cut `<T as Trait>`, as in templates of C++.
+            self.functions.push(PprofFunction { id: next, name: strings.place(&frame.name), system_name: 0, filename });
+            next
+        })
+    }
 }
 
 fn positive(value: u64) -> i64 {
@@ -186,7 +231,7 @@ mod tests {
             for id in &sample.location_id {
                 let location = &profile.location[usize::try_from(id - 1).unwrap()];
                 let function = &profile.function[usize::try_from(location.line[0].function_id - 1).unwrap()];
-                assert_eq!((location.id, function.id), (*id, *id));
+                assert_eq!((location.id, function.id), (*id, location.line[0].function_id));
                 let name = text(&profile, function.name);
                 assert!(!name.is_empty() && !name.contains('\n'));
                 assert_eq!(function.system_name, 0, "pprof would cut names");

@@ -69,6 +69,8 @@ pub(crate) struct SampledFrame {
     pub is_kernel: bool,
     /// The instruction's address, otherwise the function's first one, if either is known.
     pub address: Option<u64>,
+    /// Whether the address is that of the instruction.
+    pub is_instruction: bool,
     /// The program, library or kernel module, if known.
     pub module: Option<Arc<str>>,
     /// The source file, if known.
@@ -224,6 +226,7 @@ impl SamplesBuilder {
             name: key.0.clone(),
             is_kernel,
             address: place.and_then(|place| place.address).or_else(known),
+            is_instruction: place.is_some_and(|place| place.address.is_some()),
             module: place.and_then(|place| text(&place.module)),
             file: place.and_then(|place| text(&place.file)),
             line: place.and_then(|place| place.line),

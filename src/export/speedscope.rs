@@ -1,8 +1,9 @@
 //! `speedscope`: the JSON of <https://www.speedscope.app/file-format-schema.json>.
 
-use super::samples::{Samples, ValueKind};
+use super::samples::{SampledFrame, Samples, ValueKind};
 use super::{ExportFormat, KERNEL_MODULE};
 use anyhow::{Context as _, Result};
+use indexmap::IndexSet;
 use serde::Serialize;
 
 pub(super) const FORMAT: ExportFormat = ExportFormat {
@@ -33,12 +34,14 @@ struct SpeedscopeShared<'a> {
     frames: Vec<SpeedscopeFrame<'a>>,
 }
 
-/// A function.
-#[derive(Debug, Serialize)]
+/// A function, or a line of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 struct SpeedscopeFrame<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<&'static str>,
+    file: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
 }
 
 /// The stacks of one process, with one kind of weight.
@@ -56,25 +59,43 @@ struct SpeedscopeProfile {
 }
 
 fn json(samples: &Samples) -> Result<Vec<u8>> {
-    let frame = |frame: &'_ super::samples::SampledFrame| frame.is_kernel.then_some(KERNEL_MODULE);
-    let frames = samples.frames.iter().map(|own| SpeedscopeFrame { name: &own.name, file: frame(own) }).collect();
+    // Frames that differ in their addresses only would be drawn side by side.
+    let mut distinct: IndexSet<SpeedscopeFrame<'_>> = IndexSet::new();
+    let numbers: Vec<u32> = samples
+        .frames
+        .iter()
+        .map(|own| SpeedscopeFrame { name: &own.name, file: file(own), line: own.line })
+        .map(|frame| distinct.insert_full(frame).0 as u32)
+        .collect();
     let kinds = samples.values.iter().enumerate();
     let profiles = kinds.flat_map(|(index, kind)| {
-        (0..samples.processes.len()).filter_map(move |process| profile(samples, process, index, kind))
+        let numbers = &numbers;
+        (0..samples.processes.len()).filter_map(move |process| profile(samples, numbers, process, (index, kind)))
     });
     let file = SpeedscopeFile {
         schema: SCHEMA,
         name: &samples.title,
         exporter: format!("pipeprof {}", samples.version),
         active_profile_index: 0,
-        shared: SpeedscopeShared { frames },
+        shared: SpeedscopeShared { frames: distinct.into_iter().collect() },
         profiles: profiles.collect(),
     };
     serde_json::to_vec(&file).context("cannot write the profile as JSON")
 }
 
-/// `None` if the process has no value of this kind.
-fn profile(samples: &Samples, process: usize, value: usize, kind: &ValueKind) -> Option<SpeedscopeProfile> {
+/// Its source file if it is known, otherwise the program.
+fn file(frame: &SampledFrame) -> Option<&str> {
+    let known = frame.file.as_deref().or(frame.module.as_deref());
+    known.or(frame.is_kernel.then_some(KERNEL_MODULE))
+}
+
+/// `None` if the process has no value of this kind. `numbers`: those of the file's frames, by index of the samples'.
+fn profile(
+    samples: &Samples,
+    numbers: &[u32],
+    process: usize,
+    (value, kind): (usize, &ValueKind),
+) -> Option<SpeedscopeProfile> {
     let own: Vec<_> = samples.of(process, value).collect();
     let weights: Vec<u64> = own.iter().map(|(_, weight)| *weight).collect();
     (!own.is_empty()).then(|| SpeedscopeProfile {
@@ -83,7 +104,12 @@ fn profile(samples: &Samples, process: usize, value: usize, kind: &ValueKind) ->
         unit: if kind.unit == "count" { "none" } else { kind.unit },
         start_value: 0,
         end_value: weights.iter().fold(0, |sum, weight| sum.saturating_add(*weight)),
-        samples: own.iter().map(|(sample, _)| samples.frames_of(sample).map(|(index, _)| index).collect()).collect(),
+        samples: own
+            .iter()
+            .map(|(sample, _)| {
+                samples.frames_of(sample).filter_map(|(index, _)| numbers.get(index as usize)).copied().collect()
+            })
+            .collect(),
         weights,
     })
 }

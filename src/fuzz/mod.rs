@@ -18,14 +18,14 @@ pub use frames::guest_frames;
 pub use kernels::{bzimage, kallsyms, package_index};
 pub use package::deb;
 pub use profiles::{perf_script, pprof_message};
-pub use stacks::{code_json_gz, folded};
+pub use stacks::{code_json_gz, folded, stack_places};
 pub use words::{command_lines, sizes};
 
 /// A reader and the properties that it keeps.
 pub type FuzzTarget = fn(&[u8]);
 
 /// All of them, by the name of their file in fuzz/targets and of their folder in fuzz/corpus.
-pub const TARGETS: [(&str, FuzzTarget); 13] = [
+pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("bzimage", bzimage),
     ("code_json_gz", code_json_gz),
     ("command_lines", command_lines),
@@ -39,6 +39,7 @@ pub const TARGETS: [(&str, FuzzTarget); 13] = [
     ("run_edits", run_edits),
     ("run_json", run_json),
     ("sizes", sizes),
+    ("stack_places", stack_places),
 ];
 
 #[cfg(test)]

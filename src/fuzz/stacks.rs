@@ -1,6 +1,7 @@
 //! Files with stacks and code.
 
 use crate::document::code::{CODE_SCHEMA, ExecutedCode};
+use crate::profile::places::StoredPlaces;
 use crate::profile::{Folded, Unit};
 use crate::report::annotate;
 use crate::report::flamegraph::{self, GraphOptions};
@@ -42,6 +43,32 @@ pub fn folded(bytes: &[u8]) {
         stacks.add_frames(frames.split('\t'), index as u64 + 1);
     }
     assert_eq!(Folded::parse(&stacks.to_text()), Ok(stacks));
+}
+
+/// A `NAME.places.json.gz`, decompressed.
+///
+/// Properties: places that can be read belong to their own stacks; they change no weight; what is written of them reads
+/// the same.
+///
+/// # Panics
+/// If one does not hold.
+pub fn stack_places(bytes: &[u8]) {
+    let Ok(stored) = serde_json::from_slice::<StoredPlaces>(bytes) else { return };
+    let Ok(plain) = stored.names() else { return };
+    let mut located = plain.clone();
+    // The sum of a stack's weights can be larger than 64 bits hold.
+    if located.restore_places(&stored).is_err() {
+        assert!(plain.total() == u64::MAX);
+        return;
+    }
+    assert!(located.iter().map(|(_, weight)| weight).eq(plain.iter().map(|(_, weight)| weight)));
+    let sum = located.located().fold(0u64, |sum, part| sum.saturating_add(part.weight));
+    assert_eq!(sum, plain.total());
+    let mut again = plain;
+    match located.stored_places().map(|stored| again.restore_places(&stored)) {
+        Some(Ok(())) | None => assert_eq!(again, located),
+        Some(Err(error)) => panic!("{error}"),
+    }
 }
 
 /// A `code.json.gz`. Bytes that are not compressed are its content.

@@ -8,6 +8,7 @@ mod perf_script;
 pub(crate) mod pprof;
 pub(crate) mod recording;
 
+use crate::profile::places::FramePlace;
 use crate::profile::{Folded, ProcessName};
 use crate::roles::{KERNEL, Skid, is_kernel_entry};
 use anyhow::{Context as _, Result, bail};
@@ -115,21 +116,22 @@ impl Commands {
     /// Those of stacks whose first frame is the command.
     fn of(stacks: &Folded) -> Self {
         let mut commands = Self::default();
-        stacks.iter().for_each(|(stack, weight)| commands.add(stack.frames(), weight));
+        stacks.iter().for_each(|(stack, weight)| commands.add(stack.frames().map(|name| (name, None)), weight));
         commands
     }
 
-    /// Add `weight` to the stack of these frames, root first; the first one is the command. The kernel's part begins at
-    /// the first frame that is marked, or whose name shows it.
-    fn add<'a>(&mut self, frames: impl IntoIterator<Item = &'a str>, weight: u64) {
+    /// Add `weight` to the stack of these frames, root first, with their places; the first one is the command. The
+    /// kernel's part begins at the first frame that is marked, or whose name shows it.
+    fn add<'a>(&mut self, frames: impl IntoIterator<Item = (&'a str, Option<FramePlace>)>, weight: u64) {
         let mut frames = frames.into_iter();
-        let Some(command) = frames.next().map(ProcessName::new) else { return };
-        let mut stack = vec![command.as_str()];
+        let Some((command, _)) = frames.next() else { return };
+        let command = ProcessName::new(command);
+        let mut stack = vec![(command.as_str(), None)];
         let mut in_kernel = false;
-        for frame in frames {
+        for (frame, place) in frames {
             let name = frame.strip_suffix(KERNEL_MARK);
             if BCC_DELIMITERS.contains(&frame) {
-                stack.push(KERNEL);
+                stack.push((KERNEL, None));
                 in_kernel = true;
                 continue;
             }
@@ -137,12 +139,12 @@ impl Commands {
             if !in_kernel && (name.is_some() || is_kernel_entry(plain)) {
                 in_kernel = true;
                 if !is_kernel_entry(plain) {
-                    stack.push(KERNEL);
+                    stack.push((KERNEL, None));
                 }
             }
-            stack.push(plain);
+            stack.push((plain, place));
         }
-        self.0.entry(command).or_default().add_frames(stack, weight);
+        self.0.entry(command).or_default().add_located(stack, weight);
     }
 }
 

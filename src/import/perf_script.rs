@@ -2,7 +2,9 @@
 
 use super::{Commands, ImportFormat, ImportedProfile};
 use crate::profile::Folded;
+use crate::profile::places::FramePlace;
 use anyhow::{Context as _, Result, bail};
+use indexmap::IndexSet;
 use inferno::collapse::Collapse as _;
 use inferno::collapse::perf;
 use std::borrow::Cow;
@@ -57,14 +59,23 @@ pub(super) fn parse(text: &str, event: Option<&str>) -> Result<ImportedProfile> 
     let mut events = BTreeMap::<String, u64>::new();
     // inferno weighs samples by their periods. Each is counted once here, since intervals depend on their number.
     let mut counted = String::with_capacity(text.len());
-    let mut previous_is_empty = true;
+    let mut places = FramePlaces::default();
+    let (mut previous_is_empty, mut is_innermost, mut is_java) = (true, false, false);
     for line in text.lines() {
-        match SampleHeader::parse(line).filter(|_| previous_is_empty) {
+        match SampleHeader::parse(line).filter(|_| previous_is_empty && !line.starts_with('#')) {
             Some(SampleHeader { start, event, rest }) => {
                 *events.entry(event.to_owned()).or_default() += 1;
                 counted.push_str(&format!("{start}: {event}:{rest}"));
+                // inferno reads Java's names from their begin.
+                (is_innermost, is_java) = (true, start.trim_start().starts_with("java"));
             }
-            None => counted.push_str(line),
+            None => match places.marked(line, is_innermost).filter(|_| !is_java) {
+                Some(marked) => {
+                    counted.push_str(&marked);
+                    is_innermost = false;
+                }
+                None => counted.push_str(line),
+            },
         }
         counted.push('\n');
         previous_is_empty = line.trim().is_empty() || line.starts_with('#');
@@ -86,7 +97,10 @@ pub(super) fn parse(text: &str, event: Option<&str>) -> Result<ImportedProfile> 
     let mut folded = Vec::new();
     perf::Folder::from(options).collapse(ascii(&counted).as_bytes(), &mut folded).context("this perf script output")?;
     let folded = Folded::parse(&from_ascii(&String::from_utf8_lossy(&folded))).context("the stacks of perf script")?;
-    let commands = Commands::of(&folded);
+    let mut commands = Commands::default();
+    for (stack, weight) in folded.iter() {
+        commands.add(stack.frames().map(|frame| places.of(frame)), weight);
+    }
     let samples = events.remove(&chosen).unwrap_or_default();
     let release = text.lines().take_while(|line| line.starts_with('#')).find_map(|line| line.strip_prefix(RELEASE));
     Ok(ImportedProfile {
@@ -97,6 +111,44 @@ pub(super) fn parse(text: &str, event: Option<&str>) -> Result<ImportedProfile> 
         release: release.map(|release| release.trim().to_owned()),
         commands: commands.0,
     })
+}
+
+/// Around the number of a frame's place, before its name.
+const PLACE: [char; 2] = ['\u{3}', '\u{4}'];
+
+/// The places of frames. inferno keeps names only, so that they are a part of these while it works.
+#[derive(Debug, Default)]
+struct FramePlaces(IndexSet<FramePlace>);
+
+impl FramePlaces {
+    /// The `line` of a frame, `\tffffffff8162e4c8 __schedule+0x138 ([kernel.kallsyms])`, with the number of its place.
+    /// `None` for other lines, and for names that have a meaning for inferno.
+    fn marked(&mut self, line: &str, is_innermost: bool) -> Option<String> {
+        let (digits, rest) = line.strip_prefix([' ', '\t'])?.trim_start().split_once(' ')?;
+        let address = u64::from_str_radix(digits, 16).ok()?;
+        let (name, module) = rest.trim_start().rsplit_once(" (")?;
+        let module = module.strip_suffix(')')?;
+        if name.is_empty() || name.starts_with(['[', '(']) {
+            return None;
+        }
+        let known = !module.starts_with("[kernel") && !matches!(module, "[unknown]" | "inlined");
+        let place = FramePlace {
+            // Those of callers are return addresses, which follow the call.
+            address: Some(address.saturating_sub(u64::from(!is_innermost))),
+            module: known.then(|| module.into()),
+            ..FramePlace::default()
+        };
+        let (number, _) = self.0.insert_full(place);
+        Some(format!("\t{digits} {}{number:x}{}{name} ({module})", PLACE[0], PLACE[1]))
+    }
+
+    /// The name and the place of a frame.
+    fn of<'f>(&self, frame: &'f str) -> (&'f str, Option<FramePlace>) {
+        let split = frame.strip_prefix(PLACE[0]).and_then(|rest| rest.split_once(PLACE[1]));
+        let Some((number, name)) = split else { return (frame, None) };
+        let number = usize::from_str_radix(number, 16).ok();
+        (name, number.and_then(|number| self.0.get_index(number)).cloned())
+    }
 }
 
 /// Around the code of a character that is not ASCII.

@@ -1,12 +1,14 @@
 //! profile.proto, as pprof, Parca, perf_to_profile and pipeprof write it.
 
 use super::{Commands, ImportFormat, ImportedProfile};
-use crate::export::proto::{PprofLocation, PprofProfile, PprofSample};
+use crate::export::proto::{PprofFunction, PprofLine, PprofLocation, PprofProfile, PprofSample};
 use crate::kernel::symbols::KERNEL_START;
+use crate::profile::places::FramePlace;
 use anyhow::{Context as _, Result, bail, ensure};
 use prost::Message as _;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
+use std::sync::Arc;
 
 /// The longest profile after decompression, bytes.
 const LONGEST: u64 = 1 << 30;
@@ -40,8 +42,9 @@ pub(crate) fn decoded(message: &[u8], event: Option<&str>) -> Result<ImportedPro
         let weight = sample.value.get(value).copied().unwrap_or(0);
         let Ok(weight @ 1..) = u64::try_from(weight) else { continue };
         let frames = sample.location_id.iter().rev().flat_map(|id| names.frames(*id));
-        let all: Vec<String> = std::iter::once(names.command(sample)).chain(frames).collect();
-        commands.add(all.iter().map(String::as_str), weight);
+        let all: Vec<(String, Option<FramePlace>)> =
+            std::iter::once((names.command(sample), None)).chain(frames).collect();
+        commands.add(all.iter().map(|(name, place)| (name.as_str(), place.clone())), weight);
     }
     let period = profile.period_type.as_ref().map(|period| names.text(period.kind));
     Ok(ImportedProfile {
@@ -79,12 +82,11 @@ fn text(profile: &PprofProfile, place: i64) -> &str {
     usize::try_from(place).ok().and_then(|place| profile.string_table.get(place)).map_or("", String::as_str)
 }
 
-/// Names by the numbers that a profile gives them.
+/// What a profile's numbers stand for.
 struct PprofNames<'p> {
     profile: &'p PprofProfile,
     locations: HashMap<u64, &'p PprofLocation>,
-    /// The names of functions.
-    functions: HashMap<u64, &'p str>,
+    functions: HashMap<u64, &'p PprofFunction>,
     /// The files.
     mappings: HashMap<u64, &'p str>,
 }
@@ -94,7 +96,7 @@ impl<'p> PprofNames<'p> {
         Self {
             profile,
             locations: profile.location.iter().map(|location| (location.id, location)).collect(),
-            functions: profile.function.iter().map(|function| (function.id, text(profile, function.name))).collect(),
+            functions: profile.function.iter().map(|function| (function.id, function)).collect(),
             mappings: profile.mapping.iter().map(|mapping| (mapping.id, text(profile, mapping.filename))).collect(),
         }
     }
@@ -103,8 +105,9 @@ impl<'p> PprofNames<'p> {
         text(self.profile, place)
     }
 
-    /// The functions at a location, callers first: inlined ones come before their callers in the profile.
-    fn frames(&self, id: u64) -> Vec<String> {
+    /// The functions at a location with their lines, callers first: inlined ones come before their callers in the
+    /// profile.
+    fn frames(&self, id: u64) -> Vec<(String, Option<FramePlace>)> {
         let Some(location) = self.locations.get(&id) else { return Vec::new() };
         let file = self.mappings.get(&location.mapping_id).copied().unwrap_or_default();
         let in_kernel = location.address >= KERNEL_START
@@ -112,9 +115,28 @@ impl<'p> PprofNames<'p> {
             || file.ends_with(".ko")
             || file.contains("vmlinux");
         let mark = if in_kernel { super::KERNEL_MARK } else { "" };
-        let names = location.line.iter().rev().filter_map(|line| self.functions.get(&line.function_id));
-        let named: Vec<String> = names.filter(|name| !name.is_empty()).map(|name| format!("{name}{mark}")).collect();
-        if named.is_empty() { vec![format!("{}{mark}", module(file))] } else { named }
+        let known = |text: &str| Some(text).filter(|text| !text.is_empty()).map(Arc::from);
+        let in_module = FramePlace {
+            address: Some(location.address).filter(|address| *address > 0),
+            module: known(file).filter(|_| !file.starts_with("[kernel")),
+            ..FramePlace::default()
+        };
+        let lines = location.line.iter().rev().filter_map(|line| Some((line, self.functions.get(&line.function_id)?)));
+        let frame = |(line, function): (&PprofLine, &&PprofFunction)| {
+            let name = Some(self.text(function.name)).filter(|name| !name.is_empty())?;
+            let place = FramePlace {
+                file: known(self.text(function.filename)),
+                line: u32::try_from(line.line).ok().filter(|line| *line > 0),
+                ..in_module.clone()
+            };
+            Some((format!("{name}{mark}"), (place != FramePlace::default()).then_some(place)))
+        };
+        let named: Vec<_> = lines.filter_map(frame).collect();
+        if named.is_empty() {
+            let place = (in_module != FramePlace::default()).then_some(in_module);
+            return vec![(format!("{}{mark}", module(file)), place)];
+        }
+        named
     }
 
     /// The command of a sample, by its labels, or else the program: the first file of the profile.

@@ -1,6 +1,6 @@
 //! An imported profile as a recording that has samples and nothing else.
 
-use super::ImportedProfile;
+use super::{ImportFormat, ImportedProfile};
 use crate::document::{Collector, CollectorReport};
 use crate::profile::{Moved, Profile, Unit, attribute};
 use crate::record::model::{
@@ -119,11 +119,16 @@ impl StackCounts {
 fn cautions(imported: &ImportedProfile, counts: &StackCounts, total: u64) -> Vec<String> {
     let mut cautions = Vec::new();
     if counts.kernel == 0 {
-        cautions.push(
-            "No sample is in the kernel: perf samples user code only without the right to sample the kernel \
-             (kernel.perf_event_paranoid below 2, or root)."
-                .to_owned(),
-        );
+        let why = match imported.format {
+            ImportFormat::Pprof => {
+                "many profilers of programs, such as Go's, sample user code only: use perf for the rest"
+            }
+            ImportFormat::PerfScript | ImportFormat::Folded => {
+                "perf samples user code only without the right to sample the kernel (kernel.perf_event_paranoid below \
+                 2, or root)"
+            }
+        };
+        cautions.push(format!("No sample is in the kernel: {why}."));
     }
     if counts.deep == 0 {
         cautions.push("No sample has callers, which many roles depend on: record with `perf record -g`.".to_owned());

@@ -7,6 +7,7 @@ use clap::ValueEnum as _;
 /// samples.
 const SCRIPT: &str = "# ========
 # os release : 6.1.0-56-cloud-amd64
+# captured on    : Mon Nov 23 00:08:41 2026
 # ========
 #
 dd 19770 [001] 56804.087587:     200040 cpu-clock: 
@@ -116,4 +117,63 @@ fn an_exported_profile_is_read_again_with_the_same_stacks() {
     let error = parse(&exported, Some("cycles")).unwrap_err().to_string();
     assert!(error.starts_with("--event cycles: the profile has samples/count"), "{error}");
     assert!(parse(&exported[..exported.len() / 2], None).is_err());
+}
+
+#[test]
+fn addresses_and_files_of_perf_script_reach_the_formats_that_hold_them() {
+    let profile = parse(SCRIPT.as_bytes(), None).unwrap();
+    let dd = &profile.commands[&ProcessName::new("dd")];
+    let place = |name: &str| {
+        let mut frames = dd.located().flat_map(|part| part.frames().collect::<Vec<_>>());
+        let place = frames.find(|(frame, _)| *frame == name).unwrap().1.unwrap();
+        (place.address.unwrap(), place.module.as_deref())
+    };
+    assert_eq!(place("copy_page_from_iter"), (0xffff_ffff_8162_e4c8, None));
+    assert_eq!(place("pipe_write"), (0xffff_ffff_816b_6c0b, None), "the call, not the return address");
+    assert_eq!(place("main"), (0xf_ddfc, Some("/usr/bin/dd")));
+
+    let (recording, profiles) = recording::recording(&profile, "x", profile.skid());
+    let exported = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
+    let format = ExportFormat::from_str("perf-script", false).unwrap();
+    let text = String::from_utf8(format.files(&Exported::Recording(exported)).unwrap().remove(0).1).unwrap();
+    assert!(text.contains("\t           fddfc main (/usr/bin/dd)\n"), "{text}");
+    assert!(text.contains("\tffffffff8162e4c8 copy_page_from_iter ([kernel.kallsyms])\n"), "{text}");
+}
+
+#[test]
+fn source_lines_of_pprof_are_kept() {
+    use crate::export::proto::{PprofFunction, PprofLine, PprofLocation, PprofProfile, PprofSample, PprofValueType};
+    use prost::Message as _;
+    let texts = ["", "samples", "count", "main.copy", "/src/main.go", "io.Copy", "/src/io.go"];
+    let function = |id, name, filename| PprofFunction { id, name, filename, ..PprofFunction::default() };
+    let line = |function_id, line| PprofLine { function_id, line };
+    // io.Copy is inlined into main.copy.
+    let location =
+        PprofLocation { id: 1, address: 0x48_0010, line: vec![line(2, 7), line(1, 30)], ..Default::default() };
+    let go = PprofProfile {
+        sample_type: vec![PprofValueType { kind: 1, unit: 2 }],
+        sample: vec![PprofSample { location_id: vec![1], value: vec![5], label: Vec::new() }],
+        location: vec![location],
+        function: vec![function(1, 3, 4), function(2, 5, 6)],
+        string_table: texts.map(str::to_owned).to_vec(),
+        ..PprofProfile::default()
+    };
+    let profile = pprof::decoded(&go.encode_to_vec(), None).unwrap();
+    let (recording, profiles) = recording::recording(&profile, "x", Skid::None);
+    let exported = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
+    let files = |name| ExportFormat::from_str(name, false).unwrap().files(&Exported::Recording(exported)).unwrap();
+    let again = parse(&files("pprof")[0].1, None).unwrap();
+    assert_eq!(again.commands, profile.commands);
+    let (_, stacks) = again.commands.first_key_value().unwrap();
+    let frames: Vec<_> = stacks.located().flat_map(|part| part.frames().skip(1).collect::<Vec<_>>()).collect();
+    let lines: Vec<_> = frames
+        .iter()
+        .map(|(name, place)| {
+            let place = place.unwrap();
+            (*name, place.file.as_deref().unwrap(), place.line.unwrap(), place.address.unwrap())
+        })
+        .collect();
+    assert_eq!(lines, [("main.copy", "/src/main.go", 30, 0x48_0010), ("io.Copy", "/src/io.go", 7, 0x48_0010)]);
+    let speedscope = String::from_utf8(files("speedscope").remove(0).1).unwrap();
+    assert!(speedscope.contains(r#"{"name":"io.Copy","file":"/src/io.go","line":7}"#), "{speedscope}");
 }

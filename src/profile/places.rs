@@ -1,6 +1,8 @@
 //! Where frames of stacks are: addresses, programs and lines. Names alone decide roles and pictures; places are for
 //! formats of other programs.
 
+#[cfg(any(doc, fuzzing, test))]
+use super::folded::Folded;
 use super::stacks::CallStack;
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,8 @@ use std::sync::Arc;
 /// Where a frame is; each part is absent if it is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FramePlace {
-    /// Of the instruction; for callers, inside of the call. In the kernel as it runs, in programs as in their ELF files.
+    /// Of the instruction; for callers, inside of the call. In the kernel as it runs, in programs as in their ELF files;
+    /// in a profile of another tool as this has it.
     pub address: Option<u64>,
     /// The program, library or kernel module.
     pub module: Option<Arc<str>>,
@@ -133,6 +136,19 @@ impl StoredPlaces {
         Self { schema: PLACES_SCHEMA.to_owned(), frames: frames.into_iter().collect(), stacks: stored }
     }
 
+    /// The stacks without their places.
+    ///
+    /// # Errors
+    /// As [`StoredPlaces::stacks`].
+    #[cfg(any(doc, fuzzing, test))]
+    pub(crate) fn names(&self) -> Result<Folded, &'static str> {
+        let mut folded = Folded::new();
+        for stack in self.stacks()? {
+            folded.add_stack(stack.frames.iter().map(|(name, _)| *name), stack.weight);
+        }
+        Ok(folded)
+    }
+
     /// The stacks.
     ///
     /// # Errors
@@ -191,7 +207,7 @@ impl StoredFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Folded, ProcessName, Profile, Unit};
+    use crate::profile::{ProcessName, Profile, Unit};
     use crate::roles::Skid;
 
     fn at(address: u64) -> Option<FramePlace> {

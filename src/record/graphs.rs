@@ -5,6 +5,7 @@ use crate::document::Collector;
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
 use crate::report::files::CODE;
 use crate::report::flamegraph::{self, GraphOptions};
+use crate::report::stack_files::{self, FOLDED, PLACES};
 use crate::roles::Skid;
 use crate::util::text::grouped;
 use anyhow::Result;
@@ -37,7 +38,7 @@ pub(crate) fn files(
     for profile in &drawn {
         let options = options(recording, profile, &[profile.process], profile.stacks.total());
         let stem = format!("{}.{}", profile.process, profile.collector);
-        files.push((format!("{stem}.folded"), profile.stacks.to_text().into_bytes()));
+        files.extend(stack_files::files(&stem, &profile.stacks)?);
         files.push((format!("{stem}.svg"), flamegraph::render(&profile.stacks, &options)?.into_bytes()));
     }
     if let [one, _, ..] = drawn[..] {
@@ -58,13 +59,13 @@ pub(crate) fn files(
             processes: Vec::new(),
             ..GraphOptions::new(title, subtitle, Unit::Nanoseconds, Skid::None)
         };
-        files.push((format!("{OFF_CPU}.folded"), stacks.to_text().into_bytes()));
+        files.extend(stack_files::files(OFF_CPU, stacks)?);
         files.push((format!("{OFF_CPU}.svg"), flamegraph::render_waits(stacks, &options)?.into_bytes()));
     }
     Ok(files)
 }
 
-/// The `files` to look at first, exports among them: without folded stacks and executed code, and without the graphs of
+/// The `files` to look at first, exports among them: without stacks and executed code, and without the graphs of
 /// single processes where one of all exists.
 pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
     let graph_of =
@@ -72,7 +73,7 @@ pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
     let of_all = |collector: Collector| format!("{ALL}.{}.svg", collector.name());
     let telling = |file: &&str| match graph_of(file) {
         Some(collector) => *file == of_all(collector) || !files.contains(&of_all(collector)),
-        None => *file != CODE && !file.ends_with(".folded"),
+        None => *file != CODE && !file.ends_with(FOLDED) && !file.ends_with(PLACES),
     };
     files.iter().map(String::as_str).filter(telling).collect()
 }
@@ -94,13 +95,13 @@ pub(crate) fn stored(recording: &Recording, folder: &Path) -> Result<Vec<Profile
     let profile = |name: &str| {
         // The name is part of a path, and may come from somebody else's file.
         let process = ProcessName::new(name);
-        let path = folder.join(format!("{process}.{}.folded", collector.name.name()));
+        let stem = format!("{process}.{}", collector.name.name());
         Ok(Profile {
             process,
             collector: collector.name.name().to_owned(),
             unit,
             skid: collector.skid.unwrap_or(Skid::None),
-            stacks: crate::report::files::load_folded(&path)?,
+            stacks: stack_files::load(folder, &stem)?,
         })
     };
     names.into_iter().map(profile).collect()
@@ -111,8 +112,8 @@ pub(crate) fn stored(recording: &Recording, folder: &Path) -> Result<Vec<Profile
 /// # Errors
 /// When the file is damaged.
 pub(crate) fn stored_off_cpu(folder: &Path) -> Result<Option<Folded>> {
-    let path = folder.join(format!("{OFF_CPU}.folded"));
-    path.exists().then(|| crate::report::files::load_folded(&path)).transpose()
+    let path = folder.join(format!("{OFF_CPU}{FOLDED}"));
+    path.exists().then(|| stack_files::load(folder, OFF_CPU)).transpose()
 }
 
 /// The lines above a graph of these processes: title, and what it shows.

@@ -7,11 +7,10 @@ use super::raw::{PR_IN_USER, PR_UNREADABLE, PrTrace};
 use super::stages;
 use super::timeline::{Id, id};
 use super::user_code::UserFunctions;
-use crate::collect::stacks::{UNKNOWN, USER, kernel_names};
+use crate::collect::stacks::{LocatedFrame, UNKNOWN, USER, located_kernel_frames, whole_stack};
 use crate::document::{Collector, CollectorReport, Status};
 use crate::kernel::symbols::Symbols;
-use crate::profile::folded::{self, Folded};
-use crate::profile::{Moved, ProcessName, Profile, Unit, attribute};
+use crate::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
 use std::collections::{BTreeMap, HashMap};
 
 /// Add the samples of `counts`, if there are any. `index`: the recorded processes.
@@ -23,20 +22,21 @@ pub(super) fn add(
     user: Option<&UserFunctions>,
 ) {
     let Some(sampling) = counts.clock else { return };
-    let names: HashMap<u64, Vec<String>> =
-        counts.traces.iter().map(|(key, trace)| (*key, kernel_names(trace.addresses(), kernel))).collect();
+    let traces = counts.traces.iter();
+    let named: HashMap<u64, Vec<LocatedFrame>> =
+        traces.map(|(key, trace)| (*key, located_kernel_frames(trace.addresses(), kernel))).collect();
     let mut stacks: BTreeMap<usize, Folded> = BTreeMap::new();
     let (mut total, mut unresolved) = (0, 0);
     let labels = process_names(&recorded.recording);
     for (sample, count) in &counts.samples {
         let Some(process) = index.get(&id(&sample.who)) else { continue };
-        let kernel_frames = names.get(&sample.trace).map_or(&[][..], Vec::as_slice);
-        let unreadable = [UNKNOWN.to_owned()];
+        let kernel_frames = named.get(&sample.trace).map_or(&[][..], Vec::as_slice);
+        let unreadable = [LocatedFrame::of(UNKNOWN)];
         let user_trace = counts.traces.get(&sample.user_trace).map_or(&[][..], PrTrace::addresses);
-        let mut user_frames = user.map(|user| user.names(sample, user_trace)).unwrap_or_default();
+        let mut user_frames = user.map(|user| user.frames(sample, user_trace)).unwrap_or_default();
         let kernel_frames = match usize::try_from(sample.trace) {
             Ok(PR_IN_USER) if user_frames.is_empty() => {
-                user_frames.push(USER.to_owned());
+                user_frames.push(LocatedFrame::of(USER));
                 &[][..]
             }
             Ok(PR_IN_USER) => &[][..],
@@ -45,13 +45,9 @@ pub(super) fn add(
         };
         total += count;
         let leaf = kernel_frames.first().or(user_frames.first());
-        unresolved += if leaf.is_some_and(|leaf| leaf == UNKNOWN) { *count } else { 0 };
-        let mark = kernel_frames.last().filter(|entry| !folded::is_kernel_entry(entry)).map(|_| folded::KERNEL);
-        let all = std::iter::once(labels[*process].as_str())
-            .chain(user_frames.iter().rev().map(String::as_str))
-            .chain(mark)
-            .chain(kernel_frames.iter().rev().map(String::as_str));
-        stacks.entry(*process).or_default().add_frames(all, *count);
+        unresolved += if leaf.is_some_and(|leaf| leaf.name == UNKNOWN) { *count } else { 0 };
+        let frames = whole_stack(labels[*process].as_str(), &user_frames, kernel_frames);
+        stacks.entry(*process).or_default().add_located(frames, *count);
     }
     let skid = sampling.clock.skid();
     let mut processes = Vec::new();

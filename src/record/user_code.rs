@@ -2,7 +2,8 @@
 
 use super::raw::PrSample;
 use crate::collect::code_maps::{CodeChange, CodeMapEvents};
-use crate::collect::stacks::{FileMapping, FileSymbols, UNKNOWN, mappings_of};
+use crate::collect::stacks::{FileMapping, FileSymbols, LocatedFrame, UNKNOWN, mappings_of};
+use crate::profile::places::FramePlace;
 use crate::util::text::counted;
 use anyhow::Result;
 use std::collections::HashMap;
@@ -109,26 +110,29 @@ impl UserFunctions {
         image.mappings.iter().rev().find(|mapping| mapping.contains(address))
     }
 
-    /// Names of the user stack `addresses` of `sample`, innermost first: functions, or the file in brackets. It ends where an address is not in code: without
+    /// The user stack `addresses` of `sample`, innermost first: functions, or the file in brackets. It ends where an address is not in code: without
     /// frame pointers, the kernel takes other words of the stack for return addresses.
-    pub(super) fn names(&self, sample: &PrSample, addresses: &[u64]) -> Vec<String> {
-        let mut names = Vec::new();
+    pub(super) fn frames(&self, sample: &PrSample, addresses: &[u64]) -> Vec<LocatedFrame> {
+        let mut frames = Vec::new();
         for (place, address) in addresses.iter().enumerate() {
             // Return addresses follow their call.
             let address = address.saturating_sub(u64::from(place > 0));
             match self.mapping(sample, address) {
-                Some(mapping) => names.push(self.files.name(mapping, address).unwrap_or_else(|| in_file(mapping))),
-                None if place == 0 => names.push(UNKNOWN.to_owned()),
+                Some(mapping) => frames.push(self.files.frame(mapping, address).unwrap_or_else(|| in_file(mapping))),
+                None if place == 0 => frames.push(LocatedFrame::of(UNKNOWN)),
                 None => break,
             }
         }
-        names
+        frames
     }
 }
 
 /// `[libz.so.1]`: code of a file without symbols.
-fn in_file(mapping: &FileMapping) -> String {
-    mapping.path.file_name().map_or_else(|| UNKNOWN.to_owned(), |name| format!("[{}]", name.to_string_lossy()))
+fn in_file(mapping: &FileMapping) -> LocatedFrame {
+    let name = mapping.path.file_name().map(|name| format!("[{}]", name.to_string_lossy()));
+    let module = Some(mapping.path.to_string_lossy().into());
+    let place = Some(FramePlace { module, ..FramePlace::default() });
+    LocatedFrame { name: name.unwrap_or_else(|| UNKNOWN.to_owned()), place }
 }
 
 #[cfg(test)]
@@ -166,6 +170,8 @@ mod tests {
         assert_eq!(path(b"renamed\0", 0x2000).as_deref(), Some("/libc"), "programs can change their names");
         assert_eq!(path(b"dd\0\0\0\0\0\0", 0x3000), None);
         assert!(code.mapping(&sample(8, b"dd\0\0\0\0\0\0"), 0x1800).is_none());
-        assert_eq!(code.names(&sample(7, b"dd\0\0\0\0\0\0"), &[0x9000, 0x1001, 0x5]), [UNKNOWN, "[dd]"]);
+        let frames = code.frames(&sample(7, b"dd\0\0\0\0\0\0"), &[0x9000, 0x1001, 0x5]);
+        assert_eq!(frames.iter().map(|frame| frame.name.as_str()).collect::<Vec<_>>(), [UNKNOWN, "[dd]"]);
+        assert_eq!(frames[1].place.as_ref().unwrap().module.as_deref(), Some("/dd"));
     }
 }

@@ -3,11 +3,12 @@
 use super::flamegraph::{self, GraphOptions};
 pub(crate) use super::folder::KeptResults;
 pub use super::folder::{Folder, Written};
+use super::stack_files;
 use crate::document::code::ExecutedCode;
 use crate::document::ensemble;
 use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::cycles;
-use crate::profile::{ByProcess, Folded, ProcessName, Profile, RoleShare, Unit, listed};
+use crate::profile::{ByProcess, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
 use crate::util::{stored_json, text::grouped};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -105,7 +106,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
             if collector == outcome.document.attribution.collector {
                 options.per_kib = per_kib(&outcome.document, profile.process);
             }
-            files.push((format!("{stem}.folded"), profile.stacks.to_text().into_bytes()));
+            files.extend(stack_files::files(&stem, &profile.stacks)?);
             files.push((format!("{stem}.svg"), flamegraph::render(&profile.stacks, &options)?.into_bytes()));
         }
         let all: Vec<&Profile> = of_collector.iter().filter(|p| p.process.is_of_target()).copied().collect();
@@ -269,8 +270,9 @@ pub fn load(path: &Path) -> Result<Outcome> {
     let file = document_path(path);
     let folder = file.parent().unwrap_or(Path::new("."));
     let mut profiles = Vec::new();
-    for name in document.files.iter().filter(|name| name.ends_with(".folded")) {
-        let Some((collector, process)) = meaning(&document, name) else {
+    let stems = document.files.iter().filter_map(|name| Some((name, name.strip_suffix(stack_files::FOLDED)?)));
+    for (name, stem) in stems {
+        let Some((collector, process)) = meaning(&document, stem) else {
             bail!(
                 "{} lists the file {name:?}, which is not a profile's name: pipeprof did not write this document",
                 file.display()
@@ -284,7 +286,7 @@ pub fn load(path: &Path) -> Result<Outcome> {
             _ => document.unit,
         };
         let skid = skid(&document, &collector, unit);
-        profiles.push(Profile { process, collector, unit, skid, stacks: load_folded(&folder.join(name))? });
+        profiles.push(Profile { process, collector, unit, skid, stacks: stack_files::load(folder, stem)? });
     }
     let windows = if document.files.iter().any(|name| name == WINDOWS) {
         let path = folder.join(WINDOWS);
@@ -308,18 +310,6 @@ fn skid(document: &Document, collector: &str, unit: Unit) -> Skid {
     report.and_then(|report| report.skid).unwrap_or(match unit {
         Unit::Samples => Skid::CpuClock,
         Unit::Instructions | Unit::Nanoseconds | Unit::EstimatedCycles => Skid::None,
-    })
-}
-
-/// Read a folded file.
-///
-/// # Errors
-/// Names the file and the line.
-pub fn load_folded(path: &Path) -> Result<Folded> {
-    let bytes = read(path)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Folded::parse(&text).map_err(|error| {
-        anyhow!("{}, {error}: each line of a folded file is a stack, a space and a weight", path.display())
     })
 }
 
@@ -369,10 +359,9 @@ fn document_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() }
 }
 
-/// The collector and process of a profile's file name. Only names that [`stem`] makes are accepted, so that a hostile
-/// document cannot cause other files to be read.
-fn meaning(document: &Document, name: &str) -> Option<(String, ProcessName)> {
-    let stem_of = name.strip_suffix(".folded")?;
+/// The collector and process of a profile's file name without its end. Only names that [`stem`] makes are accepted, so
+/// that a hostile document cannot cause other files to be read.
+fn meaning(document: &Document, stem_of: &str) -> Option<(String, ProcessName)> {
     let known = |name: &str| {
         let of_pair = [ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER].into_iter();
         let mut all = of_pair.chain(document.processes.totals.names()).chain(document.attribution.processes.names());
@@ -389,7 +378,7 @@ fn is_plain(collector: &str) -> bool {
     !collector.is_empty() && collector.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     let attempt = || -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;

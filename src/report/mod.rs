@@ -9,4 +9,5 @@ mod folder;
 pub(crate) mod html;
 pub(crate) mod modes;
 pub(crate) mod number;
+pub mod stack_files;
 pub mod terminal;

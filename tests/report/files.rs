@@ -1,6 +1,7 @@
 use super::sample;
 use pipeprof::profile::{Folded, Profile, Unit};
-use pipeprof::report::files::{Folder, load, load_document, load_folded, parse_document};
+use pipeprof::report::files::{Folder, load, load_document, parse_document};
+use pipeprof::report::stack_files::load_folded;
 use pipeprof::roles::Skid;
 use proptest::prelude::*;
 use std::path::Path;
