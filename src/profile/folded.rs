@@ -159,7 +159,7 @@ impl Folded {
     pub(crate) fn restore_places(&mut self, stored: &StoredPlaces) -> Result<(), &'static str> {
         let mut placed = PlacedStacks::default();
         let mut weights = BTreeMap::<usize, u64>::new();
-        for located in stored.stacks()? {
+        for located in stored.stacks()?.into_iter().filter(|located| located.weight > 0) {
             let (names, places): (Vec<&str>, Vec<_>) = located.frames.into_iter().unzip();
             let (stack, whole) = self.stacks.find(names).ok_or("it has a stack that is missing there")?;
             let sum = weights.entry(stack).or_default();
@@ -189,9 +189,8 @@ impl Folded {
     /// # Errors
     /// The first line that is not a stack, a space and a weight.
     pub fn parse(text: &str) -> Result<Self, FoldedError> {
-        let mut folded = Self::new();
+        let mut stacks: Vec<(&str, u64)> = Vec::new();
         let mut total = 0u64;
-        let mut last = LastText::default();
         for (index, line) in text.lines().enumerate() {
             let line = line.trim_end();
             if line.is_empty() || line.starts_with('#') {
@@ -210,11 +209,24 @@ impl Folded {
             }
             total = total.checked_add(weight).ok_or_else(|| error("the weights add up to more than 64 bits hold"))?;
             if weight > 0 {
-                let frames = folded.stacks.numbers(stack, &mut last);
-                *folded.stacks.entry_of(frames).1 += weight;
+                stacks.push((stack, weight));
             }
         }
-        Ok(folded)
+        // Texts in order have most frames in common with the one before. Few files are not in order.
+        stacks.sort_unstable();
+        Ok(Self::of_sorted(stacks.into_iter()))
+    }
+
+    /// The profile of these texts, which are fastest to read in order.
+    fn of_sorted<'t>(stacks: impl Iterator<Item = (&'t str, u64)>) -> Self {
+        let mut folded = Self::new();
+        let mut last = LastText::default();
+        for (stack, weight) in stacks {
+            let frames = folded.stacks.numbers(stack, &mut last);
+            let (_, sum) = folded.stacks.entry_of(frames);
+            *sum = sum.saturating_add(weight);
+        }
+        folded
     }
 }
 
@@ -241,13 +253,7 @@ impl Serialize for Folded {
 impl<'de> Deserialize<'de> for Folded {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let stacks = BTreeMap::<String, u64>::deserialize(deserializer)?;
-        let mut folded = Self::new();
-        let mut last = LastText::default();
-        for (stack, weight) in &stacks {
-            let frames = folded.stacks.numbers(stack, &mut last);
-            *folded.stacks.entry_of(frames).1 += weight;
-        }
-        Ok(folded)
+        Ok(Self::of_sorted(stacks.iter().map(|(stack, weight)| (stack.as_str(), *weight))))
     }
 }
 

@@ -1,19 +1,20 @@
 //! Stacks as numbers: each name is stored once, and a stack is a list of the numbers of its frames' names.
 
+use foldhash::fast::RandomState;
 use indexmap::{IndexMap, IndexSet};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::OnceLock;
 
 /// The names of frames, by number.
-type FrameNames = IndexSet<Box<str>>;
+type FrameNames = IndexSet<Box<str>, RandomState>;
 
 /// A value for each of many stacks. Each stack is stored once; they are read in the order of their text.
 #[derive(Debug, Clone)]
 pub(crate) struct StackMap<T> {
     names: FrameNames,
     /// By the numbers of the frames' names, root first.
-    stacks: IndexMap<Box<[u32]>, T>,
+    stacks: IndexMap<Box<[u32]>, T, RandomState>,
     /// The indices of `stacks` in the order of their text; made when it is first needed.
     order: OnceLock<Vec<u32>>,
 }

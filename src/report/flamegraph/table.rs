@@ -2,6 +2,7 @@
 
 use crate::profile::{CallStack, ProcessName};
 use crate::roles::{Attributable as _, FrameFacts};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// Deeper frames of a stack are drawn as one. More are unreadable, and a hostile file must not cause a huge picture.
@@ -31,7 +32,7 @@ pub(super) struct StackTable<'a> {
     reverse: bool,
     names: Vec<&'a str>,
     known: Vec<NameFacts>,
-    numbers: HashMap<&'a str, u32>,
+    numbers: HashMap<&'a str, u32, RandomState>,
     /// The frames of all stacks, by number of their name.
     frames: Vec<u32>,
     /// Where each stack ends in `frames`.
@@ -51,7 +52,7 @@ impl<'a> StackTable<'a> {
             reverse,
             names: Vec::new(),
             known: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             frames: Vec::new(),
             ends: Vec::new(),
             weights: Vec::new(),
