@@ -1,0 +1,133 @@
+//! Calls and bytes of each process at each pipe, compared with what is known otherwise.
+
+use super::{ALL, check_followed, exact, moved, record, record_stages};
+use crate::common::binary;
+use pipeprof::record::model::{RecordedEnd, RecordedPipe};
+use std::process::{Command, Stdio};
+
+#[test]
+#[ignore = "needs root: make test"]
+fn sizes_and_numbers_of_calls_are_exact() {
+    let small = record_stages(&[&["write", "1", "5000"], &["read", "65536", ALL]]);
+    assert!(small.answer().contains("writes only 1 byte per call"), "{}", small.answer());
+    let writer = &small.recording.pipes[0].writers[0];
+    for found in [writer.calls["write"], writer.bytes, writer.log2_sizes[0], writer.requested] {
+        exact(&small.recording, found, 5000);
+    }
+    assert_eq!((writer.log2_sizes.len(), writer.short), (1, 0));
+
+    let reads = record_stages(&[&["write", "65536", "100"], &["read", "4096", ALL]]);
+    let reader = &reads.recording.pipes[0].readers[0];
+    exact(&reads.recording, reader.calls["read"], 1601);
+    exact(&reads.recording, reader.log2_sizes[12], 1600);
+    assert!(reader.log2_sizes[..12].iter().all(|calls| *calls == 0), "{reader:#?}");
+
+    let dd = record(&["dd", "if=/dev/zero", "bs=4k", "count=1000", "|", "wc", "-c"]);
+    assert_eq!(dd.stdout(), "4096000");
+    exact(&dd.recording, dd.recording.pipes[0].writers[0].calls["write"], 1000);
+    moved(&dd.recording, &dd.recording.pipes[0], 4_096_000);
+}
+
+#[test]
+#[ignore = "needs root and strace: make test"]
+fn calls_are_as_many_as_strace_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let counts = folder.path().join("counts");
+    let strace = ["-c", "-o", counts.to_str().unwrap(), "cat", "/etc/passwd"];
+    assert!(Command::new("strace").args(strace).stdout(Stdio::null()).status().unwrap().success());
+    let text = std::fs::read_to_string(&counts).unwrap();
+    let total: u64 = text.lines().last().unwrap().split_whitespace().nth(3).unwrap().parse().unwrap();
+    let recorded = record(&["cat", "/etc/passwd"]);
+    // Neither counts the call that ends the process, because it does not return.
+    exact(&recorded.recording, recorded.recording.processes[0].calls, total);
+}
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn bytes_and_calls_are_those_that_proc_counts() {
+    // What the kernel itself counts of a process, less what reading it adds.
+    let reader = "import os
+io = lambda: dict((k, int(v)) for k, v in (line.split(':') for line in open('/proc/self/io')))
+a = io()
+while os.read(0, 65536): pass
+b = io(); c = io()
+print(*(b[key] - a[key] - (c[key] - b[key]) for key in ('rchar', 'syscr')))";
+    let read = record(&["head", "-c", "3000000", "/dev/zero", "|", "python3", "-c", reader]);
+    let counted: Vec<u64> = read.stdout().split(' ').map(|number| number.parse().unwrap()).collect();
+    // The numbers in /proc/self/io get longer.
+    assert!(counted[0].abs_diff(3_000_000) < 32, "{counted:?}");
+    let end = &read.recording.pipes[0].readers[0];
+    exact(&read.recording, end.bytes, 3_000_000);
+    exact(&read.recording, end.calls["read"], counted[1]);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn two_writers_of_one_pipe_are_both_counted() {
+    let own = binary();
+    let stage = |words: &str| format!("{} __stage {words}", own.display());
+    let line = format!(
+        "({a} & {b}; wait) | {r}",
+        a = stage("write 100 300"),
+        b = stage("write 200 400"),
+        r = stage(&format!("read 65536 {ALL}"))
+    );
+    let both = record(&[&line]);
+    let pipe = both.recording.pipes.iter().max_by_key(|pipe| pipe.bytes()).unwrap();
+    moved(&both.recording, pipe, 300 * 100 + 400 * 200);
+    // They run the same program on the same pipe, and so are one row.
+    let [end] = &pipe.writers[..] else { panic!("{pipe:#?}") };
+    exact(&both.recording, end.calls["write"], 700);
+    assert_eq!(both.recording.processes[end.process].pids.len(), 2);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_shell_finds_its_pipes_and_fifos() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    let line = format!("mkfifo {0}; head -c 1M /dev/zero >{0} & cat {0} | wc -c; wait", fifo.display());
+    let recorded = record(&[&line]);
+    assert_eq!(recorded.stdout(), "1048576");
+    // The other side of the last pipe is this test.
+    let name = |ends: &[RecordedEnd]| {
+        ends.first().map_or_else(String::new, |end| recorded.recording.processes[end.process].name.clone())
+    };
+    let ends: Vec<(String, String)> =
+        recorded.recording.pipes.iter().map(|pipe| (name(&pipe.writers), name(&pipe.readers))).collect();
+    for (from, to) in [("head", "cat"), ("cat", "wc")] {
+        let at = ends.iter().position(|ends| *ends == (from.to_owned(), to.to_owned()));
+        moved(
+            &recorded.recording,
+            &recorded.recording.pipes[at.unwrap_or_else(|| panic!("{from} to {to}: {ends:?}"))],
+            1 << 20,
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn forks_threads_and_execs_are_followed() {
+    let followed = record_stages(&[
+        &["write", "4096", "300"],
+        &["fork", "4096", ALL],
+        &["thread", "4096", ALL],
+        &["exec", "4096", ALL],
+        &["read", "4096", ALL],
+    ]);
+    check_followed(&followed.recording, 300 * 4096);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn two_hundred_stages_are_recorded() {
+    let mut words = vec!["head", "-c", "100000", "/dev/zero"];
+    for _ in 1..200 {
+        words.extend(["|", "cat"]);
+    }
+    let many = record(&words);
+    assert_eq!(many.output.stdout.len(), 100_000);
+    let inner: Vec<&RecordedPipe> = many.recording.pipes.iter().filter(|pipe| pipe.between.is_some()).collect();
+    assert_eq!(inner.len(), 199);
+    inner.iter().for_each(|pipe| moved(&many.recording, pipe, 100_000));
+}

@@ -1,0 +1,64 @@
+//! How a pipeline ends: exit codes, signals, readers that leave early.
+
+use super::{bytes, record, record_with};
+use crate::common::{pipeprof, wait_until};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_reader_that_leaves_early_ends_the_writer_by_sigpipe() {
+    let early = record(&["yes", "|", "head", "-c", "100000"]);
+    assert_eq!(early.output.stdout.len(), 100_000);
+    assert_eq!((early.output.status.code(), &early.recording.exit_codes[..]), (Some(0), &[141, 0][..]));
+    let pipe = &early.recording.pipes[0];
+    assert!(bytes(&pipe.writers) > bytes(&pipe.readers) && bytes(&pipe.readers) >= 100_000, "{pipe:#?}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn exit_codes_input_and_output_are_those_of_the_pipeline() {
+    assert_eq!(record(&["true", "|", "sh", "-c", "exit 7"]).output.status.code(), Some(7));
+    assert_eq!(record(&["exit 3 | exit 9"]).output.status.code(), Some(9));
+    let killed = record(&["sh", "-c", "kill -9 $$", "|", "sh", "-c", "kill -15 $$"]);
+    assert_eq!((killed.output.status.code(), &killed.recording.exit_codes[..]), (Some(143), &[137, 143][..]));
+    let signals: Vec<Option<u32>> = killed.recording.processes.iter().map(|process| process.signal).collect();
+    assert_eq!(signals, [Some(9), Some(15)]);
+    // The shell says nothing of it.
+    let crashed = record(&["sh -c 'kill -SEGV $$' | wc -c"]);
+    assert_eq!(crashed.output.status.code(), Some(0));
+    assert!(crashed.stderr().contains("`sh` was killed by SIGSEGV (invalid memory access)."), "{}", crashed.stderr());
+    let passed = record_with(&["cat", "|", "tr", "a-z", "A-Z"], b"input\n");
+    assert_eq!(passed.stdout(), "INPUT");
+    assert!(!passed.stderr().contains("INPUT"));
+    let missing = pipeprof(&["record", "--", "no-such-program", "|", "cat"]).output().unwrap();
+    assert_eq!(missing.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("no-such-program"));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn signals_reach_the_pipeline_and_it_outlives_a_killed_recorder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let start = |name: &str, line: &str| {
+        let output = path(name);
+        let mut command = pipeprof(&["record", "-o", output.to_str().unwrap(), "--", line]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let ready = path("ready");
+    let mut ended = start("ended", &format!("touch {}; exec sleep 60", ready.display()));
+    assert!(wait_until(Duration::from_secs(60), || ready.exists()));
+    let begin = Instant::now();
+    // SAFETY: sends a signal to a child of this test.
+    unsafe { libc::kill(ended.id().cast_signed(), libc::SIGTERM) };
+    assert_eq!(ended.wait().unwrap().code(), Some(143));
+    assert!(begin.elapsed() < Duration::from_secs(50) && path("ended").join("record.json").exists());
+
+    let (running, done) = (path("running"), path("done"));
+    let mut killed = start("killed", &format!("touch {}; sleep 1; touch {}", running.display(), done.display()));
+    assert!(wait_until(Duration::from_secs(60), || running.exists()));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(wait_until(Duration::from_secs(60), || done.exists()), "the pipeline lives on");
+}

@@ -1,0 +1,126 @@
+//! `--level` and `--collect sample`: stacks of sleeps, and what the programs execute.
+
+use super::{ALL, limited_by_timer, record_at_level};
+use crate::common::pipeprof;
+use pipeprof::record::Recording;
+use pipeprof::roles::RoleId;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[test]
+#[ignore = "needs root: make test"]
+fn stacks_of_sleeps_have_the_time_that_was_slept() {
+    let stages: [&[&str]; 2] = [&["write", "4096", "40", "10000"], &["read", "65536", ALL]];
+    let (recorded, folder) = record_at_level(&["--level", "stacks"], &stages);
+    let pipe = &recorded.recording.pipes[0];
+    let blocked_us = pipe.readers.iter().map(|end| end.blocked_ns).sum::<u64>() / 1000;
+    let folded = std::fs::read_to_string(folder.path().join("recording/off-cpu.folded")).unwrap();
+    let sum = |wanted: &[&str]| -> u64 {
+        let lines = folded.lines().filter(|line| wanted.iter().all(|part| line.contains(part)));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    };
+    // The reader sleeps in pipe_read until the writer writes; the writer sleeps until a timer's interrupt.
+    let reads = sum(&["pipe_read;", ";--;", "pipe_write;"]);
+    assert!(reads.abs_diff(blocked_us) <= blocked_us / 10 && reads > 300_000, "{reads} of {blocked_us}: {folded}");
+    let timer = sum(&["nanosleep", ";--;", ";[interrupt] "]);
+    assert!(timer > 300_000, "{timer}: {folded}");
+    assert!(std::fs::read_to_string(folder.path().join("recording/off-cpu.svg")).unwrap().contains("pipe_read"));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn without_calls_the_answer_is_the_same() {
+    let stages: [&[&str]; 2] = [&["write", "4096", "200", "2000"], &["read", "65536", ALL]];
+    let (recorded, folder) = record_at_level(&["--level", "sched"], &stages);
+    limited_by_timer(&recorded.answer(), "pipeprof (stage 1)");
+    let recording = &recorded.recording;
+    assert_eq!(recording.processes.iter().map(|process| process.calls).sum::<u64>(), 0);
+    assert!(recording.pipes[0].readers[0].sleeps > 100 && recorded.empty(0) > 0.5, "{recording:#?}");
+    assert!(!folder.path().join("recording/off-cpu.svg").exists());
+    assert!(!recorded.stderr().contains("Calls on pipes"), "{}", recorded.stderr());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn samples_show_what_each_program_spends_its_time_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let line = "head -c 300M /dev/zero | tr '\\0' x | wc -c";
+    let mut command = pipeprof(&["record", "--collect", "sample", "-o", target.to_str().unwrap(), "--", line]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let read =
+        |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let recording: Recording = serde_json::from_str(&read("record.json")).unwrap();
+    let sampled = recording.samples.as_ref().unwrap();
+    let share = |name: &str, role: RoleId| {
+        let process = sampled.processes.iter().find(|process| process.name == name).unwrap_or_else(|| panic!("{said}"));
+        process.roles.iter().find(|share| share.role == role).map_or(0.0, |share| share.share)
+    };
+    // Only tr does something with the bytes; only head reads /dev/zero.
+    assert!(share("tr", RoleId::User) > 2.0 * share("wc", RoleId::User), "{said}");
+    assert!(share("head", RoleId::Device) > 0.02 && share("wc", RoleId::Device) < 0.01, "{said}");
+    assert!(share("head", RoleId::CopyIn) > 0.01 && share("head", RoleId::CopyOut) < 0.01, "{said}");
+    for process in &sampled.processes {
+        let expected = recording.processes[process.process].cpu_ns as f64 * 4999e-9;
+        let found = process.samples as f64;
+        assert!(expected < 200.0 || (found / expected - 1.0).abs() < 0.4, "{found} of {expected} samples: {said}");
+    }
+    // In the C library, in the kernel called from there, and in tr itself, which has no symbols.
+    let folded = read("tr.sample.folded");
+    assert!(folded.contains("tr;[tr] ") && folded.contains("entry_SYSCALL_64"), "{folded}");
+    assert!(!folded.contains("tr;[user] "), "{folded}");
+    let drawn = |process: &str| {
+        let arguments = ["flamegraph", target.to_str().unwrap(), "--process", process, "-o", "-"];
+        let output = pipeprof(&arguments).output().unwrap();
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    assert!(drawn("tr")[0].contains("<title>tr "), "{:?}", drawn("tr"));
+    assert!(drawn("both")[0].contains("<title>wc "), "{:?}", drawn("both"));
+    assert!(drawn("cat")[1].contains("known: ") && drawn("cat")[1].contains("head"), "{:?}", drawn("cat"));
+    let page = read("record.html");
+    // On a busy machine, it may be another one than tr.
+    let limiting = recording.findings[0].split('`').nth(1).unwrap();
+    let limits = format!("<code>{limiting}</code> limits the pipeline");
+    assert!(page.contains(&limits) && page.contains("pipeline.sample"), "{said}");
+    assert!(read("pipeline.sample.svg").contains("Linux") && said.contains("Time of tr on a CPU by role"), "{said}");
+}
+
+/// A program with debug information of its own, one whose information is in another file, and one that begins within
+/// a shell.
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn samples_name_the_functions_of_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let source =
+        "__attribute__((noinline)) static long burn(long n) { volatile long x = 0; while (n--) x += n; return x; }
+        int main(void) { return burn(200000000) == 1; }";
+    std::fs::write(path("burn.c"), source).unwrap();
+    let run = |words: &[&str]| {
+        let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&["gcc", "-g", "-O1", &path("burn.c"), "-o", &path("burn")]);
+    run(&["objcopy", "--only-keep-debug", &path("burn"), &path("burn.debug")]);
+    run(&[
+        "objcopy",
+        "--strip-all",
+        &format!("--add-gnu-debuglink={}", path("burn.debug")),
+        &path("burn"),
+        &path("stripped"),
+    ]);
+    let line = format!("{} | cat; sh -c 'exec {}' | cat", path("burn"), path("stripped"));
+    let target = path("recording");
+    let output = pipeprof(&["record", "--collect", "sample", "-o", &target, "--", &line]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    for name in ["burn", "stripped"] {
+        let folded = std::fs::read_to_string(Path::new(&target).join(format!("{name}.sample.folded"))).unwrap();
+        let weight = |named: bool| -> u64 {
+            // With the interrupts that it is interrupted by.
+            let lines = folded.lines().filter(|line| !named || line.contains(";burn"));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+        };
+        assert!(weight(true) * 10 > weight(false) * 7, "{name}: {folded}\n{said}");
+    }
+}

@@ -1,0 +1,143 @@
+//! `pipeprof record` with pipelines whose truth is known by construction.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod counts;
+mod ends;
+mod guests;
+mod levels;
+mod limits;
+mod running;
+mod trials;
+mod untrusted;
+mod usage;
+
+use common::{binary, pipeprof};
+use pipeprof::record::Recording;
+use pipeprof::record::model::{RecordedEnd, RecordedPipe};
+use std::io::Write as _;
+use std::process::{Output, Stdio};
+
+/// More calls than any stage makes.
+const ALL: &str = "1000000000";
+
+struct Recorded {
+    output: Output,
+    recording: Recording,
+}
+
+/// Record `words`, with `input` as standard input.
+fn record_with(words: &[&str], input: &[u8]) -> Recorded {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "--"]);
+    let mut child =
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    Recorded { recording: serde_json::from_str(&text).unwrap(), output }
+}
+
+fn record(words: &[&str]) -> Recorded {
+    record_with(words, b"")
+}
+
+/// Record `stages` of pipeprof's own test program with `flags`, and return the folder, too.
+fn record_at_level(flags: &[&str], stages: &[&[&str]]) -> (Recorded, tempfile::TempDir) {
+    let own = binary();
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap()]);
+    command.args(flags).arg("--");
+    for (number, stage) in stages.iter().enumerate() {
+        command.args((number > 0).then_some("|")).args([own.to_str().unwrap(), "__stage"]).args(*stage);
+    }
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = std::fs::read_to_string(target.join("record.json"));
+    let text = text.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    (Recorded { recording: serde_json::from_str(&text).unwrap(), output }, folder)
+}
+
+/// Record stages of pipeprof's own test program.
+fn record_stages(stages: &[&[&str]]) -> Recorded {
+    let own = binary();
+    let mut words: Vec<&str> = Vec::new();
+    for stage in stages {
+        if !words.is_empty() {
+            words.push("|");
+        }
+        words.extend([own.to_str().unwrap(), "__stage"]);
+        words.extend(*stage);
+    }
+    record(&words)
+}
+
+impl Recorded {
+    fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).trim().to_owned()
+    }
+
+    fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    fn answer(&self) -> String {
+        self.recording.findings.join(" ")
+    }
+
+    /// Share of the window that the writers slept because the pipe was full.
+    fn full(&self, pipe: usize) -> f64 {
+        self.share(&self.recording.pipes[pipe].writers)
+    }
+
+    /// Share of the window that the readers slept because the pipe was empty.
+    fn empty(&self, pipe: usize) -> f64 {
+        self.share(&self.recording.pipes[pipe].readers)
+    }
+
+    fn share(&self, ends: &[RecordedEnd]) -> f64 {
+        ends.iter().map(|end| end.blocked_ns).sum::<u64>() as f64 / self.recording.window_ns as f64
+    }
+}
+
+/// The answer names `stage` as limiting, because it sleeps on a timer.
+fn limited_by_timer(answer: &str, stage: &str) {
+    let limits = format!("`{stage}` limits the pipeline: it ");
+    assert!(answer.starts_with(&limits) && answer.contains("sleeps on a timer"), "{answer}");
+}
+
+fn bytes(ends: &[RecordedEnd]) -> u64 {
+    ends.iter().map(|end| end.bytes).sum()
+}
+
+/// `found` is `expected`. Where the kernel skipped programs, which `recording` says, less is right as well.
+fn exact(recording: &Recording, found: u64, expected: u64) {
+    if recording.skipped == 0 {
+        assert_eq!(found, expected, "{recording:#?}");
+    } else {
+        assert!(found <= expected, "{recording:#?}");
+    }
+}
+
+/// Both sides of `pipe` moved `expected` bytes.
+fn moved(recording: &Recording, pipe: &RecordedPipe, expected: u64) {
+    for sum in [bytes(&pipe.writers), bytes(&pipe.readers)] {
+        exact(recording, sum, expected);
+    }
+}
+
+/// A pipeline in which stage 1 forks, stage 2 starts a thread, and stage 3 executes from a second thread.
+fn check_followed(recording: &Recording, expected: u64) {
+    assert_eq!(recording.pipes.len(), 4, "{recording:#?}");
+    recording.pipes.iter().for_each(|pipe| moved(recording, pipe, expected));
+    let of = |stage: u32| recording.processes.iter().filter(move |process| process.stage == stage);
+    assert_eq!(of(1).map(|process| process.forks).sum::<u64>(), 1, "{recording:#?}");
+    assert!(of(2).any(|process| process.threads == 2), "{recording:#?}");
+    assert_eq!(of(3).map(|process| process.execs).sum::<u64>(), 2, "{recording:#?}");
+    let expected = usize::from(recording.skipped > 0) + usize::from(recording.unseen_switches > 0);
+    assert_eq!(recording.warnings.len(), expected, "{recording:#?}");
+}

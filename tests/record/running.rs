@@ -1,0 +1,112 @@
+//! Processes that are already running: `-p`.
+
+use super::{ALL, bytes, limited_by_timer};
+use crate::common::pipeprof;
+use pipeprof::record::Recording;
+use pipeprof::record::model::{RecordedEnd, RecordedPipe};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Processes that end with this value.
+struct Running(Vec<Child>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// `WRITER | READER`, running.
+fn pair(mut writer: Command, mut reader: Command) -> Running {
+    let mut writer = writer.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let pipe = writer.stdout.take().unwrap();
+    let reader = reader.stdin(pipe).stdout(Stdio::null()).spawn().unwrap();
+    Running(vec![writer, reader])
+}
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// Record with these flags.
+fn attach(flags: &[&str]) -> (Output, Option<Recording>) {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let output = pipeprof(&["record", "-o", target.to_str().unwrap()]).args(flags).output().unwrap();
+    let text = std::fs::read_to_string(target.join("record.json")).ok();
+    (output, text.map(|text| serde_json::from_str(&text).unwrap()))
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_running_pipeline_is_recorded_by_one_of_its_processes() {
+    let slow = pair(pipeprof(&["__stage", "write", "4096", ALL, "2000"]), pipeprof(&["__stage", "read", "65536", ALL]));
+    let reader = slow.0[1].id().to_string();
+    let (output, recording) = attach(&["-p", &reader, "--duration", "700ms"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let recording = recording.unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains(&format!("Recorded: process {reader}: 0.7")), "{said}");
+    limited_by_timer(&recording.findings.join(" "), "pipeprof (stage 1)");
+    assert_eq!((&recording.pids, recording.pipeline.stages.len()), (&vec![slow.0[1].id()], 0));
+    let used: Vec<&RecordedPipe> = recording.pipes.iter().filter(|pipe| pipe.bytes() > 0).collect();
+    let [pipe] = &used[..] else { panic!("{:#?}", recording.pipes) };
+    // Each block is read at once, and a block may be on its way at both ends of the recording.
+    let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
+    assert!(read > 20 * 4096 && written.abs_diff(read) <= 2 * 4096 || recording.skipped > 0, "{written}, {read}");
+    assert!((0.65..2.0).contains(&(recording.window_ns as f64 / 1e9)), "{}", recording.window_ns);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_pipeline_that_hangs_is_explained() {
+    let hung = pair(command(&["sleep", "600"]), command(&["cat"]));
+    let (output, recording) = attach(&["-p", &hung.0[1].id().to_string(), "--duration", "300ms"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("`sleep` limits the pipeline: it sleeps on a timer 100 %."), "{said}");
+    assert!(said.contains("`cat` waits 100 % of the time because the pipe from `sleep` is empty."), "{said}");
+    let recording = recording.unwrap();
+    let cat = |end: &RecordedEnd| recording.processes[end.process].name == "cat";
+    let pipe = recording.pipes.iter().find(|pipe| pipe.readers.iter().any(cat)).unwrap();
+    assert_eq!((pipe.writers.len(), pipe.readers[0].sleeps), (1, 1), "{pipe:#?}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_running_process_may_end_or_be_missing() {
+    let short = pair(command(&["sleep", "1.5"]), command(&["cat"]));
+    let ids = format!("{},{}", short.0[0].id(), short.0[1].id());
+    let begin = Instant::now();
+    let (output, recording) = attach(&["-p", &ids]);
+    assert!(output.status.success() && begin.elapsed() < Duration::from_secs(60), "{output:?}");
+    assert_eq!(recording.unwrap().pids.len(), 2);
+    // Both have ended, but not been waited for; then their ids are gone.
+    drop(short);
+    let (output, recording) = attach(&["-p", &ids]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("there is no such process") && said.lines().count() == 1, "{said}");
+    assert!(!output.status.success() && recording.is_none());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn ctrl_c_ends_the_recording_of_a_running_pipeline() {
+    let endless = pair(command(&["sleep", "600"]), command(&["cat"]));
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let flags = ["record", "-o", target.to_str().unwrap(), "-p", &endless.0[1].id().to_string()];
+    let recorder = pipeprof(&flags).stderr(Stdio::piped()).spawn().unwrap();
+    // Its programs are attached.
+    std::thread::sleep(Duration::from_secs(2));
+    // SAFETY: sends a signal to a child of this test.
+    unsafe { libc::kill(recorder.id().cast_signed(), libc::SIGINT) };
+    let output = recorder.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.starts_with("`sleep` limits the pipeline"), "{output:?}");
+    assert!(target.join("record.json").exists());
+}

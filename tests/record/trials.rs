@@ -1,0 +1,50 @@
+//! Runs with changes: `--try`.
+
+use super::ALL;
+use crate::common::{binary, pipeprof};
+use pipeprof::record::Recording;
+use pipeprof::record::model::TrialVerdict;
+
+/// Record `words` with trials, with `input` in a file as standard input.
+fn tried(flags: &[&str], words: &[&str], input: &str) -> Recording {
+    let folder = tempfile::tempdir().unwrap();
+    let (target, file) = (folder.path().join("recording"), folder.path().join("input"));
+    std::fs::write(&file, input).unwrap();
+    let mut command = pipeprof(&["record", "--runs", "7", "-o", target.to_str().unwrap()]);
+    command.args(flags).arg("--").args(words).stdin(std::fs::File::open(&file).unwrap());
+    let output = command.output().unwrap();
+    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|_| panic!("{output:?}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn changes_with_a_known_effect_are_measured() {
+    let own = binary();
+    let own = own.to_str().unwrap();
+    let writer = |sleep: &str| format!("stage1={own} __stage write 4096 20 {sleep}");
+    let [slower, faster] = ["12000", "1000"].map(writer);
+    let words = [own, "__stage", "write", "4096", "20", "4000", "|", own, "__stage", "read", "65536", ALL];
+    let recording = tried(&["--try", &slower, "--try", &faster], &words, "");
+    let trials = recording.trials.as_ref().expect("trials");
+    assert_eq!(trials.unchanged.seconds.len(), 7);
+    let found: Vec<TrialVerdict> = trials.tried.iter().map(|trial| trial.verdict).collect();
+    assert_eq!(found, [TrialVerdict::Slower, TrialVerdict::Faster], "{trials:#?}");
+    let said = recording.findings.join(" ");
+    assert!(said.contains("makes it slower") && said.contains("makes it faster"), "{said}");
+}
+
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn changes_are_applied_and_each_run_gets_the_input() {
+    // The first stage exits with 1 unless its pipe holds 1 MiB, the second unless it reads all of the input.
+    let size = "import fcntl, sys; print(sys.stdin.read()); sys.exit(fcntl.fcntl(1, 1032) != 1 << 20)";
+    let words = ["python3", "-c", size, "|", "grep", "-q", "the input"];
+    let recording =
+        tried(&["--try", "pipe-size=1M", "--try", "stage2=grep -q other", "--try", "pin"], &words, "the input");
+    assert_eq!(recording.exit_codes, [1, 0]);
+    let [larger, other, pinned] = &recording.trials.as_ref().expect("trials").tried[..] else { panic!() };
+    assert_eq!(larger.failed.as_deref(), Some("exit codes [0, 0] instead of [1, 0]"));
+    assert_eq!(other.failed.as_deref(), Some("exit codes [1, 1] instead of [1, 0]"));
+    assert_eq!((&pinned.failed, pinned.runs.seconds.len()), (&None, 7));
+}

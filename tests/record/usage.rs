@@ -1,0 +1,62 @@
+//! Commands that are refused.
+
+use crate::common::pipeprof;
+use pipeprof::record::Recording;
+use std::process::Stdio;
+
+#[test]
+fn a_recording_without_instructions_has_no_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let recording = Recording { schema: "pipeprof.record/1".to_owned(), ..Recording::default() };
+    std::fs::write(folder.path().join("record.json"), serde_json::to_string(&recording).unwrap()).unwrap();
+    let output = pipeprof(&["annotate", folder.path().to_str().unwrap(), "pipe_write"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("record with --kernel and --collect insn"), "{said}");
+}
+
+#[test]
+fn recordings_are_compared_with_recordings_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("record.json"), text).unwrap();
+        path.display().to_string()
+    };
+    let whole = serde_json::to_string(&Recording { schema: "pipeprof.record/1".to_owned(), ..Recording::default() });
+    let [whole, old, broken] =
+        [("whole", whole.unwrap().as_str()), ("old", r#"{"schema": "pipeprof.record/0"}"#), ("broken", "{")]
+            .map(|(name, text)| write(name, text));
+    for (runs, code, expected) in [
+        (vec![&whole, &old], 1, "make it again"),
+        (vec![&whole, &broken], 1, "not a recording"),
+        (vec![&whole, &whole, &whole], 2, "two at a time"),
+        (vec![&whole, &folder.path().display().to_string()], 2, "two at a time"),
+        (vec![&whole, &folder.path().join("other").display().to_string()], 1, "other does not exist"),
+    ] {
+        let output = pipeprof(&["compare"]).args(&runs).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(code) && said.contains(expected), "{runs:?}: {said}");
+    }
+}
+
+#[test]
+fn what_a_guest_cannot_do_is_a_usage_error() {
+    let refused = |words: &[&str]| {
+        let output = pipeprof(words).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (words, expected) in [
+        (&["record", "--kernel", "6.12", "--try", "pin", "--", "cat", "|", "cat"][..], "leave out --kernel"),
+        (&["record", "--kernel", "6.12", "-p", "1"], "leave out --kernel"),
+        (&["record", "--file", "/etc/passwd", "--", "cat"], "--kernel"),
+        (&["record", "--kernel", "6.12", "--file", "/no/such", "--", "cat"], "/no/such does not exist"),
+        (&["record", "--disk", "/etc/passwd", "--", "cat"], "--kernel"),
+        (&["record", "--memory", "2G", "--", "cat"], "--memory requires a guest"),
+        (&["record", "--collect", "insn", "--", "cat"], "add --kernel"),
+        (&["record", "--collect", "sample", "--kernel", "6.12", "--", "cat"], "leave out --kernel"),
+    ] {
+        let (code, said) = refused(words);
+        assert!(code == Some(2) && said.contains(expected), "{words:?}: {code:?}: {said}");
+    }
+}
