@@ -21,6 +21,7 @@ mod launch;
 mod locks;
 pub mod model;
 mod off_cpu;
+mod pipe_rows;
 pub(crate) mod pipeline;
 mod raw;
 mod remedy;

@@ -1,10 +1,11 @@
 //! The tables of a recording: pipes, calls, processes, waits for locks, and trials. [`super::text`] and [`super::html`] show them.
 
-use super::answer::{percent, pipe_name};
+use super::answer::percent;
 use super::collect::RecordLevel;
 use super::model::{
     LockWait, RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
 };
+use super::pipe_rows::{self, PipeRow};
 use super::stages;
 use crate::document::ExecutedOn;
 use crate::report::number::number;
@@ -13,6 +14,7 @@ use crate::report::terminal::table::{Figures, fitted};
 use crate::util::size;
 use crate::util::stats;
 use crate::util::text::{clean, counted as counted_noun, grouped};
+use std::collections::BTreeSet;
 
 /// Rows of a table. record.json has all.
 pub(super) const ROWS: usize = 20;
@@ -45,17 +47,12 @@ pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
     if recording.imported.is_some() {
         return Vec::new();
     }
-    let stages = stages::stages(recording);
-    let times = stages::times(recording, &stages);
     let labels = labels(recording);
-    let mut used: Vec<&RecordedPipe> =
-        recording.pipes.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some()).collect();
-    used.sort_by_key(|pipe| stages::sides(pipe, &stages));
-    let mut pipes: Vec<(String, &RecordedPipe)> = used
-        .into_iter()
-        .map(|pipe| (pipe_name(pipe, &stages, &times).replace('`', "").trim_start_matches("from ").to_owned(), pipe))
-        .collect();
-    let left_out = shorten(&mut pipes, |(_, pipe)| pipe.bytes());
+    let mut pipes = pipe_rows::rows(recording);
+    let count = |rows: &[PipeRow<'_>]| rows.iter().map(|row| row.pipes.len()).sum::<usize>();
+    let all = count(&pipes);
+    shorten(&mut pipes, PipeRow::bytes);
+    let left_out = all - count(&pipes);
     let mut tables = Vec::new();
     if !pipes.is_empty() {
         tables.push(pipe_table(recording, &pipes, left_out));
@@ -86,16 +83,15 @@ pub(super) fn labels(recording: &Recording) -> Vec<String> {
     recording.processes.iter().enumerate().map(label).collect()
 }
 
-/// Keep the rows with the largest values, in their order. Returns the number of rows left out.
+/// Keep the rows with the largest values, and of equal ones the first, in their order. Returns the number of rows left
+/// out.
 fn shorten<T>(rows: &mut Vec<T>, value: impl Fn(&T) -> u64) -> usize {
-    let mut values: Vec<u64> = rows.iter().map(&value).collect();
-    values.sort_unstable_by(|a, b| b.cmp(a));
-    let all = rows.len();
-    if let Some(least) = values.get(ROWS - 1) {
-        rows.retain(|row| value(row) >= *least);
-        rows.truncate(ROWS);
-    }
-    all - rows.len()
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(value(&rows[*at])));
+    let left_out: BTreeSet<usize> = order.into_iter().skip(ROWS).collect();
+    let mut at = 0..;
+    rows.retain(|_| at.next().is_none_or(|at| !left_out.contains(&at)));
+    left_out.len()
 }
 
 pub(super) fn further(left_out: usize, what: &str) -> String {
@@ -123,25 +119,22 @@ pub(super) fn column(heading: &str, dispensable: u8, cells: Vec<String>) -> Figu
     Figures { heading: heading.to_owned(), cells, dispensable }
 }
 
-fn blocked(recording: &Recording, ends: &[RecordedEnd]) -> String {
-    let sum: u64 = ends.iter().map(|end| end.blocked_ns).sum();
-    percent((sum as f64 / recording.window_ns.max(1) as f64).min(1.0))
-}
-
-fn pipe_table(recording: &Recording, pipes: &[(String, &RecordedPipe)], left_out: usize) -> RecordTable {
-    let names: Vec<String> = pipes.iter().map(|(name, _)| name.clone()).collect();
-    let each =
-        |cell: &dyn Fn(&RecordedPipe) -> String| -> Vec<String> { pipes.iter().map(|(_, pipe)| cell(pipe)).collect() };
+fn pipe_table(recording: &Recording, pipes: &[PipeRow<'_>], left_out: usize) -> RecordTable {
+    let names: Vec<String> = pipes.iter().map(|row| row.name.clone()).collect();
+    let each = |cell: &dyn Fn(&PipeRow<'_>) -> String| -> Vec<String> { pipes.iter().map(cell).collect() };
+    let blocked = |row: &PipeRow<'_>, readers: bool| {
+        percent((row.blocked_ns(readers) as f64 / recording.window_ns.max(1) as f64).min(1.0))
+    };
     let seconds = recording.window_ns.max(1) as f64 / 1e9;
     let mut figures = vec![
-        column("MiB", 0, each(&|pipe| number(pipe.bytes() as f64 / MIB))),
-        column("MiB/s", 1, each(&|pipe| number(pipe.bytes() as f64 / MIB / seconds))),
-        column("full", 0, each(&|pipe| blocked(recording, &pipe.writers))),
-        column("empty", 0, each(&|pipe| blocked(recording, &pipe.readers))),
+        column("MiB", 0, each(&|row| number(row.bytes() as f64 / MIB))),
+        column("MiB/s", 1, each(&|row| number(row.bytes() as f64 / MIB / seconds))),
+        column("full", 0, each(&|row| blocked(row, false))),
+        column("empty", 0, each(&|row| blocked(row, true))),
         column(
             "slots in use",
             2,
-            each(&|pipe| pipe.mean_filled.map_or("-".to_owned(), |filled| format!("{filled:.1}"))),
+            each(&|row| row.mean_filled().map_or("-".to_owned(), |filled| format!("{filled:.1}"))),
         ),
     ];
     if recording.executed_on == ExecutedOn::Tcg {
@@ -151,8 +144,8 @@ fn pipe_table(recording: &Recording, pipes: &[(String, &RecordedPipe)], left_out
     if recording.level == RecordLevel::Sched {
         figures.retain(|column| ["full", "empty"].contains(&column.heading.as_str()));
     }
-    let capacity = each(&|pipe| {
-        pipe.slots.map_or_else(String::new, |[first, last, least]| {
+    let capacity = each(&|row| {
+        row.slots().map_or_else(String::new, |[first, last, least]| {
             let kib = |slots: u64| size::format(slots * 4096);
             let mut text = kib(last);
             if first != last {
@@ -173,13 +166,13 @@ fn pipe_table(recording: &Recording, pipes: &[(String, &RecordedPipe)], left_out
     }
 }
 
-fn call_table(pipes: &[(String, &RecordedPipe)], labels: &[String]) -> RecordTable {
+fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> RecordTable {
     let (mut names, mut users) = (Vec::new(), Vec::new());
-    let mut ends: Vec<&RecordedEnd> = Vec::new();
-    for (name, pipe) in pipes {
-        for (sides, does) in [(&pipe.writers, "writes"), (&pipe.readers, "reads")] {
-            for end in sides.iter().filter(|end| end.all_calls() + end.sleeps > 0) {
-                names.push(name.clone());
+    let mut ends: Vec<RecordedEnd> = Vec::new();
+    for row in pipes {
+        for (readers, does) in [(false, "writes"), (true, "reads")] {
+            for end in row.ends(readers).into_iter().filter(|end| end.all_calls() + end.sleeps > 0) {
+                names.push(row.name.clone());
                 users.push(format!("{} {does}", labels[end.process]));
                 ends.push(end);
             }
@@ -188,7 +181,7 @@ fn call_table(pipes: &[(String, &RecordedPipe)], labels: &[String]) -> RecordTab
     names.truncate(2 * ROWS);
     users.truncate(2 * ROWS);
     ends.truncate(2 * ROWS);
-    let each = |cell: &dyn Fn(&RecordedEnd) -> String| -> Vec<String> { ends.iter().map(|end| cell(end)).collect() };
+    let each = |cell: &dyn Fn(&RecordedEnd) -> String| -> Vec<String> { ends.iter().map(cell).collect() };
     let per_mib = |count: u64, end: &RecordedEnd| match end.bytes {
         0 => "-".to_owned(),
         bytes => number(count as f64 * MIB / bytes as f64),
@@ -341,5 +334,21 @@ fn trial_table(trials: &Trials) -> RecordTable {
         figures,
         last: ("", verdicts),
         further: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_rows_are_kept_in_their_order() {
+        let mut few = vec![0, 0, 3];
+        assert_eq!((shorten(&mut few, |row| *row), few.len()), (0, 3));
+        let mut rows = vec![0; 2 * ROWS];
+        rows[1] = 7;
+        rows.extend([3, 5]);
+        assert_eq!(shorten(&mut rows, |row| *row), ROWS + 2);
+        assert_eq!((rows.len(), rows[1], &rows[ROWS - 2..]), (ROWS, 7, &[3, 5][..]));
     }
 }

@@ -1,7 +1,8 @@
 //! Calls and bytes of each process at each pipe, compared with what is known otherwise.
 
 use super::{ALL, check_followed, exact, moved, record, record_stages};
-use crate::common::binary;
+use crate::common::{binary, pipeprof};
+use pipeprof::record::Recording;
 use pipeprof::record::model::{RecordedEnd, RecordedPipe};
 use std::process::{Command, Stdio};
 
@@ -130,4 +131,32 @@ fn two_hundred_stages_are_recorded() {
     let inner: Vec<&RecordedPipe> = many.recording.pipes.iter().filter(|pipe| pipe.between.is_some()).collect();
     assert_eq!(inner.len(), 199);
     inner.iter().for_each(|pipe| moved(&many.recording, pipe, 100_000));
+}
+
+/// Python's subprocess module makes three pipes for each child here. Only those of the last child carry something.
+#[test]
+#[ignore = "needs root and python3: make test"]
+fn pipes_without_data_are_one_row_of_the_tables() {
+    // Not a script that starts Python.
+    let which = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let python = String::from_utf8(which.stdout).unwrap();
+    let program = "import subprocess
+for _ in range(30): subprocess.run(['true'], capture_output=True)
+subprocess.run(['echo', 'text'], capture_output=True)";
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "--", python.trim(), "-c", program]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let read =
+        |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let recording: Recording = serde_json::from_str(&read("record.json")).unwrap();
+    let (idle, used): (Vec<_>, Vec<_>) = recording.pipes.iter().partition(|pipe| pipe.bytes() == 0);
+    assert_eq!((idle.len(), used.len()), (3 * 30 + 2, 1), "{said}");
+    for text in [&said, read("record.html").as_str()] {
+        let count = |name: &str| text.matches(name).count();
+        // In the table of pipes and in that of calls.
+        assert_eq!(count("92 pipes, outside to python3"), 2, "{text}");
+        assert!(count("echo to python3") >= 3 && count("more in record.json") == 0, "{text}");
+    }
 }
