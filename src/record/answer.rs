@@ -3,6 +3,7 @@
 
 use super::model::{DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
 use super::stages::{self, StageTime};
+use super::unrecorded;
 use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::util::text::{capitalized, counted};
@@ -61,6 +62,7 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
     } else if used {
         answer.findings.extend(limit(recording, &stages, &times));
         answer.findings.extend(oddities(recording, &stages, &times));
+        answer.findings.extend(unrecorded::findings(recording, &stages, &times));
     } else {
         let spent: Vec<String> = times.iter().map(|time| format!("`{}` {}", time.name, spent(time))).collect();
         answer.findings.push(format!("No pipe was used. {}.", capitalized(&listed(spent))));

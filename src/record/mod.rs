@@ -1,10 +1,11 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
-//! [`assemble`] names what was counted, [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would
-//! help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and
-//! [`html`] show all that. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two
-//! recordings. [`contents`] lists the files of a folder, and [`model`] is the form of `record.json`.
+//! [`assemble`] names what was counted and [`unrecorded`] what was not, [`answer`] draws the conclusion, [`trial`] measures
+//! what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and
+//! [`text`] and [`html`] show all that. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts
+//! instructions. [`change`] compares two recordings. [`contents`] lists the files of a folder, and [`model`] is the form of
+//! `record.json`.
 
 mod answer;
 mod assemble;
@@ -34,6 +35,7 @@ pub(crate) mod text;
 mod timeline;
 pub(crate) mod timeline_svg;
 pub(crate) mod trial;
+mod unrecorded;
 mod user_code;
 
 pub use collect::RecordLevel;
@@ -54,6 +56,7 @@ use anyhow::{Context as _, Result};
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
 use launch::{Launcher, PipelineSetup};
+use running::RunningProcesses;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
@@ -139,7 +142,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         ..Recording::default()
     };
     let recording = Recording { level, ..recording };
-    let mut recorded = concluded(recording, &counted, timeline, &pipes, &[], &symbols);
+    let mut recorded = concluded(recording, &counted, timeline, &pipes, &RunningProcesses::default(), &symbols);
     let recording = &mut recorded.recording;
     if let Some(input) = input {
         // What was recorded is kept.
@@ -200,7 +203,7 @@ fn wait(
 pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Recorded> {
     let RecordOptions { duration, level, sampled, drop_rights, .. } = *options;
     let environment = Environment::now();
-    let running = running::RunningProcesses::find(pids)?;
+    let running = RunningProcesses::find(pids)?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
     let mut code = sampled.then(|| UserCode::follow(&running.pids));
@@ -225,7 +228,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
         warnings: running.unknown.iter().map(unknown).collect(),
         ..Recording::default()
     };
-    Ok(concluded(recording, &counted, timeline, &[], &running.ends, &symbols))
+    Ok(concluded(recording, &counted, timeline, &[], &running, &symbols))
 }
 
 /// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.
@@ -238,18 +241,19 @@ fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
     duration.and_then(|duration| u64::try_from(duration.as_nanos()).ok())
 }
 
-/// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `open` the ends of pipes
-/// that were open at the start.
+/// Add to `recording` what was counted, and the answer. `pipes` are those between the stages, `running` the processes that
+/// were found at the start.
 fn concluded(
     recording: Recording,
     counted: &collect::RecordedCounts,
     mut timeline: TimelineRecorder,
     pipes: &[launch::MadePipe],
-    open: &[running::OpenEnd],
+    running: &RunningProcesses,
     symbols: &RecordedSymbols,
 ) -> Recorded {
     timeline.add(counted);
-    let assembled = assemble::assemble(counted, pipes, open);
+    let mut assembled = assemble::assemble(counted, pipes, &running.ends);
+    unrecorded::add(&mut assembled.pipes, &running.others);
     let mut recording = Recording {
         schema: model::RECORDING_SCHEMA.to_owned(),
         version: build::version().to_owned(),

@@ -352,6 +352,21 @@ pub struct RecordedPipe {
     pub mean_filled: Option<f64>,
     pub writers: Vec<RecordedEnd>,
     pub readers: Vec<RecordedEnd>,
+    /// Processes that had it open for writing when the recording of a running pipeline began, but were not recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_writers: Vec<UnrecordedProcess>,
+    /// The same for reading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_readers: Vec<UnrecordedProcess>,
+}
+
+/// A process at the same side of a pipe as a recorded one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnrecordedProcess {
+    /// In the PID namespace of pipeprof.
+    pub pid: u32,
+    /// As in /proc/PID/comm; empty if unknown.
+    pub name: String,
 }
 
 /// One side of a pipe, used by one process.

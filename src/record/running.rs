@@ -2,6 +2,7 @@
 //! end held open would take away the end of file or SIGPIPE.
 
 use super::launch::MadePipe;
+use super::model::UnrecordedProcess;
 use crate::util::cancel;
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::FileType;
@@ -20,6 +21,8 @@ pub(super) struct RunningProcesses {
     pub pids: Vec<u32>,
     /// The open ends of the pipes between them.
     pub ends: Vec<OpenEnd>,
+    /// What other processes have open of the ends of those asked for.
+    pub others: Vec<OtherEnd>,
     /// Those asked for, whose pipes could not be read, with the reason.
     pub unknown: Vec<(u32, String)>,
     /// Those asked for.
@@ -35,6 +38,14 @@ pub(super) struct OpenEnd {
     pub stage: u32,
 }
 
+/// An end of a pipe that a process has open which is not recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OtherEnd {
+    pub pipe: MadePipe,
+    pub writes: bool,
+    pub process: UnrecordedProcess,
+}
+
 impl RunningProcesses {
     /// The processes `asked` for, and those that have the other end of one of their pipes open.
     ///
@@ -42,8 +53,8 @@ impl RunningProcesses {
     /// When one of them does not exist, or is this process.
     pub(super) fn find(asked: &[u32]) -> Result<Self> {
         let mut running = Self::default();
-        // The other ends of their pipes.
-        let mut wanted: BTreeSet<Side> = BTreeSet::new();
+        // The ends of their pipes, and the other ends.
+        let (mut same, mut wanted) = (BTreeSet::<Side>::new(), BTreeSet::<Side>::new());
         for pid in asked.iter().copied() {
             if pid == std::process::id() {
                 bail!("-p {pid}: pipeprof cannot record itself");
@@ -62,7 +73,8 @@ impl RunningProcesses {
                 continue;
             }
             match sides_of(pid) {
-                Ok(sides) => {
+                Ok(OpenSides { sides, .. }) => {
+                    same.extend(&sides);
                     wanted.extend(sides.iter().map(|(pipe, writes)| (*pipe, !writes)));
                     running.add(pid, sides);
                 }
@@ -73,11 +85,13 @@ impl RunningProcesses {
             }
         }
         for pid in all()? {
-            if pid != std::process::id()
-                && !running.pids.contains(&pid)
-                && let Ok(sides) = sides_of(pid)
-                && !sides.is_disjoint(&wanted)
-            {
+            if pid == std::process::id() || running.pids.contains(&pid) {
+                continue;
+            }
+            let Ok(OpenSides { sides, errors }) = sides_of(pid) else { continue };
+            if sides.is_disjoint(&wanted) {
+                running.others.extend(others(pid, sides.union(&errors).filter(|side| same.contains(side))));
+            } else {
                 running.add(pid, sides);
             }
         }
@@ -104,6 +118,18 @@ impl RunningProcesses {
     }
 }
 
+/// What the process has open of `sides`.
+fn others<'a>(pid: u32, sides: impl Iterator<Item = &'a Side>) -> Vec<OtherEnd> {
+    let mut sides = sides.peekable();
+    if sides.peek().is_none() {
+        return Vec::new();
+    }
+    // Unknown if it has just ended.
+    let name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let process = UnrecordedProcess { pid, name: String::from_utf8_lossy(&name).trim_end().to_owned() };
+    sides.map(|(pipe, writes)| OtherEnd { pipe: *pipe, writes: *writes, process: process.clone() }).collect()
+}
+
 fn not_found(pid: u32) -> String {
     format!("-p {pid}: there is no such process")
 }
@@ -121,14 +147,20 @@ type Side = (MadePipe, bool);
 /// The descriptor of standard error. What reads it is no part of a pipeline, unless standard output is the same pipe.
 const STANDARD_ERROR: &str = "2";
 
-/// The sides of pipes and FIFOs that a process has open, but for standard error.
-fn sides_of(pid: u32) -> std::io::Result<BTreeSet<Side>> {
-    let mut found = BTreeSet::new();
+/// The sides of pipes and FIFOs that a process has open.
+#[derive(Debug, Default)]
+struct OpenSides {
+    sides: BTreeSet<Side>,
+    /// Those of standard error.
+    errors: BTreeSet<Side>,
+}
+
+/// The sides of pipes and FIFOs that a process has open.
+fn sides_of(pid: u32) -> std::io::Result<OpenSides> {
+    let mut open = OpenSides::default();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fd"))? {
         let Ok(entry) = entry else { continue };
-        if entry.file_name() == STANDARD_ERROR {
-            continue;
-        }
+        let found = if entry.file_name() == STANDARD_ERROR { &mut open.errors } else { &mut open.sides };
         // It may have been closed meanwhile.
         let Ok(stat) = rustix::fs::stat(entry.path()) else { continue };
         if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
@@ -141,7 +173,7 @@ fn sides_of(pid: u32) -> std::io::Result<BTreeSet<Side>> {
             [(reads, false), (writes, true)].into_iter().filter(|(open, _)| *open).map(|(_, side)| (pipe, side)),
         );
     }
-    Ok(found)
+    Ok(open)
 }
 
 /// Whether a descriptor can read and write, by the octal `flags` of its fdinfo (proc_pid_fdinfo(5)).
@@ -180,20 +212,29 @@ mod tests {
     #[test]
     fn the_processes_at_the_other_ends_are_found() {
         let mut reader = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let writer = Command::new("sleep").arg("60").stdout(reader.stdin.take().unwrap()).spawn();
-        let mut writer = writer.unwrap();
+        let input = OwnedFd::from(reader.stdin.take().unwrap());
+        let [mut writer, mut second] =
+            [input.try_clone().unwrap(), input].map(|end| Command::new("sleep").arg("60").stdout(end).spawn().unwrap());
         let running = RunningProcesses::find(&[reader.id()]).unwrap();
         assert_eq!(running.pids[0], reader.id());
         assert!(running.pids.contains(&writer.id()) && !running.pids.contains(&std::process::id()), "{running:?}");
         assert!(running.unknown.is_empty() && !has_ended(&running.asked[0]));
-        // Both ends of the pipe, and no process that has the same end.
+        // Both ends of the pipe.
         let between = running.ends.iter().find(|end| end.stage == 0 && !end.writes).unwrap().pipe;
         let of = |pid: u32| running.pids.iter().position(|other| *other == pid).unwrap() as u32;
         let ends: Vec<OpenEnd> = running.ends.iter().filter(|end| end.pipe == between).copied().collect();
-        let expected = [(false, reader.id()), (true, writer.id())];
+        let expected = [(false, reader.id()), (true, writer.id()), (true, second.id())];
         assert_eq!(ends, expected.map(|(writes, pid)| OpenEnd { pipe: between, writes, stage: of(pid) }));
-        writer.kill().unwrap();
-        writer.wait().unwrap();
+        assert!(!running.others.iter().any(|end| end.pipe == between), "{running:?}");
+        // A process at the same end is known, but not recorded.
+        let running = RunningProcesses::find(&[writer.id()]).unwrap();
+        assert!(running.pids.contains(&reader.id()) && !running.pids.contains(&second.id()), "{running:?}");
+        let process = UnrecordedProcess { pid: second.id(), name: "sleep".to_owned() };
+        assert!(running.others.contains(&OtherEnd { pipe: between, writes: true, process }), "{running:?}");
+        for child in [&mut writer, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
         reader.wait().unwrap();
         assert!(running.asked.iter().all(has_ended));
         let gone = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();

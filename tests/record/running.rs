@@ -4,6 +4,7 @@ use super::{ALL, bytes, limited_by_timer};
 use crate::common::pipeprof;
 use pipeprof::record::Recording;
 use pipeprof::record::model::{RecordedEnd, RecordedPipe};
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -109,4 +110,55 @@ fn ctrl_c_ends_the_recording_of_a_running_pipeline() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.starts_with("`sleep` limits the pipeline"), "{output:?}");
     assert!(target.join("record.json").exists());
+}
+
+/// Writers of one pipe, and `cat`, which reads it.
+fn writers_of_one_pipe<const N: usize>(writers: [Command; N]) -> (Running, [u32; N]) {
+    let mut reader = command(&["cat"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let end = OwnedFd::from(reader.stdin.take().unwrap());
+    let started =
+        writers.map(|mut writer| writer.stdin(Stdio::null()).stdout(end.try_clone().unwrap()).spawn().unwrap());
+    let ids = started.each_ref().map(Child::id);
+    (Running(started.into_iter().chain([reader]).collect()), ids)
+}
+
+/// The sentence about other processes at the write end of the pipe that is used, and these.
+fn others(pid: u32, flags: &[&str]) -> (String, Vec<u32>) {
+    let pid = pid.to_string();
+    let (output, recording) = attach(&[&["-p", &pid, "--duration", "700ms"], flags].concat());
+    let said = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    let recording = recording.unwrap_or_else(|| panic!("{said}"));
+    let used: Vec<&RecordedPipe> = recording.pipes.iter().filter(|pipe| pipe.is_used()).collect();
+    let pids = used.iter().flat_map(|pipe| &pipe.other_writers).map(|process| process.pid).collect();
+    let sentence = recording.findings.iter().find(|text| text.contains("not recorded"));
+    let sentence = sentence.unwrap_or_else(|| panic!("{said}")).clone();
+    assert!(said.contains(&sentence), "{said}");
+    (sentence, pids)
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_second_writer_is_named_with_its_bytes() {
+    let writer = |size, pause| pipeprof(&["__stage", "write", size, ALL, pause]);
+    let (_running, [asked, second]) = writers_of_one_pipe([writer("100", "10000"), writer("65536", "1000")]);
+    let (sentence, pids) = others(asked, &[]);
+    let begin =
+        format!("`pipeprof` (process {second}) also has the write end of the pipe from `pipeprof` to `cat` open");
+    assert!(sentence.starts_with(&begin) && sentence.contains("others wrote at least "), "{sentence}");
+    assert_eq!(pids, [second]);
+    // Without calls, it is not known what it wrote.
+    let (sentence, pids) = others(asked, &["--level", "sched"]);
+    assert!(sentence.ends_with("open, but was not recorded.") && pids == [second], "{sentence}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_process_that_only_holds_an_end_open_is_named() {
+    let writer = pipeprof(&["__stage", "write", "100", ALL, "10000"]);
+    let (_running, [asked, holder]) = writers_of_one_pipe([writer, command(&["sleep", "600"])]);
+    // The reader has read everything, but for a block that is on its way at the begin.
+    let (sentence, pids) = others(asked, &[]);
+    let names = "also has the write end of the pipe from `pipeprof` to `cat` open, but was not recorded.";
+    assert!(sentence.contains(names) && !sentence.contains("at least"), "{sentence}");
+    assert_eq!(pids, [holder]);
 }

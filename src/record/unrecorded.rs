@@ -1,0 +1,174 @@
+//! Processes that have the same end of a pipe open as a recorded one, but are not recorded themselves: which they are, and
+//! how much of the data can be theirs. Their calls are not counted.
+
+use super::answer::pipe_name;
+use super::collect::RecordLevel;
+use super::model::{DEFAULT_SLOTS, RecordedEnd, RecordedPipe, Recording, UnrecordedProcess};
+use super::running::OtherEnd;
+use super::stages::StageTime;
+use crate::profile::listed;
+use crate::report::number::number;
+use crate::util::text::{capitalized, clean, counted};
+
+/// Processes of which more are only counted.
+const NAMED_PROCESSES: usize = 4;
+
+/// Pipes of which more are in record.json only.
+const NAMED_PIPES: usize = 3;
+
+const MIB: u64 = 1 << 20;
+
+/// Add the processes at `others` to their pipes.
+pub(super) fn add(pipes: &mut [RecordedPipe], others: &[OtherEnd]) {
+    for end in others {
+        if let Some(pipe) = pipes.iter_mut().find(|pipe| pipe.inode == end.pipe.inode && pipe.device == end.pipe.device)
+        {
+            let side = if end.writes { &mut pipe.other_writers } else { &mut pipe.other_readers };
+            side.push(end.process.clone());
+        }
+    }
+}
+
+/// Sentences about each pipe that was used and has such processes.
+pub(super) fn findings(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
+    let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
+    used.flat_map(|pipe| [(pipe, true), (pipe, false)])
+        .filter_map(|(pipe, writes)| {
+            let others = if writes { &pipe.other_writers } else { &pipe.other_readers };
+            let (first, rest) = others.split_first()?;
+            let (have, were) = if rest.is_empty() { ("has", "was") } else { ("have", "were") };
+            let end = if writes { "write" } else { "read" };
+            let who = capitalized(&named(first, rest));
+            let name = pipe_name(pipe, stages, times);
+            let open = format!("{who} also {have} the {end} end of the pipe {name} open, but {were} not recorded.");
+            let theirs = theirs(recording, pipe, writes).map_or_else(String::new, |text| format!(" {text}"));
+            Some(open + &theirs)
+        })
+        .take(NAMED_PIPES)
+        .collect()
+}
+
+/// `` `sh` (process 4711) and `cat` (process 4712)``.
+fn named(first: &UnrecordedProcess, rest: &[UnrecordedProcess]) -> String {
+    let all = 1 + rest.len();
+    let named = std::iter::once(first).chain(rest).take(NAMED_PROCESSES);
+    let mut names: Vec<String> = named
+        .map(|process| match &process.name[..] {
+            "" => format!("process {}", process.pid),
+            name => format!("`{}` (process {})", clean(name), process.pid),
+        })
+        .collect();
+    if all > NAMED_PROCESSES {
+        names.push(format!("{} more", all - NAMED_PROCESSES));
+    }
+    listed(names)
+}
+
+/// How much the processes moved that were not recorded: what the other side moved more than the recorded processes at
+/// their side, but for what the pipe itself can hold. `None` if it is not known.
+fn theirs(recording: &Recording, pipe: &RecordedPipe, writes: bool) -> Option<String> {
+    let (same, other) = if writes { (&pipe.writers, &pipe.readers) } else { (&pipe.readers, &pipe.writers) };
+    if recording.level == RecordLevel::Sched || other.is_empty() {
+        return None;
+    }
+    let sum = |ends: &[RecordedEnd]| ends.iter().map(|end| end.bytes).sum::<u64>();
+    let bytes = |count: u64| match count {
+        small if small < MIB => counted(small, "byte"),
+        large => format!("{} MiB", number(large as f64 / MIB as f64)),
+    };
+    let (recorded, moved) = (sum(same), sum(other));
+    let capacity = 4096 * pipe.slots.map_or(DEFAULT_SLOTS, |slots| slots.into_iter().max().unwrap_or_default());
+    let more = moved.saturating_sub(recorded);
+    let [who, did, does] = if writes { ["readers", "read", "wrote"] } else { ["writers", "wrote", "read"] };
+    Some(if more > capacity {
+        format!(
+            "The {who} {did} {}, the recorded processes {does} {}: others {does} at least {}.",
+            bytes(moved),
+            bytes(recorded),
+            bytes(more - capacity)
+        )
+    } else if more > 0 {
+        let held = if writes { "in the pipe before" } else { "left in the pipe" };
+        format!(
+            "The {who} {did} {}, the recorded processes {does} {}: others {does} the difference, or it was {held}.",
+            bytes(moved),
+            bytes(recorded)
+        )
+    } else {
+        let until = if writes {
+            "the readers get no end of file until all of them have closed it"
+        } else {
+            "the writers get no SIGPIPE until all of them have closed it"
+        };
+        format!("The {who} {did} no more than the recorded processes {does}, so they may only hold it open: {until}.")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::RecordedProcess;
+    use super::super::stages;
+    use super::*;
+
+    /// A writer and a reader that moved so many bytes, and other processes at their ends.
+    fn recording([wrote, read]: [u64; 2], others: [u32; 2]) -> Recording {
+        let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
+        let end = |process, bytes| RecordedEnd {
+            process,
+            bytes,
+            calls: [("call".to_owned(), 1)].into(),
+            ..RecordedEnd::default()
+        };
+        let [other_writers, other_readers] = others
+            .map(|count| (1..=count).map(|pid| UnrecordedProcess { pid, name: "sh".to_owned() }).collect::<Vec<_>>());
+        Recording {
+            window_ns: 1_000_000_000,
+            processes: vec![process("dd"), process("cat")],
+            pipes: vec![RecordedPipe {
+                slots: Some([1; 3]),
+                writers: vec![end(0, wrote)],
+                readers: vec![end(1, read)],
+                other_writers,
+                other_readers,
+                ..RecordedPipe::default()
+            }],
+            ..Recording::default()
+        }
+    }
+
+    fn said(recording: &Recording) -> Vec<String> {
+        let stages = stages::stages(recording);
+        findings(recording, &stages, &stages::times(recording, &stages))
+    }
+
+    #[test]
+    fn what_cannot_have_been_in_the_pipe_is_theirs() {
+        let open = "`sh` (process 1) also has the write end of the pipe from `dd` to `cat` open, but was not recorded.";
+        let text = |bytes| said(&recording(bytes, [1, 0])).join(" ");
+        assert_eq!(
+            text([1000, 9000]),
+            format!(
+                "{open} The readers read 9,000 bytes, the recorded processes wrote 1,000 bytes: others wrote at least \
+                 3,904 bytes."
+            )
+        );
+        assert!(text([0, 5 << 20]).contains("The readers read 5.00 MiB, the recorded processes wrote 0 bytes:"));
+        assert!(text([1000, 1001]).ends_with("others wrote the difference, or it was in the pipe before."));
+        assert!(text([1000, 1000]).contains("they may only hold it open: the readers get no end of file"));
+        let without_calls = Recording { level: RecordLevel::Sched, ..recording([0, 0], [1, 0]) };
+        assert_eq!(said(&without_calls), [open]);
+    }
+
+    #[test]
+    fn readers_are_named_too_and_many_are_counted() {
+        let said = said(&recording([9000, 1000], [0, 6]));
+        let [text] = &said[..] else { panic!("{said:?}") };
+        let names = "`sh` (process 1), `sh` (process 2), `sh` (process 3), `sh` (process 4) and 2 more also have";
+        assert!(text.starts_with(names) && text.ends_with("others read at least 3,904 bytes."), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_without_such_processes() {
+        assert!(said(&recording([9000, 1000], [0, 0])).is_empty());
+    }
+}
