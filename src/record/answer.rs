@@ -1,9 +1,9 @@
 //! The answer of a recording: which stage limits the pipeline, and why. docs/method.md gives the rules. It depends on
 //! the recording alone.
 
+use super::holders;
 use super::model::{DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
 use super::stages::{self, StageTime};
-use super::unrecorded;
 use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::util::text::{capitalized, counted};
@@ -62,7 +62,7 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
     } else if used {
         answer.findings.extend(limit(recording, &stages, &times));
         answer.findings.extend(oddities(recording, &stages, &times));
-        answer.findings.extend(unrecorded::findings(recording, &stages, &times));
+        answer.findings.extend(holders::findings(recording, &stages, &times));
     } else {
         let spent: Vec<String> = times.iter().map(|time| format!("`{}` {}", time.name, spent(time))).collect();
         answer.findings.push(format!("No pipe was used. {}.", capitalized(&listed(spent))));
@@ -78,7 +78,8 @@ fn limit(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> V
     if let ([only], None) = (times, &outside) {
         return vec![format!("`{}` {}.", only.name, spent(only))];
     }
-    let mut order: Vec<usize> = (0..times.len()).collect();
+    let idle = holders::without_calls(recording, stages);
+    let mut order: Vec<usize> = (0..times.len()).filter(|stage| !idle.contains(stage)).collect();
     order.sort_by(|a, b| times[*a].at_pipes().total_cmp(&times[*b].at_pipes()));
     let Some(first) = order.first().copied() else { return Vec::new() };
     let least = &times[first];

@@ -1,7 +1,7 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
-//! [`assemble`] names what was counted and [`unrecorded`] what was not, [`answer`] draws the conclusion, [`trial`] measures
+//! [`assemble`] names what was counted and [`holders`] what was not, [`answer`] draws the conclusion, [`trial`] measures
 //! what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and
 //! [`text`] and [`html`] show all that. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts
 //! instructions. [`change`] compares two recordings. [`contents`] lists the files of a folder, and [`model`] is the form of
@@ -15,6 +15,7 @@ mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;
 pub(crate) mod graphs;
+mod holders;
 pub(crate) mod html;
 mod input;
 pub(crate) mod inside;
@@ -35,7 +36,6 @@ pub(crate) mod text;
 mod timeline;
 pub(crate) mod timeline_svg;
 pub(crate) mod trial;
-mod unrecorded;
 mod user_code;
 
 pub use collect::RecordLevel;
@@ -253,7 +253,7 @@ fn concluded(
 ) -> Recorded {
     timeline.add(counted);
     let mut assembled = assemble::assemble(counted, pipes, &running.ends);
-    unrecorded::add(&mut assembled.pipes, &running.others);
+    holders::add(&mut assembled.pipes, &running.others);
     let mut recording = Recording {
         schema: model::RECORDING_SCHEMA.to_owned(),
         version: build::version().to_owned(),

@@ -155,10 +155,15 @@ fn a_second_writer_is_named_with_its_bytes() {
 #[ignore = "needs root: make test"]
 fn a_process_that_only_holds_an_end_open_is_named() {
     let writer = pipeprof(&["__stage", "write", "100", ALL, "10000"]);
-    let (_running, [asked, holder]) = writers_of_one_pipe([writer, command(&["sleep", "600"])]);
-    // The reader has read everything, but for a block that is on its way at the begin.
+    let (running, [asked, holder]) = writers_of_one_pipe([writer, command(&["sleep", "600"])]);
+    // The reader has read everything, but for a block that was on its way at the begin.
     let (sentence, pids) = others(asked, &[]);
     let names = "also has the write end of the pipe from `pipeprof` to `cat` open, but was not recorded.";
     assert!(sentence.contains(names) && !sentence.contains("at least"), "{sentence}");
     assert_eq!(pids, [holder]);
+    // Found from the reader, it is recorded. It waits for nothing at the pipe, but does not limit the pipeline either.
+    let (_, recording) = attach(&["-p", &running.0[2].id().to_string(), "--duration", "700ms"]);
+    let answer = recording.unwrap().findings.join(" ");
+    limited_by_timer(&answer, "pipeprof");
+    assert!(answer.contains("`sleep` only has a pipe open and makes no calls on it."), "{answer}");
 }

@@ -1,5 +1,5 @@
-//! Processes that have the same end of a pipe open as a recorded one, but are not recorded themselves: which they are, and
-//! how much of the data can be theirs. Their calls are not counted.
+//! Processes that have an end of a pipe open which others use: those that were not recorded, with how much of the data can
+//! be theirs (their calls are not counted), and recorded ones that made no call.
 
 use super::answer::pipe_name;
 use super::collect::RecordLevel;
@@ -32,20 +32,60 @@ pub(super) fn add(pipes: &mut [RecordedPipe], others: &[OtherEnd]) {
 /// Sentences about each pipe that was used and has such processes.
 pub(super) fn findings(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
     let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
-    used.flat_map(|pipe| [(pipe, true), (pipe, false)])
-        .filter_map(|(pipe, writes)| {
-            let others = if writes { &pipe.other_writers } else { &pipe.other_readers };
-            let (first, rest) = others.split_first()?;
-            let (have, were) = if rest.is_empty() { ("has", "was") } else { ("have", "were") };
-            let end = if writes { "write" } else { "read" };
-            let who = capitalized(&named(first, rest));
-            let name = pipe_name(pipe, stages, times);
-            let open = format!("{who} also {have} the {end} end of the pipe {name} open, but {were} not recorded.");
-            let theirs = theirs(recording, pipe, writes).map_or_else(String::new, |text| format!(" {text}"));
-            Some(open + &theirs)
-        })
+    let mut found: Vec<String> = used
+        .flat_map(|pipe| [(pipe, true), (pipe, false)])
+        .filter_map(|(pipe, writes)| unrecorded(recording, stages, times, pipe, writes))
         .take(NAMED_PIPES)
-        .collect()
+        .collect();
+    let idle = without_calls(recording, stages);
+    let (have, calls) = if idle.len() == 1 { ("has", "makes") } else { ("have", "make") };
+    if !idle.is_empty() {
+        let mut names: Vec<String> =
+            idle.iter().take(NAMED_PROCESSES).map(|stage| format!("`{}`", times[*stage].name)).collect();
+        names.extend((idle.len() > NAMED_PROCESSES).then(|| format!("{} more", idle.len() - NAMED_PROCESSES)));
+        found.push(format!("{} only {have} a pipe open and {calls} no calls on it.", listed(names)));
+    }
+    found
+}
+
+/// The stages that made no call on the pipes that they have open, while another process used the same ends. They do not
+/// limit a pipeline.
+pub(super) fn without_calls(recording: &Recording, stages: &[Vec<usize>]) -> Vec<usize> {
+    let calls = |end: &RecordedEnd| end.all_calls() + end.sleeps;
+    let holds = |members: &[usize]| {
+        let sides =
+            recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(|pipe| [&pipe.writers, &pipe.readers]);
+        let mut mine = sides.filter(|ends| ends.iter().any(|end| members.contains(&end.process))).peekable();
+        mine.peek().is_some()
+            && mine.all(|ends| {
+                let (own, others): (Vec<&RecordedEnd>, Vec<&RecordedEnd>) =
+                    ends.iter().partition(|end| members.contains(&end.process));
+                own.into_iter().all(|end| calls(end) == 0) && others.into_iter().any(|end| calls(end) > 0)
+            })
+    };
+    if recording.level == RecordLevel::Sched {
+        return Vec::new();
+    }
+    (0..stages.len()).filter(|stage| holds(&stages[*stage])).collect()
+}
+
+/// The processes that were not recorded at one side of a pipe.
+fn unrecorded(
+    recording: &Recording,
+    stages: &[Vec<usize>],
+    times: &[StageTime],
+    pipe: &RecordedPipe,
+    writes: bool,
+) -> Option<String> {
+    let others = if writes { &pipe.other_writers } else { &pipe.other_readers };
+    let (first, rest) = others.split_first()?;
+    let (have, were) = if rest.is_empty() { ("has", "was") } else { ("have", "were") };
+    let end = if writes { "write" } else { "read" };
+    let who = capitalized(&named(first, rest));
+    let name = pipe_name(pipe, stages, times);
+    let open = format!("{who} also {have} the {end} end of the pipe {name} open, but {were} not recorded.");
+    let theirs = theirs(recording, pipe, writes).map_or_else(String::new, |text| format!(" {text}"));
+    Some(open + &theirs)
 }
 
 /// `` `sh` (process 4711) and `cat` (process 4712)``.
@@ -165,6 +205,20 @@ mod tests {
         let [text] = &said[..] else { panic!("{said:?}") };
         let names = "`sh` (process 1), `sh` (process 2), `sh` (process 3), `sh` (process 4) and 2 more also have";
         assert!(text.starts_with(names) && text.ends_with("others read at least 3,904 bytes."), "{text}");
+    }
+
+    #[test]
+    fn a_recorded_process_that_only_holds_a_pipe_open_does_not_limit() {
+        let mut recording = recording([9000, 9000], [0, 0]);
+        recording.processes.push(RecordedProcess { name: "bash".to_owned(), ..RecordedProcess::default() });
+        recording.pipes[0].writers.push(RecordedEnd { process: 2, ..RecordedEnd::default() });
+        let stages = stages::stages(&recording);
+        let [idle] = without_calls(&recording, &stages)[..] else { panic!() };
+        assert_eq!(stages[idle], [2]);
+        assert_eq!(said(&recording), ["`bash` only has a pipe open and makes no calls on it."]);
+        // The only writer of a pipe is what its reader waits for.
+        recording.pipes[0].writers.remove(0);
+        assert!(said(&recording).is_empty());
     }
 
     #[test]
