@@ -59,11 +59,12 @@ lint: packages-build
 	cargo clippy --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items
 
-# Runs criterion for the pure parts, then measures the cost of the collectors and of bpftrace (needs bpftrace and
-# cpio).
+# Runs criterion for the pure parts, then measures the cost of the collectors, of recordings (needs root and pv) and of
+# bpftrace (needs bpftrace and cpio).
 bench: packages-build packages-test packages-bench build kernels
 	cargo bench
 	benches/overhead/run
+	benches/overhead/record
 	benches/campaign/run
 	for kernel in 6.1 6.12; do
 		benches/bpftrace/run "$$($(BIN) kernel list | awk -v series="$$kernel" '/cloud/ && index($$2, series ".") == 1 { print $$3; exit }')"
