@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use libbpf_rs::libbpf_sys;
 use perf_event_open_sys as sys;
 use perf_event_open_sys::bindings as perf;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
@@ -190,11 +190,23 @@ fn explain_kprobe(symbol: &str, error: &io::Error) -> anyhow::Error {
 /// When the kernel has no such tracepoint, or rejects the program.
 pub(crate) fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<OwnedFd> {
     let name = CString::new(tracepoint).context("tracepoint")?;
-    // SAFETY: the name outlives the call, and the descriptor is open.
-    let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(name.as_ptr(), program.as_raw_fd()) };
+    open_raw_tracepoint(program, Some(&name)).with_context(|| format!("attach to the tracepoint {tracepoint}"))
+}
+
+/// The raw tracepoint for which a program of the type `tp_btf` was loaded, as [`raw_tracepoint`].
+///
+/// # Errors
+/// When the kernel rejects the program.
+pub(crate) fn typed_tracepoint(program: BorrowedFd<'_>) -> Result<OwnedFd> {
+    open_raw_tracepoint(program, None).context("attach to the tracepoint of a program")
+}
+
+fn open_raw_tracepoint(program: BorrowedFd<'_>, name: Option<&CStr>) -> Result<OwnedFd> {
+    let name = name.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: the name, if there is one, outlives the call, and the descriptor is open.
+    let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(name, program.as_raw_fd()) };
     if fd < 0 {
-        let error = io::Error::from_raw_os_error(-fd);
-        return Err(error).with_context(|| format!("attach to the tracepoint {tracepoint}"));
+        return Err(io::Error::from_raw_os_error(-fd).into());
     }
     // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

@@ -31,7 +31,7 @@ pub enum RecordLevel {
     Stacks,
 }
 
-/// The program that counts calls.
+/// The program that counts calls. Its tracepoint is known from its section.
 const CALLS: &str = "pr_sys_exit";
 
 /// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
@@ -150,8 +150,13 @@ impl Recorder {
         drop(learn);
         let state: PrState = object.element("state", 0)?;
         ensure!(state.registers != 0, "the tracepoint sys_exit did not report a call of this process");
-        let attach_raw = |(program, tracepoint): &(&str, &str)| {
-            attach::raw_tracepoint(object.program(program)?, tracepoint).map(AttachedProgram::Raw)
+        let attach_raw = |(name, tracepoint): &(&str, &str)| {
+            let program = object.program(name)?;
+            let attached = match *name {
+                CALLS => attach::typed_tracepoint(program),
+                _ => attach::raw_tracepoint(program, tracepoint),
+            };
+            attached.map(AttachedProgram::Raw)
         };
         let mut attached = raw.map(attach_raw).collect::<Result<Vec<_>>>()?;
         if let Some(id) = event {
