@@ -66,7 +66,7 @@ pub(crate) fn files(
 }
 
 /// The `files` to look at first, exports among them: without stacks and executed code, and without the graphs of
-/// single processes where one of all exists.
+/// single processes where one of all exists. The page, which shows all pictures, is the first, and data comes last.
 pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
     let graph_of =
         |file: &str| PROFILED.into_iter().find(|collector| file.ends_with(&format!(".{}.svg", collector.name())));
@@ -75,7 +75,13 @@ pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
         Some(collector) => *file == of_all(collector) || !files.contains(&of_all(collector)),
         None => *file != CODE && !file.ends_with(FOLDED) && !file.ends_with(PLACES),
     };
-    files.iter().map(String::as_str).filter(telling).collect()
+    let mut named: Vec<&str> = files.iter().map(String::as_str).filter(telling).collect();
+    named.sort_by_key(|file| match file.rsplit('.').next() {
+        Some("html") => 0,
+        Some("svg") => 1,
+        _ => 2,
+    });
+    named
 }
 
 /// The profiles of `recording`, stored in `folder`: those that were sampled, otherwise those that were counted.
@@ -135,4 +141,28 @@ pub(crate) fn headings(recording: &Recording, processes: &[ProcessName], unit: U
 fn options(recording: &Recording, profile: &Profile, processes: &[ProcessName], total: u64) -> GraphOptions {
     let (title, subtitle) = headings(recording, processes, profile.unit, total);
     GraphOptions { processes: processes.to_vec(), ..GraphOptions::new(title, subtitle, profile.unit, profile.skid) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_comes_first_and_stacks_are_not_named() {
+        let files = [
+            "record.json",
+            "timeline.svg",
+            "record.html",
+            "dd.sample.svg",
+            "dd.sample.folded",
+            "dd.sample.places.json.gz",
+            "pipeline.sample.svg",
+            "profile.pb.gz",
+        ];
+        let files = files.map(str::to_owned);
+        assert_eq!(
+            most_telling(&files),
+            ["record.html", "timeline.svg", "pipeline.sample.svg", "record.json", "profile.pb.gz"]
+        );
+    }
 }
