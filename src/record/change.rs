@@ -8,6 +8,7 @@ use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::number::number;
 use crate::roles::{self, RoleId, SCHEDULING};
+use crate::util::text::signed;
 use crate::util::{regular, stored_json};
 use anyhow::{Result, ensure};
 use samples::{ShareChange, share_changes};
@@ -255,17 +256,17 @@ impl RecordingChange {
         if change.abs() < self.certain {
             return format!(
                 "{to} and {from} execute as many instructions for this pipeline without scheduling: {second_text} and \
-                 {first_text}, {:+.1} %; differences below {:.0} % are not certain.",
-                100.0 * change,
+                 {first_text}, {} %; differences below {:.0} % are not certain.",
+                signed(100.0 * change),
                 100.0 * self.certain
             );
         }
         format!(
             "{to} executes {:.1} % {} instructions for this pipeline than {from}, without scheduling: {second_text} instead \
-             of {first_text} (with scheduling: {:+.1} %).",
+             of {first_text} (with scheduling: {} %).",
             100.0 * change.abs(),
             if change < 0.0 { "fewer" } else { "more" },
-            100.0 * ratio(sum.instructions)
+            signed(100.0 * ratio(sum.instructions))
         )
     }
 

@@ -8,7 +8,7 @@ use crate::report::number::number;
 use crate::report::terminal::table::fitted;
 use crate::report::terminal::{Style, paragraph};
 use crate::roles;
-use crate::util::text::{clean, grouped};
+use crate::util::text::{clean, grouped, signed};
 
 /// Rows of the table of roles.
 const ROWS: usize = 16;
@@ -58,7 +58,7 @@ fn change_of(pair: [u64; 2]) -> String {
     match ratio(pair) {
         _ if pair[0] == 0 => "-".to_owned(),
         many if many >= MANY_TIMES => format!("{:.0} times", many + 1.0),
-        change => format!("{:+.1} %", 100.0 * change),
+        change => format!("{} %", signed(100.0 * change)),
     }
 }
 
@@ -103,7 +103,7 @@ fn share_table(rows: &[&ShareChange], style: Style) -> String {
     let figures = [
         column("before", 1, each(&|row| format!("{:.1} %", 100.0 * row.shares[0]))),
         column("after", 1, each(&|row| format!("{:.1} %", 100.0 * row.shares[1]))),
-        column("points", 0, each(&|row| format!("{:+.1}", 100.0 * row.difference()))),
+        column("points", 0, each(&|row| signed(100.0 * row.difference()))),
         column("95 % CI", 0, each(&points)),
     ];
     let processes: Vec<String> = rows.iter().map(|row| clean(&row.process)).collect();

@@ -13,7 +13,7 @@ use crate::report::terminal::Style;
 use crate::report::terminal::table::{Figures, fitted};
 use crate::util::size;
 use crate::util::stats;
-use crate::util::text::{clean, counted as counted_noun, grouped};
+use crate::util::text::{clean, counted as counted_noun, grouped, signed};
 use std::collections::BTreeSet;
 
 /// Rows of a table. record.json has all.
@@ -313,7 +313,9 @@ fn trial_table(trials: &Trials) -> RecordTable {
     let names: Vec<String> = rows.iter().map(|(name, ..)| clean(name)).collect();
     let median = |values: &[f64]| stats::median(values).map_or("-".to_owned(), |value| format!("{} s", number(value)));
     let change = |trial: Option<&Trial>| {
-        trial.and_then(|trial| trial.ratio).map_or("-".to_owned(), |ratio| format!("{:+.1} %", 100.0 * (ratio - 1.0)))
+        trial
+            .and_then(|trial| trial.ratio)
+            .map_or("-".to_owned(), |ratio| format!("{} %", signed(100.0 * (ratio - 1.0))))
     };
     let figures = vec![
         column("time", 0, rows.iter().map(|(_, runs, _)| median(&runs.seconds)).collect()),

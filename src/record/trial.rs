@@ -11,6 +11,7 @@ use crate::run::BUSY;
 use crate::target::pipeline::children_ns;
 use crate::util::progress;
 use crate::util::stats;
+use crate::util::text::signed;
 use crate::workload::cpus;
 use anyhow::{Context as _, Result, ensure};
 use std::time::Instant;
@@ -185,7 +186,8 @@ fn sentence(trial: &Trial, runs: usize) -> String {
         return format!("`{change}` could not be measured: {}.", trial.failed.as_deref().unwrap_or("no runs"));
     };
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-    let interval = format!("95 % interval {:+.1} to {:+.1} %, {runs} runs each", percent(ci95[0]), percent(ci95[1]));
+    let interval =
+        format!("95 % interval {} to {} %, {runs} runs each", signed(percent(ci95[0])), signed(percent(ci95[1])));
     let by = format!("{:.1} % {} time", percent(ratio).abs(), if ratio < 1.0 { "less" } else { "more" });
     match trial.verdict {
         TrialVerdict::Faster => format!("`{change}` makes it faster: {by} ({interval})."),

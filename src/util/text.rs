@@ -78,6 +78,13 @@ pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
+/// A change with its sign and one decimal; none that is shown as 0 has a sign.
+#[must_use]
+pub(crate) fn signed(change: f64) -> String {
+    let text = format!("{change:+.1}");
+    if text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) || !change.is_finite() { text } else { "0.0".to_owned() }
+}
+
 /// [`grouped`] for `value`, rounded to a whole number.
 #[must_use]
 pub(crate) fn rounded(value: f64) -> String {
@@ -115,6 +122,12 @@ pub(crate) fn markdown_escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_that_are_shown_as_0_have_no_sign() {
+        assert_eq!([-0.04, 0.0, 0.04, 0.06, -12.34].map(signed), ["0.0", "0.0", "0.0", "+0.1", "-12.3"]);
+        assert_eq!(signed(f64::INFINITY), "+inf");
+    }
 
     #[test]
     fn thousands_are_apart() {
