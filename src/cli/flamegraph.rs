@@ -18,7 +18,7 @@ pub(crate) struct FlamegraphArgs {
     #[arg(value_name = "DIR|FOLDED")]
     input: PathBuf,
     /// Process to draw: writer, reader, other, or both (writer and reader); of a recording the name of its file, such as
-    /// stage1-dd, or both for all
+    /// stage1-dd, both for all, or off-cpu for the sleeps
     #[arg(long, alias = "side", value_name = "NAME", default_value = ALL)]
     process: String,
     /// Merge stacks from the leaves, to show the callers of hot functions
@@ -110,6 +110,11 @@ impl FlamegraphArgs {
     /// # Errors
     /// When the input cannot be read or is empty, or the output cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
+        if self.process == graphs::OFF_CPU
+            && let Some(path) = recording_at(&self.input)
+        {
+            return self.draw_sleeps(&path);
+        }
         let source = self.read(&self.input)?;
         let mut options = GraphOptions::new(
             self.title.clone().unwrap_or_else(|| source.title.clone()),
@@ -160,6 +165,22 @@ impl FlamegraphArgs {
             }
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Draw the sleeps of the recording at `path`.
+    fn draw_sleeps(&self, path: &Path) -> Result<ExitCode> {
+        if self.reverse || self.diff.is_some() {
+            bail!("--process {}: sleeps have no --reverse and no --diff", graphs::OFF_CPU);
+        }
+        let recording = change::load(path)?;
+        let Some(sleeps) = graphs::stored_off_cpu(path.parent().unwrap_or(Path::new("")))? else {
+            bail!("{}: contains no sleeps with stacks; record it with --level stacks", path.display());
+        };
+        let mut options = graphs::off_cpu_options(&recording);
+        options.icicle = self.icicle;
+        options.title = self.title.clone().unwrap_or(options.title);
+        let svg = flamegraph::render_waits(&sleeps, &options).with_context(|| path.display().to_string())?;
+        self.put(&self.output_path(""), &svg)
     }
 
     fn read(&self, path: &Path) -> Result<StackSource> {

@@ -12,7 +12,7 @@ use anyhow::Result;
 use std::path::Path;
 
 /// The name of the off-CPU flame graph, without its ending.
-const OFF_CPU: &str = "off-cpu";
+pub(crate) const OFF_CPU: &str = "off-cpu";
 
 /// The name of a flame graph of all processes, before its collector.
 const ALL: &str = "pipeline";
@@ -49,20 +49,23 @@ pub(crate) fn files(
         files.push((name, flamegraph::render(&all, &options)?.into_bytes()));
     }
     if let Some(stacks) = off_cpu.filter(|stacks| !stacks.is_empty()) {
-        let subtitle = format!(
-            "off-CPU: where threads slept, and who woke them; Linux {}, microseconds",
-            recording.kernel.release
-        );
-        let title = super::text::subject(recording);
-        let options = GraphOptions {
-            weights: "µs".to_owned(),
-            processes: Vec::new(),
-            ..GraphOptions::new(title, subtitle, Unit::Nanoseconds, Skid::None)
-        };
+        let svg = flamegraph::render_waits(stacks, &off_cpu_options(recording))?;
         files.extend(stack_files::files(OFF_CPU, stacks)?);
-        files.push((format!("{OFF_CPU}.svg"), flamegraph::render_waits(stacks, &options)?.into_bytes()));
+        files.push((format!("{OFF_CPU}.svg"), svg.into_bytes()));
     }
     Ok(files)
+}
+
+/// How the graph of sleeps is drawn.
+#[must_use]
+pub(crate) fn off_cpu_options(recording: &Recording) -> GraphOptions {
+    let subtitle =
+        format!("off-CPU: where threads slept, and who woke them; Linux {}, microseconds", recording.kernel.release);
+    GraphOptions {
+        weights: "µs".to_owned(),
+        processes: Vec::new(),
+        ..GraphOptions::new(super::text::subject(recording), subtitle, Unit::Nanoseconds, Skid::None)
+    }
 }
 
 /// The `files` to look at first, exports among them: without stacks and executed code, and without the graphs of

@@ -24,7 +24,17 @@ fn stacks_of_sleeps_have_the_time_that_was_slept() {
     assert!(reads.abs_diff(blocked_us) <= blocked_us / 10 && reads > 300_000, "{reads} of {blocked_us}: {folded}");
     let timer = sum(&["nanosleep", ";--;", ";[interrupt] "]);
     assert!(timer > 300_000, "{timer}: {folded}");
-    assert!(std::fs::read_to_string(folder.path().join("recording/off-cpu.svg")).unwrap().contains("pipe_read"));
+    let svg = std::fs::read_to_string(folder.path().join("recording/off-cpu.svg")).unwrap();
+    assert!(svg.contains("pipe_read"));
+    // Drawn again, it is the same; downwards, it is not.
+    let drawn = |more: &[&str]| {
+        let mut command = pipeprof(&["flamegraph", "--process", "off-cpu", "-o", "-"]);
+        let output = command.args(more).arg(folder.path().join("recording")).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(drawn(&[]), svg);
+    assert_ne!(drawn(&["--icicle"]), svg);
 }
 
 #[test]
@@ -37,6 +47,10 @@ fn without_calls_the_answer_is_the_same() {
     assert_eq!(recording.processes.iter().map(|process| process.calls).sum::<u64>(), 0);
     assert!(recording.pipes[0].readers[0].sleeps > 100 && recorded.empty(0) > 0.5, "{recording:#?}");
     assert!(!folder.path().join("recording/off-cpu.svg").exists());
+    let target = folder.path().join("recording");
+    let output = pipeprof(&["flamegraph", "--process", "off-cpu", target.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("record it with --level stacks"), "{said}");
     assert!(!recorded.stderr().contains("Calls on pipes"), "{}", recorded.stderr());
 }
 
