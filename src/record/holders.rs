@@ -48,8 +48,11 @@ pub(super) fn findings(recording: &Recording, stages: &[Vec<usize>], times: &[St
     found
 }
 
-/// The stages that made no call on the pipes that they have open, while another process used the same ends. They do not
-/// limit a pipeline.
+/// From this part of the time on a CPU on, a stage does more than to have a pipe open.
+const BUSY: f64 = 0.05;
+
+/// The stages that made no call on the pipes that they have open, while another process used the same ends, and were
+/// hardly on a CPU. They do not limit a pipeline.
 pub(super) fn without_calls(recording: &Recording, stages: &[Vec<usize>]) -> Vec<usize> {
     let calls = |end: &RecordedEnd| end.all_calls() + end.sleeps;
     let holds = |members: &[usize]| {
@@ -66,7 +69,11 @@ pub(super) fn without_calls(recording: &Recording, stages: &[Vec<usize>]) -> Vec
     if recording.level == RecordLevel::Sched {
         return Vec::new();
     }
-    (0..stages.len()).filter(|stage| holds(&stages[*stage])).collect()
+    let cpu_ns = |members: &[usize]| -> u64 {
+        members.iter().filter_map(|member| recording.processes.get(*member)).map(|process| process.cpu_ns).sum()
+    };
+    let is_idle = |members: &[usize]| (cpu_ns(members) as f64) < BUSY * recording.window_ns as f64;
+    (0..stages.len()).filter(|stage| is_idle(&stages[*stage]) && holds(&stages[*stage])).collect()
 }
 
 /// The processes that were not recorded at one side of a pipe.
@@ -120,9 +127,12 @@ fn theirs(recording: &Recording, pipe: &RecordedPipe, writes: bool) -> Option<St
     let capacity = 4096 * pipe.slots.map_or(DEFAULT_SLOTS, |slots| slots.into_iter().max().unwrap_or_default());
     let more = moved.saturating_sub(recorded);
     let [who, did, does] = if writes { ["readers", "read", "wrote"] } else { ["writers", "wrote", "read"] };
+    // tee copies what stays in the pipe, and a slot that splice filled can hold more than a page.
+    let odd = |end: &RecordedEnd| end.calls.keys().any(|call| call == "tee" || call == "splice");
+    let about = if same.iter().chain(other).any(odd) { "about" } else { "at least" };
     Some(if more > capacity {
         format!(
-            "The {who} {did} {}, the recorded processes {does} {}: others {does} at least {}.",
+            "The {who} {did} {}, the recorded processes {does} {}: others {does} {about} {}.",
             bytes(moved),
             bytes(recorded),
             bytes(more - capacity)
