@@ -231,7 +231,8 @@ fn located(frames: &[u64], find: impl Fn(u64, bool) -> Option<LocatedFrame>) -> 
 
 /// The functions of kernel `frames`, innermost first.
 pub(crate) fn located_kernel_frames(frames: &[u64], kernel: &Symbols) -> Vec<LocatedFrame> {
-    located(frames, |address, returning| Some(kernel_frame(kernel, address, returning)))
+    let text = kernel.functions("_text").first().map(|text| text.address);
+    located(frames, |address, returning| Some(kernel_frame(kernel, text, address, returning)))
 }
 
 /// Names of kernel `frames`, innermost first.
@@ -239,16 +240,28 @@ pub(crate) fn kernel_names(frames: &[u64], kernel: &Symbols) -> Vec<String> {
     located_kernel_frames(frames, kernel).into_iter().map(|frame| frame.name).collect()
 }
 
+/// Where the kernel's `_text` is in its ELF file: `__START_KERNEL`, arch/x86/include/asm/page_types.h, with the default
+/// `CONFIG_PHYSICAL_START`.
+const LINKED_TEXT: u64 = 0xffff_ffff_8100_0000;
+
 /// The kernel's function at `address`. The byte before a return address is inside the call, even if the call ends its
 /// function. A return diverted by a kretprobe is an exception: it points to the start of its trampoline.
-fn kernel_frame(kernel: &Symbols, address: u64, returning: bool) -> LocatedFrame {
+///
+/// Addresses are stored as in the kernel's ELF file. Where the running kernel is in memory, `text`, is a secret of root.
+fn kernel_frame(kernel: &Symbols, text: Option<u64>, address: u64, returning: bool) -> LocatedFrame {
     let diverted = |at: &Located<'_>| at.offset == 0 && at.symbol.name.ends_with("_trampoline");
     let is_call = returning && !kernel.at(address).is_some_and(|at| diverted(&at));
     let address = address.saturating_sub(u64::from(is_call));
-    let symbol = kernel.at(address).map(|at| at.symbol);
-    let module = symbol.and_then(|symbol| symbol.module).map(|module| format!("[{module}]").into());
-    let place = FramePlace { address: Some(address), module, ..FramePlace::default() };
-    LocatedFrame { name: symbol.map_or(UNKNOWN, |symbol| symbol.name).to_owned(), place: Some(place) }
+    let Some(at) = kernel.at(address) else { return LocatedFrame::of(UNKNOWN) };
+    let place = match at.symbol.module {
+        Some(module) => FramePlace { module: Some(format!("[{module}]").into()), ..FramePlace::default() },
+        None => FramePlace {
+            address: text.and_then(|text| LINKED_TEXT.checked_add(address.checked_sub(text)?)),
+            ..FramePlace::default()
+        },
+    };
+    let place = (place != FramePlace::default()).then_some(place);
+    LocatedFrame { name: at.symbol.name.to_owned(), place }
 }
 
 /// Remove the frames of the C and Rust runtimes at the root, which all programs have.
@@ -315,15 +328,22 @@ garbage
 
     #[test]
     fn return_addresses_belong_to_the_call_before_them() {
-        let kallsyms = "0000000000001000 T _stext\n0000000000001100 T a\n0000000000001200 T b\n\
-            0000000000001300 T kretprobe_trampoline\n0000000000001400 T end\n";
+        let kallsyms = "ffffffff9a001000 T _text\nffffffff9a001100 T a\nffffffff9a001200 T b\n\
+            ffffffff9a001300 T kretprobe_trampoline\nffffffff9a001400 T end\n\
+            ffffffffc0000000 t in_module\t[nf_tables]\n";
         let kernel = Symbols::read(kallsyms.as_bytes()).unwrap();
-        let names = kernel_names(&[0x1200, 0x1200, 0x1300, 0x10], &kernel);
-        assert_eq!(names, ["b", "a", "kretprobe_trampoline", UNKNOWN]);
-        let places = located_kernel_frames(&[0x1200, 0x1200, 0x1300, 0x10], &kernel);
-        let addresses: Vec<Option<u64>> =
-            places.into_iter().map(|frame| frame.place.and_then(|place| place.address)).collect();
-        assert_eq!(addresses, [Some(0x1200), Some(0x11ff), Some(0x1300), Some(0xf)]);
+        let at = |low: u64| 0xffff_ffff_9a00_0000 + low;
+        let stack = [at(0x1200), at(0x1200), at(0x1300), 0xffff_ffff_c000_0010, 0x10];
+        let names = ["b", "a", "kretprobe_trampoline", "in_module", UNKNOWN];
+        assert_eq!(kernel_names(&stack, &kernel), names);
+        let places = located_kernel_frames(&stack, &kernel).into_iter().map(|frame| frame.place).collect::<Vec<_>>();
+        // As in the ELF file, wherever the kernel is.
+        let linked = |low: u64| {
+            let address = Some(0xffff_ffff_8100_0000 + low);
+            Some(FramePlace { address, ..FramePlace::default() })
+        };
+        let module = Some(FramePlace { module: Some("[nf_tables]".into()), ..FramePlace::default() });
+        assert_eq!(places, [linked(0x200), linked(0x1ff), linked(0x300), module, None]);
     }
 
     #[test]

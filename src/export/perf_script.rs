@@ -29,8 +29,10 @@ fn text(samples: &Samples) -> String {
                 let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
                 let (name, pid) = (command(&of.name), of.pid);
                 let _ = writeln!(text, "{name} {pid} [000] {seconds}.{rest:06}: {weight:>10} {}: ", kind.name);
-                for (_, frame) in samples.frames_of(sample).rev() {
-                    let address = frame.address.unwrap_or(0);
+                for (depth, (_, frame)) in samples.frames_of(sample).rev().enumerate() {
+                    // Those of callers are return addresses in perf's text, which follow the call.
+                    let after = u64::from(depth > 0 && frame.is_instruction);
+                    let address = frame.address.map_or(0, |address| address.wrapping_add(after));
                     // Where in its function an instruction is, is not known.
                     let offset = if frame.is_instruction { "" } else { "+0x0" };
                     let _ = writeln!(text, "\t{address:16x} {}{offset} ({})", function(frame), module(frame));
@@ -55,8 +57,9 @@ fn function(frame: &SampledFrame) -> String {
 }
 
 fn module(frame: &SampledFrame) -> &str {
-    // Readers name an unknown function after its file, and find the file between the last parentheses.
-    let known = frame.module.as_deref().filter(|module| frame.name != UNKNOWN && !module.contains(['(', ')']));
+    // Readers name an unknown function after its file, and take the last word, between parentheses, for the file.
+    let is_one_word = |module: &&str| !module.contains(|c: char| c.is_whitespace() || matches!(c, '(' | ')'));
+    let known = frame.module.as_deref().filter(|_| frame.name != UNKNOWN).filter(is_one_word);
     known.unwrap_or(if frame.is_kernel && frame.name != UNKNOWN { KERNEL_MODULE } else { UNKNOWN })
 }
 

@@ -3,7 +3,7 @@
 use super::samples::{SampledFrame, Samples, ValueKind};
 use super::{ExportFormat, KERNEL_MODULE};
 use anyhow::{Context as _, Result};
-use indexmap::IndexSet;
+use indexmap::IndexMap;
 use serde::Serialize;
 
 pub(super) const FORMAT: ExportFormat = ExportFormat {
@@ -34,8 +34,8 @@ struct SpeedscopeShared<'a> {
     frames: Vec<SpeedscopeFrame<'a>>,
 }
 
-/// A function, or a line of it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+/// A function.
+#[derive(Debug, Serialize)]
 struct SpeedscopeFrame<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,14 +59,16 @@ struct SpeedscopeProfile {
 }
 
 fn json(samples: &Samples) -> Result<Vec<u8>> {
-    // Frames that differ in their addresses only would be drawn side by side.
-    let mut distinct: IndexSet<SpeedscopeFrame<'_>> = IndexSet::new();
-    let numbers: Vec<u32> = samples
-        .frames
-        .iter()
-        .map(|own| SpeedscopeFrame { name: &own.name, file: file(own), line: own.line })
-        .map(|frame| distinct.insert_full(frame).0 as u32)
-        .collect();
+    // One frame for each function: speedscope would draw others side by side. Its line is the first one that was seen.
+    let mut functions: IndexMap<(&str, Option<&str>), Option<u32>> = IndexMap::new();
+    let mut numbers: Vec<u32> = Vec::new();
+    for own in &samples.frames {
+        let function = functions.entry((own.name.as_str(), file(own)));
+        numbers.push(function.index() as u32);
+        let line = function.or_default();
+        *line = [*line, own.line].into_iter().flatten().min();
+    }
+    let frames = functions.into_iter().map(|((name, file), line)| SpeedscopeFrame { name, file, line }).collect();
     let kinds = samples.values.iter().enumerate();
     let profiles = kinds.flat_map(|(index, kind)| {
         let numbers = &numbers;
@@ -77,7 +79,7 @@ fn json(samples: &Samples) -> Result<Vec<u8>> {
         name: &samples.title,
         exporter: format!("pipeprof {}", samples.version),
         active_profile_index: 0,
-        shared: SpeedscopeShared { frames: distinct.into_iter().collect() },
+        shared: SpeedscopeShared { frames },
         profiles: profiles.collect(),
     };
     serde_json::to_vec(&file).context("cannot write the profile as JSON")

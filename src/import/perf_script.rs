@@ -69,13 +69,12 @@ pub(super) fn parse(text: &str, event: Option<&str>) -> Result<ImportedProfile> 
                 // inferno reads Java's names from their begin.
                 (is_innermost, is_java) = (true, start.trim_start().starts_with("java"));
             }
-            None => match places.marked(line, is_innermost).filter(|_| !is_java) {
-                Some(marked) => {
-                    counted.push_str(&marked);
-                    is_innermost = false;
-                }
-                None => counted.push_str(line),
-            },
+            None => {
+                let marked = places.marked(line, is_innermost).filter(|_| !is_java);
+                counted.push_str(marked.as_deref().unwrap_or(line));
+                // What is inlined into a function has its address.
+                is_innermost &= line.ends_with("(inlined)");
+            }
         }
         counted.push('\n');
         previous_is_empty = line.trim().is_empty() || line.starts_with('#');
@@ -128,7 +127,7 @@ impl FramePlaces {
         let address = u64::from_str_radix(digits, 16).ok()?;
         let (name, module) = rest.trim_start().rsplit_once(" (")?;
         let module = module.strip_suffix(')')?;
-        if name.is_empty() || name.starts_with(['[', '(']) {
+        if name.is_empty() || name.starts_with(['[', '(']) || name.starts_with("_$") {
             return None;
         }
         let known = !module.starts_with("[kernel") && !matches!(module, "[unknown]" | "inlined");
@@ -139,6 +138,8 @@ impl FramePlaces {
             ..FramePlace::default()
         };
         let (number, _) = self.0.insert_full(place);
+        // inferno takes the last word for the file, and leaves out frames whose file has several.
+        let module = module.replace(char::is_whitespace, "_");
         Some(format!("\t{digits} {}{number:x}{}{name} ({module})", PLACE[0], PLACE[1]))
     }
 

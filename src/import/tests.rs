@@ -136,7 +136,8 @@ fn addresses_and_files_of_perf_script_reach_the_formats_that_hold_them() {
     let exported = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
     let format = ExportFormat::from_str("perf-script", false).unwrap();
     let text = String::from_utf8(format.files(&Exported::Recording(exported)).unwrap().remove(0).1).unwrap();
-    assert!(text.contains("\t           fddfc main (/usr/bin/dd)\n"), "{text}");
+    assert!(text.contains("\t           fddfd main (/usr/bin/dd)\n"), "{text}");
+    assert!(text.contains("\tffffffff816b6c0c pipe_write ([kernel.kallsyms])\n"), "{text}");
     assert!(text.contains("\tffffffff8162e4c8 copy_page_from_iter ([kernel.kallsyms])\n"), "{text}");
 }
 
@@ -176,4 +177,31 @@ fn source_lines_of_pprof_are_kept() {
     assert_eq!(lines, [("main.copy", "/src/main.go", 30, 0x48_0010), ("io.Copy", "/src/io.go", 7, 0x48_0010)]);
     let speedscope = String::from_utf8(files("speedscope").remove(0).1).unwrap();
     assert!(speedscope.contains(r#"{"name":"io.Copy","file":"/src/io.go","line":7}"#), "{speedscope}");
+}
+
+#[test]
+fn addresses_of_callers_are_those_of_their_calls() {
+    let text = "dd 1 [000] 1.0: 1 cpu-clock: \n\
+        \t 401005 [unknown] (/usr/lib/libx.so)\n\t 402010 caller+0x10 (/usr/bin/dd)\n\n\
+        dd 1 [000] 2.0: 1 cpu-clock: \n\
+        \t 501005 inner (inlined)\n\t 501005 outer+0x5 (/usr/bin/my dd)\n\t 403010 main+0x1 (/usr/bin/my dd)\n\n";
+    let profile = parse(text.as_bytes(), None).unwrap();
+    let places = |profile: &ImportedProfile| -> Vec<(String, u64)> {
+        let dd = &profile.commands[&ProcessName::new("dd")];
+        let frames = dd.located().flat_map(|part| part.frames().collect::<Vec<_>>());
+        frames.filter_map(|(name, place)| Some((name.to_owned(), place?.address?))).collect()
+    };
+    let named = |name: &str, address| (name.to_owned(), address);
+    let found = places(&profile);
+    assert!(found.contains(&named("caller", 0x40_200f)) && found.contains(&named("outer", 0x50_1005)), "{found:x?}");
+    assert!(found.contains(&named("main", 0x40_300f)), "{found:x?}");
+
+    // Programs whose path has a space are read again, too.
+    let (recording, profiles) = recording::recording(&profile, "x", profile.skid());
+    let exported = ExportedRecording { recording: &recording, profiles: &profiles, off_cpu: None, code: None };
+    let format = ExportFormat::from_str("perf-script", false).unwrap();
+    let again = parse(&format.files(&Exported::Recording(exported)).unwrap().remove(0).1, None).unwrap();
+    let names = |profile: &ImportedProfile| command(profile, "dd").lines().count();
+    assert_eq!(names(&again), names(&profile));
+    assert!(places(&again).contains(&named("main", 0x40_300f)), "{:x?}", places(&again));
 }

@@ -159,15 +159,20 @@ impl Folded {
     pub(crate) fn restore_places(&mut self, stored: &StoredPlaces) -> Result<(), &'static str> {
         let mut placed = PlacedStacks::default();
         let mut weights = BTreeMap::<usize, u64>::new();
-        for located in stored.stacks()?.into_iter().filter(|located| located.weight > 0) {
-            let (names, places): (Vec<&str>, Vec<_>) = located.frames.into_iter().unzip();
+        let deepest = self.iter().map(|(stack, _)| stack.frames().len()).max().unwrap_or(0);
+        for located in stored.stacks(deepest)? {
+            let (weight, frames) = located?;
+            if weight == 0 {
+                continue;
+            }
+            let (names, places): (Vec<&str>, Vec<_>) = frames.into_iter().unzip();
             let (stack, whole) = self.stacks.find(names).ok_or("it has a stack that is missing there")?;
             let sum = weights.entry(stack).or_default();
-            *sum = sum.saturating_add(located.weight);
+            *sum = sum.saturating_add(weight);
             if *sum > *whole {
                 return Err("its weights are larger than those there");
             }
-            placed.add(stack, places, located.weight);
+            placed.add(stack, places, weight);
         }
         self.places = placed;
         Ok(())

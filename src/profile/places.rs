@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// Where a frame is; each part is absent if it is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FramePlace {
-    /// Of the instruction; for callers, inside of the call. In the kernel as it runs, in programs as in their ELF files;
-    /// in a profile of another tool as this has it.
+    /// Of the instruction; for callers, inside of the call. As in the ELF file of the kernel or the program; in a profile
+    /// of another tool as this has it.
     pub address: Option<u64>,
     /// The program, library or kernel module.
     pub module: Option<Arc<str>>,
@@ -117,12 +117,8 @@ struct StoredFrame {
     line: Option<u32>,
 }
 
-/// A stored stack.
-pub(super) struct StoredStack<'a> {
-    pub weight: u64,
-    /// The names and places of its frames, root first.
-    pub frames: Vec<(&'a str, Option<FramePlace>)>,
-}
+/// The name of a frame, and where it is.
+pub(super) type NamedPlace<'a> = (&'a str, Option<FramePlace>);
 
 impl StoredPlaces {
     /// The form of `stacks`; those without any place are left out.
@@ -143,31 +139,38 @@ impl StoredPlaces {
     #[cfg(any(doc, fuzzing, test))]
     pub(crate) fn names(&self) -> Result<Folded, &'static str> {
         let mut folded = Folded::new();
-        for stack in self.stacks()? {
-            folded.add_stack(stack.frames.iter().map(|(name, _)| *name), stack.weight);
+        for stack in self.stacks(usize::MAX)? {
+            let (weight, frames) = stack?;
+            folded.add_stack(frames.iter().map(|(name, _)| *name), weight);
         }
         Ok(folded)
     }
 
-    /// The stacks.
+    /// Weight and frames of the stacks, root first, one after the other: a small file can have long ones.
     ///
     /// # Errors
-    /// When it has another version, or is damaged.
-    pub(super) fn stacks(&self) -> Result<Vec<StoredStack<'_>>, &'static str> {
+    /// When it has another version, is damaged, or a stack has more than `deepest` frames.
+    pub(super) fn stacks(
+        &self,
+        deepest: usize,
+    ) -> Result<impl Iterator<Item = Result<(u64, Vec<NamedPlace<'_>>), &'static str>>, &'static str> {
         if self.schema != PLACES_SCHEMA {
             return Err("it has another version: run again with this pipeprof");
         }
         let mut texts = IndexSet::new();
         let places: Option<Vec<Option<FramePlace>>> = self.frames.iter().map(|frame| frame.place(&mut texts)).collect();
-        let places = places.ok_or("an address is no hexadecimal number")?;
-        let frame = |index: &u32| {
-            let index = *index as usize;
-            Some((self.frames.get(index)?.name.as_str(), places.get(index)?.clone()))
-        };
-        let stack = |(weight, frames): &(u64, Vec<u32>)| {
-            Some(StoredStack { weight: *weight, frames: frames.iter().map(frame).collect::<Option<_>>()? })
-        };
-        self.stacks.iter().map(stack).collect::<Option<_>>().ok_or("a stack has a frame that is missing")
+        let places = places.ok_or("an address is not a hexadecimal number")?;
+        Ok(self.stacks.iter().map(move |(weight, frames)| {
+            if frames.len() > deepest {
+                return Err("it has a stack that is missing there");
+            }
+            let frame = |index: &u32| {
+                let index = *index as usize;
+                Some((self.frames.get(index)?.name.as_str(), places.get(index)?.clone()))
+            };
+            let frames: Option<Vec<NamedPlace<'_>>> = frames.iter().map(frame).collect();
+            Ok((*weight, frames.ok_or("a stack has a frame that is missing")?))
+        }))
     }
 }
 
@@ -282,8 +285,11 @@ mod tests {
         assert!(error(&own, &StoredPlaces { schema: "x".to_owned(), ..stored.clone() }).starts_with("it has another"));
         let missing = StoredPlaces { stacks: vec![(1, vec![99])], ..stored.clone() };
         assert_eq!(error(&own, &missing), "a stack has a frame that is missing");
+        // More frames than any of these stacks has.
+        let long = StoredPlaces { stacks: vec![(1, vec![0; 1000])], ..stored.clone() };
+        assert_eq!(error(&own, &long), "it has a stack that is missing there");
         let mut odd = stored;
         odd.frames[1].address = Some("0x1".to_owned());
-        assert_eq!(error(&own, &odd), "an address is no hexadecimal number");
+        assert_eq!(error(&own, &odd), "an address is not a hexadecimal number");
     }
 }

@@ -110,8 +110,8 @@ impl UserFunctions {
         image.mappings.iter().rev().find(|mapping| mapping.contains(address))
     }
 
-    /// The user stack `addresses` of `sample`, innermost first: functions, or the file in brackets. It ends where an address is not in code: without
-    /// frame pointers, the kernel takes other words of the stack for return addresses.
+    /// The user stack `addresses` of `sample`, innermost first: functions, or the file in brackets. It ends where an
+    /// address is not in code: without frame pointers, the kernel takes other words of the stack for return addresses.
     pub(super) fn frames(&self, sample: &PrSample, addresses: &[u64]) -> Vec<LocatedFrame> {
         let mut frames = Vec::new();
         for (place, address) in addresses.iter().enumerate() {

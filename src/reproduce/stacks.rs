@@ -118,7 +118,8 @@ pub(crate) fn listed(table: &ArticleTable) -> Folded {
     folded
 }
 
-/// The `frames` of a stack, root first, down to the deepest one that is a leaf of `table`: the article's share of that frame includes its callees.
+/// The `frames` of a stack, root first, down to the deepest one that is a leaf of `table`: the article's share of that
+/// frame includes its callees.
 pub(crate) fn as_listed<'a>(
     frames: impl Iterator<Item = &'a str>,
     attributor: Attributor,
