@@ -260,8 +260,7 @@ fn kernel_frame(kernel: &Symbols, text: Option<u64>, address: u64, returning: bo
             ..FramePlace::default()
         },
     };
-    let place = (place != FramePlace::default()).then_some(place);
-    LocatedFrame { name: at.symbol.name.to_owned(), place }
+    LocatedFrame { name: at.symbol.name.to_owned(), place: place.if_known() }
 }
 
 /// Remove the frames of the C and Rust runtimes at the root, which all programs have.

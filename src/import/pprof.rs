@@ -129,12 +129,11 @@ impl<'p> PprofNames<'p> {
                 line: u32::try_from(line.line).ok().filter(|line| *line > 0),
                 ..in_module.clone()
             };
-            Some((format!("{name}{mark}"), (place != FramePlace::default()).then_some(place)))
+            Some((format!("{name}{mark}"), place.if_known()))
         };
         let named: Vec<_> = lines.filter_map(frame).collect();
         if named.is_empty() {
-            let place = (in_module != FramePlace::default()).then_some(in_module);
-            return vec![(format!("{}{mark}", module(file)), place)];
+            return vec![(format!("{}{mark}", module(file)), in_module.if_known())];
         }
         named
     }

@@ -91,6 +91,11 @@ impl Folded {
 
     /// Add all stacks of `other`.
     pub fn merge(&mut self, other: &Folded) {
+        // Exact profiles, which are merged most, have no places.
+        if other.places.is_empty() {
+            other.iter().for_each(|(stack, weight)| self.add_stack(stack.frames(), weight));
+            return;
+        }
         for located in other.located() {
             let (stack, sum) = self.stacks.entry(located.stack.frames());
             *sum = sum.saturating_add(located.weight);
@@ -146,13 +151,13 @@ impl Folded {
         self.len() == 0
     }
 
-    /// The places of all frames, for a file beside the text; `None` if no frame has one.
+    /// The places of all frames, in the form that is stored; `None` if no frame has a place.
     #[must_use]
     pub(crate) fn stored_places(&self) -> Option<StoredPlaces> {
         (!self.places.is_empty()).then(|| StoredPlaces::of(self.located()))
     }
 
-    /// Put places that were stored beside the text of these stacks back to their frames.
+    /// Give the frames the places that were stored with these stacks.
     ///
     /// # Errors
     /// When they are those of other stacks.

@@ -21,6 +21,13 @@ pub(crate) struct FramePlace {
     pub line: Option<u32>,
 }
 
+impl FramePlace {
+    /// This place; `None` if nothing of it is known.
+    pub(crate) fn if_known(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+}
+
 /// The parts of stacks that differ in the places of their frames.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PlacedStacks {
@@ -186,7 +193,7 @@ impl StoredFrame {
         }
     }
 
-    /// Its place, if it has one; `None` if the address is no number. `texts`: those of other frames.
+    /// Its place, if it has one. The outer `None` means that its address is not a number. `texts`: those of other frames.
     fn place(&self, texts: &mut IndexSet<Arc<str>>) -> Option<Option<FramePlace>> {
         let mut shared = |text: &Option<String>| {
             let text = text.as_deref()?;
@@ -203,7 +210,7 @@ impl StoredFrame {
             file: shared(&self.file),
             line: self.line,
         };
-        Some((place != FramePlace::default()).then_some(place))
+        Some(place.if_known())
     }
 }
 
