@@ -7,8 +7,8 @@ use crate::report::flamegraph::{Differential, GraphOptions, Shown, render_diff};
 use crate::reproduce::parts::prelude::*;
 use crate::reproduce::reasons::{self, MeasuredProfile};
 use crate::reproduce::stacks::{self, Printed, VMSPLICE, ZEROES};
-use crate::reproduce::verdict::rules::signed;
 use crate::roles;
+use crate::util::text::signed;
 
 /// A published profile, and its workload.
 struct PublishedProfile {

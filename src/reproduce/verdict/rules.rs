@@ -2,6 +2,7 @@
 
 use super::{FigureVerdict, Reading, number};
 use crate::util::stats;
+use crate::util::text::signed;
 
 /// Ratios closer to 1 than this have no direction.
 const EFFECT: f64 = 0.02;
@@ -33,12 +34,6 @@ fn answer(reading: &Reading, tolerance: [f64; 2], what: &str, rule: &str) -> (Fi
         why = format!("{why}; the 95 % CI, {low} to {high}, {}", straddled(tolerance));
     }
     (verdict, why)
-}
-
-/// A difference with its sign, except 0.0.
-pub(crate) fn signed(difference: f64) -> String {
-    let text = format!("{difference:+.1}");
-    if matches!(text.as_str(), "+0.0" | "-0.0") { "0.0".to_owned() } else { text }
 }
 
 /// What an interval does that is neither inside nor outside.
