@@ -7,8 +7,24 @@ struct super_block {
 	u32 s_dev;
 } __attribute__((preserve_access_index));
 
+struct mutex {
+	/* The task that holds it; flags in the lowest three bits. */
+	struct {
+		s64 counter;
+	} owner;
+} __attribute__((preserve_access_index));
+
+/* With PREEMPT_RT. */
+struct mutex___rt {
+	/* Flags in the lowest bit. */
+	struct {
+		void *owner;
+	} rtmutex;
+} __attribute__((preserve_access_index));
+
 /* Anonymous unions differ between kernels; CO-RE finds these names inside them. */
 struct pipe_inode_info___flat {
+	struct mutex mutex;
 	u32 head;
 	u32 tail;
 	u32 max_usage;
@@ -96,6 +112,8 @@ struct pr_sys_exit_event {
 
 enum { S_IFIFO = 1, FMODE_WRITE = 2 };
 enum { EAGAIN = 11, EPIPE = 32 };
+/* kernel/locking/mutex.h */
+enum { MUTEX_FLAGS = 7 };
 /* include/linux/sched.h, in all kernels. */
 enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2 };
 
@@ -103,6 +121,7 @@ enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2 };
 enum {
 	NR_READ = 0,
 	NR_WRITE = 1,
+	NR_OPEN = 2,
 	NR_CLOSE = 3,
 	NR_POLL = 7,
 	NR_READV = 19,
@@ -112,6 +131,7 @@ enum {
 	NR_SENDFILE = 40,
 	NR_FCNTL = 72,
 	NR_EPOLL_WAIT = 232,
+	NR_OPENAT = 257,
 	NR_PSELECT6 = 270,
 	NR_PPOLL = 271,
 	NR_SPLICE = 275,

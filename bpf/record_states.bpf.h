@@ -43,15 +43,38 @@ static __always_inline void asleep_at(struct pr_task *own, const struct pr_file 
 	own->position = fill.position;
 }
 
+/* What a thread that sleeps in a call on a pipe waits for: data or room, the pipe's lock, or something else, such as a
+ * page fault or a disk. */
+enum { WAITS_AT_PIPE, WAITS_FOR_LOCK, WAITS_ELSEWHERE };
+
+/* pipe_read, pipe_write and splice wait for data and room without the lock and interruptibly, and for the lock
+ * uninterruptibly. Whoever holds it waits for something else. */
+static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 task_state)
+{
+	const struct pipe_inode_info___flat *pipe = (const void *)file->pipe;
+	const struct mutex___rt *rt = (const void *)&pipe->mutex;
+	u64 owner = 0;
+
+	if (bpf_core_field_exists(pipe->mutex.owner))
+		owner = BPF_CORE_READ(pipe, mutex.owner.counter);
+	else if (bpf_core_field_exists(rt->rtmutex))
+		owner = (u64)BPF_CORE_READ(rt, rtmutex.owner);
+	if ((owner & ~(u64)MUTEX_FLAGS) == task)
+		return WAITS_ELSEWHERE;
+	if (!(task_state & TASK_UNINTERRUPTIBLE))
+		return WAITS_AT_PIPE;
+	/* Between two owners, the flags say that there are waiting threads. */
+	return owner ? WAITS_FOR_LOCK : WAITS_ELSEWHERE;
+}
+
 /* Find out why the current thread sleeps. */
 static __always_inline void explain(struct pr_task *own, u64 task, u32 task_state)
 {
-	/* pipe_read and pipe_write wait for data and room interruptibly, and for the lock uninterruptibly. */
-	u32 locked = task_state & TASK_UNINTERRUPTIBLE;
 	struct registers call;
 	struct pipe_call found;
 	struct pr_file *from = 0, *to = 0;
 	struct pipe_fill fill;
+	u32 wait;
 
 	own->call = PR_NO_CALL;
 	own->file_type = 0;
@@ -59,6 +82,9 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 	if (read_call(task, &call) || call.orig_ax > 1023)
 		return;
 	own->call = call.orig_ax;
+	/* Opening a file of a disk is not interruptible; opening a FIFO waits for a process at the other end. */
+	if ((own->call == NR_OPEN || own->call == NR_OPENAT) && !(task_state & TASK_UNINTERRUPTIBLE))
+		own->file_type = S_IFIFO;
 	if (!decode(&call, &found))
 		return;
 	if (found.from >= 0) {
@@ -76,23 +102,28 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 			own->file_type = to->file_type;
 	}
 	if (from && from->pipe) {
+		wait = waits_for(from, task, task_state);
 		read_fill(from, PR_READ, &fill);
 		/* Between two pipes it waits for data first. With data in the pipe, it waits for the other file. */
-		if (!to || !fill.used || locked) {
-			asleep_at(own, from, PR_READ, locked);
+		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!to || !fill.used))) {
+			asleep_at(own, from, PR_READ, wait == WAITS_FOR_LOCK);
 			return;
 		}
 	}
 	if (to && to->pipe) {
-		if (found.kind == PR_KIND_VMSPLICE && !to->writable) {
-			asleep_at(own, to, PR_READ, locked);
-			return;
-		}
+		u32 side = found.kind == PR_KIND_VMSPLICE && !to->writable ? PR_READ : PR_WRITE;
+
+		wait = waits_for(to, task, task_state);
 		read_fill(to, PR_WRITE, &fill);
 		/* With room in the pipe, it waits for the file that it reads. */
-		if (!from || fill.used >= fill.slots || locked)
-			asleep_at(own, to, PR_WRITE, locked);
+		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!from || fill.used >= fill.slots))) {
+			asleep_at(own, to, side, wait == WAITS_FOR_LOCK);
+			return;
+		}
 	}
+	/* It copies to or from memory whose pages are not there yet. */
+	if ((from && from->pipe && !to) || (to && to->pipe && !from))
+		own->call = PR_NO_CALL;
 }
 
 /* Whether preempted, previous, next. */

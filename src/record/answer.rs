@@ -154,7 +154,7 @@ fn spent(time: &StageTime) -> String {
     listed(parts.into_iter().take(named).map(|(_, text)| text))
 }
 
-/// The stage, other than `limiting`, that sleeps most at one of its pipes.
+/// The stage, other than `limiting`, that sleeps most at one of its pipes, or until a FIFO is opened.
 fn most_waiting(
     recording: &Recording,
     stages: &[Vec<usize>],
@@ -180,6 +180,10 @@ fn most_waiting(
                         Some((*share, format!("`{}` waits {} of the time because {why}.", time.name, percent(*share))));
                 }
             }
+        }
+        let opening = time.opening();
+        if opening >= NAMED && most.as_ref().is_none_or(|(largest, _)| opening > *largest) {
+            most = Some((opening, format!("`{}` {} {}.", time.name, WaitReason::Open.doing(), percent(opening))));
         }
     }
     most.map(|(_, text)| text)
@@ -280,6 +284,7 @@ impl WaitReason {
             Self::Poll => "waits in poll for a timer or another event",
             Self::Device => "waits for a device",
             Self::Signal => "waits for a signal",
+            Self::Open => "waits until another process opens the other end of a FIFO",
             Self::Memory => "waits for memory",
             Self::Other => "waits for something else",
         }
@@ -296,6 +301,7 @@ impl WaitReason {
             Self::Poll => "poll",
             Self::Device => "device",
             Self::Signal => "signal",
+            Self::Open => "FIFO to be opened",
             Self::Memory => "memory",
             Self::Other => "other",
         }

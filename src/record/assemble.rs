@@ -227,6 +227,7 @@ fn add_end(ends: &mut Vec<RecordedEnd>, process: usize, counts: &PrCounts, write
 
 /// The reason of a sleep in system call `call` on a file of type `file` (the upper four bits of its mode).
 fn why(call: u32, file: u32) -> WaitReason {
+    const FIFO: u32 = 1;
     const REGULAR: u32 = 8;
     const BLOCK: u32 = 6;
     const FOLDER: u32 = 4;
@@ -237,6 +238,7 @@ fn why(call: u32, file: u32) -> WaitReason {
     }
     match (i64::from(call), file) {
         (libc::SYS_nanosleep | libc::SYS_clock_nanosleep, _) => WaitReason::Timer,
+        (libc::SYS_open | libc::SYS_openat, FIFO) => WaitReason::Open,
         (libc::SYS_wait4 | libc::SYS_waitid, _) => WaitReason::Child,
         (libc::SYS_futex, _) => WaitReason::Thread,
         (

@@ -290,8 +290,12 @@ fn settle(
             PR_ASLEEP if task.inode != 0 => {
                 let end = PrEnd { who: task.who, inode: task.inode, device: task.device, side: task.side };
                 let counts = entry(ends, end);
-                counts.blocked_ns += spent;
-                counts.sleeps += 1;
+                let (sleeps, ns) = match task.locked {
+                    0 => (&mut counts.sleeps, &mut counts.blocked_ns),
+                    _ => (&mut counts.lock_sleeps, &mut counts.lock_ns),
+                };
+                *sleeps += 1;
+                *ns += spent;
             }
             PR_ASLEEP => {
                 let wait = entry(waits, PrReason { who: task.who, call: task.call, file_type: task.file_type });

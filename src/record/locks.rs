@@ -42,6 +42,12 @@ fn is_lock(name: &str) -> bool {
         "rwsem_",
         "percpu_",
         "__percpu_",
+        // With PREEMPT_RT, threads also sleep at spin locks.
+        "rtlock_",
+        "rt_spin_",
+        "rt_read_",
+        "rt_write_",
+        "rwbase_",
     ];
     starts.iter().any(|start| name.starts_with(start)) || matches!(name, "down" | "__down" | "_mutex_lock_nest_lock")
 }

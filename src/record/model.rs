@@ -326,7 +326,9 @@ pub enum WaitReason {
     /// A terminal or another device.
     Device,
     Signal,
-    /// Outside of system calls, mostly page faults.
+    /// A process that opens the other end of a FIFO.
+    Open,
+    /// Page faults, also those of calls that copy to or from a process's memory.
     Memory,
     Other,
 }

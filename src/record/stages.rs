@@ -27,9 +27,16 @@ pub(super) struct StageTime {
 }
 
 impl StageTime {
-    /// The part of the window in which it does not hold up the others, 0 to 1: asleep for data or room, or absent.
+    /// The part of the window in which it does not hold up the others, 0 to 1: asleep for data, for room or for another
+    /// process that opens a FIFO, or absent.
     pub(super) fn at_pipes(&self) -> f64 {
-        (self.empty.values().chain(self.full.values()).sum::<f64>() + self.absent).min(1.0)
+        let asleep: f64 = self.empty.values().chain(self.full.values()).sum();
+        (asleep + self.opening() + self.absent).min(1.0)
+    }
+
+    /// Asleep until another process opens the other end of a FIFO.
+    pub(super) fn opening(&self) -> f64 {
+        self.waits.get(&WaitReason::Open).copied().unwrap_or(0.0).min(1.0)
     }
 }
 

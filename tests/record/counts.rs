@@ -3,7 +3,7 @@
 use super::{ALL, check_followed, exact, moved, record, record_stages};
 use crate::common::{binary, pipeprof};
 use pipeprof::record::Recording;
-use pipeprof::record::model::{RecordedEnd, RecordedPipe};
+use pipeprof::record::model::{RecordedEnd, RecordedPipe, WaitReason};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -80,6 +80,21 @@ fn two_writers_of_one_pipe_are_both_counted() {
     let [end] = &pipe.writers[..] else { panic!("{pipe:#?}") };
     exact(&both.recording, end.calls["write"], 700);
     assert_eq!(both.recording.processes[end.process].pids.len(), 2);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn opening_a_fifo_waits_for_its_other_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = format!("mkfifo {0}; (sleep 0.3; cat {0}) & echo line >{0}; wait", folder.path().join("fifo").display());
+    let recorded = record(&[&line]);
+    assert_eq!(recorded.stdout(), "line");
+    // The other pipe is to this test.
+    let pipe = recorded.recording.pipes.iter().find(|pipe| !pipe.readers.is_empty()).expect("the FIFO");
+    let opening = recorded.recording.processes[pipe.writers[0].process].waits[&WaitReason::Open];
+    assert!(opening.ns > 250_000_000 && opening.ns < recorded.recording.window_ns, "{opening:?}");
+    assert!(recorded.answer().contains("until another process opens the other end"), "{}", recorded.stderr());
+    assert!(!recorded.answer().contains("limits the pipeline: it waits until"), "{}", recorded.stderr());
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use super::{ALL, Recorded, bytes, check_followed, exact, limited_by_timer, moved};
 use crate::common::{self, SERIES, pipeprof, wait_until};
 use pipeprof::record::Recording;
-use pipeprof::record::model::StageInstructions;
+use pipeprof::record::model::{StageInstructions, WaitReason};
 use pipeprof::roles::RoleId;
 use pipeprof::vm::{Job, run_job};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Record `words` in a guest, with `input` as standard input.
@@ -122,19 +122,38 @@ fn wake_ups_after_which_nothing_moves_are_needless() {
 }
 
 #[test]
-#[ignore = "boots guests: make test"]
+#[ignore = "boots guests and needs gcc: make test"]
 fn waits_for_locks_have_a_caller() {
-    // Each write holds the mutex for up to 16 pages; the CPUs take turns in the middle of some.
-    let line = "(for n in 1 2 3 4; do dd if=/dev/zero bs=1M count=20 status=none & done; wait) | cat >/dev/null";
-    let record = |series| record_in_guest(series, &["--cpus", "2", "--level", "stacks"], &[line], Stdio::null()).0;
-    let recorded = record("6.12");
-    let waits = recorded.recording.lock_waits.as_ref().expect("6.12 reports them");
-    let at_pipe = waits.iter().find(|wait| ["pipe_write", "pipe_read"].contains(&&*wait.caller));
-    let at_pipe = at_pipe.unwrap_or_else(|| panic!("{}", recorded.stderr()));
-    assert!(at_pipe.count > 0 && at_pipe.ns > 0 && at_pipe.ns < recorded.recording.window_ns, "{at_pipe:?}");
-    assert!(recorded.stderr().contains("Waits for locks of the kernel"), "{}", recorded.stderr());
-    let old = record("5.10");
-    assert!(old.recording.lock_waits.is_none() && old.stderr().contains("since 5.19"), "{}", old.stderr());
+    let folder = tempfile::tempdir().unwrap();
+    let [source, program] = ["hold_lock.c", "hold_lock"].map(|name| folder.path().join(name));
+    std::fs::write(&source, include_str!("hold_lock.c")).unwrap();
+    let built = Command::new("gcc").args(["-Wall", "-Werror", "-pthread", "-o"]).args([&program, &source]).status();
+    assert!(built.unwrap().success());
+    let words = [program.to_str().unwrap(), "|", "cat"];
+    for (series, caller) in [("5.10", None), ("6.12", Some("pipe_write")), ("7.2", Some("anon_pipe_write"))] {
+        let recorded = record_in_guest(series, &["--level", "stacks"], &words, Stdio::null()).0;
+        let said = recorded.stderr();
+        // One thread holds the lock and waits for its page; the other one waits for the lock. The pipe has room.
+        let pipe = &recorded.recording.pipes[0];
+        let [writer] = &pipe.writers[..] else { panic!("{series}: {pipe:#?}") };
+        let page = &recorded.recording.processes[writer.process].waits[&WaitReason::Memory];
+        for (ns, count) in [(page.ns, page.count), (writer.lock_ns, writer.lock_sleeps)] {
+            assert!(
+                (1..5).contains(&count) && (18_000_000..30_000_000).contains(&ns),
+                "{series}: {count}, {ns}: {said}"
+            );
+        }
+        assert_eq!((pipe.writers[0].sleeps, pipe.bytes()), (0, 8192), "{series}: {said}");
+        let Some(caller) = caller else {
+            assert!(recorded.recording.lock_waits.is_none() && said.contains("since 5.19"), "{said}");
+            continue;
+        };
+        let waits = recorded.recording.lock_waits.as_ref().expect("this kernel reports them");
+        let of_writer = waits.iter().find(|wait| wait.process == writer.process && wait.caller == caller);
+        let of_writer = of_writer.unwrap_or_else(|| panic!("{said}"));
+        assert!(of_writer.ns >= writer.lock_ns && of_writer.ns < 2 * writer.lock_ns, "{series}: {of_writer:?}");
+        assert!(said.contains("Waits for locks of the kernel"), "{said}");
+    }
 }
 
 #[test]
