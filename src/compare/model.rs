@@ -342,13 +342,13 @@ pub struct Verdict {
     /// windows, and at least one refill of a page list more or less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f64>,
-    /// Of the ratio; absent where exact.
+    /// Of the ratio; absent where exact, and of fewer than 3 runs.
     pub ci95: Option<[f64; 2]>,
     /// Mann-Whitney, two-sided.
     pub p: Option<f64>,
     /// The same after Holm's correction over all verdicts of the comparison.
     pub p_holm: Option<f64>,
-    /// The noise floor: the ratio's distance from 1 when nothing differs (A/A).
+    /// The noise floor: the ratio's distance from 1 when nothing differs (A/A). Absent where exact, and of too few runs.
     pub noise_floor: Option<f64>,
     /// The source of the noise floor.
     pub noise_from: String,

@@ -67,8 +67,6 @@ pub(crate) fn fill_steps(
                             Some(control) => timed::noise_of_control(pairs(present[0])?, control, options.seed),
                             None => timed::noise_within(before, options.seed),
                         };
-                        let noise =
-                            noise.unwrap_or(timed::Noise { floor: 0.0, from: "too few runs to determine it".into() });
                         let matter = other_kernels(inputs, from, to);
                         timed::evidence(before, after, noise, matter, options.seed)
                     });

@@ -19,6 +19,8 @@ pub(crate) const MINIMUM_PAIRS: usize = 10;
 pub(crate) const MINIMUM_BOOTS: usize = 3;
 /// Level of significance after Holm's correction.
 const ALPHA: f64 = 0.05;
+/// Runs of a column from which its median has an interval: resampled single runs are all the same.
+const RUNS_OF_AN_INTERVAL: usize = 3;
 const RESAMPLES: usize = 4_000;
 /// Predictions of more runs are not made.
 const MOST_MORE: f64 = 100_000.0;
@@ -34,11 +36,13 @@ pub(crate) struct Evidence {
     pub before: f64,
     pub after: f64,
     pub ratio: f64,
-    pub ci95: [f64; 2],
+    /// `None` if a column has fewer than [`RUNS_OF_AN_INTERVAL`].
+    pub ci95: Option<[f64; 2]>,
     pub p: f64,
     pub pairs: [usize; 2],
     pub boots: [usize; 2],
-    pub noise: Noise,
+    /// `None` if there are too few runs.
+    pub noise: Option<Noise>,
     /// Whether each column needs [`MINIMUM_BOOTS`]. Not if all ran interleaved in one boot.
     pub boots_matter: bool,
 }
@@ -53,18 +57,25 @@ pub(crate) struct Noise {
 
 /// Collect the evidence. `None` if a column has no run.
 #[must_use]
-pub(crate) fn evidence(before: &Boots, after: &Boots, noise: Noise, boots_matter: bool, seed: u64) -> Option<Evidence> {
+pub(crate) fn evidence(
+    before: &Boots,
+    after: &Boots,
+    noise: Option<Noise>,
+    boots_matter: bool,
+    seed: u64,
+) -> Option<Evidence> {
     let (a, b): (Vec<f64>, Vec<f64>) = (before.concat(), after.concat());
     let (old, new) = (stats::median(&a)?, stats::median(&b)?);
     let p = stats::mann_whitney(&a, &b)?;
     if old <= 0.0 {
         return None;
     }
+    let enough = a.len().min(b.len()) >= RUNS_OF_AN_INTERVAL;
     Some(Evidence {
         before: old,
         after: new,
         ratio: new / old,
-        ci95: ratio_ci95(before, after, seed)?,
+        ci95: if enough { Some(ratio_ci95(before, after, seed)?) } else { None },
         p,
         pairs: [a.len(), b.len()],
         boots: [before.len(), after.len()],
@@ -159,9 +170,10 @@ fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
     let effect = (e.ratio - 1.0).abs();
     let few_pairs = e.pairs.iter().any(|n| *n < MINIMUM_PAIRS);
     let few_boots = e.boots_matter && e.boots.iter().any(|n| *n < MINIMUM_BOOTS);
-    let beyond = e.ci95[0] >= 1.0 + CERTAIN_EFFECT || e.ci95[1] <= 1.0 - CERTAIN_EFFECT;
-    let significant = p_holm < ALPHA && beyond && effect > TIMES_THE_FLOOR * e.noise.floor;
-    let within = e.ci95[0] > 1.0 - MINIMUM_EFFECT && e.ci95[1] < 1.0 + MINIMUM_EFFECT;
+    let beyond = e.ci95.is_some_and(|[low, high]| low >= 1.0 + CERTAIN_EFFECT || high <= 1.0 - CERTAIN_EFFECT);
+    let above_noise = e.noise.as_ref().is_some_and(|noise| effect > TIMES_THE_FLOOR * noise.floor);
+    let significant = p_holm < ALPHA && beyond && above_noise;
+    let within = e.ci95.is_some_and(|[low, high]| low > 1.0 - MINIMUM_EFFECT && high < 1.0 + MINIMUM_EFFECT);
     let word = if few_pairs || few_boots {
         Word::Inconclusive
     } else if significant && effect >= MINIMUM_EFFECT {
@@ -172,14 +184,7 @@ fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
         Word::Inconclusive
     };
     let more_runs = (word == Word::Inconclusive).then(|| more_runs(e, effect));
-    let interval = format!(
-        "ratio {:.3}, 95 % CI {:.3} to {:.3}; p {}; noise floor {:.1} %",
-        e.ratio,
-        e.ci95[0],
-        e.ci95[1],
-        if p_holm < 0.001 { "< 0.001".to_owned() } else { format!("= {p_holm:.3}") },
-        e.noise.floor * 100.0
-    );
+    let interval = interval(e, p_holm);
     let text = match word {
         Word::Faster | Word::Slower => format!("{} by {:.1} % ({interval})", word.text(), effect * 100.0),
         Word::Same => format!("same within {:.0} % ({interval})", MINIMUM_EFFECT * 100.0),
@@ -192,16 +197,31 @@ fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
         delta: e.after - e.before,
         ratio: e.ratio,
         uncertainty: None,
-        ci95: Some(e.ci95),
+        ci95: e.ci95,
         p: Some(e.p),
         p_holm: Some(p_holm),
-        noise_floor: Some(e.noise.floor),
-        noise_from: e.noise.from.clone(),
+        noise_floor: e.noise.as_ref().map(|noise| noise.floor),
+        noise_from: e
+            .noise
+            .as_ref()
+            .map_or_else(|| "too few runs to determine it".to_owned(), |noise| noise.from.clone()),
         pairs: e.pairs,
         boots: e.boots,
         more_runs,
         text,
     }
+}
+
+/// `ratio 0.931, 95 % CI 0.925 to 0.940; p < 0.001; noise floor 1.2 %`, as far as it is known.
+fn interval(e: &Evidence, p_holm: f64) -> String {
+    let ratio = format!("ratio {:.3}", e.ratio);
+    let Some([low, high]) = e.ci95 else { return format!("{ratio}, of too few runs for an interval") };
+    let p = if p_holm < 0.001 { "< 0.001".to_owned() } else { format!("= {p_holm:.3}") };
+    let noise = e
+        .noise
+        .as_ref()
+        .map_or_else(|| "noise floor unknown".to_owned(), |noise| format!("noise floor {:.1} %", noise.floor * 100.0));
+    format!("{ratio}, 95 % CI {low:.3} to {high:.3}; p {p}; {noise}")
 }
 
 fn what_is_missing(e: &Evidence, few_boots: bool, more: usize) -> String {
@@ -223,10 +243,12 @@ fn what_is_missing(e: &Evidence, few_boots: bool, more: usize) -> String {
 /// effect that must be certain, or within the minimum effect.
 fn more_runs(e: &Evidence, effect: f64) -> usize {
     let have = e.pairs.iter().min().copied().unwrap_or(0);
-    let half = (e.ci95[1] - e.ci95[0]) / 2.0;
+    let Some([low, high]) = e.ci95 else { return MINIMUM_PAIRS.saturating_sub(have).max(2) };
+    let half = (high - low) / 2.0;
     let target = if effect >= MINIMUM_EFFECT { effect - CERTAIN_EFFECT } else { MINIMUM_EFFECT - effect }.max(0.002);
     // The noise floor shrinks with the interval.
-    let floor = if effect >= MINIMUM_EFFECT { TIMES_THE_FLOOR * e.noise.floor / effect } else { 0.0 };
+    let floor = e.noise.as_ref().map_or(0.0, |noise| noise.floor);
+    let floor = if effect >= MINIMUM_EFFECT { TIMES_THE_FLOOR * floor / effect } else { 0.0 };
     let wanted = measure_f64(have) * (half / target).max(floor).powi(2) * 1.2;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small positive range")]
     let wanted = wanted.clamp(0.0, MOST_MORE).ceil() as usize;
@@ -252,7 +274,7 @@ mod tests {
     }
 
     fn judge(before: &Boots, after: &Boots, seed: u64) -> Verdict {
-        let noise = noise_within(before, seed).unwrap();
+        let noise = Some(noise_within(before, seed).unwrap());
         verdicts(&[evidence(before, after, noise, true, seed).unwrap()]).remove(0)
     }
 
@@ -290,6 +312,17 @@ mod tests {
     }
 
     #[test]
+    fn one_run_has_no_interval() {
+        let [a, b] = [100.0, 80.0].map(|time| vec![vec![time]]);
+        let verdict = verdicts(&[evidence(&a, &b, noise_within(&a, 1), false, 1).unwrap()]).remove(0);
+        assert_eq!(
+            verdict.text,
+            "inconclusive: needs about 9 more runs (ratio 0.800, of too few runs for an interval)"
+        );
+        assert_eq!((verdict.ci95, verdict.noise_floor), (None, None));
+    }
+
+    #[test]
     fn a_certain_change_under_the_minimum_effect_is_the_same() {
         let mut random = SmallRng::seed_from_u64(4);
         let narrow = |random: &mut SmallRng, centre: f64| -> Boots {
@@ -305,7 +338,7 @@ mod tests {
     fn holm_makes_many_verdicts_stricter() {
         let mut random = SmallRng::seed_from_u64(6);
         let (a, b) = (boots(&mut random, 100.0, 3, 10), boots(&mut random, 103.0, 3, 10));
-        let one = evidence(&a, &b, noise_within(&a, 1).unwrap(), true, 1).unwrap();
+        let one = evidence(&a, &b, noise_within(&a, 1), true, 1).unwrap();
         let alone = verdicts(std::slice::from_ref(&one)).remove(0);
         let among = verdicts(&vec![one; 50]).remove(0);
         assert!(among.p_holm > alone.p_holm);

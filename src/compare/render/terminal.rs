@@ -122,7 +122,7 @@ pub(crate) fn step_text(comparison: &Comparison, step: &Step, extent: Extent) ->
     for remark in &step.remarks {
         out.push_str(&wrap(remark, extent.width, 2, ""));
     }
-    if step.verdict.noise_floor.is_some() {
+    if !step.verdict.noise_from.is_empty() {
         out.push_str(&wrap(&format!("noise floor from {}", step.verdict.noise_from), extent.width, 2, ""));
     }
     let changed: Vec<_> = changed(step).take(extent.roles).collect();
