@@ -43,12 +43,12 @@ DIST := target/dist
 TARBALL := pipeprof-$(VERSION)-x86_64-linux
 
 .PHONY: demo test build lint bench bisect fuzz chaos gallery dist dist-test book packages-build packages-test packages-bench \
-	packages-bisect packages-fuzz packages-dist-test packages-engines engines kernels
+	packages-bisect packages-fuzz packages-dist-test packages-engines engines kernels kernels-of-tests
 
 demo: packages-build build
 	$(BIN) run --mode vmsplice
 
-test: packages-build packages-test kernels
+test: packages-build packages-test kernels-of-tests
 	cargo test --no-fail-fast -- --include-ignored
 
 build: packages-build
@@ -84,7 +84,7 @@ fuzz: packages-build packages-fuzz
 
 # Sends signals to pipeprof and what it starts at random moments, for CHAOS_SECONDS together, here and with guests.
 CHAOS_SECONDS := 600
-chaos: packages-build packages-test kernels
+chaos: packages-build packages-test kernels-of-tests
 	PIPEPROF_CHAOS_SECONDS=$$(($(CHAOS_SECONDS) / 2)) \
 		cargo test --test chaos -- --include-ignored --nocapture --test-threads 1
 
@@ -195,6 +195,11 @@ if [ -n "$$missing" ]; then
 fi
 endef
 
-kernels: packages-build
-	cargo build
+kernels: build
+	$(BIN) kernel fetch $(TEST_KERNELS)
+
+# By the program that the tests run. `cargo build` would compile everything once more, because dependencies have fewer
+# features without the tests.
+kernels-of-tests: packages-build
+	cargo test --no-run
 	target/$(TARGET)/debug/pipeprof kernel fetch $(TEST_KERNELS)
