@@ -2,11 +2,10 @@
 
 use crate::compare::model::section_title;
 use crate::record::PipelineCommand;
-use anyhow::{Context as _, Result};
+use crate::util::sha256;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The `schema` of a line of `cells.jsonl`.
 pub(crate) const CELL_SCHEMA: &str = "pipeprof.cell/1";
@@ -77,7 +76,7 @@ impl CellPipeline {
     #[must_use]
     pub(crate) fn digest(&self) -> String {
         let text = format!("{:?} {:?} {} {}", self.command, self.folder, self.path, self.contents);
-        let mut digest = digest_of(text.as_bytes());
+        let mut digest = sha256::of_bytes(text.as_bytes());
         digest.truncate(8);
         digest
     }
@@ -101,13 +100,7 @@ impl CampaignCell {
             parts.extend([&*folder, &pipeline.path, &pipeline.contents, &command]);
         }
         parts.extend(self.host.as_deref());
-        let mut hash = Sha256::new();
-        for part in parts {
-            // With its length, so that no two lists are one text.
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part.as_bytes());
-        }
-        let mut id = hexadecimal(&hash.finalize());
+        let mut id = sha256::of_parts(parts);
         id.truncate(ID_DIGITS);
         id
     }
@@ -143,25 +136,4 @@ pub(crate) fn kernel_names<'a>(kernels: impl Iterator<Item = &'a CellKernel> + C
         |kernel: &CellKernel| kernels.clone().any(|other| other.label == kernel.label && other.sha256 != kernel.sha256);
     let name = |kernel: &CellKernel| if shared(kernel) { &kernel.release } else { &kernel.label }.clone();
     kernels.clone().map(|kernel| (kernel.sha256.clone(), name(kernel))).collect()
-}
-
-/// The SHA-256 of a file, in hexadecimal digits.
-///
-/// # Errors
-/// When it cannot be read.
-pub(crate) fn digest(path: &Path) -> Result<String> {
-    let mut file = crate::util::regular::open(path).with_context(|| path.display().to_string())?;
-    let mut hash = Sha256::new();
-    std::io::copy(&mut file, &mut hash).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(hexadecimal(&hash.finalize()))
-}
-
-/// The SHA-256 of these bytes, in hexadecimal digits.
-#[must_use]
-pub(crate) fn digest_of(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

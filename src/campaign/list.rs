@@ -1,9 +1,8 @@
 //! The list of a campaign's cells: JSON Lines, one self-contained cell per line.
 
-use super::cell::{CELL_SCHEMA, CampaignCell, hexadecimal};
-use crate::util::{regular, stored_json};
+use super::cell::{CELL_SCHEMA, CampaignCell};
+use crate::util::{regular, sha256, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
-use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -71,9 +70,8 @@ impl CellList {
     /// A name for these cells: 16 digits of the SHA-256 of their ids.
     #[must_use]
     pub(crate) fn name(&self) -> String {
-        let mut hash = Sha256::new();
-        self.cells.iter().for_each(|cell| hash.update(cell.id.as_bytes()));
-        let mut name = hexadecimal(&hash.finalize());
+        let ids: String = self.cells.iter().map(|cell| cell.id.as_str()).collect();
+        let mut name = sha256::of_bytes(ids.as_bytes());
         name.truncate(16);
         name
     }

@@ -1,6 +1,6 @@
 //! Make the list of cells from the axes of a comparison.
 
-use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline, digest, digest_of};
+use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline};
 use super::list::CellList;
 use crate::compare::plan::ColumnPlan;
 use crate::document::Request;
@@ -8,8 +8,8 @@ use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
 use crate::record::{PipelineCommand, RecordLevel};
 use crate::run::RunOptions;
-use crate::util::build;
 use crate::util::usage::UsageError;
+use crate::util::{build, sha256};
 use crate::vm::{Accel, GuestMachine, GuestOptions, Kernel, qemu};
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -208,7 +208,7 @@ fn cell_pipeline(pipeline: &CampaignPipeline, guest: GuestOptions) -> Result<Cel
          --run-flags '--memory 4G'",
         command.text()
     );
-    let contents = digest_of(prepared.contents());
+    let contents = sha256::of_bytes(prepared.contents());
     Ok(CellPipeline { command: command.clone(), folder: place.folder, path: place.path, contents })
 }
 
@@ -242,7 +242,7 @@ impl Kernels {
         let found = Kernel::find(name)?;
         let is_path = name.contains('/') || std::path::Path::new(name).exists();
         let mut label = if is_path { found.release.clone() } else { name.to_owned() };
-        let sha256 = digest(&found.image)?;
+        let sha256 = sha256::of_file(&found.image)?;
         if self.labels.get(&label).is_some_and(|other| *other != found.image) {
             // Images of one release, such as those of a bisection.
             label = format!("{label} ({})", sha256.get(..8).unwrap_or_default());

@@ -1,12 +1,12 @@
 //! Run cells into a store.
 
-use super::cell::{CampaignCell, digest};
+use super::cell::CampaignCell;
 use super::chunk::ChunkCell;
 use super::store::{CellLog, CellStore, LOG_SCHEMA};
 use crate::document::Outcome;
 use crate::experiment::{self, Event, Executor, Interrupted, OnFailure, Plan, Store, Task};
 use crate::record::Recorded;
-use crate::util::{build, cancel};
+use crate::util::{build, cancel, sha256};
 use crate::vm::store::KernelCache;
 use crate::vm::{Kernel, qemu};
 use anyhow::{Result, bail, ensure};
@@ -196,7 +196,7 @@ impl CellExecutor<'_> {
         let named = named.into_iter().filter_map(|name| Kernel::find(&name).ok());
         let cached = KernelCache::open()?.list()?.into_iter().map(|entry| entry.kernel());
         for kernel in named.chain(cached) {
-            if digest(&kernel.image).is_ok_and(|found| found == wanted.sha256) {
+            if sha256::of_file(&kernel.image).is_ok_and(|found| found == wanted.sha256) {
                 known.insert(wanted.sha256.clone(), kernel.clone());
                 return Ok(kernel);
             }

@@ -3,13 +3,14 @@
 use super::record::RecordArgs;
 use super::run::parse_words;
 use crate::campaign::CampaignCell;
-use crate::campaign::cell::{CellPipeline, digest_of};
+use crate::campaign::cell::CellPipeline;
 use crate::campaign::plan::CampaignPipeline;
 use crate::campaign::run::{CellResult, CellRunner};
 use crate::document::Outcome;
 use crate::record::Recorded;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
+use crate::util::sha256;
 use crate::util::text::{clean, quoted};
 use crate::util::usage::UsageError;
 use crate::vm::Kernel;
@@ -50,7 +51,7 @@ fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: Strin
     let guest = args.guest(true)?.context("a cell names its kernel")?;
     let place = PipelinePlace { folder: pipeline.folder.clone(), path: pipeline.path.clone(), input: None };
     let prepared = PreparedPipeline::new(args.in_guest(&pipeline.command, place), guest)?;
-    if prepared.has_disk() || digest_of(prepared.contents()) != pipeline.contents {
+    if prepared.has_disk() || sha256::of_bytes(prepared.contents()) != pipeline.contents {
         let here = PipelinePlace::without_input()?;
         let difference = if here.folder != pipeline.folder {
             format!("; the list was planned in the folder {}: run it there", pipeline.folder.display())

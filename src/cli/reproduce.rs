@@ -5,7 +5,7 @@ use crate::report::terminal::Style;
 use crate::reproduce::facts::PROGRAMS;
 use crate::reproduce::parts::{ArticlePart, PARTS};
 use crate::reproduce::verdict::Missing;
-use crate::reproduce::{self, Settings, report};
+use crate::reproduce::{self, GivenProgram, Settings, report};
 use crate::run::bench::Machine;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
@@ -43,7 +43,7 @@ pub(crate) struct ReproduceArgs {
     kernel: String,
     /// Also measure a program of the articles that pipeprof does not contain: fizzbuzz=PATH, into pv; repeatable
     #[arg(long = "program", value_name = "NAME=PATH", value_parser = program)]
-    programs: Vec<(String, PathBuf)>,
+    programs: Vec<(String, GivenProgram)>,
     /// Run all parts in the guest of --kernel, including timed ones (no throughput in emulated guests)
     #[arg(long)]
     in_guest: bool,
@@ -55,7 +55,7 @@ pub(crate) struct ReproduceArgs {
 }
 
 /// `fizzbuzz=./fizzbuzz`.
-fn program(text: &str) -> Result<(String, PathBuf), String> {
+fn program(text: &str) -> Result<(String, GivenProgram), String> {
     let known = PROGRAMS.join(", ");
     let (name, path) = text.split_once('=').ok_or_else(|| format!("not of the form NAME=PATH; names: {known}"))?;
     if !PROGRAMS.contains(&name) {
@@ -63,7 +63,8 @@ fn program(text: &str) -> Result<(String, PathBuf), String> {
     }
     // A path, not a name that is looked up in PATH.
     let path = std::path::absolute(path).map_err(|error| format!("'{path}': {error}"))?;
-    if path.is_file() { Ok((name.to_owned(), path)) } else { Err(format!("{} is not a file", path.display())) }
+    let program = GivenProgram::open(path).map_err(|error| format!("{error:#}"))?;
+    Ok((name.to_owned(), program))
 }
 
 fn part_values() -> Vec<PossibleValue> {

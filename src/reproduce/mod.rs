@@ -15,7 +15,7 @@ pub mod verdict;
 use crate::document::{Environment, KernelInfo};
 use crate::kernel::environment::CpuTime;
 use crate::util::folder_lock::FolderLock;
-use crate::util::{atomic_file, build, cancel};
+use crate::util::{atomic_file, build, cancel, sha256};
 use anyhow::{Context as _, Result, anyhow, bail};
 use facts::Facts;
 use lab::{Bench, Lab};
@@ -39,8 +39,25 @@ pub struct Settings {
     pub in_guest: Option<String>,
     /// The kernel of exact counts, by the name that was given.
     pub kernel: Option<String>,
-    /// Paths of programs that pipeprof does not contain, by the names in [`facts::PROGRAMS`].
-    pub programs: BTreeMap<String, PathBuf>,
+    /// Programs that pipeprof does not contain, by the names in [`facts::PROGRAMS`].
+    pub programs: BTreeMap<String, GivenProgram>,
+}
+
+/// A program that the user gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenProgram {
+    pub path: PathBuf,
+    /// Says in reports which program it was: others have it in another folder.
+    sha256: String,
+}
+
+impl GivenProgram {
+    /// # Errors
+    /// When it is not a file that can be read.
+    pub fn open(path: PathBuf) -> Result<Self> {
+        let sha256 = sha256::of_file(&path)?;
+        Ok(Self { path, sha256 })
+    }
 }
 
 impl Settings {
@@ -51,7 +68,8 @@ impl Settings {
             self.in_guest.as_ref().map_or("on this machine".to_owned(), |kernel| format!("in a guest with {kernel}"));
         let counts =
             self.kernel.as_ref().map_or("no exact counts".to_owned(), |kernel| format!("exact counts on {kernel}"));
-        let programs = self.programs.iter().map(|(name, path)| format!(", {name} is {}", path.display()));
+        let programs =
+            self.programs.iter().map(|(name, program)| format!(", {name} with SHA-256 {:.12}", program.sha256));
         format!("{speed}, {place}, {counts}, seed {}{}", self.seed, programs.collect::<String>())
     }
 

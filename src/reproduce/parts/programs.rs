@@ -19,8 +19,8 @@ const INTERVAL: &str = "0.1";
 /// The speed of FizzBuzz into pv, as in both articles: each on a CPU of its own. `None` if it was not given.
 pub(super) fn fizzbuzz(lab: &Lab<'_>) -> Result<Option<Taken<Reading>>> {
     const NAME: &str = "fizzbuzz";
-    let Some(path) = lab.settings.programs.get(NAME) else { return Ok(None) };
-    let command = format!("taskset -c 0 {} | taskset -c 1 pv >/dev/null", path.display());
+    let Some(program) = lab.settings.programs.get(NAME) else { return Ok(None) };
+    let command = format!("taskset -c 0 {} | taskset -c 1 pv >/dev/null", program.path.display());
     let missing = |why: &str| Ok(Some(Err(Missing::new(why, command.clone()))));
     if lab.settings.in_guest.is_some() {
         return missing("--program runs on this machine: leave out --in-guest");
@@ -33,7 +33,7 @@ pub(super) fn fizzbuzz(lab: &Lab<'_>) -> Result<Option<Taken<Reading>>> {
     for round in 0..lab.settings.rounds() {
         cancel::check()?;
         lab.say(&format!("{NAME}: run {} of {}", round + 1, lab.settings.rounds()));
-        match speed(path, window) {
+        match speed(&program.path, window) {
             Ok(speed) => speeds.push(speed),
             Err(error) => return missing(&format!("{error:#}")),
         }
