@@ -17,6 +17,9 @@ const ALIKE: f64 = 0.1;
 /// A stage that is on a CPU for this part of the window is busy.
 const BUSY: f64 = 0.5;
 
+/// A stage whose parts add up to more than this has threads that run or sleep side by side.
+const SIDE_BY_SIDE: f64 = 1.05;
+
 /// Smaller parts of the window are not named.
 const NAMED: f64 = 0.05;
 
@@ -137,7 +140,7 @@ fn spent(time: &StageTime) -> String {
     parts.push((
         time.cpu,
         match time.cpu {
-            many if many > 1.05 => format!("uses {many:.1} CPUs{split}"),
+            many if many > SIDE_BY_SIDE => format!("uses {many:.1} CPUs{split}"),
             _ => format!("is on a CPU {} of the time{split}", percent(time.cpu)),
         },
     ));
@@ -146,7 +149,10 @@ fn spent(time: &StageTime) -> String {
     let at = |sum: f64, what: &str| (sum, format!("waits {what} {}", percent(sum.min(1.0))));
     parts.push(at(time.empty.values().sum(), "for data in a pipe"));
     parts.push(at(time.full.values().sum(), "for room in a pipe"));
-    for (reason, share) in &time.waits {
+    // Where threads of a busy stage sleep while another one runs, they do not hold it up.
+    let together = parts.iter().map(|(share, _)| share).sum::<f64>() + time.waits.values().sum::<f64>();
+    let covered = time.cpu >= BUSY && together > SIDE_BY_SIDE;
+    for (reason, share) in time.waits.iter().filter(|_| !covered) {
         parts.push((*share, format!("{} {}", reason.doing(), percent(share.min(1.0)))));
     }
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -386,6 +392,19 @@ mod tests {
         recording.processes[2].begin_ns = WINDOW / 100 * 97;
         let text = answer(&recording).findings.join(" ");
         assert!(text.starts_with("`a` limits the pipeline"), "{text}");
+    }
+
+    #[test]
+    fn threads_that_sleep_beside_a_running_one_are_not_named() {
+        let mut recording = pipeline(&[[90, 0, 2, 100], [10, 88, 0, 0]]);
+        let text = answer(&recording).findings.join(" ");
+        let busy = "`a` limits the pipeline: it is on a CPU 90 % of the time (68 % user, 22 % system). `b`";
+        assert!(text.starts_with(busy), "{text}");
+        // Waits for the CPU, and those of a stage that hardly runs, say why.
+        recording.processes[0].runnable_ns = WINDOW / 4;
+        assert!(answer(&recording).findings[0].ends_with("and waits for a CPU 25 %."), "{recording:?}");
+        let text = findings(&[[30, 0, 2, 100], [10, 88, 0, 0]]);
+        assert!(text.starts_with("`a` limits the pipeline: it sleeps on a timer 100 % and is on a CPU 30 %"), "{text}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(crate) const TIMELINE_FILE: &str = "timeline.svg";
 
 /// As wide as the charts, so that text is still readable in half of the width.
 const WIDTH: f64 = 900.0;
-const LEFT: f64 = 190.0;
+const LEFT: f64 = 215.0;
 const RIGHT: f64 = 20.0;
 /// Height of the legend with its margins, and of a line of the title.
 const LEGEND: f64 = 44.0;
@@ -26,8 +26,8 @@ const BOTTOM: f64 = 34.0;
 /// Rows of processes; record.json has all.
 const ROWS: usize = 24;
 
-/// Longest name in characters.
-const NAME: usize = 26;
+/// Longest name in characters, which fits into `LEFT` even with wide letters.
+const NAME: usize = 25;
 
 /// States with their colours, from the bottom of a row on. The rest of a process's life is another sleep.
 const STATES: [(&str, &str); 4] =
@@ -46,7 +46,8 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
     let rows = rows(recording);
     let scale = Scale { window: window as f64, starts: starts(timeline) };
     let title = recording.findings.first().map_or("", String::as_str).replace('`', "");
-    let title = shortened(&title, 2 * TITLE_CHARS);
+    // A number stays on the line of its sign.
+    let title = shortened(&title, 2 * TITLE_CHARS).replace(" %", "\u{a0}%");
     let lines = textwrap::wrap(&title, TITLE_CHARS);
     let top_of_legend = 8.0 + lines.len() as f64 * TITLE_LINE;
     let top_of_rows = top_of_legend + LEGEND;
@@ -271,11 +272,11 @@ mod tests {
         };
         let svg = svg(&recording).unwrap();
         assert!(svg.contains("<title>a&lt;b limits the pipeline.</title>") && !svg.contains("a<b"), "{svg}");
-        // Two slices of 345 units; the second thread's four CPUs are one row.
-        let running = "M190.0 74.0H535.0V100.0H190.0zM535.0 87.0H880.0V100.0H535.0z";
+        // Two slices of 332.5 units; the second thread's four CPUs are one row.
+        let running = "M215.0 74.0H547.5V100.0H215.0zM547.5 87.0H880.0V100.0H547.5z";
         assert!(svg.contains(running), "{svg}");
-        assert!(svg.contains("<path fill=\"#e0652c\" d=\"M535.0 142.0H880.0V168.0H535.0z\">"), "{svg}");
-        assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M190.0 121.0H535.0V134.0H190.0z\">"), "{svg}");
+        assert!(svg.contains("<path fill=\"#e0652c\" d=\"M547.5 142.0H880.0V168.0H547.5z\">"), "{svg}");
+        assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M215.0 121.0H547.5V134.0H215.0z\">"), "{svg}");
         assert_eq!(super::svg(&Recording::default()), None);
     }
 }
