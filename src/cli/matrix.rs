@@ -304,7 +304,7 @@ impl MatrixRunArgs {
         let ran = run::run(&cells, &store, self.jobs as usize, &super::matrix_cell::CellHere, &super::now, &|event| {
             show(event, of)
         })?;
-        let kept = format!("{} of {of} cells are done, in {}", ran.done, clean(&self.store.display().to_string()));
+        let kept = format!("{}, in {}", done(ran.done, of), clean(&self.store.display().to_string()));
         progress::note(&kept);
         if ran.failed.is_empty() { Ok(ExitCode::SUCCESS) } else { Ok(ExitCode::FAILURE) }
     }
@@ -411,10 +411,16 @@ impl MergeArgs {
 /// Rows of each list.
 const MOST_ROWS: usize = 10;
 
+/// `1 of 64 cells is done`.
+fn done(number: usize, of: usize) -> String {
+    let verb = if number == 1 { "is" } else { "are" };
+    format!("{number} of {} {verb} done", counted(of as u64, "cell"))
+}
+
 /// How complete the merged store is.
 fn summary(merged: &MergedCells) -> String {
     let of = merged.done.len() + merged.failed.len() + merged.missing.len();
-    let mut text = format!("{} of {} are done", merged.done.len(), counted(of as u64, "cell"));
+    let mut text = done(merged.done.len(), of);
     if merged.seconds > 0.0 {
         // Writing to a String cannot fail.
         let _ = write!(
