@@ -87,7 +87,7 @@ fn every_format_is_written_from_one_run() {
     assert!(export(&run, "csv", Some(&tables)).status.success());
     assert_eq!(listing(&tables), ["functions.csv", "roles.csv", "runs.csv", "stack_functions.csv"]);
     let text = error(&export(&run, "csv", Some(Path::new("-"))));
-    assert!(text.contains("-o -") && text.contains("folder"), "{text}");
+    assert!(text.contains("-o -") && text.contains("roles.csv") && text.contains("folder"), "{text}");
 }
 
 #[test]
@@ -99,6 +99,11 @@ fn a_run_writes_formats_into_its_folder() {
     assert!(output.status.success(), "{output:?}");
     let names = listing(&folder.path().join("out"));
     assert!(names.contains(&"runs.csv".to_owned()), "{names:?}");
+
+    // One table can go to standard output.
+    let table = folder.path().join("out/runs.csv");
+    let printed = export(&folder.path().join("out"), "csv", Some(Path::new("-")));
+    assert!(printed.status.success() && printed.stdout == std::fs::read(table).unwrap(), "{printed:?}");
 
     // Without stacks, the results are kept.
     let lacking = quick.replace("csv -o out", "pprof -o other");

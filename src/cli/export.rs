@@ -17,7 +17,7 @@ pub(crate) struct ExportArgs {
     /// Format to write
     #[arg(long = "to", value_name = "FORMAT", value_enum)]
     format: ExportFormat,
-    /// Output file, `-` for standard output; for csv a folder [default: next to the input]
+    /// Output file, `-` for standard output; for csv a folder, or `-` if there is one table [default: next to the input]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -29,14 +29,16 @@ impl ExportArgs {
     /// When the input cannot be read or has nothing to write, or the output cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
         let to_stdout = self.output.as_deref() == Some(Path::new("-"));
-        if to_stdout && self.format.is_folder {
-            return Err(UsageError::new("-o -: this format has several files; give a folder with -o").into());
-        }
         let stored = StoredResult::load(&self.input)?;
         let files = self.format.files(&stored.exported()).with_context(|| self.input.display().to_string())?;
+        if to_stdout && files.len() > 1 {
+            let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+            let why = format!("-o -: these are {} files ({}); give a folder with -o", files.len(), names.join(", "));
+            return Err(UsageError::new(why).into());
+        }
         let beside = if self.input.is_dir() { self.input.clone() } else { self.input.with_file_name("") };
         let output = self.output.as_deref();
-        if let Some(folder) = output.filter(|_| self.format.is_folder) {
+        if let Some(folder) = output.filter(|_| self.format.is_folder && !to_stdout) {
             let created = std::fs::create_dir_all(folder);
             created
                 .with_context(|| format!("cannot create the folder {}; choose another with -o", folder.display()))?;
