@@ -66,10 +66,16 @@ impl PipelineSeries {
     #[must_use]
     pub(crate) fn answers(&self) -> String {
         let mut text = format!("{}:\n", clean(&self.title));
-        for change in self.changes() {
+        for (change, pair) in self.changes().zip(self.columns.windows(2)) {
+            let (line, cautions) = match &change {
+                Ok(change) => (change.about_instructions().join(" "), change.about_work(&pair[0].1, &pair[1].1)),
+                Err(error) => (format!("{error:#}"), Vec::new()),
+            };
             // Writing to a String cannot fail.
-            let line = change.map_or_else(|error| format!("{error:#}"), |change| change.about_instructions().join(" "));
             let _ = writeln!(text, "  {}", clean(&line));
+            for caution in &cautions {
+                let _ = writeln!(text, "    {}", clean(caution));
+            }
         }
         if let [(name, recording)] = &self.columns[..] {
             let _ = writeln!(text, "  {}: {} million instructions", clean(name), millions(instructions(recording)));
@@ -147,4 +153,24 @@ fn instructions(recording: &Recording) -> u64 {
 
 fn millions(count: u64) -> String {
     number(count as f64 / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::PipelineCommand;
+
+    #[test]
+    fn unequal_work_is_said_below_the_answer() {
+        let recording = |code| Recording {
+            pipeline: PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false },
+            exit_codes: vec![code],
+            ..Recording::default()
+        };
+        let columns = [("6.1", 0), ("6.12", 0), ("7.2", 1)].map(|(name, code)| (name.to_owned(), recording(code)));
+        let series = PipelineSeries { title: "dd".to_owned(), digest: String::new(), columns: columns.to_vec() };
+        let text = series.answers();
+        assert_eq!(text.matches("They ended differently: exit codes [0] and [1].").count(), 1, "{text}");
+        assert!(text.ends_with("    They ended differently: exit codes [0] and [1].\n"), "{text}");
+    }
 }

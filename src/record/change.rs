@@ -164,6 +164,13 @@ impl RecordingChange {
         Ok(change)
     }
 
+    /// Why the counts of `before` and `after`, of which this is the change, may not be compared: unequal work, or copying
+    /// that they do not show.
+    #[must_use]
+    pub(crate) fn about_work(&self, before: &Recording, after: &Recording) -> Vec<String> {
+        self.unequal(before, after).into_iter().chain(self.copied(before, after)).collect()
+    }
+
     /// Whether they did the same.
     fn unequal(&self, before: &Recording, after: &Recording) -> Vec<String> {
         let mut cautions = Vec::new();
