@@ -88,6 +88,14 @@ fn the_report_works_in_chromium() {
     let grew = page.evaluate("window.after > window.before * 1.2");
     assert_eq!(grew, Value::Bool(true), "{} to {}", page.evaluate("window.before"), page.evaluate("window.after"));
 
+    // A hidden graph, or one that is not laid out yet, has no width.
+    let hidden = page.evaluate(
+        "(() => { const f = document.querySelectorAll('iframe[data-graph]')[1]; f.style.width = '0'; \
+           f.getBoundingClientRect(); const w = f.contentWindow.innerWidth; \
+           f.contentWindow.dispatchEvent(new Event('resize')); f.style.width = ''; return w; })()",
+    );
+    assert_eq!(hidden, Value::from(0));
+
     let shot = page.screenshot();
     assert!(shot.len() > 20_000, "a picture of {} bytes is an empty page", shot.len());
     assert_eq!(page.complaints(), Vec::<String>::new());

@@ -122,10 +122,10 @@ fn taller(head: &str, height: usize, new: usize) -> Result<String> {
             format!("height=\"{height}\" fill=\"url(#background)\""),
             format!("id=\"paper\" height=\"{new}\" fill=\"url(#background)\""),
         ),
-        // A hidden picture has no width.
+        // A hidden picture has no width, and the width divides.
         (
             "width.value = svg.width.baseVal.value - xpad * 2;".to_owned(),
-            "width.value = Math.max(0, svg.width.baseVal.value - xpad * 2);".to_owned(),
+            "width.value = Math.max(1, svg.width.baseVal.value - xpad * 2);".to_owned(),
         ),
         ("</style>".to_owned(), format!("{STYLE}</style>")),
         ("]]></script>".to_owned(), format!("\n{SCRIPT}]]></script>")),
