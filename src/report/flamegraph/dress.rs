@@ -122,7 +122,7 @@ fn taller(head: &str, height: usize, new: usize) -> Result<String> {
             format!("height=\"{height}\" fill=\"url(#background)\""),
             format!("id=\"paper\" height=\"{new}\" fill=\"url(#background)\""),
         ),
-        // A hidden picture has no width, and the width divides.
+        // A hidden picture has no width, and inferno divides by the width.
         (
             "width.value = svg.width.baseVal.value - xpad * 2;".to_owned(),
             "width.value = Math.max(1, svg.width.baseVal.value - xpad * 2);".to_owned(),
