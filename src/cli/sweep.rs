@@ -6,8 +6,9 @@ use super::stop_args::StopArgs;
 use crate::compare::plan::image;
 use crate::document::{Environment, ExecutedOn, KernelInfo};
 use crate::experiment::{Interrupted, StoredPlan as _};
+use crate::kernel::environment::CpuTime;
 use crate::report::chart::Theme;
-use crate::report::terminal::Style;
+use crate::report::terminal::{Style, paragraph};
 use crate::run::bench::{Bench as _, Machine, Missing};
 use crate::sweep::{self, SCHEMA, Sweep, SweepAxis, SweepCombination, SweepPlan};
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -106,6 +107,7 @@ impl SweepArgs {
             stop,
         };
         let folder = self.output.as_deref().map(|folder| (folder, self.resume));
+        let before = CpuTime::now().filter(|_| !exact);
         let measured = sweep::measure(&bench, &plan, &combinations, folder, &|at| {
             progress::step(&format!("sweep {}", at.next_text()));
         });
@@ -129,6 +131,7 @@ impl SweepArgs {
             cpu: if exact { "emulated".into() } else { Environment::now().cpu_model.unwrap_or_default() },
             axes: plan.axes,
             cells,
+            others: before.zip(CpuTime::now()).and_then(|(before, now)| now.others_since(before)),
             ending,
         };
         self.write(&sweep)?;
@@ -136,7 +139,16 @@ impl SweepArgs {
         match (self.json, self.csv) {
             (true, _) => crate::outln!("{}", json()?),
             (_, true) => crate::out!("{}", sweep.csv()),
-            _ => crate::out!("{}", sweep.table(Style::of_stdout())),
+            _ => {
+                let style = Style::of_stdout();
+                if let Some(caution) = sweep.caution() {
+                    crate::out!("{}\n", paragraph("", &caution, style));
+                }
+                crate::out!("{}", sweep.table(style));
+                if let Some(answer) = sweep.answer() {
+                    crate::out!("\n{}", paragraph("", &answer, style));
+                }
+            }
         }
         if let Some(ending) = &sweep.ending {
             progress::note(&format!("measurement {}", ending.sentence("run")));

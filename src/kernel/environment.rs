@@ -180,13 +180,6 @@ impl CpuTime {
         let not_theirs = self.steal.saturating_sub(earlier.steal) + self.own.saturating_sub(earlier.own);
         Some(self.busy.saturating_sub(earlier.busy).saturating_sub(not_theirs) as f64 / total as f64)
     }
-
-    /// The share of CPU time from `earlier` to `self` in which a CPU was busy, 0 to 1; `None` if no time passed.
-    #[must_use]
-    pub(crate) fn busy_since(self, earlier: Self) -> Option<f64> {
-        let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
-        Some(self.busy.saturating_sub(earlier.busy) as f64 / total as f64)
-    }
 }
 
 /// The value in brackets: `madvise` for `always [madvise] never`.
@@ -279,7 +272,6 @@ mod tests {
         let late = CpuTime::read(&b"cpu  20 0 20 130 0 0 0 30 5 0\n"[..]).unwrap().unwrap();
         assert_eq!(early, CpuTime { total: 100, steal: 10, busy: 30, own: 0 });
         assert_eq!(late.steal_since(early), Some(0.2));
-        assert_eq!(late.busy_since(early), Some(0.4));
         assert_eq!(CpuTime { own: 5, ..late }.others_since(early), Some(0.15), "busy less stolen less own");
         assert_eq!(early.steal_since(early), None);
         assert_eq!(early.steal_since(late), None);

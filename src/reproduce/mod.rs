@@ -23,7 +23,7 @@ use parts::ArticlePart;
 use result::{PartResult, SCHEMA};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// How to reproduce.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,12 +157,13 @@ fn unfinished_error(reproduction: &Reproduction, settings: &Settings, error: any
 
 fn one(part: &ArticlePart, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<PartResult> {
     cancel::check()?;
-    let busy = others();
+    let before = CpuTime::now();
     let started = now();
     let begin = Instant::now();
     let (kernel, environment) = (KernelInfo::running(), Environment::now());
     let mut found = (part.run)(lab, facts).with_context(|| format!("part {}", part.id))?;
     found.notes.extend(lab.remarks());
+    let busy = before.zip(CpuTime::now()).and_then(|(before, now)| now.others_since(before));
     Ok(PartResult {
         schema: SCHEMA.to_owned(),
         version: build::version().to_owned(),
@@ -176,13 +177,6 @@ fn one(part: &ArticlePart, lab: &Lab<'_>, key: &str, facts: &Facts) -> Result<Pa
         busy,
         found,
     })
-}
-
-/// The share of CPU time that is used while this process waits.
-fn others() -> Option<f64> {
-    let before = CpuTime::now()?;
-    std::thread::sleep(Duration::from_millis(300));
-    CpuTime::now()?.busy_since(before)
 }
 
 /// Create the folder, or check that an earlier call made it. No other process writes into it until the lock is dropped.

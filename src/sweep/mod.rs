@@ -48,6 +48,9 @@ pub(crate) struct Sweep {
     pub cpu: String,
     pub axes: Vec<SweepAxis>,
     pub cells: Vec<SweepCell>,
+    /// Part of the CPUs' time that other programs used meanwhile, 0 to 1; absent for counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<f64>,
     /// How it ended, if a stop rule was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,

@@ -1,9 +1,12 @@
 //! Format a sweep as a table, a chart, or CSV.
 
 use super::{Sweep, SweepAxis, SweepCell};
+use crate::document::ExecutedOn;
+use crate::profile::listed;
 use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::report::number::number;
 use crate::report::terminal::{Style, paragraph};
+use crate::run::BUSY;
 
 /// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
@@ -134,6 +137,49 @@ impl Sweep {
         text
     }
 
+    /// Why the values may be doubted: other programs used the CPUs.
+    #[must_use]
+    pub(crate) fn caution(&self) -> Option<String> {
+        let others = self.others.filter(|others| *others > BUSY)?;
+        let percent = 100.0 * others;
+        Some(format!("Other programs used {percent:.0} % of the CPUs' time: repeat this on an idle machine."))
+    }
+
+    /// The best combination, and by how much it differs from the worst. With several equal within their intervals, all of
+    /// them. `None` if fewer than two were measured.
+    #[must_use]
+    pub(crate) fn answer(&self) -> Option<String> {
+        let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
+        let speed = self.executed_on != ExecutedOn::Tcg;
+        let mut cells: Vec<(&SweepCell, f64)> =
+            self.cells.iter().filter_map(|cell| Some((cell, cell.median?))).collect();
+        cells.sort_by(|(_, a), (_, b)| if speed { b.total_cmp(a) } else { a.total_cmp(b) });
+        let [(best, first), .., (worst, last)] = cells[..] else { return None };
+        let interval = |cell: &SweepCell| cell.ci95.or(cell.least().zip(cell.greatest()).map(|(a, b)| [a, b]));
+        let [low, high] = interval(best)?;
+        let near: Vec<String> = cells
+            .iter()
+            .filter(|(cell, _)| interval(cell).is_some_and(|other| other[0] <= high && low <= other[1]))
+            .map(|(cell, _)| cell_name(cell, &axes))
+            .collect();
+        let (what, unit) = (if speed { "Fastest" } else { "Fewest instructions" }, &self.unit);
+        let worst = cell_name(worst, &axes);
+        Some(if near.len() == cells.len() {
+            format!("Undecided: the values of all {} combinations overlap; more runs (--runs) may tell.", cells.len())
+        } else if near.len() > 1 {
+            format!(
+                "{what}: {}, whose values overlap, up to {} {unit}; {worst} has {}.",
+                listed(&near),
+                number(first),
+                number(last)
+            )
+        } else {
+            let times = if speed { first / last.max(f64::MIN_POSITIVE) } else { last / first.max(f64::MIN_POSITIVE) };
+            let how = if speed { "times as fast as" } else { "times fewer than" };
+            format!("{what}: {}, {} {unit}, {} {how} {worst}.", near.join(""), number(first), number(times))
+        })
+    }
+
     /// Why combinations have no value, and what differs from what was asked for: each text once, with its combinations.
     fn notes(&self) -> Vec<(&str, Vec<&SweepCell>)> {
         let mut notes: Vec<(&str, Vec<&SweepCell>)> = Vec::new();
@@ -181,7 +227,6 @@ impl SweepCell {
 mod tests {
     use super::super::measure::summarise;
     use super::*;
-    use crate::document::ExecutedOn;
     use crate::sweep::SCHEMA;
     use crate::workload::WorkloadRequest;
     use crate::workload::grid::{self, Grid};
@@ -219,6 +264,7 @@ mod tests {
             axes,
             cells,
             ending: None,
+            others: None,
         }
     }
 
@@ -244,6 +290,27 @@ mod tests {
         assert_eq!(chart.labels(), ["4K", "8K", "16K"]);
         assert_eq!(chart.series.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["write", "vmsplice"]);
         assert_eq!(chart.series[1].points.len(), 2, "what failed has no point");
+    }
+
+    #[test]
+    fn the_answer_names_the_best_or_those_that_overlap() {
+        let mut sweep = sweep();
+        // vmsplice 4K has 4 to 5, vmsplice 8K 5 to 6, which overlap.
+        assert_eq!(
+            sweep.answer().unwrap(),
+            "Fastest: vmsplice 8K and vmsplice 4K, whose values overlap, up to 5.50 GiB/s; write 4K has 1.50."
+        );
+        sweep.cells[4].runs = vec![9.0, 9.1];
+        summarise(&mut sweep.cells[4]);
+        assert_eq!(sweep.answer().unwrap(), "Fastest: vmsplice 8K, 9.05 GiB/s, 6.03 times as fast as write 4K.");
+        sweep.cells.iter_mut().for_each(|cell| cell.runs = vec![1.0, 9.0]);
+        sweep.cells.iter_mut().for_each(summarise);
+        assert!(sweep.answer().unwrap().starts_with("Undecided: the values of all 6 combinations overlap"));
+        sweep.cells.truncate(1);
+        assert_eq!(sweep.answer(), None);
+        assert_eq!(sweep.caution(), None);
+        sweep.others = Some(0.4);
+        assert!(sweep.caution().unwrap().contains("40 %"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What a reader sees first: the six rungs of article A, theirs and ours, and what makes this machine different.
 
+use crate::profile::listed;
 use crate::reproduce::facts::Facts;
 use crate::reproduce::verdict::{Readings, number, short};
+use crate::util::stats;
 use serde::Serialize;
 
 /// The ladder, and one sentence.
@@ -67,21 +69,64 @@ pub(super) fn lead(facts: &Facts, readings: &Readings, hypervisor: Option<&str>)
         their_ratio: ratio(theirs(rung), theirs("1")),
         our_ratio: ratio(ours(rung), ours("1")),
     };
-    let gains = AVOIDED.iter().filter_map(|step| {
-        let theirs = theirs(step.to)? / theirs(step.from)?;
-        let ours = ours(step.to)? / ours(step.from)?;
-        Some((step, theirs, ours))
-    });
-    let largest = gains.max_by(|(_, a, b), (_, c, d)| (b / a).ln().abs().total_cmp(&(d / c).ln().abs()));
-    let difference = largest.map(|(step, theirs, ours)| difference(step, theirs, ours, hypervisor)).unwrap_or_default();
+    let reading = |rung: &str| readings.get(&id(rung))?.as_ref().ok();
+    let gains: Vec<Gain<'_>> = AVOIDED
+        .iter()
+        .filter_map(|step| {
+            let theirs = theirs(step.to)? / theirs(step.from)?;
+            let ours = ours(step.to)? / ours(step.from)?;
+            // A single run has no interval.
+            let interval = stats::ratio_of_medians(&reading(step.to)?.runs, &reading(step.from)?.runs, 1)?.ci95;
+            Some(Gain { step, theirs, ours, interval })
+        })
+        .collect();
+    let difference = difference(&gains, hypervisor);
     Some(ReportLead { rungs: RUNGS.iter().map(rung).collect(), difference })
 }
 
-fn difference(step: &Avoided, theirs: f64, ours: f64, hypervisor: Option<&str>) -> String {
-    let Avoided { from, to, what, in_a_guest } = step;
-    if (ours / theirs).ln().abs() < SAME.ln() {
-        return format!("Each step gains as much as in the article, within a factor of {SAME}.");
+/// How many times as fast a step makes the rung.
+struct Gain<'a> {
+    step: &'a Avoided,
+    theirs: f64,
+    ours: f64,
+    /// 95 %, of ours.
+    interval: [f64; 2],
+}
+
+impl Gain<'_> {
+    /// How far ours is from theirs, as a logarithm.
+    fn distance(&self) -> f64 {
+        (self.ours / self.theirs).ln().abs()
     }
+
+    /// Whether the whole interval is further from theirs than [`SAME`].
+    fn differs(&self) -> bool {
+        self.interval[0] > SAME * self.theirs || self.interval[1] < self.theirs / SAME
+    }
+
+    /// Whether the whole interval is within [`SAME`] of theirs.
+    fn is_same(&self) -> bool {
+        self.interval[0] >= self.theirs / SAME && self.interval[1] <= SAME * self.theirs
+    }
+}
+
+/// The certain difference that is largest; what is undecided is not explained.
+fn difference(gains: &[Gain<'_>], hypervisor: Option<&str>) -> String {
+    let certain = gains.iter().filter(|gain| gain.differs());
+    let Some(Gain { step, theirs, ours, .. }) = certain.max_by(|a, b| a.distance().total_cmp(&b.distance())) else {
+        let undecided = gains.iter().filter(|gain| !gain.is_same()).map(|gain| format!("rung {}", gain.step.to));
+        let undecided: Vec<String> = undecided.collect();
+        return match (gains.is_empty(), undecided.is_empty()) {
+            (true, _) => String::new(),
+            (_, true) => format!("Each step gains as much as in the article, within a factor of {SAME}."),
+            _ => format!(
+                "What differs from the article is undecided: the 95 % CI of the gain of {} is too wide. A whole \
+                 run (without --quick) on an idle machine may tell.",
+                listed(&undecided)
+            ),
+        };
+    };
+    let Avoided { from, to, what, in_a_guest } = step;
     let costs = if ours > theirs { "more" } else { "less" };
     let why = match hypervisor {
         Some(hypervisor) if ours > theirs && !in_a_guest.is_empty() => format!(" ({hypervisor}: {in_a_guest})"),
@@ -90,8 +135,8 @@ fn difference(step: &Avoided, theirs: f64, ours: f64, hypervisor: Option<&str>) 
     format!(
         "What differs most: {what} costs {costs} on this machine{why}. Without it, rung {to} is {} times as fast as rung \
          {from}; in the article, {} times.",
-        number(ours),
-        number(theirs)
+        number(*ours),
+        number(*theirs)
     )
 }
 
@@ -126,6 +171,19 @@ mod tests {
         assert!(of(&speeds, None).unwrap().difference.starts_with("Each step gains as much"));
         speeds[2].1 = 3.0;
         assert!(of(&speeds, None).unwrap().difference.contains("looking up 4 KiB pages costs more"));
+    }
+
+    #[test]
+    fn what_is_undecided_is_not_explained() {
+        let facts = Facts::load().unwrap();
+        let reading = |(rung, runs): &(&str, [f64; 3])| {
+            let reading = Reading::median(runs.to_vec(), "GiB/s", ExecutedOn::Hardware, "").unwrap();
+            (format!("A.ladder.{rung}"), Ok(reading))
+        };
+        // Rung 3 is at 0.4 to 6 times rung 2.
+        let speeds = [("1", [3.7, 3.7, 3.7]), ("2", [5.0, 12.7, 30.0]), ("3", [12.0, 14.0, 32.8])];
+        let found = lead(&facts, &speeds.iter().map(reading).collect(), None).unwrap();
+        assert!(found.difference.starts_with("What differs from the article is undecided"), "{found:?}");
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl<'a> ReproductionView<'a> {
             command: &reproduction.command,
             legend: LEGEND,
             unfinished: &reproduction.unfinished,
-            answer: answer(counts),
+            answer: [busiest(reproduction), answer(counts)].concat(),
             counts,
             lead: lead::lead(facts, &readings, hypervisor),
             lead_header: lead::HEADER,
@@ -144,6 +144,15 @@ impl<'a> ReproductionView<'a> {
 }
 
 /// The result in three sentences, of the counts of all parts.
+/// Why the figures may be doubted: other programs used the CPUs. Empty if they did not.
+fn busiest(reproduction: &Reproduction) -> String {
+    let busy = reproduction.parts.iter().filter_map(|part| part.busy).fold(0.0, f64::max);
+    if busy <= crate::run::BUSY {
+        return String::new();
+    }
+    format!("Other programs used up to {:.0} % of the CPUs' time: repeat this on an idle machine. ", 100.0 * busy)
+}
+
 fn answer(counts: [usize; COUNTED.len()]) -> String {
     let [reproduced, not_reproduced, undecided, another_machine, not_testable] = counts;
     let judged = reproduced + not_reproduced + undecided;
@@ -174,7 +183,7 @@ fn rules(table: &ArticleTable) -> String {
 fn doubt(part: &PartResult) -> String {
     match part.busy {
         Some(busy) if busy > crate::run::BUSY => format!(
-            "Other programs used {:.0} % of the CPU time when this part began, which may affect its timings and verdicts. \
+            "Other programs used {:.0} % of the CPU time during this part, which may affect its timings and verdicts. \
              Repeat it on an idle machine.",
             busy * 100.0
         ),
@@ -244,7 +253,7 @@ fn machine(part: &PartResult) -> Vec<(&'static str, String)> {
     add("governor", environment.governor.clone());
     add("mitigations", environment.mitigations.get("mitigations").cloned());
     add("CPU flags for copying", (!environment.cpu_flags.is_empty()).then(|| environment.cpu_flags.join(" ")));
-    add("CPU time of other programs at the start", part.busy.map(|busy| format!("{:.0} %", busy * 100.0)));
+    add("CPU time of other programs", part.busy.map(|busy| format!("{:.0} %", busy * 100.0)));
     lines.retain(|(_, value)| !value.is_empty());
     lines
 }
