@@ -8,7 +8,7 @@ use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::number::number;
 use crate::roles::{self, RoleId, SCHEDULING};
-use crate::util::text::signed;
+use crate::util::text::{grouped, signed};
 use crate::util::{regular, stored_json};
 use anyhow::{Result, ensure};
 use samples::{ShareChange, share_changes};
@@ -92,6 +92,8 @@ pub(crate) struct PipeChange {
 pub(crate) struct SideChange {
     pub calls: [u64; 2],
     pub sleeps: [u64; 2],
+    /// Of these: ended without anything moved, followed by another in the same call.
+    pub needless: [u64; 2],
     /// Wake-ups sent to the other side.
     pub wakes: [u64; 2],
     /// Share of the window asleep because the pipe was full (writers) or empty (readers), 0 to 1.
@@ -240,7 +242,7 @@ impl RecordingChange {
     #[must_use]
     pub(crate) fn about_instructions(&self) -> Vec<String> {
         let Some(sum) = self.sum() else { return Vec::new() };
-        std::iter::once(self.work(&sum)).chain(self.contributor(&sum)).collect()
+        std::iter::once(self.work(&sum)).chain(self.schedule(&sum).or_else(|| self.contributor(&sum))).collect()
     }
 
     /// All stages.
@@ -275,6 +277,38 @@ impl RecordingChange {
             if change < 0.0 { "fewer" } else { "more" },
             signed(100.0 * ratio(sum.instructions))
         )
+    }
+
+    /// The change by scheduling, if it is larger than that of any role without it.
+    fn schedule(&self, sum: &StageChange) -> Option<String> {
+        let [before, after] =
+            [0, 1].map(|at| i128::from(sum.instructions[at]) - i128::from(sum.without_scheduling[at]));
+        let change = after - before;
+        let largest = self.roles.iter().find(|role| !SCHEDULING.contains(&role.role)).map_or(0, RoleChange::difference);
+        let notable = self.certain * sum.instructions[0] as f64;
+        if change.unsigned_abs() <= largest.unsigned_abs() || (change.unsigned_abs() as f64) < notable {
+            return None;
+        }
+        let total = |value: fn(&SideChange) -> [u64; 2]| {
+            let sides = self.pipes.iter().flat_map(|pipe| &pipe.sides).map(value);
+            sides.fold([0, 0], |sum, more| [sum[0] + more[0], sum[1] + more[1]])
+        };
+        let (sleeps, needless) = (total(|side| side.sleeps), total(|side| side.needless));
+        // Most of the sleeps that came or went moved nothing.
+        let explained = 2 * needless[0].abs_diff(needless[1]) > sleeps[0].abs_diff(sleeps[1]);
+        let how = if change < 0 { "fewer" } else { "more" };
+        let reason = if explained && needless[0] != needless[1] {
+            format!(": {how} needless wake-ups, {} instead of {}", grouped(needless[1]), grouped(needless[0]))
+        } else if sleeps[0] != sleeps[1] {
+            format!(": {} sleeps at pipes instead of {}", grouped(sleeps[1]), grouped(sleeps[0]))
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "Largest contributor: scheduling, {}{}{reason}.",
+            if change < 0 { "-" } else { "+" },
+            millions(u64::try_from(change.unsigned_abs()).unwrap_or(u64::MAX))
+        ))
     }
 
     /// The role that contributes most to the change of the sum.
@@ -375,17 +409,25 @@ fn pipe_changes(recordings: [&Recording; 2], all: &[Vec<Vec<usize>>; 2]) -> Vec<
             SideChange {
                 calls: sum(RecordedEnd::all_calls),
                 sleeps: sum(|end| end.sleeps),
+                needless: sum(|end| end.needless),
                 wakes: sum(|end| end.wakes),
                 blocked: [0, 1].map(|at| (blocked[at] as f64 / windows[at]).min(1.0)),
             }
         };
         Some(PipeChange {
             name: format!("{from} to {to}"),
-            bytes: [old.bytes(), new.bytes()],
+            bytes: [old, new].map(|pipe| taken(pipe)),
             sides: [side(|pipe| &pipe.writers), side(|pipe| &pipe.readers)],
         })
     };
     first.iter().filter_map(change).collect()
+}
+
+/// Bytes read; written ones if no reader was recorded. What is written and never read, as by `yes` before `head` ends, is
+/// not the pipeline's work.
+fn taken(pipe: &RecordedPipe) -> u64 {
+    let read: u64 = pipe.readers.iter().map(|end| end.bytes).sum();
+    if read > 0 { read } else { pipe.bytes() }
 }
 
 fn cautions(before: &Recording, after: &Recording, names: &[String; 2]) -> Vec<String> {

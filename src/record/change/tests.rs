@@ -60,9 +60,11 @@ fn the_work_is_compared_without_scheduling_and_the_largest_contributor_named() {
     assert_eq!(
         findings(&before, &after),
         "Linux 7.2 executes 9.0 % fewer instructions for this pipeline than Linux 6.12, without scheduling: 9.10 \
-         million instead of 10.0 million (with scheduling: +64.5 %). Largest contributor: page allocation in stage1-dd, -1.00 million. `dd` limits \
+         million instead of 10.0 million (with scheduling: +64.5 %). Largest contributor: scheduling, +8.00 million. `dd` limits \
          the pipeline in both."
     );
+    let text = findings(&before, &[after[0], after[1], (RoleId::Scheduler, 1_100_000)]);
+    assert!(text.contains("Largest contributor: page allocation in stage1-dd, -1.00 million."), "{text}");
     // The schedule alone is no difference.
     let text = findings(&before, &[before[0], before[1], (RoleId::Scheduler, 5_000_000)]);
     assert!(text.starts_with("Linux 7.2 and Linux 6.12 execute as many instructions"), "{text}");
@@ -83,6 +85,28 @@ fn unequal_work_is_said() {
     let text = change.cautions.join(" ");
     assert!(text.starts_with("They ended differently: exit codes [] and [1]."), "{text}");
     assert!(text.contains("10.0 and 5.00 MiB"), "{text}");
+}
+
+#[test]
+fn needless_wake_ups_are_named_and_bytes_never_read_are_no_work() {
+    let roles = |scheduling| [(RoleId::Timestamps, 19_700_000), (RoleId::Scheduler, scheduling)];
+    let end = |bytes, sleeps, needless| RecordedEnd { bytes, sleeps, needless, ..RecordedEnd::default() };
+    let [before, after] = [("6.1", 300_000_000, 44_158, 44_147, 3 << 20), ("7.2", 66_000_000, 11, 0, 4 << 20)].map(
+        |(release, scheduling, sleeps, needless, written)| Recording {
+            pipes: vec![RecordedPipe {
+                writers: vec![end(written, sleeps, needless)],
+                readers: vec![end(3 << 20, 0, 0)],
+                ..RecordedPipe::default()
+            }],
+            processes: vec![Default::default()],
+            ..recording(release, &roles(scheduling))
+        },
+    );
+    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+    let text = change.findings.join(" ");
+    let expected = "Largest contributor: scheduling, -234 million: fewer needless wake-ups, 0 instead of 44,147.";
+    assert!(text.contains(expected), "{text}");
+    assert!(!change.cautions.iter().any(|caution| caution.contains("the same data")), "{:?}", change.cautions);
 }
 
 #[test]
