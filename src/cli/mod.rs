@@ -35,6 +35,7 @@ mod roles;
 mod run;
 mod schema;
 mod short_help;
+mod sizing_args;
 mod stage;
 mod stop_args;
 mod stored_runs;

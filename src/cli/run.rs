@@ -3,13 +3,14 @@
 mod run_modes;
 
 use super::guest_args::GuestArgs;
+use super::sizing_args::SizingArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
 use crate::document::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::export::{self, ExportFormat, Exported};
 use crate::report;
 use crate::report::terminal::Style;
-use crate::run::RunOptions;
+use crate::run::{RunOptions, WindowSizing};
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
@@ -43,6 +44,8 @@ pub(crate) struct RunArgs {
     runs: Option<u32>,
     #[command(flatten, next_help_heading = "Collectors")]
     stop: StopArgs,
+    #[command(flatten, next_help_heading = "Collectors")]
+    sizing: SizingArgs,
     /// Seed of the order of unprofiled and profiled runs
     #[arg(long, help_heading = "Collectors", value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -275,7 +278,7 @@ impl RunArgs {
     }
 
     pub(super) fn options(&self) -> RunOptions {
-        RunOptions {
+        let mut options = RunOptions {
             workload: self.workload.request.clone(),
             kernel: self.guest.kernel.clone(),
             machine: self.guest.machine.clone(),
@@ -288,7 +291,10 @@ impl RunArgs {
             memcg: !self.no_memcg,
             vmlinux: self.vmlinux.clone(),
             cycle_model: self.cycle_model.clone(),
-        }
+            sizing: WindowSizing::default(),
+        };
+        self.sizing.apply(&mut options);
+        options
     }
 }
 

@@ -163,7 +163,7 @@ pub(crate) fn measure_without(runs: &[&Outcome], dropped: &Dropped) -> Option<Me
     let mut time: ByProcess<f64> = ByProcess::new();
     for outcome in runs {
         let document = &outcome.document;
-        add(&mut measure, document, &document.processes, &outcome.profiles, dropped);
+        add(&mut measure, document, &document.processes, outcome.shown_window(), dropped);
         for (process, shares) in document.attribution.processes.iter() {
             *time.get_or_default(process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
         }

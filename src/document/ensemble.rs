@@ -14,12 +14,33 @@ use std::borrow::Cow;
 const SCHEMA: &str = "pipeprof.windows/1";
 
 /// The windows of an exact profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ensemble {
     /// Index of the window that the rest of the document describes: the median by instructions without scheduling.
     pub shown: usize,
     /// In the order of the document's `runs`.
     pub windows: Vec<WindowCount>,
+    /// How the size of the windows was found; absent where it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sizing: Option<FoundSize>,
+}
+
+/// How the size of windows was found: they grow until they differ little, or until growing does not help.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FoundSize {
+    /// The wanted range over the windows, as a part of their median (`--precision`).
+    pub precision: f64,
+    /// In the order in which they were tried; the last need not be the one that was kept.
+    pub tried: Vec<TriedSize>,
+}
+
+/// A size of windows, and what it gave.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TriedSize {
+    /// Bytes through each pipe.
+    pub bytes: u64,
+    /// The range over the windows without scheduling, as a part of their median.
+    pub spread: f64,
 }
 
 /// Instructions of one window, of the target's processes together.
@@ -35,12 +56,12 @@ pub struct WindowCount {
 }
 
 impl WindowCount {
-    /// The counts of the window of this phase.
+    /// The counts of the window of this phase, with blocks of `block` bytes.
     #[must_use]
-    pub(crate) fn of(phase: Phase, profiles: &[Profile]) -> Self {
+    pub(crate) fn of(phase: Phase, block: u64, profiles: &[Profile]) -> Self {
         let mut count = Self {
             tick_offset_ns: phase.tick_offset_ns(),
-            warmup_blocks: phase.warmup_blocks(),
+            warmup_blocks: phase.warmup_blocks(block),
             instructions: 0,
             scheduling: SchedulingWeight::default(),
         };
@@ -66,7 +87,16 @@ impl Ensemble {
         order.sort_by_key(|window| (windows[*window].without_scheduling(), *window));
         // The lower one of an even number.
         let shown = order.get(order.len().saturating_sub(1) / 2).copied().unwrap_or_default();
-        Self { shown, windows }
+        Self { shown, windows, sizing: None }
+    }
+
+    /// The range over the windows of the instructions without scheduling, as a part of the shown window's.
+    #[must_use]
+    pub(crate) fn spread(&self) -> f64 {
+        let counts = || self.windows.iter().map(WindowCount::without_scheduling);
+        let range = counts().max().unwrap_or(0) - counts().min().unwrap_or(0);
+        let shown = self.windows.get(self.shown).map_or(0, WindowCount::without_scheduling);
+        range as f64 / shown.max(1) as f64
     }
 }
 

@@ -12,7 +12,7 @@ pub use crate::kernel::info::KernelInfo;
 pub use crate::target::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
-pub use ensemble::{Ensemble, WindowCount};
+pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
 pub use probe::Probe;
 pub use request::{Collector, Loader, Request, Selection};
@@ -216,8 +216,8 @@ pub struct PairRecord {
 pub struct Outcome {
     pub document: Document,
     pub profiles: Vec<Profile>,
-    /// Exact profiles of several windows: those of each window, in the order of the document's runs. Stored in a
-    /// separate file, and not sent from guests.
+    /// Exact profiles of several windows: those of each window, in the order of the document's runs, with the parts of each
+    /// window weighed (docs/exactness.md, "Bursts"). Stored in a separate file, and not sent from guests.
     #[serde(skip)]
     pub windows: Vec<Vec<Profile>>,
     /// Exact profiles only: instructions by class, which give estimated cycles. Neither stored nor sent from guests.
@@ -226,6 +226,16 @@ pub struct Outcome {
     /// Exact profiles only: the executed code. Stored in a separate file, and not sent from guests.
     #[serde(skip)]
     pub code: Option<code::ExecutedCode>,
+}
+
+impl Outcome {
+    /// The profiles that are compared with those of other runs: of the window that is shown, with its parts weighed if
+    /// several were counted.
+    #[must_use]
+    pub(crate) fn shown_window(&self) -> &[Profile] {
+        let shown = self.document.ensemble.as_ref().and_then(|ensemble| self.windows.get(ensemble.shown));
+        shown.map_or(&self.profiles, Vec::as_slice)
+    }
 }
 
 /// The JSON Schema of [`Document`], as text: docs/run.schema.json.

@@ -74,7 +74,7 @@ pub(crate) fn largest_roles(shares: &[RoleShare], of: &str) -> Option<String> {
 }
 
 /// Counted instructions: what the kernel determines, and what the schedule adds. `Without scheduling, writer and reader
-/// execute 90.6 instructions per KiB (90.62 to 90.63 in 5 windows).`
+/// execute 90.6 instructions per KiB (90.62 to 90.63 in 5 windows of 16M).`
 fn without_scheduling(document: &Document) -> Option<String> {
     let ensemble = document.ensemble.as_ref()?;
     let shown = ensemble.windows.get(ensemble.shown)?;
@@ -82,7 +82,10 @@ fn without_scheduling(document: &Document) -> Option<String> {
     let (per_kib, [low, high]) = counted_per_kib(document)?;
     let windows = match ensemble.windows.len() {
         1 => "one window".to_owned(),
-        n => format!("{low:.2} to {high:.2} in {n} windows"),
+        n => {
+            let size = size::format(document.processes.first().bytes);
+            format!("{low:.2} to {high:.2} in {n} windows of {size}")
+        }
     };
     let names = listed(document.processes.totals.names());
     let mut text = format!("Without scheduling, {names} execute {per_kib:.1} instructions per KiB ({windows}).");

@@ -40,7 +40,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let windows = request.runs.max(1);
     // In the order of their markers' numbers (util::marker), with the number of processes of each.
     let threads = [spec.pairs * spec.writers, spec.pairs * spec.readers];
-    let plugin = Plugin::write(folder, qemu::version_numbers()?, &threads, windows)?;
+    let plugin = Plugin::write(folder, qemu::version_numbers()?, &threads, windows)?.tapered();
     let options = GuestOptions {
         accel: Accel::Tcg,
         plugin: Some(PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() }),
@@ -67,8 +67,9 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     super::enter_guest(&mut outcome, reply.emulator, &options.kernel);
     outcome.document.warnings.extend(reply.notes);
     let phases = (0..windows).map(Phase);
-    let ensemble =
-        Ensemble::new(phases.zip(&read.profiles).map(|(phase, profiles)| WindowCount::of(phase, profiles)).collect());
+    let ensemble = Ensemble::new(
+        phases.zip(&read.profiles).map(|(phase, profiles)| WindowCount::of(phase, spec.block(), profiles)).collect(),
+    );
     let shown = read.raws.get(ensemble.shown).context("no window")?;
     let counted = profile::count(shown, &read.names, &PROCESSES)?;
     if windows > 1 {

@@ -12,6 +12,7 @@ mod functions;
 pub(crate) mod gather;
 pub mod measure;
 mod options;
+mod sizing;
 mod words;
 
 use crate::collect::Context;
@@ -22,10 +23,12 @@ use crate::kernel::config;
 use crate::kernel::environment::CpuTime;
 use crate::kernel::tracefs::Tracefs;
 use crate::vm::{self, GuestOptions, Job};
+use crate::workload;
 use anyhow::Result;
 
 pub(crate) use functions::KernelFunctions;
 pub(crate) use options::RunOptions;
+pub(crate) use sizing::WindowSizing;
 
 /// Where the run executes, and a callback for its progress.
 pub struct Setting<'a> {
@@ -50,11 +53,13 @@ pub(crate) fn execute(request: &Request, setting: &Setting<'_>) -> Result<Outcom
 }
 
 /// Run `request` on this kernel for a host that counts its instructions. The host knows the functions of the kernel, so
-/// they are not read: in an emulated guest that takes longer than several windows.
+/// they are not read: in an emulated guest that takes longer than several windows. The workload runs once before the first
+/// window.
 ///
 /// # Errors
 /// As [`execute`].
 pub(crate) fn execute_counted(request: &Request, setting: &Setting<'_>) -> Result<Outcome> {
+    workload::rehearse(&request.workload)?;
     execute_with(request, setting, &Context::unread(request.loader, request.probe.clone()))
 }
 

@@ -1,6 +1,6 @@
 //! The flags of `pipeprof run` as typed values. They come from its command line, a column of a comparison, or `check`.
 
-use super::Setting;
+use super::{Setting, WindowSizing, sizing};
 use crate::collect;
 use crate::document::{Collector, ExecutedOn, Loader, Outcome, Probe, Request, Selection};
 use crate::experiment::StopRule;
@@ -8,7 +8,7 @@ use crate::util::progress;
 use crate::util::usage::OrUsage as _;
 use crate::vm::{Accel, GuestMachine, GuestOptions};
 use crate::workload::WorkloadRequest;
-use crate::workload::spec::Amount;
+use crate::workload::spec::{Amount, MEMORY_SOURCE};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -19,8 +19,6 @@ const AMOUNT: Amount = Amount::DurationNs(300_000_000);
 const GUEST_AMOUNT: Amount = Amount::DurationNs(200_000_000);
 /// Default CPUs of a guest with collectors inside it: with one, writer and reader never wait for the same lock.
 const PROFILED_CPUS: u32 = 2;
-/// Calls of the writer in an exact profile: the cost per call is steady long before.
-const EXACT_AMOUNT: Amount = Amount::Calls(400);
 
 /// The flags of `pipeprof run` that decide what it measures. Absent fields leave the default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,6 +39,9 @@ pub struct RunOptions {
     #[serde(default, skip_serializing_if = "StopRule::is_none")]
     pub stop: StopRule,
     pub seed: u64,
+    /// How long counted windows are, unless the workload's amount is given.
+    #[serde(default)]
+    pub(crate) sizing: WindowSizing,
     /// Whether the memory of a guest's workload is charged to a cgroup.
     pub memcg: bool,
     /// Image with the symbols of a guest's kernel that has no kallsyms.
@@ -62,6 +63,7 @@ impl Default for RunOptions {
             runs: None,
             stop: StopRule::default(),
             seed: 1,
+            sizing: WindowSizing::default(),
             memcg: true,
             vmlinux: None,
             cycle_model: None,
@@ -138,22 +140,26 @@ impl RunOptions {
         if self.probe.is_some() && !self.collects(Collector::Kprobe) {
             bail!("--probe requires the kprobe collector: add it to --collect, or leave out --probe");
         }
+        if self.sizing != WindowSizing::default() && (!self.exact() || self.workload.amount.is_some()) {
+            bail!("--precision and --window-limit require --collect insn, and conflict with --bytes and --calls");
+        }
         if !self.stop.is_none() && self.exact() {
             bail!("--until and --max-time conflict with --collect insn: use --runs for the number of windows");
         }
         let (mode, mut workload) = self.workload.spec()?;
         if let (true, Some(source)) = (guest, &workload.source)
             && !source.starts_with("/dev")
+            && source.as_os_str() != MEMORY_SOURCE
         {
             bail!(
-                "--source {}: files of this machine are not available in a guest; use /dev/zero, or leave out --kernel",
+                "--source {}: files of this machine are not available in a guest; use /dev/zero or memory, or leave out --kernel",
                 source.display()
             );
         }
         let chosen = self.workload.amount.is_some();
         if !chosen {
             workload.amount = match (guest, self.exact()) {
-                (true, true) => EXACT_AMOUNT,
+                (true, true) => sizing::first(&workload),
                 (true, false) => GUEST_AMOUNT,
                 (false, _) => AMOUNT,
             };
@@ -188,7 +194,15 @@ impl RunOptions {
             Some(options) if self.exact() => {
                 // Before the guest runs: a faulty model is of no use.
                 let model = self.cycle_model.as_deref().map(super::cycles::model).transpose()?;
-                let mut outcome = super::exact::execute(request, &options, self.vmlinux.as_deref())?;
+                let count = |amount| {
+                    let mut request = request.clone();
+                    request.workload.amount = amount;
+                    super::exact::execute(&request, &options, self.vmlinux.as_deref())
+                };
+                let mut outcome = match (self.workload.amount, request.workload.amount) {
+                    (None, Amount::Bytes(first)) => self.sizing.counted(first, count)?,
+                    (_, amount) => count(amount)?,
+                };
                 if let Some(model) = model {
                     super::cycles::price(&mut outcome, model);
                 }

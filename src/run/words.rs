@@ -1,6 +1,6 @@
 //! The flags of `pipeprof run` that give [`RunOptions`]: the inverse of the command line.
 
-use super::RunOptions;
+use super::{RunOptions, WindowSizing};
 use crate::document::Selection;
 use crate::vm::GuestMachine;
 use crate::workload::axes::AXES;
@@ -22,6 +22,9 @@ impl RunOptions {
         words.value("--until", self.stop.until.map(percent));
         words.value("--max-time", self.stop.max_time_ns.map(nanoseconds));
         words.unless(self.seed, &Self::default().seed, "--seed", |seed| seed.to_string());
+        let sizing = WindowSizing::default();
+        words.unless(self.sizing.precision, &sizing.precision, "--precision", percent);
+        words.unless(self.sizing.limit, &sizing.limit, "--window-limit", |limit| limit.to_string());
         words.switch("--no-memcg", !self.memcg);
         words.value("--vmlinux", self.vmlinux.as_ref().map(|path| path.display()));
         words.value("--cycle-model", self.cycle_model.as_ref().map(|path| path.display()));

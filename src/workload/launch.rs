@@ -34,6 +34,8 @@ const CAUSE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Launched {
     spec: Spec,
+    /// Whether the workers mark their windows for the instruction collector.
+    marked: bool,
     workers: Vec<Worker>,
     released: Option<Instant>,
     ended: bool,
@@ -56,10 +58,26 @@ struct Worker {
 /// # Errors
 /// A contradiction in `spec`, a refusal of this machine (naming the flag), an error of a worker, or an interruption.
 pub(crate) fn launch(spec: &Spec) -> Result<Launched> {
+    launch_marked(spec, true)
+}
+
+/// Run `spec` once without a measurement. What a guest executes for the first pair of processes differs from what it
+/// executes for all later ones: its free pages are still in order, and its scheduler knows no such processes
+/// (docs/exactness.md).
+///
+/// # Errors
+/// As [`launch`], and when the processes do not finish.
+pub(crate) fn rehearse(spec: &Spec) -> Result<()> {
+    let mut launched = launch_marked(spec, false)?;
+    launched.release()?;
+    launched.wait().map(drop)
+}
+
+fn launch_marked(spec: &Spec, marked: bool) -> Result<Launched> {
     spec.check()?;
     cancel::check()?;
     let places = cpus::places(spec)?;
-    let mut launched = Launched { spec: spec.clone(), workers: Vec::new(), released: None, ended: false };
+    let mut launched = Launched { spec: spec.clone(), marked, workers: Vec::new(), released: None, ended: false };
     for (pair, places) in places.iter().enumerate() {
         launched.start_pair(pair, places)?;
     }
@@ -164,7 +182,15 @@ impl Launched {
     }
 
     fn job(&self, part: WorkerPart, cpu: Option<u32>, warmup: u64, amount: Amount) -> WorkerJob {
-        WorkerJob { controller: std::process::id(), part, cpu, warmup, amount, spec: self.spec.clone() }
+        WorkerJob {
+            controller: std::process::id(),
+            part,
+            cpu,
+            warmup,
+            amount,
+            marked: self.marked,
+            spec: self.spec.clone(),
+        }
     }
 
     /// Start one worker: this program, with the pipe where a shell would put it (a writer's standard output, a
@@ -246,7 +272,8 @@ impl Launched {
 impl Target for Spec {
     fn start(&self, phase: Phase) -> Result<Box<dyn Running>> {
         let mut spec = self.clone();
-        spec.warmup_bytes = spec.warmup_bytes.saturating_add(phase.warmup_blocks().saturating_mul(spec.block()));
+        spec.warmup_bytes =
+            spec.warmup_bytes.saturating_add(phase.warmup_blocks(spec.block()).saturating_mul(spec.block()));
         Ok(Box::new(launch(&spec)?))
     }
 

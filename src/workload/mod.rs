@@ -24,7 +24,7 @@ pub(crate) mod worker;
 
 pub(crate) use caveats::SPINNING;
 pub use caveats::{HUGE_PAGES_MISSING, VERIFY_FAILED, caveats, caveats_of_all};
-pub(crate) use launch::launch;
+pub(crate) use launch::{launch, rehearse};
 pub(crate) use pipe::largest as largest_pipe;
 pub(crate) use request::WorkloadRequest;
 pub use spec::Spec;

@@ -41,6 +41,8 @@ pub(crate) struct WorkerJob {
     pub warmup: u64,
     /// This process's share of the window; readers continue to the end of file.
     pub amount: Amount,
+    /// Whether to mark the window for the instruction collector.
+    pub marked: bool,
     pub spec: Spec,
 }
 

@@ -184,7 +184,7 @@ mod tests {
             code: text[offset..offset + len].to_vec(),
             lengths: vec![8],
         };
-        let count = BlockCount { node: 1, block: 0, from: 0, to: 1, times: 1 };
+        let count = BlockCount { node: 1, block: 0, from: 0, to: 1, times: 1, tapered: 1 };
         let raw = Raw::parse(&file("", 1, &[], &[block(at, 8)], &[count], &[])).unwrap();
         let names = Names::new(Symbols::read("ffffffff81000000 T _text\n".as_bytes()).unwrap(), Some(program), &raw);
         let here = names.function(base + start + at as u64);

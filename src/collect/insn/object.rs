@@ -87,6 +87,14 @@ impl Plugin {
         self
     }
 
+    /// Also weigh what the parts of a window execute, for a workload that repeats the same work: the system calls of the
+    /// first process divide the window into parts.
+    #[must_use]
+    pub fn tapered(mut self) -> Self {
+        self.args.push(("counts".to_owned(), "tapered".to_owned()));
+        self
+    }
+
     /// The file that it writes when window `number` ends, counted from 0.
     #[must_use]
     pub fn out(&self, number: u32) -> PathBuf {

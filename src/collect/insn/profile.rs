@@ -34,7 +34,7 @@ pub struct Counted {
     pub report: CollectorReport,
 }
 
-/// The stacks of a window alone: [`Counted::profiles`] of [`count`], which takes several times as long.
+/// The stacks of a window, its parts weighed: for comparisons with other windows. [`count`] has what was executed.
 ///
 /// # Errors
 /// When the number of processes differs.
@@ -50,8 +50,8 @@ pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> R
         let mut from = 0;
         for (to, leaf) in leaves {
             let executed = (*to).min(count.to).saturating_sub(from.max(count.from));
-            if executed > 0 {
-                stacks[root.place(raw.processes)].add_stack(below(prefix, leaf), u64::from(executed) * count.times);
+            if executed > 0 && count.tapered > 0 {
+                stacks[root.place(raw.processes)].add_stack(below(prefix, leaf), u64::from(executed) * count.tapered);
             }
             from = *to;
         }
@@ -325,14 +325,17 @@ mod tests {
             Block { address: K + 128, code: vec![0x90], lengths: vec![1] },
         ];
         let counts = [
-            BlockCount { node: 7, block: 0, from: 0, to: 2, times: 10 },
-            BlockCount { node: 7, block: 0, from: 0, to: 1, times: 1 },
-            BlockCount { node: 7, block: 1, from: 0, to: 2, times: 3 },
-            BlockCount { node: 2, block: 2, from: 0, to: 1, times: 5 },
-            BlockCount { node: 4, block: 2, from: 0, to: 1, times: 2 },
+            BlockCount { node: 7, block: 0, from: 0, to: 2, times: 10, tapered: 10 },
+            BlockCount { node: 7, block: 0, from: 0, to: 1, times: 1, tapered: 1 },
+            BlockCount { node: 7, block: 1, from: 0, to: 2, times: 3, tapered: 3 },
+            BlockCount { node: 2, block: 2, from: 0, to: 1, times: 5, tapered: 5 },
+            BlockCount { node: 4, block: 2, from: 0, to: 1, times: 2, tapered: 2 },
         ];
         let begun = counts.iter().map(BlockCount::instructions).sum();
-        let reps = [RepCount { node: 7, block: 0, accesses: 640 }, RepCount { node: 3, block: 0, accesses: 60 }];
+        let reps = [
+            RepCount { node: 7, block: 0, accesses: 640, tapered: 640 },
+            RepCount { node: 3, block: 0, accesses: 60, tapered: 60 },
+        ];
         let raw = Raw::parse(&file("", begun, &[(3, 3, K + 8)], &blocks, &counts, &reps)).unwrap();
         let names = Names::new(Symbols::read(kernel.as_bytes()).unwrap(), None, &raw);
         assert!(count(&raw, &names, &[ProcessName::OTHER]).is_err());
@@ -355,6 +358,23 @@ mod tests {
         assert_eq!(counted.report.samples, 34);
         assert_eq!(counted.report.lost, 2);
         assert_eq!(counted.report.status, Status::Partial);
+    }
+
+    #[test]
+    fn windows_are_weighed_and_what_was_executed_is_not() {
+        let kernel = format!("{K:016x} T ksys_write\n{:016x} t pipe_write\n", K + 64);
+        let blocks = [Block { address: K + 64, code: vec![0x90, 0x90], lengths: vec![1, 1] }];
+        let counts = [
+            BlockCount { node: 3, block: 0, from: 0, to: 2, times: 10, tapered: 7 },
+            // A burst at the end of the window.
+            BlockCount { node: 5, block: 0, from: 0, to: 1, times: 5, tapered: 0 },
+        ];
+        let raw = Raw::parse(&file("", 25, &[], &blocks, &counts, &[])).unwrap();
+        let names = Names::new(Symbols::read(kernel.as_bytes()).unwrap(), None, &raw);
+        let processes = [ProcessName::WRITER, ProcessName::READER];
+        let totals = |profiles: &[Profile]| profiles.iter().map(|profile| profile.stacks.total()).collect::<Vec<u64>>();
+        assert_eq!(totals(&profiles(&raw, &names, &processes).unwrap()), [14, 0, 0]);
+        assert_eq!(totals(&count(&raw, &names, &processes).unwrap().profiles), [20, 5, 0]);
     }
 
     #[test]

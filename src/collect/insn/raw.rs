@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 
-const MAGIC: &[u8] = b"PPINSN03";
+const MAGIC: &[u8] = b"PPINSN04";
 const END: &[u8] = b"PPEND";
 /// Processes that the plugin can follow (`PROCESSES` in store.h).
 pub(crate) const MOST: usize = crate::util::marker::MOST as usize;
@@ -82,6 +82,9 @@ pub struct BlockCount {
     pub from: u16,
     pub to: u16,
     pub times: u64,
+    /// The same, as if all parts of the window had executed the weighted mean of its parts; see docs/exactness.md, "Bursts".
+    /// `times` where the plugin was not told to weigh.
+    pub tapered: u64,
 }
 
 impl BlockCount {
@@ -98,6 +101,8 @@ pub struct RepCount {
     pub node: u32,
     pub block: u32,
     pub accesses: u64,
+    /// As that of [`BlockCount`].
+    pub tapered: u64,
 }
 
 /// Both ends of the range of a count that is a [`RepCount`] (`REP_ACCESSES` in store.h).
@@ -312,14 +317,14 @@ impl<'a> ByteReader<'a> {
 
     fn counts(&mut self) -> Result<(Vec<BlockCount>, Vec<RepCount>)> {
         let mut reps = Vec::new();
-        let counts = self.list(20, |from| {
+        let counts = self.list(28, |from| {
             let (node, block, start, to) = (from.u32()?, from.u32()?, from.u16()?, from.u16()?);
-            let times = from.u64()?;
+            let (times, tapered) = (from.u64()?, from.u64()?);
             if (start, to) == (REP_ACCESSES, REP_ACCESSES) {
-                reps.push(RepCount { node, block, accesses: times });
+                reps.push(RepCount { node, block, accesses: times, tapered });
                 return Ok(None);
             }
-            Ok(Some(BlockCount { node, block, from: start, to, times }))
+            Ok(Some(BlockCount { node, block, from: start, to, times, tapered }))
         })?;
         Ok((counts.into_iter().flatten().collect(), reps))
     }
@@ -373,6 +378,7 @@ pub(crate) mod tests {
             from: REP_ACCESSES,
             to: REP_ACCESSES,
             times: rep.accesses,
+            tapered: rep.tapered,
         };
         for count in counts.iter().copied().chain(reps.iter().map(rep)) {
             out.extend(count.node.to_le_bytes());
@@ -380,6 +386,7 @@ pub(crate) mod tests {
             out.extend(count.from.to_le_bytes());
             out.extend(count.to.to_le_bytes());
             out.extend(count.times.to_le_bytes());
+            out.extend(count.tapered.to_le_bytes());
         }
         out.extend(END);
         out
@@ -387,7 +394,7 @@ pub(crate) mod tests {
 
     fn sample(begun: u64) -> Vec<u8> {
         let block = Block { address: 0x1000, code: vec![0x90, 0x66, 0x90], lengths: vec![1, 2] };
-        let count = BlockCount { node: 7, block: 0, from: 0, to: 2, times: 5 };
+        let count = BlockCount { node: 7, block: 0, from: 0, to: 2, times: 5, tapered: 5 };
         file("", begun, &[(3, 3, 0x2000)], &[block], &[count], &[])
     }
 

@@ -87,7 +87,7 @@ fn work(control: &UnixStream, part: WorkerPart, end: RawFd) -> Result<WorkerWind
     wait_for_go(control)?;
 
     counters.begin();
-    let tally = engine.run(job.amount, Some(part)).and_then(supplied)?;
+    let tally = engine.run(job.amount, job.marked.then_some(part)).and_then(supplied)?;
     counters.end();
 
     // Do as little as possible before the next wait, because collectors are still active. But close the pipe: the

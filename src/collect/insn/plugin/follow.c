@@ -189,6 +189,8 @@ static void settle(struct vcpu *v, const struct block *to)
 	if (last_rep && !faulted && to && to->pc == last)
 		resume = last;
 	store_count(from, v->counted, skip, done);
+	if (whole && from->last.flow == FLOW_SYSCALL && v->task->process == 0)
+		store_tick();
 	v->rep = rep;
 	if (!to)
 		return;

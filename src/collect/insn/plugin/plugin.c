@@ -8,7 +8,8 @@
 //
 // Arguments: out=FILE (window N is written to FILE.N), windows=N, processes=N:N... (for each process, how many end
 // markers close a window), memory=BYTES, births=FROM-TO (the addresses of copy_thread, in hexadecimal: processes that
-// fork take their children with them), users=flat (no calling contexts of user code).
+// fork take their children with them), users=flat (no calling contexts of user code), counts=tapered (also counts that
+// weigh the ends of a window less, see store_tick).
 #include "follow.h"
 #include "qemu_api.h"
 #include "running.h"
@@ -439,7 +440,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 {
 	uint64_t bound = MEMORY_BOUND_DEFAULT;
 	unsigned processes = 0;
-	bool flat = false;
+	bool flat = false, tapered = false;
 	char *rest;
 
 	self = id;
@@ -455,6 +456,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 			births_to = *rest == '-' ? strtoull(rest + 1, NULL, 16) : 0;
 		} else if (!strcmp(argv[i], "users=flat")) {
 			flat = true;
+		} else if (!strcmp(argv[i], "counts=tapered")) {
+			tapered = true;
 		} else if (!strncmp(argv[i], "memory=", 7)) {
 			bound = strtoull(argv[i] + 7, NULL, 10);
 		} else {
@@ -482,6 +485,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, 
 #endif
 	store_init(bound, processes);
 	store.flat = flat;
+	store.tapered = tapered;
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate_waiting AND_NO_DATA);
 	qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
 	return 0;

@@ -24,8 +24,22 @@ struct page {
 	uint8_t known[PAGE / 8];
 };
 
+// What was counted between two ticks, by counter.
+struct part {
+	uint64_t *counts;
+	uint32_t n, room;
+};
+
+// There are at most PARTS; then neighbours are merged, and from then on a tick is every second one of the former.
+#define PARTS 128
+#define PARTS_LEAST 16
+
 static struct table block_table, node_table, count_table, page_table;
 static uint32_t blocks_room, nodes_room, counts_room;
+static struct part parts[PARTS];
+static uint64_t *at_last_tick, calls, calls_per_part;
+static uint32_t at_last_tick_n, at_last_tick_room;
+static unsigned n_parts;
 static struct page **pages;
 static uint32_t n_pages, pages_room;
 
@@ -198,6 +212,10 @@ void store_open(void)
 	store.patched = 0;
 	store.n_nodes = 0;
 	store.n_counts = 0;
+	n_parts = 0;
+	calls = 0;
+	calls_per_part = 1;
+	at_last_tick_n = 0;
 	table_clear(&node_table);
 	table_clear(&count_table);
 	for (uint32_t i = 0; i < store.n_blocks; i++) {
@@ -340,6 +358,85 @@ void store_rep_access(struct block *block, uint32_t node)
 		store.counts[block->rep_count - 1].count++;
 }
 
+// Make room for `n` numbers.
+static bool numbers(uint64_t **array, uint32_t n, uint32_t *room)
+{
+	while (*room < n) {
+		uint64_t *larger = grown(*array, *room, room, sizeof(**array));
+
+		if (!larger)
+			return false;
+		*array = larger;
+	}
+	return true;
+}
+
+static void merge_parts(void)
+{
+	for (unsigned i = 0; i < PARTS / 2; i++) {
+		// The later one knows all counters of the earlier one.
+		struct part earlier = parts[2 * i], later = parts[2 * i + 1];
+
+		for (uint32_t c = 0; c < earlier.n; c++)
+			later.counts[c] += earlier.counts[c];
+		parts[2 * i + 1] = earlier;
+		parts[2 * i] = parts[i];
+		parts[i] = later;
+	}
+	n_parts = PARTS / 2;
+	calls_per_part *= 2;
+}
+
+void store_tick(void)
+{
+	struct part *part;
+
+	if (!store.tapered || ++calls % calls_per_part)
+		return;
+	if (n_parts == PARTS) {
+		merge_parts();
+		if (calls % calls_per_part)
+			return;
+	}
+	part = &parts[n_parts];
+	if (!numbers(&part->counts, store.n_counts, &part->room) ||
+	    !numbers(&at_last_tick, store.n_counts, &at_last_tick_room))
+		return;
+	part->n = store.n_counts;
+	for (uint32_t c = 0; c < store.n_counts; c++) {
+		part->counts[c] = store.counts[c].count - (c < at_last_tick_n ? at_last_tick[c] : 0);
+		at_last_tick[c] = store.counts[c].count;
+	}
+	at_last_tick_n = store.n_counts;
+	n_parts++;
+}
+
+// The weight of a part in the middle of a window is the largest, and falls to 0 at both ends: the square of a parabola
+// (biweight). Integers, so that every machine has the same.
+static uint64_t weight_of(unsigned part)
+{
+	uint64_t root = (2ull * part + 1) * (2ull * (n_parts - part) - 1);
+
+	return root * root;
+}
+
+// How often this counter would have counted in the window if all its parts had executed the weighted mean of all parts.
+// Work that is done in bursts then hardly depends on whether the window's ends cut one (docs/exactness.md).
+static uint64_t store_tapered(uint32_t counter)
+{
+	unsigned __int128 sum = 0, weights = 0;
+
+	if (n_parts < PARTS_LEAST)
+		return store.counts[counter].count;
+	for (unsigned i = 0; i < n_parts; i++) {
+		weights += weight_of(i);
+		if (counter < parts[i].n)
+			sum += (unsigned __int128)weight_of(i) * parts[i].counts[counter];
+	}
+	weights *= calls_per_part;
+	return (sum * calls + weights / 2) / weights;
+}
+
 unsigned process_root(unsigned process)
 {
 	return process == OTHER ? ROOT_OTHER : ROOT_PROCESSES + 2 * process;
@@ -359,7 +456,7 @@ static void put(FILE *file, uint64_t value, unsigned size)
 
 static void write_all(FILE *file, const char *problem, const uint64_t *totals, unsigned n_totals)
 {
-	fwrite("PPINSN03", 8, 1, file);
+	fwrite("PPINSN04", 8, 1, file);
 	put(file, strlen(problem), 4);
 	fwrite(problem, strlen(problem), 1, file);
 	put(file, n_totals, 4);
@@ -388,6 +485,7 @@ static void write_all(FILE *file, const char *problem, const uint64_t *totals, u
 		put(file, store.counts[i].from, 2);
 		put(file, store.counts[i].to, 2);
 		put(file, store.counts[i].count, 8);
+		put(file, store_tapered(i), 8);
 	}
 	fwrite("PPEND", 5, 1, file);
 }

@@ -71,6 +71,7 @@ struct store {
 	unsigned processes;
 	uint64_t bound, used;
 	bool full;
+	bool tapered; // record what each part of a window executes (store_tick)
 	bool flat; // user code has no calling contexts
 	struct block **blocks;
 	uint32_t n_blocks;
@@ -97,6 +98,8 @@ unsigned process_root(unsigned process);
 unsigned lost_root(unsigned process);
 // Count one access of the block's rep instruction in a context.
 void store_rep_access(struct block *block, uint32_t node);
+// The first process makes a system call. Its calls divide a window into parts of equal work (store_tapered).
+void store_tick(void);
 // Write everything to `path` atomically. Returns false and sets errno on failure.
 bool store_write(const char *path, const char *problem, const uint64_t *totals, unsigned n_totals);
 
