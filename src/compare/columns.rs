@@ -2,6 +2,8 @@
 
 use super::model::{Column, Difference, Shared};
 use crate::document::Document;
+use crate::kernel::config;
+use crate::kernel::info::compiler_name;
 use crate::workload::axis::Axis;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,14 +20,15 @@ const MATTERS: &[(&str, &str)] = &[
     ("CONFIG_HARDENED_USERCOPY", "a check before each copy from or to user memory"),
     ("CONFIG_INIT_ON_ALLOC", "new pipe pages are cleared first"),
     ("CONFIG_INIT_ON_FREE", "freed pipe pages are cleared"),
-    ("CONFIG_PAGE_TABLE_ISOLATION", "page tables are switched at each system call"),
+    ("CONFIG_MITIGATION_PAGE_TABLE_ISOLATION", "page tables are switched at each system call"),
+    ("CONFIG_MITIGATION_RETPOLINE", "indirect calls cost more"),
+    ("CONFIG_MITIGATION_RETHUNK", "returns cost more"),
     ("CONFIG_MITIGATION", "costs at kernel entry, exit and indirect calls"),
-    ("CONFIG_RETPOLINE", "indirect calls cost more"),
-    ("CONFIG_RETHUNK", "returns cost more"),
-    ("CONFIG_CPU_", "a mitigation at kernel entry or return"),
     ("CONFIG_PSI", "each sleep and wake-up is accounted as pressure"),
     ("CONFIG_SLUB", "the allocator of pipe buffers"),
     ("CONFIG_DEBUG", "checks on hot paths"),
+    // For debuggers and BPF; no code of the kernel depends on it.
+    ("CONFIG_DEBUG_INFO", ""),
     ("CONFIG_LIST_HARDENED", "a check in each list operation"),
     ("CONFIG_LOCK", "checks or accounting in locks"),
     ("CONFIG_PROVE_LOCKING", "checks in locks"),
@@ -124,7 +127,7 @@ fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
                 let long = match name {
                     "" => field.clone(),
                     // Options keep their own names.
-                    "kernel.config" => field.clone(),
+                    "kernel.config" => config::present_name(field).to_owned(),
                     _ => format!("{name}.{field}"),
                 };
                 flatten(&long, value, flat);
@@ -136,6 +139,9 @@ fn flatten(name: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
             flat.insert(name.to_owned(), items.join(" "));
         }
         Value::Null => {}
+        other if name == COMPILER => {
+            flat.insert(name.to_owned(), compiler_name(&plain(other)));
+        }
         other => {
             flat.insert(name.to_owned(), plain(other));
         }
@@ -171,10 +177,10 @@ fn rank(what: &str) -> usize {
 }
 
 /// The compiler of the kernel, which old documents do not contain.
-const COMPILER: &str = "kernel.compiler";
+pub(super) const COMPILER: &str = "kernel.compiler";
 
 /// The value of options in a column whose configuration is unknown.
-const UNKNOWN: &str = "unknown";
+pub(super) const UNKNOWN: &str = "unknown";
 
 /// Whether the configuration of the kernel could be read.
 #[must_use]
@@ -197,8 +203,7 @@ pub(crate) fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
         let value = |(flat, document): (&BTreeMap<String, String>, &&Document)| {
             let absent = match option {
                 true if !config_known(document) => UNKNOWN,
-                // An option unknown to a kernel counts as not set.
-                true => "n",
+                true => config::absent_value(what),
                 false if what == COMPILER => UNKNOWN,
                 false => "-",
             };
@@ -217,7 +222,7 @@ pub(crate) fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
         } else {
             differences.push(Difference {
                 what: what.clone(),
-                matters: matters(what).to_owned(),
+                matters: config::removed(what).unwrap_or(matters(what)).to_owned(),
                 values: unlike(values),
             });
         }
@@ -304,8 +309,8 @@ fn distinguishing(documents: &[&Document]) -> Vec<String> {
                     continue;
                 }
                 let other = difference.what.strip_prefix("workload.").or(difference.what.strip_prefix("environment."));
-                if let Some(name) =
-                    other.filter(|name| !name.starts_with("emulator") && !name.starts_with("mitigations"))
+                if let Some(name) = other
+                    .filter(|name| !["emulator", "mitigations", "memory_bytes"].iter().any(|no| name.starts_with(no)))
                 {
                     parts.push(format!("{}={value}", name.replace('_', "-")));
                 }

@@ -97,6 +97,65 @@ const THAT_MATTER: &[&str] = &[
 /// Option prefixes: every option that begins with one of them matters.
 const FAMILIES_THAT_MATTER: &[&str] = &["CONFIG_MITIGATION_"];
 
+/// Options that were renamed, with their present name (Linux 6.9, arch/x86/Kconfig: "x86/bugs: Rename CONFIG_... =>
+/// CONFIG_MITIGATION_..."; CFI_CLANG in 6.18).
+const RENAMED: &[(&str, &str)] = &[
+    ("CONFIG_CALL_DEPTH_TRACKING", "CONFIG_MITIGATION_CALL_DEPTH_TRACKING"),
+    ("CONFIG_CFI_CLANG", "CONFIG_CFI"),
+    ("CONFIG_CPU_IBPB_ENTRY", "CONFIG_MITIGATION_IBPB_ENTRY"),
+    ("CONFIG_CPU_IBRS_ENTRY", "CONFIG_MITIGATION_IBRS_ENTRY"),
+    ("CONFIG_CPU_SRSO", "CONFIG_MITIGATION_SRSO"),
+    ("CONFIG_CPU_UNRET_ENTRY", "CONFIG_MITIGATION_UNRET_ENTRY"),
+    ("CONFIG_PAGE_TABLE_ISOLATION", "CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"),
+    ("CONFIG_RETHUNK", "CONFIG_MITIGATION_RETHUNK"),
+    ("CONFIG_RETPOLINE", "CONFIG_MITIGATION_RETPOLINE"),
+    ("CONFIG_SLS", "CONFIG_MITIGATION_SLS"),
+];
+
+/// Mitigations that were compiled in always, until Linux 6.12 made each an option (arch/x86/Kconfig: "x86/bugs: Add a
+/// separate config for ..."). A kernel without such an option has the mitigation.
+const ONCE_ALWAYS_ON: &[&str] = &[
+    "CONFIG_MITIGATION_GDS",
+    "CONFIG_MITIGATION_L1TF",
+    "CONFIG_MITIGATION_MDS",
+    "CONFIG_MITIGATION_MMIO_STALE_DATA",
+    "CONFIG_MITIGATION_RETBLEED",
+    "CONFIG_MITIGATION_RFDS",
+    "CONFIG_MITIGATION_SPECTRE_BHI",
+    "CONFIG_MITIGATION_SPECTRE_V1",
+    "CONFIG_MITIGATION_SPECTRE_V2",
+    "CONFIG_MITIGATION_SRBDS",
+    "CONFIG_MITIGATION_SSB",
+    "CONFIG_MITIGATION_TAA",
+];
+
+/// Options that no longer exist, with the release that removed them, and what they are now.
+const REMOVED: &[(&str, &str)] = &[("CONFIG_MEMCG_KMEM", "removed in 6.11: part of CONFIG_MEMCG")];
+
+/// The present name of an option.
+#[must_use]
+pub(crate) fn present_name(option: &str) -> &str {
+    RENAMED.iter().find(|(former, _)| *former == option).map_or(option, |(_, present)| present)
+}
+
+/// The value of an option, by its present name, in a configuration that does not have it.
+#[must_use]
+pub(crate) fn absent_value(option: &str) -> &'static str {
+    if ONCE_ALWAYS_ON.contains(&option) {
+        "y"
+    } else if removed(option).is_some() {
+        "-"
+    } else {
+        "n"
+    }
+}
+
+/// What became of an option that no longer exists.
+#[must_use]
+pub(crate) fn removed(option: &str) -> Option<&'static str> {
+    REMOVED.iter().find(|(name, _)| *name == option).map(|(_, what)| *what)
+}
+
 /// No unpacked configuration is larger than this.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -178,6 +237,18 @@ mod tests {
         let expected =
             [("CONFIG_HZ", "250"), ("CONFIG_MITIGATION_SRSO", "y"), ("CONFIG_NUMA", "y"), ("CONFIG_PREEMPT", "n")];
         assert_eq!(pairs, expected);
+    }
+
+    #[test]
+    fn renamed_options_are_one_and_former_defaults_are_on() {
+        assert_eq!(present_name("CONFIG_PAGE_TABLE_ISOLATION"), "CONFIG_MITIGATION_PAGE_TABLE_ISOLATION");
+        assert_eq!(present_name("CONFIG_NUMA"), "CONFIG_NUMA");
+        // Each present name is one that configurations are searched for.
+        let kept = |name: &str| THAT_MATTER.contains(&name) || FAMILIES_THAT_MATTER.iter().any(|f| name.starts_with(f));
+        assert!(RENAMED.iter().all(|(former, present)| kept(former) && kept(present)));
+        assert_eq!(absent_value("CONFIG_MITIGATION_MDS"), "y");
+        assert_eq!(absent_value("CONFIG_MITIGATION_RETPOLINE"), "n");
+        assert_eq!((absent_value("CONFIG_MEMCG_KMEM"), removed("CONFIG_NUMA")), ("-", None));
     }
 
     #[test]

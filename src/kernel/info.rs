@@ -63,6 +63,20 @@ fn compiler(version: &str) -> &str {
     ""
 }
 
+/// The compiler and its version: `gcc 14.2.0` of `x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0`, `clang 17.0.6` of
+/// `clang version 17.0.6`. The text as it is if it names no version.
+#[must_use]
+pub(crate) fn compiler_name(text: &str) -> String {
+    let family = if text.contains("clang") { "clang" } else { "gcc" };
+    let numbers = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let outside = text.split('(').next().unwrap_or_default().split_whitespace();
+    let after = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    match outside.chain(after).find(numbers) {
+        Some(version) => format!("{family} {version}"),
+        None => text.to_owned(),
+    }
+}
+
 /// The kernel's part of its command line: everything after ` -- ` belongs to init.
 fn kernel_arguments(command_line: &str) -> &str {
     command_line.split_once(" -- ").map_or(command_line, |(kernel, _)| kernel).trim()
@@ -83,6 +97,21 @@ mod tests {
         );
         assert_eq!(compiler("Linux version 4.4 (me@host) (gcc version 12.1.0 (GCC) ) #1"), "gcc version 12.1.0 (GCC)");
         assert_eq!(compiler("Linux"), "");
+    }
+
+    #[test]
+    fn compilers_have_short_names() {
+        for (text, name) in [
+            ("x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0", "gcc 14.2.0"),
+            ("gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0", "gcc 12.2.0"),
+            ("gcc version 12.1.0 (GCC)", "gcc 12.1.0"),
+            ("clang version 17.0.6", "clang 17.0.6"),
+            ("Debian clang version 19.1.7 (3+b1)", "clang 19.1.7"),
+            ("something else", "something else"),
+            ("", ""),
+        ] {
+            assert_eq!(compiler_name(text), name);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Fetch kernels from the Debian mirror that this machine already uses, with its own apt and a private apt root.
 //! Nothing is installed and no host is hard-coded. apt verifies checksums and signatures.
 
-use crate::util::{atomic_file, cancel};
+use crate::util::{atomic_file, cancel, progress};
 use crate::vm::packages::{self, Package, kernel_paragraphs, parse_packages};
 use crate::vm::store::{CachedKernel, KernelCache, lock_file};
 use anyhow::{Context, Result, bail};
@@ -261,6 +261,12 @@ impl Mirror {
         let aside = tempfile::tempdir_in(&folder).context("cannot write into the cache")?;
         if let Some(base) = &base {
             config = crate::vm::deb::unpack(base, aside.path()).ok().and_then(|contents| contents.config);
+        }
+        if base.is_none() && package.name.starts_with("linux-binary-") {
+            progress::note(&format!(
+                "{}: the mirror no longer has its configuration (linux-base-{}), so comparisons do not know its options",
+                package.name, package.release
+            ));
         }
         let entry = store.add(&deb, &package.name, Some(&package.version), config.as_deref())?;
         for file in [Some(deb), base].into_iter().flatten() {
