@@ -17,7 +17,7 @@ fn report() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let inputs: Vec<Input> = [synthetic::older(), synthetic::newer()]
         .into_iter()
-        .map(|outcome| Input { label: None, runs: vec![("run.json".into(), outcome)] })
+        .map(|outcome| Input { label: None, runs: vec![("run.json".into(), synthetic::in_windows(outcome))] })
         .collect();
     let compared = compare(&inputs, &CompareOptions::default()).unwrap();
     render::write_all(folder.path(), &compared).unwrap();

@@ -45,7 +45,8 @@ fn refused(command: &mut Command, parts: &[&str]) {
 #[test]
 fn stored_runs_give_tables_and_three_files() {
     let folder = tempfile::tempdir().unwrap();
-    let (a, b) = (store(folder.path(), "a", synthetic::older()), store(folder.path(), "b", synthetic::newer()));
+    let stored = |name: &str, outcome| store(folder.path(), name, synthetic::in_windows(outcome));
+    let (a, b) = (stored("a", synthetic::older()), stored("b", synthetic::newer()));
     let report = folder.path().join("report");
     // Give one run as a folder, the other as a file.
     let (output, out, err) = run(pipeprof().arg("compare").arg(&a).arg(b.join("run.json")).arg("-o").arg(&report));
@@ -295,7 +296,7 @@ fn the_same_setting_twice_is_not_called_different_on_this_machine() {
         let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
         assert_eq!(json["method"], "timed");
         let verdict = &json["sections"][0]["steps"][0]["verdict"];
-        if !["same", "inconclusive"].contains(&verdict["word"].as_str().unwrap()) {
+        if !["same", "undecided"].contains(&verdict["word"].as_str().unwrap()) {
             different.push(verdict.clone());
         }
         assert!(verdict["noise_floor"].as_f64().is_some_and(|floor| floor > 0.0));

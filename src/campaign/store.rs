@@ -10,7 +10,7 @@
 use super::cell::CampaignCell;
 use super::list::CellList;
 use super::run::CellResult;
-use crate::document::Outcome;
+use crate::document::{Document, Outcome};
 use crate::record::{RECORD_FILE, Recorded, Recording, change, contents};
 use crate::report::files::{self, Folder};
 use crate::util::{atomic_file, stored_json};
@@ -149,6 +149,16 @@ impl CellStore {
     pub(crate) fn run(&self, id: &str) -> Result<Outcome> {
         let path = self.path(id, false);
         files::load_whole(&path)
+            .with_context(|| format!("{}: remove this folder and run the cell again", path.display()))
+    }
+
+    /// As [`Self::run`], without its profiles.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn document(&self, id: &str) -> Result<Document> {
+        let path = self.path(id, false);
+        files::load_document(&path)
             .with_context(|| format!("{}: remove this folder and run the cell again", path.display()))
     }
 

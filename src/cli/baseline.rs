@@ -3,12 +3,13 @@
 use super::run::GivenFlags;
 use crate::document::{Collector, Document, ExecutedOn, Selection};
 use crate::profile::Unit;
-use crate::run::RunOptions;
+use crate::run::{RunOptions, WindowSizing};
 use crate::util::size;
 use crate::util::usage::UsageError;
 use crate::vm::{GuestMachine, stored};
 use crate::workload::WorkloadRequest;
 use crate::workload::axes::AXES;
+use crate::workload::caveats::WORKLOAD_CHANGED;
 use crate::workload::spec::{Amount, Pin};
 use anyhow::{Result, anyhow, bail};
 
@@ -24,13 +25,28 @@ pub(super) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOpti
     guest(&mut options, given, baseline)?;
     contradictions(&options.workload, baseline)?;
     let stored = WorkloadRequest::of(&baseline.mode, &baseline.workload).map_err(refused)?;
-    options.workload = WorkloadRequest { amount: None, ..stored.clone() };
-    // An amount that is given also decides the number of runs: give it only where it is not the default.
-    if options.request(String::new())?.workload != baseline.workload {
+    if let Some(ensemble) = &baseline.ensemble {
+        if options.sizing != WindowSizing::default() {
+            bail!(UsageError::new(
+                "--precision and --window-limit conflict with --baseline, whose windows are repeated: give them when the \
+                 baseline is stored"
+            ));
+        }
         options.workload = stored;
+        options.runs = options.runs.or(u32::try_from(ensemble.windows.len()).ok());
+    } else {
+        options.workload = WorkloadRequest { amount: None, ..stored.clone() };
+        // An amount that is given also decides the number of runs: give it only where it is not the default.
+        if options.request(String::new())?.workload != baseline.workload {
+            options.workload = stored;
+        }
     }
     if options.request(String::new())?.workload != baseline.workload {
         bail!(refused(anyhow!("the workload in the baseline cannot be repeated by this build")));
+    }
+    // The tested kernel may be able to read from the source that the baseline's could not.
+    if baseline.warnings.iter().any(|warning| warning.code == WORKLOAD_CHANGED) && options.exact() {
+        options.workload.use_source_of_every_kernel();
     }
     Ok(options)
 }

@@ -5,11 +5,12 @@ use super::check_history;
 use super::compare::available_memory;
 use super::global::{UNTESTABLE, WRONG_CHECK};
 use super::run::{GivenFlags, given_flags, outcome};
+use super::sizing_args::SizingArgs;
 use super::stored_runs;
 use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step, Word};
 use crate::compare::render::terminal;
-use crate::compare::{CompareOptions, Comparison, Input, compare, text};
+use crate::compare::{CompareOptions, Comparison, FLOOR, Input, compare, text};
 use crate::document::{Outcome, Request};
 use crate::report::files::Folder;
 use crate::run::{RunOptions, exact};
@@ -24,10 +25,10 @@ use std::process::ExitCode;
 /// Test a kernel for a regression against a stored run
 ///
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
-/// testable or inconclusive (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with the
-/// baseline's workload and guest settings. Counted instructions are compared without scheduling. A difference that is
-/// no larger than those between windows of one kernel is not a regression. --fail-below finds improvements instead:
-/// then the exit code is 1 for an improvement, and 0 otherwise.
+/// testable or undecided (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with the
+/// baseline's workload and guest settings. Counted instructions are compared without scheduling. A regression is a change
+/// whose whole interval is above the threshold; if the interval contains the threshold, the kernel is undecided.
+/// --fail-below finds improvements instead: then the exit code is 1 for an improvement, and 0 otherwise.
 ///
 /// Without --baseline, it stores one: `pipeprof check --kernel GOOD -o baseline` counts on one and on two CPUs.
 #[derive(Debug, clap::Args)]
@@ -52,6 +53,12 @@ pub(crate) struct CheckArgs {
     /// Exit with 1 if they decreased by more than this, to bisect for an improvement [default: none]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_below: Option<f64>,
+    /// What a mode that reads a file reads: a device such as /dev/zero, or `memory` (zeros in a memory file) [default: the
+    /// baseline's]
+    #[arg(long, value_name = "FILE")]
+    source: Option<String>,
+    #[command(flatten)]
+    sizing: SizingArgs,
     /// Flags of `pipeprof run` that are not stored in the baseline, such as --run-flags '--time-limit 60'
     #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, default_value = "", hide_default_value = true)]
     run_flags: String,
@@ -66,8 +73,10 @@ const REGRESSION_THRESHOLD: f64 = 1.0;
 /// Verdicts with exit code 1.
 const REGRESSION: &str = "regression";
 const IMPROVEMENT: &str = "improvement";
-/// No change that the windows do not explain.
+/// No change that matters.
 pub(super) const SAME: &str = "no difference";
+/// Neither.
+pub(super) const UNDECIDED: &str = "undecided";
 
 /// Whether a kernel called `name` can exist for other revisions.
 ///
@@ -146,7 +155,12 @@ impl CheckArgs {
         let runs = runs.into_iter().map(|run| (label.clone(), run)).collect();
         let inputs =
             [Input { label: Some("baseline".to_owned()), ..baseline }, Input { label: Some(label.clone()), runs }];
-        let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
+        let options = CompareOptions {
+            command: super::command_line(),
+            seed: 1,
+            margin: self.margin(),
+            ..CompareOptions::default()
+        };
         let comparison = compare(&inputs, &options)?.comparison;
         self.judge(&comparison)
     }
@@ -198,6 +212,8 @@ impl CheckArgs {
             options.kernel.clone_from(&self.kernel);
         }
         options.workload.mode.clone_from(&self.mode);
+        self.sizing.apply(options);
+        options.workload.set_source(self.source.as_deref());
         Ok(given)
     }
 
@@ -244,9 +260,6 @@ impl CheckArgs {
         if steps.is_empty() {
             bail!("the baseline and the run have no mode in common");
         }
-        if let Some((_, step)) = steps.iter().find(|(_, step)| step.verdict.word == Word::Inconclusive) {
-            bail!("{}", step.verdict.text);
-        }
         let words: Vec<&str> = steps.iter().map(|(_, step)| self.word(step)).collect();
         let word = self.say(&words);
         print_changes(comparison, &steps);
@@ -255,7 +268,7 @@ impl CheckArgs {
 
     /// Print the verdict on all cases: the first that one of them has decides.
     pub(super) fn say(&self, words: &[&'static str]) -> &'static str {
-        let ranks = [REGRESSION, IMPROVEMENT, "worse", "within the threshold", "better", SAME];
+        let ranks = [REGRESSION, IMPROVEMENT, UNDECIDED, "worse", "within the threshold", "better", SAME];
         let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or(SAME);
         let above = self.above().map(|limit| format!("+{limit} %"));
         let below = self.fail_below.map(|limit| format!("-{limit} %"));
@@ -274,11 +287,25 @@ impl CheckArgs {
         self.fail_above.or(self.fail_below.is_none().then_some(REGRESSION_THRESHOLD))
     }
 
+    /// Changes within it do not matter: the smaller threshold.
+    pub(super) fn margin(&self) -> f64 {
+        let thresholds = self.above().into_iter().chain(self.fail_below);
+        (thresholds.fold(f64::INFINITY, f64::min) / 100.0).max(FLOOR)
+    }
+
     /// The verdict on one case.
     fn word(&self, step: &Step) -> &'static str {
-        match step.verdict.word {
-            Word::Same => SAME,
-            _ => self.judged((step.verdict.ratio - 1.0) * 100.0),
+        let change = (step.verdict.ratio - 1.0) * 100.0;
+        match (step.verdict.word, step.verdict.uncertainty) {
+            (Word::Same, _) => SAME,
+            (Word::Undecided, _) => UNDECIDED,
+            // Timed.
+            (_, None) => self.judged(change),
+            // Both ends of the interval must be on the same side of a threshold.
+            (_, Some(half)) => {
+                let ends = [change - 100.0 * half, change + 100.0 * half].map(|end| self.judged(end));
+                if ends[0] == ends[1] { ends[0] } else { UNDECIDED }
+            }
         }
     }
 }
@@ -302,7 +329,11 @@ fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The exit code of `git bisect run`.
 pub(super) fn exit_code(word: &str) -> ExitCode {
-    ExitCode::from(u8::from([REGRESSION, IMPROVEMENT].contains(&word)))
+    match word {
+        REGRESSION | IMPROVEMENT => ExitCode::FAILURE,
+        UNDECIDED => ExitCode::from(UNTESTABLE),
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 /// The answers, and the roles and functions that changed.

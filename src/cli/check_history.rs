@@ -1,13 +1,14 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
 use super::baseline;
-use super::check::{CheckArgs, SAME, exit_code, print_changes};
+use super::check::{CheckArgs, SAME, UNDECIDED, exit_code, print_changes};
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
 use crate::compare::{CompareOptions, Dropped, Input, compare, text};
 use crate::document::Outcome;
 use crate::history::level::SeriesLevel;
 use crate::history::{History, HistoryLine, read};
+use crate::util::decision::Decision;
 use crate::util::progress;
 use crate::util::text::counted;
 use crate::util::usage::UsageError;
@@ -53,7 +54,7 @@ pub(super) fn perform(args: &CheckArgs, given: &GivenFlags, folder: &Path) -> Re
     for fact in facts {
         crate::outln!("{fact}");
     }
-    details(&history, newest, runs, &label, &words)?;
+    details(args, &history, newest, runs, &label, &words)?;
     Ok(exit_code(word))
 }
 
@@ -66,9 +67,17 @@ fn last(store: &CellStore, line: &HistoryLine) -> Result<Outcome> {
 /// The verdict on one workload, and why.
 fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome) -> Result<(&'static str, String)> {
     let new = read::counts(run, 0, "", &Dropped::default())?.without_scheduling;
-    let level = SeriesLevel::of(line, &new).context("a line has points")?;
+    let level = SeriesLevel::of(line).context("a line has points")?;
     let beyond = level.beyond(new.value);
-    let word = if level.changed { args.judged(beyond) } else { SAME };
+    let decision = level.decision(&new, args.margin());
+    // Both ends of the windows must be on the same side of a threshold.
+    let ends = [new.low, new.high].map(|end| args.judged(level.beyond(end)));
+    let word = match decision {
+        Decision::Same => SAME,
+        Decision::More | Decision::Fewer if ends[0] == ends[1] => ends[0],
+        _ => UNDECIDED,
+    };
+    let changed = matches!(decision, Decision::More | Decision::Fewer);
     let since = history.kernels.get(level.since).map_or("", |kernel| kernel.label.as_str());
     let kernels = match level.kernels {
         1 => since.to_owned(),
@@ -79,7 +88,9 @@ fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome
         line.title(),
         text::value(new.value),
         text::span([level.low, level.high]),
-        if !level.changed || beyond == 0.0 {
+        if decision == Decision::Undecided {
+            format!("; its windows range over {}", text::span([new.low, new.high]))
+        } else if !changed || beyond == 0.0 {
             String::new()
         } else {
             format!(" ({} beyond)", text::percent(1.0 + beyond / 100.0))
@@ -89,7 +100,14 @@ fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome
 }
 
 /// What changed from the newest kernel of the history, where something has.
-fn details(history: &History, newest: Vec<Outcome>, runs: Vec<Outcome>, label: &str, words: &[&str]) -> Result<()> {
+fn details(
+    args: &CheckArgs,
+    history: &History,
+    newest: Vec<Outcome>,
+    runs: Vec<Outcome>,
+    label: &str,
+    words: &[&str],
+) -> Result<()> {
     let mut pairs: Vec<(&HistoryLine, &str, Outcome, Outcome)> = Vec::new();
     for (((line, word), old), new) in history.lines.iter().zip(words).zip(newest).zip(runs) {
         pairs.push((line, word, old, new));
@@ -107,7 +125,12 @@ fn details(history: &History, newest: Vec<Outcome>, runs: Vec<Outcome>, label: &
             before.first().map_or(String::new(), |(_, run): &(String, Outcome)| run.document.kernel.release.clone());
         let inputs =
             [Input { label: Some(release), runs: before }, Input { label: Some(label.to_owned()), runs: after }];
-        let options = CompareOptions { command: super::command_line(), seed: 1, ..CompareOptions::default() };
+        let options = CompareOptions {
+            command: super::command_line(),
+            seed: 1,
+            margin: args.margin(),
+            ..CompareOptions::default()
+        };
         let comparison = compare(&inputs, &options)?.comparison;
         let steps: Vec<_> = comparison
             .sections

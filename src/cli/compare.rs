@@ -3,7 +3,8 @@
 use super::axes_args::AxesArgs;
 use super::matrix_progress::MatrixProgress;
 use super::run::outcome;
-use super::stop_args::StopArgs;
+use super::sizing_args::SizingArgs;
+use super::stop_args::{StopArgs, parse_percent};
 use super::stored_runs;
 use crate::compare::matrix::{self, MatrixRun, MatrixStore, Runner};
 use crate::compare::model::section_title;
@@ -38,6 +39,10 @@ pub(crate) struct CompareArgs {
     /// Bytes per call; may be repeated [default: 256K]
     #[arg(long, help_heading = "Columns", value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     buffer_size: Vec<u64>,
+    /// What modes that read a file read: a device such as /dev/zero, or `memory` (zeros in a memory file) [default:
+    /// /dev/zero, and memory if a kernel cannot splice from it]
+    #[arg(long, help_heading = "Columns", value_name = "FILE")]
+    source: Option<String>,
     /// Compare each column with the previous one (and the last with the first), or each with the first
     /// [default: previous for kernels and stored runs, first for settings of one kernel]
     #[arg(long, help_heading = "Measurement", value_enum)]
@@ -54,6 +59,11 @@ pub(crate) struct CompareArgs {
     pairs: u32,
     #[command(flatten, next_help_heading = "Measurement")]
     stop: StopArgs,
+    #[command(flatten, next_help_heading = "Measurement")]
+    sizing: SizingArgs,
+    /// Counts: changes within this percentage are `same`
+    #[arg(long, help_heading = "Measurement", value_name = "PERCENT", default_value = "1%", value_parser = parse_percent)]
+    margin: f64,
     /// Seed for the order of runs and for bootstraps
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -96,7 +106,7 @@ impl CompareArgs {
             UsageError::new("--resume applies only to measurements, not to stored runs: remove --resume")
         );
         ensure!(
-            self.axes.is_empty() && self.buffer_size.is_empty(),
+            self.axes.is_empty() && self.buffer_size.is_empty() && self.source.is_none(),
             UsageError::new("stored runs are not measured again: remove the flags under Columns, or the runs")
         );
         ensure!(
@@ -197,7 +207,8 @@ impl CompareArgs {
 
     fn options(&self, against: Against) -> Result<CompareOptions> {
         let (command, cycle_model) = (super::command_line(), self.model()?);
-        Ok(CompareOptions { command, against, seed: self.seed, cycle_model, ..CompareOptions::default() })
+        let (seed, margin) = (self.seed, self.margin);
+        Ok(CompareOptions { command, against, seed, cycle_model, margin, ..CompareOptions::default() })
     }
 
     /// The model of `--cycle-model`.
@@ -215,6 +226,8 @@ impl CompareArgs {
         let mut memory = None;
         for ColumnPlan { options, .. } in &mut columns {
             options.count_by_default();
+            self.sizing.apply(options);
+            options.workload.set_source(self.source.as_deref());
             // An invalid combination has no result; a column without a valid mode is an error before anything boots.
             let refused: Vec<anyhow::Error> = modes.iter().filter_map(|mode| request(options, mode).err()).collect();
             if refused.len() == modes.len() {
@@ -256,7 +269,7 @@ impl CompareArgs {
         );
         if !exact && (self.pairs as usize) < timed::MINIMUM_PAIRS {
             progress::note(&format!(
-                "--pairs {}: a timed verdict needs {} runs; the result will be inconclusive",
+                "--pairs {}: a timed verdict needs {} runs; the result will be undecided",
                 self.pairs,
                 timed::MINIMUM_PAIRS
             ));

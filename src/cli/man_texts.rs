@@ -81,7 +81,7 @@ fn exit(name: &str) -> Vec<PageEntry> {
         "check" => vec![
             ("0", "No regression. With --fail-below: no improvement."),
             ("1", "A regression. With --fail-below: an improvement."),
-            ("125", "Not tested: no result, or an inconclusive one. `git bisect run` skips the commit."),
+            ("125", "Not tested: no result, or an undecided one. `git bisect run` skips the commit."),
             ("128", "Usage error. `git bisect run` stops."),
             INTERRUPTED,
         ],

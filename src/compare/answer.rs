@@ -1,8 +1,9 @@
 //! The answers of a comparison, the same in the terminal, Markdown and HTML: one sentence for each mode and two columns.
 //! The facts behind it follow as lines of their own ([`details`]).
 
+use super::columns;
 use super::details;
-use super::model::{Blame, Comparison, Section, Step, Word};
+use super::model::{Blame, Comparison, Difference, Section, Step, Word};
 use super::text;
 use crate::profile::listed;
 use crate::util::text::counted;
@@ -77,7 +78,26 @@ fn sentence(comparison: &Comparison, all: &[(&Section, &Step)]) -> String {
     let Some((section, step)) = all.first() else { return String::new() };
     let (from, to) = comparison.step_labels(step);
     let title = if together(all) { section.mode.clone() } else { section.title() };
-    format!("{title}, {from} -> {to}: {}", answer(comparison, all))
+    let not_the_source = built_otherwise(comparison, step).map(|text| format!("; {text}")).unwrap_or_default();
+    format!("{title}, {from} -> {to}: {}{not_the_source}", answer(comparison, all))
+}
+
+/// What else than their source differs between two kernels: `not only the source differs: gcc 14.2.0 and gcc 16.2.0, and 9
+/// options`. With another compiler or configuration, counts change in all roles.
+pub(crate) fn built_otherwise(comparison: &Comparison, step: &Step) -> Option<String> {
+    let differ = |difference: &&Difference| {
+        let values = [step.from, step.to].map(|column| difference.values.get(column).map(String::as_str));
+        values[0] != values[1] && !values.contains(&Some(columns::UNKNOWN))
+    };
+    let different = || comparison.differences.iter().filter(differ);
+    let compilers = different().find(|difference| difference.what == columns::COMPILER);
+    let options = different().filter(|difference| difference.what.starts_with("CONFIG_")).count();
+    let compilers = compilers.map(|found| format!("{} and {}", found.values[step.from], found.values[step.to]));
+    let options = (options > 0).then(|| format!("{} that matter to pipes", counted(options as u64, "option")));
+    // Options alone are usual between two releases; the table below has them.
+    let compilers = compilers?;
+    let parts: Vec<String> = std::iter::once(compilers).chain(options).collect();
+    Some(format!("not only the source differs: {}", parts.join(", and ")))
 }
 
 /// The verdict of one step, or of one step on several numbers of CPUs, its largest contributor, and whether the total
@@ -125,26 +145,25 @@ fn cpus_text(cpus: u32) -> String {
 
 /// One step on several numbers of CPUs: the verdict that they share, or that they have none in common.
 fn verdicts(all: &[(&Section, &Step)]) -> String {
-    let has = |word| all.iter().any(|(_, step)| step.verdict.word == word);
-    let each: Vec<String> = all
-        .iter()
-        .map(|(section, step)| {
-            let verdict = &step.verdict;
-            let margin = verdict.uncertainty.map(text::margin).unwrap_or_default();
-            let change = match verdict.word {
-                Word::Same => format!("same within {margin}"),
-                _ => format!("{} ({margin})", text::percent(verdict.ratio)),
-            };
-            format!("{change} on {}", cpus_text(section.cpus.unwrap_or(1)))
-        })
-        .collect();
-    let each = each.join(", ");
+    let change = |(section, step): &(&Section, &Step)| {
+        let verdict = &step.verdict;
+        let margin = text::in_parentheses(verdict.uncertainty);
+        let on = cpus_text(section.cpus.unwrap_or(1));
+        (verdict.word, format!("{}{margin} on {on}", text::percent(verdict.ratio)))
+    };
+    let changes: Vec<(Word, String)> = all.iter().map(change).collect();
     let what = "instructions without scheduling";
-    match (has(Word::Fewer), has(Word::More)) {
-        (true, true) => format!("no common verdict on {what}: {each}"),
-        (true, false) => format!("fewer {what}: {each}"),
-        (false, true) => format!("more {what}: {each}"),
-        (false, false) => format!("same number of {what}: {each}"),
+    let list = |of: &[(Word, String)]| of.iter().map(|(_, change)| change.clone()).collect::<Vec<_>>().join(", ");
+    match changes.first() {
+        Some((word, _)) if changes.iter().all(|(other, _)| other == word) => match word {
+            Word::Same => format!("same number of {what}: {}", list(&changes)),
+            Word::Undecided => format!("undecided whether the number of {what} changed: {}", list(&changes)),
+            word => format!("{} {what}: {}", word.text(), list(&changes)),
+        },
+        _ => {
+            let each: Vec<String> = changes.iter().map(|(word, change)| format!("{} {change}", word.text())).collect();
+            format!("no common verdict on {what}: {}", each.join(", "))
+        }
     }
 }
 

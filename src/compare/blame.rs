@@ -32,7 +32,7 @@ pub(crate) fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
     let direction = match verdict.word {
         Word::More | Word::Slower => 1.0,
         Word::Fewer | Word::Faster => -1.0,
-        Word::Same | Word::Inconclusive => return None,
+        Word::Same | Word::Undecided => return None,
     };
     of_helpers(step, direction).or_else(|| of_role(step, direction))
 }

@@ -6,7 +6,9 @@ use super::model::{Caveat, Method};
 use crate::document::Status;
 use crate::roles::{self, RoleId, Skid};
 use crate::util::text::clean;
+use crate::workload::spec::MEMORY_SOURCE;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
 
 /// Caveats of the method, and the warnings of the runs.
 pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat> {
@@ -27,6 +29,14 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
             "The verdict is on elapsed time per KiB of unprofiled runs. Values by role and function are the summed CPU \
              time of writer and reader from sampled runs: they can exceed the elapsed time.",
         )),
+    }
+    if sources(inputs).any(|source| source == Some(MEMORY_SOURCE.as_ref())) {
+        let some = sources(inputs).any(|source| source != Some(MEMORY_SOURCE.as_ref()));
+        caveats.push(for_all(if some {
+            "Some columns read from a file of zeros in memory, others from elsewhere: give all the same --source."
+        } else {
+            "All columns read from a file of zeros in memory (--source memory), from which every kernel can splice."
+        }));
     }
     let unknown = |input: &Input| input.runs.first().is_some_and(|(_, outcome)| !config_known(&outcome.document));
     let unknown: Vec<bool> = inputs.iter().map(unknown).collect();
@@ -86,6 +96,12 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
         caveats.push(Caveat { text: clean(&text), columns });
     }
     caveats
+}
+
+/// What the runs that read a file read from.
+fn sources(inputs: &[Input]) -> impl Iterator<Item = Option<&Path>> {
+    let workloads = inputs.iter().flat_map(|input| &input.runs).map(|(_, outcome)| &outcome.document.workload);
+    workloads.filter(|workload| workload.writer.has_source()).map(|workload| workload.source.as_deref())
 }
 
 /// [`interrupts_off`] leaves out smaller parts of all samples.

@@ -5,8 +5,8 @@ use super::model::{Blame, Cell, Comparison, ExactCell, RoleRow, Section, Step, W
 use super::sums::ROLES;
 use super::text;
 use crate::profile::listed;
-use crate::roles;
-use crate::util::text::rounded;
+use crate::roles::{self, RoleId, SCHEDULING};
+use crate::util::text::{counted, rounded};
 use std::fmt::Write as _;
 
 /// Roles named as callers of a helper, and helpers that are named in addition.
@@ -59,7 +59,10 @@ fn changes(list: &[(String, f64)]) -> String {
 
 /// The largest contributor and what offsets it; its functions, or the roles that call it.
 fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
-    let offset = offset(step, blame).map(|offset| format!("; offset by {offset}")).unwrap_or_default();
+    let (offset, named) = offset(step, blame).map_or((String::new(), Vec::new()), |(text, row)| {
+        (format!("; offset by {text}"), row.into_iter().collect::<Vec<RoleId>>())
+    });
+    let offset = format!("{offset}{}", others(step, blame, &named));
     if blame.role.is_none() {
         return helpers(step, blame, &offset);
     }
@@ -105,7 +108,7 @@ fn helpers(step: &Step, blame: &Blame, offset: &str) -> Vec<String> {
 
 /// What changed in the other direction: the largest role, or all of them if a part would otherwise be larger than the
 /// whole without a reason.
-fn offset(step: &Step, blame: &Blame) -> Option<String> {
+fn offset(step: &Step, blame: &Blame) -> Option<(String, Option<RoleId>)> {
     // Roles that consist of the helpers' change do not offset it.
     let of_helpers =
         |row: &RoleRow| blame.within.iter().find(|part| part.role == row.role).map_or(0.0, |part| part.delta);
@@ -114,10 +117,28 @@ fn offset(step: &Step, blame: &Blame) -> Option<String> {
     let largest = against.max_by(|a, b| change(a).abs().total_cmp(&change(b).abs()));
     let rest = step.verdict.delta - blame.delta;
     match largest {
-        Some(row) => Some(format!("{} {}", row.title, text::signed(change(row)))),
-        None if step.exact() && rest * blame.delta < 0.0 => Some(format!("all other roles {}", text::signed(rest))),
+        Some(row) => Some((format!("{} {}", row.title, text::signed(change(row))), Some(row.role))),
+        None if step.exact() && rest * blame.delta < 0.0 => {
+            Some((format!("all other roles {}", text::signed(rest)), None))
+        }
         None => None,
     }
+}
+
+/// What the roles that are not named add up to, so that the parts are the whole: `; 11 other roles -9.92`.
+fn others(step: &Step, blame: &Blame, offset: &[RoleId]) -> String {
+    if !step.exact() || blame.role.is_none() {
+        return String::new();
+    }
+    let named = |row: &&RoleRow| Some(row.role) == blame.role || offset.contains(&row.role);
+    let rows = || step.roles.iter().filter(|row| !SCHEDULING.contains(&row.role) && row.delta != 0.0);
+    let rest = step.verdict.delta - rows().filter(named).map(|row| row.delta).sum::<f64>();
+    let count = rows().filter(|row| !named(row)).count() as u64;
+    // Without a role that offsets, all others are named.
+    if count == 0 || rest.abs() < 0.005 || (offset.is_empty() && rest * blame.delta < 0.0) {
+        return String::new();
+    }
+    format!("; {} {}", counted(count, "other role"), text::signed(rest))
 }
 
 /// The counted cells of a step.
@@ -224,8 +245,8 @@ fn outliers(comparison: &Comparison, section: &Section, step: &Step) -> Vec<Stri
     let line = |(cell, label): (&ExactCell, &str)| {
         let outlier = cell.outlier.as_ref()?;
         Some(format!(
-            "one of {} windows of {label} has {}, the others {} (most of it {} {}): count more calls for a smaller \
-             uncertainty",
+            "one of {} windows of {label} has {}, the others {} (most of it {} {}): more windows (--runs) make \
+             the uncertainty smaller",
             cell.windows,
             text::value(outlier.value),
             text::span(outlier.others),

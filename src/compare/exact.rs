@@ -6,39 +6,52 @@ use super::model::{ExactCell, TotalChange, Verdict, Word};
 use super::text;
 use super::windows;
 use crate::roles::{RoleId, SCHEDULING};
+use crate::util::decision::{Decision, decide};
 
-/// Compare two counted runs.
+/// Compare two counted runs. `margin`: changes within it are `same`, as a part of the value before.
 #[must_use]
-pub(crate) fn verdict(before: &Measure, after: &Measure) -> Verdict {
+pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict {
     let (a, b) = (before.without_scheduling(), after.without_scheduling());
-    let uncertainty = windows::of_total(before, after);
-    let relative = if a > 0.0 { uncertainty / a } else { 0.0 };
     // Cross-multiplied, so that rounding cannot make equal counts differ.
     let [old, new] = [(before, after), (after, before)]
         .map(|(measure, other)| u128::from(measure.unscheduled()) * u128::from(other.bytes));
     let (delta, ratio) = if old == new { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
-    let word = match delta {
-        delta if delta.abs() <= uncertainty => Word::Same,
-        delta if delta < 0.0 => Word::Fewer,
-        _ => Word::More,
+    // The same kernel again gives the same counts in every window.
+    let identical = before.windows.len() == after.windows.len()
+        && before.bytes == after.bytes
+        && before.windows.iter().zip(&after.windows).all(|(old, new)| old.unscheduled() == new.unscheduled());
+    let half = match identical && !before.windows.is_empty() {
+        true => Some(0.0),
+        false => windows::of_total(before, after).map(|half| if a > 0.0 { half / a } else { 0.0 }),
     };
-    let margin = text::margin(relative);
+    let change = delta / a.max(f64::MIN_POSITIVE);
+    let decision = match half {
+        Some(half) => decide([change - half, change + half], windows::FLOOR, margin),
+        None if old == new => Decision::Same,
+        None => Decision::Undecided,
+    };
+    let word = match decision {
+        Decision::More => Word::More,
+        Decision::Fewer => Word::Fewer,
+        Decision::Same => Word::Same,
+        Decision::Undecided => Word::Undecided,
+    };
+    let (from, to) = (text::value(a), text::value(b));
+    let what = "instructions per KiB without scheduling";
+    let by = text::in_parentheses(half);
     let text = match word {
-        Word::Same if old == new => {
-            format!("same, exactly {} instructions per KiB without scheduling before and after", text::value(a))
-        }
+        Word::Same if old == new => format!("same, exactly {from} {what} before and after"),
         Word::Same => format!(
-            "same (within {margin}), {} and {} instructions per KiB without scheduling",
-            text::value(a),
-            text::value(b)
+            "same number of {what}, within {}: {}{by}, {from} to {to}",
+            text::part(margin),
+            text::percent(ratio)
         ),
-        _ => format!(
-            "{} instructions per KiB without scheduling, {} ({margin}), {} to {}",
-            word.text(),
+        Word::Undecided => format!(
+            "undecided whether the number of {what} changed: {}{by}, {from} to {to}; {}",
             text::percent(ratio),
-            text::value(a),
-            text::value(b)
+            what_would_decide([before, after], change, half, margin)
         ),
+        _ => format!("{} {what}, {}{by}, {from} to {to}", word.text(), text::percent(ratio)),
     };
     Verdict {
         word,
@@ -46,7 +59,7 @@ pub(crate) fn verdict(before: &Measure, after: &Measure) -> Verdict {
         after: b,
         delta,
         ratio,
-        uncertainty: Some(relative),
+        uncertainty: half,
         ci95: None,
         p: None,
         p_holm: None,
@@ -59,13 +72,39 @@ pub(crate) fn verdict(before: &Measure, after: &Measure) -> Verdict {
     }
 }
 
+/// More windows than this are not advised.
+const MOST_WINDOWS: f64 = 100.0;
+
+/// Why a change is undecided, and what would decide it: the interval narrows with the square root of the number of windows.
+fn what_would_decide(sides: [&Measure; 2], change: f64, half: Option<f64>, margin: f64) -> String {
+    let windows = sides.map(|side| side.windows.len().max(1));
+    let Some(half) = half else {
+        return "a single window shows no uncertainty: count several (--runs 5)".to_owned();
+    };
+    let spans = sides.map(|side| text::span(side.span(&Measure::without_scheduling)));
+    let ranges = format!("windows range over {} before and {} after", spans[0], spans[1]);
+    // Until zero and the floor are excluded, or all is within the margin, whichever is nearer.
+    let wanted = (change.abs() - windows::FLOOR).max(margin - change.abs());
+    let more = half / wanted.max(f64::MIN_POSITIVE);
+    let least = windows[0].min(windows[1]) as f64 * more.powi(2) * 1.2;
+    if wanted > 0.0 && least <= MOST_WINDOWS {
+        format!("{ranges}; about {} windows (--runs {}) would decide", least.ceil(), least.ceil())
+    } else {
+        let wide = text::part((change.abs() + half).max(margin));
+        format!(
+            "{ranges}; a larger --window-limit may help, or --margin {} if no smaller change matters",
+            wide.replace(' ', "")
+        )
+    }
+}
+
 /// Whether the change of a role is larger than its uncertainty. Roles that depend on the schedule never are.
 #[must_use]
 pub(crate) fn certain_role(before: &Measure, after: &Measure, role: RoleId) -> bool {
     let of = |measure: &Measure| -> f64 {
         measure.processes.of_target().map(|(process, _)| measure.role(process, role)).sum()
     };
-    !SCHEDULING.contains(&role) && (of(after) - of(before)).abs() > windows::of_part(before, after, &of)
+    !SCHEDULING.contains(&role) && windows::certain_part(before, after, &of)
 }
 
 /// Whether the change of a function's self weight is larger than its uncertainty. `keys`: its rows before and after.
@@ -77,7 +116,7 @@ pub(crate) fn certain_function(before: &Measure, after: &Measure, keys: [&Key; 2
         found.map_or(0.0, |(process, own)| measure.per_kib(process, own))
     };
     let role = keys[0].role;
-    !SCHEDULING.contains(&role) && (of(after) - of(before)).abs() > windows::of_part(before, after, &of)
+    !SCHEDULING.contains(&role) && windows::certain_part(before, after, &of)
 }
 
 /// What the cell of a counted run has.
@@ -122,6 +161,7 @@ mod tests {
     use super::*;
     use crate::compare::windows::WindowSchedule;
     use crate::profile::{ProcessName, SchedulingWeight};
+    use std::collections::BTreeMap;
 
     /// A run of 1 MiB with these weights.
     fn run(own: u64, sleeps: u64, preemptions: u64) -> Measure {
@@ -145,23 +185,93 @@ mod tests {
 
     #[test]
     fn a_schedule_alone_changes_no_verdict() {
-        let verdict = verdict(&run(1_000_000, 800, 6), &run(1_000_000, 400, 400));
+        let verdict = verdict(&run(1_000_000, 800, 6), &run(1_000_000, 400, 400), 0.01);
         assert_eq!((verdict.word, verdict.delta), (Word::Same, 0.0));
         assert!(verdict.text.starts_with("same, exactly"), "{}", verdict.text);
     }
 
     #[test]
-    fn only_what_exceeds_the_spans_and_the_floor_differs() {
-        let word = |a: &[u64], b: &[u64]| verdict(&with_windows(a), &with_windows(b)).word;
-        assert_eq!(word(&[1_000_000; 3], &[1_001_600; 3]), Word::Same);
-        assert_eq!(word(&[1_000_000; 3], &[1_001_800; 3]), Word::More);
-        assert_eq!(word(&[1_000_000; 3], &[998_000; 3]), Word::Fewer);
-        assert_eq!(word(&[990_000, 1_000_000, 1_010_000], &[1_019_000; 3]), Word::Same);
-        assert_eq!(word(&[990_000, 1_000_000, 1_010_000], &[1_021_000; 3]), Word::More);
-        // Further apart than both ranges are wide, but a window before has more than one after.
-        let before = [998_000, 1_000_000, 1_010_000];
-        assert_eq!(word(&before, &[1_009_000, 1_014_000, 1_015_000]), Word::Same);
-        assert_eq!(word(&before, &[1_011_000, 1_014_000, 1_015_000]), Word::More);
+    fn a_verdict_needs_the_whole_interval() {
+        let word = |a: &[u64], b: &[u64]| verdict(&with_windows(a), &with_windows(b), 0.01).word;
+        let same = [1_000_000; 3];
+        assert_eq!(word(&same, &[1_001_600; 3]), Word::Same);
+        assert_eq!(word(&same, &[1_001_800; 3]), Word::More);
+        assert_eq!(word(&same, &[998_000; 3]), Word::Fewer);
+        // The interval contains no change and more than the margin.
+        assert_eq!(word(&[990_000, 1_000_000, 1_010_000], &[1_004_000; 3]), Word::Undecided);
+        assert_eq!(word(&[999_900, 1_000_000, 1_000_100], &[1_001_000; 3]), Word::Same);
+        assert_eq!(word(&[999_900, 1_000_000, 1_000_100], &[1_021_000; 3]), Word::More);
+        // Disjoint ranges are not enough for "same", nor overlapping ones for "undecided".
+        assert_eq!(word(&[822_000, 828_000, 826_000, 832_000], &[676_000, 758_000, 700_000, 720_000]), Word::Fewer);
+        assert_eq!(word(&[1_008_000, 1_782_000, 1_300_000], &[1_100_000, 1_700_000, 1_200_000]), Word::Undecided);
+        assert_eq!(verdict(&with_windows(&same), &with_windows(&[1_008_000; 3]), 0.001).word, Word::More);
+        // One window each has no interval.
+        assert_eq!(word(&[1_000_000], &[1_000_001]), Word::Undecided);
+        assert_eq!(word(&[1_000_000], &[1_000_000]), Word::Same);
+    }
+
+    #[test]
+    fn what_is_undecided_says_what_would_decide_it() {
+        let text = |a: &[u64], b: &[u64]| verdict(&with_windows(a), &with_windows(b), 0.01).text;
+        let near = text(&[1_000_000, 1_004_000, 996_000], &[1_003_000, 1_006_000, 1_000_000]);
+        assert!(near.contains("windows (--runs "), "{near}");
+        let wide = text(&[1_008_000, 1_782_000, 1_300_000], &[1_100_000, 1_700_000, 1_200_000]);
+        assert!(wide.contains("windows range over 984.38 to 1740.23 before") && wide.contains("--margin "), "{wide}");
+        assert!(text(&[1_000_000], &[1_100_000]).contains("--runs 5"));
+    }
+
+    /// How often verdicts on `runs` pairs of five windows each are right, wrong and undecided, where the counts of one side
+    /// are `change` larger and windows scatter by `scatter`, both as parts.
+    fn simulated(
+        change: f64,
+        scatter: f64,
+        shape: fn(&mut rand::rngs::SmallRng) -> f64,
+    ) -> BTreeMap<&'static str, u32> {
+        use rand::SeedableRng as _;
+        let mut random = rand::rngs::SmallRng::seed_from_u64(1);
+        let mut found = BTreeMap::new();
+        for _ in 0..2_000 {
+            let mut side = |level: f64| -> Measure {
+                let mut own: Vec<u64> =
+                    (0..5).map(|_| (1e6 * level * (1.0 + scatter * shape(&mut random))) as u64).collect();
+                // The median is shown.
+                own.sort_unstable();
+                with_windows(&own)
+            };
+            let (before, after) = (side(1.0), side(1.0 + change));
+            *found.entry(verdict(&before, &after, 0.01).word.text()).or_default() += 1;
+        }
+        found
+    }
+
+    #[test]
+    fn verdicts_on_simulated_windows_are_rarely_wrong() {
+        use rand::Rng as _;
+        // Spread evenly, or in two clusters as windows that cut a burst or do not.
+        let shapes: [fn(&mut rand::rngs::SmallRng) -> f64; 2] = [
+            |random| random.random_range(-0.5..0.5),
+            |random| if random.random_bool(0.3) { 0.5 } else { -0.2 } + random.random_range(-0.05..0.05),
+        ];
+        for shape in shapes {
+            for scatter in [0.0005, 0.002, 0.01, 0.05] {
+                for change in [0.0, 0.002, 0.005, 0.01, 0.05] {
+                    for sign in [-1.0, 1.0] {
+                        let found = simulated(sign * change, scatter, shape);
+                        let of = |word: &str| found.get(word).copied().unwrap_or(0);
+                        let (wrong, right) = if sign < 0.0 { ("more", "fewer") } else { ("fewer", "more") };
+                        // Of 2,000.
+                        assert!(of(wrong) <= 20, "{change} {scatter}: {found:?}");
+                        let none = change == 0.0;
+                        assert!(!none || of(right) <= 20, "{change} {scatter}: {found:?}");
+                        assert!(change < 0.05 || of("same") == 0, "{change} {scatter}: {found:?}");
+                        assert!(
+                            change < 0.005 || scatter > 0.002 || of(right) >= 1_900,
+                            "{change} {scatter}: {found:?}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]

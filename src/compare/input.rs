@@ -26,7 +26,7 @@ pub enum Against {
 }
 
 /// How to compare.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct CompareOptions {
     pub command: String,
     pub against: Against,
@@ -40,7 +40,27 @@ pub struct CompareOptions {
     pub ending: Option<Ending>,
     /// The model of estimated cycles; absent: that of the first run.
     pub cycle_model: Option<CycleModel>,
+    /// Changes of counts within it are `same`, as a part of the value before.
+    pub margin: f64,
 }
+
+impl Default for CompareOptions {
+    fn default() -> Self {
+        Self {
+            command: String::new(),
+            against: Against::default(),
+            seed: 0,
+            control: None,
+            missing: Vec::new(),
+            ending: None,
+            cycle_model: None,
+            margin: MARGIN,
+        }
+    }
+}
+
+/// The default of [`CompareOptions::margin`].
+pub(crate) const MARGIN: f64 = 0.01;
 
 /// The runs of a column in `mode`, on `cpus` if given.
 #[must_use]

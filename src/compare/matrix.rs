@@ -3,11 +3,14 @@
 use super::input::{self, Input};
 use super::model::MissingCell;
 use super::plan::{ColumnPlan, MatrixPlan, SCHEMA};
-use crate::document::Outcome;
-use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, StoredPlan, Task};
+use crate::document::{Document, Outcome};
+use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, StoredPlan, Task, TaskResult};
 use crate::report::files::{self, Folder};
-use crate::run::RunOptions;
+use crate::run::{RunOptions, WindowSizing};
 use crate::util::folder_lock::FolderLock;
+use crate::workload::Spec;
+use crate::workload::caveats::WORKLOAD_CHANGED;
+use crate::workload::spec::Amount;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -69,8 +72,11 @@ impl MatrixPlan {
 
     /// `run` in another block.
     fn in_block(&self, run: &MatrixRun, block: usize) -> MatrixRun {
-        let column = self.columns.get(run.column).or(self.columns.first());
-        column.map_or_else(|| run.clone(), |column| self.at(run.column, column, (&run.mode, run.cpus), block))
+        let mut run = MatrixRun { block, ..run.clone() };
+        if self.pairs.is_some() {
+            run.options.seed = self.seed + block as u64;
+        }
+        run
     }
 
     fn at(&self, column: usize, plan: &ColumnPlan, (mode, cpus): (&str, Option<u32>), block: usize) -> MatrixRun {
@@ -157,7 +163,13 @@ struct RunFolders<'a> {
 impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
     fn kept(&self, run: &MatrixRun, task: Task) -> Option<Outcome> {
         let path = self.store.path(self.plan, &self.plan.in_block(run, task.block));
-        files::load_whole(&path).ok()
+        let kept = files::load_whole(&path).ok()?;
+        // Windows of another size may have been needed since.
+        let (wanted, has) = (&run.options.workload, &kept.document.workload);
+        let size = wanted.amount.is_none_or(|amount| amount == has.amount);
+        // A source is either wanted by the columns' options, and then always, or by this comparison.
+        let source = wanted.overrides.get("source").is_none() || has.source.is_some();
+        (size && source).then_some(kept)
     }
 
     fn keep(&self, run: &MatrixRun, task: Task, mut outcome: Outcome) -> Result<Outcome> {
@@ -190,6 +202,56 @@ impl Executor<MatrixRun> for Runs<'_> {
     }
 }
 
+/// The lanes to count again, with a source that all kernels can use: some of the columns of their case could not use the
+/// default one, and others could.
+fn in_equal_work(
+    experiment: &experiment::Plan<MatrixRun>,
+    entries: &[TaskResult<Outcome>],
+) -> Vec<(usize, Lane<MatrixRun>)> {
+    let counted = || {
+        entries.iter().filter_map(|entry| {
+            let (lane, document) = (experiment.lanes.get(entry.lane)?, &entry.result.as_ref().ok()?.document);
+            (document.ensemble.is_some() && document.workload.source.is_none()).then_some((entry.lane, lane, document))
+        })
+    };
+    let case = |lane: &Lane<MatrixRun>| (lane.cell.mode.clone(), lane.cell.cpus);
+    let other = |document: &Document| document.warnings.iter().any(|warning| warning.code == WORKLOAD_CHANGED);
+    let again = |(number, lane, _): (usize, &Lane<MatrixRun>, &Document)| {
+        let others =
+            || counted().filter(|(_, column, _)| case(column) == case(lane)).map(|(.., document)| other(document));
+        let mut lane = lane.clone();
+        lane.cell.options.workload.use_source_of_every_kernel();
+        (others().any(|other| other) && !others().all(|other| other)).then_some((number, lane))
+    };
+    counted().filter_map(again).collect()
+}
+
+/// The lanes to count again, in windows as large as the largest of any column that does the same work: a kernel's counts
+/// depend a little on the size of its windows.
+fn in_equal_windows(
+    experiment: &experiment::Plan<MatrixRun>,
+    entries: &[TaskResult<Outcome>],
+) -> Vec<(usize, Lane<MatrixRun>)> {
+    let found = || {
+        entries.iter().filter_map(|entry| {
+            let (lane, document) = (experiment.lanes.get(entry.lane)?, &entry.result.as_ref().ok()?.document);
+            document.ensemble.as_ref()?.sizing.as_ref()?;
+            let Amount::Bytes(bytes) = document.workload.amount else { return None };
+            // All but the size of the window.
+            let work = (lane.cell.cpus, Spec { amount: Amount::Bytes(0), ..document.workload.clone() });
+            Some((entry.lane, lane, work, bytes))
+        })
+    };
+    let again = |(number, lane, work, bytes): (usize, &Lane<MatrixRun>, (Option<u32>, Spec), u64)| {
+        let most = found().filter(|other| other.2 == work).map(|other| other.3).max()?;
+        let mut lane = lane.clone();
+        lane.cell.options.workload.amount = Some(Amount::Bytes(most));
+        lane.cell.options.sizing = WindowSizing::default();
+        (bytes < most).then_some((number, lane))
+    };
+    found().filter_map(again).collect()
+}
+
 /// Execute the runs of `plan` that are not in `store`, `jobs` in parallel.
 ///
 /// # Errors
@@ -201,17 +263,38 @@ pub fn run(
     runner: &dyn Runner,
     watch: &(dyn Fn(&Event<'_, MatrixRun>) + Sync),
 ) -> Result<Results> {
-    let experiment = plan.experiment();
-    let finished = experiment::run_jobs(&experiment, jobs, &Runs { plan, runner }, &RunFolders { plan, store }, watch)
-        .map_err(|error| match error.downcast_ref::<Interrupted>() {
-            Some(interrupted) => anyhow::anyhow!(
-                "interrupted after {} of {} runs, which are kept in {}: repeat the command with --resume to continue",
-                interrupted.done,
-                interrupted.of,
-                store.folder.display()
-            ),
-            None => error,
-        })?;
+    let mut experiment = plan.experiment();
+    let run = |experiment: &experiment::Plan<MatrixRun>| {
+        experiment::run_jobs(experiment, jobs, &Runs { plan, runner }, &RunFolders { plan, store }, watch).map_err(
+            |error| match error.downcast_ref::<Interrupted>() {
+                Some(interrupted) => anyhow::anyhow!(
+                    "interrupted after {} of {} runs, which are kept in {}: repeat the command with --resume to continue",
+                    interrupted.done,
+                    interrupted.of,
+                    store.folder.display()
+                ),
+                None => error,
+            },
+        )
+    };
+    let mut finished = run(&experiment)?;
+    // What the first counts show to be needed.
+    for changed in [in_equal_work, in_equal_windows] {
+        let (places, lanes): (Vec<usize>, Vec<Lane<MatrixRun>>) =
+            changed(&experiment, &finished.entries).into_iter().unzip();
+        if lanes.is_empty() {
+            continue;
+        }
+        let again = run(&experiment::Plan { lanes: lanes.clone(), ..experiment.clone() })?;
+        for (place, lane) in places.iter().zip(lanes) {
+            experiment.lanes[*place] = lane;
+        }
+        for mut entry in again.entries {
+            entry.lane = places[entry.lane];
+            finished.entries.retain(|before| (before.lane, before.block) != (entry.lane, entry.block));
+            finished.entries.push(entry);
+        }
+    }
     let mut results = Results {
         inputs: plan.columns.iter().map(|column| Input { label: column.label.clone(), runs: Vec::new() }).collect(),
         control: plan.control.then(Input::default),
@@ -244,7 +327,36 @@ pub fn run(
             }
         }
     }
+    name_by_file(plan, &mut results.inputs);
     Ok(results)
+}
+
+/// Name the columns of kernels that were given as files after these, where their releases do not distinguish them.
+fn name_by_file(plan: &MatrixPlan, inputs: &mut [Input]) {
+    let release = |input: &Input| input.runs.first().map(|(_, outcome)| outcome.document.kernel.release.clone());
+    let releases: Vec<Option<String>> = inputs.iter().map(release).collect();
+    let paths: Vec<Option<PathBuf>> = plan
+        .columns
+        .iter()
+        .zip(&releases)
+        .map(|(column, own)| {
+            let shared = releases.iter().filter(|other| *other == own).count() > 1;
+            column.options.kernel.as_ref().filter(|_| shared && column.label.is_none()).map(PathBuf::from)
+        })
+        .collect();
+    let ending = |path: &Path, parts: usize| -> PathBuf {
+        let all: Vec<_> = path.components().collect();
+        all[all.len().saturating_sub(parts)..].iter().collect()
+    };
+    for (input, path) in inputs.iter_mut().zip(&paths) {
+        let Some(path) = path else { continue };
+        // As many folders as tell it from the others.
+        let others = || paths.iter().flatten().filter(|other| *other != path);
+        let parts = (1..=path.components().count())
+            .find(|parts| others().all(|other| ending(other, *parts) != ending(path, *parts)))
+            .unwrap_or(1);
+        input.label = Some(ending(path, parts).display().to_string());
+    }
 }
 
 /// The number of parallel guests: at most one per CPU, and with a fifth of the memory left free.

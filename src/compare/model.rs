@@ -311,7 +311,8 @@ pub enum Word {
     Faster,
     Slower,
     Same,
-    Inconclusive,
+    /// The data support none of the others.
+    Undecided,
 }
 
 impl Word {
@@ -323,7 +324,7 @@ impl Word {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::Same => "same",
-            Self::Inconclusive => "inconclusive",
+            Self::Undecided => "undecided",
         }
     }
 }
@@ -338,8 +339,8 @@ pub struct Verdict {
     pub delta: f64,
     /// `after / before`.
     pub ratio: f64,
-    /// Exact: the largest part of the change of the ratio that may not come from the kernel: the spans over the
-    /// windows, and at least one refill of a page list more or less.
+    /// Exact: half the width of the 99 % interval of the change, as a part of the value before, from the windows of both
+    /// sides; absent if one side has a single window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f64>,
     /// Of the ratio; absent where exact, and of fewer than 3 runs.
@@ -355,7 +356,7 @@ pub struct Verdict {
     /// Number of runs of both columns.
     pub pairs: [usize; 2],
     pub boots: [usize; 2],
-    /// Further runs per column that would probably give a verdict; only with `inconclusive`.
+    /// Further runs per column that would probably give a verdict; only with `undecided`.
     pub more_runs: Option<usize>,
     /// The verdict in words.
     pub text: String,

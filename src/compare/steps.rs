@@ -11,6 +11,7 @@ use super::locks;
 use super::measure::Measure;
 use super::model::{Cell, Method, Section, Step, Verdict, Word};
 use super::sums;
+use super::text;
 use super::timed::{self, Boots, Evidence};
 use super::work;
 use crate::document::Outcome;
@@ -18,6 +19,7 @@ use crate::profile::{ProcessName, listed};
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::text::capitalized;
 use crate::workload::caveats::WORKLOAD_CHANGED;
+use crate::workload::spec::{FELL_BACK, MEMORY_SOURCE};
 use std::collections::BTreeSet;
 
 /// The pairs of columns to compare, of `present` ones.
@@ -57,7 +59,7 @@ pub(crate) fn fill_steps(
         for (from, to) in step_pairs(&present, options.against) {
             let verdict = match method {
                 Method::Exact => match (&measures[index][from], &measures[index][to]) {
-                    (Some(before), Some(after)) => exact::verdict(before, after),
+                    (Some(before), Some(after)) => exact::verdict(before, after, options.margin),
                     _ => unknown("one of the two columns has no profile"),
                 },
                 Method::Timed => {
@@ -82,6 +84,16 @@ pub(crate) fn fill_steps(
             };
             let case = (section.mode.as_str(), section.cpus);
             let mut step = step((from, to), verdict, &section.cells, &measures[index], inputs, case, method);
+            if method == Method::Exact && !step.unequal.is_empty() {
+                step.verdict.word = Word::Undecided;
+                step.verdict.text = format!(
+                    "no verdict: {}, {} to {} instructions per KiB without scheduling",
+                    text::percent(step.verdict.ratio),
+                    text::value(step.verdict.before),
+                    text::value(step.verdict.after)
+                );
+                step.blame = None;
+            }
             step.cycles = cycles::change(&step, inputs, case, options.cycle_model.as_ref());
             section.steps.push(step);
         }
@@ -101,7 +113,7 @@ fn other_kernels(inputs: &[Input], from: usize, to: usize) -> bool {
 
 fn unknown(why: &str) -> Verdict {
     Verdict {
-        word: Word::Inconclusive,
+        word: Word::Undecided,
         before: 0.0,
         after: 0.0,
         delta: 0.0,
@@ -115,7 +127,7 @@ fn unknown(why: &str) -> Verdict {
         pairs: [0, 0],
         boots: [0, 0],
         more_runs: None,
-        text: format!("inconclusive: {why}"),
+        text: format!("undecided: {why}"),
     }
 }
 
@@ -183,9 +195,14 @@ fn step(
 
 /// What the processes of one column did instead of the requested work, and those of the other did not.
 fn unequal(runs: [&[&Outcome]; 2]) -> Vec<String> {
-    let changes = runs.map(|runs| -> BTreeSet<&str> {
-        let warnings = runs.iter().flat_map(|run| &run.document.warnings);
-        warnings.filter(|warning| warning.code == WORKLOAD_CHANGED).map(|warning| warning.message.as_str()).collect()
+    // A kernel that fell back to a file in memory did what the other was asked for.
+    let memory = |run: &&Outcome| run.document.workload.source.as_deref().is_some_and(|source| source == MEMORY_SOURCE);
+    let asked = runs.map(|runs| runs.iter().all(memory));
+    let changes = [0, 1].map(|own| -> BTreeSet<&str> {
+        let warnings = runs[own].iter().flat_map(|run| &run.document.warnings);
+        let messages =
+            warnings.filter(|warning| warning.code == WORKLOAD_CHANGED).map(|warning| warning.message.as_str());
+        messages.filter(|message| !(asked[1 - own] && message.ends_with(FELL_BACK))).collect()
     });
     let only = |own: usize, when: &'static str| {
         changes[own].difference(&changes[1 - own]).map(move |message| format!("{when}, {message}"))

@@ -46,6 +46,19 @@ pub(crate) fn margin(part: f64) -> String {
     if percent < 1.0 { format!("±{percent:.2} %") } else { format!("±{percent:.1} %") }
 }
 
+/// A part of the whole: `1 %`, `0.5 %`, `2.31 %`.
+#[must_use]
+pub(crate) fn part(part: f64) -> String {
+    let percent = format!("{:.2}", part * 100.0);
+    format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// ` (±0.17 %)`; nothing if it is unknown, or nothing varies.
+#[must_use]
+pub(crate) fn in_parentheses(half: Option<f64>) -> String {
+    half.filter(|half| *half > 0.0).map(|half| format!(" ({})", margin(half))).unwrap_or_default()
+}
+
 /// How often per MiB: `31.9`, `0.08`.
 #[must_use]
 pub(crate) fn rate(rate: f64) -> String {

@@ -175,20 +175,20 @@ fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
     let significant = p_holm < ALPHA && beyond && above_noise;
     let within = e.ci95.is_some_and(|[low, high]| low > 1.0 - MINIMUM_EFFECT && high < 1.0 + MINIMUM_EFFECT);
     let word = if few_pairs || few_boots {
-        Word::Inconclusive
+        Word::Undecided
     } else if significant && effect >= MINIMUM_EFFECT {
         if e.ratio > 1.0 { Word::Slower } else { Word::Faster }
     } else if within {
         Word::Same
     } else {
-        Word::Inconclusive
+        Word::Undecided
     };
-    let more_runs = (word == Word::Inconclusive).then(|| more_runs(e, effect));
+    let more_runs = (word == Word::Undecided).then(|| more_runs(e, effect));
     let interval = interval(e, p_holm);
     let text = match word {
         Word::Faster | Word::Slower => format!("{} by {:.1} % ({interval})", word.text(), effect * 100.0),
         Word::Same => format!("same within {:.0} % ({interval})", MINIMUM_EFFECT * 100.0),
-        _ => format!("inconclusive: {} ({interval})", what_is_missing(e, few_boots, more_runs.unwrap_or(0))),
+        _ => format!("undecided: {} ({interval})", what_is_missing(e, few_boots, more_runs.unwrap_or(0))),
     };
     Verdict {
         word,
@@ -303,11 +303,11 @@ mod tests {
         let mut random = SmallRng::seed_from_u64(3);
         let (a, b) = (boots(&mut random, 100.0, 3, 3), boots(&mut random, 150.0, 3, 3));
         let verdict = judge(&a, &b, 1);
-        assert_eq!(verdict.word, Word::Inconclusive);
+        assert_eq!(verdict.word, Word::Undecided);
         assert!(verdict.more_runs.is_some_and(|n| n >= 1));
         let (a, b) = (boots(&mut random, 100.0, 1, 30), boots(&mut random, 150.0, 1, 30));
         let verdict = judge(&a, &b, 1);
-        assert_eq!(verdict.word, Word::Inconclusive);
+        assert_eq!(verdict.word, Word::Undecided);
         assert!(verdict.text.contains("2 more boots"), "{}", verdict.text);
     }
 
@@ -315,10 +315,7 @@ mod tests {
     fn one_run_has_no_interval() {
         let [a, b] = [100.0, 80.0].map(|time| vec![vec![time]]);
         let verdict = verdicts(&[evidence(&a, &b, noise_within(&a, 1), false, 1).unwrap()]).remove(0);
-        assert_eq!(
-            verdict.text,
-            "inconclusive: needs about 9 more runs (ratio 0.800, of too few runs for an interval)"
-        );
+        assert_eq!(verdict.text, "undecided: needs about 9 more runs (ratio 0.800, of too few runs for an interval)");
         assert_eq!((verdict.ci95, verdict.noise_floor), (None, None));
     }
 

@@ -5,14 +5,17 @@ use super::measure::{Measure, add, as_f64};
 use crate::document::{Document, Outcome, Processes};
 use crate::profile::{Profile, SchedulingWeight};
 use crate::roles::{self, RoleId, SCHEDULING};
+use crate::util::stats;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The smallest uncertainty of a change without scheduling, as a part of the total: one refill of a page list more or
-/// less, the largest move seen on one CPU with one window per run. With five windows, the median of no run on one CPU
-/// moved by more than 0.001 % under changes that cannot matter (docs/exactness.md).
+/// The smallest change without scheduling that is reported as one, as a part of the total: changes that cannot matter, such
+/// as another size of memory, move counts by up to this much (docs/exactness.md).
 pub(crate) const FLOOR: f64 = 0.0017;
+
+/// The confidence of intervals of changes. There are many verdicts, and each may stop somebody's work.
+pub(crate) const CONFIDENCE: f64 = 0.99;
 
 /// Sleeps and preemptions of the target's processes in a window, and their cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,20 +69,15 @@ impl Measure {
 /// As [`FLOOR`], for one role or function, as a part of the total. Most repeat exactly in every window.
 pub(crate) const PART_FLOOR: f64 = 0.0001;
 
-/// The larger range over the windows, and at least `floor`. If the ranges overlap, it is at least the change itself: a
-/// window before then has what one has after.
-fn uncertainty(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64, floor: f64) -> f64 {
-    let [(old, [old_low, old_high]), (new, [new_low, new_high])] =
-        [before, after].map(|measure| (of(measure), measure.span(of)));
-    // The parts of both ranges that lie between the two values.
-    let between = if new > old { (old_high - old) + (new - new_low) } else { (old - old_low) + (new_high - new) };
-    let least = floor * before.without_scheduling();
-    (old_high - old_low).max(new_high - new_low).max(between).max(least)
+/// Half the width of the interval of a change, from the windows of both sides; `None` if one has a single window.
+fn uncertainty(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64) -> Option<f64> {
+    let values = |measure: &Measure| measure.windows.iter().map(of).collect::<Vec<f64>>();
+    stats::half_width_of_difference(&values(before), &values(after), CONFIDENCE)
 }
 
-/// The uncertainty of the change without scheduling, per KiB, at least [`FLOOR`].
-pub(crate) fn of_total(before: &Measure, after: &Measure) -> f64 {
-    uncertainty(before, after, &Measure::without_scheduling, FLOOR)
+/// Half the width of the interval of the change without scheduling, per KiB.
+pub(crate) fn of_total(before: &Measure, after: &Measure) -> Option<f64> {
+    uncertainty(before, after, &Measure::without_scheduling)
 }
 
 /// The least uncertainty of the change of a role or function, per KiB.
@@ -87,9 +85,14 @@ pub(crate) fn least_of_part(before: &Measure) -> f64 {
     PART_FLOOR * before.without_scheduling()
 }
 
-/// The uncertainty of the change of a role or function, per KiB.
-pub(crate) fn of_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64) -> f64 {
-    uncertainty(before, after, of, PART_FLOOR)
+/// Whether the change of a role or function is larger than its uncertainty. Without several windows, the floor of the total
+/// decides.
+pub(crate) fn certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64) -> bool {
+    let change = (of(after) - of(before)).abs();
+    match uncertainty(before, after, of) {
+        Some(half) => change > half.max(least_of_part(before)),
+        None => change > FLOOR * before.without_scheduling(),
+    }
 }
 
 /// One window whose count without scheduling is far from those of all others. Values per KiB.

@@ -2,8 +2,10 @@
 
 use super::steps::{changes, margin};
 use super::{CountSpan, HistoryLine};
+use crate::compare::FLOOR;
+use crate::util::decision::{Decision, decide};
 
-/// What a workload has taken since its last step, and whether a new count fits it. Counts without scheduling, per KiB.
+/// What a workload has taken since its last step. Counts without scheduling, per KiB.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SeriesLevel {
     /// Index of the kernel with which it begins.
@@ -13,26 +15,34 @@ pub(crate) struct SeriesLevel {
     /// The least and the greatest count of any of their windows.
     pub low: f64,
     pub high: f64,
-    /// Whether the new count is a step.
-    pub changed: bool,
 }
 
 impl SeriesLevel {
-    /// The level of `line`, and whether the count `new` is another; `None` without points.
+    /// The level of `line`; `None` without points.
     #[must_use]
-    pub(crate) fn of(line: &HistoryLine, new: &CountSpan) -> Option<Self> {
-        let mut spans: Vec<CountSpan> = line.points.iter().map(|point| point.without_scheduling).collect();
-        spans.push(*new);
-        let kernels = line.points.len();
-        let steps = changes(&spans, &spans.iter().map(margin).collect::<Vec<_>>());
-        let changed = steps.last() == Some(&kernels);
-        let first = steps.into_iter().rfind(|place| *place < kernels).unwrap_or(0);
+    pub(crate) fn of(line: &HistoryLine) -> Option<Self> {
+        let spans: Vec<CountSpan> = line.points.iter().map(|point| point.without_scheduling).collect();
+        let kernels = spans.len();
+        let first = changes(&spans, &spans.iter().map(margin).collect::<Vec<_>>()).pop().unwrap_or(0);
         let since = line.points.get(first)?.kernel;
         let (low, high) = spans[first..kernels]
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), span| (low.min(span.low), high.max(span.high)));
-        let kernels = kernels - first;
-        Some(Self { since, kernels, low, high, changed })
+        Some(Self { since, kernels: kernels - first, low, high })
+    }
+
+    /// Whether the windows of a new kernel are above the level, below it, or on it within `margin`, all of them.
+    #[must_use]
+    pub(crate) fn decision(&self, new: &CountSpan, margin: f64) -> Decision {
+        // How far each end of the windows is from the ends of the level.
+        let beyond = |value: f64, end: f64| value / end.max(f64::MIN_POSITIVE) - 1.0;
+        let above = [beyond(new.low, self.high), beyond(new.high, self.high)];
+        let below = [beyond(new.low, self.low), beyond(new.high, self.low)];
+        match (decide(above, FLOOR, margin), decide(below, FLOOR, margin)) {
+            (Decision::More, _) => Decision::More,
+            (_, Decision::Fewer) => Decision::Fewer,
+            _ => decide([below[0].min(0.0), above[1].max(0.0)], FLOOR, margin),
+        }
     }
 
     /// By how much `new` is beyond the level, in percent of its nearer end: 0 inside.
@@ -75,14 +85,18 @@ mod tests {
     #[test]
     fn a_kernel_is_compared_with_all_since_the_last_step() {
         let line = line(&[(400.0, 400.0), (500.0, 501.0), (500.5, 502.0)]);
-        let same = SeriesLevel::of(&line, &span(500.2, 500.9)).unwrap();
-        assert_eq!((same.since, same.kernels, same.low, same.high, same.changed), (1, 2, 500.0, 502.0, false));
-        assert_eq!(same.beyond(501.0), 0.0);
+        let level = SeriesLevel::of(&line).unwrap();
+        assert_eq!((level.since, level.kernels, level.low, level.high), (1, 2, 500.0, 502.0));
+        let decision = |low: f64, high: f64| level.decision(&span(low, high), 0.01);
+        assert_eq!((decision(500.2, 500.9), level.beyond(501.0)), (Decision::Same, 0.0));
         // Beyond the range of one of them, and of all.
-        let more = SeriesLevel::of(&line, &span(510.0, 511.0)).unwrap();
-        assert!(more.changed && (more.beyond(510.0) - 100.0 * 8.0 / 502.0).abs() < 1e-9);
-        assert!(SeriesLevel::of(&line, &span(400.0, 400.0)).unwrap().changed);
-        assert!((more.beyond(490.0) + 2.0).abs() < 1e-9);
-        assert_eq!(SeriesLevel::of(&HistoryLine { points: Vec::new(), ..line }, &span(1.0, 1.0)), None);
+        assert_eq!(decision(502.1, 502.3), Decision::Same);
+        assert_eq!((decision(510.0, 511.0), decision(400.0, 400.0)), (Decision::More, Decision::Fewer));
+        assert!((level.beyond(510.0) - 100.0 * 8.0 / 502.0).abs() < 1e-9);
+        assert!((level.beyond(490.0) + 2.0).abs() < 1e-9);
+        // Windows that range over more than the margin decide nothing.
+        assert_eq!(decision(480.0, 520.0), Decision::Undecided);
+        assert_eq!(decision(501.0, 520.0), Decision::Undecided);
+        assert_eq!(SeriesLevel::of(&HistoryLine { points: Vec::new(), ..line }), None);
     }
 }

@@ -41,6 +41,9 @@ pub(crate) struct HistoryKernel {
     pub release: String,
     /// SHA-256 of its image.
     pub sha256: String,
+    /// The compiler that built it, such as `gcc 14.2.0`; empty if unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub compiler: String,
 }
 
 /// One workload on all kernels that ran it.

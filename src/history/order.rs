@@ -61,6 +61,7 @@ mod tests {
 
     fn kernels(releases: &[&str]) -> Vec<HistoryKernel> {
         let kernel = |release: &&str| HistoryKernel {
+            compiler: String::new(),
             label: (*release).to_owned(),
             release: (*release).to_owned(),
             sha256: (*release).to_owned(),

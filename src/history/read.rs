@@ -6,6 +6,7 @@ use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
 use crate::compare::{Dropped, FLOOR, Measure, inlined_between, measures};
 use crate::document::Outcome;
+use crate::kernel::info::compiler_name;
 use crate::roles::RoleId;
 use crate::util::{build, cancel, progress};
 use anyhow::{Context as _, Result, ensure};
@@ -27,7 +28,12 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         }
         if !kernels.iter().any(|known| is_of(&cell, known)) {
             let (label, release, sha256) = (&cell.kernel.label, &cell.kernel.release, &cell.kernel.sha256);
-            kernels.push(HistoryKernel { label: label.clone(), release: release.clone(), sha256: sha256.clone() });
+            kernels.push(HistoryKernel {
+                label: label.clone(),
+                release: release.clone(),
+                sha256: sha256.clone(),
+                compiler: String::new(),
+            });
         }
         cells.push(cell);
     }
@@ -44,6 +50,13 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         None => order::by_release(&mut kernels),
     }
     let emulators = cells.iter().map(|cell| cell.qemu.clone()).collect::<BTreeSet<_>>().into_iter().collect();
+    for cell in &cells {
+        let known = kernels.iter_mut().find(|known| is_of(cell, known) && known.compiler.is_empty());
+        let Some(kernel) = known else { continue };
+        let (id, recorded) = (&cell.id, cell.pipeline.is_some());
+        let info = if recorded { store.recording(id)?.kernel } else { store.document(id)?.kernel };
+        kernel.compiler = compiler_name(&info.compiler);
+    }
     // The digest of a pipeline, setting, mode and CPUs of a line; the kernel and the id of its cells.
     type Key = (Option<String>, String, String, u32);
     let mut lines: BTreeMap<Key, Vec<(usize, String)>> = BTreeMap::new();

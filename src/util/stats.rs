@@ -101,6 +101,27 @@ pub(crate) fn student_t95(degrees: usize) -> Option<f64> {
     Some(StudentsT::new(0.0, 1.0, degrees as f64).ok()?.inverse_cdf(0.975))
 }
 
+/// Half the width of the interval of the difference of two means, with this confidence, such as 0.99 (Welch, The
+/// generalization of "Student's" problem, Biometrika 1947). `None` for fewer than two values on a side.
+#[must_use]
+pub(crate) fn half_width_of_difference(a: &[f64], b: &[f64], confidence: f64) -> Option<f64> {
+    // The variance of the mean, and its degrees of freedom.
+    let of = |values: &[f64]| {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        (values.len() >= 2).then_some((variance / n, n - 1.0))
+    };
+    let ((first, first_freedom), (second, second_freedom)) = (of(a)?, of(b)?);
+    let sum = first + second;
+    if sum == 0.0 {
+        return Some(0.0);
+    }
+    let freedom = sum.powi(2) / (first.powi(2) / first_freedom + second.powi(2) / second_freedom);
+    let t = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf((1.0 + confidence) / 2.0);
+    Some(t * sum.sqrt())
+}
+
 /// A ratio with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratio {
@@ -280,6 +301,15 @@ mod tests {
             close(*value, expected);
         }
         assert!(holm(&[]).is_empty());
+    }
+
+    #[test]
+    fn differences_have_welchs_interval() {
+        // SciPy 1.17: ttest_ind(a, b, equal_var=False).confidence_interval(0.99)
+        let (a, b) = ([27.5, 21.0, 19.0, 23.6, 17.0], [27.1, 22.0, 20.8, 23.4, 28.4]);
+        close(half_width_of_difference(&a, &b, 0.99).unwrap(), 7.982_795_246_377);
+        assert_eq!(half_width_of_difference(&[1.0; 5], &[2.0; 5], 0.99), Some(0.0));
+        assert_eq!(half_width_of_difference(&[1.0], &[2.0; 5], 0.99), None);
     }
 
     #[test]

@@ -212,7 +212,7 @@ pub static AXES: &[Axis] = &[
         "source",
         AxisKind::File,
         field!(source),
-        "File that --writer splice, read-write and stdio read from, repeatedly",
+        "File that --writer splice, read-write and stdio read from, repeatedly; `memory` is a file of zeros in memory",
     )
     .unset("/dev/zero")
     .needs(|spec| spec.writer.has_source(), "requires --writer splice, read-write or stdio")

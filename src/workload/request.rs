@@ -1,9 +1,9 @@
 //! A requested workload: a mode and overrides.
 
 use super::axes::AXES;
-use super::axis::{Overrides, name_with_overrides};
+use super::axis::{Axis, Overrides, Value, name_with_overrides};
 use super::modes::{Mode, names};
-use super::spec::{Amount, Pin, Spec};
+use super::spec::{Amount, MEMORY_SOURCE, Pin, Spec};
 use crate::util::usage::OrUsage as _;
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,18 @@ impl WorkloadRequest {
         };
         ensure!(request.spec()?.1 == *spec, "no flags give this workload");
         Ok(request)
+    }
+
+    /// Read from `source`, if given.
+    pub(crate) fn set_source(&mut self, source: Option<&str>) {
+        if let (Some(axis), Some(source)) = (Axis::find("source"), source) {
+            self.overrides.put(axis, Value::Text(source.to_owned()));
+        }
+    }
+
+    /// Read from a source that every kernel can splice from.
+    pub(crate) fn use_source_of_every_kernel(&mut self) {
+        self.set_source(Some(MEMORY_SOURCE));
     }
 
     /// The mode's name for headings, with the axes that override it (`write (writer=stdio)`), and the workload.

@@ -10,6 +10,11 @@ pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 /// The default source of `splice`, `read-write` and `stdio` writers.
 pub(crate) const DEFAULT_SOURCE: &str = "/dev/zero";
 
+/// The name of a source that every kernel can splice from: zeros in a file in memory.
+pub(crate) const MEMORY_SOURCE: &str = "memory";
+/// What a writer notes that reads from it because its kernel cannot splice from [`DEFAULT_SOURCE`].
+pub(crate) const FELL_BACK: &str = "this kernel cannot splice from /dev/zero: using a memory file of zeros";
+
 /// The call that puts bytes into the pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]

@@ -4,8 +4,10 @@ use crate::synthetic::{newer, older, timed};
 use pipeprof::compare::matrix::{self, MatrixRun, MatrixStore, Runner, default_jobs};
 use pipeprof::compare::plan::{self, Axes, MatrixPlan};
 use pipeprof::compare::{CompareOptions, Input, compare, render};
-use pipeprof::document::Outcome;
+use pipeprof::document::{Document, Ensemble, FoundSize, Outcome, PairRecord, TriedSize, Warning, WindowCount};
 use pipeprof::experiment::{EndedBy, Event, State, StopRule};
+use pipeprof::profile::SchedulingWeight;
+use pipeprof::workload::spec::Amount;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,6 +60,63 @@ impl Runner for Made {
         outcome.document.mode.clone_from(&cell.mode);
         Ok(outcome)
     }
+}
+
+/// Column 0 cannot splice from the default source; the columns need windows of different sizes.
+#[derive(Default)]
+struct Unlike(Mutex<Vec<MatrixRun>>);
+
+impl Runner for Unlike {
+    fn run(&self, cell: &MatrixRun) -> anyhow::Result<Outcome> {
+        self.0.lock().unwrap().push(cell.clone());
+        let mut outcome = older();
+        let document = &mut outcome.document;
+        document.mode.clone_from(&cell.mode);
+        let memory = serde_json::to_string(&cell.options)?.contains("memory\"}");
+        document.workload.source = memory.then(|| "memory".into());
+        if cell.column == 0 && !memory {
+            document.warnings.push(Warning {
+                code: "workload-changed".into(),
+                message: "writer: this kernel cannot".into(),
+                action: String::new(),
+            });
+        }
+        let given = cell.options.workload.amount;
+        let bytes = 1 << (24 + 2 * cell.column);
+        document.workload.amount = given.unwrap_or(Amount::Bytes(bytes));
+        let window = WindowCount {
+            tick_offset_ns: 0,
+            warmup_blocks: 0,
+            instructions: 1,
+            scheduling: SchedulingWeight::default(),
+        };
+        let tried = vec![TriedSize { bytes, spread: 0.0 }];
+        let sizing = given.is_none().then_some(FoundSize { precision: 0.002, tried });
+        document.ensemble = Some(Ensemble { shown: 0, windows: vec![window; 3], sizing });
+        outcome.windows = vec![outcome.profiles.clone(); 3];
+        let record = PairRecord { processes: outcome.document.processes.clone(), ..PairRecord::default() };
+        outcome.document.runs = vec![record; 3];
+        Ok(outcome)
+    }
+}
+
+#[test]
+fn columns_do_the_same_work_in_windows_of_one_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = MatrixPlan { modes: vec!["splice".to_owned()], ..plan(1, None) };
+    let open = |resume| MatrixStore::open(&folder.path().join("out"), &plan, resume).unwrap();
+    let runner = Unlike::default();
+    let results = matrix::run(&plan, &open(false), 1, &runner, &ignore).unwrap();
+    let documents: Vec<&Document> = results.inputs.iter().map(|input| &input.runs[0].1.document).collect();
+    assert!(documents.iter().all(|document| document.workload.source.is_some() && document.warnings.is_empty()));
+    assert!(documents.iter().all(|document| document.workload.amount == Amount::Bytes(1 << 28)), "the largest");
+    // Each with its own source, each with the common one, and two of them in larger windows.
+    assert_eq!(runner.0.lock().unwrap().len(), 3 + 3 + 2);
+    // The same command continues, and finds nothing to do.
+    let again = Unlike::default();
+    let resumed = matrix::run(&plan, &open(true), 1, &again, &ignore).unwrap();
+    assert_eq!(again.0.lock().unwrap().len(), 0);
+    assert_eq!(resumed.inputs[0].runs[0].1.document, results.inputs[0].runs[0].1.document);
 }
 
 fn ignore(_: &Event<'_, MatrixRun>) {}

@@ -1,10 +1,10 @@
 //! Synthetic runs for tests: an outcome from given stacks, without a kernel.
 
 use pipeprof::document::{
-    Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, ProcessTotals,
-    Processes, SCHEMA, Status, Throughput,
+    Attribution, Collector, CollectorReport, Document, Ensemble, Environment, ExecutedOn, KernelInfo, Outcome,
+    PairRecord, ProcessTotals, Processes, SCHEMA, Status, Throughput, WindowCount,
 };
-use pipeprof::profile::{ByProcess, Folded, Moved, ProcessName, Profile, Unit, attribute};
+use pipeprof::profile::{ByProcess, Folded, Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use pipeprof::roles::Skid;
 use pipeprof::workload::Spec;
 
@@ -76,6 +76,20 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         files: Vec::new(),
     };
     Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None }
+}
+
+/// `outcome` in three equal windows, if it is counted and says nothing else.
+pub(crate) fn in_windows(mut outcome: Outcome) -> Outcome {
+    if outcome.windows.is_empty() && outcome.document.unit == Unit::Instructions {
+        outcome.windows = vec![outcome.profiles.clone(); 3];
+        let record = PairRecord { processes: outcome.document.processes.clone(), ..PairRecord::default() };
+        outcome.document.runs = vec![record; 3];
+        let instructions = outcome.profiles.iter().map(|profile| profile.stacks.total()).sum();
+        let scheduling = SchedulingWeight::default();
+        let window = WindowCount { tick_offset_ns: 0, warmup_blocks: 0, instructions, scheduling };
+        outcome.document.ensemble = Some(Ensemble { shown: 1, windows: vec![window; 3], sizing: None });
+    }
+    outcome
 }
 
 /// A timed run on hardware: these GiB/s, no profile.

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 /// What the numbers are.
 const ABOUT: &str = "Instructions of writer and reader per KiB moved, counted exactly in several windows of \
     deterministic guests, without the roles that depend on scheduling. A step is a change that the windows of the \
-    kernels since the last step cannot explain. Instructions are not time.";
+    kernels since the last step cannot explain. Steps between kernels of different compilers name both: another compiler \
+    changes counts by several percent by itself. Instructions are not time.";
 
 /// What those of pipelines are.
 const ABOUT_PIPELINES: &str = "Pipelines have instructions of the kernel in all stages per KiB that went through the \

@@ -78,13 +78,22 @@ fn of_step(
     let change = format!("{} ({})", text::signed(step.delta), text::percent(1.0 + step.relative));
     let mut roles: Vec<String> =
         step.roles.iter().take(NAMED).map(|role| format!("{} {}", role.title, text::signed(role.delta))).collect();
-    let more = step.roles.len().saturating_sub(NAMED);
-    if more > 0 {
-        let rest: f64 = step.roles.iter().skip(NAMED).map(|role| role.delta).sum();
-        roles.push(format!("{} {}", counted(more as u64, "other role"), text::signed(rest)));
+    // So that the parts are the whole.
+    let rest = step.delta - step.roles.iter().take(NAMED).map(|role| role.delta).sum::<f64>();
+    if !roles.is_empty() && rest.abs() >= 0.005 {
+        roles.push(format!("other roles {}", text::signed(rest)));
     }
+    let compilers = [step.before, step.after]
+        .map(|kernel| history.kernels.get(kernel).map_or("", |kernel| kernel.compiler.as_str()));
+    // Another compiler changes counts by several percent by itself.
+    let built = match compilers {
+        [before, after] if before != after && !before.is_empty() && !after.is_empty() => {
+            format!(" [{before} to {after}]")
+        }
+        _ => String::new(),
+    };
     StepAnswer {
-        kernels: format!("{} to {}", label(history, step.before), label(history, step.after)),
+        kernels: format!("{} to {}{built}", label(history, step.before), label(history, step.after)),
         change: match step.of_total {
             true => change,
             false if line.pipeline => format!("{change}, less than is certain"),

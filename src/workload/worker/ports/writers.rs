@@ -1,7 +1,7 @@
 //! Ports that put bytes into the pipe.
 
 use super::{Run, run_hot, within};
-use crate::workload::spec::{Amount, DEFAULT_SOURCE, PAGE, Spec};
+use crate::workload::spec::{Amount, DEFAULT_SOURCE, FELL_BACK, MEMORY_SOURCE, PAGE, Spec};
 use crate::workload::wire::WorkerPart;
 use crate::workload::worker::buffer::Mapping;
 use crate::workload::worker::hot::{self, HotOptions, Port, Tally};
@@ -153,6 +153,9 @@ impl Source {
     pub(crate) fn open(spec: &Spec) -> Result<Self> {
         let path = spec.source.as_deref().unwrap_or(DEFAULT_SOURCE.as_ref());
         let name = path.display().to_string();
+        if name == MEMORY_SOURCE {
+            return Ok(Self { file: zeros(usize::try_from(spec.block())?)?, name });
+        }
         let file = File::open(path).with_context(|| format!("--source {name}"))?;
         let kind = file.metadata().with_context(|| format!("--source {name}"))?;
         ensure!(!kind.is_dir(), "--source {name}: this is a directory; give a file or /dev/zero");
@@ -195,7 +198,7 @@ impl SpliceIn {
                 source.name
             );
             source = Source { file: zeros(block)?, name: "a memory file of zeros".into() };
-            note = Some(format!("this kernel cannot splice from {DEFAULT_SOURCE}: using a memory file of zeros"));
+            note = Some(FELL_BACK.to_owned());
         }
         let kind = source.file.metadata().with_context(|| format!("--source {}", source.name))?;
         let size = if kind.is_file() { kind.len() } else { 0 };
