@@ -82,6 +82,9 @@ impl CycleWord {
     }
 }
 
+/// Part by which a role's plain count in one window may differ from its weighed one (docs/exactness.md, "Bursts").
+const MOST_BY_BURSTS: f64 = 0.1;
+
 /// What is priced, in the order of [`ClassCounts::amounts`].
 type Amounts = [f64; PRICES];
 
@@ -136,6 +139,18 @@ impl<'a> Classified<'a> {
         }
     }
 
+    /// Scale each role to its instructions per KiB in the comparison, which come from a weighed window: classes are known of
+    /// plain counts only, and differ from it by bursts. Another difference has another cause, and stays.
+    fn scale(&mut self, per_kib: impl Fn(RoleId) -> Option<f64>) {
+        for (role, amounts) in &mut self.roles {
+            let own = instructions(amounts) / self.kib;
+            let factor = per_kib(*role).map_or(1.0, |wanted| wanted / own);
+            if (factor - 1.0).abs() <= MOST_BY_BURSTS {
+                amounts.iter_mut().for_each(|amount| *amount *= factor);
+            }
+        }
+    }
+
     fn amounts(&self, wanted: impl Fn(RoleId) -> bool) -> Amounts {
         let mut sums = [0.0; PRICES];
         for (_, amounts) in self.roles.iter().filter(|(role, _)| wanted(**role)) {
@@ -173,14 +188,18 @@ pub(crate) fn change(
 ) -> Option<CycleChange> {
     let dropped = Dropped::of(&step.inlined);
     let [before, after] = [step.from, step.to].map(|column| of_case(&inputs[column], mode, cpus));
-    let (before, after) = (Classified::of(&before, &dropped)?, Classified::of(&after, &dropped)?);
+    let (mut before, mut after) = (Classified::of(&before, &dropped)?, Classified::of(&after, &dropped)?);
+    let row = |role: RoleId| step.roles.iter().find(|row| row.role == role);
+    before.scale(|role| row(role).map(|row| row.before));
+    after.scale(|role| row(role).map(|row| row.after));
     let model = model.unwrap_or(before.model);
     let delta = |change: f64, certain: bool, wanted: &dyn Fn(RoleId) -> bool| {
         let per_kib = |side: &Classified<'_>| side.amounts(wanted).map(|amount| amount / side.kib);
         let (old, new) = (per_kib(&before), per_kib(&after));
         let range = range(model, &old, &new);
         let own = instructions(&new) - instructions(&old);
-        let same = (own - change).abs() < 1e-6 * (1.0 + instructions(&old));
+        // Small roles are not scaled, which shows in their sum.
+        let same = (own - change).abs() < 1e-3 * (1.0 + instructions(&old));
         CycleDelta {
             // As in the step's roles, also where the sums of fractions are not exactly those.
             instructions: if same { change } else { own },
