@@ -39,10 +39,13 @@ pub(crate) fn percent(ratio: f64) -> String {
     }
 }
 
-/// An uncertainty as a part of the whole: `±0.17 %`.
+/// An uncertainty as a part of the whole: `±0.17 %`; at least 0.01 %, unless nothing varies.
 #[must_use]
 pub(crate) fn margin(part: f64) -> String {
-    let percent = part * 100.0;
+    if part == 0.0 {
+        return "±0 %".to_owned();
+    }
+    let percent = (part * 100.0).max(0.01);
     if percent < 1.0 { format!("±{percent:.2} %") } else { format!("±{percent:.1} %") }
 }
 

@@ -19,8 +19,8 @@ pub fn render(comparison: &Comparison) -> String {
     let how = match comparison.method {
         Method::Exact => {
             "Instructions of writer and reader per KiB moved, counted in several windows of deterministic guests. \
-             Verdicts are about instructions without scheduling; differences within those between windows have \
-             none. Instructions are not time."
+             Verdicts are about instructions without scheduling, from the 99 % interval of the change. Instructions are not \
+             time."
         }
         Method::Timed => {
             "Nanoseconds per KiB moved, medians of unprofiled runs; Mann-Whitney with Holm's correction, changes under 2 % \
