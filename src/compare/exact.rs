@@ -220,8 +220,8 @@ mod tests {
         assert!(text(&[1_000_000], &[1_100_000]).contains("--runs 5"));
     }
 
-    /// How often verdicts on `runs` pairs of five windows each are right, wrong and undecided, where the counts of one side
-    /// are `change` larger and windows scatter by `scatter`, both as parts.
+    /// The number of each verdict in 2,000 comparisons of five windows a side, where the counts of one side are `change` larger
+    /// and windows scatter over `scatter`, both as parts.
     fn simulated(
         change: f64,
         scatter: f64,

@@ -10,8 +10,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// The smallest change without scheduling that is reported as one, as a part of the total: changes that cannot matter, such
-/// as another size of memory, move counts by up to this much (docs/exactness.md).
+/// The smallest change without scheduling that is reported as one, as a part of the total: one refill of a page list more or
+/// less, the largest move seen on one CPU with one window of 100 MiB per run. Weighed windows move less on one CPU
+/// (docs/exactness.md, "A grid that nothing was tuned for").
 pub(crate) const FLOOR: f64 = 0.0017;
 
 /// The confidence of intervals of changes. There are many verdicts, and each may stop somebody's work.
