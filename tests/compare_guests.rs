@@ -134,3 +134,32 @@ fn small_buffers_are_decided_and_kernels_read_from_one_source() {
     assert!(said.starts_with("improvement") && !said.contains("not the same work"), "{said}");
     assert!(said.contains("gcc"), "the compilers differ: {said}");
 }
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn two_cpus_are_decided_and_guests_read_a_file_of_this_machine() {
+    for series in ["6.1", "7.2"] {
+        kernel(series);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("input");
+    std::fs::write(&file, vec![b'x'; 3 << 20]).unwrap();
+    let flags = "--buffer-size 4K --boot-limit 900 --time-limit 3000";
+    let output = pipeprof(&["compare", "--kernel", "6.1", "--kernel", "7.2", "--mode", "splice", "--cpus", "2"])
+        .args(["--run-flags", flags, "--json", "--source"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let verdict = &json["sections"][0]["steps"][0]["verdict"];
+    // About -11 %, where windows of a fixed number of calls gave "same within 111 %".
+    assert_eq!(verdict["word"], "fewer", "{verdict}");
+    let shared = json["shared"].as_array().unwrap().iter().find(|shared| shared["what"] == "workload.source").unwrap();
+    assert_eq!(shared["value"].as_str().unwrap(), file.to_str().unwrap());
+    assert!(json["other_options"].as_array().unwrap().len() > 100, "{}", json["other_options"]);
+    let output =
+        pipeprof(&["run", "--kernel", "6.1", "--mode", "splice", "--source", "/no/such/file"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("no such file to send to the guest"), "{said}");
+}

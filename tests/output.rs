@@ -115,7 +115,7 @@ fn usage_errors_exit_with_2_and_failures_with_1() {
         "run --kernel 6.12 --collect insn --accel kvm",
         "run --kernel 6.12 --collect insn --duration 1s",
         "run --kernel 6.12 --collect insn --until 2%",
-        "run --kernel 6.12 --source /etc/passwd --writer splice",
+        "run --kernel 6.12 --source /no/such/file --writer splice",
         "run --kernel 6.12 --memory 1M",
         "compare",
         "compare x.json",

@@ -7,7 +7,7 @@ use crate::document::Request;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
 use crate::record::{PipelineCommand, RecordLevel};
-use crate::run::RunOptions;
+use crate::run::{RunOptions, sent_source};
 use crate::util::usage::UsageError;
 use crate::util::{build, sha256};
 use crate::vm::{Accel, GuestMachine, GuestOptions, Kernel, qemu};
@@ -142,6 +142,11 @@ fn run_cell(base: CampaignCell, mut options: RunOptions, host: Option<&str>) -> 
         )
     );
     let request = options.request(String::new())?;
+    if let Some(source) = sent_source(&request.workload) {
+        // Cells run elsewhere and later.
+        let problem = format!("--source {}: a campaign reads from /dev/zero or memory", source.display());
+        return Err(UsageError::new(problem).into());
+    }
     let cell = CampaignCell {
         mode: options.workload.mode.clone().unwrap_or_default(),
         argv: std::iter::once("run".to_owned()).chain(options.words()).collect(),

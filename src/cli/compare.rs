@@ -158,7 +158,8 @@ impl CompareArgs {
             UsageError::new("-o: a comparison of recordings has no files; --json prints it for programs")
         );
         let [first, second] = [change::load(before)?, change::load(after)?];
-        RecordingChange::new([&first, &second], [&self.runs[0], &self.runs[1]].map(PathBuf::as_path)).map(Some)
+        let paths = [&self.runs[0], &self.runs[1]].map(PathBuf::as_path);
+        RecordingChange::new([&first, &second], paths, self.margin).map(Some)
     }
 
     fn measure(&self) -> Result<ExitCode> {

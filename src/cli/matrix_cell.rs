@@ -69,7 +69,7 @@ fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: Strin
         let first = errors.lines().next().map_or(String::new(), |line| format!(": {}", clean(line)));
         bail!("the pipeline failed, with exit codes {codes:?}{first}");
     }
-    prepared.add_counts(&mut recorded)?;
+    prepared.add_counts(&mut recorded, args.counted_runs())?;
     recorded.recording.command = command;
     Ok(recorded)
 }

@@ -24,8 +24,12 @@ use std::time::Duration;
 /// The exit code of shells for a program that does not exist.
 const NOT_FOUND: u8 = 127;
 
-/// Runs of each pipeline that is tried.
-const RUNS: u32 = 10;
+/// Runs of each pipeline that is tried, by default and at least.
+const TRIED_RUNS: u32 = 10;
+const FEWEST_TRIED: u32 = 5;
+
+/// Counted runs of a pipeline: the fewest with which the scatter of counts can be judged.
+const COUNTED_RUNS: u32 = 3;
 
 /// Record a pipeline and find which of its stages limits it, and why
 ///
@@ -71,8 +75,9 @@ pub(crate) struct RecordArgs {
     /// Try what the recording suggests
     #[arg(long, conflicts_with = "pid")]
     advise: bool,
-    /// Runs of each for --try and --advise [default: 10]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=10_000), conflicts_with = "pid")]
+    /// Runs of each for --try and --advise [default: 10]; counted runs for --collect insn, each started at another moment
+    /// [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "pid")]
     runs: Option<u32>,
     /// Put a file or folder into the guest, at the same path or at DEST; a program comes with its libraries; repeatable
     #[arg(long = "file", value_name = "PATH[:DEST]", value_parser = SentFile::parse, requires = "kernel",
@@ -130,7 +135,7 @@ impl RecordArgs {
                 let _ = std::io::stderr().write_all(&printed.errors);
                 printed.notes.iter().for_each(|note| progress::note(note));
                 if self.collect.is_some()
-                    && let Err(error) = prepared.add_counts(&mut recorded)
+                    && let Err(error) = prepared.add_counts(&mut recorded, self.counted_runs())
                 {
                     if cancel::happened() {
                         return Err(error);
@@ -198,6 +203,11 @@ impl RecordArgs {
         Ok(pipeline.as_stages().unwrap_or(pipeline))
     }
 
+    /// How often its instructions are counted.
+    pub(super) fn counted_runs(&self) -> u32 {
+        self.runs.unwrap_or(COUNTED_RUNS)
+    }
+
     /// What a guest is to record.
     pub(super) fn in_guest<'a>(&'a self, pipeline: &'a PipelineCommand, place: PipelinePlace) -> GuestPipeline<'a> {
         GuestPipeline {
@@ -216,10 +226,15 @@ impl RecordArgs {
     /// A usage error.
     pub(super) fn wanted(&self) -> Result<(Option<PipelineCommand>, TrialOptions)> {
         let mut pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
-        let runs = self.runs.unwrap_or(RUNS) as usize;
-        let trials = TrialOptions { remedies: self.remedies.clone(), advise: self.advise, runs };
-        if trials.is_empty() && self.runs.is_some() {
-            return Err(UsageError::new("--runs needs --try or --advise: a recording is one run").into());
+        let runs = self.runs.unwrap_or(TRIED_RUNS);
+        let trials = TrialOptions { remedies: self.remedies.clone(), advise: self.advise, runs: runs as usize };
+        if trials.is_empty() && self.runs.is_some() && self.collect != Some(PipelineCollector::Insn) {
+            let problem = "--runs needs --try, --advise or --collect insn: a recording is one run";
+            return Err(UsageError::new(problem).into());
+        }
+        if !trials.is_empty() && runs < FEWEST_TRIED {
+            let problem = format!("--runs {runs}: fewer than {FEWEST_TRIED} runs cannot show a difference of times");
+            return Err(UsageError::new(problem).into());
         }
         if let Some(line) = pipeline.as_mut().filter(|_| !trials.is_empty()) {
             *line = line.as_stages().ok_or_else(|| {

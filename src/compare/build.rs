@@ -1,7 +1,7 @@
 //! Build a comparison from outcomes.
 
 use super::caveats::caveats;
-use super::columns;
+use super::columns::{self, ColumnSettings};
 use super::exact;
 use super::inline::Dropped;
 use super::input::{CompareOptions, Input, base_mode, boots, of_case};
@@ -38,7 +38,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     let given: Vec<Option<String>> = inputs.iter().map(|input| input.label.clone()).collect();
     let sources = inputs.iter().map(|input| input.runs.iter().map(|(source, _)| source.clone()).collect()).collect();
     let columns = columns::columns(&given, &firsts, sources);
-    let (differences, shared) = columns::split(&firsts);
+    let ColumnSettings { differences, shared, other_options } = columns::split(&firsts);
 
     let mut sections = Vec::new();
     let mut measures = Vec::new();
@@ -83,6 +83,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         columns,
         differences,
         shared,
+        other_options,
         sections,
         caveats,
         missing: options.missing.clone(),

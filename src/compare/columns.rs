@@ -188,21 +188,29 @@ pub(crate) fn config_known(document: &Document) -> bool {
     !document.kernel.config.is_empty()
 }
 
-/// Split the settings of `documents` (one per column) into what differs and what is shared.
+/// The settings of several columns.
+#[derive(Debug, Default)]
+pub(crate) struct ColumnSettings {
+    pub differences: Vec<Difference>,
+    pub shared: Vec<Shared>,
+    /// Built-in options that differ and are not known to matter.
+    pub other_options: Vec<Difference>,
+}
+
+/// The settings of `documents`, one per column.
 #[must_use]
-pub(crate) fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
+pub(crate) fn split(documents: &[&Document]) -> ColumnSettings {
     let settings: Vec<BTreeMap<String, String>> = documents.iter().map(|document| settings(document)).collect();
     let names: BTreeSet<&String> = settings.iter().flat_map(BTreeMap::keys).collect();
-    let mut differences = Vec::new();
-    let mut shared = Vec::new();
+    let mut found = ColumnSettings::default();
     for what in names {
         let option = what.starts_with("CONFIG_");
-        if option && matters(what).is_empty() {
-            continue;
-        }
+        let other = option && matters(what).is_empty();
         let value = |(flat, document): (&BTreeMap<String, String>, &&Document)| {
             let absent = match option {
                 true if !config_known(document) => UNKNOWN,
+                // Off, or a module.
+                true if other => "-",
                 true => config::absent_value(what),
                 false if what == COMPILER => UNKNOWN,
                 false => "-",
@@ -218,18 +226,17 @@ pub(crate) fn split(documents: &[&Document]) -> (Vec<Difference>, Vec<Shared>) {
             }
         }
         if values.windows(2).all(|pair| pair[0] == pair[1]) {
-            shared.push(Shared { what: what.clone(), value: values.into_iter().next().unwrap_or_default() });
-        } else {
-            differences.push(Difference {
-                what: what.clone(),
-                matters: config::removed(what).unwrap_or(matters(what)).to_owned(),
-                values: unlike(values),
-            });
+            let value = values.into_iter().next().unwrap_or_default();
+            found.shared.extend((!other).then(|| Shared { what: what.clone(), value }));
+            continue;
         }
+        let matters = config::removed(what).unwrap_or(matters(what)).to_owned();
+        let difference = Difference { what: what.clone(), matters, values: unlike(values) };
+        if other { &mut found.other_options } else { &mut found.differences }.push(difference);
     }
-    differences.sort_by_key(|difference| (rank(&difference.what), difference.what.clone()));
-    shared.sort_by_key(|shared| (rank(&shared.what), shared.what.clone()));
-    (differences, shared)
+    found.differences.sort_by_key(|difference| (rank(&difference.what), difference.what.clone()));
+    found.shared.sort_by_key(|shared| (rank(&shared.what), shared.what.clone()));
+    found
 }
 
 /// Shorten long values (command lines, lists of flags) to the words that not all of them contain.
@@ -293,7 +300,7 @@ pub(crate) fn labels(given: &[Option<String>], documents: &[&Document]) -> Vec<S
 fn distinguishing(documents: &[&Document]) -> Vec<String> {
     let words: Vec<BTreeSet<&str>> =
         documents.iter().map(|document| document.kernel.command_line.split_whitespace().collect()).collect();
-    let (differences, _) = split(documents);
+    let differences = split(documents).differences;
     (0..documents.len())
         .map(|index| {
             let mut parts: Vec<String> = words[index]

@@ -6,7 +6,7 @@ use super::model::{ExactCell, TotalChange, Verdict, Word};
 use super::text;
 use super::windows;
 use crate::roles::{RoleId, SCHEDULING};
-use crate::util::decision::{Decision, decide};
+use crate::util::decision::{CountChange, Decision};
 
 /// Compare two counted runs. `margin`: changes within it are `same`, as a part of the value before.
 #[must_use]
@@ -16,21 +16,10 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
     let [old, new] = [(before, after), (after, before)]
         .map(|(measure, other)| u128::from(measure.unscheduled()) * u128::from(other.bytes));
     let (delta, ratio) = if old == new { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
-    // The same kernel again gives the same counts in every window.
-    let identical = before.windows.len() == after.windows.len()
-        && before.bytes == after.bytes
-        && before.windows.iter().zip(&after.windows).all(|(old, new)| old.unscheduled() == new.unscheduled());
-    let half = match identical && !before.windows.is_empty() {
-        true => Some(0.0),
-        false => windows::of_total(before, after).map(|half| if a > 0.0 { half / a } else { 0.0 }),
-    };
-    let change = delta / a.max(f64::MIN_POSITIVE);
-    let decision = match half {
-        Some(half) => decide([change - half, change + half], windows::FLOOR, margin),
-        None if old == new => Decision::Same,
-        None => Decision::Undecided,
-    };
-    let word = match decision {
+    let windows = [before, after].map(|measure| windows::values(measure, &Measure::without_scheduling));
+    // Equal work is a change of exactly 0.
+    let count = CountChange::new([a, if old == new { a } else { b }], [&windows[0], &windows[1]], margin);
+    let word = match count.decision {
         Decision::More => Word::More,
         Decision::Fewer => Word::Fewer,
         Decision::Same => Word::Same,
@@ -38,7 +27,7 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
     };
     let (from, to) = (text::value(a), text::value(b));
     let what = "instructions per KiB without scheduling";
-    let by = text::in_parentheses(half);
+    let by = text::in_parentheses(count.half);
     let text = match word {
         Word::Same if old == new => format!("same, exactly {from} {what} before and after"),
         Word::Same => format!(
@@ -49,7 +38,7 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
         Word::Undecided => format!(
             "undecided whether the number of {what} changed: {}{by}, {from} to {to}; {}",
             text::percent(ratio),
-            what_would_decide([before, after], change, half, margin)
+            what_would_decide([before, after], &count, margin)
         ),
         _ => format!("{} {what}, {}{by}, {from} to {to}", word.text(), text::percent(ratio)),
     };
@@ -59,7 +48,7 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
         after: b,
         delta,
         ratio,
-        uncertainty: half,
+        uncertainty: count.half,
         ci95: None,
         p: None,
         p_holm: None,
@@ -72,29 +61,19 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
     }
 }
 
-/// More windows than this are not advised.
-const MOST_WINDOWS: f64 = 100.0;
-
-/// Why a change is undecided, and what would decide it: the interval narrows with the square root of the number of windows.
-fn what_would_decide(sides: [&Measure; 2], change: f64, half: Option<f64>, margin: f64) -> String {
-    let windows = sides.map(|side| side.windows.len().max(1));
-    let Some(half) = half else {
+/// Why a change is undecided, and what would decide it.
+fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> String {
+    let Some(half) = count.half else {
         return "a single window shows no uncertainty: count several (--runs 5)".to_owned();
     };
     let spans = sides.map(|side| text::span(side.span(&Measure::without_scheduling)));
     let ranges = format!("windows range over {} before and {} after", spans[0], spans[1]);
-    // Until zero and the floor are excluded, or all is within the margin, whichever is nearer.
-    let wanted = (change.abs() - windows::FLOOR).max(margin - change.abs());
-    let more = half / wanted.max(f64::MIN_POSITIVE);
-    let least = windows[0].min(windows[1]) as f64 * more.powi(2) * 1.2;
-    if wanted > 0.0 && least <= MOST_WINDOWS {
-        format!("{ranges}; about {} windows (--runs {}) would decide", least.ceil(), least.ceil())
-    } else {
-        let wide = text::part((change.abs() + half).max(margin));
-        format!(
+    match count.enough {
+        Some(enough) => format!("{ranges}; about {enough} windows (--runs {enough}) would decide"),
+        None => format!(
             "{ranges}; a larger --window-limit may help, or --margin {} if no smaller change matters",
-            wide.replace(' ', "")
-        )
+            text::part((count.change.abs() + half).max(margin)).replace(' ', "")
+        ),
     }
 }
 

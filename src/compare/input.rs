@@ -5,6 +5,7 @@ use super::timed::Boots;
 use crate::document::{Document, Outcome};
 use crate::experiment::Ending;
 use crate::profile::CycleModel;
+use crate::util::decision::MARGIN;
 
 /// One column's runs, one per mode and boot.
 #[derive(Debug, Clone, Default)]
@@ -58,9 +59,6 @@ impl Default for CompareOptions {
         }
     }
 }
-
-/// The default of [`CompareOptions::margin`].
-pub(crate) const MARGIN: f64 = 0.01;
 
 /// The runs of a column in `mode`, on `cpus` if given.
 #[must_use]

@@ -344,19 +344,25 @@ fn name_by_file(plan: &MatrixPlan, inputs: &mut [Input]) {
             column.options.kernel.as_ref().filter(|_| shared && column.label.is_none()).map(PathBuf::from)
         })
         .collect();
+    for (input, name) in inputs.iter_mut().zip(endings(&paths)) {
+        input.label = name.or(input.label.take());
+    }
+}
+
+/// The shortest ends of paths that tell them apart: the file, with as many folders as that needs.
+fn endings(paths: &[Option<PathBuf>]) -> Vec<Option<String>> {
     let ending = |path: &Path, parts: usize| -> PathBuf {
         let all: Vec<_> = path.components().collect();
         all[all.len().saturating_sub(parts)..].iter().collect()
     };
-    for (input, path) in inputs.iter_mut().zip(&paths) {
-        let Some(path) = path else { continue };
-        // As many folders as tell it from the others.
+    let name = |path: &PathBuf| {
         let others = || paths.iter().flatten().filter(|other| *other != path);
         let parts = (1..=path.components().count())
             .find(|parts| others().all(|other| ending(other, *parts) != ending(path, *parts)))
             .unwrap_or(1);
-        input.label = Some(ending(path, parts).display().to_string());
-    }
+        ending(path, parts).display().to_string()
+    };
+    paths.iter().map(|path| path.as_ref().map(name)).collect()
 }
 
 /// The number of parallel guests: at most one per CPU, and with a fifth of the memory left free.
@@ -368,4 +374,19 @@ pub fn default_jobs(cpus: usize, available_bytes: Option<u64>, guest_bytes: u64)
         usize::try_from(available / 5 * 4 / (guest_bytes + OVERHEAD)).unwrap_or(usize::MAX)
     });
     cpus.min(by_memory).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_named_by_as_much_of_their_paths_as_differs() {
+        let paths = ["/a/k1/bzImage", "/a/k2/bzImage", "/a/old", "", "/a/old"];
+        let paths: Vec<Option<PathBuf>> =
+            paths.iter().map(|path| (!path.is_empty()).then(|| PathBuf::from(path))).collect();
+        let names: Vec<Option<String>> = endings(&paths);
+        let names: Vec<&str> = names.iter().map(|name| name.as_deref().unwrap_or("-")).collect();
+        assert_eq!(names, ["k1/bzImage", "k2/bzImage", "old", "-", "old"]);
+    }
 }

@@ -36,4 +36,4 @@ pub(crate) use inline::{Dropped, inlined_between};
 pub use input::{Against, CompareOptions, Input};
 pub(crate) use measure::Measure;
 pub(crate) use model::Comparison;
-pub(crate) use windows::{FLOOR, measures};
+pub(crate) use windows::measures;

@@ -55,6 +55,9 @@ pub struct Comparison {
     pub differences: Vec<Difference>,
     /// Settings that are the same in all columns.
     pub shared: Vec<Shared>,
+    /// Built-in options of the kernels that differ and are not known to matter to pipes; `-` is off, or a module.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_options: Vec<Difference>,
     /// One per mode, or per mode and number of CPUs.
     pub sections: Vec<Section>,
     /// Caveats about these numbers.

@@ -5,18 +5,10 @@ use super::measure::{Measure, add, as_f64};
 use crate::document::{Document, Outcome, Processes};
 use crate::profile::{Profile, SchedulingWeight};
 use crate::roles::{self, RoleId, SCHEDULING};
-use crate::util::stats;
+use crate::util::decision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-
-/// The smallest change without scheduling that is reported as one, as a part of the total: one refill of a page list more or
-/// less, the largest move seen on one CPU with one window of 100 MiB per run. Weighed windows move less on one CPU
-/// (docs/exactness.md, "A grid that nothing was tuned for").
-pub(crate) const FLOOR: f64 = 0.0017;
-
-/// The confidence of intervals of changes. There are many verdicts, and each may stop somebody's work.
-pub(crate) const CONFIDENCE: f64 = 0.99;
 
 /// Sleeps and preemptions of the target's processes in a window, and their cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -67,18 +59,17 @@ impl Measure {
     }
 }
 
-/// As [`FLOOR`], for one role or function, as a part of the total. Most repeat exactly in every window.
+/// As [`decision::FLOOR`], for one role or function, as a part of the total. Most repeat exactly in every window.
 pub(crate) const PART_FLOOR: f64 = 0.0001;
 
 /// Half the width of the interval of a change, from the windows of both sides; `None` if one has a single window.
 fn uncertainty(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64) -> Option<f64> {
-    let values = |measure: &Measure| measure.windows.iter().map(of).collect::<Vec<f64>>();
-    stats::half_width_of_difference(&values(before), &values(after), CONFIDENCE)
+    decision::half_width(&values(before, of), &values(after, of))
 }
 
-/// Half the width of the interval of the change without scheduling, per KiB.
-pub(crate) fn of_total(before: &Measure, after: &Measure) -> Option<f64> {
-    uncertainty(before, after, &Measure::without_scheduling)
+/// `of` each window.
+pub(crate) fn values(measure: &Measure, of: &dyn Fn(&Measure) -> f64) -> Vec<f64> {
+    measure.windows.iter().map(of).collect()
 }
 
 /// The least uncertainty of the change of a role or function, per KiB.
@@ -92,7 +83,7 @@ pub(crate) fn certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measu
     let change = (of(after) - of(before)).abs();
     match uncertainty(before, after, of) {
         Some(half) => change > half.max(least_of_part(before)),
-        None => change > FLOOR * before.without_scheduling(),
+        None => change > decision::FLOOR * before.without_scheduling(),
     }
 }
 
@@ -128,7 +119,7 @@ pub(crate) fn outlier(measure: &Measure) -> Option<Outlier> {
         let ends = [others.first().map(value)?, others.last().map(value)?];
         let distance = ends.map(|end| (value(one) - end).abs());
         let gap = distance[0].min(distance[1]);
-        let clear = gap > APART * (ends[1] - ends[0]) && gap > FLOOR * measure.without_scheduling();
+        let clear = gap > APART * (ends[1] - ends[0]) && gap > decision::FLOOR * measure.without_scheduling();
         clear.then_some((ends, gap))
     };
     let (one, (others, _)) = [first, last]

@@ -2,8 +2,7 @@
 
 use super::steps::{changes, margin};
 use super::{CountSpan, HistoryLine};
-use crate::compare::FLOOR;
-use crate::util::decision::{Decision, decide};
+use crate::util::decision::{Decision, FLOOR, decide};
 
 /// What a workload has taken since its last step. Counts without scheduling, per KiB.
 #[derive(Debug, Clone, Copy, PartialEq)]

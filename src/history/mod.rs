@@ -67,7 +67,7 @@ pub(crate) struct HistoryPoint {
     pub kernel: usize,
     /// The cell's id.
     pub cell: String,
-    /// Number of counted windows; 1 for a recording.
+    /// Number of counted windows, or of runs of a pipeline.
     pub windows: usize,
     /// Instructions without the roles that depend on scheduling.
     pub without_scheduling: CountSpan,
@@ -75,7 +75,7 @@ pub(crate) struct HistoryPoint {
     pub roles: BTreeMap<RoleId, CountSpan>,
 }
 
-/// A count in the median window, and the least and the greatest of all windows; a recording has one.
+/// A count in the median window, or in the first run of a pipeline, and the least and the greatest of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CountSpan {
     pub value: f64,

@@ -3,26 +3,23 @@
 use super::{CountSpan, HistoryPoint};
 use crate::campaign::CellStore;
 use crate::record::Recording;
-use crate::record::change::certain;
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::cancel;
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 
-/// The counts of a pipeline on these kernels, without those on which nothing went through its pipes, and the part of
-/// them below which a difference may come from the schedule. Counts are what the kernel executed for all stages, per KiB
-/// that went through the pipes. User code is left out, because it hides the kernel and does not depend on it.
-pub(super) fn points(store: &CellStore, cells: &[(usize, String)]) -> Result<(Vec<HistoryPoint>, f64)> {
-    let (mut points, mut least) = (Vec::new(), 0.0);
+/// The counts of a pipeline on these kernels, without those on which nothing went through its pipes. Counts are what the
+/// kernel executed for all stages, per KiB that went through the pipes. User code is left out, because it hides the kernel
+/// and does not depend on it.
+pub(super) fn points(store: &CellStore, cells: &[(usize, String)]) -> Result<Vec<HistoryPoint>> {
+    let mut points = Vec::new();
     for (kernel, id) in cells {
         cancel::check()?;
         let recording = store.recording(id)?;
-        let cpus = recording.instructions.as_ref().map_or(1, |counted| counted.cpus);
-        least = f64::max(least, certain(cpus, !recording.on_disk.is_empty()));
         let point = counts(&recording, *kernel, id);
         points.extend(point.with_context(|| store.path(id, false).display().to_string())?);
     }
-    Ok((points, least))
+    Ok(points)
 }
 
 /// `None` if nothing went through the pipes.
@@ -39,13 +36,18 @@ fn counts(recording: &Recording, kernel: usize, id: &str) -> Result<Option<Histo
     }
     let total: f64 = roles.values().sum();
     let without: f64 = roles.iter().filter(|(role, _)| !SCHEDULING.contains(role)).map(|(_, value)| value).sum();
+    // How far the runs are from the first, which the roles are of. User code is the same in all of them.
+    let runs = counted.runs();
+    let beyond = |of: fn(f64, f64) -> f64| runs.iter().fold(0.0, |end, run| of(end, (run - runs[0]) / kib));
+    let range = [beyond(f64::min), beyond(f64::max)];
+    let spread = |value: f64| CountSpan { value, low: value + range[0], high: value + range[1] };
     let span = |value: f64| CountSpan { value, low: value, high: value };
     Ok(Some(HistoryPoint {
         kernel,
         cell: id.to_owned(),
-        windows: 1,
-        without_scheduling: span(without),
-        total: span(total),
+        windows: runs.len(),
+        without_scheduling: spread(without),
+        total: spread(total),
         roles: roles.into_iter().map(|(role, value)| (role, span(value))).collect(),
     }))
 }
@@ -72,15 +74,16 @@ mod tests {
             cycles: None,
             entered: None,
         };
-        let stage = |roles| StageInstructions { roles, ..StageInstructions::default() };
+        let stage =
+            |roles, runs: [u64; 2]| StageInstructions { roles, runs: runs.to_vec(), ..StageInstructions::default() };
         let end = RecordedEnd { bytes: 4096, ..RecordedEnd::default() };
         Recording {
             pipes: vec![RecordedPipe { writers: vec![end], ..RecordedPipe::default() }],
             instructions: Some(RecordedInstructions {
                 cpus: 1,
                 stages: vec![
-                    stage(vec![share(RoleId::User, 900_000), share(RoleId::CopyIn, 4_000)]),
-                    stage(vec![share(RoleId::CopyIn, 400), share(RoleId::Wait, 40)]),
+                    stage(vec![share(RoleId::User, 900_000), share(RoleId::CopyIn, 4_000)], [904_000, 904_040]),
+                    stage(vec![share(RoleId::CopyIn, 400), share(RoleId::Wait, 40)], [400, 380]),
                 ],
                 others: 5,
                 collector: CollectorReport::ok(Collector::Insn, 0),
@@ -93,7 +96,8 @@ mod tests {
     #[test]
     fn a_point_has_the_kernels_part_per_kib() {
         let point = counts(&recording(), 3, "x").unwrap().unwrap();
-        assert_eq!((point.kernel, point.windows, point.without_scheduling.value), (3, 1, 1_100.0));
+        assert_eq!((point.kernel, point.windows), (3, 2));
+        assert_eq!(point.without_scheduling, CountSpan { value: 1_100.0, low: 1_100.0, high: 1_105.0 });
         assert_eq!((point.total.value, point.roles[&RoleId::Wait].value), (1_110.0, 10.0));
         assert_eq!(point.roles[&RoleId::CopyIn], CountSpan { value: 1_100.0, low: 1_100.0, high: 1_100.0 });
         assert!(!point.roles.contains_key(&RoleId::User));

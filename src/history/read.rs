@@ -4,7 +4,7 @@ use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, Hist
 use crate::campaign::cell::{CellPipeline, kernel_names};
 use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
-use crate::compare::{Dropped, FLOOR, Measure, inlined_between, measures};
+use crate::compare::{Dropped, Measure, inlined_between, measures};
 use crate::document::Outcome;
 use crate::kernel::info::compiler_name;
 use crate::roles::RoleId;
@@ -75,8 +75,8 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         if let Some(digest) = digest.filter(|_| twice) {
             mode = format!("{mode} ({digest})");
         }
-        let (points, least) = if recorded { pipeline::points(store, &cells)? } else { (points(store, &cells)?, FLOOR) };
-        Ok(HistoryLine { mode, cpus, setting, pipeline: recorded, steps: steps::steps(&points, least), points })
+        let points = if recorded { pipeline::points(store, &cells)? } else { points(store, &cells)? };
+        Ok(HistoryLine { mode, cpus, setting, pipeline: recorded, steps: steps::steps(&points), points })
     };
     let mut lines = lines.into_iter().map(line).collect::<Result<Vec<_>>>()?;
     for line in lines.extract_if(.., |line| line.points.is_empty()) {

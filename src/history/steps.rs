@@ -1,19 +1,19 @@
 //! Find changes: the fewest segments of a series, each of which one value could explain.
 
 use super::{CountSpan, HistoryPoint, HistoryStep, RoleStep};
-use crate::compare::FLOOR;
 use crate::roles::{self, RoleId, SCHEDULING};
+use crate::util::decision::FLOOR;
 use std::collections::BTreeSet;
 
-/// The steps of a line. `least`: the smallest uncertainty of a comparison, as a part of the sum.
+/// The steps of a line.
 ///
-/// The counts of a kernel have a range: the least and the greatest of its windows, and half of `least` on both sides. A segment ends where its kernels' ranges have no value in common any more. Taking each
+/// The counts of a kernel have a range: the least and the greatest of its windows, and [`margin`] on both sides. A segment ends where its kernels' ranges have no value in common any more. Taking each
 /// segment as long as possible gives the fewest (it is the greedy stabbing of intervals by points). A slow drift within
 /// the ranges thus becomes a step as soon as no value fits all of it, and noise within them never does.
 #[must_use]
-pub(crate) fn steps(points: &[HistoryPoint], least: f64) -> Vec<HistoryStep> {
+pub(crate) fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
     let totals: Vec<CountSpan> = points.iter().map(|point| point.without_scheduling).collect();
-    let margins: Vec<f64> = totals.iter().map(|total| least / 2.0 * total.value).collect();
+    let margins: Vec<f64> = totals.iter().map(margin).collect();
     let of_total: BTreeSet<usize> = changes(&totals, &margins).into_iter().collect();
     let known: BTreeSet<RoleId> = points.iter().flat_map(|point| point.roles.keys().copied()).collect();
     let mut roles: Vec<(usize, RoleStep)> = Vec::new();
@@ -115,14 +115,12 @@ mod tests {
             point(2, &[(alloc, 130.0), (free, 45.0), (wait, 90.0)]),
             point(3, &[(alloc, 125.0), (free, 50.0), (wait, 10.0)]),
         ];
-        let steps = steps(&points, FLOOR);
+        let steps = steps(&points);
         let [rise, offset] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!((rise.before, rise.after, rise.of_total), (1, 2, true));
         assert_eq!(rise.roles.iter().map(|role| role.role).collect::<Vec<_>>(), [alloc, free]);
         assert!((rise.delta - 24.9).abs() < 1e-9 && (rise.relative - 24.9 / 150.1).abs() < 1e-9);
         assert_eq!((offset.before, offset.of_total, offset.delta), (2, false, 0.0));
         assert_eq!(offset.roles.len(), 2);
-        // With a large uncertainty, only the sum's rise of 16.6 % remains.
-        assert_eq!(super::steps(&points, 0.15).len(), 1);
     }
 }

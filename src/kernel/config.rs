@@ -1,4 +1,4 @@
-//! The kernel's build configuration: the options that matter to pipes.
+//! The kernel's build configuration: what is built in, and which options matter to pipes.
 
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
@@ -159,7 +159,8 @@ pub(crate) fn removed(option: &str) -> Option<&'static str> {
 /// No unpacked configuration is larger than this.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The options of a configuration file that matter to pipes, by name; the value is `n` for "is not set".
+/// The options of a configuration file by name: those that matter to pipes, with `n` for "is not set", and all others that
+/// are built in. Modules are left out.
 ///
 /// # Errors
 /// When reading fails, or the text is not a kernel configuration.
@@ -180,7 +181,8 @@ pub(crate) fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
             continue;
         }
         lines += 1;
-        if THAT_MATTER.contains(&name) || FAMILIES_THAT_MATTER.iter().any(|family| name.starts_with(family)) {
+        let matters = THAT_MATTER.contains(&name) || FAMILIES_THAT_MATTER.iter().any(|family| name.starts_with(family));
+        if matters || !["n", "m"].contains(&value) {
             options.insert(name.to_owned(), value.to_owned());
         }
     }
@@ -201,7 +203,7 @@ pub(crate) fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
     if start == [0x1f, 0x8b] { parse(GzDecoder::new(file)) } else { parse(file) }
 }
 
-/// The running kernel's options that matter, and the file they were read from. If there is no such file: no options,
+/// The running kernel's options, as [`parse`] gives them, and the file they were read from. If there is no such file: no options,
 /// and the reason.
 #[must_use]
 pub(crate) fn running(release: &str) -> (BTreeMap<String, String>, String) {
@@ -231,11 +233,16 @@ mod tests {
         # CONFIG_PREEMPT is not set\nCONFIG_NUMA=y\nCONFIG_MITIGATION_SRSO=y\nCONFIG_SOMETHING=m\n";
 
     #[test]
-    fn options_that_matter_are_kept() {
+    fn options_that_matter_or_are_built_in_are_kept() {
         let options = parse(CONFIG.as_bytes()).unwrap();
         let pairs: Vec<_> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let expected =
-            [("CONFIG_HZ", "250"), ("CONFIG_MITIGATION_SRSO", "y"), ("CONFIG_NUMA", "y"), ("CONFIG_PREEMPT", "n")];
+        let expected = [
+            ("CONFIG_CC_VERSION_TEXT", "gcc"),
+            ("CONFIG_HZ", "250"),
+            ("CONFIG_MITIGATION_SRSO", "y"),
+            ("CONFIG_NUMA", "y"),
+            ("CONFIG_PREEMPT", "n"),
+        ];
         assert_eq!(pairs, expected);
     }
 

@@ -18,7 +18,7 @@ pub struct KernelInfo {
     pub compiler: String,
     /// The kernel's part of /proc/cmdline.
     pub command_line: String,
-    /// The configuration options that matter to pipes, by name (`CONFIG_PREEMPT`); empty if they cannot be read.
+    /// Built-in options by name (`CONFIG_PREEMPT`), and `n` for those that matter to pipes and are off; empty if they cannot be read.
     pub config: BTreeMap<String, String>,
     /// The file they were read from, or why they could not be read.
     pub config_source: String,

@@ -2,7 +2,7 @@
 //! the recording alone.
 
 use super::holders;
-use super::model::{DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
+use super::model::{BusyProgram, DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
 use super::stages::{self, StageTime};
 use crate::document::ExecutedOn;
 use crate::profile::listed;
@@ -33,8 +33,8 @@ const SHORT_NS: u64 = 20_000_000;
 const SMALL_BYTES: u64 = 512;
 const MANY_CALLS: u64 = 1000;
 
-/// Files on a disk of which more are only counted.
-const NAMED_FILES: usize = 3;
+/// Files on a disk, and other programs, of which more are only counted.
+const NAMED_MOST: usize = 3;
 
 /// Signals by which the kernel ends a program for what it did.
 const FAULTS: [(i32, &str, &str); 6] = [
@@ -247,7 +247,7 @@ pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &[Vec<usize>], times: &[Sta
 fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
     let mut cautions = Vec::new();
     if !recording.on_disk.is_empty() && recording.executed_on == ExecutedOn::Tcg {
-        let (named, rest) = recording.on_disk.split_at(recording.on_disk.len().min(NAMED_FILES));
+        let (named, rest) = recording.on_disk.split_at(recording.on_disk.len().min(NAMED_MOST));
         let mut names: Vec<String> = named.iter().map(|path| format!("`{path}`")).collect();
         names.extend((!rest.is_empty()).then(|| format!("{} more", rest.len())));
         let were = if recording.on_disk.len() == 1 { "was" } else { "were" };
@@ -267,7 +267,24 @@ fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
             "The CPUs are busy: {names} of the time runnable but without a CPU. The answer may differ on an idle machine."
         ));
     }
+    cautions.extend(busy_others(&recording.others));
     cautions
+}
+
+/// Who else used the CPUs, if that is much.
+fn busy_others(others: &[BusyProgram]) -> Option<String> {
+    let all: f64 = others.iter().map(|program| program.share).sum();
+    let (named, rest) = others.split_at(others.len().min(NAMED_MOST));
+    let mut names: Vec<String> =
+        named.iter().map(|program| format!("`{}` {}", program.name, percent(program.share))).collect();
+    names.extend((!rest.is_empty()).then(|| format!("{} more", rest.len())));
+    (all > crate::run::BUSY).then(|| {
+        format!(
+            "Other programs used {} of the CPUs' time: {}. Times may differ on an idle machine.",
+            percent(all),
+            listed(names)
+        )
+    })
 }
 
 /// A share in percent.

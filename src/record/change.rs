@@ -8,6 +8,7 @@ use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::number::number;
 use crate::roles::{self, RoleId, SCHEDULING};
+use crate::util::decision::{CountChange, Decision, MARGIN};
 use crate::util::text::{grouped, signed};
 use crate::util::{regular, stored_json};
 use anyhow::{Result, ensure};
@@ -16,22 +17,14 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Differences of exact counts below this part may come from the schedule alone, with one CPU and with several:
-/// docs/exactness.md, "Pipelines". The moments at which a disk answers move the schedule as much as several CPUs do.
-const CERTAIN: f64 = 0.01;
-const CERTAIN_WITH_CPUS_OR_DISK: f64 = 0.03;
-
 /// Copying by instructions that count once is named if loads of one word would have been one in so many instructions.
 const NOTABLE_COPYING: u64 = 10;
 
+/// Scheduling is named if it changed by this part of all instructions.
+const NOTABLE_SCHEDULING: f64 = 0.01;
+
 /// Bytes of a word.
 const WORD: u64 = 8;
-
-/// The part of a pipeline's instructions below which a difference is not certain.
-#[must_use]
-pub(crate) fn certain(cpus: u32, disk: bool) -> f64 {
-    if cpus <= 1 && !disk { CERTAIN } else { CERTAIN_WITH_CPUS_OR_DISK }
-}
 
 /// Pipes whose bytes differ by more than this part did not do the same work.
 const SAME_BYTES: f64 = 0.01;
@@ -45,8 +38,8 @@ pub(crate) struct RecordingChange {
     pub findings: Vec<String>,
     /// What else differs, and why the answer may be doubted.
     pub cautions: Vec<String>,
-    /// Smaller changes of the sum of instructions are not certain, as a part of it.
-    pub certain: f64,
+    /// That of the sum of instructions without scheduling, if both have them.
+    pub work: Option<CountChange>,
     /// Counted instructions, if both have them.
     pub stages: Vec<StageChange>,
     /// Largest difference first.
@@ -114,13 +107,14 @@ pub(crate) fn load(path: &Path) -> Result<Recording> {
 }
 
 impl RecordingChange {
-    /// What changed from `before` to `after`, which are stored at `paths`.
+    /// What changed from `before` to `after`, which are stored at `paths`. `margin`: changes of counts within it are no
+    /// change, as a part.
     ///
     /// # Errors
     /// When the pipelines have different numbers of stages.
-    pub(crate) fn new(recordings: [&Recording; 2], paths: [&Path; 2]) -> Result<Self> {
+    pub(crate) fn new(recordings: [&Recording; 2], paths: [&Path; 2], margin: f64) -> Result<Self> {
         let places = paths.map(|path| path.display().to_string());
-        Self::between(recordings, names(recordings, paths), &places)
+        Self::between(recordings, names(recordings, paths), &places, margin)
     }
 
     /// As [`Self::new`], of recordings with these names.
@@ -128,10 +122,15 @@ impl RecordingChange {
     /// # Errors
     /// When the pipelines have different numbers of stages.
     pub(crate) fn named(recordings: [&Recording; 2], names: [String; 2]) -> Result<Self> {
-        Self::between(recordings, names.clone(), &names)
+        Self::between(recordings, names.clone(), &names, MARGIN)
     }
 
-    fn between([before, after]: [&Recording; 2], names: [String; 2], places: &[String; 2]) -> Result<Self> {
+    fn between(
+        [before, after]: [&Recording; 2],
+        names: [String; 2],
+        places: &[String; 2],
+        margin: f64,
+    ) -> Result<Self> {
         let all = [stages::stages(before), stages::stages(after)];
         ensure!(
             all[0].len() == all[1].len(),
@@ -144,10 +143,11 @@ impl RecordingChange {
         let counted = before.instructions.as_ref().zip(after.instructions.as_ref());
         let stages: Vec<StageChange> = counted.map(stage_changes).unwrap_or_default();
         let roles = counted.map(role_changes).unwrap_or_default();
-        let cpus = counted.map_or(1, |(first, second)| first.cpus.max(second.cpus));
-        let disk = [before, after].iter().any(|recording| !recording.on_disk.is_empty());
         let mut change = Self {
-            certain: certain(cpus, disk),
+            work: counted.map(|(first, second)| {
+                let runs = [first, second].map(RecordedInstructions::runs);
+                CountChange::new(runs.each_ref().map(|runs| mean(runs)), [&runs[0], &runs[1]], margin)
+            }),
             findings: Vec::new(),
             cautions: cautions(before, after, &names),
             pipes: pipe_changes([before, after], &all),
@@ -241,8 +241,9 @@ impl RecordingChange {
     /// What the counts say, if both have them.
     #[must_use]
     pub(crate) fn about_instructions(&self) -> Vec<String> {
-        let Some(sum) = self.sum() else { return Vec::new() };
-        std::iter::once(self.work(&sum)).chain(self.schedule(&sum).or_else(|| self.contributor(&sum))).collect()
+        let Some((sum, work)) = self.sum().zip(self.work) else { return Vec::new() };
+        let reason = self.schedule(&sum, &work).or_else(|| self.contributor(&work));
+        std::iter::once(self.about_work_done(&sum, &work)).chain(reason).collect()
     }
 
     /// All stages.
@@ -257,36 +258,48 @@ impl RecordingChange {
         })
     }
 
-    fn work(&self, sum: &StageChange) -> String {
-        let [first, second] = sum.without_scheduling;
-        let change = ratio(sum.without_scheduling);
-        let [first_text, second_text] = [first, second].map(millions);
+    fn about_work_done(&self, sum: &StageChange, work: &CountChange) -> String {
+        let [first, second] = sum.without_scheduling.map(millions);
         let [from, to] = &self.names;
-        if change.abs() < self.certain {
-            return format!(
-                "{to} and {from} execute as many instructions for this pipeline without scheduling: {second_text} and \
-                 {first_text}, {} %; differences below {:.0} % are not certain.",
-                signed(100.0 * change),
-                100.0 * self.certain
-            );
+        let percent = |part: f64| format!("{:.2}", 100.0 * part);
+        let uncertain =
+            work.half.filter(|half| *half > 0.0).map_or(String::new(), |half| format!(" (±{} %)", percent(half)));
+        let change = format!("{} %{uncertain}", signed(100.0 * work.change));
+        match work.decision {
+            Decision::Same => format!(
+                "{to} and {from} execute as many instructions for this pipeline without scheduling: {second} and {first}, \
+                 {change}."
+            ),
+            Decision::Undecided => format!(
+                "It is undecided whether {to} and {from} execute as many instructions for this pipeline without \
+                 scheduling: {second} and {first}, {change}; {}.",
+                match (work.half, work.enough) {
+                    (None, _) => "a single run shows no uncertainty: record with --runs 3".to_owned(),
+                    (_, Some(enough)) => format!("about {enough} counted runs of each (--runs {enough}) would decide"),
+                    (Some(half), None) =>
+                        format!("--margin {}% if no smaller change matters", percent(work.change.abs() + half)),
+                }
+            ),
+            decided => format!(
+                "{to} executes {:.1} %{uncertain} {} instructions for this pipeline than {from}, without scheduling: \
+                 {second} instead of {first} (with scheduling: {} %).",
+                100.0 * work.change.abs(),
+                if decided == Decision::Fewer { "fewer" } else { "more" },
+                signed(100.0 * ratio(sum.instructions))
+            ),
         }
-        format!(
-            "{to} executes {:.1} % {} instructions for this pipeline than {from}, without scheduling: {second_text} instead \
-             of {first_text} (with scheduling: {} %).",
-            100.0 * change.abs(),
-            if change < 0.0 { "fewer" } else { "more" },
-            signed(100.0 * ratio(sum.instructions))
-        )
     }
 
     /// The change by scheduling, if it is larger than that of any role without it.
-    fn schedule(&self, sum: &StageChange) -> Option<String> {
+    fn schedule(&self, sum: &StageChange, work: &CountChange) -> Option<String> {
         let [before, after] =
             [0, 1].map(|at| i128::from(sum.instructions[at]) - i128::from(sum.without_scheduling[at]));
         let change = after - before;
         let largest = self.roles.iter().find(|role| !SCHEDULING.contains(&role.role)).map_or(0, RoleChange::difference);
-        let notable = self.certain * sum.instructions[0] as f64;
-        if change.unsigned_abs() <= largest.unsigned_abs() || (change.unsigned_abs() as f64) < notable {
+        let notable = NOTABLE_SCHEDULING.max(work.half.unwrap_or(0.0)) * sum.instructions[0] as f64;
+        // What rises does not explain a fall.
+        let against = (change < 0) != (sum.instructions[1] < sum.instructions[0]);
+        if against || change.unsigned_abs() <= largest.unsigned_abs() || (change.unsigned_abs() as f64) < notable {
             return None;
         }
         let total = |value: fn(&SideChange) -> [u64; 2]| {
@@ -312,10 +325,11 @@ impl RecordingChange {
     }
 
     /// The role that contributes most to the change of the sum.
-    fn contributor(&self, sum: &StageChange) -> Option<String> {
-        let change = ratio(sum.without_scheduling);
-        let own = |role: &&RoleChange| !SCHEDULING.contains(&role.role) && (role.difference() < 0) == (change < 0.0);
-        let largest = self.roles.iter().find(own).filter(|_| change.abs() >= self.certain)?;
+    fn contributor(&self, work: &CountChange) -> Option<String> {
+        let fewer = work.decision == Decision::Fewer;
+        let own = |role: &&RoleChange| !SCHEDULING.contains(&role.role) && (role.difference() < 0) == fewer;
+        let decided = fewer || work.decision == Decision::More;
+        let largest = self.roles.iter().find(own).filter(|_| decided)?;
         let difference = largest.difference();
         Some(format!(
             "Largest contributor: {} in {}, {}{}.",
@@ -325,6 +339,10 @@ impl RecordingChange {
             millions(u64::try_from(difference.unsigned_abs()).unwrap_or(u64::MAX))
         ))
     }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// `12.3 million`.

@@ -14,6 +14,7 @@ use crate::kernel::symbols::Symbols;
 use crate::profile::{ClassifiedStacks, ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
+use crate::target::Phase;
 use crate::util::marker;
 use crate::vm::scratch::Scratch;
 use crate::vm::{Accel, GuestOptions, PluginArgs, qemu};
@@ -47,8 +48,9 @@ pub(crate) struct CountedPipeline {
     pub code: ExecutedCode,
 }
 
-/// Count `pipeline`, which `run` runs in the guest that it is given and whose exit codes it returns. `recording`: the
-/// same pipeline, recorded.
+/// Count `pipeline` in so many `runs`. `run` runs it in the guest that it is given, as the run of this number, and returns
+/// its exit codes. All runs are of one state of the guest, but each starts at another moment and with another list of free
+/// pages ([`shift`]), so that they differ by what does not matter. `recording`: the same pipeline, recorded.
 ///
 /// # Errors
 /// When there are too many stages, or the guest, QEMU or the plugin gives no complete counts.
@@ -56,70 +58,102 @@ pub(super) fn count(
     pipeline: &PipelineCommand,
     guest: &GuestOptions,
     recording: &Recording,
-    run: impl Fn(&GuestOptions) -> Result<Vec<u8>>,
+    runs: u32,
+    run: impl Fn(&GuestOptions, u32) -> Result<Vec<u8>>,
 ) -> Result<CountedPipeline> {
     let stages = pipeline.stages.len();
     ensure!(stages < marker::MOST as usize, "--collect insn counts at most {} stages", marker::MOST - 1);
-    let functions = KernelFunctions::of(&GuestOptions { files: None, disk: None, ..guest.clone() }, None)?;
-    let scratch = Scratch::new()?;
-    let so = scratch.path("plugin");
-    let folder = so.parent().context("a temporary folder has a name")?;
-    let births = births(&functions.symbols);
-    // One window for each stage, and for the process that starts them.
-    let plugin = Plugin::write(folder, qemu::version_numbers()?, &vec![1; stages + 1], 1)?.for_programs(births.clone());
-    let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
-    let codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
-    let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
-    let names = Names::new(functions.symbols, None, &raw);
-    let mut processes = vec![ProcessName::new(STARTER)];
-    processes.extend((1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)));
-    let counted = named(&raw, &names, &processes)?;
-    let mut others = 0;
-    let mut profiles = Vec::new();
-    for profile in counted.profiles {
-        if processes.iter().skip(1).any(|stage| *stage == profile.process) {
-            profiles.push(profile);
-        } else {
-            others += profile.stacks.total();
+    let functions = KernelFunctions::of(guest, None)?;
+    let counter = Counter { pipeline, guest, recording, functions: &functions };
+    let mut counted = counter.count(|guest| run(guest, 0))?;
+    for number in 1..runs {
+        let again = counter.count(|guest| run(guest, number))?;
+        for (stage, more) in counted.instructions.stages.iter_mut().zip(again.instructions.stages) {
+            stage.runs.extend(more.runs);
         }
     }
-    let mut code = counted.code;
-    let rep_bytes = |process: ProcessName| -> u64 {
-        counted
-            .classes
-            .get(process)
-            .into_iter()
-            .flat_map(ClassifiedStacks::iter)
-            .map(|(_, counts)| counts.rep_bytes)
-            .sum()
-    };
-    code.functions.retain(|function| function.name != USER);
-    let mut collector = counted.report;
-    if codes != recording.exit_codes {
-        // Such as SIGPIPE, which depends on who is faster.
-        let recorded = &recording.exit_codes;
-        collector.notes.push(format!("this run ended with exit codes {codes:?}, the recorded one with {recorded:?}"));
+    Ok(counted)
+}
+
+/// What all runs of a pipeline are counted with.
+struct Counter<'a> {
+    pipeline: &'a PipelineCommand,
+    guest: &'a GuestOptions,
+    recording: &'a Recording,
+    functions: &'a KernelFunctions,
+}
+
+impl Counter<'_> {
+    /// Count one run, which `run` runs in the guest that it is given.
+    fn count(&self, run: impl Fn(&GuestOptions) -> Result<Vec<u8>>) -> Result<CountedPipeline> {
+        let Self { pipeline, guest, recording, functions } = *self;
+        let scratch = Scratch::new()?;
+        let so = scratch.path("plugin");
+        let folder = so.parent().context("a temporary folder has a name")?;
+        let births = births(&functions.symbols);
+        // One window for each stage, and for the process that starts them.
+        let windows = vec![1; pipeline.stages.len() + 1];
+        let plugin = Plugin::write(folder, qemu::version_numbers()?, &windows, 1)?.for_programs(births.clone());
+        let args = PluginArgs { so: plugin.so.clone(), args: plugin.args.clone() };
+        let codes = run(&GuestOptions { accel: Accel::Tcg, plugin: Some(args), ..guest.clone() })?;
+        let raw = Raw::read(&plugin.out(0)).with_context(|| format!("guest {}", guest.kernel.release))?;
+        let names = Names::new(functions.symbols.clone(), None, &raw);
+        let mut processes = vec![ProcessName::new(STARTER)];
+        processes.extend((1..).zip(&pipeline.stages).map(|(number, words)| stage_name(number, words)));
+        let counted = named(&raw, &names, &processes)?;
+        let mut others = 0;
+        let mut profiles = Vec::new();
+        for profile in counted.profiles {
+            if processes.iter().skip(1).any(|stage| *stage == profile.process) {
+                profiles.push(profile);
+            } else {
+                others += profile.stacks.total();
+            }
+        }
+        let mut code = counted.code;
+        let rep_bytes = |process: ProcessName| -> u64 {
+            counted
+                .classes
+                .get(process)
+                .into_iter()
+                .flat_map(ClassifiedStacks::iter)
+                .map(|(_, counts)| counts.rep_bytes)
+                .sum()
+        };
+        code.functions.retain(|function| function.name != USER);
+        let mut collector = counted.report;
+        if codes != recording.exit_codes {
+            // Such as SIGPIPE, which depends on who is faster.
+            let recorded = &recording.exit_codes;
+            collector
+                .notes
+                .push(format!("this run ended with exit codes {codes:?}, the recorded one with {recorded:?}"));
+        }
+        if births.is_none() {
+            collector.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
+        }
+        let of_stage = |process: usize, stage: usize| recording.processes[process].stage as usize == stage;
+        let moved = |stage| stages::moved(recording, |process| of_stage(process, stage));
+        let stages = profiles.iter().enumerate().map(|(stage, profile)| {
+            let (instructions, scheduling) = (profile.stacks.total(), SchedulingWeight::of(profile));
+            StageInstructions {
+                name: profile.process.as_str().to_owned(),
+                instructions,
+                rep_bytes: Some(rep_bytes(profile.process)),
+                runs: vec![instructions.saturating_sub(scheduling.total())],
+                scheduling,
+                roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(stage)),
+            }
+        });
+        let instructions = RecordedInstructions {
+            cpus: guest.cpus,
+            stages: stages.collect(),
+            others,
+            collector,
+            symbols: functions.roles.clone(),
+        };
+        Ok(CountedPipeline { instructions, profiles, code })
     }
-    if births.is_none() {
-        collector.notes.push(format!("this kernel has no symbol {BIRTH}: what stages fork is counted as others"));
-    }
-    let of_stage = |process: usize, stage: usize| recording.processes[process].stage as usize == stage;
-    let moved = |stage| stages::moved(recording, |process| of_stage(process, stage));
-    let stages = profiles.iter().enumerate().map(|(stage, profile)| StageInstructions {
-        name: profile.process.as_str().to_owned(),
-        instructions: profile.stacks.total(),
-        rep_bytes: Some(rep_bytes(profile.process)),
-        scheduling: SchedulingWeight::of(profile),
-        roles: attribute(&profile.stacks, Unit::Instructions, Skid::None, &moved(stage)),
-    });
-    let instructions = RecordedInstructions {
-        cpus: guest.cpus,
-        stages: stages.collect(),
-        others,
-        collector,
-        symbols: functions.roles,
-    };
-    Ok(CountedPipeline { instructions, profiles, code })
 }
 
 /// `stage1-dd`.
@@ -135,6 +169,28 @@ fn births(symbols: &Symbols) -> Option<Range<u64>> {
     // Its end is the next function.
     let end = symbols.iter().map(|symbol| symbol.address).filter(|address| *address > start).min()?;
     Some(start..end)
+}
+
+/// Let run `number` start at another moment between two ticks of the clock, and with other lists of free pages. Nothing for
+/// the first.
+fn shift(number: u32) -> Result<()> {
+    let phase = Phase(number);
+    std::thread::sleep(Duration::from_nanos(phase.tick_offset_ns().unsigned_abs()));
+    let bytes = usize::try_from(phase.warmup_bytes())?;
+    if bytes > 0 {
+        let memory = use_memory(bytes)?;
+        // SAFETY: nothing refers to the mapping, which was made above.
+        unsafe { rustix::mm::munmap(memory, bytes)? };
+    }
+    Ok(())
+}
+
+/// Map so much new memory and fill it with pages.
+fn use_memory(bytes: usize) -> rustix::io::Result<*mut std::ffi::c_void> {
+    let flags = rustix::mm::MapFlags::PRIVATE | rustix::mm::MapFlags::POPULATE;
+    let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+    // SAFETY: a new mapping at an address that the kernel chooses changes no memory of the program.
+    unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }
 }
 
 /// Empty each CPU's list of free pages (mm/page_alloc.c, `struct per_cpu_pages`). It has what was freed before, such as
@@ -154,9 +210,7 @@ fn empty_page_lists() -> Result<()> {
         unsafe {
             command.pre_exec(move || {
                 rustix::thread::sched_setaffinity(None, &set)?;
-                let flags = rustix::mm::MapFlags::PRIVATE | rustix::mm::MapFlags::POPULATE;
-                let access = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
-                rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)?;
+                use_memory(bytes)?;
                 libc::_exit(0)
             });
         }
@@ -165,7 +219,7 @@ fn empty_page_lists() -> Result<()> {
     Ok(())
 }
 
-/// In the guest: run `pipeline` with markers, and return its exit codes.
+/// In the guest: run `pipeline` with markers, as run `number` of several, and return its exit codes.
 ///
 /// # Errors
 /// When a program cannot be started.
@@ -173,11 +227,12 @@ pub(super) fn run_marked(
     pipeline: &PipelineCommand,
     streams: StageStreams,
     duration: Option<Duration>,
+    number: u32,
 ) -> Result<Vec<u8>> {
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams: Some(streams), marked: true, ..PipelineSetup::default() };
     std::thread::sleep(BOOT_WORK);
-    empty_page_lists().context("cannot prepare the guest's memory")?;
+    empty_page_lists().and_then(|()| shift(number)).context("cannot prepare the guest's memory")?;
     marker::emit_begin(0);
     let started = launcher.start(pipeline, setup, &mut |_| Ok(()));
     let statuses = started.and_then(|_| wait(&launcher, duration, || PACE));

@@ -42,8 +42,8 @@ struct Sent {
     input: Option<(PathBuf, u64)>,
     duration: Option<Duration>,
     level: RecordLevel,
-    /// Let the emulator count its instructions instead of recording it.
-    counted: bool,
+    /// Let the emulator count its instructions, in the run of this number, instead of recording it.
+    counted: Option<u32>,
     /// What is on the guest's disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     disk: Vec<DiskPlace>,
@@ -150,7 +150,7 @@ impl PreparedPipeline {
             ..guest
         };
         let sent =
-            Sent { pipeline: pipeline.clone(), folder, path, input, duration, level, counted: false, disk: places };
+            Sent { pipeline: pipeline.clone(), folder, path, input, duration, level, counted: None, disk: places };
         Ok(Self { sent, guest, _image: image })
     }
 
@@ -183,21 +183,23 @@ impl PreparedPipeline {
         Ok((Recorded { recording, off_cpu: received.off_cpu, ..Recorded::default() }, printed))
     }
 
-    /// Count the instructions of what was recorded, in another guest, and add them to it.
+    /// Count the instructions of what was recorded, in so many other guests, and add them to it.
     ///
     /// # Errors
-    /// When the guest does not start, or gives no complete counts.
-    pub(crate) fn add_counts(&self, recorded: &mut Recorded) -> Result<()> {
-        let counted = self.count(&recorded.recording)?;
+    /// When a guest does not start, or gives no complete counts.
+    pub(crate) fn add_counts(&self, recorded: &mut Recorded, runs: u32) -> Result<()> {
+        let counted = self.count(&recorded.recording, runs)?;
         recorded.recording.instructions = Some(counted.instructions);
         recorded.profiles = counted.profiles;
         recorded.code = Some(counted.code);
         Ok(())
     }
 
-    fn count(&self, recording: &Recording) -> Result<CountedPipeline> {
-        let sent = Sent { counted: true, ..self.sent.clone() };
-        count::count(&sent.pipeline, &self.guest, recording, |guest| Ok(run(guest, &sent)?.1.recording.exit_codes))
+    fn count(&self, recording: &Recording, runs: u32) -> Result<CountedPipeline> {
+        count::count(&self.sent.pipeline, &self.guest, recording, runs, |guest, number| {
+            let sent = Sent { counted: Some(number), ..self.sent.clone() };
+            Ok(run(guest, &sent)?.1.recording.exit_codes)
+        })
     }
 }
 
@@ -259,8 +261,8 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let streams = StageStreams { input, output: copy(&output)?, errors: copy(&errors)? };
     // Recording replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
-    let Recorded { recording, off_cpu, .. } = if sent.counted {
-        let exit_codes = count::run_marked(&sent.pipeline, streams, sent.duration)?;
+    let Recorded { recording, off_cpu, .. } = if let Some(number) = sent.counted {
+        let exit_codes = count::run_marked(&sent.pipeline, streams, sent.duration, number)?;
         Recorded { recording: Recording { exit_codes, ..Recording::default() }, ..Recorded::default() }
     } else {
         let (duration, level) = (sent.duration, sent.level);

@@ -1,7 +1,7 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
-//! [`assemble`] names what was counted and [`holders`] what was not, [`answer`] draws the conclusion, [`trial`] measures
+//! [`assemble`] names what was counted, [`holders`] what was not and [`others`] who else used the CPUs, [`answer`] draws the conclusion, [`trial`] measures
 //! what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and
 //! [`text`] and [`html`] show all that. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts
 //! instructions. [`change`] compares two recordings. [`contents`] lists the files of a folder, and [`model`] is the form of
@@ -23,6 +23,7 @@ mod launch;
 mod locks;
 pub mod model;
 mod off_cpu;
+mod others;
 mod pipe_rows;
 pub(crate) mod pipeline;
 mod raw;
@@ -56,6 +57,7 @@ use anyhow::{Context as _, Result};
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
 use launch::{Launcher, PipelineSetup};
+use others::ProgramTimes;
 use running::RunningProcesses;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -125,6 +127,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     give_up(drop_rights);
     let launcher = Launcher::new()?;
     let setup = PipelineSetup { streams, ..PipelineSetup::default() };
+    let used = ProgramTimes::now();
     let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
     if let Err(error) = recorder.launching(None).and_then(|()| launch::leave_stdio()) {
         launcher.kill();
@@ -132,6 +135,8 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     }
     let mut timeline = TimelineRecorder::start();
     let statuses = wait(&launcher, duration, || step(&mut timeline, &mut code, &recorder))?;
+    // Its processes have ended.
+    let others = used.others_since(|_| false);
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let recording = Recording {
@@ -141,7 +146,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         environment,
         ..Recording::default()
     };
-    let recording = Recording { level, ..recording };
+    let recording = Recording { level, others, ..recording };
     let mut recorded = concluded(recording, &counted, timeline, &pipes, &RunningProcesses::default(), &symbols);
     let recording = &mut recorded.recording;
     if let Some(input) = input {
@@ -209,8 +214,10 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
     let mut code = sampled.then(|| UserCode::follow(&running.pids));
     recorder.seize(running.pids.iter().copied().zip(0..))?;
     give_up(drop_rights);
+    let used = ProgramTimes::now();
     let mut timeline = TimelineRecorder::start();
     running.wait(duration, || step(&mut timeline, &mut code, &recorder));
+    let others = used.others_since(|pid| running.pids.contains(&pid));
     let counted = recorder.finish()?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let unknown = |(pid, why): &(u32, String)| Warning {
@@ -226,6 +233,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
         duration_ns: nanoseconds(duration),
         environment,
         warnings: running.unknown.iter().map(unknown).collect(),
+        others,
         ..Recording::default()
     };
     Ok(concluded(recording, &counted, timeline, &[], &running, &symbols))

@@ -60,6 +60,9 @@ pub struct Recording {
     /// recording of an emulated guest is then not exact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_disk: Vec<String>,
+    /// Programs outside the recording that used the CPUs meanwhile, the largest part first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<BusyProgram>,
     /// In the order of their start.
     pub processes: Vec<RecordedProcess>,
     /// In the order of their first writer.
@@ -91,6 +94,15 @@ pub struct Recording {
     /// The file that the samples come from, if another tool took them: there is nothing else then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportedFrom>,
+}
+
+/// Processes of one program that were not recorded.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BusyProgram {
+    /// As in /proc/PID/comm.
+    pub name: String,
+    /// Of the time of all CPUs, 0 to 1.
+    pub share: f64,
 }
 
 /// A profile that another tool took.
@@ -162,6 +174,8 @@ pub struct StageInstructions {
     /// recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rep_bytes: Option<u64>,
+    /// Without the part that depends on the schedule, in each counted run. All else here is of the first.
+    pub runs: Vec<u64>,
     /// The part that depends on the schedule.
     pub scheduling: SchedulingWeight,
     /// By role, largest first. KiB are those that the stage moved through pipes.
@@ -169,10 +183,19 @@ pub struct StageInstructions {
 }
 
 impl StageInstructions {
-    /// Without the part that depends on the schedule.
+    /// Without the part that depends on the schedule: the mean of all runs.
     #[must_use]
     pub(crate) fn without_scheduling(&self) -> u64 {
-        self.instructions.saturating_sub(self.scheduling.total())
+        self.runs.iter().sum::<u64>() / (self.runs.len() as u64).max(1)
+    }
+}
+
+impl RecordedInstructions {
+    /// All stages without the part that depends on the schedule, in each counted run.
+    #[must_use]
+    pub(crate) fn runs(&self) -> Vec<f64> {
+        let runs = self.stages.iter().map(|stage| stage.runs.len()).min().unwrap_or(0);
+        (0..runs).map(|run| self.stages.iter().map(|stage| stage.runs[run] as f64).sum()).collect()
     }
 }
 
@@ -269,7 +292,7 @@ pub enum TrialVerdict {
     /// The interval is within 5 %.
     Same,
     #[default]
-    Unclear,
+    Undecided,
     Failed,
 }
 

@@ -1,15 +1,13 @@
 //! The files that a pipeline needs in a guest: which of them are in its memory, and which on a disk.
 
 use super::pipeline::PipelineCommand;
+use crate::run::MEMORY_SHARE;
 use crate::util::{progress, size};
 use crate::vm::bundle::FileBundle;
 use crate::vm::closure;
 use crate::vm::disk::DiskContent;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
-
-/// The part of the guest's memory that its files may have: they are in memory twice while they are unpacked.
-const MEMORY_SHARE: u64 = 4;
 
 /// A file for the guest: `PATH[:DEST]`.
 #[derive(Debug, Clone, PartialEq, Eq)]

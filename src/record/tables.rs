@@ -326,7 +326,7 @@ fn trial_table(trials: &Trials) -> RecordTable {
         TrialVerdict::Faster => "faster",
         TrialVerdict::Slower => "slower",
         TrialVerdict::Same => "same",
-        TrialVerdict::Unclear => "not clear",
+        TrialVerdict::Undecided => "undecided",
         TrialVerdict::Failed => "failed",
     };
     let verdicts: Vec<String> = rows.iter().map(|(.., trial)| trial.map_or("", verdict).to_owned()).collect();

@@ -9,6 +9,7 @@ use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
 use crate::run::BUSY;
 use crate::target::pipeline::children_ns;
+use crate::util::decision::{Decision, decide};
 use crate::util::progress;
 use crate::util::stats;
 use crate::util::text::signed;
@@ -16,7 +17,7 @@ use crate::workload::cpus;
 use anyhow::{Context as _, Result, ensure};
 use std::time::Instant;
 
-/// A verdict other than `unclear` needs at least this effect over the whole interval.
+/// A verdict other than `undecided` needs at least this effect over the whole interval.
 const CERTAIN_EFFECT: f64 = 0.01;
 
 /// An interval within this is `same`.
@@ -161,19 +162,20 @@ fn compared<'a>(
                 ci95: ratio.map(|found| found.ci95),
                 runs,
                 failed,
-                verdict: TrialVerdict::Unclear,
+                verdict: TrialVerdict::Undecided,
             }
         })
         .collect();
     let p = |trial: &Trial| stats::mann_whitney(&trial.runs.seconds, &unchanged.seconds).unwrap_or(1.0);
     let corrected = stats::holm(&tried.iter().map(p).collect::<Vec<f64>>());
     for (trial, p) in tried.iter_mut().zip(corrected) {
-        trial.verdict = match trial.ci95 {
+        let decision = trial.ci95.map(|interval| decide(interval.map(|end| end - 1.0), CERTAIN_EFFECT, SAME));
+        trial.verdict = match decision {
             _ if trial.failed.is_some() => TrialVerdict::Failed,
-            Some([_, most]) if p < ALPHA && most < 1.0 - CERTAIN_EFFECT => TrialVerdict::Faster,
-            Some([least, _]) if p < ALPHA && least > 1.0 + CERTAIN_EFFECT => TrialVerdict::Slower,
-            Some([least, most]) if least > 1.0 - SAME && most < 1.0 + SAME => TrialVerdict::Same,
-            _ => TrialVerdict::Unclear,
+            Some(Decision::Fewer) if p < ALPHA => TrialVerdict::Faster,
+            Some(Decision::More) if p < ALPHA => TrialVerdict::Slower,
+            Some(Decision::Same) => TrialVerdict::Same,
+            _ => TrialVerdict::Undecided,
         };
     }
     Trials { unchanged, tried, others }
@@ -193,8 +195,8 @@ fn sentence(trial: &Trial, runs: usize) -> String {
         TrialVerdict::Faster => format!("`{change}` makes it faster: {by} ({interval})."),
         TrialVerdict::Slower => format!("`{change}` makes it slower: {by} ({interval})."),
         TrialVerdict::Same => format!("`{change}` changes nothing that matters: {by} ({interval})."),
-        TrialVerdict::Unclear | TrialVerdict::Failed => {
-            format!("Whether `{change}` helps is not clear: {by} ({interval}). More runs (--runs) may tell.")
+        TrialVerdict::Undecided | TrialVerdict::Failed => {
+            format!("Whether `{change}` helps is undecided: {by} ({interval}). More runs (--runs) may decide.")
         }
     }
 }
@@ -220,9 +222,9 @@ mod tests {
         let scaled = |factor: f64| base.iter().map(|value| value * factor).collect::<Vec<f64>>();
         let noisy: Vec<f64> = (0..10).map(|n| 0.8 + 0.05 * f64::from(n)).collect();
         let found = verdicts(&base, &[&scaled(0.8), &scaled(1.2), &scaled(1.001), &noisy]);
-        assert_eq!(found, [TrialVerdict::Faster, TrialVerdict::Slower, TrialVerdict::Same, TrialVerdict::Unclear]);
+        assert_eq!(found, [TrialVerdict::Faster, TrialVerdict::Slower, TrialVerdict::Same, TrialVerdict::Undecided]);
         // Three runs each cannot show anything.
-        assert_eq!(verdicts(&base[..3], &[&scaled(0.5)[..3]]), [TrialVerdict::Unclear]);
+        assert_eq!(verdicts(&base[..3], &[&scaled(0.5)[..3]]), [TrialVerdict::Undecided]);
     }
 
     #[test]

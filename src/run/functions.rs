@@ -49,7 +49,7 @@ fn list(options: &GuestOptions) -> Result<String> {
     }
     progress::step("reading the kernel's symbols");
     // One CPU is enough, so that it can start from a snapshot.
-    let options = GuestOptions { accel: Accel::Tcg, plugin: None, cpus: 1, ..options.clone() };
+    let options = GuestOptions { accel: Accel::Tcg, plugin: None, cpus: 1, files: None, disk: None, ..options.clone() };
     let list = String::from_utf8(vm::run_job(&options, &Job::Functions)?.body).context("the guest's symbols")?;
     if let Some(Err(error)) = cache.filter(|_| parsed(&list).is_ok()).map(|cache| cache.write(&list)) {
         progress::detail(|| format!("the kernel's symbols are not cached: {error:#}"));

@@ -27,7 +27,7 @@ use crate::workload;
 use anyhow::Result;
 
 pub(crate) use functions::KernelFunctions;
-pub(crate) use options::RunOptions;
+pub(crate) use options::{MEMORY_SHARE, RunOptions, sent_source};
 pub(crate) use sizing::WindowSizing;
 
 /// Where the run executes, and a callback for its progress.

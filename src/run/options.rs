@@ -6,12 +6,14 @@ use crate::document::{Collector, ExecutedOn, Loader, Outcome, Probe, Request, Se
 use crate::experiment::StopRule;
 use crate::util::progress;
 use crate::util::usage::OrUsage as _;
+use crate::vm::bundle::FileBundle;
 use crate::vm::{Accel, GuestMachine, GuestOptions};
 use crate::workload::WorkloadRequest;
-use crate::workload::spec::{Amount, MEMORY_SOURCE};
-use anyhow::{Result, bail};
+use crate::workload::spec::{Amount, MEMORY_SOURCE, Spec};
+use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A short window, so that there can be many: runs differ more from each other than parts of one run do.
 const AMOUNT: Amount = Amount::DurationNs(300_000_000);
@@ -147,14 +149,12 @@ impl RunOptions {
             bail!("--until and --max-time conflict with --collect insn: use --runs for the number of windows");
         }
         let (mode, mut workload) = self.workload.spec()?;
-        if let (true, Some(source)) = (guest, &workload.source)
-            && !source.starts_with("/dev")
-            && source.as_os_str() != MEMORY_SOURCE
-        {
-            bail!(
-                "--source {}: files of this machine are not available in a guest; use /dev/zero or memory, or leave out --kernel",
-                source.display()
-            );
+        if let Some(source) = sent_source(&workload).filter(|_| guest) {
+            let file = std::path::absolute(source).ok().filter(|file| file.metadata().is_ok_and(|kind| kind.is_file()));
+            let Some(file) = file else {
+                bail!("--source {}: there is no such file to send to the guest", source.display());
+            };
+            workload.source = Some(file);
         }
         let chosen = self.workload.amount.is_some();
         if !chosen {
@@ -190,7 +190,11 @@ impl RunOptions {
     /// # Errors
     /// Why there is no outcome.
     pub(crate) fn measure(&self, request: &Request) -> Result<Outcome> {
-        match self.guest()? {
+        let mut guest = self.guest()?;
+        if let Some((options, source)) = guest.as_mut().zip(sent_source(&request.workload)) {
+            options.files = Some(Arc::new(archive(source, options.memory_mib)?));
+        }
+        match guest {
             Some(options) if self.exact() => {
                 // Before the guest runs: a faulty model is of no use.
                 let model = self.cycle_model.as_deref().map(super::cycles::model).transpose()?;
@@ -219,4 +223,24 @@ impl RunOptions {
             }
         }
     }
+}
+
+/// The file of this machine that a writer in a guest is to read.
+pub(crate) fn sent_source(workload: &Spec) -> Option<&Path> {
+    let source = workload.source.as_deref()?;
+    (!source.starts_with("/dev") && source.as_os_str() != MEMORY_SOURCE).then_some(source)
+}
+
+/// The part of a guest's memory that files may have: they are in memory twice while they are unpacked.
+pub(crate) const MEMORY_SHARE: u64 = 4;
+
+/// The archive of a guest with this memory that brings `source` at the same path.
+fn archive(source: &Path, memory_mib: u64) -> Result<Vec<u8>> {
+    let mut bundle = FileBundle::default();
+    bundle.file(source, source).with_context(|| format!("--source {}", source.display()))?;
+    let enough = (bundle.bytes() * MEMORY_SHARE).div_ceil(1 << 20);
+    if enough > memory_mib {
+        bail!("--source {}: the guest's memory has no room for it: give --memory {enough}M", source.display());
+    }
+    bundle.pack()
 }

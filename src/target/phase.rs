@@ -27,7 +27,13 @@ impl Phase {
         ((f64::from(self.0) * GOLDEN).fract() * TICK_NS) as i64
     }
 
-    /// Blocks of this many bytes to add to the warm-up. None for the first phase.
+    /// Bytes to add to the warm-up. None for the first phase.
+    #[must_use]
+    pub(crate) fn warmup_bytes(self) -> u64 {
+        u64::from(self.0) * WARMUP
+    }
+
+    /// The same as blocks of this many bytes, about.
     #[must_use]
     pub(crate) fn warmup_blocks(self, block: u64) -> u64 {
         // Odd, so that the ring of the pipe and the lists of the page allocator stop at other places.

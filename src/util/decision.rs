@@ -1,7 +1,25 @@
 //! What the interval of a change says: the one rule for verdicts, on counts and on times.
 
+use super::stats;
+use serde::Serialize;
+
+/// The smallest change of counts without scheduling that is reported as one, as a part of the total: one refill of a page
+/// list more or less, the largest move seen on one CPU with one window of 100 MiB per run. Weighed windows move less on one
+/// CPU (docs/exactness.md, "A grid that nothing was tuned for").
+pub(crate) const FLOOR: f64 = 0.0017;
+
+/// Changes of counts within this part do not matter, if the user does not say otherwise.
+pub(crate) const MARGIN: f64 = 0.01;
+
+/// The confidence of intervals of changes of counts. There are many verdicts, and each may stop somebody's work.
+const CONFIDENCE: f64 = 0.99;
+
+/// Advice is to count at most so many windows.
+const MOST_WINDOWS: f64 = 100.0;
+
 /// What is known about a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Decision {
     More,
     Fewer,
@@ -25,9 +43,67 @@ pub(crate) fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision
     }
 }
 
+/// Half the width of the interval of the difference of counts, from the windows of both sides, in their unit. 0 if all windows
+/// are equal one by one: the same kernel again gives the same counts. `None` if one side has a single window.
+#[must_use]
+pub(crate) fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
+    if !before.is_empty() && before == after {
+        return Some(0.0);
+    }
+    stats::half_width_of_difference(before, after, CONFIDENCE)
+}
+
+/// A change of counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct CountChange {
+    /// As a part of the value before.
+    pub change: f64,
+    /// Half the width of its interval; `None` if one side has a single window.
+    pub half: Option<f64>,
+    pub decision: Decision,
+    /// The number of windows that would decide it; `None` if that is decided, unknown or too many.
+    pub enough: Option<f64>,
+}
+
+impl CountChange {
+    /// From the values and the windows before and after; `margin` as that of [`decide`].
+    #[must_use]
+    pub(crate) fn new(values: [f64; 2], windows: [&[f64]; 2], margin: f64) -> Self {
+        let before = values[0].max(f64::MIN_POSITIVE);
+        let change = if values[0] == values[1] { 0.0 } else { (values[1] - values[0]) / before };
+        let half = half_width(windows[0], windows[1]).map(|half| if values[0] > 0.0 { half / before } else { 0.0 });
+        let decision = match half {
+            Some(half) => decide([change - half, change + half], FLOOR, margin),
+            None if change == 0.0 => Decision::Same,
+            None => Decision::Undecided,
+        };
+        // Until zero and the floor are excluded, or all is within the margin, whichever is nearer. The interval narrows with
+        // the square root of the number of windows.
+        let wanted = (change.abs() - FLOOR).max(margin - change.abs());
+        let least = windows[0].len().min(windows[1].len()) as f64;
+        let enough = half.map(|half| (least * (half / wanted.max(f64::MIN_POSITIVE)).powi(2) * 1.2).ceil());
+        let enough = enough.filter(|enough| decision == Decision::Undecided && wanted > 0.0 && *enough <= MOST_WINDOWS);
+        Self { change, half, decision, enough }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_decided_from_their_windows() {
+        let of = |before: &[f64], after: &[f64]| CountChange::new([before[0], after[0]], [before, after], MARGIN);
+        assert_eq!(of(&[100.0; 3], &[102.0; 3]).decision, Decision::More);
+        assert_eq!(of(&[100.0, 99.0, 101.0], &[100.0, 99.0, 101.0]).half, Some(0.0));
+        // A single window has no interval, but may be equal.
+        assert_eq!((of(&[100.0], &[102.0]).decision, of(&[100.0], &[102.0]).half), (Decision::Undecided, None));
+        assert_eq!(of(&[100.0], &[100.0; 2]).decision, Decision::Same);
+        let wide = of(&[100.0, 101.0, 99.0], &[102.0, 103.0, 101.0]);
+        assert_eq!(wide.decision, Decision::Undecided);
+        assert!(wide.enough.is_some_and(|enough| (4.0..30.0).contains(&enough)), "{wide:?}");
+        assert_eq!(of(&[100.0, 150.0, 50.0], &[101.0, 151.0, 51.0]).enough, None);
+    }
 
     #[test]
     fn a_verdict_needs_the_whole_interval() {

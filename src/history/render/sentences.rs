@@ -96,7 +96,6 @@ fn of_step(
         kernels: format!("{} to {}{built}", label(history, step.before), label(history, step.after)),
         change: match step.of_total {
             true => change,
-            false if line.pipeline => format!("{change}, less than is certain"),
             false => format!("{change}, within the range of the windows"),
         },
         roles: if roles.is_empty() { "small changes of many roles".to_owned() } else { roles.join(", ") },

@@ -21,12 +21,13 @@ fn share((role, weight): &(RoleId, u64)) -> RoleShare {
 }
 
 fn recording(release: &str, roles: &[(RoleId, u64)]) -> Recording {
-    let total = roles.iter().map(|(_, weight)| weight).sum();
-    let scheduling = roles.iter().filter(|(role, _)| SCHEDULING.contains(role)).map(|(_, weight)| weight).sum();
+    let total: u64 = roles.iter().map(|(_, weight)| weight).sum();
+    let scheduling: u64 = roles.iter().filter(|(role, _)| SCHEDULING.contains(role)).map(|(_, weight)| weight).sum();
     let stage = StageInstructions {
         name: "stage1-dd".to_owned(),
         instructions: total,
         rep_bytes: Some(0),
+        runs: vec![total - scheduling; 3],
         scheduling: SchedulingWeight { sleeps: scheduling, ..SchedulingWeight::default() },
         roles: roles.iter().map(share).collect(),
     };
@@ -49,7 +50,7 @@ fn recording(release: &str, roles: &[(RoleId, u64)]) -> Recording {
 
 fn findings(before: &[(RoleId, u64)], after: &[(RoleId, u64)]) -> String {
     let [before, after] = [recording("6.12", before), recording("7.2", after)];
-    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")], MARGIN).unwrap();
     change.findings.join(" ")
 }
 
@@ -81,7 +82,7 @@ fn unequal_work_is_said() {
         processes: vec![Default::default()],
         ..recording
     });
-    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")], MARGIN).unwrap();
     let text = change.cautions.join(" ");
     assert!(text.starts_with("They ended differently: exit codes [] and [1]."), "{text}");
     assert!(text.contains("10.0 and 5.00 MiB"), "{text}");
@@ -102,7 +103,7 @@ fn needless_wake_ups_are_named_and_bytes_never_read_are_no_work() {
             ..recording(release, &roles(scheduling))
         },
     );
-    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")], MARGIN).unwrap();
     let text = change.findings.join(" ");
     let expected = "Largest contributor: scheduling, -234 million: fewer needless wake-ups, 0 instead of 44,147.";
     assert!(text.contains(expected), "{text}");
@@ -110,11 +111,26 @@ fn needless_wake_ups_are_named_and_bytes_never_read_are_no_work() {
 }
 
 #[test]
-fn recordings_with_a_disk_are_not_called_exact() {
+fn runs_decide_what_is_a_change() {
+    let said = |runs: &[u64]| {
+        let [mut before, after] = [1_000_000, 1_020_000].map(|count| recording("7.2", &[(RoleId::CopyIn, count)]));
+        before.instructions.as_mut().unwrap().stages[0].runs = runs.to_vec();
+        let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")], MARGIN).unwrap();
+        change.findings[0].clone()
+    };
+    assert!(said(&[1_000_000, 1_000_100, 999_900]).starts_with("b executes 2.0 % (±0.06 %) more"));
+    let text = said(&[1_000_000, 1_010_000, 990_000]);
+    assert!(text.starts_with("It is undecided whether b and a execute as many"), "{text}");
+    assert!(text.contains("counted runs of each (--runs "), "{text}");
+    let text = said(&[1_000_000]);
+    assert!(text.ends_with("a single run shows no uncertainty: record with --runs 3."), "{text}");
+}
+
+#[test]
+fn a_disk_in_one_of_two_recordings_is_said() {
     let [mut before, after] = [1_000_000, 1_020_000].map(|count| recording("7.2", &[(RoleId::CopyIn, count)]));
     before.on_disk = vec!["/large".to_owned()];
-    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap();
-    assert!(change.findings[0].ends_with("differences below 3 % are not certain."), "{:?}", change.findings);
+    let change = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")], MARGIN).unwrap();
     assert!(change.cautions[0].contains("on a disk in one of them"), "{:?}", change.cautions);
 }
 
@@ -123,7 +139,7 @@ fn copying_that_the_counts_do_not_show_is_said() {
     let roles = [(RoleId::CopyOut, 1_000_000)];
     let [mut before, after] = [recording("6.12", &roles), recording("7.2", &roles)];
     let said = |before: &Recording| {
-        let change = RecordingChange::new([before, &after], [Path::new("a"), Path::new("b")]).unwrap();
+        let change = RecordingChange::new([before, &after], [Path::new("a"), Path::new("b")], MARGIN).unwrap();
         change.cautions.into_iter().find(|caution| caution.contains("count once"))
     };
     assert_eq!(said(&before), None);
@@ -139,6 +155,7 @@ fn copying_that_the_counts_do_not_show_is_said() {
 fn other_pipelines_cannot_be_compared() {
     let [mut before, after] = [recording("6.12", &[]), recording("7.2", &[])];
     before.pipeline.stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
-    let error = RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")]).unwrap_err().to_string();
+    let error =
+        RecordingChange::new([&before, &after], [Path::new("a"), Path::new("b")], MARGIN).unwrap_err().to_string();
     assert!(error.contains("compare recordings of one pipeline"), "{error}");
 }

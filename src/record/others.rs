@@ -1,0 +1,72 @@
+//! The programs outside a recording that used the CPUs meanwhile.
+
+use super::model::BusyProgram;
+use crate::kernel::environment::CpuTime;
+use crate::util::process_stat;
+use std::collections::{BTreeMap, HashMap};
+
+/// Programs that used less of the CPUs' time are not stored.
+const LEAST: f64 = 0.01;
+
+/// What all processes have used so far.
+pub(super) struct ProgramTimes {
+    /// Clock ticks of all CPUs.
+    total: Option<u64>,
+    /// Clock ticks by process id and start.
+    processes: HashMap<(u32, u64), (String, u64)>,
+}
+
+impl ProgramTimes {
+    pub(super) fn now() -> Self {
+        let processes = process_stat::all().map(|(pid, stat)| ((pid, stat.started), (stat.name, stat.ticks)));
+        Self { total: CpuTime::now().map(|time| time.total), processes: processes.collect() }
+    }
+
+    /// What has been used since then by processes that still run, other than this one and those that `recorded` names:
+    /// programs of one name together, the largest part first.
+    pub(super) fn others_since(&self, recorded: impl Fn(u32) -> bool) -> Vec<BusyProgram> {
+        let now = Self::now();
+        let Some(total) = self.total.zip(now.total).map(|(before, after)| after.saturating_sub(before)) else {
+            return Vec::new();
+        };
+        let mut used: BTreeMap<String, u64> = BTreeMap::new();
+        for (key, (name, ticks)) in now.processes {
+            if key.0 != std::process::id() && !recorded(key.0) {
+                let before = self.processes.get(&key).map_or(0, |(_, ticks)| *ticks);
+                *used.entry(name).or_default() += ticks.saturating_sub(before);
+            }
+        }
+        let share = |(name, ticks)| BusyProgram { name, share: ticks as f64 / total.max(1) as f64 };
+        let mut programs: Vec<BusyProgram> =
+            used.into_iter().map(share).filter(|program| program.share >= LEAST).collect();
+        programs.sort_by(|a, b| b.share.total_cmp(&a.share));
+        programs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_program_that_computes_is_named_and_recorded_ones_are_not() {
+        let before = ProgramTimes::now();
+        let mut busy = Command::new("sha256sum").arg("/dev/zero").stdout(Stdio::null()).spawn().unwrap();
+        let id = busy.id();
+        // Until it has used enough, however long that takes on a busy machine.
+        let used = |total: u64| {
+            let ticks = process_stat::ProcessStat::of(id).map_or(0, |stat| stat.ticks);
+            ticks as f64 > 2.0 * LEAST * total as f64 && ticks > 5
+        };
+        while !used(CpuTime::now().unwrap().total - before.total.unwrap()) {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let found = before.others_since(|_| false);
+        let recorded = before.others_since(|pid| pid == id);
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        let named = |programs: &[BusyProgram]| programs.iter().any(|program| program.name == "sha256sum");
+        assert!(named(&found) && !named(&recorded), "{found:?} {recorded:?}");
+    }
+}
