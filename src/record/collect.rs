@@ -15,7 +15,7 @@ use crate::kernel::tracefs::Tracefs;
 use anyhow::{Context as _, Result, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 
 /// How much is recorded. More takes more time: docs/performance.md.
@@ -188,15 +188,17 @@ impl Recorder {
         self.object.set("launch", 0, stage.map_or(0, |stage| u64::from(stage) + 1))
     }
 
-    /// Follow processes that are running, each as a stage. Their ids are those that this process sees.
+    /// Follow processes that are running, each as a stage. Their ids are those that this process sees. Returns the stages
+    /// that were found.
     ///
     /// # Errors
     /// When there are too many, or the kernel refuses to iterate over its threads.
-    pub(super) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<()> {
+    pub(super) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<BTreeSet<u32>> {
         for (pid, stage) in pids {
             self.object.insert("wanted", pid, stage).context("too many processes")?;
         }
-        attach::run_iterator(self.object.program(SEIZE)?)
+        attach::run_iterator(self.object.program(SEIZE)?)?;
+        Ok(self.read()?.processes.into_iter().map(|(who, _)| who.stage).collect())
     }
 
     /// Detach, and return what was counted. What a thread was doing at that time counts until then.

@@ -54,8 +54,13 @@ pub(super) fn stages(recording: &Recording) -> Vec<Vec<usize>> {
         used.flat_map(RecordedPipe::ends).any(|end| end.process == at)
     };
     let mut using: Vec<usize> = processes().map(|(at, _)| at).filter(|at| uses(*at)).collect();
-    if using.is_empty() {
+    if using.is_empty() && recording.pids.is_empty() {
         return vec![processes().map(|(at, _)| at).collect()];
+    }
+    if using.is_empty() {
+        // Those asked for come first.
+        let asked = processes().filter(|(_, process)| (process.stage as usize) < recording.pids.len());
+        return asked.map(|(at, _)| vec![at]).collect();
     }
     // A reader comes after the writers of its pipes. A pipeline has few stages, and no cycles.
     let before = |reader: usize, writer: usize| {

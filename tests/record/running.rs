@@ -79,6 +79,32 @@ fn a_pipeline_that_hangs_is_explained() {
 
 #[test]
 #[ignore = "needs root: make test"]
+fn processes_without_pipes_stay_apart() {
+    let sleep = || command(&["sleep", "600"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let both = Running(vec![sleep(), sleep()]);
+    let [first, second] = [0, 1].map(|at| both.0[at].id());
+    // One is named twice.
+    let (_, recording) = attach(&["-p", &format!("{first},{first},{second}"), "--duration", "300ms"]);
+    let recording = recording.unwrap();
+    assert_eq!(recording.pids, [first, second]);
+    let sleeps = |stage| format!("`sleep (stage {stage})` sleeps on a timer 100 %");
+    assert_eq!(recording.findings[0], format!("No pipe was used. {} and {}.", sleeps(1), sleeps(2)));
+}
+
+/// Some virtual machines hide their first process from BPF programs.
+#[test]
+#[ignore = "needs root: make test"]
+fn a_process_that_is_not_seen_is_an_error() {
+    let (output, recording) = attach(&["-p", "1", "--duration", "100ms"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    match recording {
+        Some(recording) => assert!(recording.processes.iter().any(|process| process.stage == 0), "{said}"),
+        None => assert!(!output.status.success() && said.contains("-p 1: nothing of it can be recorded"), "{said}"),
+    }
+}
+
+#[test]
+#[ignore = "needs root: make test"]
 fn a_running_process_may_end_or_be_missing() {
     let short = pair(command(&["sleep", "1.5"]), command(&["cat"]));
     let ids = format!("{},{}", short.0[0].id(), short.0[1].id());
