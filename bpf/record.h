@@ -17,7 +17,7 @@
 #define PR_WAITS 8192
 /* Processes that were running before the recording. */
 #define PR_WANTED 1024
-/* Generations of file descriptors; a power of two. */
+/* Generations of tables of file descriptors; a power of two. */
 #define PR_GENERATIONS 1024
 /* Descriptors remembered by each thread; a power of two. */
 #define PR_KNOWN 4
@@ -216,6 +216,8 @@ struct pr_task {
 	u64 lock;
 	u64 lock_since;
 	u64 lock_trace;
+	/* Address of its files_struct. */
+	u64 table;
 	/* The task's times at the last exec. */
 	u64 user_before;
 	u64 system_before;

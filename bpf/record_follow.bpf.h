@@ -20,6 +20,7 @@ static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 
 		return;
 	own->who = *who;
 	own->who.tgid = tgid;
+	note_table(own, task);
 	own->since = bpf_ktime_get_ns();
 	own->own.begin = own->since;
 	own->own.threads = 1;
@@ -90,8 +91,8 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 	own->own.begin = own->since;
 	own->own.threads = 1;
 	own->own.execs = 1;
-	/* Descriptors are closed on exec. */
-	forget_files(own);
+	/* Descriptors are closed on exec, and a shared table is copied. */
+	note_table(own, task);
 	return 0;
 }
 

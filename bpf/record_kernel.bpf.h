@@ -134,6 +134,7 @@ enum {
 	NR_OPENAT = 257,
 	NR_PSELECT6 = 270,
 	NR_PPOLL = 271,
+	NR_UNSHARE = 272,
 	NR_SPLICE = 275,
 	NR_TEE = 276,
 	NR_VMSPLICE = 278,
@@ -146,3 +147,5 @@ enum {
 	NR_EPOLL_PWAIT2 = 441,
 };
 enum { F_SETPIPE_SZ = 1031 };
+/* include/uapi/linux/close_range.h */
+enum { CLOSE_RANGE_UNSHARE = 2 };

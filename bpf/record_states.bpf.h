@@ -72,7 +72,7 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 {
 	struct registers call;
 	struct pipe_call found;
-	struct pr_file *from = 0, *to = 0;
+	struct pr_file from = {}, *file, *to = 0;
 	struct pipe_fill fill;
 	u32 wait;
 
@@ -88,25 +88,27 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 	if (!decode(&call, &found))
 		return;
 	if (found.from >= 0) {
-		from = file_of(own, task, found.from);
-		if (!from)
+		file = file_of(own, task, found.from);
+		if (!file)
 			return;
-		own->file_type = from->file_type;
+		/* The other file may take its place. */
+		from = *file;
+		own->file_type = from.file_type;
 	}
 	if (found.to >= 0) {
 		to = file_of(own, task, found.to);
 		if (!to)
 			return;
 		/* Of the two files, the one that is not a pipe is named. */
-		if (!from || from->pipe)
+		if (found.from < 0 || from.pipe)
 			own->file_type = to->file_type;
 	}
-	if (from && from->pipe) {
-		wait = waits_for(from, task, task_state);
-		read_fill(from, PR_READ, &fill);
+	if (from.pipe) {
+		wait = waits_for(&from, task, task_state);
+		read_fill(&from, PR_READ, &fill);
 		/* Between two pipes it waits for data first. With data in the pipe, it waits for the other file. */
 		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!to || !fill.used))) {
-			asleep_at(own, from, PR_READ, wait == WAITS_FOR_LOCK);
+			asleep_at(own, &from, PR_READ, wait == WAITS_FOR_LOCK);
 			return;
 		}
 	}
@@ -116,13 +118,13 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 		wait = waits_for(to, task, task_state);
 		read_fill(to, PR_WRITE, &fill);
 		/* With room in the pipe, it waits for the file that it reads. */
-		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!from || fill.used >= fill.slots))) {
+		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (found.from < 0 || fill.used >= fill.slots))) {
 			asleep_at(own, to, side, wait == WAITS_FOR_LOCK);
 			return;
 		}
 	}
 	/* It copies to or from memory whose pages are not there yet. */
-	if ((from && from->pipe && !to) || (to && to->pipe && !from))
+	if ((from.pipe && !to) || (to && to->pipe && found.from < 0))
 		own->call = PR_NO_CALL;
 }
 

@@ -1,0 +1,35 @@
+//! Calls that programs seldom make, of special_calls.c.
+
+use super::{Recorded, moved, record};
+use std::process::Command;
+
+/// Record a line in which `@` is the program of special_calls.c.
+fn record_line(line: &str) -> Recorded {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, program] = ["special.c", "special"].map(|name| folder.path().join(name));
+    std::fs::write(&source, include_str!("special_calls.c")).unwrap();
+    let built = Command::new("gcc").args(["-Wall", "-Werror", "-o"]).args([&program, &source]).status();
+    assert!(built.unwrap().success());
+    let line = line.replace('@', program.to_str().unwrap());
+    let recorded = record(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.stderr());
+    assert!(recorded.recording.exit_codes.iter().all(|code| *code == 0), "{}", recorded.stderr());
+    recorded
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn a_descriptor_may_be_used_before_it_is_open() {
+    let late = record_line("@ late | wc -c");
+    moved(&late.recording, &late.recording.pipes[0], 1_000_000);
+    assert_eq!(late.stdout(), "1000000");
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn processes_can_share_a_table_of_descriptors() {
+    let shared = record_line("@ shared | cat");
+    let [first, other] = &shared.recording.pipes[..2] else { panic!("{:#?}", shared.recording) };
+    moved(&shared.recording, first, 1);
+    moved(&shared.recording, other, 20 * 10_000);
+}
