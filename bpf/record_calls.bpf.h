@@ -67,7 +67,11 @@ static __always_inline int read_call(u64 task, struct registers *call)
 	if (!shared || !shared->registers)
 		return -1;
 	stack = (u64)BPF_CORE_READ((struct task_struct *)task, stack);
-	return bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT));
+	if (bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT)))
+		return -1;
+	if (is_compat(task))
+		widen(call);
+	return 0;
 }
 
 static __always_inline u32 log2_of(u64 value)
@@ -327,11 +331,15 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	own->own.calls++;
 	if (registers) {
 		call.orig_ax = registers->orig_ax;
+		call.bx = registers->bx;
+		call.cx = registers->cx;
 		call.di = registers->di;
 		call.si = registers->si;
 		call.dx = registers->dx;
 		call.r10 = registers->r10;
 		call.r8 = registers->r8;
+		if (is_compat_now(task))
+			widen(&call);
 	} else if (read_call(task, &call)) {
 		return 0;
 	}

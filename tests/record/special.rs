@@ -1,6 +1,7 @@
 //! Calls that programs seldom make, of special_calls.c.
 
-use super::{Recorded, moved, record};
+use super::{Recorded, exact, moved, record};
+use pipeprof::record::model::WaitReason;
 use std::process::Command;
 
 /// Record a line in which `@` is the program of special_calls.c.
@@ -32,4 +33,17 @@ fn processes_can_share_a_table_of_descriptors() {
     let [first, other] = &shared.recording.pipes[..2] else { panic!("{:#?}", shared.recording) };
     moved(&shared.recording, first, 1);
     moved(&shared.recording, other, 20 * 10_000);
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn calls_of_32_bits_are_decoded() {
+    let compat = record_line("@ compat-write | @ compat-read");
+    let pipe = &compat.recording.pipes[0];
+    moved(&compat.recording, pipe, 20 * 10_000);
+    exact(&compat.recording, pipe.writers[0].calls["write"], 20);
+    exact(&compat.recording, pipe.readers[0].calls["read"], 21);
+    let [writer, reader] = &compat.recording.processes[..] else { panic!("{:#?}", compat.recording) };
+    assert!(writer.waits[&WaitReason::Timer].ns >= 100_000_000, "{writer:#?}");
+    assert!(!reader.waits.contains_key(&WaitReason::Disk) && compat.empty(0) > 0.0, "{reader:#?}");
 }

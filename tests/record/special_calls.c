@@ -58,7 +58,10 @@ static long int80(long number, long first, long second, long third)
 {
 	long result;
 
-	asm volatile("int $0x80" : "=a"(result) : "a"(number), "b"(first), "c"(second), "d"(third) : "memory", "r8", "r9", "r10", "r11");
+	asm volatile("int $0x80"
+		     : "=a"(result)
+		     : "a"(number), "b"(first), "c"(second), "d"(third)
+		     : "memory", "r8", "r9", "r10", "r11");
 	return (int)result;
 }
 
