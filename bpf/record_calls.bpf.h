@@ -140,6 +140,9 @@ static __always_inline void count_call(struct pr_counts *counts, int shared, con
 			ADD(counts->errors, 1);
 		return;
 	}
+	/* tee leaves what it reads in the pipe. */
+	if (kind == PR_KIND_TEE && side == PR_READ)
+		return;
 	ADD(counts->bytes, result);
 	if (asked) {
 		ADD(counts->asked, asked);

@@ -47,3 +47,13 @@ fn calls_of_32_bits_are_decoded() {
     assert!(writer.waits[&WaitReason::Timer].ns >= 100_000_000, "{writer:#?}");
     assert!(!reader.waits.contains_key(&WaitReason::Disk) && compat.empty(0) > 0.0, "{reader:#?}");
 }
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn tee_consumes_nothing() {
+    let copied = record_line("head -c 2000000 /dev/zero | @ copy | wc -c");
+    assert_eq!(copied.stdout(), "2000000");
+    copied.recording.pipes[..2].iter().for_each(|pipe| moved(&copied.recording, pipe, 2_000_000));
+    let reader = &copied.recording.pipes[0].readers[0];
+    assert!(reader.calls["tee"] > 0 && reader.calls["splice"] > 0, "{reader:#?}");
+}
