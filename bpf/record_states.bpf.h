@@ -169,6 +169,15 @@ int pr_switch(struct pr_event *ctx)
 	return 0;
 }
 
+/* Whether the thread uses this side of a pipe. */
+static __always_inline int uses(const struct pr_task *own, const struct pr_file *file, u32 side)
+{
+	struct pr_end end = { own->who, file->inode, file->device, side };
+	const struct pr_used *used = &own->used[side];
+
+	return (used->inode == file->inode && used->device == file->device) || bpf_map_lookup_elem(&ends, &end);
+}
+
 /* The woken thread; the current one wakes it. */
 SEC("raw_tp/sched_waking")
 int pr_waking(struct pr_event *ctx)
@@ -195,8 +204,14 @@ int pr_waking(struct pr_event *ctx)
 	waker = find(current);
 	if (!waker || !waker->started || read_call(current, &call) || !decode(&call, &found))
 		return 0;
-	/* The waker's side: the one opposite to the sleeper's, or else that it writes. */
+	/* The waker's side: the one opposite to the sleeper's, or else that it writes, unless the sleeper writes what the
+	 * waker reads. */
 	side = own->inode ? !(own->side & 1) : found.to >= 0 ? PR_WRITE : PR_READ;
+	if (!own->inode && found.from >= 0) {
+		file = file_of(waker, current, found.from);
+		if (file && file->pipe && uses(own, file, PR_WRITE))
+			side = PR_READ;
+	}
 	fd = side == PR_WRITE ? found.to : found.from;
 	if (fd < 0)
 		return 0;

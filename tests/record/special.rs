@@ -1,7 +1,7 @@
 //! Calls that programs seldom make, of special_calls.c.
 
-use super::{Recorded, exact, moved, record};
-use pipeprof::record::model::WaitReason;
+use super::{Recorded, bytes, exact, moved, record};
+use pipeprof::record::model::{RecordedEnd, WaitReason};
 use std::process::Command;
 
 /// Record a line in which `@` is the program of special_calls.c.
@@ -56,4 +56,26 @@ fn tee_consumes_nothing() {
     copied.recording.pipes[..2].iter().for_each(|pipe| moved(&copied.recording, pipe, 2_000_000));
     let reader = &copied.recording.pipes[0].readers[0];
     assert!(reader.calls["tee"] > 0 && reader.calls["splice"] > 0, "{reader:#?}");
+}
+
+/// The process at this end, if there is only one.
+fn stage(recorded: &Recorded, ends: &[RecordedEnd]) -> Option<u32> {
+    let [end] = ends else { return None };
+    Some(recorded.recording.processes[end.process].stage)
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn waits_of_two_pipes_at_one_process_are_told_apart() {
+    // The first stage is woken by a call that reads its pipe and writes another one.
+    let polled = record_line("@ poll-write | @ slow-splice | cat");
+    let [first, second] = &polled.recording.pipes[..2] else { panic!("{:#?}", polled.recording) };
+    assert!(first.writers[0].sleeps > 0, "{}", polled.stderr());
+    assert_eq!([&second.writers, &second.readers].map(|ends| stage(&polled, ends)), [Some(1), Some(2)]);
+    // The last but one stage waits for data at descriptor 0, to write descriptor 4.
+    let spliced = record_line("head -c 500000 /dev/zero | @ slow-splice | @ splice-to-4 | wc -c");
+    let [_, second, third] = &spliced.recording.pipes[..3] else { panic!("{:#?}", spliced.recording) };
+    assert_eq!((bytes(&second.readers), spliced.stdout()), (500_000, "500000".to_owned()));
+    assert!(second.readers[0].sleeps > 0, "{}", spliced.stderr());
+    assert_eq!([&third.writers, &third.readers].map(|ends| stage(&spliced, ends)), [Some(2), Some(3)]);
 }
