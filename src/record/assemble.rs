@@ -239,7 +239,10 @@ fn why(call: u32, file: u32) -> WaitReason {
     match (i64::from(call), file) {
         (libc::SYS_nanosleep | libc::SYS_clock_nanosleep, _) => WaitReason::Timer,
         (libc::SYS_open | libc::SYS_openat, FIFO) => WaitReason::Open,
-        (libc::SYS_wait4 | libc::SYS_waitid, _) => WaitReason::Child,
+        // With vfork, until the child executes a program or ends.
+        (libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3, _) => {
+            WaitReason::Child
+        }
         (libc::SYS_futex, _) => WaitReason::Thread,
         (
             libc::SYS_poll

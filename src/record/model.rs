@@ -317,7 +317,7 @@ pub enum WaitReason {
     Disk,
     /// Sockets.
     Network,
-    /// The end of another process.
+    /// The end of another process; with `vfork`, also that it executes a program.
     Child,
     /// Another thread, in `futex`.
     Thread,

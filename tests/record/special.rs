@@ -58,6 +58,14 @@ fn tee_consumes_nothing() {
     assert!(reader.calls["tee"] > 0 && reader.calls["splice"] > 0, "{reader:#?}");
 }
 
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn vfork_waits_for_its_child() {
+    let vfork = record_line("@ child | cat");
+    let child = vfork.recording.processes[0].waits[&WaitReason::Child];
+    assert!(child.ns >= 100_000_000, "{:#?}", vfork.recording);
+}
+
 /// The process at this end, if there is only one.
 fn stage(recorded: &Recorded, ends: &[RecordedEnd]) -> Option<u32> {
     let [end] = ends else { return None };
