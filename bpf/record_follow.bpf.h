@@ -96,6 +96,25 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 	return 0;
 }
 
+/* A signal: its number, information, and the thread that it is for. The current one sends it. */
+SEC("raw_tp/signal_generate")
+int pr_signal(struct pr_event *ctx)
+{
+	const struct task_struct *task = (void *)ctx->args[2];
+	u32 number = ctx->args[0];
+	struct pr_task *leader;
+
+	if (number < SIGSTOP || number > SIGTTOU)
+		return 0;
+	leader = find((u64)BPF_CORE_READ(task, group_leader));
+	if (!leader)
+		return 0;
+	leader->stopper[0] = leader->stopper[1] = 0;
+	if (ctx->args[1] != SEND_SIG_PRIV)
+		bpf_get_current_comm(leader->stopper, sizeof(leader->stopper));
+	return 0;
+}
+
 /* The thread ends; it still runs for a moment. */
 SEC("raw_tp/sched_process_exit")
 int pr_exit(struct pr_event *ctx)

@@ -81,6 +81,8 @@ struct task_struct {
 	u64 utime;
 	u64 stime;
 	struct files_struct *files;
+	/* Its tracer, if it has one. */
+	struct task_struct *parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	s32 on_cpu;
@@ -127,10 +129,14 @@ enum { S_IFIFO = 1, FMODE_WRITE = 2 };
 enum { EAGAIN = 11, EPIPE = 32 };
 /* kernel/locking/mutex.h */
 enum { MUTEX_FLAGS = 7 };
-/* include/linux/sched.h, in all kernels. */
-enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2 };
+/* include/linux/sched.h, in all kernels. The last two have underscores there. */
+enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2, TASK_STOPPED = 4, TASK_TRACED = 8 };
 /* arch/x86/include/asm/thread_info.h: the thread is in a 32-bit system call. */
 enum { TS_COMPAT = 2 };
+/* The signals that stop a process; kernel ABI. */
+enum { SIGSTOP = 19, SIGTTOU = 22 };
+/* include/linux/sched/signal.h: instead of the information on a signal that the kernel sends. */
+enum { SEND_SIG_PRIV = 1 };
 
 /* Numbers of system calls on x86-64: kernel ABI. */
 enum {

@@ -161,7 +161,7 @@ static __always_inline int add_wait_to(void *map, const void *key, u64 ns)
 /* Add the time of a sleep outside of pipes. */
 static __always_inline void add_wait(const struct pr_task *own, u64 ns)
 {
-	struct pr_reason reason = { own->who, own->call, own->file_type };
+	struct pr_reason reason = { own->who, own->call, own->file_type, { own->holder[0], own->holder[1] } };
 	struct pr_state *shared = shared_state();
 
 	if (!add_wait_to(&waits, &reason, ns) && shared)

@@ -67,7 +67,26 @@ static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 t
 	return owner ? WAITS_FOR_LOCK : WAITS_ELSEWHERE;
 }
 
-/* Find out why the current thread sleeps. */
+/* A thread does not wait, but is stopped or traced: find out by whom. */
+static __always_inline void explain_stop(struct pr_task *own, u64 task, u32 task_state)
+{
+	const struct task_struct *stopped = (const void *)task;
+	struct pr_task *leader;
+
+	if (task_state & TASK_TRACED) {
+		own->call = PR_TRACED;
+		BPF_CORE_READ_INTO(&own->holder, stopped, parent, comm);
+		return;
+	}
+	own->call = PR_STOPPED;
+	leader = find((u64)BPF_CORE_READ(stopped, group_leader));
+	if (leader) {
+		own->holder[0] = leader->stopper[0];
+		own->holder[1] = leader->stopper[1];
+	}
+}
+
+/* Find out why a thread sleeps. */
 static __always_inline void explain(struct pr_task *own, u64 task, u32 task_state)
 {
 	struct registers call;
@@ -78,7 +97,12 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 
 	own->call = PR_NO_CALL;
 	own->file_type = 0;
+	own->holder[0] = own->holder[1] = 0;
 	own->inode = 0;
+	if (task_state & (TASK_STOPPED | TASK_TRACED)) {
+		explain_stop(own, task, task_state);
+		return;
+	}
 	if (read_call(task, &call) || call.orig_ax > 1023)
 		return;
 	own->call = call.orig_ax;

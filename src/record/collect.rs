@@ -35,11 +35,12 @@ pub enum RecordLevel {
 const CALLS: &str = "pr_sys_exit";
 
 /// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("pr_free", "sched_process_free"),
     ("pr_exit", "sched_process_exit"),
     ("pr_exec", "sched_process_exec"),
     ("pr_fork", "sched_process_fork"),
+    ("pr_signal", "signal_generate"),
     (CALLS, "sys_exit"),
     ("pr_switch", "sched_switch"),
     ("pr_waking", "sched_waking"),
@@ -300,7 +301,8 @@ fn settle(
                 *ns += spent;
             }
             PR_ASLEEP => {
-                let wait = entry(waits, PrReason { who: task.who, call: task.call, file_type: task.file_type });
+                let PrTask { who, call, file_type, holder, .. } = task;
+                let wait = entry(waits, PrReason { who, call, file_type, holder });
                 wait.ns += spent;
                 wait.count += 1;
             }

@@ -1,6 +1,7 @@
 //! Calls that programs seldom make, of special_calls.c.
 
 use super::{Recorded, bytes, exact, moved, record};
+use crate::common::pipeprof;
 use pipeprof::record::model::{RecordedEnd, WaitReason};
 use std::process::Command;
 
@@ -86,4 +87,30 @@ fn waits_of_two_pipes_at_one_process_are_told_apart() {
     assert_eq!((bytes(&second.readers), spliced.stdout()), (500_000, "500000".to_owned()));
     assert!(second.readers[0].sleeps > 0, "{}", spliced.stderr());
     assert_eq!([&third.writers, &third.readers].map(|ends| stage(&spliced, ends)), [Some(2), Some(3)]);
+}
+
+#[test]
+#[ignore = "needs root and strace: make test"]
+fn a_traced_stage_waits_for_nothing() {
+    let traced = record(&["strace", "-f", "-o", "/dev/null", "head", "-c", "1000000", "/dev/zero", "|", "wc", "-c"]);
+    assert_eq!(traced.stdout(), "1000000");
+    let head = traced.recording.processes.iter().find(|process| process.name == "head").expect("a stage");
+    let calls = traced.recording.pipes[0].writers[0].calls["write"];
+    // Strace stops it at the begin and at the end of each call.
+    assert!(head.waits[&WaitReason::Traced].count >= 2 * calls, "{head:#?}");
+    assert_eq!(head.held_by[&WaitReason::Traced].iter().collect::<Vec<_>>(), ["strace"]);
+    assert!(traced.recording.pipes[0].writers[0].sleeps < calls, "{:#?}", traced.recording.pipes);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_stopped_stage_limits_the_pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    // It is killed two seconds after it should have ended.
+    let mut command = pipeprof(&["record", "--duration", "500ms", "-o", target.to_str().unwrap(), "--"]);
+    let output = command.args(["yes", "|", "sh", "-c", "kill -STOP $$; cat", "|", "cat"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("`sh` limits the pipeline: it is stopped by `sh` "), "{said}");
+    assert!(said.contains("  stopped "), "{said}");
 }
