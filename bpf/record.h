@@ -17,7 +17,7 @@
 #define PR_WAITS 8192
 /* Processes that were running before the recording. */
 #define PR_WANTED 1024
-/* Generations of file descriptors; a power of two. */
+/* Generations of tables of file descriptors; a power of two. */
 #define PR_GENERATIONS 1024
 /* Descriptors remembered by each thread; a power of two. */
 #define PR_KNOWN 4
@@ -110,12 +110,18 @@ struct pr_counts {
 /* The reason of a sleep outside of pipes. */
 struct pr_reason {
 	struct pr_who who;
-	/* Number of the system call; PR_NO_CALL outside of calls, such as in a page fault. */
+	/* Number of the system call, or one of these. */
 	u32 call;
 	/* Type of the file, as in the upper bits of its mode. */
 	u32 file_type;
+	/* The name of who stopped or traces it; 0 if unknown. */
+	u64 holder[2];
 };
+/* Outside of calls, such as in a page fault. */
 #define PR_NO_CALL 4294967295
+/* It does not wait: a signal has stopped it, or a tracer. */
+#define PR_STOPPED 4294967294
+#define PR_TRACED 4294967293
 
 struct pr_wait {
 	u64 count;
@@ -200,6 +206,7 @@ struct pr_task {
 	/* Why it sleeps: a side of a pipe, or pr_reason. */
 	u32 call;
 	u32 file_type;
+	u64 holder[2];
 	u64 inode;
 	u32 device;
 	u32 side;
@@ -216,6 +223,10 @@ struct pr_task {
 	u64 lock;
 	u64 lock_since;
 	u64 lock_trace;
+	/* The name of who sent its process a signal to stop; 0 if the kernel did. */
+	u64 stopper[2];
+	/* Address of its files_struct. */
+	u64 table;
 	/* The task's times at the last exec. */
 	u64 user_before;
 	u64 system_before;

@@ -21,8 +21,8 @@ static __always_inline void read_fill(const struct pr_file *file, u32 side, stru
 	fill->position = side == PR_READ ? tail : head;
 }
 
-/* Find out what the descriptor `fd` of the thread is. It is looked up again once a descriptor of its process may have
- * got another file. */
+/* Find out what the descriptor `fd` of the thread is; 0 if it is not open. It is looked up again once a descriptor of
+ * its table may have got another file. */
 static __always_inline struct pr_file *file_of(struct pr_task *own, u64 task, u32 fd)
 {
 	struct pr_file *file = &own->files[fd & (PR_KNOWN - 1)];
@@ -36,18 +36,19 @@ static __always_inline struct pr_file *file_of(struct pr_task *own, u64 task, u3
 		return 0;
 	if (file->fd == fd + 1 && file->generation == *generation)
 		return file;
-	file->fd = fd + 1;
+	/* Opening it does not change the generation. */
+	file->fd = 0;
 	file->generation = *generation;
-	file->file_type = 0;
 	file->pipe = 0;
 	table = BPF_CORE_READ((struct task_struct *)task, files, fdt);
 	if (fd >= BPF_CORE_READ(table, max_fds))
-		return file;
+		return 0;
 	all = BPF_CORE_READ(table, fd);
 	if (bpf_probe_read_kernel(&open, sizeof(open), all + fd) || !open)
-		return file;
+		return 0;
 	inode = BPF_CORE_READ(open, f_inode);
 	mode = BPF_CORE_READ(inode, i_mode);
+	file->fd = fd + 1;
 	file->file_type = mode >> 12;
 	file->inode = BPF_CORE_READ(inode, i_ino);
 	file->device = BPF_CORE_READ(inode, i_sb, s_dev);
@@ -66,7 +67,11 @@ static __always_inline int read_call(u64 task, struct registers *call)
 	if (!shared || !shared->registers)
 		return -1;
 	stack = (u64)BPF_CORE_READ((struct task_struct *)task, stack);
-	return bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT));
+	if (bpf_probe_read_kernel(call, sizeof(*call), (void *)(stack + shared->registers + REGISTERS_AT)))
+		return -1;
+	if (is_compat(task))
+		widen(call);
+	return 0;
 }
 
 static __always_inline u32 log2_of(u64 value)
@@ -135,6 +140,9 @@ static __always_inline void count_call(struct pr_counts *counts, int shared, con
 			ADD(counts->errors, 1);
 		return;
 	}
+	/* tee leaves what it reads in the pipe. */
+	if (kind == PR_KIND_TEE && side == PR_READ)
+		return;
 	ADD(counts->bytes, result);
 	if (asked) {
 		ADD(counts->asked, asked);
@@ -236,12 +244,23 @@ static __always_inline int decode(const struct registers *call, struct pipe_call
 	return 0;
 }
 
+/* A descriptor of its table may have got another file. */
 static __always_inline void forget_files(const struct pr_task *own)
 {
 	u32 *generation = generation_of(own);
 
 	if (generation)
 		__sync_fetch_and_add(generation, 1);
+}
+
+/* The thread has got a table. */
+static __always_inline void note_table(struct pr_task *own, u64 task)
+{
+	u32 i;
+
+	own->table = (u64)BPF_CORE_READ((struct task_struct *)task, files);
+	for (i = 0; i < PR_KNOWN; i++)
+		own->files[i].fd = 0;
 }
 
 /* The sleep of a thread ends: it runs again, `now`. */
@@ -315,11 +334,15 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	own->own.calls++;
 	if (registers) {
 		call.orig_ax = registers->orig_ax;
+		call.bx = registers->bx;
+		call.cx = registers->cx;
 		call.di = registers->di;
 		call.si = registers->si;
 		call.dx = registers->dx;
 		call.r10 = registers->r10;
 		call.r8 = registers->r8;
+		if (is_compat_now(task))
+			widen(&call);
 	} else if (read_call(task, &call)) {
 		return 0;
 	}
@@ -353,10 +376,17 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 				note_slots(counts, fill.slots);
 		}
 		break;
+	case NR_UNSHARE:
+		note_table(own, task);
+		break;
+	case NR_CLOSE_RANGE:
+		if (call.dx & CLOSE_RANGE_UNSHARE)
+			note_table(own, task);
+		forget_files(own);
+		break;
 	case NR_CLOSE:
 	case NR_DUP2:
 	case NR_DUP3:
-	case NR_CLOSE_RANGE:
 		forget_files(own);
 		break;
 	case NR_IO_URING_ENTER:

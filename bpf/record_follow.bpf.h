@@ -20,6 +20,7 @@ static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 
 		return;
 	own->who = *who;
 	own->who.tgid = tgid;
+	note_table(own, task);
 	own->since = bpf_ktime_get_ns();
 	own->own.begin = own->since;
 	own->own.threads = 1;
@@ -90,8 +91,27 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 	own->own.begin = own->since;
 	own->own.threads = 1;
 	own->own.execs = 1;
-	/* Descriptors are closed on exec. */
-	forget_files(own);
+	/* Descriptors are closed on exec, and a shared table is copied. */
+	note_table(own, task);
+	return 0;
+}
+
+/* A signal: its number, information, and the thread that it is for. The current one sends it. */
+SEC("raw_tp/signal_generate")
+int pr_signal(struct pr_event *ctx)
+{
+	const struct task_struct *task = (void *)ctx->args[2];
+	u32 number = ctx->args[0];
+	struct pr_task *leader;
+
+	if (number < SIGSTOP || number > SIGTTOU)
+		return 0;
+	leader = find((u64)BPF_CORE_READ(task, group_leader));
+	if (!leader)
+		return 0;
+	leader->stopper[0] = leader->stopper[1] = 0;
+	if (ctx->args[1] != SEND_SIG_PRIV)
+		bpf_get_current_comm(leader->stopper, sizeof(leader->stopper));
 	return 0;
 }
 

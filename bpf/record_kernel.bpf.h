@@ -63,7 +63,17 @@ struct pid {
 	struct upid numbers[1];
 } __attribute__((preserve_access_index));
 
+/* include/uapi/linux/bpf.h; found by name, too. */
+enum bpf_func_id {
+	BPF_FUNC_get_current_task_btf = 158,
+};
+
+struct thread_info {
+	u32 status;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
+	struct thread_info thread_info;
 	void *stack;
 	u32 __state;
 	s32 pid;
@@ -71,6 +81,8 @@ struct task_struct {
 	u64 utime;
 	u64 stime;
 	struct files_struct *files;
+	/* Its tracer, if it has one. */
+	struct task_struct *parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	s32 on_cpu;
@@ -85,6 +97,9 @@ struct task_struct___before_5_14 {
 
 /* The part of struct pt_regs with the number and the arguments of a system call: kernel ABI (asm/ptrace.h). */
 struct registers {
+	u64 bp;
+	u64 bx;
+	u64 r11;
 	u64 r10;
 	u64 r9;
 	u64 r8;
@@ -96,7 +111,7 @@ struct registers {
 	u64 orig_ax;
 };
 /* Its place in pt_regs. */
-#define REGISTERS_AT 56
+#define REGISTERS_AT 32
 
 /* Arguments of a raw tracepoint. */
 struct pr_event {
@@ -114,8 +129,14 @@ enum { S_IFIFO = 1, FMODE_WRITE = 2 };
 enum { EAGAIN = 11, EPIPE = 32 };
 /* kernel/locking/mutex.h */
 enum { MUTEX_FLAGS = 7 };
-/* include/linux/sched.h, in all kernels. */
-enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2 };
+/* include/linux/sched.h, in all kernels. The last two have underscores there. */
+enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2, TASK_STOPPED = 4, TASK_TRACED = 8 };
+/* arch/x86/include/asm/thread_info.h: the thread is in a 32-bit system call. */
+enum { TS_COMPAT = 2 };
+/* The signals that stop a process; kernel ABI. */
+enum { SIGSTOP = 19, SIGTTOU = 22 };
+/* include/linux/sched/signal.h: instead of the information on a signal that the kernel sends. */
+enum { SEND_SIG_PRIV = 1 };
 
 /* Numbers of system calls on x86-64: kernel ABI. */
 enum {
@@ -128,12 +149,19 @@ enum {
 	NR_WRITEV = 20,
 	NR_SELECT = 23,
 	NR_DUP2 = 33,
+	NR_PAUSE = 34,
+	NR_NANOSLEEP = 35,
 	NR_SENDFILE = 40,
+	NR_RECVMSG = 47,
+	NR_VFORK = 58,
+	NR_WAIT4 = 61,
 	NR_FCNTL = 72,
+	NR_FUTEX = 202,
 	NR_EPOLL_WAIT = 232,
 	NR_OPENAT = 257,
 	NR_PSELECT6 = 270,
 	NR_PPOLL = 271,
+	NR_UNSHARE = 272,
 	NR_SPLICE = 275,
 	NR_TEE = 276,
 	NR_VMSPLICE = 278,
@@ -146,3 +174,5 @@ enum {
 	NR_EPOLL_PWAIT2 = 441,
 };
 enum { F_SETPIPE_SZ = 1031 };
+/* include/uapi/linux/close_range.h */
+enum { CLOSE_RANGE_UNSHARE = 2 };

@@ -40,7 +40,7 @@ struct {
 	__type(value, struct pr_wait);
 } waits SEC(".maps");
 
-/* By process: increased when one of its descriptors may have got another file. */
+/* By table of descriptors, which processes can share: increased when one of them may have got another file. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PR_GENERATIONS);
@@ -91,10 +91,15 @@ static __always_inline struct pr_state *shared_state(void)
 	return FIRST(state);
 }
 
+/* The upper bits of a product depend on all bits of the address. */
+static __always_inline u32 hash_of(u64 address)
+{
+	return (address * 0x9e3779b97f4a7c15ULL) >> 32;
+}
+
 static __always_inline u64 *filter_of(u64 task)
 {
-	/* The upper bits of a product depend on all bits of the address. */
-	u32 place = (task * 0x9e3779b97f4a7c15ULL) >> 32 & (PR_FILTER - 1);
+	u32 place = hash_of(task) & (PR_FILTER - 1);
 
 	return bpf_map_lookup_elem(&filter, &place);
 }
@@ -111,7 +116,7 @@ static __always_inline struct pr_task *find(u64 task)
 
 static __always_inline u32 *generation_of(const struct pr_task *own)
 {
-	u32 place = own->who.tgid & (PR_GENERATIONS - 1);
+	u32 place = hash_of(own->table) & (PR_GENERATIONS - 1);
 
 	return bpf_map_lookup_elem(&generations, &place);
 }
@@ -156,7 +161,7 @@ static __always_inline int add_wait_to(void *map, const void *key, u64 ns)
 /* Add the time of a sleep outside of pipes. */
 static __always_inline void add_wait(const struct pr_task *own, u64 ns)
 {
-	struct pr_reason reason = { own->who, own->call, own->file_type };
+	struct pr_reason reason = { own->who, own->call, own->file_type, { own->holder[0], own->holder[1] } };
 	struct pr_state *shared = shared_state();
 
 	if (!add_wait_to(&waits, &reason, ns) && shared)

@@ -67,18 +67,42 @@ static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 t
 	return owner ? WAITS_FOR_LOCK : WAITS_ELSEWHERE;
 }
 
-/* Find out why the current thread sleeps. */
+/* A thread does not wait, but is stopped or traced: find out by whom. */
+static __always_inline void explain_stop(struct pr_task *own, u64 task, u32 task_state)
+{
+	const struct task_struct *stopped = (const void *)task;
+	struct pr_task *leader;
+
+	if (task_state & TASK_TRACED) {
+		own->call = PR_TRACED;
+		BPF_CORE_READ_INTO(&own->holder, stopped, parent, comm);
+		return;
+	}
+	own->call = PR_STOPPED;
+	leader = find((u64)BPF_CORE_READ(stopped, group_leader));
+	if (leader) {
+		own->holder[0] = leader->stopper[0];
+		own->holder[1] = leader->stopper[1];
+	}
+}
+
+/* Find out why a thread sleeps. */
 static __always_inline void explain(struct pr_task *own, u64 task, u32 task_state)
 {
 	struct registers call;
 	struct pipe_call found;
-	struct pr_file *from = 0, *to = 0;
+	struct pr_file from = {}, *file, *to = 0;
 	struct pipe_fill fill;
 	u32 wait;
 
 	own->call = PR_NO_CALL;
 	own->file_type = 0;
+	own->holder[0] = own->holder[1] = 0;
 	own->inode = 0;
+	if (task_state & (TASK_STOPPED | TASK_TRACED)) {
+		explain_stop(own, task, task_state);
+		return;
+	}
 	if (read_call(task, &call) || call.orig_ax > 1023)
 		return;
 	own->call = call.orig_ax;
@@ -88,25 +112,27 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 	if (!decode(&call, &found))
 		return;
 	if (found.from >= 0) {
-		from = file_of(own, task, found.from);
-		if (!from)
+		file = file_of(own, task, found.from);
+		if (!file)
 			return;
-		own->file_type = from->file_type;
+		/* The other file may take its place. */
+		from = *file;
+		own->file_type = from.file_type;
 	}
 	if (found.to >= 0) {
 		to = file_of(own, task, found.to);
 		if (!to)
 			return;
 		/* Of the two files, the one that is not a pipe is named. */
-		if (!from || from->pipe)
+		if (found.from < 0 || from.pipe)
 			own->file_type = to->file_type;
 	}
-	if (from && from->pipe) {
-		wait = waits_for(from, task, task_state);
-		read_fill(from, PR_READ, &fill);
+	if (from.pipe) {
+		wait = waits_for(&from, task, task_state);
+		read_fill(&from, PR_READ, &fill);
 		/* Between two pipes it waits for data first. With data in the pipe, it waits for the other file. */
 		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!to || !fill.used))) {
-			asleep_at(own, from, PR_READ, wait == WAITS_FOR_LOCK);
+			asleep_at(own, &from, PR_READ, wait == WAITS_FOR_LOCK);
 			return;
 		}
 	}
@@ -116,13 +142,13 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 		wait = waits_for(to, task, task_state);
 		read_fill(to, PR_WRITE, &fill);
 		/* With room in the pipe, it waits for the file that it reads. */
-		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (!from || fill.used >= fill.slots))) {
+		if (wait == WAITS_FOR_LOCK || (wait == WAITS_AT_PIPE && (found.from < 0 || fill.used >= fill.slots))) {
 			asleep_at(own, to, side, wait == WAITS_FOR_LOCK);
 			return;
 		}
 	}
 	/* It copies to or from memory whose pages are not there yet. */
-	if ((from && from->pipe && !to) || (to && to->pipe && !from))
+	if ((from.pipe && !to) || (to && to->pipe && found.from < 0))
 		own->call = PR_NO_CALL;
 }
 
@@ -167,6 +193,15 @@ int pr_switch(struct pr_event *ctx)
 	return 0;
 }
 
+/* Whether the thread uses this side of a pipe. */
+static __always_inline int uses(const struct pr_task *own, const struct pr_file *file, u32 side)
+{
+	struct pr_end end = { own->who, file->inode, file->device, side };
+	const struct pr_used *used = &own->used[side];
+
+	return (used->inode == file->inode && used->device == file->device) || bpf_map_lookup_elem(&ends, &end);
+}
+
 /* The woken thread; the current one wakes it. */
 SEC("raw_tp/sched_waking")
 int pr_waking(struct pr_event *ctx)
@@ -193,8 +228,14 @@ int pr_waking(struct pr_event *ctx)
 	waker = find(current);
 	if (!waker || !waker->started || read_call(current, &call) || !decode(&call, &found))
 		return 0;
-	/* The waker's side: the one opposite to the sleeper's, or else that it writes. */
+	/* The waker's side: the one opposite to the sleeper's, or else that it writes, unless the sleeper writes what the
+	 * waker reads. */
 	side = own->inode ? !(own->side & 1) : found.to >= 0 ? PR_WRITE : PR_READ;
+	if (!own->inode && found.from >= 0) {
+		file = file_of(waker, current, found.from);
+		if (file && file->pipe && uses(own, file, PR_WRITE))
+			side = PR_READ;
+	}
 	fd = side == PR_WRITE ? found.to : found.from;
 	if (fd < 0)
 		return 0;

@@ -16,11 +16,12 @@ const SOURCES: [&str; 6] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h and bpf/pipeprof.h with the others.
-const RECORD_SOURCES: [&str; 11] = [
+const RECORD_SOURCES: [&str; 12] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",
     "bpf/record_maps.bpf.h",
+    "bpf/record_compat.bpf.h",
     "bpf/record_calls.bpf.h",
     "bpf/record_states.bpf.h",
     "bpf/record_follow.bpf.h",
@@ -51,6 +52,8 @@ fn compile(source: &str, object: &Path) -> Result<()> {
         // -g produces BTF; v2 is the newest instruction set supported by all kernels since 5.3 and by aya's
         // relocator.
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v2", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector"])
+        // .rodata contains the settings and nothing else.
+        .arg("-fno-jump-tables")
         // Keep the path of the build machine out of the object.
         .args(["-fdebug-compilation-dir=.", "-Ibpf", "-c", source, "-o"])
         .arg(object)

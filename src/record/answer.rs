@@ -153,7 +153,11 @@ fn spent(time: &StageTime) -> String {
     let together = parts.iter().map(|(share, _)| share).sum::<f64>() + time.waits.values().sum::<f64>();
     let covered = time.cpu >= BUSY && together > SIDE_BY_SIDE;
     for (reason, share) in time.waits.iter().filter(|_| !covered) {
-        parts.push((*share, format!("{} {}", reason.doing(), percent(share.min(1.0)))));
+        let by = time
+            .held_by
+            .get(reason)
+            .map_or_else(String::new, |names| format!(" by {}", listed(names.iter().map(|name| format!("`{name}`")))));
+        parts.push((*share, format!("{}{by} {}", reason.doing(), percent(share.min(1.0)))));
     }
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
     let named = parts.iter().filter(|(share, _)| *share >= NAMED).count().clamp(1, 3);
@@ -309,6 +313,8 @@ impl WaitReason {
             Self::Signal => "waits for a signal",
             Self::Open => "waits until another process opens the other end of a FIFO",
             Self::Memory => "waits for memory",
+            Self::Stopped => "is stopped",
+            Self::Traced => "is traced",
             Self::Other => "waits for something else",
         }
     }
@@ -326,6 +332,8 @@ impl WaitReason {
             Self::Signal => "signal",
             Self::Open => "FIFO to be opened",
             Self::Memory => "memory",
+            Self::Stopped => "stopped",
+            Self::Traced => "traced",
             Self::Other => "other",
         }
     }
@@ -443,6 +451,17 @@ mod tests {
             let text = answer(&recording).findings.join(" ");
             assert_eq!(text, "`a` is on a CPU 30 % of the time (22 % user, 8 % system).");
         }
+    }
+
+    #[test]
+    fn a_stopped_stage_limits() {
+        let mut recording = pipeline(&[[4, 0, 94, 0], [5, 10, 0, 0]]);
+        let held = &mut recording.processes[1];
+        held.waits = [(WaitReason::Stopped, WaitTotal { ns: WINDOW / 100 * 64, count: 1 })].into();
+        let said = |recording: &Recording| answer(recording).findings.remove(0);
+        assert!(said(&recording).starts_with("`b` limits the pipeline: it is stopped 64 %, waits"), "{recording:?}");
+        recording.processes[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
+        assert!(said(&recording).starts_with("`b` limits the pipeline: it is stopped by `cpulimit` 64 %, waits"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::collect::RecordedCounts;
 use super::launch::MadePipe;
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
-use super::raw::{PR_KINDS, PR_NO_CALL, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use super::raw::{PR_KINDS, PR_NO_CALL, PR_STOPPED, PR_TRACED, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
 use super::running::OpenEnd;
 use super::timeline::{Id, id};
 use crate::util::text::grouped;
@@ -59,9 +59,13 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
     }
     for (reason, wait) in &counted.waits {
         if let Some(at) = index.get(&id(&reason.who)) {
-            let total = processes[*at].waits.entry(why(reason.call, reason.file_type)).or_default();
+            let (process, why) = (&mut processes[*at], why(reason.call, reason.file_type));
+            let total = process.waits.entry(why).or_default();
             total.ns += wait.ns;
             total.count += wait.count;
+            if reason.holder != [0; 2] {
+                process.held_by.entry(why).or_default().insert(name_of(reason.holder));
+            }
         }
     }
     let mut pipes = pipes_of(counted, &index, pipes);
@@ -233,13 +237,19 @@ fn why(call: u32, file: u32) -> WaitReason {
     const FOLDER: u32 = 4;
     const CHARACTER: u32 = 2;
     const SOCKET: u32 = 12;
-    if call as usize == PR_NO_CALL {
-        return WaitReason::Memory;
+    match call as usize {
+        PR_NO_CALL => return WaitReason::Memory,
+        PR_STOPPED => return WaitReason::Stopped,
+        PR_TRACED => return WaitReason::Traced,
+        _ => {}
     }
     match (i64::from(call), file) {
         (libc::SYS_nanosleep | libc::SYS_clock_nanosleep, _) => WaitReason::Timer,
         (libc::SYS_open | libc::SYS_openat, FIFO) => WaitReason::Open,
-        (libc::SYS_wait4 | libc::SYS_waitid, _) => WaitReason::Child,
+        // With vfork, until the child executes a program or ends.
+        (libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3, _) => {
+            WaitReason::Child
+        }
         (libc::SYS_futex, _) => WaitReason::Thread,
         (
             libc::SYS_poll

@@ -15,7 +15,7 @@ use crate::kernel::tracefs::Tracefs;
 use anyhow::{Context as _, Result, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 
 /// How much is recorded. More takes more time: docs/performance.md.
@@ -35,11 +35,12 @@ pub enum RecordLevel {
 const CALLS: &str = "pr_sys_exit";
 
 /// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     ("pr_free", "sched_process_free"),
     ("pr_exit", "sched_process_exit"),
     ("pr_exec", "sched_process_exec"),
     ("pr_fork", "sched_process_fork"),
+    ("pr_signal", "signal_generate"),
     (CALLS, "sys_exit"),
     ("pr_switch", "sched_switch"),
     ("pr_waking", "sched_waking"),
@@ -188,15 +189,17 @@ impl Recorder {
         self.object.set("launch", 0, stage.map_or(0, |stage| u64::from(stage) + 1))
     }
 
-    /// Follow processes that are running, each as a stage. Their ids are those that this process sees.
+    /// Follow processes that are running, each as a stage. Their ids are those that this process sees. Returns the stages
+    /// that were found.
     ///
     /// # Errors
     /// When there are too many, or the kernel refuses to iterate over its threads.
-    pub(super) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<()> {
+    pub(super) fn seize(&mut self, pids: impl IntoIterator<Item = (u32, u32)>) -> Result<BTreeSet<u32>> {
         for (pid, stage) in pids {
             self.object.insert("wanted", pid, stage).context("too many processes")?;
         }
-        attach::run_iterator(self.object.program(SEIZE)?)
+        attach::run_iterator(self.object.program(SEIZE)?)?;
+        Ok(self.read()?.processes.into_iter().map(|(who, _)| who.stage).collect())
     }
 
     /// Detach, and return what was counted. What a thread was doing at that time counts until then.
@@ -298,7 +301,8 @@ fn settle(
                 *ns += spent;
             }
             PR_ASLEEP => {
-                let wait = entry(waits, PrReason { who: task.who, call: task.call, file_type: task.file_type });
+                let PrTask { who, call, file_type, holder, .. } = task;
+                let wait = entry(waits, PrReason { who, call, file_type, holder });
                 wait.ns += spent;
                 wait.count += 1;
             }

@@ -53,7 +53,7 @@ use crate::kernel::symbols::Symbols;
 use crate::profile::{Folded, Profile};
 use crate::util::warning::Warning;
 use crate::util::{build, privileges, progress};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
 use launch::{Launcher, PipelineSetup};
@@ -212,7 +212,12 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
     let mut code = sampled.then(|| UserCode::follow(&running.pids));
-    recorder.seize(running.pids.iter().copied().zip(0..))?;
+    let seized = recorder.seize(running.pids.iter().copied().zip(0..))?;
+    if let Some((_, pid)) = (0..).zip(running.asked()).find(|(stage, _)| !seized.contains(stage)) {
+        bail!(
+            "-p {pid}: nothing of it can be recorded: it has just ended, or the kernel does not show it to BPF programs"
+        );
+    }
     give_up(drop_rights);
     let used = ProgramTimes::now();
     let mut timeline = TimelineRecorder::start();
@@ -228,7 +233,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
         action: "record as root, or name these processes with -p as well".to_owned(),
     };
     let recording = Recording {
-        pids: pids.to_vec(),
+        pids: running.asked().to_vec(),
         level,
         duration_ns: nanoseconds(duration),
         environment,

@@ -10,7 +10,7 @@ use crate::profile::{RoleShare, SchedulingWeight};
 use crate::util::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The `schema` of documents that this version writes. The number increases with each change that an older reader
 /// would misinterpret.
@@ -328,6 +328,9 @@ pub struct RecordedProcess {
     pub signal: Option<u32>,
     /// Sleeps outside of pipes, by reason.
     pub waits: BTreeMap<WaitReason, WaitTotal>,
+    /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub held_by: BTreeMap<WaitReason, BTreeSet<String>>,
 }
 
 /// Why a thread slept, other than for a pipe.
@@ -340,7 +343,7 @@ pub enum WaitReason {
     Disk,
     /// Sockets.
     Network,
-    /// The end of another process.
+    /// The end of another process; with `vfork`, also that it executes a program.
     Child,
     /// Another thread, in `futex`.
     Thread,
@@ -353,6 +356,10 @@ pub enum WaitReason {
     Open,
     /// Page faults, also those of calls that copy to or from a process's memory.
     Memory,
+    /// Not a wait: a signal such as SIGSTOP has stopped it.
+    Stopped,
+    /// Not a wait: a tracer such as `strace` holds it.
+    Traced,
     Other,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct RunningProcesses {
     /// Those asked for, whose pipes could not be read, with the reason.
     pub unknown: Vec<(u32, String)>,
     /// Those asked for.
-    asked: Vec<OwnedFd>,
+    processes: Vec<OwnedFd>,
 }
 
 /// An end of a pipe that a process has open.
@@ -59,8 +59,11 @@ impl RunningProcesses {
             if pid == std::process::id() {
                 bail!("-p {pid}: pipeprof cannot record itself");
             }
+            if running.pids.contains(&pid) {
+                continue;
+            }
             let number = i32::try_from(pid).ok().and_then(Pid::from_raw).with_context(|| not_found(pid))?;
-            running.asked.push(match pidfd_open(number, PidfdFlags::empty()) {
+            running.processes.push(match pidfd_open(number, PidfdFlags::empty()) {
                 Ok(process) => process,
                 // INVAL, and NOENT since 6.13.
                 Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {
@@ -69,9 +72,6 @@ impl RunningProcesses {
                 Err(rustix::io::Errno::SRCH) => bail!(not_found(pid)),
                 Err(error) => return Err(error).with_context(|| format!("-p {pid}")),
             });
-            if running.pids.contains(&pid) {
-                continue;
-            }
             match sides_of(pid) {
                 Ok(OpenSides { sides, .. }) => {
                     same.extend(&sides);
@@ -98,6 +98,11 @@ impl RunningProcesses {
         Ok(running)
     }
 
+    /// The processes asked for, each once.
+    pub(super) fn asked(&self) -> &[u32] {
+        &self.pids[..self.processes.len()]
+    }
+
     fn add(&mut self, pid: u32, sides: BTreeSet<Side>) {
         let stage = u32::try_from(self.pids.len()).unwrap_or(u32::MAX);
         self.pids.push(pid);
@@ -110,7 +115,7 @@ impl RunningProcesses {
         let begun = Instant::now();
         while !cancel::happened() && duration.is_none_or(|duration| begun.elapsed() < duration) {
             let rest = duration.map_or(STEP, |duration| duration.saturating_sub(begun.elapsed()).min(STEP));
-            if self.asked.iter().all(has_ended) {
+            if self.processes.iter().all(has_ended) {
                 break;
             }
             std::thread::sleep(rest.min(step()));
@@ -218,7 +223,7 @@ mod tests {
         let running = RunningProcesses::find(&[reader.id()]).unwrap();
         assert_eq!(running.pids[0], reader.id());
         assert!(running.pids.contains(&writer.id()) && !running.pids.contains(&std::process::id()), "{running:?}");
-        assert!(running.unknown.is_empty() && !has_ended(&running.asked[0]));
+        assert!(running.unknown.is_empty() && !has_ended(&running.processes[0]));
         // Both ends of the pipe.
         let between = running.ends.iter().find(|end| end.stage == 0 && !end.writes).unwrap().pipe;
         let of = |pid: u32| running.pids.iter().position(|other| *other == pid).unwrap() as u32;
@@ -236,7 +241,7 @@ mod tests {
             child.wait().unwrap();
         }
         reader.wait().unwrap();
-        assert!(running.asked.iter().all(has_ended));
+        assert!(running.processes.iter().all(has_ended));
         let gone = RunningProcesses::find(&[reader.id()]).unwrap_err().to_string();
         assert_eq!(gone, format!("-p {}: there is no such process", reader.id()));
         assert!(RunningProcesses::find(&[std::process::id()]).unwrap_err().to_string().contains("itself"));

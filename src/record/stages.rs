@@ -2,7 +2,7 @@
 
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, WaitReason};
 use crate::profile::Moved;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a stage's time went, as shares of the window. Time on a CPU and waiting for one are sums of all threads and can
 /// exceed 1; sleeps at pipes are cut at 1, because several threads can wait at once.
@@ -24,6 +24,8 @@ pub(super) struct StageTime {
     pub absent: f64,
     /// Other sleeps.
     pub waits: BTreeMap<WaitReason, f64>,
+    /// Who stopped or traced it.
+    pub held_by: BTreeMap<WaitReason, BTreeSet<String>>,
 }
 
 impl StageTime {
@@ -54,8 +56,13 @@ pub(super) fn stages(recording: &Recording) -> Vec<Vec<usize>> {
         used.flat_map(RecordedPipe::ends).any(|end| end.process == at)
     };
     let mut using: Vec<usize> = processes().map(|(at, _)| at).filter(|at| uses(*at)).collect();
-    if using.is_empty() {
+    if using.is_empty() && recording.pids.is_empty() {
         return vec![processes().map(|(at, _)| at).collect()];
+    }
+    if using.is_empty() {
+        // Those asked for come first.
+        let asked = processes().filter(|(_, process)| (process.stage as usize) < recording.pids.len());
+        return asked.map(|(at, _)| vec![at]).collect();
     }
     // A reader comes after the writers of its pipes. A pipeline has few stages, and no cycles.
     let before = |reader: usize, writer: usize| {
@@ -128,6 +135,9 @@ fn time(recording: &Recording, members: &[usize], name: String) -> StageTime {
         }
         for (reason, total) in &process.waits {
             *time.waits.entry(*reason).or_default() += share(total.ns);
+        }
+        for (reason, names) in &process.held_by {
+            time.held_by.entry(*reason).or_default().extend(names.iter().cloned());
         }
     }
     // The end is 0 if it is not known.

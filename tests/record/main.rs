@@ -10,6 +10,7 @@ mod guests;
 mod levels;
 mod limits;
 mod running;
+mod special;
 mod trials;
 mod untrusted;
 mod usage;

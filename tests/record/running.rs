@@ -1,7 +1,7 @@
 //! Processes that are already running: `-p`.
 
 use super::{ALL, bytes, limited_by_timer};
-use crate::common::pipeprof;
+use crate::common::{pipeprof, wait_until};
 use pipeprof::record::Recording;
 use pipeprof::record::model::{RecordedEnd, RecordedPipe};
 use std::os::fd::OwnedFd;
@@ -75,6 +75,49 @@ fn a_pipeline_that_hangs_is_explained() {
     let cat = |end: &RecordedEnd| recording.processes[end.process].name == "cat";
     let pipe = recording.pipes.iter().find(|pipe| pipe.readers.iter().any(cat)).unwrap();
     assert_eq!((pipe.writers.len(), pipe.readers[0].sleeps), (1, 1), "{pipe:#?}");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_running_stage_that_is_stopped_limits_the_pipeline() {
+    let stopped = pair(command(&["yes"]), command(&["cat"]));
+    let reader = stopped.0[1].id();
+    // SAFETY: sends a signal to a child of this test.
+    unsafe { libc::kill(reader.cast_signed(), libc::SIGSTOP) };
+    let state = || std::fs::read_to_string(format!("/proc/{reader}/stat")).unwrap();
+    assert!(wait_until(Duration::from_secs(60), || state().contains(") T ")));
+    let (output, recording) = attach(&["-p", &reader.to_string(), "--duration", "300ms"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    // It is not known by whom.
+    assert!(said.starts_with("`cat` limits the pipeline: it is stopped 100 %."), "{said}");
+    assert!(said.contains("`yes` waits 100 % of the time because the pipe to `cat` is full."), "{said}");
+    assert!(recording.unwrap().processes[0].held_by.is_empty());
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn processes_without_pipes_stay_apart() {
+    let sleep = || command(&["sleep", "600"]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let both = Running(vec![sleep(), sleep()]);
+    let [first, second] = [0, 1].map(|at| both.0[at].id());
+    // One is named twice.
+    let (_, recording) = attach(&["-p", &format!("{first},{first},{second}"), "--duration", "300ms"]);
+    let recording = recording.unwrap();
+    assert_eq!(recording.pids, [first, second]);
+    let sleeps = |stage| format!("`sleep (stage {stage})` sleeps on a timer 100 %");
+    assert_eq!(recording.findings[0], format!("No pipe was used. {} and {}.", sleeps(1), sleeps(2)));
+}
+
+/// Some virtual machines hide their first process from BPF programs.
+#[test]
+#[ignore = "needs root: make test"]
+fn a_process_that_is_not_seen_is_an_error() {
+    let (output, recording) = attach(&["-p", "1", "--duration", "100ms"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    match recording {
+        Some(recording) => assert!(recording.processes.iter().any(|process| process.stage == 0), "{said}"),
+        None => assert!(!output.status.success() && said.contains("-p 1: nothing of it can be recorded"), "{said}"),
+    }
 }
 
 #[test]

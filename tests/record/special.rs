@@ -1,0 +1,116 @@
+//! Calls that programs seldom make, of special_calls.c.
+
+use super::{Recorded, bytes, exact, moved, record};
+use crate::common::pipeprof;
+use pipeprof::record::model::{RecordedEnd, WaitReason};
+use std::process::Command;
+
+/// Record a line in which `@` is the program of special_calls.c.
+fn record_line(line: &str) -> Recorded {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, program] = ["special.c", "special"].map(|name| folder.path().join(name));
+    std::fs::write(&source, include_str!("special_calls.c")).unwrap();
+    let built = Command::new("gcc").args(["-Wall", "-Werror", "-o"]).args([&program, &source]).status();
+    assert!(built.unwrap().success());
+    let line = line.replace('@', program.to_str().unwrap());
+    let recorded = record(&line.split(' ').collect::<Vec<_>>());
+    assert_eq!(recorded.output.status.code(), Some(0), "{}", recorded.stderr());
+    assert!(recorded.recording.exit_codes.iter().all(|code| *code == 0), "{}", recorded.stderr());
+    recorded
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn a_descriptor_may_be_used_before_it_is_open() {
+    let late = record_line("@ late | wc -c");
+    moved(&late.recording, &late.recording.pipes[0], 1_000_000);
+    assert_eq!(late.stdout(), "1000000");
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn processes_can_share_a_table_of_descriptors() {
+    let shared = record_line("@ shared | cat");
+    let [first, other] = &shared.recording.pipes[..2] else { panic!("{:#?}", shared.recording) };
+    moved(&shared.recording, first, 1);
+    moved(&shared.recording, other, 20 * 10_000);
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn calls_of_32_bits_are_decoded() {
+    let compat = record_line("@ compat-write | @ compat-read");
+    let pipe = &compat.recording.pipes[0];
+    moved(&compat.recording, pipe, 20 * 10_000);
+    exact(&compat.recording, pipe.writers[0].calls["write"], 20);
+    exact(&compat.recording, pipe.readers[0].calls["read"], 21);
+    let [writer, reader] = &compat.recording.processes[..] else { panic!("{:#?}", compat.recording) };
+    assert!(writer.waits[&WaitReason::Timer].ns >= 100_000_000, "{writer:#?}");
+    assert!(!reader.waits.contains_key(&WaitReason::Disk) && compat.empty(0) > 0.0, "{reader:#?}");
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn tee_consumes_nothing() {
+    let copied = record_line("head -c 2000000 /dev/zero | @ copy | wc -c");
+    assert_eq!(copied.stdout(), "2000000");
+    copied.recording.pipes[..2].iter().for_each(|pipe| moved(&copied.recording, pipe, 2_000_000));
+    let reader = &copied.recording.pipes[0].readers[0];
+    assert!(reader.calls["tee"] > 0 && reader.calls["splice"] > 0, "{reader:#?}");
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn vfork_waits_for_its_child() {
+    let vfork = record_line("@ child | cat");
+    let child = vfork.recording.processes[0].waits[&WaitReason::Child];
+    assert!(child.ns >= 100_000_000, "{:#?}", vfork.recording);
+}
+
+/// The process at this end, if there is only one.
+fn stage(recorded: &Recorded, ends: &[RecordedEnd]) -> Option<u32> {
+    let [end] = ends else { return None };
+    Some(recorded.recording.processes[end.process].stage)
+}
+
+#[test]
+#[ignore = "needs root and gcc: make test"]
+fn waits_of_two_pipes_at_one_process_are_told_apart() {
+    // The first stage is woken by a call that reads its pipe and writes another one.
+    let polled = record_line("@ poll-write | @ slow-splice | cat");
+    let [first, second] = &polled.recording.pipes[..2] else { panic!("{:#?}", polled.recording) };
+    assert!(first.writers[0].sleeps > 0, "{}", polled.stderr());
+    assert_eq!([&second.writers, &second.readers].map(|ends| stage(&polled, ends)), [Some(1), Some(2)]);
+    // The last but one stage waits for data at descriptor 0, to write descriptor 4.
+    let spliced = record_line("head -c 500000 /dev/zero | @ slow-splice | @ splice-to-4 | wc -c");
+    let [_, second, third] = &spliced.recording.pipes[..3] else { panic!("{:#?}", spliced.recording) };
+    assert_eq!((bytes(&second.readers), spliced.stdout()), (500_000, "500000".to_owned()));
+    assert!(second.readers[0].sleeps > 0, "{}", spliced.stderr());
+    assert_eq!([&third.writers, &third.readers].map(|ends| stage(&spliced, ends)), [Some(2), Some(3)]);
+}
+
+#[test]
+#[ignore = "needs root and strace: make test"]
+fn a_traced_stage_waits_for_nothing() {
+    let traced = record(&["strace", "-f", "-o", "/dev/null", "head", "-c", "1000000", "/dev/zero", "|", "wc", "-c"]);
+    assert_eq!(traced.stdout(), "1000000");
+    let head = traced.recording.processes.iter().find(|process| process.name == "head").expect("a stage");
+    let calls = traced.recording.pipes[0].writers[0].calls["write"];
+    // Strace stops it at the begin and at the end of each call.
+    assert!(head.waits[&WaitReason::Traced].count >= 2 * calls, "{head:#?}");
+    assert_eq!(head.held_by[&WaitReason::Traced].iter().collect::<Vec<_>>(), ["strace"]);
+    assert!(traced.recording.pipes[0].writers[0].sleeps < calls, "{:#?}", traced.recording.pipes);
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_stopped_stage_limits_the_pipeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("recording");
+    // It is killed two seconds after it should have ended.
+    let mut command = pipeprof(&["record", "--duration", "500ms", "-o", target.to_str().unwrap(), "--"]);
+    let output = command.args(["yes", "|", "sh", "-c", "kill -STOP $$; cat", "|", "cat"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.starts_with("`sh` limits the pipeline: it is stopped by `sh` "), "{said}");
+    assert!(said.contains("  stopped "), "{said}");
+}
