@@ -3,7 +3,7 @@
 pub(super) mod samples;
 
 use super::model::{RecordedEnd, RecordedInstructions, RecordedPipe, Recording, StageInstructions};
-use super::stages;
+use super::stages::{self, Stages};
 use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::number::number;
@@ -381,7 +381,7 @@ fn role_changes((before, after): (&RecordedInstructions, &RecordedInstructions))
 }
 
 /// Pipes between the same stages, in order.
-fn pipe_changes(recordings: [&Recording; 2], all: &[Vec<Vec<usize>>; 2]) -> Vec<PipeChange> {
+fn pipe_changes(recordings: [&Recording; 2], all: &[Stages; 2]) -> Vec<PipeChange> {
     let keyed = |at: usize| -> BTreeMap<([Vec<usize>; 2], usize), &RecordedPipe> {
         let mut seen: BTreeMap<[Vec<usize>; 2], usize> = BTreeMap::new();
         let used = recordings[at].pipes.iter().filter(|pipe| pipe.is_used());

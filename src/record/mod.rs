@@ -1,12 +1,14 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
-//! [`assemble`] names what was counted and [`holders`] what was not, [`answer`] draws the conclusion, [`trial`] measures
-//! what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and
-//! [`text`] and [`html`] show all that. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts
-//! instructions. [`change`] compares two recordings. [`contents`] lists the files of a folder, and [`model`] is the form of
-//! `record.json`.
+//! [`assemble`] names what was counted, in one row what [`alike`] finds to be the same, and [`holders`] what was not;
+//! [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help, [`off_cpu`], [`locks`] and
+//! [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all that, with the [`names`]
+//! of processes. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts instructions.
+//! [`change`] compares two recordings. [`contents`] lists the files of a folder, and [`model`] is the form of
+//! `record.json`, which [`check`] looks at when it comes from outside.
 
+mod alike;
 mod answer;
 mod assemble;
 pub(crate) mod change;
@@ -22,6 +24,7 @@ pub(crate) mod inside;
 mod launch;
 mod locks;
 pub mod model;
+mod names;
 mod off_cpu;
 mod pipe_rows;
 pub(crate) mod pipeline;
@@ -40,9 +43,9 @@ mod user_code;
 
 pub use collect::RecordLevel;
 pub use model::Recording;
+pub(crate) use names::process_names;
 pub use pipeline::PipelineCommand;
 pub(crate) use remedy::Remedy;
-pub(crate) use sampling::process_names;
 pub(crate) use trial::TrialOptions;
 
 use crate::document::code::ExecutedCode;

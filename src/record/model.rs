@@ -273,7 +273,8 @@ pub enum TrialVerdict {
     Failed,
 }
 
-/// A program in a process; several processes that ran the same program on the same pipes are one.
+/// A program in a process. Several processes that ran the same program on the same pipes are one, and so are many that ran
+/// it on pipes of the same kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedProcess {
     /// The name of the program, as in /proc/PID/comm.
@@ -288,6 +289,9 @@ pub struct RecordedProcess {
     /// From the begin of the window, ns.
     pub begin_ns: u64,
     pub end_ns: u64,
+    /// Of all its processes, from the begin to the end of each; absent in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lived_ns: Option<u64>,
     /// Time on a CPU, of all threads.
     pub cpu_ns: u64,
     /// Its part in user space, 0 to 1, as the kernel accounts it by ticks; absent if it ran for less than a few ticks, or
