@@ -2,6 +2,7 @@
 
 pub(super) mod samples;
 
+use super::check::check;
 use super::model::{RecordedEnd, RecordedInstructions, RecordedPipe, Recording, StageInstructions};
 use super::stages::{self, Stages};
 use crate::document::ExecutedOn;
@@ -10,7 +11,7 @@ use crate::report::number::number;
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::text::{grouped, signed};
 use crate::util::{regular, stored_json};
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use samples::{ShareChange, share_changes};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +111,17 @@ pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// When the file is missing, or not a recording of this version.
 pub(crate) fn load(path: &Path) -> Result<Recording> {
-    stored_json::load(path, "a recording", super::model::RECORDING_SCHEMA)
+    parse(&stored_json::read(path)?, path)
+}
+
+/// Read a recording that was stored at `path`.
+///
+/// # Errors
+/// When it is not a recording of this version, or its parts do not fit together.
+pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Recording> {
+    let recording = stored_json::document(bytes, path, "a recording", super::model::RECORDING_SCHEMA)?;
+    check(&recording).with_context(|| format!("{}: not a recording that pipeprof wrote", path.display()))?;
+    Ok(recording)
 }
 
 impl RecordingChange {

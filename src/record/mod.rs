@@ -13,6 +13,7 @@ mod answer;
 mod assemble;
 pub(crate) mod change;
 pub(crate) mod change_text;
+mod check;
 mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;
@@ -103,6 +104,13 @@ pub(crate) struct Recorded {
 struct RecordedSymbols {
     kernel: Option<Symbols>,
     user: Option<UserFunctions>,
+}
+
+/// The findings and cautions of a recording.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn answer_of(recording: &Recording) -> Vec<String> {
+    let answer::RecordedAnswer { findings, cautions } = answer::answer(recording);
+    findings.into_iter().chain(cautions).collect()
 }
 
 /// Attach what a recording needs, and detach it.
