@@ -64,7 +64,10 @@ impl Folder {
 }
 
 /// All files of `outcome`, and `further` ones. Sets the document's `files`.
-fn all_files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
+///
+/// # Errors
+/// When a graph cannot be drawn.
+pub(crate) fn all_files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = contents(outcome)?;
     files.extend(further);
     outcome.document.files = files.iter().map(|(name, _)| name.clone()).collect();
