@@ -134,3 +134,34 @@ fn the_program_includes_no_file_of_the_tests() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn files_from_outside_are_opened_in_one_way() {
+    const READERS: [&str; 11] = [
+        "experiment",
+        "document",
+        "report",
+        "reproduce",
+        "sweep",
+        "compare",
+        "campaign",
+        "history",
+        "export",
+        "import",
+        "cli",
+    ];
+    // These read what they have just written.
+    const OWN: [&str; 2] = ["src/cli/stage.rs", "src/reproduce/parts/cat/strace.rs"];
+    let mut wrong = Vec::new();
+    for (file, text) in program() {
+        let file = file.strip_prefix(root()).unwrap().display().to_string();
+        let reads = file.split('/').nth(1).is_some_and(|module| READERS.contains(&module));
+        if !reads || OWN.contains(&file.as_str()) {
+            continue;
+        }
+        let opens = ["fs::read(", "fs::read_to_string(", "File::open("];
+        let is_open = |line: &&str| opens.iter().any(|call| line.contains(call)) && !line.contains("(\"/proc/");
+        wrong.extend(text.lines().filter(is_open).map(|line| format!("{file}: {}", line.trim())));
+    }
+    assert!(wrong.is_empty(), "use util::regular:\n{}", wrong.join("\n"));
+}

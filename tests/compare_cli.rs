@@ -305,3 +305,16 @@ fn the_same_setting_twice_is_not_called_different_on_this_machine() {
     }
     assert!(different.len() <= 1, "{different:?}");
 }
+
+#[test]
+fn a_kernel_that_is_missing_is_said_once_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = pipeprof();
+    command.current_dir(folder.path()).env("PIPEPROF_CACHE", folder.path().join("cache"));
+    refused(
+        command.args("compare --mode write --kernel 9.9 --kernel 9.8".split(' ')),
+        &["--kernel 9.9: neither a file"],
+    );
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "cache"), "{left:?}");
+}

@@ -7,7 +7,7 @@ mod common;
 use common::{kernel, pipeprof};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 /// Short runs, with long limits: other tests may be using the machine.
@@ -128,8 +128,20 @@ fn killed_chunks_and_one_run_give_the_same_bytes() {
     }
     // Every cell is kept: nothing runs again, and a result that differs is found.
     assert!(good(&["matrix", "run", "cells.jsonl", "--store", "all"], top).is_empty());
-    let name = all.keys().find(|name| name.ends_with("writer.folded")).unwrap();
-    std::fs::write(top.join("all/cells").join(name), "changed 1\n").unwrap();
+    let changed = top.join("all/cells").join(all.keys().find(|name| name.ends_with("writer.folded")).unwrap());
+    std::fs::write(&changed, "changed 1\n").unwrap();
+    let output = run(&["matrix", "merge", "chunks", "all", "-o", "both"], top);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("run the cell again: writer.folded was changed"), "{said}");
+    let output = run(&["matrix", "run", "cells.jsonl", "--store", "all"], top);
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("was changed"), "{output:?}");
+    // As if it had been the result.
+    let digest = Command::new("sha256sum").arg(&changed).output().unwrap();
+    let digest = String::from_utf8(digest.stdout).unwrap();
+    let cell = changed.with_file_name("cell.json");
+    let mut stored: serde_json::Value = serde_json::from_slice(&std::fs::read(&cell).unwrap()).unwrap();
+    stored["files"]["writer.folded"] = digest.split(' ').next().unwrap().into();
+    std::fs::write(&cell, stored.to_string()).unwrap();
     let output = run(&["matrix", "merge", "chunks", "all", "-o", "both"], top);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!output.status.success() && said.contains("differ in writer.folded"), "{said}");

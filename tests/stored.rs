@@ -9,7 +9,8 @@ use pipeprof::roles::RoleId;
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn gallery() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs");
@@ -129,4 +130,108 @@ fn an_unknown_role_is_an_error_that_names_the_role_and_the_file() {
     // The id for interrupts-off time in documents from before its attribution to the caller.
     std::fs::write(&file, stored.replace(&role("user"), &role("irq-off"))).expect("a file");
     assert!(files::load_document(&file).expect("a document").attribution.of_target().any(|s| s.role == RoleId::IrqOff));
+}
+
+/// What pipeprof says and returns. It ends long before the limit, or never.
+fn ended(arguments: &[&Path]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pipeprof"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("pipeprof");
+    let begun = Instant::now();
+    while child.try_wait().expect("a status").is_none() {
+        if begun.elapsed() > Duration::from_secs(300) {
+            child.kill().expect("a process");
+            panic!("{arguments:?} does not end");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("its output")
+}
+
+/// What can be in the place of a file.
+const IN_PLACE: [&str; 4] = ["a FIFO", "a device", "a directory", "a symbolic link"];
+
+fn put_in_place(kind: &str, file: &Path, moved: &Path) {
+    std::fs::rename(file, moved).expect("a file");
+    let link = |to: &Path| std::os::unix::fs::symlink(to, file).expect("a link");
+    match kind {
+        "a FIFO" => {
+            rustix::fs::mkfifoat(rustix::fs::CWD, file, rustix::fs::Mode::RWXU).expect("a FIFO");
+        }
+        // Devices are made by root only; a link to one leads there just as well.
+        "a device" => link(Path::new("/dev/zero")),
+        "a directory" => std::fs::create_dir(file).expect("a folder"),
+        _ => link(moved),
+    }
+}
+
+#[test]
+fn whatever_is_in_the_place_of_a_stored_file_ends_every_reader() {
+    let top = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| top.path().join(name);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let copy = |from: &Path, to: &Path| {
+        std::fs::create_dir_all(to).expect("a folder");
+        for entry in std::fs::read_dir(from).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            std::fs::copy(&path, to.join(path.file_name().unwrap_or_default())).expect("a copy");
+        }
+    };
+    let (run, other, recording) = (at("run"), at("other"), at("recording"));
+    copy(&root.join("flamegraphs/7.2-write-exact"), &run);
+    copy(&root.join("flamegraphs/6.1-write-exact"), &other);
+    std::fs::create_dir(&recording).expect("a folder");
+    std::fs::copy(root.join("fuzz/base/stages.json"), recording.join("record.json")).expect("a copy");
+    std::fs::write(recording.join("off-cpu.folded"), "dd;read 5\n").expect("a file");
+    let (comparison, report) = (at("comparison"), at("out"));
+    pipeprof(&["compare".as_ref(), &other, &run, "-o".as_ref(), &comparison]);
+    let words = |text: &'static str| text.split(' ').map(Path::new).collect::<Vec<_>>();
+    let sweep = at("sweep");
+    pipeprof(&[words("sweep --mode write --buffer-size 4K,8K --duration 1ms --runs 1 -o"), vec![&sweep]].concat());
+    // Each form with what reads it, and the file that every reader needs.
+    let forms: [(&Path, &str, Vec<Vec<&Path>>); 4] = [
+        (
+            &run,
+            "run.json",
+            vec![
+                [words("export --to csv -o"), vec![&report, &run]].concat(),
+                [words("flamegraph -o"), vec![&report, &run]].concat(),
+                vec!["compare".as_ref(), &other, &run],
+                vec!["annotate".as_ref(), &run, "pipe_write".as_ref()],
+                [words("check --kernel 6.1 --baseline"), vec![&run]].concat(),
+            ],
+        ),
+        (
+            &recording,
+            "record.json",
+            vec![
+                [words("export --to csv -o"), vec![&report, &recording]].concat(),
+                [words("flamegraph --process off-cpu -o"), vec![&report, &recording]].concat(),
+                vec!["compare".as_ref(), &recording, &recording],
+            ],
+        ),
+        (&comparison, "report.json", vec![[words("export --to csv -o"), vec![&report, &comparison]].concat()]),
+        (&sweep, "sweep.json", vec![[words("export --to csv -o"), vec![&report, &sweep]].concat()]),
+    ];
+    for (folder, document, readers) in &forms {
+        let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let files: Vec<PathBuf> = entries.filter(|path| path.is_file() && !path.ends_with("matrix.json")).collect();
+        for file in files.iter().filter(|file| file.extension().is_none_or(|ending| ending != "svg")) {
+            for kind in IN_PLACE {
+                let moved = at("moved");
+                put_in_place(kind, file, &moved);
+                for reader in readers {
+                    let output = ended(reader);
+                    let said = String::from_utf8_lossy(&output.stderr);
+                    if file.ends_with(document) {
+                        let expected = if kind == "a device" { "a symbolic link" } else { kind };
+                        assert!(!output.status.success() && said.contains(expected), "{kind} {reader:?}: {said}");
+                    }
+                    let _ = std::fs::remove_dir_all(&report).or_else(|_| std::fs::remove_file(&report));
+                }
+                std::fs::remove_file(file).or_else(|_| std::fs::remove_dir(file)).expect("what was put there");
+                std::fs::rename(&moved, file).expect("a file");
+            }
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use crate::compare::model::section_title;
 use crate::record::PipelineCommand;
 use crate::util::sha256;
+use crate::util::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,6 +46,16 @@ pub(crate) struct CampaignCell {
     /// The only machine that may run it, because its times depend on the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+}
+
+/// A finished cell: `cell.json` in the folder of its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FinishedCell {
+    #[serde(flatten)]
+    pub cell: CampaignCell,
+    /// The SHA-256 of each other file in the folder, by name.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }
 
 /// A pipeline whose instructions a cell counts, and what its processes find in the guest.
@@ -115,6 +126,13 @@ impl CampaignCell {
     #[must_use]
     pub(crate) fn is_exact(&self) -> bool {
         self.host.is_none()
+    }
+
+    /// The command that makes its result.
+    #[must_use]
+    pub(crate) fn command(&self) -> String {
+        let words: Vec<String> = self.argv.iter().map(|word| quoted(word)).collect();
+        format!("pipeprof {}", words.join(" "))
     }
 
     /// Its name for people: `6.12 psi=0, write, 2 CPUs`.

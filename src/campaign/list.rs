@@ -22,7 +22,19 @@ impl CellList {
     /// # Errors
     /// Names the file and the line.
     pub(crate) fn load(path: &Path) -> Result<Self> {
-        let bytes = regular::read(path, LONGEST).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::load_by(regular::read, path)
+    }
+
+    /// Read a list that a store keeps.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and when it is a link.
+    pub(crate) fn load_stored(path: &Path) -> Result<Self> {
+        Self::load_by(regular::read_stored, path)
+    }
+
+    fn load_by(read: fn(&Path, u64) -> std::io::Result<Vec<u8>>, path: &Path) -> Result<Self> {
+        let bytes = read(path, LONGEST).with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&bytes).with_context(|| path.display().to_string())
     }
 

@@ -1,11 +1,11 @@
 //! Make one store of several, and check that they agree.
 
-use super::cell::CampaignCell;
+use super::cell::{CampaignCell, FinishedCell};
 use super::list::CellList;
 use super::store::{CELL, CellStore, FailedCell};
 use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The `schema` of `merge.json`.
@@ -51,7 +51,7 @@ pub(crate) struct DifferentResults {
 pub(crate) fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Result<MergedCells> {
     let sources = stores.iter().map(|folder| CellStore::open(folder)).collect::<Result<Vec<_>>>()?;
     let results = results(&sources)?;
-    let found = cells(&results)?;
+    let found: Vec<CampaignCell> = results.values().filter_map(|all| Some(all.first()?.1.cell.clone())).collect();
     if !allow_mixed {
         refuse_mixed(&found)?;
     }
@@ -59,21 +59,18 @@ pub(crate) fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Resul
     let (mut compared, mut different) = (0, Vec::new());
     for cell in &found {
         crate::util::cancel::check()?;
-        let Some((first, others)) = results.get(&cell.id).and_then(|folders| folders.split_first()) else { continue };
+        let Some(((folder, first), others)) = results.get(&cell.id).and_then(|all| all.split_first()) else { continue };
         // Times differ from run to run.
         let others = if cell.is_exact() { others } else { &[] };
         compared += usize::from(!others.is_empty());
-        for other in others {
-            let files = unequal_files(first, other)?;
+        for (other, second) in others {
+            let files = unequal_files(first, second);
             if !files.is_empty() {
-                different.push(DifferentResults {
-                    title: cell.title(),
-                    folders: [first.clone(), other.clone()],
-                    files,
-                });
+                let folders = [folder.clone(), other.clone()];
+                different.push(DifferentResults { title: cell.title(), folders, files });
             }
         }
-        copy(first, &target.path(&cell.id, false))?;
+        copy(folder, first, &target.path(&cell.id, false))?;
     }
     let planned = planned(&sources, &target)?;
     let mut failed = failed(&sources, &target, &results)?;
@@ -113,32 +110,21 @@ pub(crate) fn merge(stores: &[PathBuf], into: &Path, allow_mixed: bool) -> Resul
     })
 }
 
-/// The folders with a result of each cell, by id.
-fn results(sources: &[CellStore]) -> Result<BTreeMap<String, Vec<PathBuf>>> {
-    let mut results: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+/// The results of each cell, with their folders, by id.
+type CellResults = BTreeMap<String, Vec<(PathBuf, FinishedCell)>>;
+
+fn results(sources: &[CellStore]) -> Result<CellResults> {
+    let mut results = CellResults::new();
     // First the cells: they are complete runs of their store, canaries are second ones.
     for second in [false, true] {
         for source in sources {
             for id in source.finished(second)? {
-                let path = source.path(&id, second);
-                results.entry(id).or_default().push(path);
+                let found = (source.path(&id, second), source.cell(&id, second)?);
+                results.entry(id).or_default().push(found);
             }
         }
     }
     Ok(results)
-}
-
-/// The cells of these results.
-fn cells(results: &BTreeMap<String, Vec<PathBuf>>) -> Result<Vec<CampaignCell>> {
-    let cell = |(id, folders): (&String, &Vec<PathBuf>)| {
-        let folder = folders.first().context("each id has a folder")?;
-        let cell = CellStore::cell(folder)?;
-        if cell.id != *id || !cell.is_whole() {
-            bail!("{} contains another cell: remove it and run the cell again", folder.display());
-        }
-        Ok(cell)
-    };
-    results.iter().map(cell).collect()
 }
 
 fn refuse_mixed(cells: &[CampaignCell]) -> Result<()> {
@@ -164,7 +150,7 @@ fn planned(sources: &[CellStore], target: &CellStore) -> Result<Vec<CampaignCell
     let mut cells = Vec::new();
     for source in sources {
         for plan in source.plans()? {
-            let list = CellList::load(&plan)?;
+            let list = CellList::load_stored(&plan)?;
             target.keep_plan(&list)?;
             cells.extend(list.cells.into_iter().filter(|cell| ids.insert(cell.id.clone())));
         }
@@ -173,11 +159,7 @@ fn planned(sources: &[CellStore], target: &CellStore) -> Result<Vec<CampaignCell
 }
 
 /// The failures of cells without a result.
-fn failed(
-    sources: &[CellStore],
-    target: &CellStore,
-    results: &BTreeMap<String, Vec<PathBuf>>,
-) -> Result<Vec<FailedCell>> {
+fn failed(sources: &[CellStore], target: &CellStore, results: &CellResults) -> Result<Vec<FailedCell>> {
     let mut all = Vec::new();
     for source in sources {
         // A failure of which no other store has the result.
@@ -193,58 +175,26 @@ fn failed(
     Ok(all)
 }
 
-/// The names of the files in which two folders differ.
-fn unequal_files(left: &Path, right: &Path) -> Result<Vec<String>> {
-    let [left, right] = [contents(left)?, contents(right)?];
-    let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-    let mut unequal = Vec::new();
-    for name in names {
-        let equal = match (left.get(name), right.get(name)) {
-            (Some(left), Some(right)) => read(left)? == read(right)?,
-            _ => false,
-        };
-        if !equal {
-            unequal.push(name.clone());
-        }
-    }
-    Ok(unequal)
-}
-
-/// The files of a result, by name. Results have no folders inside.
-fn contents(folder: &Path) -> Result<HashMap<String, PathBuf>> {
-    let unreadable = || format!("cannot read {}", folder.display());
-    let mut files = HashMap::new();
-    for entry in std::fs::read_dir(folder).with_context(unreadable)? {
-        let path = entry.with_context(unreadable)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // The cell says also what does not decide its result, such as where the image was when it was planned.
-        if name != CELL {
-            files.insert(name, path);
-        }
-    }
-    Ok(files)
-}
-
-fn read(path: &Path) -> Result<Vec<u8>> {
-    /// The largest file of a run, bytes.
-    const LONGEST: u64 = 1 << 30;
-    crate::util::regular::read(path, LONGEST).with_context(|| format!("cannot read {}", path.display()))
+/// The names of the files in which two results differ. The cells say also what does not decide the result, such as where
+/// the image was when they were planned.
+fn unequal_files(left: &FinishedCell, right: &FinishedCell) -> Vec<String> {
+    let names: BTreeSet<&String> = left.files.keys().chain(right.files.keys()).collect();
+    names.into_iter().filter(|name| left.files.get(*name) != right.files.get(*name)).cloned().collect()
 }
 
 /// Copy a result, so that it appears complete. One that is there stays.
-fn copy(from: &Path, to: &Path) -> Result<()> {
+fn copy(from: &Path, cell: &FinishedCell, to: &Path) -> Result<()> {
     if to.is_dir() {
         return Ok(());
     }
     let above = to.parent().context("a cell is inside a store")?;
     let attempt = || -> std::io::Result<()> {
         let aside = tempfile::Builder::new().prefix(crate::util::atomic_file::PREFIX).tempdir_in(above)?;
-        for entry in std::fs::read_dir(from)? {
-            let entry = entry?;
-            let copy = aside.path().join(entry.file_name());
+        for name in cell.files.keys().map(String::as_str).chain([CELL]) {
+            let (file, copy) = (from.join(name), aside.path().join(name));
             // Results never change, so they need not be stored twice.
-            if std::fs::hard_link(entry.path(), &copy).is_err() {
-                std::fs::copy(entry.path(), &copy)?;
+            if std::fs::hard_link(&file, &copy).is_err() {
+                std::fs::copy(&file, &copy)?;
             }
         }
         std::fs::set_permissions(aside.path(), std::fs::metadata(from)?.permissions())?;

@@ -135,7 +135,8 @@ struct FinishedCells<'a>(&'a CellStore);
 
 impl Store<ChunkCell<'_>, ()> for FinishedCells<'_> {
     fn kept(&self, wanted: &ChunkCell<'_>, _: Task) -> Option<()> {
-        self.0.has(&wanted.cell.id, wanted.second).then_some(())
+        // What is damaged is an error of the run.
+        self.0.cell(&wanted.cell.id, wanted.second).is_ok().then_some(())
     }
 
     fn keep(&self, _: &ChunkCell<'_>, _: Task, (): ()) -> Result<()> {
@@ -168,6 +169,9 @@ impl Executor<ChunkCell<'_>> for CellExecutor<'_> {
 
 impl CellExecutor<'_> {
     fn measure(&self, cell: &CampaignCell, second: bool) -> Result<()> {
+        if self.store.has(&cell.id, second) {
+            self.store.cell(&cell.id, second)?;
+        }
         let kernel = self.kernel(cell)?;
         let folder = self.store.prepare(cell, second)?;
         let (started, begun) = ((self.now)(), Instant::now());

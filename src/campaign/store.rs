@@ -1,19 +1,19 @@
 //! The folder of a campaign's results. Several processes, on several machines, may write into one.
 //!
-//! - `cells/ID`: a finished cell: the folder of a run, and `cell.json`;
+//! - `cells/ID`: a finished cell: the folder of a run, and `cell.json` with the digests of its files;
 //! - `canaries/ID`: the result of the second chunk that ran this cell;
 //! - `failed/ID.json`: a cell that failed, with the reason; removed when it succeeds. `failed/ID-canary.json`: the same of
 //!   the second chunk;
 //! - `log/ID.json`: where a cell ran, and how long;
 //! - `plans`: the lists whose cells were run here.
 
-use super::cell::CampaignCell;
+use super::cell::{CampaignCell, FinishedCell};
 use super::list::CellList;
 use super::run::CellResult;
 use crate::document::{Document, Outcome};
 use crate::record::{RECORD_FILE, Recorded, Recording, change, contents};
 use crate::report::files::{self, Folder};
-use crate::util::{atomic_file, stored_json};
+use crate::util::{atomic_file, cancel, regular, sha256, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -62,6 +62,21 @@ pub(crate) struct CellLog {
 
 /// The `schema` of [`CellLog`].
 pub(crate) const LOG_SCHEMA: &str = "pipeprof.cell-log/1";
+
+/// The ends of the names of a result's files.
+const FILE_ENDINGS: [&str; 5] = [".json", ".json.gz", ".folded", ".svg", ".html"];
+
+/// What a result says of the cell that gave it: the same in `run.json` and `record.json`.
+#[derive(Debug, Deserialize)]
+struct ResultHead {
+    command: String,
+    kernel: ResultKernel,
+}
+
+#[derive(Debug, Deserialize)]
+struct ResultKernel {
+    release: String,
+}
 
 /// The name of a failure's file, without its ending.
 fn failure(id: &str, second: bool) -> String {
@@ -125,18 +140,20 @@ impl CellStore {
     /// # Errors
     /// When it cannot be written.
     pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, result: CellResult) -> Result<()> {
-        let text = serde_json::to_string_pretty(cell).context("cannot write a cell as JSON")? + "\n";
-        folder.put(CELL, text.as_bytes())?;
-        let written = match result {
-            CellResult::Run(mut outcome) => folder.write(&mut outcome).map(drop),
+        let mut files = match result {
+            CellResult::Run(mut outcome) => files::all_files(&mut outcome, Vec::new())?,
             CellResult::Recording(recorded) => {
                 let Recorded { recording, off_cpu, profiles, code } = *recorded;
                 let mut files = contents::files(&recording, &profiles, off_cpu.as_ref())?;
                 files.extend(code.map(|code| files::code_file(&code)).transpose()?);
-                folder.write_all(&files).map(drop)
+                files
             }
         };
-        match written {
+        let digests = files.iter().map(|(name, bytes)| (name.clone(), sha256::of_bytes(bytes))).collect();
+        let finished = FinishedCell { cell: cell.clone(), files: digests };
+        let text = serde_json::to_string_pretty(&finished).context("cannot write a cell as JSON")? + "\n";
+        files.push((CELL.to_owned(), text.into_bytes()));
+        match folder.write_all(&files) {
             Err(error) if !self.has(&cell.id, second) => Err(error),
             _ => self.forget_failure(&cell.id, second),
         }
@@ -147,9 +164,12 @@ impl CellStore {
     /// # Errors
     /// When it cannot be read, with the way out.
     pub(crate) fn run(&self, id: &str) -> Result<Outcome> {
+        self.load(id, files::load_whole)
+    }
+
+    fn load<T>(&self, id: &str, load: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
         let path = self.path(id, false);
-        files::load_whole(&path)
-            .with_context(|| format!("{}: remove this folder and run the cell again", path.display()))
+        load(&path).with_context(|| again(&path))
     }
 
     /// As [`Self::run`], without its profiles.
@@ -157,9 +177,7 @@ impl CellStore {
     /// # Errors
     /// The same.
     pub(crate) fn document(&self, id: &str) -> Result<Document> {
-        let path = self.path(id, false);
-        files::load_document(&path)
-            .with_context(|| format!("{}: remove this folder and run the cell again", path.display()))
+        self.load(id, files::load_document)
     }
 
     /// The recording of a finished cell.
@@ -167,9 +185,7 @@ impl CellStore {
     /// # Errors
     /// When it cannot be read, with the way out.
     pub(crate) fn recording(&self, id: &str) -> Result<Recording> {
-        let path = self.path(id, false);
-        change::load(&path.join(RECORD_FILE))
-            .with_context(|| format!("{}: remove this folder and run the cell again", path.display()))
+        self.load(id, |path| change::load(&path.join(RECORD_FILE)))
     }
 
     /// Note why a cell failed.
@@ -238,7 +254,13 @@ impl CellStore {
     /// # Errors
     /// When a file cannot be read.
     pub(crate) fn failures(&self) -> Result<Vec<FailedCell>> {
-        self.all(FAILED, "a failed cell of `pipeprof matrix`", FAILED_SCHEMA)
+        let failures: Vec<FailedCell> = self.all(FAILED, "a failed cell of `pipeprof matrix`", FAILED_SCHEMA)?;
+        let edited = failures.iter().find(|failed| !failed.cell.is_whole());
+        // The id becomes the name of a file.
+        if let Some(FailedCell { cell, .. }) = edited {
+            bail!("{}: a failed cell ({:?}) was edited: remove its file", self.folder.join(FAILED).display(), cell.id);
+        }
+        Ok(failures)
     }
 
     /// Where the cells ran.
@@ -256,12 +278,13 @@ impl CellStore {
         self.names(kind)?.iter().map(|name| stored_json::load(&folder.join(name), what, schema)).collect()
     }
 
-    /// The cell of a finished folder.
+    /// The finished cell with this id. Its folder contains the files that were written there, and nothing else.
     ///
     /// # Errors
-    /// When it has none.
-    pub(crate) fn cell(folder: &Path) -> Result<CampaignCell> {
-        stored_json::load(&folder.join(CELL), "a cell of `pipeprof matrix`", super::cell::CELL_SCHEMA)
+    /// When it is another cell or has another result, with the way out.
+    pub(crate) fn cell(&self, id: &str, second: bool) -> Result<FinishedCell> {
+        let folder = self.path(id, second);
+        checked(&folder, id).with_context(|| again(&folder))
     }
 
     /// The complete entries of a folder, sorted.
@@ -279,4 +302,41 @@ impl CellStore {
         names.sort();
         Ok(names)
     }
+}
+
+/// What to do about a damaged result.
+fn again(folder: &Path) -> String {
+    format!("{}: remove this folder and run the cell again", folder.display())
+}
+
+/// The cell in `folder`, with all of its files as they were written.
+fn checked(folder: &Path, id: &str) -> Result<FinishedCell> {
+    ensure!(folder.symlink_metadata()?.is_dir(), "it is not a folder");
+    let finished: FinishedCell =
+        stored_json::load(&folder.join(CELL), "a cell of `pipeprof matrix`", super::cell::CELL_SCHEMA)?;
+    let FinishedCell { cell, files } = &finished;
+    ensure!(cell.id == id && cell.is_whole(), "it contains another cell");
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        ensure!(name == CELL || files.contains_key(&name), "{name} is not a file of this cell");
+    }
+    for (name, digest) in files {
+        cancel::check()?;
+        let is_known = !name.starts_with('.') && FILE_ENDINGS.iter().any(|ending| name.ends_with(ending));
+        ensure!(is_known && !name.contains('/'), "{name:?} is not the name of a result's file");
+        let bytes = regular::read_stored(&folder.join(name), files::LARGEST).with_context(|| name.clone())?;
+        ensure!(sha256::of_bytes(&bytes) == *digest, "{name} was changed");
+        if name == files::DOCUMENT || name == RECORD_FILE {
+            let result: ResultHead = stored_json::parse(&bytes).with_context(|| format!("{name} is damaged"))?;
+            ensure!(
+                result.kernel.release == cell.kernel.release && result.command == cell.command(),
+                "{name} is the result of another cell: `{}` on {}",
+                result.command,
+                result.kernel.release
+            );
+        }
+    }
+    let document = if cell.pipeline.is_some() { RECORD_FILE } else { files::DOCUMENT };
+    ensure!(files.contains_key(document), "{document} is missing");
+    Ok(finished)
 }

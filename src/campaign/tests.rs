@@ -1,9 +1,13 @@
-use super::cell::{CELL_SCHEMA, CellKernel, CellPipeline};
+use super::cell::{CELL_SCHEMA, CellKernel, CellPipeline, FinishedCell};
 use super::chunk::Chunk;
 use super::script::CampaignEngine;
+use super::store::FailedCell;
 use super::*;
 use crate::record::PipelineCommand;
+use crate::util::sha256;
 use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 fn cell(number: usize, seconds: f64) -> CampaignCell {
     let argv = vec!["run".to_owned(), format!("--calls={number}")];
@@ -164,10 +168,98 @@ fn marks_of_finished_chunks_are_of_one_list() {
 
 /// A finished cell, as a file with this text.
 fn finish(store: &CellStore, cell: &CampaignCell, second: bool, text: &str) {
-    let folder = store.path(&cell.id, second);
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("cell.json"), serde_json::to_string(cell).unwrap()).unwrap();
-    std::fs::write(folder.join("run.json"), text).unwrap();
+    let release = &cell.kernel.release;
+    let document = serde_json::json!({"command": cell.command(), "kernel": {"release": release}, "text": text});
+    put(&store.path(&cell.id, second), cell, &[("run.json", &document.to_string())]);
+}
+
+/// The folder of a cell with these files, and their digests.
+fn put(folder: &Path, cell: &CampaignCell, files: &[(&str, &str)]) {
+    std::fs::create_dir_all(folder).unwrap();
+    let digest = |(name, text): &(&str, &str)| ((*name).to_owned(), sha256::of_bytes(text.as_bytes()));
+    let finished = FinishedCell { cell: cell.clone(), files: files.iter().map(digest).collect() };
+    std::fs::write(folder.join("cell.json"), serde_json::to_string(&finished).unwrap()).unwrap();
+    files.iter().for_each(|(name, text)| std::fs::write(folder.join(name), text).unwrap());
+}
+
+#[test]
+fn only_the_files_of_the_own_result_are_those_of_a_cell() {
+    let top = tempfile::tempdir().unwrap();
+    let store = CellStore::create(&top.path().join("store")).unwrap();
+    let (own, other) = (cell(0, 1.0), CampaignCell { argv: vec!["run".to_owned()], ..cell(1, 1.0) }.identified());
+    let folder = store.path(&own.id, false);
+    // What is wrong once `change` was made to the folder, for every reader.
+    let wrong = |change: &dyn Fn()| {
+        finish(&store, &own, false, "a");
+        assert!(store.cell(&own.id, false).is_ok());
+        change();
+        let error = format!("{:#}", store.cell(&own.id, false).unwrap_err());
+        let merged = merge::merge(std::slice::from_ref(&store.folder), &top.path().join("all"), false);
+        assert_eq!(format!("{:#}", merged.unwrap_err()), error);
+        assert!(!top.path().join("all").exists(), "nothing is copied");
+        std::fs::remove_dir_all(&folder).or_else(|_| std::fs::remove_file(&folder)).unwrap();
+        let told = format!("{}: remove this folder and run the cell again: ", folder.display());
+        error.strip_prefix(&told).unwrap_or_else(|| panic!("{error}")).to_owned()
+    };
+    let file = |name: &str| folder.join(name);
+    let document = |of: &CampaignCell, release: &str| {
+        serde_json::json!({"command": of.command(), "kernel": {"release": release}}).to_string()
+    };
+    assert_eq!(wrong(&|| std::fs::write(file("run.json"), "b").unwrap()), "run.json was changed");
+    assert_eq!(wrong(&|| put(&folder, &other, &[])), "it contains another cell");
+    // The content of another cell, with digests that fit.
+    let put_run = |text: &str| put(&folder, &own, &[("run.json", text)]);
+    let says = wrong(&|| put_run(&document(&own, "6.12")));
+    assert!(says.starts_with("run.json is the result of another cell: `pipeprof run --calls=0` on 6.12"), "{says}");
+    let says = wrong(&|| put_run(&document(&other, "6.1")));
+    assert!(says.starts_with("run.json is the result of another cell: `pipeprof run` on 6.1"), "{says}");
+    // Files that nobody listed, links, and names that no result has.
+    std::fs::write(top.path().join("secret"), "secret").unwrap();
+    let secret = top.path().join("secret");
+    let link = || symlink(&secret, file("both.svg")).unwrap();
+    assert_eq!(wrong(&link), "both.svg is not a file of this cell");
+    let listed = || {
+        put(&folder, &own, &[("run.json", &document(&own, "6.1")), ("both.svg", "secret")]);
+        std::fs::remove_file(file("both.svg")).unwrap();
+        link();
+    };
+    assert_eq!(wrong(&listed), "both.svg: this is a symbolic link; give a regular file");
+    let odd = || put(&folder, &own, &[("run.json", &document(&own, "6.1")), (".bashrc", "x")]);
+    assert_eq!(wrong(&odd), "\".bashrc\" is not the name of a result's file");
+    let without = || {
+        std::fs::remove_file(file("run.json")).unwrap();
+        put(&folder, &own, &[("both.svg", "x")]);
+    };
+    assert_eq!(wrong(&without), "run.json is missing");
+    // A folder that is a link.
+    let moved = || {
+        std::fs::rename(&folder, top.path().join("elsewhere")).unwrap();
+        symlink(top.path().join("elsewhere"), &folder).unwrap();
+    };
+    assert_eq!(wrong(&moved), "it is not a folder");
+    // Never opened for writing or waited for.
+    for name in ["run.json", "cell.json"] {
+        let fifo = || {
+            std::fs::remove_file(file(name)).unwrap();
+            rustix::fs::mkfifoat(rustix::fs::CWD, file(name), rustix::fs::Mode::RUSR).unwrap();
+        };
+        assert!(wrong(&fifo).contains("this is a FIFO"), "{name}");
+    }
+}
+
+#[test]
+fn a_failure_cannot_name_a_file_elsewhere() {
+    let top = tempfile::tempdir().unwrap();
+    let store = CellStore::create(&top.path().join("store")).unwrap();
+    let id = "../../escaped".to_owned();
+    store.keep_failure(&cell(0, 1.0), false, "x").unwrap();
+    let file = std::fs::read_dir(store.folder.join("failed")).unwrap().next().unwrap().unwrap().path();
+    let mut failed: FailedCell = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    failed.cell.id = id;
+    std::fs::write(&file, serde_json::to_string(&failed).unwrap()).unwrap();
+    let error = merge::merge(std::slice::from_ref(&store.folder), &top.path().join("all"), false).unwrap_err();
+    assert!(error.to_string().contains("was edited: remove its file"), "{error:#}");
+    assert!(!top.path().join("escaped.json").exists());
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::report::terminal::Style;
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
+use crate::vm::Kernel;
 use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -164,6 +165,9 @@ impl CompareArgs {
 
     fn measure(&self) -> Result<ExitCode> {
         let (plan, guest_memory) = self.plan().or_usage()?;
+        for kernel in plan.columns.iter().filter_map(|column| column.options.kernel.as_ref()) {
+            Kernel::find(kernel)?;
+        }
         let folder = self.output.clone().unwrap_or_else(default_folder);
         let store = MatrixStore::open(&folder, &plan, self.resume)?;
         let jobs = match (self.jobs, guest_memory, plan.pairs) {

@@ -11,7 +11,7 @@ use crate::record::Recorded;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
 use crate::util::sha256;
-use crate::util::text::{clean, quoted};
+use crate::util::text::clean;
 use crate::util::usage::UsageError;
 use crate::vm::Kernel;
 use anyhow::{Context as _, Result, bail};
@@ -25,8 +25,7 @@ pub(super) struct CellHere;
 impl CellRunner for CellHere {
     fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult> {
         let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
-        let quoted: Vec<String> = cell.argv.iter().map(|word| quoted(word)).collect();
-        let command = format!("pipeprof {}", quoted.join(" "));
+        let command = cell.command();
         let words = cell.argv.split_first().map(|(first, words)| (first.as_str(), words));
         Ok(match (words, &cell.pipeline) {
             (Some(("run", words)), None) => CellResult::Run(Box::new(run(words, image, command)?)),

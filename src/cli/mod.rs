@@ -152,6 +152,7 @@ pub fn main() -> ExitCode {
 /// Never part of [`main`], whose own stack must be small.
 #[inline(never)]
 fn run() -> ExitCode {
+    limits::ignore_file_size();
     let words: Vec<OsString> = std::env::args_os().collect();
     let arguments: Vec<String> = words.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let cli = match parse(words, &arguments) {

@@ -41,7 +41,7 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     let mut folders: Vec<PathBuf> = std::fs::read_dir(path)
         .with_context(|| format!("cannot read the folder {}", path.display()))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|inner| inner.join(files::DOCUMENT).is_file())
+        .filter(|inner| inner.join(files::DOCUMENT).exists())
         .collect();
     folders.sort();
     ensure!(!folders.is_empty(), "{}: contains no {}, nor does a folder in it", path.display(), files::DOCUMENT);

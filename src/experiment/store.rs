@@ -2,11 +2,14 @@
 
 use super::plan::Task;
 use crate::util::folder_lock::FolderLock;
-use crate::util::{atomic_file, build};
+use crate::util::{atomic_file, build, regular};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+
+/// The longest plan or result that is read, bytes.
+const LONGEST: u64 = 1 << 28;
 
 /// Stores results. Failures are not stored: a resumed experiment repeats them.
 pub trait Store<C, R> {
@@ -63,7 +66,7 @@ struct SchemaOnly {
 pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<FolderLock> {
     let file = folder.join(P::FILE);
     let lock = if resume {
-        let text = std::fs::read(&file).with_context(|| {
+        let text = regular::read_stored(&file, LONGEST).with_context(|| {
             format!("--resume: cannot read {}: is -o the folder of an interrupted {}?", file.display(), P::WHAT)
         })?;
         // Checked first, because other schemas cannot be parsed.
@@ -137,7 +140,7 @@ impl JsonFolder {
             return None;
         }
         // An unreadable file is replaced.
-        let text = std::fs::read(self.file(name)).ok()?;
+        let text = regular::read_stored(&self.file(name), LONGEST).ok()?;
         let kept: Kept<A> = serde_json::from_slice(&text).ok()?;
         let same = kept.version == build::version() && kept.key == self.key;
         (same && kept.question == serde_json::to_value(question).ok()?).then_some(kept.answer)

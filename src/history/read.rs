@@ -21,7 +21,7 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
     let mut kernels: Vec<HistoryKernel> = Vec::new();
     let mut cells: Vec<CampaignCell> = Vec::new();
     for id in store.finished(false)? {
-        let cell = CellStore::cell(&store.path(&id, false))?;
+        let cell = store.cell(&id, false)?.cell;
         if !cell.is_exact() {
             // Times are no counts.
             continue;

@@ -1,8 +1,8 @@
 //! The kernel's build configuration: what is built in, and which options matter to pipes.
 
+use crate::util::regular;
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -197,10 +197,8 @@ pub(crate) fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
 /// # Errors
 /// When the file cannot be read or is not a kernel configuration.
 pub(crate) fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
-    let mut start = Vec::new();
-    File::open(path)?.take(2).read_to_end(&mut start)?;
-    let file = File::open(path)?;
-    if start == [0x1f, 0x8b] { parse(GzDecoder::new(file)) } else { parse(file) }
+    let bytes = regular::read(path, MAX_BYTES)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) { parse(GzDecoder::new(&bytes[..])) } else { parse(&bytes[..]) }
 }
 
 /// The running kernel's options, as [`parse`] gives them, and the file they were read from. If there is no such file: no options,
@@ -262,7 +260,8 @@ mod tests {
     fn packed_files_and_files_that_are_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config.gz");
-        let mut encoder = flate2::write::GzEncoder::new(File::create(&path).unwrap(), flate2::Compression::fast());
+        let mut encoder =
+            flate2::write::GzEncoder::new(std::fs::File::create(&path).unwrap(), flate2::Compression::fast());
         encoder.write_all(CONFIG.as_bytes()).unwrap();
         encoder.finish().unwrap();
         assert_eq!(read_file(&path).unwrap(), parse(CONFIG.as_bytes()).unwrap());

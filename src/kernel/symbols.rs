@@ -1,6 +1,7 @@
 //! Kernel symbols from /proc/kallsyms: find the function at an address, and the address of a function.
 
 use crate::roles;
+use crate::util::regular;
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
@@ -105,8 +106,8 @@ impl Symbols {
     /// # Errors
     /// When the file cannot be read or parsed.
     pub(crate) fn open(path: &Path) -> Result<Self, SymbolsError> {
-        let file = std::fs::File::open(path)
-            .map_err(|source| SymbolsError::Io { path: path.display().to_string(), source })?;
+        let file =
+            regular::open(path).map_err(|source| SymbolsError::Io { path: path.display().to_string(), source })?;
         Self::read(file)
     }
 

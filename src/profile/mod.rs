@@ -11,6 +11,7 @@ mod stacks;
 pub use attribution::{Attributor, Moved, RoleShare, attribute};
 pub use cycles::{ClassCounts, ClassifiedStacks, CycleModel, RoleCycles};
 pub use folded::Folded;
+pub(crate) use process::few;
 pub use process::{ByProcess, ProcessName, listed};
 pub use schedule::SchedulingWeight;
 pub use stacks::CallStack;

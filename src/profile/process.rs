@@ -288,6 +288,15 @@ pub fn listed<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
     }
 }
 
+/// As [`listed`], of at most three: `a, b, c and 7 more`.
+#[must_use]
+pub(crate) fn few<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
+    let mut names = names.into_iter();
+    let first: Vec<String> = names.by_ref().take(3).map(|name| name.to_string()).collect();
+    let more = names.count();
+    listed(first.into_iter().chain((more > 0).then(|| format!("{more} more"))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +310,7 @@ mod tests {
         assert_eq!(ProcessName::new("").as_str(), "_");
         assert_eq!(listed([ProcessName::WRITER]), "writer");
         assert_eq!(listed(["sort", "uniq", "head"].map(ProcessName::new)), "sort, uniq and head");
+        assert_eq!([few(1..3), few(1..4), few(1..9)], ["1 and 2", "1, 2 and 3", "1, 2, 3 and 5 more"]);
         assert_eq!(format!("{:>7}|{:?}", ProcessName::WRITER, ProcessName::OTHER), " writer|\"other\"");
     }
 

@@ -3,10 +3,11 @@
 
 use super::holders;
 use super::model::{BusyProgram, DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
-use super::stages::{self, StageTime};
+use super::stages::{self, StageTime, Stages};
 use crate::document::ExecutedOn;
-use crate::profile::listed;
+use crate::profile::{few, listed};
 use crate::util::text::{capitalized, counted};
+use std::collections::BTreeSet;
 
 /// A stage that sleeps at its pipes for this part of the window does not limit the pipeline.
 const WAITS_AT_PIPES: f64 = 0.5;
@@ -33,8 +34,8 @@ const SHORT_NS: u64 = 20_000_000;
 const SMALL_BYTES: u64 = 512;
 const MANY_CALLS: u64 = 1000;
 
-/// Files on a disk, and other programs, of which more are only counted.
-const NAMED_MOST: usize = 3;
+/// Sentences of one kind of which more are only counted.
+const NAMED_ALIKE: usize = 3;
 
 /// Signals by which the kernel ends a program for what it did.
 const FAULTS: [(i32, &str, &str); 6] = [
@@ -67,16 +68,16 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
         answer.findings.extend(oddities(recording, &stages, &times));
         answer.findings.extend(holders::findings(recording, &stages, &times));
     } else {
-        let spent: Vec<String> = times.iter().map(|time| format!("`{}` {}", time.name, spent(time))).collect();
-        answer.findings.push(format!("No pipe was used. {}.", capitalized(&listed(spent))));
+        let spent = few(times.iter().map(|time| format!("`{}` {}", time.name, spent(time))));
+        answer.findings.push(format!("No pipe was used. {}.", capitalized(&spent)));
     }
-    answer.findings.extend(recording.processes.iter().filter_map(|process| crashed(recording, process)));
+    answer.findings.extend(first_of(recording.processes.iter().filter_map(|process| crashed(recording, process))));
     answer.cautions = cautions(recording, &times);
     answer
 }
 
 /// Which stage limits the pipeline, and who waits for it.
-fn limit(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
+fn limit(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<String> {
     let outside = outside(recording, stages, times);
     if let ([only], None) = (times, &outside) {
         return vec![format!("`{}` {}.", only.name, spent(only))];
@@ -100,7 +101,7 @@ fn limit(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> V
         .filter(|stage| times[*stage].at_pipes() < least.at_pipes() + ALIKE && times[*stage].cpu >= BUSY)
         .collect();
     if alike.len() > 1 && alike.contains(&first) {
-        let names = listed(alike.iter().map(|stage| format!("`{}` ({})", times[*stage].name, spent(&times[*stage]))));
+        let names = few(alike.iter().map(|stage| format!("`{}` ({})", times[*stage].name, spent(&times[*stage]))));
         findings.push(format!("{names} limit the pipeline alike."));
         findings.extend(most_waiting(recording, stages, times, None));
         return findings;
@@ -111,7 +112,7 @@ fn limit(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> V
 }
 
 /// If most of a stage's sleeps are at pipes whose other side was not recorded: who waits for what.
-fn outside(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Option<String> {
+fn outside(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Option<String> {
     for time in times {
         for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
             for (at, share) in shares {
@@ -167,46 +168,57 @@ fn spent(time: &StageTime) -> String {
 /// The stage, other than `limiting`, that sleeps most at one of its pipes, or until a FIFO is opened.
 fn most_waiting(
     recording: &Recording,
-    stages: &[Vec<usize>],
+    stages: &Stages,
     times: &[StageTime],
     limiting: Option<usize>,
 ) -> Option<String> {
-    let mut most: Option<(f64, String)> = None;
+    // The pipe, and the side of it at which others are.
+    type Place = Option<(usize, usize)>;
+    let mut most: Option<(f64, usize, Place)> = None;
     for (stage, time) in times.iter().enumerate().filter(|(stage, _)| Some(*stage) != limiting) {
-        for (shares, side) in [(&time.empty, 0), (&time.full, 1)] {
-            for (at, share) in shares.iter().filter(|(_, share)| **share >= NAMED) {
-                let others = &stages::sides(&recording.pipes[*at], stages)[side];
-                let others = listed(
-                    others.iter().filter(|other| **other != stage).map(|other| format!("`{}`", times[*other].name)),
-                );
-                let why = match (side, others.is_empty()) {
-                    (0, true) => "a pipe is empty".to_owned(),
-                    (0, false) => format!("the pipe from {others} is empty"),
-                    (_, true) => "a pipe is full".to_owned(),
-                    (_, false) => format!("the pipe to {others} is full"),
-                };
-                if most.as_ref().is_none_or(|(largest, _)| share > largest) {
-                    most =
-                        Some((*share, format!("`{}` waits {} of the time because {why}.", time.name, percent(*share))));
-                }
+        let at_pipes = [(&time.empty, 0), (&time.full, 1)]
+            .into_iter()
+            .flat_map(|(shares, side)| shares.iter().map(move |(pipe, share)| (*share, stage, Some((*pipe, side)))));
+        for wait in at_pipes.chain([(time.opening(), stage, None)]).filter(|(share, ..)| *share >= NAMED) {
+            if most.is_none_or(|(largest, ..)| wait.0 > largest) {
+                most = Some(wait);
             }
         }
-        let opening = time.opening();
-        if opening >= NAMED && most.as_ref().is_none_or(|(largest, _)| opening > *largest) {
-            most = Some((opening, format!("`{}` {} {}.", time.name, WaitReason::Open.doing(), percent(opening))));
-        }
     }
-    most.map(|(_, text)| text)
+    let (share, stage, place) = most?;
+    let (name, share) = (&times[stage].name, percent(share));
+    let Some((pipe, side)) = place else {
+        return Some(format!("`{name}` {} {share}.", WaitReason::Open.doing()));
+    };
+    let others = &stages::sides(&recording.pipes[pipe], stages)[side];
+    let others = few(others.iter().filter(|other| **other != stage).map(|other| format!("`{}`", times[*other].name)));
+    let why = match (side, others.is_empty()) {
+        (0, true) => "a pipe is empty".to_owned(),
+        (0, false) => format!("the pipe from {others} is empty"),
+        (_, true) => "a pipe is full".to_owned(),
+        (_, false) => format!("the pipe to {others} is full"),
+    };
+    Some(format!("`{name}` waits {share} of the time because {why}."))
+}
+
+/// The first three of these sentences, each once, and how many more there are.
+fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    let mut sentences: Vec<String> = sentences.filter(|sentence| known.insert(sentence.clone())).collect();
+    let more = sentences.len().saturating_sub(NAMED_ALIKE);
+    sentences.truncate(NAMED_ALIKE);
+    sentences.extend((more > 0).then(|| format!("The same holds for {more} more, which record.json has.")));
+    sentences
 }
 
 /// Properties of pipes that are worth a sentence.
-fn oddities(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
-    let mut found = Vec::new();
+fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<String> {
+    let (mut small, mut short, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
     for pipe in &recording.pipes {
         if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
             let name = pipe_name(pipe, stages, times);
             let size = counted(least * 4, "KiB").trim_end_matches('s').to_owned();
-            found.push(format!("The pipe {name} holds only {size}; the default is 64 KiB."));
+            small.push(format!("The pipe {name} holds only {size}; the default is 64 KiB."));
         }
         for (ends, does) in [(&pipe.writers, "writes"), (&pipe.readers, "reads")] {
             for end in ends {
@@ -214,16 +226,16 @@ fn oddities(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -
                 if calls >= MANY_CALLS && end.bytes / calls < SMALL_BYTES {
                     let name = &recording.processes[end.process].name;
                     let mean = end.bytes as f64 / calls as f64;
-                    found
+                    short
                         .push(format!("`{name}` {does} only {mean:.0} bytes per call.").replace(" 1 bytes", " 1 byte"));
                 }
             }
         }
     }
     for process in recording.processes.iter().filter(|process| process.io_uring_calls > 0) {
-        found.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
+        unseen.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
     }
-    found
+    [small, short, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
 }
 
 /// A program that a fault of its own ended. A shell reports only that of the last one.
@@ -240,9 +252,9 @@ fn crashed(recording: &Recording, process: &RecordedProcess) -> Option<String> {
 }
 
 /// `from dd to wc`.
-pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &[Vec<usize>], times: &[StageTime]) -> String {
+pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &Stages, times: &[StageTime]) -> String {
     let [from, to] = stages::sides(pipe, stages).map(|side| {
-        let names = listed(side.iter().map(|stage| format!("`{}`", times[*stage].name)));
+        let names = few(side.iter().map(|stage| format!("`{}`", times[*stage].name)));
         if names.is_empty() { "outside".to_owned() } else { names }
     });
     format!("from {from} to {to}")
@@ -251,13 +263,10 @@ pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &[Vec<usize>], times: &[Sta
 fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
     let mut cautions = Vec::new();
     if !recording.on_disk.is_empty() && recording.executed_on == ExecutedOn::Tcg {
-        let (named, rest) = recording.on_disk.split_at(recording.on_disk.len().min(NAMED_MOST));
-        let mut names: Vec<String> = named.iter().map(|path| format!("`{path}`")).collect();
-        names.extend((!rest.is_empty()).then(|| format!("{} more", rest.len())));
+        let names = few(recording.on_disk.iter().map(|path| format!("`{path}`")));
         let were = if recording.on_disk.len() == 1 { "was" } else { "were" };
         cautions.push(format!(
-            "Not exact: {} {were} on a disk, which answers at moments that depend on this machine.",
-            listed(names)
+            "Not exact: {names} {were} on a disk, which answers at moments that depend on this machine."
         ));
     }
     if recording.window_ns < SHORT_NS {
@@ -266,7 +275,7 @@ fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
     let crowded: Vec<&StageTime> = times.iter().filter(|time| time.runnable >= CROWDED).collect();
     // The CPUs of an emulated guest take turns.
     if !crowded.is_empty() && recording.executed_on != ExecutedOn::Tcg {
-        let names = listed(crowded.iter().map(|time| format!("`{}` {}", time.name, percent(time.runnable))));
+        let names = few(crowded.iter().map(|time| format!("`{}` {}", time.name, percent(time.runnable))));
         cautions.push(format!(
             "The CPUs are busy: {names} of the time runnable but without a CPU. The answer may differ on an idle machine."
         ));
@@ -278,15 +287,12 @@ fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
 /// Who else used the CPUs, if that is much.
 fn busy_others(others: &[BusyProgram]) -> Option<String> {
     let all: f64 = others.iter().map(|program| program.share).sum();
-    let (named, rest) = others.split_at(others.len().min(NAMED_MOST));
-    let mut names: Vec<String> =
-        named.iter().map(|program| format!("`{}` {}", program.name, percent(program.share))).collect();
-    names.extend((!rest.is_empty()).then(|| format!("{} more", rest.len())));
+    let names = few(others.iter().map(|program| format!("`{}` {}", program.name, percent(program.share))));
     (all > crate::run::BUSY).then(|| {
         format!(
             "Other programs used {} of the CPUs' time: {}. Times may differ on an idle machine.",
             percent(all),
-            listed(names)
+            names
         )
     })
 }

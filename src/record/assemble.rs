@@ -1,5 +1,6 @@
 //! From what the BPF programs counted to a [`Recording`](super::Recording)'s processes and pipes.
 
+use super::alike::alike;
 use super::collect::RecordedCounts;
 use super::launch::MadePipe;
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
@@ -8,7 +9,8 @@ use super::running::OpenEnd;
 use super::timeline::{Id, id};
 use crate::util::text::grouped;
 use crate::util::warning::Warning;
-use std::collections::BTreeMap;
+use bytemuck::Zeroable as _;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The user share is known only roughly below this: five ticks of a kernel of 250 Hz.
 const KNOWN_TICKS_NS: u64 = 20_000_000;
@@ -24,38 +26,34 @@ pub(super) struct Assembled {
     pub warnings: Vec<Warning>,
 }
 
-/// The inode, device and side of a pipe.
-type PipeSide = (u64, u32, u32);
-
 /// Name everything. `pipes` are those between the stages, and `open` the ends of pipes that were open at the start.
 pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[OpenEnd]) -> Assembled {
     let begin = counted.processes.iter().map(|(_, process)| process.begin).min().unwrap_or(0);
     let end = counted.processes.iter().map(|(_, process)| process.end).max().unwrap_or(0);
-    let mut sides: BTreeMap<Id, Vec<PipeSide>> = BTreeMap::new();
-    for (end, _) in &counted.ends {
-        sides.entry(id(&end.who)).or_default().push((end.inode, end.device, end.side));
-    }
-    sides.values_mut().for_each(|sides| sides.sort_unstable());
-
     let mut order: Vec<&(PrWho, PrProcess)> = counted.processes.iter().collect();
     order.sort_by_key(|(who, process)| (who.stage, process.begin, who.tgid));
+    let alike = alike(counted);
     let mut processes: Vec<RecordedProcess> = Vec::new();
     let mut index: BTreeMap<Id, usize> = BTreeMap::new();
-    let mut alike: BTreeMap<(u32, [u64; 2], Vec<PipeSide>), usize> = BTreeMap::new();
+    let mut rows: HashMap<Option<usize>, usize> = HashMap::new();
+    let mut pids: HashSet<(usize, u32)> = HashSet::new();
     for (who, process) in order {
-        let key = (who.stage, who.name, sides.get(&id(who)).cloned().unwrap_or_default());
-        let at = *alike.entry(key).or_insert(processes.len());
+        let at = *rows.entry(alike.get(&id(who)).copied()).or_insert(processes.len());
         if at == processes.len() {
             processes.push(RecordedProcess {
                 name: name(who),
                 stage: who.stage,
                 begin_ns: process.begin - begin,
                 user_share: Some(0.0),
+                lived_ns: Some(0),
                 ..RecordedProcess::default()
             });
         }
         index.insert(id(who), at);
-        add_process(&mut processes[at], who, process, begin);
+        if pids.insert((at, who.tgid)) {
+            processes[at].pids.push(who.tgid);
+        }
+        add_process(&mut processes[at], process, begin);
     }
     for (reason, wait) in &counted.waits {
         if let Some(at) = index.get(&id(&reason.who)) {
@@ -107,7 +105,7 @@ pub(super) fn name_of(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-fn add_process(sum: &mut RecordedProcess, who: &PrWho, more: &PrProcess, begin: u64) {
+fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64) {
     let accounted = more.user_ns + more.system_ns;
     let known = (accounted >= KNOWN_TICKS_NS).then(|| more.user_ns as f64 / accounted as f64);
     // Weighted by CPU time; unknown once a large part is.
@@ -119,9 +117,7 @@ fn add_process(sum: &mut RecordedProcess, who: &PrWho, more: &PrProcess, begin: 
         (Some(share), None) if more.cpu_ns < sum.cpu_ns / 10 => Some(share),
         _ => None,
     };
-    if !sum.pids.contains(&who.tgid) {
-        sum.pids.push(who.tgid);
-    }
+    sum.lived_ns = sum.lived_ns.zip(more.end.checked_sub(more.begin)).map(|(sum, more)| sum + more);
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     for (sum, more) in [
@@ -149,29 +145,30 @@ fn pipes_of(counted: &RecordedCounts, index: &BTreeMap<Id, usize>, made: &[MadeP
             ..RecordedPipe::default()
         })
         .collect();
-    // By pipe: what is known of it at all of its ends.
-    let mut whole: BTreeMap<(u64, u32), PrCounts> = BTreeMap::new();
-    for (end, counts) in &counted.ends {
-        super::collect::add(whole.entry((end.inode, end.device)).or_insert_with(bytemuck::Zeroable::zeroed), counts);
+    let known: HashMap<(u64, u32), usize> =
+        pipes.iter().enumerate().map(|(at, pipe)| ((pipe.inode, pipe.device), at)).collect();
+    let mut ends: BTreeMap<(u64, u32), Vec<&(PrEnd, PrCounts)>> = BTreeMap::new();
+    for end in &counted.ends {
+        ends.entry((end.0.inode, end.0.device)).or_default().push(end);
     }
-    for ((inode, device), counts) in &whole {
-        let known = pipes.iter().position(|pipe| pipe.inode == *inode && pipe.device == *device);
-        let at = known.unwrap_or(pipes.len());
-        if known.is_none() {
-            pipes.push(RecordedPipe { inode: *inode, device: *device, ..RecordedPipe::default() });
+    for ((inode, device), ends) in ends {
+        let at = known.get(&(inode, device)).copied().unwrap_or(pipes.len());
+        if at == pipes.len() {
+            pipes.push(RecordedPipe { inode, device, ..RecordedPipe::default() });
+        }
+        let mut whole = PrCounts::zeroed();
+        let mut sides: [BTreeMap<usize, RecordedEnd>; 2] = Default::default();
+        for (end, counts) in ends {
+            super::collect::add(&mut whole, counts);
+            let Some(process) = index.get(&id(&end.who)).copied() else { continue };
+            let writes = end.side as usize == PR_WRITE;
+            let of_process = || RecordedEnd { process, ..RecordedEnd::default() };
+            add_end(sides[usize::from(writes)].entry(process).or_insert_with(of_process), counts, writes);
         }
         let pipe = &mut pipes[at];
-        let slots = [counts.first_slots, counts.last_slots, counts.least_slots];
-        pipe.slots = (counts.first_slots > 0).then_some(slots);
-        pipe.mean_filled = (counts.fills > 0).then(|| counts.filled as f64 / counts.fills as f64);
-        let of_pipe = |(end, _): &&(PrEnd, PrCounts)| end.inode == *inode && end.device == *device;
-        for (end, counts) in counted.ends.iter().filter(of_pipe) {
-            let Some(process) = index.get(&id(&end.who)) else { continue };
-            let ends = if end.side as usize == PR_WRITE { &mut pipe.writers } else { &mut pipe.readers };
-            add_end(ends, *process, counts, end.side as usize == PR_WRITE);
-        }
-        pipe.writers.sort_by_key(|end| end.process);
-        pipe.readers.sort_by_key(|end| end.process);
+        pipe.slots = (whole.first_slots > 0).then_some([whole.first_slots, whole.last_slots, whole.least_slots]);
+        pipe.mean_filled = (whole.fills > 0).then(|| whole.filled as f64 / whole.fills as f64);
+        [pipe.readers, pipe.writers] = sides.map(|ends| ends.into_values().collect());
     }
     pipes.sort_by_key(|pipe| {
         let first = pipe.writers.iter().map(|end| end.process).min();
@@ -194,12 +191,7 @@ fn add_open(pipes: &mut [RecordedPipe], processes: &[RecordedProcess], open: &[O
     }
 }
 
-fn add_end(ends: &mut Vec<RecordedEnd>, process: usize, counts: &PrCounts, writes: bool) {
-    let at = ends.iter().position(|end| end.process == process).unwrap_or(ends.len());
-    if at == ends.len() {
-        ends.push(RecordedEnd { process, log2_sizes: Vec::new(), ..RecordedEnd::default() });
-    }
-    let end = &mut ends[at];
+fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool) {
     let names: [&str; PR_KINDS] = [if writes { "write" } else { "read" }, "splice", "vmsplice", "tee", "sendfile"];
     for (name, count) in names.iter().zip(counts.kinds).filter(|(_, count)| *count > 0) {
         *end.calls.entry((*name).to_owned()).or_default() += count;

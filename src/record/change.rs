@@ -2,8 +2,9 @@
 
 pub(super) mod samples;
 
+use super::check::check;
 use super::model::{RecordedEnd, RecordedInstructions, RecordedPipe, Recording, StageInstructions};
-use super::stages;
+use super::stages::{self, Stages};
 use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::number::number;
@@ -11,7 +12,7 @@ use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::decision::{CountChange, Decision, MARGIN};
 use crate::util::text::{grouped, signed};
 use crate::util::{regular, stored_json};
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use samples::{ShareChange, share_changes};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +104,17 @@ pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// When the file is missing, or not a recording of this version.
 pub(crate) fn load(path: &Path) -> Result<Recording> {
-    stored_json::load(path, "a recording", super::model::RECORDING_SCHEMA)
+    parse(&stored_json::read(path)?, path)
+}
+
+/// Read a recording that was stored at `path`.
+///
+/// # Errors
+/// When it is not a recording of this version, or its parts do not fit together.
+pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Recording> {
+    let recording = stored_json::document(bytes, path, "a recording", super::model::RECORDING_SCHEMA)?;
+    check(&recording).with_context(|| format!("{}: not a recording that pipeprof wrote", path.display()))?;
+    Ok(recording)
 }
 
 impl RecordingChange {
@@ -399,7 +410,7 @@ fn role_changes((before, after): (&RecordedInstructions, &RecordedInstructions))
 }
 
 /// Pipes between the same stages, in order.
-fn pipe_changes(recordings: [&Recording; 2], all: &[Vec<Vec<usize>>; 2]) -> Vec<PipeChange> {
+fn pipe_changes(recordings: [&Recording; 2], all: &[Stages; 2]) -> Vec<PipeChange> {
     let keyed = |at: usize| -> BTreeMap<([Vec<usize>; 2], usize), &RecordedPipe> {
         let mut seen: BTreeMap<[Vec<usize>; 2], usize> = BTreeMap::new();
         let used = recordings[at].pipes.iter().filter(|pipe| pipe.is_used());

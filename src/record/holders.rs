@@ -5,13 +5,11 @@ use super::answer::pipe_name;
 use super::collect::RecordLevel;
 use super::model::{DEFAULT_SLOTS, RecordedEnd, RecordedPipe, Recording, UnrecordedProcess};
 use super::running::OtherEnd;
-use super::stages::StageTime;
-use crate::profile::listed;
+use super::stages::{StageTime, Stages};
+use crate::profile::few;
 use crate::report::number::number;
 use crate::util::text::{capitalized, clean, counted};
-
-/// Processes of which more are only counted.
-const NAMED_PROCESSES: usize = 4;
+use std::collections::BTreeMap;
 
 /// Pipes of which more are in record.json only.
 const NAMED_PIPES: usize = 3;
@@ -30,7 +28,7 @@ pub(super) fn add(pipes: &mut [RecordedPipe], others: &[OtherEnd]) {
 }
 
 /// Sentences about each pipe that was used and has such processes.
-pub(super) fn findings(recording: &Recording, stages: &[Vec<usize>], times: &[StageTime]) -> Vec<String> {
+pub(super) fn findings(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<String> {
     let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
     let mut found: Vec<String> = used
         .flat_map(|pipe| [(pipe, true), (pipe, false)])
@@ -40,10 +38,8 @@ pub(super) fn findings(recording: &Recording, stages: &[Vec<usize>], times: &[St
     let idle = without_calls(recording, stages);
     let (have, calls) = if idle.len() == 1 { ("has", "makes") } else { ("have", "make") };
     if !idle.is_empty() {
-        let mut names: Vec<String> =
-            idle.iter().take(NAMED_PROCESSES).map(|stage| format!("`{}`", times[*stage].name)).collect();
-        names.extend((idle.len() > NAMED_PROCESSES).then(|| format!("{} more", idle.len() - NAMED_PROCESSES)));
-        found.push(format!("{} only {have} a pipe open and {calls} no calls on it.", listed(names)));
+        let names = few(idle.iter().map(|stage| format!("`{}`", times[*stage].name)));
+        found.push(format!("{names} only {have} a pipe open and {calls} no calls on it."));
     }
     found
 }
@@ -53,62 +49,59 @@ const BUSY: f64 = 0.05;
 
 /// The stages that made no call on the pipes that they have open, while another process used the same ends, and were
 /// hardly on a CPU. They do not limit a pipeline.
-pub(super) fn without_calls(recording: &Recording, stages: &[Vec<usize>]) -> Vec<usize> {
-    let calls = |end: &RecordedEnd| end.all_calls() + end.sleeps;
-    let holds = |members: &[usize]| {
-        let sides =
-            recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(|pipe| [&pipe.writers, &pipe.readers]);
-        let mut mine = sides.filter(|ends| ends.iter().any(|end| members.contains(&end.process))).peekable();
-        mine.peek().is_some()
-            && mine.all(|ends| {
-                let (own, others): (Vec<&RecordedEnd>, Vec<&RecordedEnd>) =
-                    ends.iter().partition(|end| members.contains(&end.process));
-                own.into_iter().all(|end| calls(end) == 0) && others.into_iter().any(|end| calls(end) > 0)
-            })
-    };
+pub(super) fn without_calls(recording: &Recording, stages: &Stages) -> Vec<usize> {
     if recording.level == RecordLevel::Sched {
         return Vec::new();
+    }
+    // Of each stage with an end of a used pipe: whether it only has open what others use.
+    let mut holds: Vec<Option<bool>> = vec![None; stages.len()];
+    let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
+    for ends in used.flat_map(|pipe| [&pipe.writers, &pipe.readers]) {
+        let calls = |end: &RecordedEnd| end.all_calls() + end.sleeps;
+        let all: u64 = ends.iter().map(calls).sum();
+        let mut own: BTreeMap<usize, u64> = BTreeMap::new();
+        for (stage, end) in ends.iter().filter_map(|end| Some((stages.of(end.process)?, end))) {
+            *own.entry(stage).or_default() += calls(end);
+        }
+        for (stage, calls) in own {
+            holds[stage] = Some(holds[stage].unwrap_or(true) && calls == 0 && all > 0);
+        }
     }
     let cpu_ns = |members: &[usize]| -> u64 {
         members.iter().filter_map(|member| recording.processes.get(*member)).map(|process| process.cpu_ns).sum()
     };
     let is_idle = |members: &[usize]| (cpu_ns(members) as f64) < BUSY * recording.window_ns as f64;
-    (0..stages.len()).filter(|stage| is_idle(&stages[*stage]) && holds(&stages[*stage])).collect()
+    (0..stages.len()).filter(|stage| holds[*stage] == Some(true) && is_idle(&stages[*stage])).collect()
 }
 
 /// The processes that were not recorded at one side of a pipe.
 fn unrecorded(
     recording: &Recording,
-    stages: &[Vec<usize>],
+    stages: &Stages,
     times: &[StageTime],
     pipe: &RecordedPipe,
     writes: bool,
 ) -> Option<String> {
     let others = if writes { &pipe.other_writers } else { &pipe.other_readers };
-    let (first, rest) = others.split_first()?;
-    let (have, were) = if rest.is_empty() { ("has", "was") } else { ("have", "were") };
+    let (have, were) = match others.len() {
+        0 => return None,
+        1 => ("has", "was"),
+        _ => ("have", "were"),
+    };
     let end = if writes { "write" } else { "read" };
-    let who = capitalized(&named(first, rest));
+    let who = capitalized(&few(others.iter().map(named)));
     let name = pipe_name(pipe, stages, times);
     let open = format!("{who} also {have} the {end} end of the pipe {name} open, but {were} not recorded.");
     let theirs = theirs(recording, pipe, writes).map_or_else(String::new, |text| format!(" {text}"));
     Some(open + &theirs)
 }
 
-/// `` `sh` (process 4711) and `cat` (process 4712)``.
-fn named(first: &UnrecordedProcess, rest: &[UnrecordedProcess]) -> String {
-    let all = 1 + rest.len();
-    let named = std::iter::once(first).chain(rest).take(NAMED_PROCESSES);
-    let mut names: Vec<String> = named
-        .map(|process| match &process.name[..] {
-            "" => format!("process {}", process.pid),
-            name => format!("`{}` (process {})", clean(name), process.pid),
-        })
-        .collect();
-    if all > NAMED_PROCESSES {
-        names.push(format!("{} more", all - NAMED_PROCESSES));
+/// `` `sh` (process 4711)``.
+fn named(process: &UnrecordedProcess) -> String {
+    match &process.name[..] {
+        "" => format!("process {}", process.pid),
+        name => format!("`{}` (process {})", clean(name), process.pid),
     }
-    listed(names)
 }
 
 /// How much the processes moved that were not recorded: what the other side moved more than the recorded processes at
@@ -213,7 +206,7 @@ mod tests {
     fn readers_are_named_too_and_many_are_counted() {
         let said = said(&recording([9000, 1000], [0, 6]));
         let [text] = &said[..] else { panic!("{said:?}") };
-        let names = "`sh` (process 1), `sh` (process 2), `sh` (process 3), `sh` (process 4) and 2 more also have";
+        let names = "`sh` (process 1), `sh` (process 2), `sh` (process 3) and 3 more also have";
         assert!(text.starts_with(names) && text.ends_with("others read at least 3,904 bytes."), "{text}");
     }
 

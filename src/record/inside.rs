@@ -2,6 +2,7 @@
 //! sends back the recording and what the pipeline printed.
 
 use super::answer::answer;
+use super::check::check;
 use super::count::{self, CountedPipeline};
 use super::input::KeptInput;
 use super::launch::StageStreams;
@@ -13,7 +14,7 @@ use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
 use crate::guest::entropy;
 use crate::profile::Folded;
-use crate::util::{progress, size};
+use crate::util::{progress, size, stored_json};
 use crate::vm::disk::{DiskImage, DiskPlace};
 use crate::vm::{Accel, GuestOptions, GuestReply, Job, run_job};
 use anyhow::{Context as _, Result};
@@ -212,7 +213,8 @@ fn run(guest: &GuestOptions, sent: &Sent) -> Result<(GuestReply, Received, Guest
 
 fn split(body: &[u8]) -> Option<(Received, GuestOutput)> {
     let end = body.iter().position(|byte| *byte == 0)?;
-    let received: Received = serde_json::from_slice(&body[..end]).ok()?;
+    let received: Received = stored_json::parse(&body[..end]).ok()?;
+    check(&received.recording).ok()?;
     let mut rest = &body[end + 1..];
     let mut notes = Vec::new();
     let [output, errors] = [("output", received.printed[0]), ("error", received.printed[1])].map(|(name, whole)| {

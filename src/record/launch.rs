@@ -4,7 +4,7 @@
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
 use super::pipeline::PipelineCommand;
-use crate::util::{marker, process_stat, size};
+use crate::util::{limits, marker, process_stat, size};
 use crate::vm::closure::find_program;
 use anyhow::{Context as _, Result, ensure};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -176,6 +176,7 @@ impl Launcher {
                     });
                 }
             }
+            limits::restore_file_size(&mut command);
             announce(number)?;
             let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
             self.lock().push(Stage { child, status: None });

@@ -1,16 +1,20 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
-//! [`assemble`] names what was counted, [`holders`] what was not and [`others`] who else used the CPUs, [`answer`] draws the conclusion, [`trial`] measures
-//! what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and
-//! [`text`] and [`html`] show all that. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts
-//! instructions. [`change`] compares two recordings. [`contents`] lists the files of a folder, and [`model`] is the form of
-//! `record.json`.
+//! [`assemble`] names what was counted, in one row what [`alike`] finds to be the same, [`holders`] what was not, and
+//! [`others`] who else used the CPUs;
+//! [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help, [`off_cpu`], [`locks`] and
+//! [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all that, with the [`names`]
+//! of processes. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts instructions.
+//! [`change`] compares two recordings. [`contents`] lists the files of a folder, and [`model`] is the form of
+//! `record.json`, which [`check`] looks at when it comes from outside.
 
+mod alike;
 mod answer;
 mod assemble;
 pub(crate) mod change;
 pub(crate) mod change_text;
+mod check;
 mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;
@@ -22,6 +26,7 @@ pub(crate) mod inside;
 mod launch;
 mod locks;
 pub mod model;
+mod names;
 mod off_cpu;
 mod others;
 mod pipe_rows;
@@ -41,9 +46,9 @@ mod user_code;
 
 pub use collect::RecordLevel;
 pub use model::Recording;
+pub(crate) use names::process_names;
 pub use pipeline::PipelineCommand;
 pub(crate) use remedy::Remedy;
-pub(crate) use sampling::process_names;
 pub(crate) use trial::TrialOptions;
 
 use crate::document::code::ExecutedCode;
@@ -102,6 +107,13 @@ pub(crate) struct Recorded {
 struct RecordedSymbols {
     kernel: Option<Symbols>,
     user: Option<UserFunctions>,
+}
+
+/// The findings and cautions of a recording.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn answer_of(recording: &Recording) -> Vec<String> {
+    let answer::RecordedAnswer { findings, cautions } = answer::answer(recording);
+    findings.into_iter().chain(cautions).collect()
 }
 
 /// Attach what a recording needs, and detach it.

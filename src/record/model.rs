@@ -186,7 +186,8 @@ impl StageInstructions {
     /// Without the part that depends on the schedule: the mean of all runs.
     #[must_use]
     pub(crate) fn without_scheduling(&self) -> u64 {
-        self.runs.iter().sum::<u64>() / (self.runs.len() as u64).max(1)
+        let sum: u128 = self.runs.iter().map(|run| u128::from(*run)).sum();
+        u64::try_from(sum / (self.runs.len() as u128).max(1)).unwrap_or(u64::MAX)
     }
 }
 
@@ -296,7 +297,8 @@ pub enum TrialVerdict {
     Failed,
 }
 
-/// A program in a process; several processes that ran the same program on the same pipes are one.
+/// A program in a process. Several processes that ran the same program on the same pipes are one, and so are many that ran
+/// it on pipes of the same kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedProcess {
     /// The name of the program, as in /proc/PID/comm.
@@ -311,6 +313,9 @@ pub struct RecordedProcess {
     /// From the begin of the window, ns.
     pub begin_ns: u64,
     pub end_ns: u64,
+    /// Of all its processes, from the begin to the end of each; absent in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lived_ns: Option<u64>,
     /// Time on a CPU, of all threads.
     pub cpu_ns: u64,
     /// Its part in user space, 0 to 1, as the kernel accounts it by ticks; absent if it ran for less than a few ticks, or

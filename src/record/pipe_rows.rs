@@ -1,5 +1,5 @@
 //! Rows of the tables of pipes. A program that starts others makes pipes that often carry nothing, such as one for each
-//! child's errors: those between the same programs are one row.
+//! child's errors: those between the same programs are one row. So are those of processes that are one row themselves.
 
 use super::answer::pipe_name;
 use super::collect::RecordLevel;
@@ -7,7 +7,7 @@ use super::model::{RecordedEnd, RecordedPipe, Recording};
 use super::stages;
 use std::collections::BTreeMap;
 
-/// One pipe, or several through which nothing went.
+/// One pipe, or several through which nothing went or whose processes are one row.
 pub(super) struct PipeRow<'a> {
     pub name: String,
     pub pipes: Vec<&'a RecordedPipe>,
@@ -19,14 +19,14 @@ pub(super) fn rows(recording: &Recording) -> Vec<PipeRow<'_>> {
     let times = stages::times(recording, &stages);
     let mut used: Vec<&RecordedPipe> =
         recording.pipes.iter().filter(|pipe| pipe.is_used() || pipe.between.is_some()).collect();
-    used.sort_by_key(|pipe| stages::sides(pipe, &stages));
+    used.sort_by_cached_key(|pipe| stages::sides(pipe, &stages));
     let mut rows: Vec<PipeRow<'_>> = Vec::new();
-    // The row of the pipes without data, by name.
-    let mut idle: BTreeMap<String, usize> = BTreeMap::new();
+    // The rows of pipes that can be several, by name.
+    let mut shared: BTreeMap<String, usize> = BTreeMap::new();
     for pipe in used {
         let name = pipe_name(pipe, &stages, &times).replace('`', "").trim_start_matches("from ").to_owned();
-        if carried_nothing(recording, pipe) {
-            let at = *idle.entry(name.clone()).or_insert(rows.len());
+        if carried_nothing(recording, pipe) || is_of_many(recording, pipe) {
+            let at = *shared.entry(name.clone()).or_insert(rows.len());
             if let Some(row) = rows.get_mut(at) {
                 row.pipes.push(pipe);
                 continue;
@@ -44,6 +44,13 @@ pub(super) fn rows(recording: &Recording) -> Vec<PipeRow<'_>> {
 fn carried_nothing(recording: &Recording, pipe: &RecordedPipe) -> bool {
     // Bytes are not known without calls.
     recording.level != RecordLevel::Sched && pipe.between.is_none() && pipe.bytes() == 0
+}
+
+/// Whether it is one of several that the processes of one row made.
+fn is_of_many(recording: &Recording, pipe: &RecordedPipe) -> bool {
+    let process =
+        |end: &RecordedEnd| recording.processes.get(end.process).is_some_and(|process| process.pids.len() > 1);
+    pipe.between.is_none() && pipe.ends().any(process)
 }
 
 impl PipeRow<'_> {
@@ -71,23 +78,24 @@ impl PipeRow<'_> {
 
     /// What each process did at one side: of several pipes, the sums.
     pub(super) fn ends(&self, readers: bool) -> Vec<RecordedEnd> {
-        let mut sums: Vec<RecordedEnd> = Vec::new();
+        let mut sums: BTreeMap<usize, RecordedEnd> = BTreeMap::new();
         for end in self.pipes.iter().flat_map(|pipe| if readers { &pipe.readers } else { &pipe.writers }) {
-            match sums.iter_mut().find(|sum| sum.process == end.process) {
-                Some(sum) => add_without_data(sum, end),
-                None => sums.push(end.clone()),
-            }
+            let none = || RecordedEnd { process: end.process, ..RecordedEnd::default() };
+            add(sums.entry(end.process).or_insert_with(none), end);
         }
-        sums
+        sums.into_values().collect()
     }
 }
 
-/// Add the counts that the tables show, of an end through which nothing went.
-fn add_without_data(sum: &mut RecordedEnd, more: &RecordedEnd) {
+/// Add the counts that the tables show.
+fn add(sum: &mut RecordedEnd, more: &RecordedEnd) {
     for (kind, calls) in &more.calls {
         *sum.calls.entry(kind.clone()).or_default() += calls;
     }
+    sum.log2_sizes.resize(sum.log2_sizes.len().max(more.log2_sizes.len()), 0);
+    sum.log2_sizes.iter_mut().zip(&more.log2_sizes).for_each(|(sum, more)| *sum += more);
     for (sum, more) in [
+        (&mut sum.bytes, more.bytes),
         (&mut sum.short, more.short),
         (&mut sum.eagain, more.eagain),
         (&mut sum.sleeps, more.sleeps),
@@ -135,6 +143,18 @@ mod tests {
         assert_eq!((idle.bytes(), idle.blocked_ns(true), idle.slots()), (0, 300, Some([16; 3])));
         let [end] = &idle.ends(true)[..] else { panic!() };
         assert_eq!((end.calls["read"], end.sleeps, idle.ends(false).len()), (60, 30, 0));
+    }
+
+    #[test]
+    fn pipes_of_processes_in_one_row_are_one_row() {
+        let mut recording = recording(2, 5);
+        recording.processes[0].pids = vec![7, 8];
+        recording.pipes[31].readers[0].log2_sizes = vec![0, 0, 1];
+        let found = rows(&recording);
+        let names: Vec<&str> = found.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["32 pipes, outside to python3"]);
+        let [end] = &found[0].ends(true)[..] else { panic!() };
+        assert_eq!((found[0].bytes(), end.bytes, &end.log2_sizes[..]), (10, 10, &[0, 0, 1][..]));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use super::Recorded;
 use super::collect::RecordedCounts;
-use super::model::{ProcessSamples, RecordedSamples, Recording};
+use super::model::{ProcessSamples, RecordedSamples};
+use super::names::process_names;
 use super::raw::{PR_IN_USER, PR_UNREADABLE, PrTrace};
 use super::stages;
 use super::timeline::{Id, id};
@@ -10,7 +11,7 @@ use super::user_code::UserFunctions;
 use crate::collect::stacks::{LocatedFrame, UNKNOWN, USER, located_kernel_frames, whole_stack};
 use crate::document::{Collector, CollectorReport, Status};
 use crate::kernel::symbols::Symbols;
-use crate::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
+use crate::profile::{Folded, Moved, Profile, Unit, attribute};
 use std::collections::{BTreeMap, HashMap};
 
 /// Add the samples of `counts`, if there are any. `index`: the recorded processes.
@@ -84,23 +85,4 @@ pub(super) fn add(
             .collect(),
     };
     recorded.recording.samples = Some(RecordedSamples { processes, collector });
-}
-
-/// Names of the recorded processes in files: `stage2-dd`, in a shell `dd`, each once.
-pub(crate) fn process_names(recording: &Recording) -> Vec<ProcessName> {
-    let several = recording.pipeline.stages.len() > 1;
-    let mut names: Vec<ProcessName> = Vec::new();
-    for process in &recording.processes {
-        let plain = match several {
-            true => format!("stage{}-{}", process.stage + 1, process.name),
-            false => process.name.clone(),
-        };
-        let numbered = (2..).map(|number| format!("{plain}-{number}"));
-        let free = std::iter::once(plain.clone())
-            .chain(numbered)
-            .map(|name| ProcessName::new(&name))
-            .find(|name| name.is_of_target() && !names.contains(name));
-        names.extend(free);
-    }
-    names
 }

@@ -3,6 +3,38 @@
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, WaitReason};
 use crate::profile::Moved;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
+/// The stages in the order of the pipeline, each with the processes (indices) in it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Stages {
+    members: Vec<Vec<usize>>,
+    /// By process.
+    stage: Vec<Option<usize>>,
+}
+
+impl Deref for Stages {
+    type Target = [Vec<usize>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.members
+    }
+}
+
+impl Stages {
+    fn new(members: Vec<Vec<usize>>, processes: usize) -> Self {
+        let mut stage = vec![None; processes];
+        for (number, of) in members.iter().enumerate() {
+            of.iter().for_each(|process| stage[*process] = Some(number));
+        }
+        Self { members, stage }
+    }
+
+    /// The stage of a process, if it has one.
+    pub(super) fn of(&self, process: usize) -> Option<usize> {
+        self.stage.get(process).copied().flatten()
+    }
+}
 
 /// Where a stage's time went, as shares of the window. Time on a CPU and waiting for one are sums of all threads and can
 /// exceed 1; sleeps at pipes are cut at 1, because several threads can wait at once.
@@ -42,47 +74,80 @@ impl StageTime {
     }
 }
 
-/// The stages in the order of the pipeline, each with the processes (indices) in it. If pipeprof started the stages,
-/// these are its own; in a shell, all processes that used a pipe.
-pub(super) fn stages(recording: &Recording) -> Vec<Vec<usize>> {
-    let processes = || recording.processes.iter().enumerate();
+/// The stages of `recording`. If pipeprof started them, these are its own; in a shell, all processes that used a pipe.
+pub(super) fn stages(recording: &Recording) -> Stages {
+    let count = recording.processes.len();
     if recording.pipeline.stages.len() > 1 {
-        let of = |stage: usize| processes().filter(move |(_, process)| process.stage as usize == stage);
-        return (0..recording.pipeline.stages.len()).map(|stage| of(stage).map(|(at, _)| at).collect()).collect();
+        let mut members = vec![Vec::new(); recording.pipeline.stages.len()];
+        for (at, process) in recording.processes.iter().enumerate() {
+            members.get_mut(process.stage as usize).into_iter().for_each(|own: &mut Vec<usize>| own.push(at));
+        }
+        return Stages::new(members, count);
     }
-    let uses = |at: usize| {
-        // An end that is only open counts if the other one is used: a reader may wait for it all the time.
-        let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
-        used.flat_map(RecordedPipe::ends).any(|end| end.process == at)
-    };
-    let mut using: Vec<usize> = processes().map(|(at, _)| at).filter(|at| uses(*at)).collect();
+    // An end that is only open counts if the other one is used: a reader may wait for it all the time.
+    let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
+    let using: BTreeSet<usize> = used.flat_map(RecordedPipe::ends).map(|end| end.process).collect();
     if using.is_empty() && recording.pids.is_empty() {
-        return vec![processes().map(|(at, _)| at).collect()];
+        return Stages::new(vec![(0..count).collect()], count);
     }
     if using.is_empty() {
         // Those asked for come first.
-        let asked = processes().filter(|(_, process)| (process.stage as usize) < recording.pids.len());
-        return asked.map(|(at, _)| vec![at]).collect();
+        let asked = recording.processes.iter().enumerate();
+        let asked = asked.filter(|(_, process)| (process.stage as usize) < recording.pids.len());
+        return Stages::new(asked.map(|(at, _)| vec![at]).collect(), count);
     }
-    // A reader comes after the writers of its pipes. A pipeline has few stages, and no cycles.
-    let before = |reader: usize, writer: usize| {
-        recording.pipes.iter().any(|pipe| {
-            pipe.writers.iter().any(|end| end.process == writer) && pipe.readers.iter().any(|end| end.process == reader)
-        })
+    Stages::new(ordered(recording, using).into_iter().map(|at| vec![at]).collect(), count)
+}
+
+/// These processes, each after those that write the pipes that it reads, otherwise as they are recorded. Of a cycle, the
+/// first comes first. A process waits for no other writer of a pipe that it writes itself.
+fn ordered(recording: &Recording, mut rest: BTreeSet<usize>) -> Vec<usize> {
+    let side = |ends: &[RecordedEnd]| -> BTreeSet<usize> {
+        ends.iter().map(|end| end.process).filter(|process| rest.contains(process)).collect()
     };
-    let mut ordered: Vec<usize> = Vec::new();
-    while !using.is_empty() {
-        let free = using.iter().position(|one| using.iter().all(|other| one == other || !before(*one, *other)));
-        ordered.push(using.remove(free.unwrap_or(0)));
+    let sides: Vec<[BTreeSet<usize>; 2]> =
+        recording.pipes.iter().map(|pipe| [side(&pipe.writers), side(&pipe.readers)]).collect();
+    // Of each process: the pipes that it writes, and how many it reads whose writers are not all in their place yet.
+    let mut written: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut waits: BTreeMap<usize, usize> = BTreeMap::new();
+    for (at, [writers, readers]) in sides.iter().enumerate() {
+        writers.iter().for_each(|writer| written.entry(*writer).or_default().push(at));
+        if !writers.is_empty() {
+            readers.difference(writers).for_each(|reader| *waits.entry(*reader).or_default() += 1);
+        }
     }
-    ordered.into_iter().map(|at| vec![at]).collect()
+    let mut left: Vec<usize> = sides.iter().map(|[writers, _]| writers.len()).collect();
+    let mut free: BTreeSet<usize> = rest.iter().filter(|process| !waits.contains_key(process)).copied().collect();
+    let mut ordered = Vec::with_capacity(rest.len());
+    while let Some(next) = free.first().or(rest.first()).copied() {
+        free.remove(&next);
+        rest.remove(&next);
+        ordered.push(next);
+        for at in written.get(&next).into_iter().flatten() {
+            left[*at] -= 1;
+            if left[*at] > 0 {
+                continue;
+            }
+            let [writers, readers] = &sides[*at];
+            for reader in readers.difference(writers) {
+                let count = waits.entry(*reader).or_default();
+                *count -= 1;
+                if *count == 0 && rest.contains(reader) {
+                    free.insert(*reader);
+                }
+            }
+        }
+    }
+    ordered
 }
 
 /// The names of the stages: their programs, with numbers if one occurs twice.
-pub(super) fn names(recording: &Recording, stages: &[Vec<usize>]) -> Vec<String> {
+pub(super) fn names(recording: &Recording, stages: &Stages) -> Vec<String> {
     let plain: Vec<String> =
         stages.iter().enumerate().map(|(stage, members)| plain(recording, stage, members)).collect();
-    let twice = |name: &String| plain.iter().filter(|other| *other == name).count() > 1;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    plain.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    let twice = |name: &str| counts.get(name).is_some_and(|count| *count > 1);
     (1..)
         .zip(&plain)
         .map(|(number, name)| if twice(name) { format!("{name} (stage {number})") } else { name.clone() })
@@ -115,12 +180,31 @@ fn plain(recording: &Recording, stage: usize, members: &[usize]) -> String {
 }
 
 /// How each of `stages` spent the window.
-pub(super) fn times(recording: &Recording, stages: &[Vec<usize>]) -> Vec<StageTime> {
+pub(super) fn times(recording: &Recording, stages: &Stages) -> Vec<StageTime> {
     let names = names(recording, stages);
-    stages.iter().zip(names).map(|(members, name)| time(recording, members, name)).collect()
+    let mut times: Vec<StageTime> =
+        stages.iter().zip(names).map(|(members, name)| of_processes(recording, members, name)).collect();
+    let window = recording.window_ns.max(1) as f64;
+    let share = |ns: u64| ns as f64 / window;
+    for (at, pipe) in recording.pipes.iter().enumerate() {
+        for (ends, readers) in [(&pipe.readers, true), (&pipe.writers, false)] {
+            let mut asleep: BTreeMap<usize, u64> = BTreeMap::new();
+            for (stage, end) in ends.iter().filter_map(|end| Some((stages.of(end.process)?, end))) {
+                *asleep.entry(stage).or_default() += end.blocked_ns;
+                times[stage].lock += share(end.lock_ns);
+            }
+            for (stage, ns) in asleep.into_iter().filter(|(_, ns)| *ns > 0) {
+                let time = &mut times[stage];
+                let shares = if readers { &mut time.empty } else { &mut time.full };
+                shares.insert(at, share(ns).min(1.0));
+            }
+        }
+    }
+    times
 }
 
-fn time(recording: &Recording, members: &[usize], name: String) -> StageTime {
+/// As [`times`], without what happened at pipes.
+fn of_processes(recording: &Recording, members: &[usize], name: String) -> StageTime {
     let window = recording.window_ns.max(1) as f64;
     let share = |ns: u64| ns as f64 / window;
     let of: Vec<&RecordedProcess> = members.iter().map(|at| &recording.processes[*at]).collect();
@@ -144,24 +228,13 @@ fn time(recording: &Recording, members: &[usize], name: String) -> StageTime {
     let end = of.iter().map(|process| process.end_ns).max().filter(|end| *end > 0);
     let begin = of.iter().map(|process| process.begin_ns).min().unwrap_or(0);
     time.absent = share(begin) + end.map_or(0.0, |end| (1.0 - share(end)).max(0.0));
+    // Between the processes of a row, too.
+    let lived: Option<u64> = of.iter().map(|process| process.lived_ns).sum();
+    time.absent = time.absent.max(lived.filter(|_| !of.is_empty()).map_or(0.0, |ns| 1.0 - share(ns)));
     let all: u64 = of.iter().map(|process| process.cpu_ns).sum();
     // Without the short processes whose share is unknown.
     time.user = (known > 0 && known >= all / 10 * 9).then(|| user / known as f64);
-    for (at, pipe) in recording.pipes.iter().enumerate() {
-        let sleep = |ends: &[RecordedEnd]| -> u64 { mine(ends, members).map(|end| end.blocked_ns).sum() };
-        for (ends, shares) in [(&pipe.readers, &mut time.empty), (&pipe.writers, &mut time.full)] {
-            let blocked = share(sleep(ends)).min(1.0);
-            if blocked > 0.0 {
-                shares.insert(at, blocked);
-            }
-            time.lock += mine(ends, members).map(|end| share(end.lock_ns)).sum::<f64>();
-        }
-    }
     time
-}
-
-fn mine<'a>(ends: &'a [RecordedEnd], members: &'a [usize]) -> impl Iterator<Item = &'a RecordedEnd> {
-    ends.iter().filter(|end| members.contains(&end.process))
 }
 
 /// What the processes `of` moved through pipes, and their calls.
@@ -178,11 +251,9 @@ pub(super) fn moved(recording: &Recording, of: impl Fn(usize) -> bool) -> Moved 
     }
 }
 
-/// The stages that write and read `pipe`, by number. A stage on both sides (a process's own pipe) counts for none.
-pub(super) fn sides(pipe: &RecordedPipe, stages: &[Vec<usize>]) -> [Vec<usize>; 2] {
-    let of = |ends: &[RecordedEnd]| -> Vec<usize> {
-        (0..stages.len()).filter(|stage| ends.iter().any(|end| stages[*stage].contains(&end.process))).collect()
-    };
+/// The stages that write and read `pipe`, by number.
+pub(super) fn sides(pipe: &RecordedPipe, stages: &Stages) -> [Vec<usize>; 2] {
+    let of = |ends: &[RecordedEnd]| -> Vec<usize> { ends.iter().filter_map(|end| stages.of(end.process)).collect() };
     let (mut writers, mut readers) = (of(&pipe.writers), of(&pipe.readers));
     if let Some([writer, reader]) = pipe.between {
         // Even if they have never used it.
@@ -200,11 +271,12 @@ pub(super) fn sides(pipe: &RecordedPipe, stages: &[Vec<usize>]) -> [Vec<usize>; 
 mod tests {
     use super::super::pipeline::PipelineCommand;
     use super::*;
+    use std::slice::from_ref;
 
     #[test]
     fn a_launcher_is_named_by_what_it_became() {
         let name = |typed: &str, processes: &[&str]| {
-            let stages = [vec!["dd"], vec![typed, "-x"]].map(|words| words.into_iter().map(str::to_owned).collect());
+            let words = [vec!["dd"], vec![typed, "-x"]].map(|words| words.into_iter().map(str::to_owned).collect());
             let process = |(name, stage, pid): (&str, u32, u32)| RecordedProcess {
                 name: name.to_owned(),
                 stage,
@@ -217,11 +289,11 @@ mod tests {
                 None => (*name, 1, pid),
             });
             let recording = Recording {
-                pipeline: PipelineCommand { stages: stages.to_vec(), shell: false },
+                pipeline: PipelineCommand { stages: words.to_vec(), shell: false },
                 processes: std::iter::once(("dd", 0, 1)).chain(second).map(process).collect(),
                 ..Recording::default()
             };
-            names(&recording, &stages_of(&recording)).swap_remove(1)
+            names(&recording, &stages(&recording)).swap_remove(1)
         };
         assert_eq!(name("/bin/sh", &["pv"]), "pv");
         assert_eq!(name("nice", &["gzip"]), "gzip");
@@ -233,7 +305,56 @@ mod tests {
         assert_eq!(name("taskset", &["dd"]), "dd (stage 2)");
     }
 
-    fn stages_of(recording: &Recording) -> Vec<Vec<usize>> {
-        super::stages(recording)
+    fn pipe([writers, readers]: [&[usize]; 2]) -> RecordedPipe {
+        let end = |process: &usize| RecordedEnd { process: *process, sleeps: 1, ..RecordedEnd::default() };
+        RecordedPipe {
+            writers: writers.iter().map(end).collect(),
+            readers: readers.iter().map(end).collect(),
+            ..RecordedPipe::default()
+        }
+    }
+
+    fn shell(processes: usize, pipes: &[[&[usize]; 2]]) -> Recording {
+        let process = |at| RecordedProcess { name: format!("p{at}"), ..RecordedProcess::default() };
+        Recording {
+            window_ns: 1000,
+            processes: (0..processes).map(process).collect(),
+            pipes: pipes.iter().copied().map(pipe).collect(),
+            ..Recording::default()
+        }
+    }
+
+    #[test]
+    fn readers_come_after_their_writers() {
+        let order = |processes, pipes: &[[&[usize]; 2]]| -> Vec<usize> {
+            stages(&shell(processes, pipes)).iter().flatten().copied().collect()
+        };
+        assert_eq!(order(4, &[[&[3], &[1]], [&[1], &[0]]]), [3, 1, 0], "2 uses no pipe");
+        assert_eq!(order(3, &[[&[2], &[0]], [&[1], &[0]]]), [1, 2, 0]);
+        // Of a cycle, the first comes first; an own pipe is no cycle.
+        assert_eq!(order(2, &[[&[0], &[1]], [&[1], &[0]]]), [0, 1]);
+        assert_eq!(order(2, &[[&[0], &[0]], [&[1], &[0]]]), [1, 0]);
+        // A pipe that all of them read and write, as that of make.
+        assert_eq!(order(3, &[[&[0, 1, 2], &[0, 1, 2]]]), [0, 1, 2]);
+        assert_eq!(order(2, &[]), [0, 1]);
+    }
+
+    #[test]
+    fn thousands_of_stages_take_no_thousand_times_longer() {
+        const PAIRS: usize = 20_000;
+        let ends: Vec<[usize; 2]> = (0..PAIRS).map(|at| [2 * at + 1, 2 * at]).collect();
+        let all: Vec<usize> = (0..2 * PAIRS).collect();
+        let mut pipes: Vec<[&[usize]; 2]> = ends.iter().map(|[from, to]| [from_ref(from), from_ref(to)]).collect();
+        // And one that all of them write.
+        pipes.push([&all, &[]]);
+        let recording = shell(2 * PAIRS, &pipes);
+        let stages = stages(&recording);
+        assert_eq!((stages.len(), &stages[..2]), (2 * PAIRS, &[vec![1], vec![0]][..]));
+        let answer = super::super::answer::answer(&recording);
+        let longest = answer.findings.iter().chain(&answer.cautions).map(String::len).max();
+        assert!(answer.findings.len() < 20 && longest.is_some_and(|length| length < 300), "{answer:?}");
+        let tables = super::super::tables::all(&recording);
+        assert!(tables.iter().all(|table| table.first.1.len() <= 40));
+        assert_eq!(super::super::process_names(&recording).len(), 2 * PAIRS);
     }
 }

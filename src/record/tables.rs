@@ -5,8 +5,8 @@ use super::collect::RecordLevel;
 use super::model::{
     LockWait, RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
 };
+use super::names::labels;
 use super::pipe_rows::{self, PipeRow};
-use super::stages;
 use crate::document::ExecutedOn;
 use crate::report::number::number;
 use crate::report::terminal::Style;
@@ -14,10 +14,13 @@ use crate::report::terminal::table::{Figures, fitted};
 use crate::util::size;
 use crate::util::stats;
 use crate::util::text::{clean, counted as counted_noun, grouped, signed};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Rows of a table. record.json has all.
 pub(super) const ROWS: usize = 20;
+
+/// Rows of the table of calls: a pipe has two sides.
+const CALL_ROWS: usize = 2 * ROWS;
 
 /// Sizes of calls that are named: the most frequent ones.
 const NAMED_SIZES: usize = 3;
@@ -60,8 +63,7 @@ pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
             tables.push(call_table(&pipes, &labels));
         }
     }
-    let mut processes: Vec<(usize, &RecordedProcess)> = recording.processes.iter().enumerate().collect();
-    processes.retain(|(at, process)| matters(recording, *at, process));
+    let mut processes = telling(recording);
     let left_out = shorten(&mut processes, |(_, process)| process.cpu_ns);
     tables.push(process_table(recording, &processes, &labels, left_out));
     tables.extend(recording.lock_waits.as_ref().filter(|waits| !waits.is_empty()).map(|waits| {
@@ -70,17 +72,6 @@ pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
     }));
     tables.extend(recording.trials.as_ref().map(trial_table));
     tables
-}
-
-/// The names of processes in tables: those of their stage, where they are the whole stage.
-pub(super) fn labels(recording: &Recording) -> Vec<String> {
-    let stages = stages::stages(recording);
-    let times = stages::times(recording, &stages);
-    let label = |(at, process): (usize, &RecordedProcess)| {
-        let own = stages.iter().zip(&times).find(|(members, _)| members[..] == [at]);
-        clean(own.map_or(&process.name, |(_, time)| &time.name))
-    };
-    recording.processes.iter().enumerate().map(label).collect()
 }
 
 /// Keep the rows with the largest values, and of equal ones the first, in their order. Returns the number of rows left
@@ -101,18 +92,25 @@ pub(super) fn further(left_out: usize, what: &str) -> String {
     }
 }
 
-/// Shells leave short-lived copies of themselves before they execute a program; these say nothing.
-fn matters(recording: &Recording, at: usize, process: &RecordedProcess) -> bool {
-    // A process at the other end of a pipe through which nothing went.
-    if !recording.pids.is_empty() && process.stage as usize >= recording.pids.len() {
-        let used = recording.pipes.iter().filter(|pipe| pipe.is_used());
-        return used.flat_map(RecordedPipe::ends).any(|end| end.process == at);
-    }
-    let later = |other: &RecordedProcess| process.pids.iter().all(|pid| other.pids.contains(pid)) && other.execs > 0;
-    let mut pipes = recording.pipes.iter().flat_map(RecordedPipe::ends);
-    process.execs > 0
-        || pipes.any(|end| end.process == at && end.all_calls() > 0)
-        || !recording.processes.iter().enumerate().any(|(index, other)| index != at && later(other))
+/// The processes that say something, in their order. Shells leave short-lived copies of themselves before they execute a
+/// program.
+fn telling(recording: &Recording) -> Vec<(usize, &RecordedProcess)> {
+    let users = |used: fn(&RecordedEnd) -> bool| -> HashSet<usize> {
+        let pipes = recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(RecordedPipe::ends);
+        pipes.filter(|end| used(end)).map(|end| end.process).collect()
+    };
+    let (with_pipe, calling) = (users(|_| true), users(|end| end.all_calls() > 0));
+    let executed = recording.processes.iter().filter(|process| process.execs > 0);
+    let executed: HashSet<u32> = executed.flat_map(|process| process.pids.iter().copied()).collect();
+    let tells = |at: usize, process: &RecordedProcess| {
+        // A process at the other end of a pipe through which nothing went.
+        if !recording.pids.is_empty() && process.stage as usize >= recording.pids.len() {
+            return with_pipe.contains(&at);
+        }
+        let became = !process.pids.is_empty() && process.pids.iter().all(|pid| executed.contains(pid));
+        process.execs > 0 || calling.contains(&at) || !became
+    };
+    recording.processes.iter().enumerate().filter(|(at, process)| tells(*at, process)).collect()
 }
 
 pub(super) fn column(heading: &str, dispensable: u8, cells: Vec<String>) -> Figures {
@@ -178,9 +176,10 @@ fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> RecordTable {
             }
         }
     }
-    names.truncate(2 * ROWS);
-    users.truncate(2 * ROWS);
-    ends.truncate(2 * ROWS);
+    let left_out = ends.len().saturating_sub(CALL_ROWS);
+    names.truncate(CALL_ROWS);
+    users.truncate(CALL_ROWS);
+    ends.truncate(CALL_ROWS);
     let each = |cell: &dyn Fn(&RecordedEnd) -> String| -> Vec<String> { ends.iter().map(cell).collect() };
     let per_mib = |count: u64, end: &RecordedEnd| match end.bytes {
         0 => "-".to_owned(),
@@ -207,7 +206,7 @@ fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> RecordTable {
         last: ("bytes per call", each(&sizes)),
         first: ("pipe", names),
         figures,
-        further: String::new(),
+        further: further(left_out, "row"),
     }
 }
 
@@ -342,6 +341,19 @@ fn trial_table(trials: &Trials) -> RecordTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_calls_that_are_left_out_are_counted() {
+        let end = |process| RecordedEnd { process, calls: [("write".to_owned(), 1)].into(), ..RecordedEnd::default() };
+        let recording = |count| Recording {
+            processes: vec![RecordedProcess::default(); count],
+            pipes: vec![RecordedPipe { writers: (0..count).map(end).collect(), ..RecordedPipe::default() }],
+            ..Recording::default()
+        };
+        let calls = |count| all(&recording(count)).swap_remove(1);
+        assert_eq!((calls(40).first.1.len(), calls(40).further), (40, String::new()));
+        assert_eq!((calls(43).first.1.len(), &calls(43).further[..]), (40, "3 rows more in record.json\n"));
+    }
 
     #[test]
     fn the_largest_rows_are_kept_in_their_order() {

@@ -6,7 +6,7 @@ use super::graphs;
 use super::model::{ImportedFrom, ProcessSamples, RecordedInstructions, RecordedPipe, RecordedSamples, Recording};
 use super::tables::{self, ROWS, further};
 use crate::document::ExecutedOn;
-use crate::profile::listed;
+use crate::profile::few;
 use crate::report::files::Written;
 use crate::report::number::number;
 use crate::report::terminal::{Style, paragraph, roles};
@@ -86,7 +86,7 @@ pub(super) fn subject(recording: &Recording) -> String {
     match &recording.pids[..] {
         [] => recording.pipeline.text(),
         [pid] => format!("process {pid}"),
-        pids => format!("processes {}", listed(pids.iter().map(u32::to_string))),
+        pids => format!("processes {}", few(pids)),
     }
 }
 
@@ -101,7 +101,7 @@ pub(super) fn most_sampled(sampled: &RecordedSamples) -> Vec<&ProcessSamples> {
 
 /// The roles of each process with enough samples.
 fn samples(recording: &Recording, sampled: &RecordedSamples, style: Style) -> String {
-    let labels = tables::labels(recording);
+    let labels = super::names::labels(recording);
     let shown = most_sampled(sampled);
     let mut text = String::new();
     for process in &shown {

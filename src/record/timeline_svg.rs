@@ -99,14 +99,13 @@ fn rows(recording: &Recording) -> Vec<Row<'_>> {
     let timeline = &recording.timeline;
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
-    let stage_of = |process: usize| stages.iter().position(|members| members.contains(&process));
     let mut processes: Vec<&TimelineProcess> = timeline.processes.iter().collect();
-    processes.retain(|row| stage_of(row.process).is_some());
-    processes.sort_by_key(|row| (stage_of(row.process), row.process));
+    processes.retain(|row| stages.of(row.process).is_some());
+    processes.sort_by_key(|row| (stages.of(row.process), row.process));
     let mut rows = Vec::new();
     let mut drawn = Vec::new();
     for row in processes.into_iter().take(ROWS) {
-        let name = match stage_of(row.process) {
+        let name = match stages.of(row.process) {
             Some(stage) if stages[stage].len() == 1 => times[stage].name.clone(),
             _ => recording.processes[row.process].name.clone(),
         };

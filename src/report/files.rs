@@ -10,16 +10,15 @@ use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::cycles;
 use crate::profile::{ByProcess, ProcessName, Profile, RoleShare, Unit, listed};
 use crate::roles::{Skid, UNKNOWN_ROLE};
-use crate::util::{stored_json, text::grouped};
+use crate::util::{regular, stored_json, text::grouped};
 use anyhow::{Context as _, Result, anyhow, bail};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// The document's name in its folder.
 pub(crate) const DOCUMENT: &str = "run.json";
 
 /// Larger files are rejected before memory runs out; pipeprof writes none.
-const LARGEST: u64 = 1 << 30;
+pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// The executed code's name in the folder.
 pub(crate) const CODE: &str = "code.json.gz";
@@ -65,7 +64,10 @@ impl Folder {
 }
 
 /// All files of `outcome`, and `further` ones. Sets the document's `files`.
-fn all_files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
+///
+/// # Errors
+/// When a graph cannot be drawn.
+pub(crate) fn all_files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) -> Result<Vec<(String, Vec<u8>)>> {
     let mut files = contents(outcome)?;
     files.extend(further);
     outcome.document.files = files.iter().map(|(name, _)| name.clone()).collect();
@@ -378,13 +380,9 @@ fn is_plain(collector: &str) -> bool {
     !collector.is_empty() && collector.chars().all(|c| c.is_ascii_alphanumeric())
 }
 
+/// Read a file of a stored run.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    let attempt = || -> std::io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = attempt().map_err(|error| {
+    regular::read_stored(path, LARGEST).map_err(|error| {
         let reason = match error.kind() {
             std::io::ErrorKind::NotFound if path.ends_with(DOCUMENT) => {
                 "file does not exist; give a folder written by `pipeprof run`".to_owned()
@@ -393,9 +391,5 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
             _ => format!("cannot read: {error}"),
         };
         anyhow!("{}: {reason}", path.display())
-    })?;
-    if bytes.len() as u64 > LARGEST {
-        bail!("{}: larger than 1 GiB, so pipeprof did not write it", path.display());
-    }
-    Ok(bytes)
+    })
 }

@@ -1,9 +1,9 @@
 //! Files with stacks: `NAME.folded`, and `NAME.places.json.gz` with the places of their frames, if those are known.
 
-use super::files::read;
+use super::files::{LARGEST, read};
 use crate::profile::Folded;
 use crate::profile::places::StoredPlaces;
-use crate::util::gzip_json;
+use crate::util::{gzip_json, regular};
 use anyhow::{Context as _, Result, anyhow};
 use flate2::Compression;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) fn files(stem: &str, stacks: &Folded) -> Result<Vec<(String, Vec<u8>)
 /// As [`load_folded`]; places that are damaged or of other stacks.
 pub(crate) fn load(folder: &Path, stem: &str) -> Result<Folded> {
     let file = folder.join(format!("{stem}{FOLDED}"));
-    let mut stacks = load_folded(&file)?;
+    let mut stacks = parsed(&file, &read(&file)?)?;
     let places = folder.join(format!("{stem}{PLACES}"));
     if places.exists() {
         let stored: StoredPlaces = gzip_json::from_bytes(&read(&places)?, "places of frames")
@@ -45,13 +45,17 @@ pub(crate) fn load(folder: &Path, stem: &str) -> Result<Folded> {
     Ok(stacks)
 }
 
-/// Read a folded file.
+/// Read a folded file that a user named.
 ///
 /// # Errors
 /// Names the file and the line.
 pub fn load_folded(path: &Path) -> Result<Folded> {
-    let bytes = read(path)?;
-    let text = String::from_utf8_lossy(&bytes);
+    let bytes = regular::read(path, LARGEST).with_context(|| path.display().to_string())?;
+    parsed(path, &bytes)
+}
+
+fn parsed(path: &Path, bytes: &[u8]) -> Result<Folded> {
+    let text = String::from_utf8_lossy(bytes);
     Folded::parse(&text).map_err(|error| {
         anyhow!("{}, {error}: each line of a folded file is a stack, a space and a weight", path.display())
     })

@@ -15,7 +15,7 @@ pub mod verdict;
 use crate::document::{Environment, KernelInfo};
 use crate::kernel::environment::CpuTime;
 use crate::util::folder_lock::FolderLock;
-use crate::util::{atomic_file, build, cancel, sha256};
+use crate::util::{atomic_file, build, cancel, regular, sha256};
 use anyhow::{Context as _, Result, anyhow, bail};
 use facts::Facts;
 use lab::{Bench, Lab};
@@ -215,9 +215,12 @@ fn part_file(folder: &Path, part: &str) -> PathBuf {
     folder.join("parts").join(format!("{part}.json"))
 }
 
+/// The longest part that is read, bytes.
+const LONGEST: u64 = 1 << 28;
+
 /// A part that an earlier call of this build finished; `None` if that did not finish it.
 fn load(folder: &Path, part: &str) -> Option<PartResult> {
-    let text = std::fs::read(part_file(folder, part)).ok()?;
+    let text = regular::read_stored(&part_file(folder, part), LONGEST).ok()?;
     let result: PartResult = serde_json::from_slice(&text).ok()?;
     (result.schema == SCHEMA && result.version == build::version() && result.part == part).then_some(result)
 }

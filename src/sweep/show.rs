@@ -7,6 +7,7 @@ use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::report::number::number;
 use crate::report::terminal::{Style, paragraph};
 use crate::run::BUSY;
+use crate::util::csv_text::csv_text;
 
 /// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
@@ -20,16 +21,8 @@ impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).
     #[must_use]
     pub(crate) fn csv(&self) -> String {
-        let quoted = |text: &String| {
-            if text.contains([',', '"', '\n', '\r']) {
-                format!("\"{}\"", text.replace('"', "\"\""))
-            } else {
-                text.clone()
-            }
-        };
-        let line = |cells: &Vec<String>| cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
         let (header, rows) = self.csv_cells();
-        std::iter::once(&header).chain(&rows).map(line).collect()
+        csv_text(std::iter::once(header).chain(rows))
     }
 
     /// The cells of [`Self::csv`]: the header, and a row per combination.

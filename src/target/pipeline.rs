@@ -2,7 +2,7 @@
 //! built-in workload, but run at once: other programs do not wait for a release.
 
 use super::{ProcessTotals, Processes};
-use crate::util::cancel;
+use crate::util::{cancel, limits};
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use std::io::Read as _;
@@ -51,6 +51,7 @@ fn command(words: &[String], cpu: Option<u32>) -> Result<Command> {
         // SAFETY: one system call between fork and exec.
         unsafe { command.pre_exec(move || Ok(rustix::thread::sched_setaffinity(None, &set)?)) };
     }
+    limits::restore_file_size(&mut command);
     Ok(command)
 }
 

@@ -46,10 +46,11 @@ pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>
     })
 }
 
-/// What else to do about `error`: the disk may be full.
+/// What else to do about `error`: the disk may be full, or a limit reached.
 #[must_use]
 pub(crate) fn or_free(error: &io::Error) -> &'static str {
     match error.kind() {
+        io::ErrorKind::FileTooLarge => ", or raise the limit with `ulimit -f`",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ", or free some space",
         _ => "",
     }

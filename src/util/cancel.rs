@@ -10,7 +10,7 @@ static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
 /// Let SIGINT, SIGTERM and SIGHUP set the flag that [`happened`] reads. A second signal ends the process at once.
-/// SIGXFSZ is ignored, so that exceeding a file-size limit becomes an error that names the file. Idempotent.
+/// Idempotent.
 ///
 /// # Errors
 /// When a handler cannot be installed.
@@ -25,8 +25,6 @@ pub(crate) fn install() -> std::io::Result<()> {
         signal_hook::flag::register_usize(signal, Arc::clone(last), usize::try_from(signal).unwrap_or_default())?;
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
-    // SAFETY: SIG_IGN is a valid disposition, and it replaces no handler of ours.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     Ok(())
 }
 

@@ -3,9 +3,28 @@
 use anyhow::{Error, Result, bail};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 /// The least stack for the main thread. An unoptimised build needs less than half of it.
 const STACK: u64 = 1 << 20;
+
+/// Ignore SIGXFSZ, so that exceeding a file-size limit becomes an error that names the file.
+pub(crate) fn ignore_file_size() {
+    // SAFETY: SIG_IGN is a valid disposition, and it replaces no handler of ours.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Let `command`, which is not ours, be ended by SIGXFSZ again: programs inherit what is ignored.
+pub(crate) fn restore_file_size(command: &mut Command) {
+    // SAFETY: one system call between fork and exec; SIG_DFL is a valid disposition.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+}
 
 /// # Errors
 /// When the main thread's stack may not grow as far as this program needs; it would be aborted there.
@@ -33,6 +52,7 @@ pub(crate) fn advice(error: &Error) -> Option<&'static str> {
     })?;
     match number {
         libc::EMFILE => Some("raise the limit of open files with `ulimit -n`"),
+        libc::EFBIG => Some("raise the limit of a file's size with `ulimit -f`"),
         libc::ENFILE => Some("the whole machine has too many open files: raise /proc/sys/fs/file-max"),
         // fork(2): RLIMIT_NPROC, threads-max, pid_max or a cgroup's pids.max.
         libc::EAGAIN => Some("there may be too many processes: see `ulimit -u`, or the pids.max of the cgroup"),

@@ -1,18 +1,33 @@
-//! Files that a user names on the command line: only regular ones, so that reading ends.
+//! Files from outside: those that a user names on the command line, and those inside of results that others stored. Only
+//! regular ones are read, up to a limit, so that reading ends.
 
+use super::cancel;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Error, Read, Result};
 use std::path::{Path, PathBuf};
 
-/// Open `path` for reading. A FIFO, a device or a directory is an error, at once: reading it might never end.
+/// Read so much at a time; an interruption ends it in between.
+const PART: u64 = 1 << 20;
+
+/// Open `path`, which a user named, for reading. A FIFO, a device or a directory is an error, at once: reading it might
+/// never end.
 ///
 /// # Errors
 /// When it cannot be opened, or is not a regular file.
 pub(crate) fn open(path: &Path) -> Result<File> {
+    open_with(path, OFlags::empty())
+}
+
+fn open_with(path: &Path, more: OFlags) -> Result<File> {
     // Without O_NONBLOCK, opening a FIFO waits for its other end.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat(CWD, path, flags, Mode::empty())?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | more;
+    let file = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
+        // open(2), O_NOFOLLOW.
+        Errno::LOOP => Error::other("this is a symbolic link; give a regular file"),
+        error => Error::from(error),
+    })?;
     let kind = match FileType::from_raw_mode(fstat(&file)?.st_mode) {
         FileType::RegularFile => return Ok(File::from(file)),
         FileType::Directory => "a directory",
@@ -23,15 +38,30 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     Err(Error::other(format!("this is {kind}; give a regular file")))
 }
 
-/// The content of `path`, of at most `longest` bytes.
+/// The content of `path`, which a user named, of at most `longest` bytes.
 ///
 /// # Errors
-/// As [`open`], and when the file is longer.
+/// As [`open`], when the file is longer, and after an interruption.
 pub(crate) fn read(path: &Path, longest: u64) -> Result<Vec<u8>> {
+    read_all(open(path)?, longest)
+}
+
+/// The content of `path`, a file of a stored result, of at most `longest` bytes. It is no link, which could lead out of
+/// the result's folder.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_stored(path: &Path, longest: u64) -> Result<Vec<u8>> {
+    read_all(open_with(path, OFlags::NOFOLLOW)?, longest)
+}
+
+fn read_all(mut file: File, longest: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.take(longest + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > longest {
-        return Err(Error::other(format!("the file is longer than {} MiB", longest >> 20)));
+    while file.by_ref().take(PART).read_to_end(&mut bytes)? > 0 {
+        cancel::check().map_err(Error::other)?;
+        if bytes.len() as u64 > longest {
+            return Err(Error::other(format!("the file is longer than {} MiB", longest >> 20)));
+        }
     }
     Ok(bytes)
 }
@@ -40,7 +70,8 @@ pub(crate) fn read(path: &Path, longest: u64) -> Result<Vec<u8>> {
 /// something else.
 pub(crate) fn document_at(path: &Path, name: &str) -> Option<PathBuf> {
     let inside = path.join(name);
-    if inside.is_file() {
+    // Whatever it is: who reads it says so.
+    if inside.symlink_metadata().is_ok() {
         return Some(inside);
     }
     path.file_name().is_some_and(|own| own == name).then(|| path.to_owned())
@@ -64,5 +95,9 @@ mod tests {
         std::fs::write(&file, "abc").unwrap();
         assert_eq!(read(&file, 3).unwrap(), b"abc");
         assert_eq!(read(&file, 2).unwrap_err().to_string(), "the file is longer than 0 MiB");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!((read(&link, 3).unwrap(), read_stored(&file, 3).unwrap()), (b"abc".to_vec(), b"abc".to_vec()));
+        assert_eq!(read_stored(&link, 3).unwrap_err().to_string(), "this is a symbolic link; give a regular file");
     }
 }

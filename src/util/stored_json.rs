@@ -2,8 +2,9 @@
 
 use super::regular;
 use anyhow::{Context as _, Result, anyhow, bail};
-use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
 
@@ -13,49 +14,69 @@ const LONGEST: u64 = 256 << 20;
 /// No count is as high: 2^53 ns are 104 days. Up to here a JSON number is exact in every program (RFC 8259, section 6).
 const HIGHEST: u64 = 1 << 53;
 
-/// The one number that users choose freely.
-const SEED: &str = "seed";
+/// Counts of a document are less than this together, so that no sum overflows.
+const HIGHEST_SUM: u64 = 1 << 62;
+
+/// Numbers that are no counts: users choose seeds freely, and file systems the numbers of their files.
+const FREE: [&str; 2] = ["seed", "inode"];
 
 /// Read the document in `file`. `what` names what it should be: `a recording`.
 ///
 /// # Errors
 /// Names the file: when it is no such document, of another schema, or not readable.
 pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -> Result<T> {
+    document(&read(file)?, file, what, schema)
+}
+
+/// The bytes of the document in `file`.
+///
+/// # Errors
+/// Names the file: when it cannot be read.
+pub(crate) fn read(file: &Path) -> Result<Vec<u8>> {
+    regular::read_stored(file, LONGEST).with_context(|| file.display().to_string())
+}
+
+/// The document of these `bytes` of `file`; see [`load`].
+///
+/// # Errors
+/// Names the file: when it is no such document, or of another schema.
+pub(crate) fn document<T: DeserializeOwned>(bytes: &[u8], file: &Path, what: &str, schema: &str) -> Result<T> {
     #[derive(Deserialize)]
     struct StoredHead {
         schema: String,
     }
     let shown = file.display();
-    let bytes = regular::read(file, LONGEST).with_context(|| shown.to_string())?;
     let broken = |error| anyhow!("{shown}: not {what} ({error})");
-    let head: StoredHead = serde_json::from_slice(&bytes).map_err(broken)?;
+    let head: StoredHead = serde_json::from_slice(bytes).map_err(broken)?;
     if head.schema != schema {
         bail!("{shown}: the schema is {}, and this version reads {schema}: make it again", head.schema);
     }
-    parse(&bytes).map_err(broken)
+    parse(bytes).map_err(broken)
 }
 
-/// A document without counts from [`HIGHEST`] on, so that sums of a thousand of them fit into 64 bits.
+/// A document without counts from [`HIGHEST`] on, whose sum fits into 64 bits.
 ///
 /// # Errors
 /// When it is not of this type, or a count is too high.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
-    serde_json::from_slice::<PossibleCounts>(bytes)?;
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    PossibleCounts(&Cell::new(0)).deserialize(&mut reader)?;
     serde_json::from_slice(bytes)
 }
 
-/// Any JSON value, of whose numbers only the size is looked at.
-struct PossibleCounts;
+/// Any JSON value, of whose numbers only the size is looked at. The sum of those before.
+#[derive(Clone, Copy)]
+struct PossibleCounts<'s>(&'s Cell<u64>);
 
-impl<'de> Deserialize<'de> for PossibleCounts {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountsVisitor).map(|()| Self)
+impl<'de> DeserializeSeed<'de> for PossibleCounts<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-struct CountsVisitor;
-
-impl<'de> Visitor<'de> for CountsVisitor {
+impl<'de> Visitor<'de> for PossibleCounts<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,10 +84,14 @@ impl<'de> Visitor<'de> for CountsVisitor {
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
-        if number < HIGHEST {
-            return Ok(());
+        if number >= HIGHEST {
+            return Err(E::custom(format_args!("{number} is not a possible count")));
         }
-        Err(E::custom(format_args!("{number} is not a possible count")))
+        self.0.set(self.0.get() + number);
+        if self.0.get() >= HIGHEST_SUM {
+            return Err(E::custom("the sum of all counts is not possible"));
+        }
+        Ok(())
     }
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
@@ -90,16 +115,16 @@ impl<'de> Visitor<'de> for CountsVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        while items.next_element::<PossibleCounts>()?.is_some() {}
+        while items.next_element_seed(self)?.is_some() {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         while let Some(name) = fields.next_key::<String>()? {
-            if name == SEED {
+            if FREE.contains(&name.as_str()) {
                 fields.next_value::<IgnoredAny>()?;
             } else {
-                fields.next_value::<PossibleCounts>()?;
+                fields.next_value_seed(self)?;
             }
         }
         Ok(())
@@ -126,5 +151,10 @@ mod tests {
             );
         }
         assert!(why("{").is_some());
+        // Each of them is possible.
+        let many = |count: usize| format!("[{}0]", "9007199254740991,".repeat(count));
+        assert_eq!(why(&many(512)), None);
+        assert!(why(&many(513)).is_some_and(|why| why.contains("the sum of all counts")));
+        assert_eq!(why(r#"{"inode": 18446744073709551615}"#), None);
     }
 }

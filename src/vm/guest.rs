@@ -1,9 +1,10 @@
 //! The host side of a guest: start QEMU, from a snapshot if possible, explain a missing answer, clean up.
 
 use crate::document::{Emulator, ExecutedOn, Warning};
-use crate::util::{cancel, progress, stored_json};
+use crate::util::{cancel, progress, regular, stored_json};
 use crate::vm::emulator::Qemu;
 use crate::vm::freeze::{self, Fed};
+use crate::vm::image::LARGEST_IMAGE;
 use crate::vm::job::Assignment;
 use crate::vm::monitor::Monitor;
 use crate::vm::qemu::Start;
@@ -154,7 +155,7 @@ impl<'a> Guest<'a> {
     fn new(options: &'a GuestOptions, on: ExecutedOn, version: &'a str, boot_limit: Duration) -> Result<Self> {
         let init = init_binary(&options.init)?;
         // If it cannot be read, the comparison of configurations has one line less.
-        let config = options.kernel.config.as_ref().and_then(|path| fs::read(path).ok());
+        let config = options.kernel.config.as_ref().and_then(|path| regular::read(path, LARGEST_IMAGE).ok());
         Ok(Self { options, on, version, boot_limit, init, config })
     }
 
@@ -299,7 +300,7 @@ impl<'a> Guest<'a> {
     /// All that a snapshot depends on, as text.
     fn depends_on(&self) -> Result<String> {
         let image = &self.options.kernel.image;
-        let image = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+        let image = regular::read(image, LARGEST_IMAGE).with_context(|| format!("cannot read {}", image.display()))?;
         let name = |bytes: &[u8]| format!("{:016x} ({} bytes)", digest(bytes), bytes.len());
         let names = qemu::Files::named();
         let options = GuestOptions { plugin: None, files: None, ..self.options.clone() };

@@ -6,6 +6,9 @@ use anyhow::{Context, Result, bail};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+/// The largest image or configuration of a kernel, bytes: images have some 10 MiB.
+pub(super) const LARGEST_IMAGE: u64 = 1 << 30;
+
 /// The options that a kernel needs to be profiled in a guest: a fragment of a kernel configuration.
 pub(crate) const CONFIG: &str = include_str!("kernel.config");
 

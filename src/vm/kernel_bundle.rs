@@ -4,7 +4,7 @@
 use super::image::Kernel;
 use super::store::{CachedKernel, KernelCache};
 use crate::util::regular;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Write};
@@ -99,7 +99,11 @@ fn unpack(path: &Path, to: &Path) -> Result<BTreeMap<String, PathBuf>> {
         }
         let folder = to.join(release);
         std::fs::create_dir_all(&folder)?;
-        let mut copy = File::create_new(folder.join(file))?;
+        let twice = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => anyhow!("it contains {name} twice"),
+            _ => error.into(),
+        };
+        let mut copy = File::create_new(folder.join(file)).map_err(twice)?;
         std::io::copy(&mut entry.take(LARGEST), &mut copy)?;
         folders.insert(release.to_owned(), folder);
     }
@@ -142,7 +146,8 @@ mod tests {
         }
         // The same file twice.
         let twice = archive(&[("6.1/vmlinuz", b"x"), ("6.1/vmlinuz", b"y")]);
-        assert!(unpack(twice.path(), tempfile::tempdir().unwrap().path()).is_err());
+        let error = unpack(twice.path(), tempfile::tempdir().unwrap().path()).unwrap_err();
+        assert_eq!(error.to_string(), "it contains 6.1/vmlinuz twice");
     }
 
     #[test]

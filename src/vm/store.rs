@@ -1,6 +1,6 @@
 //! The cache of kernels. Each release has a folder with `vmlinuz`, `config` if known, and `kernel.json`.
 
-use crate::util::{atomic_file, progress};
+use crate::util::{atomic_file, progress, regular};
 use crate::vm::{Kernel, image, version};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -223,8 +223,11 @@ fn no_room(path: &Path) -> String {
     format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", path.display())
 }
 
+/// The longest description of a kernel, bytes.
+const LONGEST: u64 = 1 << 20;
+
 fn read_entry(folder: &Path) -> Option<CachedKernel> {
-    let bytes = fs::read(folder.join("kernel.json")).ok()?;
+    let bytes = regular::read_stored(&folder.join("kernel.json"), LONGEST).ok()?;
     let mut entry: CachedKernel = serde_json::from_slice(&bytes).ok()?;
     if !folder.join("vmlinuz").is_file() {
         return None;

@@ -1,8 +1,9 @@
 //! The functions of kernels that ran in guests. Reading them in an emulated guest and sending them takes longer than a
 //! window, and they are the same in every guest of a kernel, whose addresses are fixed (`nokaslr`).
 
-use crate::util::atomic_file;
+use crate::util::{atomic_file, regular};
 use crate::vm::GuestOptions;
+use crate::vm::image::LARGEST_IMAGE;
 use crate::vm::snapshots::digest;
 use crate::vm::store::KernelCache;
 use anyhow::{Context as _, Result};
@@ -29,7 +30,7 @@ impl SymbolCache {
             return Ok(None);
         }
         let image = &options.kernel.image;
-        let image = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
+        let image = regular::read(image, LARGEST_IMAGE).with_context(|| format!("cannot read {}", image.display()))?;
         let name = format!("{}-{:016x}", options.kernel.release, digest(&image));
         Ok(Some(Self { path: KernelCache::open()?.root().join("symbols").join(name) }))
     }

@@ -1,8 +1,8 @@
 //! How a pipeline ends: exit codes, signals, readers that leave early.
 
 use super::{bytes, record, record_with};
-use crate::common::{pipeprof, wait_until};
-use std::process::Stdio;
+use crate::common::{binary, pipeprof, wait_until};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -61,4 +61,18 @@ fn signals_reach_the_pipeline_and_it_outlives_a_killed_recorder() {
     killed.kill().unwrap();
     killed.wait().unwrap();
     assert!(wait_until(Duration::from_secs(60), || done.exists()), "the pipeline lives on");
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_limit_of_file_sizes_costs_files_but_not_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    // In blocks of 512 bytes (dash) or 1 KiB (bash). The program is ended by the signal, as without pipeprof.
+    let line = "ulimit -f 4; exec \"$0\" record -o out -- 'head -c 100000 /dev/zero > large; echo $? | wc -c'";
+    let output = Command::new("sh").args(["-c", line]).arg(binary()).current_dir(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).trim()), (Some(0), "4"), "{said}");
+    assert!(said.contains("Recorded: head"), "{said}");
+    assert!(said.contains("cannot write out/") && said.contains("`ulimit -f`"), "{said}");
+    assert!(!folder.path().join("out").exists());
 }

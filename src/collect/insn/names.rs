@@ -99,7 +99,8 @@ impl Program {
     /// # Errors
     /// When the file cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {} for its symbols", path.display()))?;
+        let bytes = regular::read(path, LONGEST_IMAGE)
+            .with_context(|| format!("cannot read {} for its symbols", path.display()))?;
         Self::parse(&bytes)
     }
 

@@ -2,26 +2,25 @@
 
 use crate::history::{CountSpan, History};
 use crate::roles;
+use crate::util::csv_text::csv_text;
 use anyhow::{Context as _, Result};
 
 /// The table. The rows `total` and `without-scheduling` are sums.
 pub(super) fn render(history: &History) -> Result<String> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
     let header = ["mode", "cpus", "setting", "kernel", "release", "role", "instructions_per_kib", "least", "greatest"];
-    writer.write_record(header).context("cannot write CSV")?;
+    let mut rows = vec![header.map(str::to_owned)];
     for line in &history.lines {
         for point in &line.points {
             let kernel = history.kernels.get(point.kernel).context("a point has a kernel")?;
             let sums = [("without-scheduling", point.without_scheduling), ("total", point.total)];
             let roles = point.roles.iter().map(|(role, span)| (roles::by_id(*role).id.as_str(), *span));
             for (role, CountSpan { value, low, high }) in sums.into_iter().chain(roles) {
-                let numbers = [value, low, high].map(|number| format!("{number:.4}"));
-                let texts = [&line.mode, &line.cpus.to_string(), &line.setting, &kernel.label, &kernel.release];
-                let row = texts.into_iter().map(String::as_str).chain([role]).chain(numbers.iter().map(String::as_str));
-                writer.write_record(row).context("cannot write CSV")?;
+                let [mode, setting] = [&line.mode, &line.setting].map(String::clone);
+                let [label, release] = [&kernel.label, &kernel.release].map(String::clone);
+                let [value, low, high] = [value, low, high].map(|number| format!("{number:.4}"));
+                rows.push([mode, line.cpus.to_string(), setting, label, release, role.to_owned(), value, low, high]);
             }
         }
     }
-    let bytes = writer.into_inner().context("cannot write CSV")?;
-    String::from_utf8(bytes).context("CSV is text")
+    Ok(csv_text(rows))
 }

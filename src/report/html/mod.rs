@@ -1,9 +1,10 @@
 //! Shared parts of self-contained HTML pages: light and dark colours, table styles, and the script that shows packed
 //! flame graphs. A page is a minijinja template that includes `head.html`, `style.css` and `graphs.js`.
 
+use crate::util::text::clean_lines;
 use anyhow::{Context as _, Result};
 use flate2::{Compression, GzBuilder};
-use minijinja::Environment;
+use minijinja::{Environment, Value};
 use std::io::Write as _;
 
 /// A template environment with these shared parts. They are templates too, so they may not contain a brace
@@ -21,6 +22,14 @@ pub(crate) fn environment() -> Result<Environment<'static>> {
     for (name, text) in shared {
         environment.add_template(name, text).with_context(|| format!("template {name}"))?;
     }
+    // Names are from other programs: as in terminals, control characters are replaced.
+    environment.set_formatter(|out, state, value| match value.as_str().map(|text| (text, clean_lines(text))) {
+        Some((text, cleaned)) if text != cleaned => {
+            let cleaned = if value.is_safe() { Value::from_safe_string(cleaned) } else { Value::from(cleaned) };
+            minijinja::escape_formatter(out, state, &cleaned)
+        }
+        _ => minijinja::escape_formatter(out, state, value),
+    });
     Ok(environment)
 }
 
@@ -54,6 +63,15 @@ fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_have_no_control_characters() {
+        let mut environment = environment().unwrap();
+        environment.add_template("x.html", "{{ name }} {{ name|safe }} {{ 7 }}").unwrap();
+        let page =
+            environment.get_template("x.html").unwrap().render(minijinja::context! { name => "<\u{1b}\n\t\u{7f}" });
+        assert_eq!(page.unwrap(), "&lt;?\n\t? <?\n\t? 7");
+    }
 
     #[test]
     fn base64_as_the_rfc_has_it() {

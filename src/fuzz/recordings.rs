@@ -1,0 +1,71 @@
+//! `record.json`.
+
+use super::edits;
+use crate::export::{self, Exported, ExportedRecording};
+use crate::record::Recording;
+use crate::record::change::{self, RecordingChange};
+use crate::record::{self, change_text, contents, text};
+use crate::report::terminal::Style;
+use crate::util::decision::MARGIN;
+use clap::ValueEnum as _;
+use std::path::Path;
+
+/// Documents to edit: stages that pipeprof started, and a shell with samples.
+const BASES: [&str; 2] = [include_str!("../../fuzz/base/stages.json"), include_str!("../../fuzz/base/shell.json")];
+
+/// The bytes of a `record.json`.
+///
+/// Properties: what is read is written so that it reads the same, and can be answered, printed, drawn, compared and
+/// exported, without control characters.
+///
+/// # Panics
+/// If one does not hold.
+pub fn record_json(bytes: &[u8]) {
+    match change::parse(bytes, Path::new("record.json")) {
+        Ok(recording) => check(&recording),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A `record.json` with a few changed values: the first byte chooses the document, each three further bytes one change.
+///
+/// Properties: those of [`record_json`], which reaches few documents that can be read.
+///
+/// # Panics
+/// If one does not hold.
+pub fn record_edits(bytes: &[u8]) {
+    let Some((base, changes)) = bytes.split_first() else { return };
+    let base = BASES[usize::from(*base) % BASES.len()];
+    record_json(edits::edited(base, changes).as_bytes());
+}
+
+fn check(recording: &Recording) {
+    let written = |recording: &Recording| match serde_json::to_string(recording) {
+        Ok(text) => text,
+        Err(error) => panic!("{error}"),
+    };
+    let again = written(recording);
+    match change::parse(again.as_bytes(), Path::new("record.json")) {
+        Ok(read) => assert_eq!(written(&read), again),
+        Err(error) => panic!("{error:#}"),
+    }
+    let files = match contents::files(recording, &[], None) {
+        Ok(files) => files,
+        Err(error) => panic!("{error:#}"),
+    };
+    for (name, bytes) in &files {
+        let page = String::from_utf8_lossy(bytes);
+        let odd = page.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+        assert!(odd.is_none() || name.ends_with(".json"), "{name}: {odd:?}");
+    }
+    for style in [Style::PLAIN, Style { width: Some(40), colour: true }] {
+        assert!(!text::render(recording, None, style).is_empty());
+    }
+    let folders = [Path::new("before"), Path::new("after")];
+    if let Ok(change) = RecordingChange::new([recording, recording], folders, MARGIN) {
+        let _ = change_text::render(&change, Style::PLAIN);
+    }
+    let exported = ExportedRecording { recording, profiles: &[], off_cpu: None, code: None };
+    let _ = export::all(export::ExportFormat::value_variants(), &Exported::Recording(exported));
+    record::answer_of(recording);
+}

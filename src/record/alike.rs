@@ -1,0 +1,152 @@
+//! Which processes did the same: a loop of a shell, xargs and make start the same programs thousands of times, each time
+//! with pipes of their own. They are one row, and the time and size of a report do not depend on how many they are.
+
+use super::collect::RecordedCounts;
+use super::timeline::{Id, id};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
+
+/// From so many on, processes that did the same at different pipes are one row: nobody types as many.
+const MANY: usize = 9;
+
+/// The longest chain of pipes whose processes are all told apart has twice as many.
+const ROUNDS: usize = 64;
+
+/// The inode, device and side of a pipe.
+type PipeSide = (u64, u32, u32);
+
+/// A stage, and the name of a program in it.
+type StageProgram = (u32, [u64; 2]);
+
+/// Processes of one stage and program, with the sides of pipes that they used.
+type SameEnds = (StageProgram, BTreeSet<PipeSide>);
+
+/// Numbers for what is equal, in the order in which it is first seen.
+struct Numbers<T>(HashMap<T, usize>);
+
+impl<T: Eq + Hash> Numbers<T> {
+    fn new() -> Self {
+        Self(HashMap::new())
+    }
+
+    fn of(&mut self, value: T) -> usize {
+        let next = self.0.len();
+        *self.0.entry(value).or_insert(next)
+    }
+}
+
+/// A number for each process. It is the same for processes of a stage that ran the same program on the same pipes, and for
+/// [`MANY`] that did so on pipes of the same kind. Pipes are of the same kind if the same processes, of those that are
+/// told apart already, write and read them: the colour refinement of graphs.
+pub(super) fn alike(counted: &RecordedCounts) -> HashMap<Id, usize> {
+    let mut used: HashMap<Id, BTreeSet<PipeSide>> = HashMap::new();
+    for (end, _) in &counted.ends {
+        used.entry(id(&end.who)).or_default().insert((end.inode, end.device, end.side));
+    }
+    let mut numbers = Numbers::new();
+    let mut groups: Vec<SameEnds> = Vec::new();
+    let mut exact: Vec<(Id, usize)> = Vec::new();
+    for (who, _) in &counted.processes {
+        let sides = used.remove(&id(who)).unwrap_or_default();
+        let program = (who.stage, who.name);
+        let number = numbers.of((program, sides.clone()));
+        if number == groups.len() {
+            groups.push((program, sides));
+        }
+        exact.push((id(who), number));
+    }
+    let kinds = kinds(&groups);
+    let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+    kinds.iter().for_each(|kind| *sizes.entry(*kind).or_default() += 1);
+    let first = |kind| kinds.iter().position(|other| *other == kind);
+    let firsts: BTreeMap<usize, usize> =
+        sizes.iter().filter(|(_, size)| **size >= MANY).filter_map(|(kind, _)| Some((*kind, first(*kind)?))).collect();
+    exact.into_iter().map(|(id, group)| (id, firsts.get(&kinds[group]).copied().unwrap_or(group))).collect()
+}
+
+/// A number for each group, the same for those that cannot be told apart by what is at the other ends of their pipes.
+fn kinds(groups: &[SameEnds]) -> Vec<usize> {
+    let mut ends: BTreeMap<(u64, u32), Vec<(u32, usize)>> = BTreeMap::new();
+    for (group, (_, sides)) in groups.iter().enumerate() {
+        for (inode, device, side) in sides {
+            ends.entry((*inode, *device)).or_default().push((*side, group));
+        }
+    }
+    let mut programs = Numbers::new();
+    let mut kinds: Vec<usize> = groups.iter().map(|(program, _)| programs.of(*program)).collect();
+    let mut count = programs.0.len();
+    for _ in 0..ROUNDS {
+        let mut pipes = Numbers::new();
+        let of_pipe: HashMap<(u64, u32), usize> = ends
+            .iter()
+            .map(|(pipe, ends)| {
+                let users: BTreeSet<(u32, usize)> = ends.iter().map(|(side, group)| (*side, kinds[*group])).collect();
+                (*pipe, pipes.of(users))
+            })
+            .collect();
+        let mut finer = Numbers::new();
+        kinds = groups
+            .iter()
+            .zip(&kinds)
+            .map(|((_, sides), kind)| {
+                let used: BTreeSet<(u32, Option<usize>)> = sides
+                    .iter()
+                    .map(|(inode, device, side)| (*side, of_pipe.get(&(*inode, *device)).copied()))
+                    .collect();
+                finer.of((*kind, used))
+            })
+            .collect();
+        if finer.0.len() == count {
+            break;
+        }
+        count = finer.0.len();
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::raw::{PR_WRITE, PrCounts, PrEnd, PrProcess, PrWho};
+    use super::*;
+    use bytemuck::Zeroable as _;
+
+    const READ: u32 = 1 - PR_WRITE as u32;
+    const WRITE: u32 = PR_WRITE as u32;
+
+    /// How many kinds there are of processes with these names, which use these sides of pipes.
+    fn rows(processes: &[(u64, &[(u64, u32)])]) -> usize {
+        let mut counted = RecordedCounts::default();
+        for (tgid, (name, sides)) in (1..).zip(processes) {
+            let who = PrWho { tgid, name: [*name, 0], ..PrWho::zeroed() };
+            counted.processes.push((who, PrProcess::zeroed()));
+            for (inode, side) in *sides {
+                counted.ends.push((PrEnd { who, inode: *inode, device: 1, side: *side }, PrCounts::zeroed()));
+            }
+        }
+        alike(&counted).into_values().collect::<BTreeSet<usize>>().len()
+    }
+
+    #[test]
+    fn many_processes_that_did_the_same_are_one_row() {
+        let pairs = |count: u64| -> Vec<[(u64, u32); 3]> {
+            (0..count).map(|at| [(at, WRITE), (at, READ), (1000, WRITE)]).collect()
+        };
+        let of = |pairs: &[[(u64, u32); 3]]| {
+            let ends = pairs.iter().flat_map(|ends| [(1, &ends[..1]), (2, &ends[1..])]);
+            let all: Vec<(u64, &[(u64, u32)])> = ends.chain([(3, &[(1000, READ)][..])]).collect();
+            rows(&all)
+        };
+        // A few of them were typed.
+        assert_eq!(of(&pairs(8)), 17);
+        assert_eq!(of(&pairs(900)), 3);
+        // Same pipe: one row, however few.
+        assert_eq!(rows(&[(1, &[(5, WRITE)]), (1, &[(5, WRITE)]), (2, &[(5, READ)])]), 2);
+    }
+
+    #[test]
+    fn the_place_in_a_chain_tells_programs_apart() {
+        let ends: Vec<[(u64, u32); 2]> = (0..20).map(|at| [(at, READ), (at + 1, WRITE)]).collect();
+        let cats: Vec<(u64, &[(u64, u32)])> = ends.iter().map(|ends| (1, &ends[..])).collect();
+        assert_eq!(rows(&cats), 20);
+    }
+}

@@ -1,0 +1,76 @@
+//! The names of processes, in tables and in files.
+
+use super::model::Recording;
+use super::stages;
+use crate::profile::ProcessName;
+use crate::util::text::clean;
+use std::collections::{HashMap, HashSet};
+
+/// One process.
+struct Named {
+    label: String,
+    file: ProcessName,
+}
+
+/// The names of processes in tables: those of their stage, where they are the whole stage: `gzip (stage 2)`. Other
+/// programs of one name are numbered: `xargs-2`.
+pub(super) fn labels(recording: &Recording) -> Vec<String> {
+    names(recording).into_iter().map(|named| named.label).collect()
+}
+
+/// The names of processes in files, each once: `stage2-dd`. In a shell, only programs that are several stages have the
+/// number of their stage, as in tables.
+pub(crate) fn process_names(recording: &Recording) -> Vec<ProcessName> {
+    names(recording).into_iter().map(|named| named.file).collect()
+}
+
+fn names(recording: &Recording) -> Vec<Named> {
+    let typed = recording.pipeline.stages.len() > 1;
+    let stages = stages::stages(recording);
+    let of_stages = stages::names(recording, &stages);
+    let mut known: HashSet<ProcessName> = HashSet::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut named = Vec::with_capacity(recording.processes.len());
+    for (at, process) in recording.processes.iter().enumerate() {
+        let whole = stages.of(at).filter(|stage| stages[*stage][..] == [at]);
+        let plain = match whole.filter(|stage| of_stages[*stage] != process.name) {
+            _ if typed => format!("stage{}-{}", process.stage + 1, process.name),
+            Some(stage) => format!("stage{}-{}", stage + 1, process.name),
+            None => process.name.clone(),
+        };
+        let number = numbers.entry(plain.clone()).or_default();
+        let (suffix, file) = loop {
+            *number += 1;
+            let suffix = if *number == 1 { String::new() } else { format!("-{number}") };
+            let file = ProcessName::new(&format!("{plain}{suffix}"));
+            if file.is_of_target() && known.insert(file) {
+                break (suffix, file);
+            }
+        };
+        let label = whole.map_or_else(|| format!("{}{suffix}", process.name), |stage| of_stages[stage].clone());
+        named.push(Named { label: clean(&label), file });
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{RecordedEnd, RecordedPipe, RecordedProcess};
+    use super::*;
+
+    #[test]
+    fn a_process_has_one_number_in_tables_and_files() {
+        let process = |name: &str| RecordedProcess { name: name.to_owned(), ..RecordedProcess::default() };
+        let end = |process| vec![RecordedEnd { process, sleeps: 1, ..RecordedEnd::default() }];
+        let recording = Recording {
+            processes: ["sh", "gzip", "tar", "gzip", "sh", "other"].map(process).to_vec(),
+            pipes: [(2, 1), (1, 3)]
+                .map(|(from, to)| RecordedPipe { writers: end(from), readers: end(to), ..RecordedPipe::default() })
+                .to_vec(),
+            ..Recording::default()
+        };
+        let files: Vec<&str> = process_names(&recording).into_iter().map(|name| name.as_str()).collect();
+        assert_eq!(files, ["sh", "stage2-gzip", "tar", "stage3-gzip", "sh-2", "other-2"]);
+        assert_eq!(labels(&recording), ["sh", "gzip (stage 2)", "tar", "gzip (stage 3)", "sh-2", "other-2"]);
+    }
+}
