@@ -148,6 +148,8 @@ fn two_cpus_are_decided_and_guests_read_a_file_of_this_machine() {
     let output = pipeprof(&["compare", "--kernel", "6.1", "--kernel", "7.2", "--mode", "splice", "--cpus", "2"])
         .args(["--run-flags", flags, "--json", "--source"])
         .arg(&file)
+        .arg("-o")
+        .arg(folder.path().join("out"))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
