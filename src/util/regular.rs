@@ -5,7 +5,7 @@ use super::cancel;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{Error, Read, Result};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::path::{Path, PathBuf};
 
 /// Read so much at a time; an interruption ends it in between.
@@ -26,6 +26,7 @@ fn open_with(path: &Path, more: OFlags) -> Result<File> {
     let file = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
         // open(2), O_NOFOLLOW.
         Errno::LOOP => Error::other("this is a symbolic link; give a regular file"),
+        Errno::NOENT => Error::new(ErrorKind::NotFound, "file does not exist"),
         error => Error::from(error),
     })?;
     let kind = match FileType::from_raw_mode(fstat(&file)?.st_mode) {
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(why(&fifo), "this is a FIFO; give a regular file");
         assert_eq!(why(Path::new("/dev/zero")), "this is a device; give a regular file");
         assert_eq!(why(folder.path()), "this is a directory; give a regular file");
-        assert_eq!(why(&folder.path().join("missing")), "No such file or directory (os error 2)");
+        assert_eq!(why(&folder.path().join("missing")), "file does not exist");
         let file = folder.path().join("file");
         std::fs::write(&file, "abc").unwrap();
         assert_eq!(read(&file, 3).unwrap(), b"abc");
