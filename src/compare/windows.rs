@@ -105,7 +105,7 @@ const WINDOWS: usize = 4;
 /// An outlier is this many times as far from its neighbour as the other windows are apart.
 const APART: f64 = 4.0;
 
-/// The window of `measure` that makes its span wide, if a single one does, by more than [`FLOOR`].
+/// The window of `measure` that makes its span wide, if a single one does, by more than [`decision::FLOOR`].
 pub(crate) fn outlier(measure: &Measure) -> Option<Outlier> {
     let mut windows: Vec<&Measure> = measure.windows.iter().collect();
     if windows.len() < WINDOWS {
