@@ -131,7 +131,10 @@ fn waits_for_locks_have_a_caller() {
     assert!(built.unwrap().success());
     let words = [program.to_str().unwrap(), "|", "cat"];
     for (series, caller) in [("5.10", None), ("6.12", Some("pipe_write")), ("7.2", Some("anon_pipe_write"))] {
-        let recorded = record_in_guest(series, &["--level", "stacks"], &words, Stdio::null()).0;
+        // On kernels that preempt BPF programs, the two calls can be missing; the recording then says so.
+        let whole = |recorded: &Recorded| recorded.recording.skipped == 0;
+        let record = || record_in_guest(series, &["--level", "stacks"], &words, Stdio::null()).0;
+        let recorded = (0..3).map(|_| record()).find(whole).expect("nothing skipped in one of three recordings");
         let said = recorded.stderr();
         // One thread holds the lock and waits for its page; the other one waits for the lock. The pipe has room.
         let pipe = &recorded.recording.pipes[0];
@@ -232,7 +235,7 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
     let text = compared(["6.12", "7.2"], &[]);
     assert!(text.contains("Linux 7.2.") && text.contains("without scheduling") && text.contains("stage5-xz"), "{text}");
     let text = compared(["7.2", "again"], &[]);
-    assert!(text.contains("as many instructions") && text.contains(", 0.0 %;"), "{text}");
+    assert!(text.contains("as many instructions") && text.contains(", 0.0 %."), "{text}");
     let json: serde_json::Value = serde_json::from_str(&compared(["6.1", "7.2"], &["--json"])).unwrap();
     assert_eq!(json["stages"].as_array().unwrap().len(), 6);
     // The stored code is that of the stages: seq writes its 38,893 bytes in so many calls.
