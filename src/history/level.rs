@@ -14,6 +14,8 @@ pub(crate) struct SeriesLevel {
     /// The least and the greatest count of any of their windows.
     pub low: f64,
     pub high: f64,
+    /// What their intervals cover together.
+    interval: [f64; 2],
 }
 
 impl SeriesLevel {
@@ -24,19 +26,20 @@ impl SeriesLevel {
         let kernels = spans.len();
         let first = changes(&spans, &spans.iter().map(margin).collect::<Vec<_>>()).pop().unwrap_or(0);
         let since = line.points.get(first)?.kernel;
-        let (low, high) = spans[first..kernels]
-            .iter()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), span| (low.min(span.low), high.max(span.high)));
-        Some(Self { since, kernels: kernels - first, low, high })
+        let hull = |of: fn(&CountSpan) -> [f64; 2]| {
+            let ends = spans[first..kernels].iter().map(of);
+            ends.fold([f64::INFINITY, f64::NEG_INFINITY], |all, [from, to]| [all[0].min(from), all[1].max(to)])
+        };
+        let [low, high] = hull(|span| [span.low, span.high]);
+        Some(Self { since, kernels: kernels - first, low, high, interval: hull(CountSpan::interval) })
     }
 
-    /// Whether the windows of a new kernel are above the level, below it, or on it within `margin`, all of them.
+    /// Whether the interval of a new kernel is above that of the level, below it, or on it within `margin`.
     #[must_use]
     pub(crate) fn decision(&self, new: &CountSpan, margin: f64) -> Decision {
-        // How far each end of the windows is from the ends of the level.
-        let beyond = |value: f64, end: f64| value / end.max(f64::MIN_POSITIVE) - 1.0;
-        let above = [beyond(new.low, self.high), beyond(new.high, self.high)];
-        let below = [beyond(new.low, self.low), beyond(new.high, self.low)];
+        // How far each end of it is from the ends of the level.
+        let beyond = |end: f64| new.interval().map(|value| value / end.max(f64::MIN_POSITIVE) - 1.0);
+        let [below, above] = self.interval.map(beyond);
         match (decide(above, FLOOR, margin), decide(below, FLOOR, margin)) {
             (Decision::More, _) => Decision::More,
             (_, Decision::Fewer) => Decision::Fewer,
@@ -59,7 +62,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn span(low: f64, high: f64) -> CountSpan {
-        CountSpan { value: low, low, high }
+        CountSpan { value: (low + high) / 2.0, low, high, half: (high - low) / 2.0 }
     }
 
     fn line(spans: &[(f64, f64)]) -> HistoryLine {

@@ -14,6 +14,7 @@ pub(crate) mod steps;
 
 use crate::compare::model::section_title;
 use crate::roles::RoleId;
+use crate::util::decision;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -81,6 +82,9 @@ pub(crate) struct CountSpan {
     pub value: f64,
     pub low: f64,
     pub high: f64,
+    /// Its part in the uncertainty of a change: half of what [`decision::half_width`] gives for two kernels whose windows
+    /// are as far apart as its own. 0 for a single window.
+    pub half: f64,
 }
 
 /// A change between two neighbours that is larger than what their windows explain.
@@ -134,10 +138,14 @@ impl HistoryLine {
 
 impl CountSpan {
     /// The values of windows; the first is the shown one.
-    fn of(values: impl IntoIterator<Item = f64>) -> Self {
-        let mut values = values.into_iter();
-        let value = values.next().unwrap_or(0.0);
-        let (low, high) = values.fold((value, value), |(low, high), next| (f64::min(low, next), f64::max(high, next)));
-        Self { value, low, high }
+    fn of(values: &[f64]) -> Self {
+        let value = values.first().copied().unwrap_or(0.0);
+        let (low, high) = values.iter().fold((value, value), |(low, high), next| (low.min(*next), high.max(*next)));
+        Self { value, low, high, half: decision::half_of_one(values) }
+    }
+
+    /// The values that it does not differ from: intervals of two kernels that meet are undecided or the same.
+    fn interval(&self) -> [f64; 2] {
+        [self.value - self.half, self.value + self.half]
     }
 }

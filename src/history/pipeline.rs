@@ -38,17 +38,14 @@ fn counts(recording: &Recording, kernel: usize, id: &str) -> Result<Option<Histo
     let without: f64 = roles.iter().filter(|(role, _)| !SCHEDULING.contains(role)).map(|(_, value)| value).sum();
     // How far the runs are from the first, which the roles are of. User code is the same in all of them.
     let runs = counted.runs();
-    let beyond = |of: fn(f64, f64) -> f64| runs.iter().fold(0.0, |end, run| of(end, (run - runs[0]) / kib));
-    let range = [beyond(f64::min), beyond(f64::max)];
-    let spread = |value: f64| CountSpan { value, low: value + range[0], high: value + range[1] };
-    let span = |value: f64| CountSpan { value, low: value, high: value };
+    let spread = |value: f64| CountSpan::of(&runs.iter().map(|run| value + (run - runs[0]) / kib).collect::<Vec<_>>());
     Ok(Some(HistoryPoint {
         kernel,
         cell: id.to_owned(),
         windows: runs.len(),
         without_scheduling: spread(without),
         total: spread(total),
-        roles: roles.into_iter().map(|(role, value)| (role, span(value))).collect(),
+        roles: roles.into_iter().map(|(role, value)| (role, CountSpan::of(&[value]))).collect(),
     }))
 }
 
@@ -97,9 +94,9 @@ mod tests {
     fn a_point_has_the_kernels_part_per_kib() {
         let point = counts(&recording(), 3, "x").unwrap().unwrap();
         assert_eq!((point.kernel, point.windows), (3, 2));
-        assert_eq!(point.without_scheduling, CountSpan { value: 1_100.0, low: 1_100.0, high: 1_105.0 });
+        assert_eq!(point.without_scheduling, CountSpan::of(&[1_100.0, 1_105.0]));
         assert_eq!((point.total.value, point.roles[&RoleId::Wait].value), (1_110.0, 10.0));
-        assert_eq!(point.roles[&RoleId::CopyIn], CountSpan { value: 1_100.0, low: 1_100.0, high: 1_100.0 });
+        assert_eq!(point.roles[&RoleId::CopyIn], CountSpan::of(&[1_100.0]));
         assert!(!point.roles.contains_key(&RoleId::User));
         let idle = Recording { pipes: Vec::new(), ..recording() };
         assert_eq!(counts(&idle, 0, "x").unwrap(), None);

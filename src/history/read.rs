@@ -130,7 +130,7 @@ pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropp
     ensure!(!windows.is_empty(), "the run contains no counted window");
     let shown = shown.min(windows.len() - 1);
     windows.swap(0, shown);
-    let span = |of: &dyn Fn(&Measure) -> f64| CountSpan::of(windows.iter().map(of));
+    let span = |of: &dyn Fn(&Measure) -> f64| CountSpan::of(&windows.iter().map(of).collect::<Vec<_>>());
     let roles: BTreeSet<RoleId> = windows
         .iter()
         .flat_map(|window| window.processes.of_target())

@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 
 /// The steps of a line.
 ///
-/// The counts of a kernel have a range: the least and the greatest of its windows, and [`margin`] on both sides. A segment ends where its kernels' ranges have no value in common any more. Taking each
-/// segment as long as possible gives the fewest (it is the greedy stabbing of intervals by points). A slow drift within
-/// the ranges thus becomes a step as soon as no value fits all of it, and noise within them never does.
+/// The counts of a kernel have an interval ([`CountSpan::interval`]), and [`margin`] on both sides. A segment ends where its
+/// kernels' intervals have no value in common any more: between two kernels, that is where a comparison of them would say
+/// `more` or `fewer`. Taking each segment as long as possible gives the fewest (it is the greedy stabbing of intervals by
+/// points). A slow drift within the intervals thus becomes a step as soon as no value fits all of it, and noise within
+/// them never does.
 #[must_use]
 pub(crate) fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
     let totals: Vec<CountSpan> = points.iter().map(|point| point.without_scheduling).collect();
@@ -46,17 +48,18 @@ pub(crate) fn steps(points: &[HistoryPoint]) -> Vec<HistoryStep> {
     places.into_iter().map(step).collect()
 }
 
-/// What is added to the range of a sum on both sides.
+/// What is added to the interval of a sum on both sides.
 pub(super) fn margin(sum: &CountSpan) -> f64 {
     FLOOR / 2.0 * sum.value
 }
 
-/// The places at which a new segment begins. `margins`: what is added to each range on both sides.
+/// The places at which a new segment begins. `margins`: what is added to each interval on both sides.
 pub(super) fn changes(spans: &[CountSpan], margins: &[f64]) -> Vec<usize> {
     let mut places = Vec::new();
     let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
     for (place, (span, margin)) in spans.iter().zip(margins).enumerate() {
-        let own = (span.low - margin, span.high + margin);
+        let [from, to] = span.interval();
+        let own = (from - margin, to + margin);
         (low, high) = (low.max(own.0), high.min(own.1));
         if low > high {
             places.push(place);
@@ -71,7 +74,7 @@ mod tests {
     use super::*;
 
     fn spans(values: &[[f64; 2]]) -> Vec<CountSpan> {
-        values.iter().map(|[low, high]| CountSpan { value: (low + high) / 2.0, low: *low, high: *high }).collect()
+        values.iter().map(|[low, high]| CountSpan { value: (low + high) / 2.0, low: *low, high: *high, half: (high - low) / 2.0 }).collect()
     }
 
     fn found(values: &[[f64; 2]], margin: f64) -> Vec<usize> {
@@ -93,7 +96,7 @@ mod tests {
     }
 
     fn point(kernel: usize, roles: &[(RoleId, f64)]) -> HistoryPoint {
-        let span = |value: f64| CountSpan::of([value]);
+        let span = |value: f64| CountSpan::of(&[value]);
         let sum: f64 = roles.iter().filter(|(role, _)| !SCHEDULING.contains(role)).map(|(_, value)| value).sum();
         HistoryPoint {
             kernel,

@@ -53,6 +53,12 @@ pub(crate) fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
     stats::half_width_of_difference(before, after, CONFIDENCE)
 }
 
+/// The part of one side in [`half_width`], if the windows of the other side are as far apart. 0 for a single window.
+#[must_use]
+pub(crate) fn half_of_one(windows: &[f64]) -> f64 {
+    stats::half_width_of_difference(windows, windows, CONFIDENCE).unwrap_or(0.0) / 2.0
+}
+
 /// A change of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct CountChange {

@@ -86,7 +86,7 @@ pub(super) fn lines(history: &History, line: &HistoryLine) -> Result<String> {
             .iter()
             .zip(&labels)
             .map(|(point, label)| {
-                let CountSpan { value, low, high } = of_role(point, role);
+                let CountSpan { value, low, high, .. } = of_role(point, role);
                 Point { label: label.clone(), y: value, span: Some([low, high]) }
             })
             .collect(),

@@ -14,7 +14,7 @@ pub(super) fn render(history: &History) -> Result<String> {
             let kernel = history.kernels.get(point.kernel).context("a point has a kernel")?;
             let sums = [("without-scheduling", point.without_scheduling), ("total", point.total)];
             let roles = point.roles.iter().map(|(role, span)| (roles::by_id(*role).id.as_str(), *span));
-            for (role, CountSpan { value, low, high }) in sums.into_iter().chain(roles) {
+            for (role, CountSpan { value, low, high, .. }) in sums.into_iter().chain(roles) {
                 let [mode, setting] = [&line.mode, &line.setting].map(String::clone);
                 let [label, release] = [&kernel.label, &kernel.release].map(String::clone);
                 let [value, low, high] = [value, low, high].map(|number| format!("{number:.4}"));

@@ -96,7 +96,7 @@ fn of_step(
         kernels: format!("{} to {}{built}", label(history, step.before), label(history, step.after)),
         change: match step.of_total {
             true => change,
-            false => format!("{change}, within the range of the windows"),
+            false => format!("{change}, within its uncertainty"),
         },
         roles: if roles.is_empty() { "small changes of many roles".to_owned() } else { roles.join(", ") },
         // A page compares runs.
