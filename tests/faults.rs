@@ -239,7 +239,7 @@ fn a_sweep_survives() {
 #[ignore = "needs strace: make test"]
 fn a_comparison_survives() {
     let line =
-        "compare --mode write --variant= --variant=--poll --pairs 1 --run-flags=--bytes=1M+--warmup=1M+--collect=none";
+        "compare --mode write --variant= --variant=--poll --runs 1 --run-flags=--bytes=1M+--warmup=1M+--collect=none";
     each_fails(line, None, Threads::All, |what, _, output, place| {
         resumed(what, line, output, place, ["matrix.json", "report.json"]);
     });

@@ -8,7 +8,6 @@ pub(crate) mod cell;
 pub(crate) mod chunk;
 pub(crate) mod list;
 pub(crate) mod merge;
-pub(crate) mod pipelines;
 pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod run;

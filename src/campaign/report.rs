@@ -19,12 +19,22 @@ pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<I
     let mut inputs: Vec<Input> = Vec::new();
     // By mode, as a comparison measures them: the list is in the order of guests.
     let names = kernel_names(cells.iter().map(|cell| &cell.kernel));
-    let mut cells: Vec<&CampaignCell> = cells.iter().filter(|cell| is_compared(cell)).collect();
+    let mut cells: Vec<&CampaignCell> = cells.iter().filter(|cell| cell.is_exact()).collect();
     let modes: Vec<&str> = cells.iter().map(|cell| cell.mode.as_str()).collect();
     cells.sort_by_key(|cell| (modes.iter().position(|mode| *mode == cell.mode), cell.cpus));
-    for cell in cells {
+    for cell in &cells {
         let path = store.path(&cell.id, false);
-        let run = (path.display().to_string(), store.run(&cell.id)?);
+        let mut outcome = store.run(&cell.id)?;
+        if let Some(pipeline) = &cell.pipeline {
+            // The same text with other programs or files is another pipeline.
+            let other = |other: &&CampaignCell| {
+                other.mode == cell.mode && other.pipeline.as_ref().is_some_and(|of| of.digest() != pipeline.digest())
+            };
+            let twice = cells.iter().any(other);
+            outcome.document.mode =
+                if twice { format!("{} ({})", cell.mode, pipeline.digest()) } else { cell.mode.clone() };
+        }
+        let run = (path.display().to_string(), outcome);
         let label = labelled(names.get(&cell.kernel.sha256).unwrap_or(&cell.kernel.label), &cell.setting);
         match inputs.iter_mut().find(|input| input.label.as_ref() == Some(&label)) {
             Some(input) => input.runs.push(run),
@@ -32,12 +42,6 @@ pub(crate) fn columns(store: &CellStore, cells: &[CampaignCell]) -> Result<Vec<I
         }
     }
     Ok(inputs)
-}
-
-/// Whether the comparison has it: exact runs.
-#[must_use]
-pub(crate) fn is_compared(cell: &CampaignCell) -> bool {
-    cell.pipeline.is_none() && cell.is_exact()
 }
 
 /// What the report says is not there.

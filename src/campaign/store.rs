@@ -11,7 +11,7 @@ use super::cell::{CampaignCell, FinishedCell};
 use super::list::CellList;
 use super::run::CellResult;
 use crate::document::{Document, Outcome};
-use crate::record::{RECORD_FILE, Recorded, Recording, change, contents};
+use crate::record::{RECORD_FILE, Recording, change, contents, outcome};
 use crate::report::files::{self, Folder};
 use crate::util::{atomic_file, cancel, regular, sha256, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -142,12 +142,7 @@ impl CellStore {
     pub(crate) fn keep(&self, folder: Folder, cell: &CampaignCell, second: bool, result: CellResult) -> Result<()> {
         let mut files = match result {
             CellResult::Run(mut outcome) => files::all_files(&mut outcome, Vec::new())?,
-            CellResult::Recording(recorded) => {
-                let Recorded { recording, off_cpu, profiles, code } = *recorded;
-                let mut files = contents::files(&recording, &profiles, off_cpu.as_ref())?;
-                files.extend(code.map(|code| files::code_file(&code)).transpose()?);
-                files
-            }
+            CellResult::Recording(recorded) => contents::files(&recorded)?,
         };
         let digests = files.iter().map(|(name, bytes)| (name.clone(), sha256::of_bytes(bytes))).collect();
         let finished = FinishedCell { cell: cell.clone(), files: digests };
@@ -159,12 +154,18 @@ impl CellStore {
         }
     }
 
-    /// The run of a finished cell, with its executed code.
+    /// The run or counted recording of a finished cell, with its executed code.
     ///
     /// # Errors
     /// When it cannot be read, with the way out.
     pub(crate) fn run(&self, id: &str) -> Result<Outcome> {
-        self.load(id, files::load_whole)
+        self.load(id, |path| {
+            let recording = path.join(RECORD_FILE);
+            if !recording.exists() {
+                return files::load_whole(path);
+            }
+            outcome::load(&recording)?.context("the recording has no counted instructions")
+        })
     }
 
     fn load<T>(&self, id: &str, load: impl FnOnce(&Path) -> Result<T>) -> Result<T> {

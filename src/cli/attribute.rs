@@ -2,7 +2,7 @@
 
 use crate::import;
 use crate::record::model::Recording;
-use crate::record::{self, contents};
+use crate::record::{self, Recorded, contents};
 use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::roles::Skid;
@@ -59,7 +59,9 @@ impl AttributeArgs {
         let folder = Folder::prepare(self.output.as_deref(), &started, "attribute")?;
         let (recording, profiles) = import::recording::recording(&imported, &self.file.display().to_string(), skid);
         let recording = Recording { started, command: super::command_line(), ..recording };
-        let kept = folder.keep(&contents::files(&recording, &profiles, None)?);
+        let recorded = Recorded { recording, profiles, ..Recorded::default() };
+        let kept = folder.keep(&contents::files(&recorded)?);
+        let recording = recorded.recording;
         if self.json {
             crate::out!("{}", contents::to_json(&recording)?);
         } else {

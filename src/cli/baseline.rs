@@ -7,11 +7,11 @@ use crate::run::{RunOptions, WindowSizing};
 use crate::util::size;
 use crate::util::usage::UsageError;
 use crate::vm::{GuestMachine, stored};
-use crate::workload::WorkloadRequest;
 use crate::workload::axes::AXES;
 use crate::workload::caveats::WORKLOAD_CHANGED;
 use crate::workload::spec::{Amount, Pin};
-use anyhow::{Result, anyhow, bail};
+use crate::workload::{Spec, WorkloadRequest};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 /// The options that measure as `baseline` was measured. `given` holds the flags of this command line; they may repeat a
 /// stored setting, not contradict it.
@@ -23,8 +23,9 @@ pub(super) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOpti
     let refused = |error: anyhow::Error| UsageError::new(format!("{error:#}; repeat the baseline with `pipeprof run`"));
     collector(&mut options, baseline)?;
     guest(&mut options, given, baseline)?;
-    contradictions(&options.workload, baseline)?;
-    let stored = WorkloadRequest::of(&baseline.mode, &baseline.workload).map_err(refused)?;
+    let workload = baseline.workload.as_ref().context("the baseline is a recorded pipeline")?;
+    contradictions(&options.workload, workload, baseline)?;
+    let stored = WorkloadRequest::of(&baseline.mode, workload).map_err(refused)?;
     if let Some(ensemble) = &baseline.ensemble {
         if options.sizing != WindowSizing::default() {
             bail!(UsageError::new(
@@ -37,11 +38,11 @@ pub(super) fn options(given: &GivenFlags, baseline: &Document) -> Result<RunOpti
     } else {
         options.workload = WorkloadRequest { amount: None, ..stored.clone() };
         // An amount that is given also decides the number of runs: give it only where it is not the default.
-        if options.request(String::new())?.workload != baseline.workload {
+        if options.request(String::new())?.workload != *workload {
             options.workload = stored;
         }
     }
-    if options.request(String::new())?.workload != baseline.workload {
+    if options.request(String::new())?.workload != *workload {
         bail!(refused(anyhow!("the workload in the baseline cannot be repeated by this build")));
     }
     // The tested kernel may be able to read from the source that the baseline's could not.
@@ -139,9 +140,8 @@ fn charged(command: &str) -> Option<bool> {
 }
 
 /// Refuse flags of a workload other than the baseline's.
-fn contradictions(asked: &WorkloadRequest, baseline: &Document) -> Result<()> {
-    let stored = &baseline.workload;
-    let base = crate::compare::input::base_mode(&baseline.mode);
+fn contradictions(asked: &WorkloadRequest, stored: &Spec, baseline: &Document) -> Result<()> {
+    let base = crate::compare::input::case_name(baseline);
     contradiction("--mode", asked.mode.as_deref().unwrap_or(base), base)?;
     for axis in AXES {
         if let Some(value) = asked.overrides.get(axis.name) {
@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(options.machine.time_limit.as_secs(), 7);
             assert_eq!(options.exact(), document.unit == Unit::Instructions);
             let request = options.request(String::new()).unwrap();
-            assert_eq!((request.mode, request.workload), (document.mode, document.workload));
+            assert_eq!((request.mode, Some(request.workload)), (document.mode, document.workload));
             runs += 1;
         }
         assert_eq!(runs, 8);

@@ -1,19 +1,19 @@
 //! `pipeprof check`: test a kernel for a regression, with the exit codes of `git bisect run`.
 
-use super::baseline;
 use super::check_history;
 use super::compare::available_memory;
 use super::global::{UNTESTABLE, WRONG_CHECK};
-use super::run::{GivenFlags, given_flags, outcome};
+use super::repeat::{Repeat, Repeated};
+use super::run::{GivenFlags, given_flags};
 use super::sizing_args::SizingArgs;
 use super::stored_runs;
 use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step, Word};
 use crate::compare::render::terminal;
 use crate::compare::{CompareOptions, Comparison, Input, compare, text};
-use crate::document::{Outcome, Request};
+use crate::document::Outcome;
 use crate::report::files::Folder;
-use crate::run::{RunOptions, exact};
+use crate::run::exact;
 use crate::util::decision::FLOOR;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress};
@@ -23,7 +23,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Test a kernel for a regression against a stored run
+/// Test a kernel for a regression against a stored run or pipeline
 ///
 /// The exit codes suit `git bisect run`: 0 no regression, 1 regression (with the roles and functions), 125 not
 /// testable or undecided (bisect skips the commit), 128 usage error (bisect stops). The kernel runs with the
@@ -40,7 +40,8 @@ pub(crate) struct CheckArgs {
     /// Mode of `pipeprof run`; an error if it differs from the baseline's [default: the baseline's, or write]
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// Stored run to compare with: a run.json, its folder, or the folder that `check -o` wrote
+    /// Stored result to compare with: a run.json, its folder, the folder that `check -o` wrote, or the folder of a pipeline
+    /// that `pipeprof record --collect insn` counted
     #[arg(long, value_name = "RUN", required_unless_present_any = ["output", "history"])]
     baseline: Option<PathBuf>,
     /// Store of a campaign (`pipeprof matrix`) to compare with: what its kernels have taken since the last step, in each
@@ -142,11 +143,7 @@ impl CheckArgs {
         }
         let Some(path) = &self.baseline else { return self.store(&given) };
         let baseline = stored_runs::column(path).map_err(|error| UsageError::new(format!("--baseline {error:#}")))?;
-        let wanted = baseline
-            .runs
-            .iter()
-            .map(|(_, run)| baseline::options(&given, &run.document))
-            .collect::<Result<Vec<_>>>()?;
+        let wanted = baseline.runs.iter().map(|(_, run)| Repeat::of(&given, run)).collect::<Result<Vec<_>>>()?;
         let label = self.label()?;
         let (runs, problem) = self.measure(&wanted)?;
         if let Some(problem) = problem {
@@ -186,10 +183,10 @@ impl CheckArgs {
             wanted.extend(exact::CPUS.map(|cpus| {
                 let mut options = options.clone();
                 options.machine.cpus = Some(cpus);
-                options
+                Repeat::Run(Box::new(options))
             }));
         } else {
-            wanted.push(options);
+            wanted.push(Repeat::Run(Box::new(options)));
         }
         if let (_, Some(problem)) = self.measure(&wanted)? {
             return Err(problem);
@@ -220,36 +217,24 @@ impl CheckArgs {
 
     /// Measure all of `wanted`, counted ones in parallel, and store them. Returns also why they are not where they should
     /// be.
-    pub(super) fn measure(&self, wanted: &[RunOptions]) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
-        let requests =
-            wanted.iter().map(|options| options.request(super::command_line())).collect::<Result<Vec<_>>>()?;
-        let mode = requests.first().map_or("", |request| request.mode.as_str());
+    pub(super) fn measure(&self, wanted: &[Repeat]) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
+        let mode = wanted.first().map(Repeat::name).transpose()?.unwrap_or_default();
         let folder = match &self.output {
-            Some(path) => Some(Folder::prepare(Some(path), &super::now(), mode).or_usage()?),
+            Some(path) => Some(Folder::prepare(Some(path), &super::now(), &mode).or_usage()?),
             None => None,
         };
-        let parallel = wanted.iter().all(RunOptions::exact);
-        let mut outcomes = std::thread::scope(|scope| {
+        let parallel = wanted.iter().all(Repeat::is_exact);
+        let mut repeated = std::thread::scope(|scope| {
             let failed = |_| Err(anyhow!("internal error: a thread panicked"));
             let mut results = Vec::new();
             for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
-                let running: Vec<_> = together.iter().map(|options| scope.spawn(|| outcome(options))).collect();
+                let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| repeat.measure())).collect();
                 results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
             }
             results.into_iter().collect::<Result<Vec<_>>>()
         })?;
-        let Some(folder) = folder else { return Ok((outcomes, None)) };
-        let kept = if let [outcome] = outcomes.as_mut_slice() {
-            folder.write_or_rescue(outcome, Vec::new())?
-        } else {
-            let name = |(options, request): (&RunOptions, &Request)| {
-                format!("{}-{}-cpu", request.mode.replace(' ', "-"), options.machine.cpus())
-            };
-            let names = distinct(wanted.iter().zip(&requests).map(name));
-            let runs = names.into_iter().zip(&mut outcomes).map(|(name, outcome)| (name, outcome, Vec::new()));
-            folder.write_each_or_rescue(runs, Vec::new())?
-        };
-        Ok((outcomes, kept.problem))
+        let problem = folder.map(|folder| stored(folder, wanted, &mut repeated)).transpose()?.flatten();
+        Ok((repeated.into_iter().map(|repeated| repeated.outcome).collect(), problem))
     }
 
     fn judge(&self, comparison: &Comparison) -> Result<ExitCode> {
@@ -312,10 +297,37 @@ impl CheckArgs {
 }
 
 /// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
-fn jobs(wanted: &[RunOptions]) -> usize {
+fn jobs(wanted: &[Repeat]) -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let memory = wanted.iter().map(|options| options.machine.memory).max().unwrap_or_default();
+    let memory = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
     matrix::default_jobs(cpus, available_memory(), memory).max(exact::CPUS.len())
+}
+
+/// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
+/// should be.
+fn stored(folder: Folder, wanted: &[Repeat], repeated: &mut [Repeated]) -> Result<Option<anyhow::Error>> {
+    if let [Repeated { outcome, recorded }] = repeated {
+        let kept = match recorded {
+            Some(files) => folder.keep(files),
+            None => folder.write_or_rescue(outcome, Vec::new())?,
+        };
+        return Ok(kept.problem);
+    }
+    let names = wanted.iter().map(|repeat| {
+        let name = repeat.name()?.replace([' ', '/'], "-");
+        Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
+    });
+    let names = distinct(names.collect::<Result<Vec<_>>>()?.into_iter());
+    let (mut runs, mut recordings) = (Vec::new(), Vec::new());
+    for (name, Repeated { outcome, recorded }) in names.into_iter().zip(repeated) {
+        match recorded.take() {
+            Some(files) => {
+                recordings.extend(files.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+            }
+            None => runs.push((name, outcome, Vec::new())),
+        }
+    }
+    Ok(folder.write_each_or_rescue(runs.into_iter(), recordings)?.problem)
 }
 
 /// Names of folders: a second run of the same mode and number of CPUs has another setting, and gets a number.

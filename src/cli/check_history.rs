@@ -1,7 +1,7 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
-use super::baseline;
 use super::check::{CheckArgs, SAME, UNDECIDED, exit_code, print_changes};
+use super::repeat::Repeat;
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
 use crate::compare::{CompareOptions, Dropped, Input, compare, text};
@@ -24,20 +24,10 @@ use std::process::ExitCode;
 pub(super) fn perform(args: &CheckArgs, given: &GivenFlags, folder: &Path) -> Result<ExitCode> {
     let usage = |error: anyhow::Error| UsageError::new(format!("--history {error:#}"));
     let store = CellStore::open(folder).map_err(usage)?;
-    let mut history = read::read(&store, None, super::command_line()).map_err(usage)?;
-    let pipelines = history.lines.extract_if(.., |line| line.pipeline).count();
-    if pipelines > 0 {
-        progress::note(&format!(
-            "{} of the history not tested, only runs: record pipelines again with `pipeprof matrix`",
-            counted(pipelines as u64, "pipeline")
-        ));
-    }
-    if history.lines.is_empty() {
-        return Err(usage(anyhow::anyhow!("{}: the history has no runs", folder.display())).into());
-    }
+    let history = read::read(&store, None, super::command_line()).map_err(usage)?;
     let newest: Vec<Outcome> =
         history.lines.iter().map(|line| last(&store, line)).collect::<Result<_>>().map_err(usage)?;
-    let wanted = newest.iter().map(|run| baseline::options(given, &run.document)).collect::<Result<Vec<_>>>()?;
+    let wanted = newest.iter().map(|run| Repeat::of(given, run)).collect::<Result<Vec<_>>>()?;
     let label = args.label()?;
     let (runs, problem) = args.measure(&wanted)?;
     if let Some(problem) = problem {
@@ -70,8 +60,8 @@ fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome
     let level = SeriesLevel::of(line).context("a line has points")?;
     let beyond = level.beyond(new.value);
     let decision = level.decision(&new, args.margin());
-    // Both ends of the windows must be on the same side of a threshold.
-    let ends = [new.low, new.high].map(|end| args.judged(level.beyond(end)));
+    // Both ends of the interval must be on the same side of a threshold.
+    let ends = new.interval().map(|end| args.judged(level.beyond(end)));
     let word = match decision {
         Decision::Same => SAME,
         Decision::More | Decision::Fewer if ends[0] == ends[1] => ends[0],

@@ -8,6 +8,7 @@ use super::stop_args::{StopArgs, parse_percent};
 use super::stored_runs;
 use crate::compare::matrix::{self, MatrixRun, MatrixStore, Runner};
 use crate::compare::model::section_title;
+use crate::compare::pipelines;
 use crate::compare::plan::{self, ColumnPlan, MatrixPlan};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
@@ -51,13 +52,14 @@ pub(crate) struct CompareArgs {
     /// Number of guests to run in parallel [default: depends on CPUs and free memory; 1 for timed runs]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     jobs: Option<u32>,
-    /// Timed runs: number of boots of each kernel; --pairs is divided among them [default: 3; without guests, columns
+    /// Timed runs: number of boots of each kernel; --runs is divided among them [default: 3; without guests, columns
     /// alternate after each run]
     #[arg(long, help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     boots: Option<u32>,
-    /// Timed runs: number of runs per column and mode, unlike --pairs of `pipeprof run`
-    #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pairs: u32,
+    /// Number of runs per column and mode; counted windows, where instructions are counted [default: 12; windows: as
+    /// `pipeprof run`]
+    #[arg(long = "runs", help_heading = "Measurement", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    number: Option<u32>,
     #[command(flatten, next_help_heading = "Measurement")]
     stop: StopArgs,
     #[command(flatten, next_help_heading = "Measurement")]
@@ -81,6 +83,9 @@ pub(crate) struct CompareArgs {
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
+
+/// Timed runs per column and mode.
+const TIMED_RUNS: u32 = 12;
 
 /// Runs cells in this process.
 struct Here;
@@ -117,19 +122,26 @@ impl CompareArgs {
                 self.runs[0].display()
             ))
         );
-        if let Some(change) = self.recordings()? {
+        let recordings: Option<Vec<PathBuf>> = self.runs.iter().map(|path| change::recording_at(path)).collect();
+        let counted = recordings.as_deref().map(pipelines::inputs).transpose()?.flatten();
+        let change = if counted.is_none() || self.runs.len() == 2 { self.recordings()? } else { None };
+        // Without counts, there are times of one run each.
+        if let (None, Some(change)) = (&counted, &change) {
             if self.json {
-                let text = serde_json::to_string_pretty(&change).context("cannot write the comparison as JSON")?;
+                let text = serde_json::to_string_pretty(change).context("cannot write the comparison as JSON")?;
                 crate::outln!("{text}");
             } else {
-                crate::out!("{}", change_text::render(&change, Style::of_stdout()));
+                crate::out!("{}", change_text::render(change, Style::of_stdout()));
             }
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(folder) = &self.output {
             refuse_used(folder)?;
         }
-        let inputs = self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?;
+        let inputs = match counted {
+            Some(inputs) => inputs,
+            None => self.runs.iter().map(|path| stored_runs::column(path)).collect::<Result<Vec<_>>>()?,
+        };
         let options = self.options(self.against.unwrap_or_default())?;
         let compared = compare(&inputs, &options)?;
         if let Some(folder) = &self.output {
@@ -137,6 +149,9 @@ impl CompareArgs {
                 .with_context(|| format!("cannot create the folder {}: choose another with -o", folder.display()))?;
         }
         self.report(&compared, self.output.as_deref())?;
+        if let Some(change) = change.filter(|_| !self.json) {
+            crate::out!("{}", change_text::pipes(&change, Style::of_stdout()));
+        }
         Ok(ExitCode::SUCCESS)
     }
 
@@ -160,7 +175,7 @@ impl CompareArgs {
         );
         let [first, second] = [change::load(before)?, change::load(after)?];
         let paths = [&self.runs[0], &self.runs[1]].map(PathBuf::as_path);
-        RecordingChange::new([&first, &second], paths, self.margin).map(Some)
+        RecordingChange::new([&first, &second], paths).map(Some)
     }
 
     fn measure(&self) -> Result<ExitCode> {
@@ -243,19 +258,23 @@ impl CompareArgs {
         }
         ensure!(
             exact || columns.iter().all(|column| column.options.runs.is_none()),
-            "--runs cannot be given in --variant or --run-flags; use --pairs of `pipeprof compare`"
+            "--runs cannot be given in --variant or --run-flags; give it to `pipeprof compare` itself"
         );
         ensure!(
             columns.iter().all(|column| column.options.stop.is_none()),
             "--until and --max-time cannot be given in --variant or --run-flags; give them to `pipeprof compare` itself"
         );
+        let timed_runs = self.number.unwrap_or(TIMED_RUNS);
+        if let Some(number) = self.number.filter(|_| exact) {
+            columns.iter_mut().for_each(|column| column.options.runs = column.options.runs.or(Some(number)));
+        }
         // Consecutive runs are similar. Without boots, which take time, columns alternate run by run.
         let cpus = self.axes.cpus(exact)?;
         if !exact && let [cpus] = cpus[..] {
             columns.iter_mut().for_each(|column| column.options.machine.cpus = Some(cpus));
         }
         let boots = columns.iter().any(|column| column.options.kernel.is_some());
-        let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { self.pairs }) };
+        let blocks = if exact { 1 } else { self.boots.unwrap_or(if boots { 3 } else { timed_runs }) };
         let plan = MatrixPlan {
             schema: plan::SCHEMA.to_owned(),
             build: crate::util::build::version().to_owned(),
@@ -263,7 +282,7 @@ impl CompareArgs {
             modes,
             cpus: if exact { cpus } else { Vec::new() },
             blocks: blocks as usize,
-            pairs: (!exact).then(|| self.pairs.div_ceil(blocks)),
+            pairs: (!exact).then(|| timed_runs.div_ceil(blocks)),
             control: !exact,
             seed: self.seed,
             stop: self.stop.rule(),
@@ -272,10 +291,9 @@ impl CompareArgs {
             !exact || plan.stop.is_none(),
             "--until and --max-time conflict with exact counts, which are measured once; remove them"
         );
-        if !exact && (self.pairs as usize) < timed::MINIMUM_PAIRS {
+        if !exact && (timed_runs as usize) < timed::MINIMUM_PAIRS {
             progress::note(&format!(
-                "--pairs {}: a timed verdict needs {} runs; the result will be undecided",
-                self.pairs,
+                "--runs {timed_runs}: a timed verdict needs {} runs; the result will be undecided",
                 timed::MINIMUM_PAIRS
             ));
         }

@@ -11,7 +11,7 @@ use crate::campaign::merge::{self, MergedCells};
 use crate::campaign::plan::{self, CampaignAxes, CampaignPipeline};
 use crate::campaign::run;
 use crate::campaign::script::CampaignEngine;
-use crate::campaign::{CampaignCell, CellList, CellStore, pipelines, report};
+use crate::campaign::{CampaignCell, CellList, CellStore, report};
 use crate::compare::plan::combinations;
 use crate::compare::render::{self, terminal};
 use crate::compare::{CompareOptions, compare};
@@ -349,7 +349,6 @@ impl MergeArgs {
         let json = serde_json::to_string_pretty(&merged).context("cannot write merge.json")? + "\n";
         atomic_file::write(&self.output.join("merge.json"), json.as_bytes())?;
         crate::out!("{}", summary(&merged));
-        self.pipelines(&merged)?;
         let timed = merged.done.iter().filter(|cell| !cell.is_exact()).count() as u64;
         if timed > 0 {
             let folder = clean(&self.output.join("cells").display().to_string());
@@ -358,7 +357,7 @@ impl MergeArgs {
                 counted(timed, "timed cell")
             ));
         }
-        let runs = || merged.done.iter().filter(|cell| report::is_compared(cell));
+        let runs = || merged.done.iter().filter(|cell| cell.is_exact());
         let columns: BTreeSet<&str> = runs().map(|cell| cell.column.as_str()).collect();
         if columns.len() < 2 {
             if columns.len() == 1 {
@@ -376,19 +375,6 @@ impl MergeArgs {
         let failed = merged.failed.len() + merged.failed_canaries.len();
         let complete = failed == 0 && merged.missing.is_empty() && merged.different.is_empty();
         Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-
-    /// What changed in the pipelines that were recorded.
-    fn pipelines(&self, merged: &MergedCells) -> Result<()> {
-        let all = pipelines::series(&CellStore::open(&self.output)?, &merged.done)?;
-        if all.is_empty() {
-            return Ok(());
-        }
-        all.iter().for_each(|series| crate::out!("\n{}", series.answers()));
-        let path = self.output.join(pipelines::PIPELINES_FILE);
-        atomic_file::write(&path, pipelines::markdown(&all).as_bytes())?;
-        progress::note(&format!("written: {}", clean(&path.display().to_string())));
-        Ok(())
     }
 
     fn report(&self, merged: &MergedCells) -> Result<()> {

@@ -30,6 +30,7 @@ mod matrix_cell;
 mod matrix_progress;
 mod memory;
 mod record;
+mod repeat;
 mod reproduce;
 mod roles;
 mod run;

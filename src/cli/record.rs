@@ -9,7 +9,7 @@ use crate::record::sent_files::SentFile;
 use crate::record::{
     self, PipelineCommand, RecordLevel, RecordOptions, Recorded, Recording, Remedy, TrialOptions, contents,
 };
-use crate::report::files::{self, Folder};
+use crate::report::files::Folder;
 use crate::report::terminal::Style;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
@@ -125,7 +125,7 @@ impl RecordArgs {
         let sampled = self.collect == Some(PipelineCollector::Sample);
         let options =
             |trials| RecordOptions { trials, duration, streams: None, level: self.level, sampled, drop_rights: true };
-        let Recorded { recording, off_cpu, profiles, code } = match (&pipeline, guest) {
+        let recorded = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
                 let prepared = PreparedPipeline::new(self.in_guest(pipeline, PipelinePlace::here()?), guest)?;
@@ -151,8 +151,10 @@ impl RecordArgs {
                 record::record_running(&self.pid, &options(TrialOptions::default()))?
             }
         };
-        let recording = Recording { started, command: super::command_line(), ..recording };
-        let mut files = contents::files(&recording, &profiles, off_cpu.as_ref())?;
+        let recording = Recording { started, command: super::command_line(), ..recorded.recording };
+        let recorded = Recorded { recording, ..recorded };
+        let mut files = contents::files(&recorded)?;
+        let Recorded { recording, off_cpu, profiles, code, .. } = recorded;
         let exported = ExportedRecording {
             recording: &recording,
             profiles: &profiles,
@@ -161,7 +163,6 @@ impl RecordArgs {
         };
         let (exports, failed) = export::all(&self.export, &Exported::Recording(exported));
         files.extend(exports);
-        files.extend(code.map(|code| files::code_file(&code)).transpose()?);
         let kept = folder.keep(&files);
         crate::err!("{}", record::text::render(&recording, kept.written.as_ref(), Style::of_stderr()));
         if let Some(problem) = kept.problem {

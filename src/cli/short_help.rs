@@ -29,7 +29,7 @@ const SHOWN: [(&str, &[(&str, &str)]); 4] = [
             ("append", "Kernel arguments; may be repeated"),
             ("buffer_size", "Size of the writer's buffer; repeatable"),
             ("run_flags", "Flags of `pipeprof run` for all columns"),
-            ("pairs", "Timed runs: runs per column and mode"),
+            ("number", "Runs per column and mode"),
             ("until", "Measure until the 95 % CI is this narrow: ±2%"),
             ("output", "Folder for runs and reports"),
             ("resume", "Continue the comparison in -o DIR"),

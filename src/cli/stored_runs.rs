@@ -1,17 +1,26 @@
-//! Stored runs as arguments: a `run.json`, its folder, or a folder of several runs.
+//! Stored results as arguments: a `run.json` or a `record.json`, its folder, or a folder of several runs.
 
 use crate::compare::Input;
 use crate::document::Outcome;
+use crate::record::change::recording_at;
+use crate::record::outcome;
 use crate::report::files;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
-/// One column from a stored run, or from a folder of several runs (boots, or numbers of CPUs).
+/// One column from a stored run or counted recording, or from a folder of several runs (boots, or numbers of CPUs).
 ///
 /// # Errors
 /// A missing or damaged file; runs of several kernels.
 pub(super) fn column(path: &Path) -> Result<Input> {
     let shown = |path: &Path| path.display().to_string();
+    if let Some(recording) = recording_at(path) {
+        let counted = outcome::load(&recording)?;
+        let outcome = counted.with_context(|| {
+            format!("{}: no instructions were counted: record with --kernel and --collect insn", path.display())
+        })?;
+        return Ok(Input { label: None, runs: vec![(shown(path), outcome)] });
+    }
     let runs = folders(path)?;
     let runs = runs
         .iter()

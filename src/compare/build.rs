@@ -4,7 +4,7 @@ use super::caveats::caveats;
 use super::columns::{self, ColumnSettings};
 use super::exact;
 use super::inline::Dropped;
-use super::input::{CompareOptions, Input, base_mode, boots, of_case};
+use super::input::{CompareOptions, Input, boots, case_name, of_case};
 use super::measure::{self, Measure};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
 use super::steps::fill_steps;
@@ -93,7 +93,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
 
 /// The modes, in the order of the runs; with the numbers of CPUs, if one column has counted one mode on several.
 fn cases(inputs: &[Input], method: Method) -> Vec<(String, Option<u32>)> {
-    let case = |outcome: &Outcome| (base_mode(&outcome.document.mode).to_owned(), outcome.document.environment.cpus);
+    let case = |outcome: &Outcome| (case_name(&outcome.document).to_owned(), outcome.document.environment.cpus);
     let several = |input: &Input| {
         let mut seen: BTreeMap<String, u32> = BTreeMap::new();
         let mut cases = input.runs.iter().map(|(_, outcome)| case(outcome));
@@ -144,7 +144,7 @@ fn check(inputs: &[Input]) -> Result<Method> {
         );
     }
     let modes = |input: &Input| -> BTreeSet<String> {
-        input.runs.iter().map(|(_, outcome)| base_mode(&outcome.document.mode).to_owned()).collect()
+        input.runs.iter().map(|(_, outcome)| case_name(&outcome.document).to_owned()).collect()
     };
     let of_first = modes(&inputs[0]);
     for input in &inputs[1..] {

@@ -69,19 +69,19 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
         }
         for (_, outcome) in &input.runs {
             let document = &outcome.document;
+            let of = if document.workload.is_some() { format!("{}: ", document.mode) } else { String::new() };
             for warning in &document.warnings {
                 let action = if warning.action.is_empty() { String::new() } else { format!(" ({})", warning.action) };
-                by_text.entry(format!("{}: {}{action}", document.mode, warning.message)).or_default().insert(column);
+                by_text.entry(format!("{of}{}{action}", warning.message)).or_default().insert(column);
             }
             for collector in &document.collectors {
                 let reason = collector.reason.as_deref().unwrap_or("");
                 if matches!(collector.status, Status::Partial | Status::Failed) {
-                    let line = format!("{}: collector {}: {reason}", document.mode, collector.name.name());
+                    let line = format!("{of}collector {}: {reason}", collector.name.name());
                     by_text.entry(line).or_default().insert(column);
                 }
                 if collector.lost > 0 {
-                    let line =
-                        format!("{}: collector {} lost {}", document.mode, collector.name.name(), collector.lost);
+                    let line = format!("{of}collector {} lost {}", collector.name.name(), collector.lost);
                     by_text.entry(line).or_default().insert(column);
                 }
             }
@@ -100,7 +100,7 @@ pub fn caveats(inputs: &[Input], labels: &[&str], method: Method) -> Vec<Caveat>
 
 /// What the runs that read a file read from.
 fn sources(inputs: &[Input]) -> impl Iterator<Item = Option<&Path>> {
-    let workloads = inputs.iter().flat_map(|input| &input.runs).map(|(_, outcome)| &outcome.document.workload);
+    let workloads = inputs.iter().flat_map(|input| &input.runs).filter_map(|(_, o)| o.document.workload.as_ref());
     workloads.filter(|workload| workload.writer.has_source()).map(|workload| workload.source.as_deref())
 }
 

@@ -47,7 +47,6 @@ const MATTERS: &[(&str, &str)] = &[
     ("CONFIG_STACKPROTECTOR", "a check at the end of functions"),
     ("CONFIG_UNWINDER", "frame pointers cost instructions in each function"),
     ("CONFIG_FRAME_POINTER", "instructions in each function"),
-    ("CONFIG_CC_VERSION", "another compiler generates other code"),
     ("CONFIG_RANDOMIZE_KSTACK", "a random stack offset at each system call"),
     (COMPILER, "another compiler generates other code: inlining differs"),
     ("kernel.command_line", "kernel arguments at boot"),
@@ -66,6 +65,8 @@ const LEFT_OUT: &[&str] = &[
     "unit",
     "executed_on",
     "kernel.config_source",
+    // What kernel.compiler is read from.
+    "CONFIG_CC_VERSION_TEXT",
     "kernel.machine",
     "environment.load",
     "environment.steal",

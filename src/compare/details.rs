@@ -154,14 +154,15 @@ fn differ(a: f64, b: f64) -> bool {
     (a - b).abs() > SMALL * a.max(b) && (a - b).abs() > SMALL
 }
 
-/// A total that does not change in the direction of the verdict.
+/// A total that does not change in the direction of the verdict, or changes more by scheduling than by any role.
 pub(crate) struct OtherTotal {
     pub ratio: f64,
     /// `7.2 sleeps more often`.
     pub reason: Option<String>,
 }
 
-/// The total of `step`, if it changes in another direction than the verdict; and the schedule as the reason.
+/// The total of `step`, if it changes in another direction than the verdict, or if scheduling changes it more than any role
+/// without scheduling does; and the schedule as the reason.
 #[must_use]
 pub(crate) fn other_total(comparison: &Comparison, section: &Section, step: &Step) -> Option<OtherTotal> {
     let total = step.total.as_ref()?;
@@ -172,7 +173,10 @@ pub(crate) fn other_total(comparison: &Comparison, section: &Section, step: &Ste
         _ => 0.0,
     };
     let change = ratio - 1.0;
-    if change.abs() < SMALL_TOTAL || change * direction > 0.0 {
+    let largest = step.roles.iter().filter(|row| !SCHEDULING.contains(&row.role)).map(|row| row.delta.abs());
+    let by_schedule = (total.after - total.before) - step.verdict.delta;
+    let most = by_schedule.abs() > largest.fold(0.0, f64::max) && by_schedule * change > 0.0;
+    if change.abs() < SMALL_TOTAL || (change * direction > 0.0 && !most) {
         return None;
     }
     let [before, after] = cells(section, step)?;

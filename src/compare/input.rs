@@ -63,17 +63,17 @@ impl Default for CompareOptions {
 /// The runs of a column in `mode`, on `cpus` if given.
 #[must_use]
 pub(crate) fn of_case<'a>(input: &'a Input, mode: &str, cpus: Option<u32>) -> Vec<&'a Outcome> {
-    let wanted = |document: &Document| {
-        base_mode(&document.mode) == mode && cpus.is_none_or(|cpus| document.environment.cpus == cpus)
-    };
+    let wanted =
+        |document: &Document| case_name(document) == mode && cpus.is_none_or(|cpus| document.environment.cpus == cpus);
     input.runs.iter().map(|(_, outcome)| outcome).filter(|outcome| wanted(&outcome.document)).collect()
 }
 
 /// A mode without its overrides: `write` of `write (buffer-size=64K)`. Overrides are differences between columns, not
-/// other modes.
+/// other modes. A pipeline is a case of its own.
 #[must_use]
-pub(crate) fn base_mode(mode: &str) -> &str {
-    mode.split(" (").next().unwrap_or(mode)
+pub(crate) fn case_name(document: &Document) -> &str {
+    let mode = &document.mode;
+    if document.workload.is_some() { mode.split(" (").next().unwrap_or(mode) } else { mode }
 }
 
 /// Nanoseconds per KiB of each run, by boot.

@@ -165,7 +165,7 @@ impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
         let path = self.store.path(self.plan, &self.plan.in_block(run, task.block));
         let kept = files::load_whole(&path).ok()?;
         // Windows of another size may have been needed since.
-        let (wanted, has) = (&run.options.workload, &kept.document.workload);
+        let (wanted, has) = (&run.options.workload, kept.document.workload.as_ref()?);
         let size = wanted.amount.is_none_or(|amount| amount == has.amount);
         // A source is either wanted by the columns' options, and then always, or by this comparison.
         let source = wanted.overrides.get("source").is_none() || has.source.is_some();
@@ -211,7 +211,8 @@ fn in_equal_work(
     let counted = || {
         entries.iter().filter_map(|entry| {
             let (lane, document) = (experiment.lanes.get(entry.lane)?, &entry.result.as_ref().ok()?.document);
-            (document.ensemble.is_some() && document.workload.source.is_none()).then_some((entry.lane, lane, document))
+            let default = document.workload.as_ref()?.source.is_none();
+            (document.ensemble.is_some() && default).then_some((entry.lane, lane, document))
         })
     };
     let case = |lane: &Lane<MatrixRun>| (lane.cell.mode.clone(), lane.cell.cpus);
@@ -236,9 +237,10 @@ fn in_equal_windows(
         entries.iter().filter_map(|entry| {
             let (lane, document) = (experiment.lanes.get(entry.lane)?, &entry.result.as_ref().ok()?.document);
             document.ensemble.as_ref()?.sizing.as_ref()?;
-            let Amount::Bytes(bytes) = document.workload.amount else { return None };
+            let workload = document.workload.as_ref()?;
+            let Amount::Bytes(bytes) = workload.amount else { return None };
             // All but the size of the window.
-            let work = (lane.cell.cpus, Spec { amount: Amount::Bytes(0), ..document.workload.clone() });
+            let work = (lane.cell.cpus, Spec { amount: Amount::Bytes(0), ..workload.clone() });
             Some((entry.lane, lane, work, bytes))
         })
     };

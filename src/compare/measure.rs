@@ -125,6 +125,13 @@ impl Measure {
         }
     }
 
+    /// Leave the part of user code out of the processes.
+    pub(crate) fn without_user_code(&mut self) {
+        for (_, part) in self.processes.iter_mut() {
+            part.weight -= part.roles.remove(&RoleId::User).unwrap_or(0);
+        }
+    }
+
     /// A process's total per KiB.
     #[must_use]
     pub(crate) fn of(&self, process: ProcessName) -> f64 {

@@ -22,6 +22,7 @@ pub(crate) mod locks;
 pub mod matrix;
 pub(crate) mod measure;
 pub mod model;
+pub(crate) mod pipelines;
 pub mod plan;
 pub mod render;
 pub(crate) mod steps;

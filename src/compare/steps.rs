@@ -10,6 +10,7 @@ use super::input::{Against, CompareOptions, Input, boots, of_case};
 use super::locks;
 use super::measure::Measure;
 use super::model::{Cell, Method, Section, Step, Verdict, Word};
+use super::pipelines;
 use super::sums;
 use super::text;
 use super::timed::{self, Boots, Evidence};
@@ -165,6 +166,9 @@ fn step(
     if method == Method::Exact {
         step.total = Some(exact::total(before, after));
     }
+    if let [Some(old), Some(new)] = [&old_runs, &new_runs].map(|runs| runs.first()?.pipeline.as_ref()) {
+        step.remarks.extend(pipelines::remarks([old, new], [before, after]));
+    }
     // Samples are too few to tell an inlined function from one that is gone.
     let aligned = if method == Method::Exact { inline::aligned([before, after], [&old_runs, &new_runs]) } else { None };
     let (before, after) = aligned.as_ref().map_or((before, after), |aligned| (&aligned.before, &aligned.after));
@@ -196,7 +200,11 @@ fn step(
 /// What the processes of one column did instead of the requested work, and those of the other did not.
 fn unequal(runs: [&[&Outcome]; 2]) -> Vec<String> {
     // A kernel that fell back to a file in memory did what the other was asked for.
-    let memory = |run: &&Outcome| run.document.workload.source.as_deref().is_some_and(|source| source == MEMORY_SOURCE);
+    if let [Some(before), Some(after)] = runs.map(|runs| runs.first().and_then(|run| run.pipeline.as_ref())) {
+        return pipelines::unequal(before, after);
+    }
+    let source = |run: &&Outcome| run.document.workload.as_ref().and_then(|workload| workload.source.clone());
+    let memory = |run: &&Outcome| source(run).is_some_and(|source| source.as_os_str() == MEMORY_SOURCE);
     let asked = runs.map(|runs| runs.iter().all(memory));
     let changes = [0, 1].map(|own| -> BTreeSet<&str> {
         let warnings = runs[own].iter().flat_map(|run| &run.document.warnings);

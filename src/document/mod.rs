@@ -4,6 +4,7 @@ pub mod code;
 pub(crate) mod ensemble;
 mod locks;
 mod pair;
+pub(crate) mod pipeline;
 mod probe;
 pub(crate) mod request;
 
@@ -14,6 +15,7 @@ pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
+pub use pipeline::{PipeWork, PipelineWork};
 pub use probe::Probe;
 pub use request::{Collector, Loader, Request, Selection};
 
@@ -49,7 +51,9 @@ pub struct Document {
     pub started: String,
     pub command: String,
     pub mode: String,
-    pub workload: Spec,
+    /// Absent for a recorded pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Spec>,
     pub kernel: KernelInfo,
     pub executed_on: ExecutedOn,
     /// Unit of the attribution's weights.
@@ -226,6 +230,9 @@ pub struct Outcome {
     /// Exact profiles only: the executed code. Stored in a separate file, and not sent from guests.
     #[serde(skip)]
     pub code: Option<code::ExecutedCode>,
+    /// A recorded pipeline's, which has no workload. Neither stored nor sent from guests.
+    #[serde(skip)]
+    pub pipeline: Option<PipelineWork>,
 }
 
 impl Outcome {

@@ -63,7 +63,8 @@ fn check(document: Document) {
         stacks: Folded::parse(STACKS).unwrap_or_default(),
     });
     let profiles = profiles.collect();
-    let outcome = Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None };
+    let outcome =
+        Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None, pipeline: None };
     let input = || Input { label: None, runs: vec![("run".to_owned(), outcome.clone())] };
     if let Ok(compared) = compare(&[input(), input()], &CompareOptions::default()) {
         let extent = tables::Extent { width: 80, roles: 12, functions: 12 };

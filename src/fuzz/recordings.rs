@@ -2,11 +2,10 @@
 
 use super::edits;
 use crate::export::{self, Exported, ExportedRecording};
-use crate::record::Recording;
+use crate::record::{Recorded, Recording};
 use crate::record::change::{self, RecordingChange};
 use crate::record::{self, change_text, contents, text};
 use crate::report::terminal::Style;
-use crate::util::decision::MARGIN;
 use clap::ValueEnum as _;
 use std::path::Path;
 
@@ -49,7 +48,8 @@ fn check(recording: &Recording) {
         Ok(read) => assert_eq!(written(&read), again),
         Err(error) => panic!("{error:#}"),
     }
-    let files = match contents::files(recording, &[], None) {
+    let recorded = Recorded { recording: recording.clone(), ..Recorded::default() };
+    let files = match contents::files(&recorded) {
         Ok(files) => files,
         Err(error) => panic!("{error:#}"),
     };
@@ -62,7 +62,7 @@ fn check(recording: &Recording) {
         assert!(!text::render(recording, None, style).is_empty());
     }
     let folders = [Path::new("before"), Path::new("after")];
-    if let Ok(change) = RecordingChange::new([recording, recording], folders, MARGIN) {
+    if let Ok(change) = RecordingChange::new([recording, recording], folders) {
         let _ = change_text::render(&change, Style::PLAIN);
     }
     let exported = ExportedRecording { recording, profiles: &[], off_cpu: None, code: None };

@@ -1,13 +1,12 @@
 //! A series of kernels: what each role of a workload took on each of them, and where it changed.
 //!
-//! [`read`] makes a [`History`] of the cells of a store ([`crate::campaign`]), in the order of [`order`]; [`pipeline`] reads
-//! those that are recordings. [`steps`] finds
-//! the changes, [`neighbours`] compares the two kernels of each, and [`render`] shows all of it; [`level`] compares a new kernel with it.
+//! [`read`] makes a [`History`] of the cells of a store ([`crate::campaign`]), in the order of [`order`]. [`steps`] finds the
+//! changes, [`neighbours`] compares the two kernels of each, and [`render`] shows all of it; [`level`] compares a new kernel
+//! with it.
 
 pub(crate) mod level;
 pub(crate) mod neighbours;
 pub(crate) mod order;
-mod pipeline;
 pub(crate) mod read;
 pub(crate) mod render;
 pub(crate) mod steps;
@@ -145,7 +144,7 @@ impl CountSpan {
     }
 
     /// The values that it does not differ from: intervals of two kernels that meet are undecided or the same.
-    fn interval(&self) -> [f64; 2] {
+    pub(crate) fn interval(&self) -> [f64; 2] {
         [self.value - self.half, self.value + self.half]
     }
 }

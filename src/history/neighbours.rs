@@ -29,7 +29,7 @@ pub(crate) fn write(history: &History, store: &CellStore, folder: &Path) -> Resu
             .map(|step| Neighbours { setting: setting.clone(), before: step.before, after: step.after })
             .collect()
     };
-    let wanted: BTreeSet<Neighbours> = of_runs(history).flat_map(of_line).collect();
+    let wanted: BTreeSet<Neighbours> = history.lines.iter().flat_map(of_line).collect();
     let mut pages = BTreeMap::new();
     for pair in wanted {
         cancel::check()?;
@@ -45,15 +45,10 @@ pub(crate) fn write(history: &History, store: &CellStore, folder: &Path) -> Resu
     Ok(pages)
 }
 
-/// The lines that are not recordings.
-fn of_runs(history: &History) -> impl Iterator<Item = &HistoryLine> {
-    history.lines.iter().filter(|line| !line.pipeline)
-}
-
 /// A kernel's runs in one setting.
 fn column(history: &History, store: &CellStore, setting: &str, kernel: usize) -> Result<Input> {
     let mut runs = Vec::new();
-    for line in of_runs(history).filter(|line| line.setting == setting) {
+    for line in history.lines.iter().filter(|line| line.setting == setting) {
         for point in line.points.iter().filter(|point| point.kernel == kernel) {
             let path = store.path(&point.cell, false);
             runs.push((path.display().to_string(), store.run(&point.cell)?));

@@ -1,6 +1,6 @@
 //! Read the cells of a store into a series, one after the other: memory does not grow with their number.
 
-use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, HistoryPoint, order, pipeline, steps};
+use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, HistoryPoint, order, steps};
 use crate::campaign::cell::{CellPipeline, kernel_names};
 use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
@@ -75,7 +75,7 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
         if let Some(digest) = digest.filter(|_| twice) {
             mode = format!("{mode} ({digest})");
         }
-        let points = if recorded { pipeline::points(store, &cells)? } else { points(store, &cells)? };
+        let points = points(store, &cells)?;
         Ok(HistoryLine { mode, cpus, setting, pipeline: recorded, steps: steps::steps(&points), points })
     };
     let mut lines = lines.into_iter().map(line).collect::<Result<Vec<_>>>()?;
@@ -128,6 +128,10 @@ pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropp
     let shown = outcome.document.ensemble.as_ref().map_or(0, |ensemble| ensemble.shown);
     let mut windows = measures(outcome, dropped);
     ensure!(!windows.is_empty(), "the run contains no counted window");
+    if outcome.pipeline.is_some() {
+        // It hides the kernel, and does not depend on it.
+        windows.iter_mut().for_each(Measure::without_user_code);
+    }
     let shown = shown.min(windows.len() - 1);
     windows.swap(0, shown);
     let span = |of: &dyn Fn(&Measure) -> f64| CountSpan::of(&windows.iter().map(of).collect::<Vec<_>>());

@@ -74,7 +74,15 @@ mod tests {
     use super::*;
 
     fn spans(values: &[[f64; 2]]) -> Vec<CountSpan> {
-        values.iter().map(|[low, high]| CountSpan { value: (low + high) / 2.0, low: *low, high: *high, half: (high - low) / 2.0 }).collect()
+        values
+            .iter()
+            .map(|[low, high]| CountSpan {
+                value: (low + high) / 2.0,
+                low: *low,
+                high: *high,
+                half: (high - low) / 2.0,
+            })
+            .collect()
     }
 
     fn found(values: &[[f64; 2]], margin: f64) -> Vec<usize> {

@@ -2,7 +2,7 @@
 
 use super::answer::percent;
 use super::change::samples::ShareChange;
-use super::change::{PipeChange, RecordingChange, RoleChange, SideChange, StageChange, millions, ratio};
+use super::change::{PipeChange, RecordingChange, SideChange};
 use super::tables::column;
 use crate::report::number::number;
 use crate::report::terminal::table::fitted;
@@ -12,12 +12,6 @@ use crate::util::text::{clean, grouped, signed};
 
 /// Rows of the table of roles.
 const ROWS: usize = 16;
-
-/// From this increase on, it is given as a multiple.
-const MANY_TIMES: f64 = 9.0;
-
-/// Roles that change by less than this part of all instructions are left out.
-const SMALL: f64 = 0.001;
 
 /// Shares that change by less are left out.
 const SMALL_SHARE: f64 = 0.005;
@@ -31,15 +25,6 @@ pub(crate) fn render(change: &RecordingChange, style: Style) -> String {
     }
     let [before, after] = &change.names;
     text.push_str(&paragraph("", &format!("Before: {before}. After: {after}."), style));
-    if let Some(sum) = change.sum() {
-        text.push_str(&format!("\nInstructions:\n{}\n", stage_table(change, &sum, style)));
-        let least = SMALL * sum.instructions[0] as f64;
-        let large = |role: &&RoleChange| role.difference().unsigned_abs() as f64 >= least;
-        let rows: Vec<&RoleChange> = change.roles.iter().filter(large).take(ROWS).collect();
-        if !rows.is_empty() {
-            text.push_str(&format!("\nRoles, largest difference first:\n{}\n", role_table(&rows, style)));
-        }
-    }
     let shares: Vec<&ShareChange> =
         change.shares.iter().filter(|share| share.difference().abs() >= SMALL_SHARE).take(ROWS).collect();
     if !shares.is_empty() {
@@ -48,49 +33,17 @@ pub(crate) fn render(change: &RecordingChange, style: Style) -> String {
             share_table(&shares, style)
         ));
     }
-    if !change.pipes.is_empty() {
-        text.push_str(&format!("\nPipes, before and after:\n{}\n", pipe_table(&change.pipes, style)));
-    }
+    text.push_str(&pipes(change, style));
     text
 }
 
-fn change_of(pair: [u64; 2]) -> String {
-    match ratio(pair) {
-        _ if pair[0] == 0 => "-".to_owned(),
-        many if many >= MANY_TIMES => format!("{:.0} times", many + 1.0),
-        change => format!("{} %", signed(100.0 * change)),
+/// What went through the pipes, before and after; empty without pipes.
+#[must_use]
+pub(crate) fn pipes(change: &RecordingChange, style: Style) -> String {
+    if change.pipes.is_empty() {
+        return String::new();
     }
-}
-
-fn stage_table(change: &RecordingChange, sum: &StageChange, style: Style) -> String {
-    let total = (change.stages.len() > 1).then_some(sum);
-    let rows: Vec<&StageChange> = change.stages.iter().chain(total).collect();
-    let names: Vec<String> = rows.iter().map(|row| clean(&row.name)).collect();
-    let each = |cell: &dyn Fn(&StageChange) -> String| -> Vec<String> { rows.iter().map(|row| cell(row)).collect() };
-    let figures = [
-        column("before", 1, each(&|row| millions(row.instructions[0]))),
-        column("after", 1, each(&|row| millions(row.instructions[1]))),
-        column("change", 0, each(&|row| change_of(row.instructions))),
-        column("without scheduling", 0, each(&|row| change_of(row.without_scheduling))),
-    ];
-    fitted(None, ("stage", &names), &figures, ("", &vec![String::new(); rows.len()]), style)
-}
-
-fn role_table(rows: &[&RoleChange], style: Style) -> String {
-    let names: Vec<String> = rows.iter().map(|row| roles::by_id(row.role).title.to_owned()).collect();
-    let each = |cell: &dyn Fn(&RoleChange) -> String| -> Vec<String> { rows.iter().map(|row| cell(row)).collect() };
-    let signed = |row: &RoleChange| {
-        let sign = if row.difference() < 0 { "-" } else { "+" };
-        format!("{sign}{}", grouped(u64::try_from(row.difference().unsigned_abs()).unwrap_or(u64::MAX)))
-    };
-    let figures = [
-        column("before", 1, each(&|row| grouped(row.instructions[0]))),
-        column("after", 1, each(&|row| grouped(row.instructions[1]))),
-        column("difference", 0, each(&signed)),
-        column("change", 0, each(&|row| change_of(row.instructions))),
-    ];
-    let stages: Vec<String> = rows.iter().map(|row| clean(&row.stage)).collect();
-    fitted(None, ("role", &names), &figures, ("stage", &stages), style)
+    format!("\nPipes, before and after:\n{}\n", pipe_table(&change.pipes, style))
 }
 
 fn share_table(rows: &[&ShareChange], style: Style) -> String {

@@ -2,8 +2,8 @@
 
 use super::html::{self, PAGE_FILE};
 use super::timeline_svg::{self, TIMELINE_FILE};
-use super::{RECORD_FILE, Recording, graphs};
-use crate::profile::{Folded, Profile};
+use super::{RECORD_FILE, Recorded, Recording, graphs};
+use crate::report;
 use anyhow::{Context as _, Result};
 
 /// The recording as text.
@@ -16,19 +16,20 @@ pub(crate) fn to_json(recording: &Recording) -> Result<String> {
     Ok(text)
 }
 
-/// All files but those that only some recordings have: names and contents.
+/// All files: names and contents.
 ///
 /// # Errors
 /// When a graph or the page cannot be drawn.
-pub(crate) fn files(
-    recording: &Recording,
-    profiles: &[Profile],
-    off_cpu: Option<&Folded>,
-) -> Result<Vec<(String, Vec<u8>)>> {
+pub(crate) fn files(recorded: &Recorded) -> Result<Vec<(String, Vec<u8>)>> {
+    let Recorded { recording, off_cpu, profiles, windows, code } = recorded;
     let mut files = vec![(RECORD_FILE.to_owned(), to_json(recording)?.into_bytes())];
     files.extend(timeline_svg::svg(recording).map(|svg| (TIMELINE_FILE.to_owned(), svg.into_bytes())));
-    let graphs = graphs::files(recording, profiles, off_cpu)?;
+    let graphs = graphs::files(recording, profiles, off_cpu.as_ref())?;
     files.push((PAGE_FILE.to_owned(), html::page(recording, &graphs)?.into_bytes()));
     files.extend(graphs);
+    if !windows.is_empty() {
+        files.push(report::files::windows_file(windows)?);
+    }
+    files.extend(code.as_ref().map(report::files::code_file).transpose()?);
     Ok(files)
 }

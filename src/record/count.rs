@@ -42,8 +42,10 @@ const BOOT_WORK: Duration = Duration::from_secs(4);
 #[derive(Debug)]
 pub(crate) struct CountedPipeline {
     pub instructions: RecordedInstructions,
-    /// Of each stage.
+    /// Of each stage, in the first run.
     pub profiles: Vec<Profile>,
+    /// The same of each run.
+    pub windows: Vec<Vec<Profile>>,
     /// The kernel's code that was executed. User code is not in it: the programs share addresses.
     pub code: ExecutedCode,
 }
@@ -71,6 +73,7 @@ pub(super) fn count(
         for (stage, more) in counted.instructions.stages.iter_mut().zip(again.instructions.stages) {
             stage.runs.extend(more.runs);
         }
+        counted.windows.push(again.profiles);
     }
     Ok(counted)
 }
@@ -152,7 +155,7 @@ impl Counter<'_> {
             collector,
             symbols: functions.roles.clone(),
         };
-        Ok(CountedPipeline { instructions, profiles, code })
+        Ok(CountedPipeline { instructions, windows: vec![profiles.clone()], profiles, code })
     }
 }
 

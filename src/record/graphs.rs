@@ -3,7 +3,7 @@
 use super::model::Recording;
 use crate::document::Collector;
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
-use crate::report::files::CODE;
+use crate::report::files::{CODE, WINDOWS};
 use crate::report::flamegraph::{self, GraphOptions};
 use crate::report::stack_files::{self, FOLDED, PLACES};
 use crate::roles::Skid;
@@ -76,7 +76,7 @@ pub(super) fn most_telling(files: &[String]) -> Vec<&str> {
     let of_all = |collector: Collector| format!("{ALL}.{}.svg", collector.name());
     let telling = |file: &&str| match graph_of(file) {
         Some(collector) => *file == of_all(collector) || !files.contains(&of_all(collector)),
-        None => *file != CODE && !file.ends_with(FOLDED) && !file.ends_with(PLACES),
+        None => ![CODE, WINDOWS].contains(file) && !file.ends_with(FOLDED) && !file.ends_with(PLACES),
     };
     let mut named: Vec<&str> = files.iter().map(String::as_str).filter(telling).collect();
     named.sort_by_key(|file| match file.rsplit('.').next() {

@@ -192,6 +192,7 @@ impl PreparedPipeline {
         let counted = self.count(&recorded.recording, runs)?;
         recorded.recording.instructions = Some(counted.instructions);
         recorded.profiles = counted.profiles;
+        recorded.windows = if runs > 1 { counted.windows } else { Vec::new() };
         recorded.code = Some(counted.code);
         Ok(())
     }

@@ -29,6 +29,7 @@ pub mod model;
 mod names;
 mod off_cpu;
 mod others;
+pub(crate) mod outcome;
 mod pipe_rows;
 pub(crate) mod pipeline;
 mod raw;
@@ -98,6 +99,8 @@ pub(crate) struct Recorded {
     pub off_cpu: Option<Folded>,
     /// What the processes executed, if it was sampled.
     pub profiles: Vec<Profile>,
+    /// The same of each counted run, if there are several.
+    pub windows: Vec<Vec<Profile>>,
     /// The kernel's code that they executed, if it was counted.
     pub code: Option<ExecutedCode>,
 }

@@ -182,24 +182,6 @@ pub struct StageInstructions {
     pub roles: Vec<RoleShare>,
 }
 
-impl StageInstructions {
-    /// Without the part that depends on the schedule: the mean of all runs.
-    #[must_use]
-    pub(crate) fn without_scheduling(&self) -> u64 {
-        let sum: u128 = self.runs.iter().map(|run| u128::from(*run)).sum();
-        u64::try_from(sum / (self.runs.len() as u128).max(1)).unwrap_or(u64::MAX)
-    }
-}
-
-impl RecordedInstructions {
-    /// All stages without the part that depends on the schedule, in each counted run.
-    #[must_use]
-    pub(crate) fn runs(&self) -> Vec<f64> {
-        let runs = self.stages.iter().map(|stage| stage.runs.len()).min().unwrap_or(0);
-        (0..runs).map(|run| self.stages.iter().map(|stage| stage.runs[run] as f64).sum()).collect()
-    }
-}
-
 impl Recording {
     /// Whether the recording ended because its time was over.
     #[must_use]

@@ -1,7 +1,7 @@
 //! The stages of a recorded pipeline, and how each spent the window: the basis of the answer.
 
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, WaitReason};
-use crate::profile::Moved;
+use crate::profile::{Moved, listed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
@@ -249,6 +249,15 @@ pub(super) fn moved(recording: &Recording, of: impl Fn(usize) -> bool) -> Moved 
         calls: processes.map(|(_, process)| process.calls).sum(),
         cpu_ns: None,
     }
+}
+
+/// Between which stages `pipe` is: `dd to wc`.
+pub(super) fn between(pipe: &RecordedPipe, stages: &Stages, names: &[String]) -> String {
+    let [from, to] = sides(pipe, stages).map(|side| match &side[..] {
+        [] => "outside".to_owned(),
+        side => listed(side.iter().map(|stage| names[*stage].clone())),
+    });
+    format!("{from} to {to}")
 }
 
 /// The stages that write and read `pipe`, by number.

@@ -6,6 +6,7 @@ use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::roles;
 use crate::util::size;
 use crate::util::text::{capitalized, grouped};
+use crate::workload::Spec;
 
 /// Roles with smaller shares are not named.
 const NAMED_SHARE: f64 = 0.05;
@@ -118,7 +119,7 @@ pub(crate) fn counted_per_kib(document: &Document) -> Option<(f64, [f64; 2])> {
 
 /// The throughput, the workload and the kernel.
 fn speed(document: &Document) -> String {
-    let workload = format!("{}, {} buffers", workload(document), size::format(document.workload.buffer_size));
+    let workload = document.workload.as_ref().map_or(document.mode.clone(), workload);
     let kernel = format!("Linux {}", document.kernel.release);
     let throughput = &document.throughput;
     match (document.executed_on, throughput.median_gib_s) {
@@ -140,13 +141,13 @@ fn speed(document: &Document) -> String {
     }
 }
 
-/// `vmsplice to splice`: the calls that move the bytes.
-fn workload(document: &Document) -> String {
+/// `vmsplice to splice, 256K buffers`: the calls that move the bytes.
+fn workload(spec: &Spec) -> String {
     use clap::ValueEnum as _;
     let name = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
-    let writer = name(document.workload.writer.to_possible_value()).unwrap_or_default();
-    let reader = name(document.workload.reader.to_possible_value()).unwrap_or_default();
-    format!("{writer} to {reader}")
+    let [writer, reader] = [name(spec.writer.to_possible_value()), name(spec.reader.to_possible_value())];
+    let [writer, reader] = [writer, reader].map(Option::unwrap_or_default);
+    format!("{writer} to {reader}, {} buffers", size::format(spec.buffer_size))
 }
 
 /// The warnings of [`CAUTIONS`]: their codes, and sentences.

@@ -24,7 +24,7 @@ pub(crate) const LARGEST: u64 = 1 << 30;
 pub(crate) const CODE: &str = "code.json.gz";
 
 /// The name of the file with the profiles of all windows.
-const WINDOWS: &str = "windows.json.gz";
+pub(crate) const WINDOWS: &str = "windows.json.gz";
 
 impl Folder {
     /// Write all of `outcome` and move the folder to its target. Sets the document's `files`.
@@ -129,8 +129,7 @@ fn contents(outcome: &Outcome) -> Result<Vec<(String, Vec<u8>)>> {
         }
     }
     if !outcome.windows.is_empty() {
-        let bytes = ensemble::to_bytes(&outcome.windows).context("cannot write the profiles of the windows")?;
-        files.push((WINDOWS.to_owned(), bytes));
+        files.push(windows_file(&outcome.windows)?);
     }
     if let Some(code) = &outcome.code {
         files.push(code_file(code)?);
@@ -291,18 +290,35 @@ pub fn load(path: &Path) -> Result<Outcome> {
         profiles.push(Profile { process, collector, unit, skid, stacks: stack_files::load(folder, stem)? });
     }
     let windows = if document.files.iter().any(|name| name == WINDOWS) {
-        let path = folder.join(WINDOWS);
-        let windows = ensemble::from_bytes(&read(&path)?);
-        let windows = windows.with_context(|| format!("{}: the file is damaged; run again", path.display()))?;
+        let windows = load_windows(folder)?;
         let expected = document.ensemble.as_ref().map_or(0, |ensemble| ensemble.windows.len());
         if windows.len() != expected || windows.len() > document.runs.len() {
-            bail!("{}: its number of windows differs from that in {}", path.display(), file.display());
+            bail!("{}: its number of windows differs from that in {}", folder.join(WINDOWS).display(), file.display());
         }
         windows
     } else {
         Vec::new()
     };
-    Ok(Outcome { document, profiles, windows, classes: ByProcess::default(), code: None })
+    Ok(Outcome { document, profiles, windows, classes: ByProcess::default(), code: None, pipeline: None })
+}
+
+/// The profiles of all windows that are stored in `folder`.
+///
+/// # Errors
+/// When they are missing or damaged.
+pub(crate) fn load_windows(folder: &Path) -> Result<Vec<Vec<Profile>>> {
+    let path = folder.join(WINDOWS);
+    let windows = ensemble::from_bytes(&read(&path)?);
+    windows.with_context(|| format!("{}: the file is damaged; run again", path.display()))
+}
+
+/// The name and the bytes of the file with the profiles of all windows.
+///
+/// # Errors
+/// Never, unless memory runs out.
+pub(crate) fn windows_file(windows: &[Vec<Profile>]) -> Result<(String, Vec<u8>)> {
+    let bytes = ensemble::to_bytes(windows).context("cannot write the profiles of the windows")?;
+    Ok((WINDOWS.to_owned(), bytes))
 }
 
 /// The skid of the stacks of `collector`, by its report.

@@ -64,7 +64,7 @@ pub fn outcome(
         started: String::new(),
         command: request.command.clone(),
         mode: request.mode.clone(),
-        workload: request.workload.clone(),
+        workload: Some(request.workload.clone()),
         kernel: KernelInfo::running(),
         executed_on: setting.executed_on,
         unit,
@@ -84,7 +84,7 @@ pub fn outcome(
         locks: Vec::new(),
         files: Vec::new(),
     };
-    Ok(Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None })
+    Ok(Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None, pipeline: None })
 }
 
 fn pairs_under(measured: &Measured, collector: Option<Collector>) -> impl Iterator<Item = &PairRecord> {

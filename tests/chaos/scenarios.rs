@@ -54,7 +54,7 @@ pub(crate) const HOST: &[Scenario] = &[
     },
     Scenario {
         name: "compare",
-        line: "compare --mode write --variant= --variant=--poll --pairs 3 --run-flags=--duration=100ms",
+        line: "compare --mode write --variant= --variant=--poll --runs 3 --run-flags=--duration=100ms",
         resumes: true,
         result: |folder, _| loaded(&folder.join("report.json")) + &names(&folder.join("runs")),
         ..PLAIN

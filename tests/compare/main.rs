@@ -297,7 +297,7 @@ fn other_work_is_said_before_the_verdict() {
     assert!(!line(vec![substitute.clone(), other]).contains("not the same work"));
     // Nor where the other was asked for what this one fell back to.
     let mut asked = newer();
-    asked.document.workload.source = Some("memory".into());
+    asked.document.workload.as_mut().unwrap().source = Some("memory".into());
     assert!(!line(vec![substitute, asked]).contains("not the same work"));
 }
 
@@ -454,7 +454,7 @@ fn one_and_two_cpus_are_two_sections_with_one_headline() {
 fn buffers_of_different_size_are_compared_per_kib() {
     let mut larger = older();
     larger.document.processes.of_mut(ProcessName::WRITER).bytes *= 2;
-    larger.document.workload.buffer_size *= 2;
+    larger.document.workload.as_mut().unwrap().buffer_size *= 2;
     let double = |folded: &pipeprof::profile::Folded| {
         let mut twice = folded.clone();
         twice.merge(folded);
@@ -473,7 +473,7 @@ fn buffers_of_different_size_are_compared_per_kib() {
 fn every_axis_that_differs_is_named_as_it_is_typed() {
     for axis in AXES {
         let mut other = older();
-        let spec = &mut other.document.workload;
+        let spec = other.document.workload.as_mut().unwrap();
         let (text, value) = ["true", "1", "64K", "splice", "/dev/null"]
             .into_iter()
             .filter_map(|text| Some((text, axis.parse(text).ok()?)))

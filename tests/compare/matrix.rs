@@ -73,7 +73,7 @@ impl Runner for Unlike {
         let document = &mut outcome.document;
         document.mode.clone_from(&cell.mode);
         let memory = serde_json::to_string(&cell.options)?.contains("memory\"}");
-        document.workload.source = memory.then(|| "memory".into());
+        document.workload.as_mut().unwrap().source = memory.then(|| "memory".into());
         if cell.column == 0 && !memory {
             document.warnings.push(Warning {
                 code: "workload-changed".into(),
@@ -83,7 +83,7 @@ impl Runner for Unlike {
         }
         let given = cell.options.workload.amount;
         let bytes = 1 << (24 + 2 * cell.column);
-        document.workload.amount = given.unwrap_or(Amount::Bytes(bytes));
+        document.workload.as_mut().unwrap().amount = given.unwrap_or(Amount::Bytes(bytes));
         let window = WindowCount {
             tick_offset_ns: 0,
             warmup_blocks: 0,
@@ -108,8 +108,15 @@ fn columns_do_the_same_work_in_windows_of_one_size() {
     let runner = Unlike::default();
     let results = matrix::run(&plan, &open(false), 1, &runner, &ignore).unwrap();
     let documents: Vec<&Document> = results.inputs.iter().map(|input| &input.runs[0].1.document).collect();
-    assert!(documents.iter().all(|document| document.workload.source.is_some() && document.warnings.is_empty()));
-    assert!(documents.iter().all(|document| document.workload.amount == Amount::Bytes(1 << 28)), "the largest");
+    assert!(
+        documents
+            .iter()
+            .all(|document| document.workload.as_ref().unwrap().source.is_some() && document.warnings.is_empty())
+    );
+    assert!(
+        documents.iter().all(|document| document.workload.as_ref().unwrap().amount == Amount::Bytes(1 << 28)),
+        "the largest"
+    );
     // Each with its own source, each with the common one, and two of them in larger windows.
     assert_eq!(runner.0.lock().unwrap().len(), 3 + 3 + 2);
     // The same command continues, and finds nothing to do.

@@ -44,7 +44,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         started: "2026-01-01T00:00:00Z".to_owned(),
         command: "pipeprof run".to_owned(),
         mode: mode.to_owned(),
-        workload: Spec::default(),
+        workload: Some(Spec::default()),
         kernel: KernelInfo { release: release.to_owned(), ..KernelInfo::default() },
         executed_on: ExecutedOn::Tcg,
         unit: Unit::Instructions,
@@ -75,7 +75,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         locks: Vec::new(),
         files: Vec::new(),
     };
-    Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None }
+    Outcome { document, profiles, windows: Vec::new(), classes: ByProcess::default(), code: None, pipeline: None }
 }
 
 /// `outcome` in three equal windows, if it is counted and says nothing else.

@@ -233,11 +233,30 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         String::from_utf8(output.stdout).unwrap()
     };
     let text = compared(["6.12", "7.2"], &[]);
-    assert!(text.contains("Linux 7.2.") && text.contains("without scheduling") && text.contains("stage5-xz"), "{text}");
+    assert!(text.contains("6.12.") && text.contains("-> 7.2.") && text.contains("stage5-xz"), "{text}");
+    assert!(text.contains("Pipes, before and after:"), "{text}");
     let text = compared(["7.2", "again"], &[]);
-    assert!(text.contains("as many instructions") && text.contains(", 0.0 %."), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&compared(["6.1", "7.2"], &["--json"])).unwrap();
-    assert_eq!(json["stages"].as_array().unwrap().len(), 6);
+    assert!(text.contains("same, exactly ") && text.contains(" before and after"), "{text}");
+    // All of them at once, as a report.
+    let report = folder.path().join("report");
+    let folders = ["6.1", "6.12", "7.2"].map(|name| folder.path().join(name));
+    let output = pipeprof(&["compare", "--json", "-o"]).arg(&report).args(&folders).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let section = &json["sections"][0];
+    assert_eq!((json["columns"].as_array().unwrap().len(), section["steps"].as_array().unwrap().len()), (3, 3));
+    assert_eq!(section["cells"][0]["processes"].as_object().unwrap().len(), 6, "{}", section["cells"][0]);
+    assert!(report.join("report.html").exists() && report.join("report.md").exists());
+    // The same kernel again is no regression.
+    let check = |kernel: &str| {
+        let baseline = folder.path().join("7.2");
+        let output = pipeprof(&["check", "--kernel", kernel, "--baseline"]).arg(baseline).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    if common::may_preempt() {
+        let (code, said) = check("7.2");
+        assert!(code == Some(0) && said.starts_with("no difference"), "{said}");
+    }
     // The stored code is that of the stages: seq writes its 38,893 bytes in so many calls.
     let target = folder.path().join("7.2");
     let annotate = |flags: &[&str]| {

@@ -18,7 +18,7 @@ pub fn render(comparison: &Comparison) -> String {
     let mut out = format!("# pipeprof compare\n\n{}\n", wrap(&labels.join(", "), WIDTH, 0, ""));
     let how = match comparison.method {
         Method::Exact => {
-            "Instructions of writer and reader per KiB moved, counted in several windows of deterministic guests. \
+            "Instructions of all measured processes per KiB moved, counted in several windows of deterministic guests. \
              Verdicts are about instructions without scheduling, from the 99 % interval of the change. Instructions are not \
              time."
         }
@@ -52,7 +52,7 @@ pub fn render(comparison: &Comparison) -> String {
 /// The functions called by one of the pipe's system calls, in the order of its code.
 fn calls(list: &CallList, from: &str, to: &str) -> String {
     let head = format!(
-        "Calls of {} in {from} and of {} in {to}, in the order of the code, per call of the writer:",
+        "Calls of {} in {from} and of {} in {to}, in the order of the code, per call of the first process:",
         list.before, list.after
     );
     let mut out = wrap(&head, WIDTH, 2, "");

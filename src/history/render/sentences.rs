@@ -99,8 +99,7 @@ fn of_step(
             false => format!("{change}, within its uncertainty"),
         },
         roles: if roles.is_empty() { "small changes of many roles".to_owned() } else { roles.join(", ") },
-        // A page compares runs.
-        link: link(&pair).filter(|_| !line.pipeline),
+        link: link(&pair),
     }
 }
 
