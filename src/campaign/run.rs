@@ -2,10 +2,8 @@
 
 use super::cell::CampaignCell;
 use super::chunk::ChunkCell;
-use super::store::{CellLog, CellStore, LOG_SCHEMA};
-use crate::document::Outcome;
+use super::store::{CellLog, CellResult, CellStore, LOG_SCHEMA};
 use crate::experiment::{self, Event, Executor, Interrupted, OnFailure, Plan, Store, Task};
-use crate::record::Recorded;
 use crate::util::{build, cancel, sha256};
 use crate::vm::store::KernelCache;
 use crate::vm::{Kernel, qemu};
@@ -19,14 +17,6 @@ pub(crate) trait CellRunner: Sync {
     /// # Errors
     /// The reason of the failure, in one line.
     fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult>;
-}
-
-/// What a cell gives.
-#[derive(Debug)]
-pub(crate) enum CellResult {
-    Run(Box<Outcome>),
-    /// With counted instructions.
-    Recording(Box<Recorded>),
 }
 
 impl CellResult {

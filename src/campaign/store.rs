@@ -9,9 +9,8 @@
 
 use super::cell::{CampaignCell, FinishedCell};
 use super::list::CellList;
-use super::run::CellResult;
 use crate::document::{Document, Outcome};
-use crate::record::{RECORD_FILE, Recording, change, contents, outcome};
+use crate::record::{RECORD_FILE, Recorded, Recording, contents, outcome, stored};
 use crate::report::files::{self, Folder};
 use crate::util::{atomic_file, cancel, regular, sha256, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -81,6 +80,14 @@ struct ResultKernel {
 /// The name of a failure's file, without its ending.
 fn failure(id: &str, second: bool) -> String {
     format!("{id}{}", if second { "-canary" } else { "" })
+}
+
+/// What a cell gives.
+#[derive(Debug)]
+pub(crate) enum CellResult {
+    Run(Box<Outcome>),
+    /// With counted instructions.
+    Recording(Box<Recorded>),
 }
 
 impl CellStore {
@@ -186,7 +193,7 @@ impl CellStore {
     /// # Errors
     /// When it cannot be read, with the way out.
     pub(crate) fn recording(&self, id: &str) -> Result<Recording> {
-        self.load(id, |path| change::load(&path.join(RECORD_FILE)))
+        self.load(id, |path| stored::load(&path.join(RECORD_FILE)))
     }
 
     /// Note why a cell failed.

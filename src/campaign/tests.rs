@@ -340,7 +340,7 @@ fn stores_of_several_builds_are_not_merged_unasked() {
 fn timed_cells_run_alone_on_their_machine_only() {
     struct Unreached;
     impl run::CellRunner for Unreached {
-        fn run(&self, _: &CampaignCell, _: &crate::vm::Kernel) -> anyhow::Result<run::CellResult> {
+        fn run(&self, _: &CampaignCell, _: &crate::vm::Kernel) -> anyhow::Result<store::CellResult> {
             anyhow::bail!("reached")
         }
     }

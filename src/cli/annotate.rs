@@ -2,7 +2,7 @@
 
 use crate::document::code::ExecutedCode;
 use crate::profile::{ProcessName, listed};
-use crate::record::change::{self, recording_at};
+use crate::record::stored::{self, recording_at};
 use crate::report::{annotate, files};
 use crate::roles;
 use anyhow::{Result, bail};
@@ -61,7 +61,7 @@ impl AnnotateArgs {
     /// The kernel's release, and the code that was executed.
     fn load(&self) -> Result<(String, ExecutedCode)> {
         if let Some(path) = recording_at(&self.run) {
-            let recording = change::load(&path)?;
+            let recording = stored::load(&path)?;
             let code = files::code_next_to(&path, "record with --kernel and --collect insn")?;
             return Ok((recording.kernel.release, code));
         }

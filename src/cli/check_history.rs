@@ -1,6 +1,6 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
-use super::check::{CheckArgs, SAME, UNDECIDED, exit_code, print_changes};
+use super::check_rules::{CheckRules, SAME, UNDECIDED, exit_code, print_changes};
 use super::repeat::Repeat;
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 ///
 /// # Errors
 /// A usage error of the store or the flags; why the kernel cannot be tested.
-pub(super) fn perform(args: &CheckArgs, given: &GivenFlags, folder: &Path) -> Result<ExitCode> {
+pub(super) fn perform(args: &CheckRules, given: &GivenFlags, folder: &Path) -> Result<ExitCode> {
     let usage = |error: anyhow::Error| UsageError::new(format!("--history {error:#}"));
     let store = CellStore::open(folder).map_err(usage)?;
     let history = read::read(&store, None, super::command_line()).map_err(usage)?;
@@ -55,7 +55,7 @@ fn last(store: &CellStore, line: &HistoryLine) -> Result<Outcome> {
 }
 
 /// The verdict on one workload, and why.
-fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome) -> Result<(&'static str, String)> {
+fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcome) -> Result<(&'static str, String)> {
     let new = read::counts(run, 0, "", &Dropped::default())?.without_scheduling;
     let level = SeriesLevel::of(line).context("a line has points")?;
     let beyond = level.beyond(new.value);
@@ -91,7 +91,7 @@ fn judged(args: &CheckArgs, history: &History, line: &HistoryLine, run: &Outcome
 
 /// What changed from the newest kernel of the history, where something has.
 fn details(
-    args: &CheckArgs,
+    args: &CheckRules,
     history: &History,
     newest: Vec<Outcome>,
     runs: Vec<Outcome>,

@@ -14,8 +14,8 @@ use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
 use crate::document::{Outcome, Request};
 use crate::profile::CycleModel;
-use crate::record::change::{self, RecordingChange};
-use crate::record::change_text;
+use crate::record::change::RecordingChange;
+use crate::record::{change_text, stored};
 use crate::report::terminal::Style;
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -122,7 +122,7 @@ impl CompareArgs {
                 self.runs[0].display()
             ))
         );
-        let recordings: Option<Vec<PathBuf>> = self.runs.iter().map(|path| change::recording_at(path)).collect();
+        let recordings: Option<Vec<PathBuf>> = self.runs.iter().map(|path| stored::recording_at(path)).collect();
         let counted = recordings.as_deref().map(pipelines::inputs).transpose()?.flatten();
         let change = if counted.is_none() || self.runs.len() == 2 { self.recordings()? } else { None };
         // Without counts, there are times of one run each.
@@ -157,7 +157,7 @@ impl CompareArgs {
 
     /// What changed between two recordings of `pipeprof record`; `None` if these are runs.
     fn recordings(&self) -> Result<Option<RecordingChange>> {
-        let found: Vec<Option<PathBuf>> = self.runs.iter().map(|path| change::recording_at(path)).collect();
+        let found: Vec<Option<PathBuf>> = self.runs.iter().map(|path| stored::recording_at(path)).collect();
         if found.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -173,7 +173,7 @@ impl CompareArgs {
             self.output.is_none(),
             UsageError::new("-o: a comparison of recordings has no files; --json prints it for programs")
         );
-        let [first, second] = [change::load(before)?, change::load(after)?];
+        let [first, second] = [stored::load(before)?, stored::load(after)?];
         let paths = [&self.runs[0], &self.runs[1]].map(PathBuf::as_path);
         RecordingChange::new([&first, &second], paths).map(Some)
     }

@@ -1,7 +1,7 @@
 //! `pipeprof flamegraph`: draw a stored run or recording, or any file of folded stacks.
 
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
-use crate::record::change::{self, recording_at};
+use crate::record::stored::{self, recording_at};
 use crate::record::graphs;
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
 use crate::report::{files, stack_files};
@@ -172,7 +172,7 @@ impl FlamegraphArgs {
         if self.reverse || self.diff.is_some() {
             bail!("--process {}: sleeps have no --reverse and no --diff", graphs::OFF_CPU);
         }
-        let recording = change::load(path)?;
+        let recording = stored::load(path)?;
         let Some(sleeps) = graphs::stored_off_cpu(path.parent().unwrap_or(Path::new("")))? else {
             bail!("{}: contains no sleeps with stacks; record it with --level stacks", path.display());
         };
@@ -210,7 +210,7 @@ impl FlamegraphArgs {
             });
         }
         if let Some(path) = recording_at(path) {
-            let recording = change::load(&path)?;
+            let recording = stored::load(&path)?;
             let profiles = graphs::stored(&recording, path.parent().unwrap_or(Path::new("")))?;
             let chosen = self.choose(&path, profiles.iter())?;
             let (title, subtitle) =

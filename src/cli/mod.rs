@@ -7,6 +7,7 @@ mod axis_args;
 mod baseline;
 mod check;
 mod check_history;
+mod check_rules;
 mod compare;
 mod completions;
 mod doctor;

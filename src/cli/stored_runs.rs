@@ -2,7 +2,7 @@
 
 use crate::compare::Input;
 use crate::document::Outcome;
-use crate::record::change::recording_at;
+use crate::record::stored::recording_at;
 use crate::record::outcome;
 use crate::report::files;
 use anyhow::{Context as _, Result, bail, ensure};

@@ -1,30 +1,11 @@
 //! The largest contributor to a change: a role, or helpers that many roles call.
 
-use super::model::{FunctionRow, Step, Verdict, Word};
-use super::sums::{self, RolePart};
+use super::model::{Blame, FunctionRow, Step, Verdict, Word};
+use super::sums;
 use crate::roles::RoleId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// Functions of a role that are named.
 const NAMED: usize = 3;
-
-/// The largest contributor: a role and functions within it, or helpers and the roles that call them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Blame {
-    /// Absent for helpers of several roles.
-    pub role: Option<RoleId>,
-    /// The role's title, or the helpers' names.
-    pub title: String,
-    pub delta: f64,
-    /// Helpers: the change by role, largest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub within: Vec<RolePart>,
-    /// The functions within the role with the largest change of self weight: name and change.
-    pub functions: Vec<(String, f64)>,
-    /// The function within the role with the largest change of its total, if self changes explain less than half.
-    pub whole: Option<(String, f64)>,
-}
 
 /// What changed most in the direction of the verdict, among certain changes if counted; `None` if nothing did.
 #[must_use]

@@ -3,12 +3,11 @@
 use super::caveats::caveats;
 use super::columns::{self, ColumnSettings};
 use super::exact;
-use super::inline::Dropped;
-use super::input::{CompareOptions, Input, boots, case_name, of_case};
+use super::dropped::Dropped;
+use super::input::{Boots, CompareOptions, Input, boots, case_name, of_case};
 use super::measure::{self, Measure};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
 use super::steps::fill_steps;
-use super::timed::Boots;
 use crate::document::{self, Document, ExecutedOn, Outcome};
 use crate::profile::{ProcessName, Unit};
 use crate::roles::{self, RoleId};

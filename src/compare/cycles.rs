@@ -1,64 +1,16 @@
 //! Estimated cycles next to instructions: whether both change in the same direction, whatever the weights are.
 
-use super::inline::Dropped;
+use super::dropped::Dropped;
 use super::input::{Input, of_case};
 use super::measure::as_f64;
-use super::model::{Step, Word};
+use super::model::{CycleChange, CycleDelta, CycleWord, RoleCycleDelta, Step, Word};
 use crate::collect::insn::class;
 use crate::document::Outcome;
 use crate::document::code::ExecutedCode;
 use crate::profile::cycles::{FACTORS, PRICES};
 use crate::profile::{ClassCounts, CycleModel, Unit};
 use crate::roles::{self, RoleId, SCHEDULING};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The change of estimated cycles between two columns, per KiB moved, the target's processes together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CycleChange {
-    /// The model that priced both: its name, and the hash of its file.
-    pub model: String,
-    pub hash: String,
-    /// Without the roles that depend on scheduling, as the verdict.
-    pub without_scheduling: CycleDelta,
-    /// In the order of the step's roles.
-    pub roles: Vec<RoleCycleDelta>,
-}
-
-/// One role's part of a [`CycleChange`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RoleCycleDelta {
-    pub role: RoleId,
-    pub title: String,
-    pub change: CycleDelta,
-}
-
-/// Instructions and estimated cycles per KiB: how they change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CycleDelta {
-    /// The change of instructions.
-    pub instructions: f64,
-    /// Estimated cycles.
-    pub before: f64,
-    pub after: f64,
-    /// The smallest and the largest change if each weight but that of `other` is halved, kept, or doubled.
-    pub range: [f64; 2],
-    /// Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
-    /// inlined functions are counted with their callers, is missing.
-    pub word: Option<CycleWord>,
-}
-
-/// What instructions and estimated cycles say together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CycleWord {
-    /// Fewer of both, over the whole range of weights.
-    Fewer,
-    More,
-    /// The signs differ, or the range contains 0.
-    Undecided,
-}
 
 impl CycleWord {
     #[must_use]

@@ -138,7 +138,7 @@ pub(crate) fn total(before: &Measure, after: &Measure) -> TotalChange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::windows::WindowSchedule;
+    use crate::compare::measure::WindowSchedule;
     use crate::profile::{ProcessName, SchedulingWeight};
     use std::collections::BTreeMap;
 

@@ -2,24 +2,13 @@
 //! work changed: the function is gone, and its caller grew. So the function's frames are dropped on the side that has
 //! them, and its weight goes to its caller on both sides.
 
+use super::dropped::Dropped;
 use super::measure::{self, Measure, as_f64};
+use super::model::Inlined;
 use crate::document::Outcome;
 use crate::profile::folded::is_kernel_entry;
 use crate::roles::{self, RoleId, SCHEDULING};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A function that is inlined into its caller on one side only. Names are those of this report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Inlined {
-    pub function: String,
-    pub caller: String,
-    /// Whether it is inlined before; otherwise after.
-    pub before: bool,
-    /// Its self weight below this caller where it is not inlined, per KiB.
-    pub weight: f64,
-}
 
 /// Instructions of a call that inlining saves at most: saving and restoring registers, passing arguments, the hook of
 /// ftrace, `endbr`, the return. `add_to_pipe` saved 23 between Linux 6.1 and 6.12.
@@ -36,51 +25,6 @@ const COMBINED: usize = 8;
 
 /// A function that one run does not have at all was inlined there into callers with at least this part of its weight.
 const EVERYWHERE: f64 = 2.0 / 3.0;
-
-/// Frames to drop: canonical names of callers, each with those of its inlined callees.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Dropped(BTreeMap<String, BTreeSet<String>>);
-
-impl Dropped {
-    /// The frames of `inlined`.
-    pub(crate) fn of<'a>(inlined: impl IntoIterator<Item = &'a Inlined>) -> Self {
-        let mut dropped = Self::default();
-        for one in inlined {
-            dropped.0.entry(one.caller.clone()).or_default().insert(one.function.clone());
-        }
-        dropped
-    }
-
-    #[must_use]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether the frame `callee` is dropped after `caller`, the frame before it that is kept.
-    fn drops(&self, caller: &str, callee: &str) -> bool {
-        self.0.get(caller).is_some_and(|callees| callees.contains(callee))
-    }
-
-    /// The `frames` of a stack, root first, without the dropped ones, if it has any.
-    #[must_use]
-    pub(crate) fn shortened<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Option<Vec<&'a str>> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut kept: Vec<&str> = Vec::new();
-        let (mut kernel, mut dropped) = (false, false);
-        for frame in frames {
-            let inlined =
-                kernel && kept.last().is_some_and(|last| self.drops(roles::canonical(last), roles::canonical(frame)));
-            kernel |= is_kernel_entry(frame);
-            dropped |= inlined;
-            if !inlined {
-                kept.push(frame);
-            }
-        }
-        dropped.then_some(kept)
-    }
-}
 
 /// A caller and its callee, in canonical names.
 type Edge = (String, String);

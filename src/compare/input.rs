@@ -1,11 +1,13 @@
 //! The inputs and options of a comparison.
 
 use super::model::MissingCell;
-use super::timed::Boots;
 use crate::document::{Document, Outcome};
 use crate::experiment::Ending;
 use crate::profile::CycleModel;
 use crate::util::decision::MARGIN;
+
+/// One column's times: ns per KiB of each run, by boot.
+pub(crate) type Boots = Vec<Vec<f64>>;
 
 /// One column's runs, one per mode and boot.
 #[derive(Debug, Clone, Default)]

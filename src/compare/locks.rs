@@ -1,42 +1,15 @@
 //! What is done while the pipe's locks are held, before and after.
 
 use super::measure::as_f64;
+use super::model::{HeldChange, LockChange};
 use super::text;
 use crate::document::{HeldCalls, LockKind, LockUse, Outcome};
 use crate::profile::ProcessName;
 use crate::roles::{self, RoleId};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Calls per call of the first process that differ by less are the same.
 const SMALL: f64 = 0.05;
-
-/// One process and kind of lock, before and after; zero where it was not taken. Per call of the first process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LockChange {
-    pub process: ProcessName,
-    pub lock: LockKind,
-    /// How often functions of the pipe took it.
-    pub taken: [f64; 2],
-    /// Instructions executed while it was held, without the roles that depend on scheduling; absent if unknown.
-    pub instructions: [Option<f64>; 2],
-    /// One function per role, most calls first.
-    pub calls: Vec<HeldChange>,
-}
-
-/// Calls of one role's function. Per call of the first process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct HeldChange {
-    pub role: RoleId,
-    pub title: String,
-    /// Canonical.
-    pub function: String,
-    /// While the lock was held.
-    pub held: [f64; 2],
-    /// In all.
-    pub all: [f64; 2],
-}
 
 impl HeldChange {
     /// Whether calls moved into or out of the lock, or their number changed.

@@ -1,8 +1,7 @@
 //! Sum one run's stacks in a table: the weight of each function by process and role, under canonical names that
 //! kernels share.
 
-use super::inline::Dropped;
-use super::windows::{self, WindowSchedule};
+use super::dropped::Dropped;
 use crate::document::{Document, Outcome, Processes};
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit};
@@ -44,6 +43,28 @@ pub struct ProcessMeasure {
     pub roles: BTreeMap<RoleId, u64>,
     /// Stacks under the kernel's own names.
     pub stacks: Folded,
+}
+
+/// Sleeps and preemptions of the target's processes in a window, and their cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WindowSchedule {
+    pub sleeps: u64,
+    pub preemptions: u64,
+    pub weight: SchedulingWeight,
+}
+
+impl WindowSchedule {
+    /// Instructions per sleep: preparing to wait, both switches, and the wake-up. `None` without sleeps.
+    #[must_use]
+    pub(crate) fn per_sleep(&self) -> Option<f64> {
+        (self.sleeps > 0).then(|| as_f64(self.weight.sleeps) / as_f64(self.sleeps))
+    }
+
+    /// Instructions per preemption. `None` without preemptions.
+    #[must_use]
+    pub(crate) fn per_preemption(&self) -> Option<f64> {
+        (self.preemptions > 0).then(|| as_f64(self.weight.preemptions) / as_f64(self.preemptions))
+    }
 }
 
 /// One column's profile in one mode.
@@ -178,7 +199,7 @@ pub(crate) fn measure_without(runs: &[&Outcome], dropped: &Dropped) -> Option<Me
     let exact = runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions);
     if exact {
         measure.scale_counts();
-        measure.windows = runs.iter().flat_map(|outcome| windows::measures(outcome, dropped)).collect();
+        measure.windows = runs.iter().flat_map(|outcome| measures(outcome, dropped)).collect();
     } else {
         // Samples: the attribution contains each process's total in ns per KiB.
         let runs = as_f64(runs.len() as u64);
@@ -188,8 +209,27 @@ pub(crate) fn measure_without(runs: &[&Outcome], dropped: &Dropped) -> Option<Me
     any.then_some(measure)
 }
 
+/// The windows of `outcome`, an exact run, without the frames of `dropped`; the shown window if there is only one.
+#[must_use]
+pub(crate) fn measures(outcome: &Outcome, dropped: &Dropped) -> Vec<Measure> {
+    let document = &outcome.document;
+    if outcome.windows.is_empty() {
+        return of_window(document, &document.processes, &outcome.profiles, dropped).into_iter().collect();
+    }
+    let windows = outcome.windows.iter().zip(&document.runs);
+    windows.filter_map(|(profiles, run)| of_window(document, &run.processes, profiles, dropped)).collect()
+}
+
+fn of_window(document: &Document, processes: &Processes, profiles: &[Profile], dropped: &Dropped) -> Option<Measure> {
+    let mut measure = Measure::default();
+    add(&mut measure, document, processes, profiles, dropped);
+    measure.scale_counts();
+    let any = measure.processes.of_target().next().is_some();
+    any.then_some(measure)
+}
+
 /// Add one window's attributed profiles to `measure`, without the frames of `dropped`.
-pub(crate) fn add(
+fn add(
     measure: &mut Measure,
     document: &Document,
     processes: &Processes,

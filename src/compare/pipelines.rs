@@ -164,7 +164,7 @@ fn mib(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::windows::WindowSchedule;
+    use crate::compare::measure::WindowSchedule;
     use crate::compare::{CompareOptions, compare};
     use crate::document::{Collector, CollectorReport, ExecutedOn};
     use crate::profile::{Folded, Moved, Profile, SchedulingWeight, Unit, attribute};

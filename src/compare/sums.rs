@@ -3,11 +3,9 @@
 
 use super::functions::partners_by_path;
 use super::measure::{Key, Measure};
-use super::model::{Method, RoleRow};
+use super::model::{FunctionSum, Method, RolePart, RoleRow};
 use super::windows;
 use crate::roles::{self, RoleId, SCHEDULING};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of rows.
@@ -15,34 +13,6 @@ const KEPT: usize = 60;
 
 /// Roles that must call a helper: one of fewer roles is a matter of these roles.
 pub(crate) const ROLES: usize = 3;
-
-/// One function in all roles and processes, before and after. Per KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FunctionSum {
-    /// One name for both in this report.
-    pub name: String,
-    /// The kernels' own names; empty where a kernel has none.
-    pub before_names: Vec<String>,
-    pub after_names: Vec<String>,
-    pub self_before: f64,
-    pub self_after: f64,
-    pub self_delta: f64,
-    pub total_before: f64,
-    pub total_after: f64,
-    pub total_delta: f64,
-    /// Exact profiles: whether the change without the roles that depend on scheduling is larger than its uncertainty.
-    pub certain: bool,
-    /// The change of self weight by role, largest first.
-    pub roles: Vec<RolePart>,
-}
-
-/// The part of a change that one role has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RolePart {
-    pub role: RoleId,
-    pub title: String,
-    pub delta: f64,
-}
 
 /// A helper whose change, summed over all roles, is larger than that of any role without it.
 #[derive(Debug, Clone, PartialEq)]

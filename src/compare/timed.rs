@@ -1,5 +1,6 @@
 //! Verdicts on measured times, from separate runs, several boots and a noise floor.
 
+use super::input::Boots;
 use super::model::{Verdict, Word};
 use crate::util::stats;
 use rand::rngs::SmallRng;
@@ -26,9 +27,6 @@ const RESAMPLES: usize = 4_000;
 const MOST_MORE: f64 = 100_000.0;
 /// More runs than this are impractical.
 const HOPELESS: usize = 10_000;
-
-/// One column's times: ns per KiB of each run, by boot.
-pub(crate) type Boots = Vec<Vec<f64>>;
 
 /// The evidence about two columns, before the correction for the number of verdicts.
 #[derive(Debug, Clone, PartialEq)]

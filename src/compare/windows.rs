@@ -1,55 +1,10 @@
 //! The windows of an exact run as measures, and what they say about the uncertainty of its values.
 
-use super::inline::Dropped;
-use super::measure::{Measure, add, as_f64};
-use crate::document::{Document, Outcome, Processes};
-use crate::profile::{Profile, SchedulingWeight};
+use super::measure::Measure;
+use super::model::Outlier;
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::decision;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-
-/// Sleeps and preemptions of the target's processes in a window, and their cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WindowSchedule {
-    pub sleeps: u64,
-    pub preemptions: u64,
-    pub weight: SchedulingWeight,
-}
-
-impl WindowSchedule {
-    /// Instructions per sleep: preparing to wait, both switches, and the wake-up. `None` without sleeps.
-    #[must_use]
-    pub(crate) fn per_sleep(&self) -> Option<f64> {
-        (self.sleeps > 0).then(|| as_f64(self.weight.sleeps) / as_f64(self.sleeps))
-    }
-
-    /// Instructions per preemption. `None` without preemptions.
-    #[must_use]
-    pub(crate) fn per_preemption(&self) -> Option<f64> {
-        (self.preemptions > 0).then(|| as_f64(self.weight.preemptions) / as_f64(self.preemptions))
-    }
-}
-
-/// The windows of `outcome`, an exact run, without the frames of `dropped`; the shown window if there is only one.
-#[must_use]
-pub(crate) fn measures(outcome: &Outcome, dropped: &Dropped) -> Vec<Measure> {
-    let document = &outcome.document;
-    if outcome.windows.is_empty() {
-        return of_window(document, &document.processes, &outcome.profiles, dropped).into_iter().collect();
-    }
-    let windows = outcome.windows.iter().zip(&document.runs);
-    windows.filter_map(|(profiles, run)| of_window(document, &run.processes, profiles, dropped)).collect()
-}
-
-fn of_window(document: &Document, processes: &Processes, profiles: &[Profile], dropped: &Dropped) -> Option<Measure> {
-    let mut measure = Measure::default();
-    add(&mut measure, document, processes, profiles, dropped);
-    measure.scale_counts();
-    let any = measure.processes.of_target().next().is_some();
-    any.then_some(measure)
-}
 
 impl Measure {
     /// The smallest and the largest value of `of` in any window.
@@ -85,18 +40,6 @@ pub(crate) fn certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measu
         Some(half) => change > half.max(least_of_part(before)),
         None => change > decision::FLOOR * before.without_scheduling(),
     }
-}
-
-/// One window whose count without scheduling is far from those of all others. Values per KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Outlier {
-    pub value: f64,
-    /// The smallest and the largest value of the other windows.
-    pub others: [f64; 2],
-    /// The role that differs most between it and the shown window, and by how much.
-    pub role: RoleId,
-    pub title: String,
-    pub delta: f64,
 }
 
 /// Windows below which no outlier is looked for.

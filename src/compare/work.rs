@@ -1,32 +1,17 @@
 //! Split the change of a role into how often its functions are called and what one call costs.
 
 use super::measure::as_f64;
-use super::model::RoleRow;
+use super::model::{RoleRow, RoleWork, WorkUnit};
 use super::text;
 use crate::document::Outcome;
 use crate::profile::ProcessName;
 use crate::roles::RoleId;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 /// Calls per MiB below which a role is not split: the cost of such a call is a matter of chance.
 const FEW: f64 = 1.0;
 
 /// Changes below this part are not worth a sentence.
 const SMALL: f64 = 0.001;
-
-/// What a role's work is counted in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum WorkUnit {
-    /// Calls of the role's functions by functions of other roles.
-    #[default]
-    Call,
-    /// The same, where there is one such call for each page.
-    Page,
-    /// Calls of the function that wakes up the other process.
-    WakeUp,
-}
 
 impl WorkUnit {
     /// To follow "per".
@@ -58,19 +43,6 @@ impl WorkUnit {
 
 /// Pages per MiB.
 const PAGES: f64 = 256.0;
-
-/// How often the functions of one role are called, before and after, and the instructions of one call.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RoleWork {
-    #[serde(default)]
-    pub unit: WorkUnit,
-    /// Per MiB, the target's processes together.
-    pub calls_before: f64,
-    pub calls_after: f64,
-    /// Instructions per call, page or wake-up.
-    pub each_before: f64,
-    pub each_after: f64,
-}
 
 /// Calls of `role` per MiB by functions of other roles, by `process` or by all of the target; `None` if not counted.
 #[must_use]

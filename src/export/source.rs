@@ -6,7 +6,7 @@ use crate::compare::model::{self, Comparison};
 use crate::document::code::ExecutedCode;
 use crate::document::{Document, ExecutedOn, Outcome};
 use crate::profile::{Folded, Profile, Unit, cycles};
-use crate::record::change::{self, recording_at};
+use crate::record::stored::{self, recording_at};
 use crate::record::{Recording, graphs, process_names};
 use crate::report::files;
 use crate::sweep::{self, Sweep};
@@ -57,7 +57,7 @@ impl StoredResult {
     /// When it is missing, damaged, or of another kind.
     pub(crate) fn load(path: &Path) -> Result<Self> {
         if let Some(document) = recording_at(path) {
-            let recording = change::load(&document)?;
+            let recording = stored::load(&document)?;
             let folder = document.parent().unwrap_or(Path::new(""));
             return Ok(Self::Recording(Box::new(StoredRecording {
                 profiles: graphs::stored(&recording, folder)?,

@@ -3,8 +3,8 @@
 use super::edits;
 use crate::export::{self, Exported, ExportedRecording};
 use crate::record::{Recorded, Recording};
-use crate::record::change::{self, RecordingChange};
-use crate::record::{self, change_text, contents, text};
+use crate::record::change::RecordingChange;
+use crate::record::{self, change_text, contents, stored, text};
 use crate::report::terminal::Style;
 use clap::ValueEnum as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ const BASES: [&str; 2] = [include_str!("../../fuzz/base/stages.json"), include_s
 /// # Panics
 /// If one does not hold.
 pub fn record_json(bytes: &[u8]) {
-    match change::parse(bytes, Path::new("record.json")) {
+    match stored::parse(bytes, Path::new("record.json")) {
         Ok(recording) => check(&recording),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
@@ -44,7 +44,7 @@ fn check(recording: &Recording) {
         Err(error) => panic!("{error}"),
     };
     let again = written(recording);
-    match change::parse(again.as_bytes(), Path::new("record.json")) {
+    match stored::parse(again.as_bytes(), Path::new("record.json")) {
         Ok(read) => assert_eq!(written(&read), again),
         Err(error) => panic!("{error:#}"),
     }

@@ -2,18 +2,16 @@
 
 pub(super) mod samples;
 
-use super::check::check;
 use super::model::{RecordedEnd, RecordedPipe, Recording};
 use super::outcome;
 use super::stages::{self, Stages};
 use crate::document::ExecutedOn;
 use crate::report::number::number;
-use crate::util::{regular, stored_json};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use samples::{ShareChange, share_changes};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Pipes whose bytes differ by more than this part did not do the same work.
 const SAME_BYTES: f64 = 0.01;
@@ -51,29 +49,6 @@ pub(crate) struct SideChange {
     pub wakes: [u64; 2],
     /// Share of the window asleep because the pipe was full (writers) or empty (readers), 0 to 1.
     pub blocked: [f64; 2],
-}
-
-/// The path of the recording that `path` names: a folder or its record.json. `None` if it is another kind of result.
-pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
-    regular::document_at(path, super::RECORD_FILE)
-}
-
-/// Read a recording.
-///
-/// # Errors
-/// When the file is missing, or not a recording of this version.
-pub(crate) fn load(path: &Path) -> Result<Recording> {
-    parse(&stored_json::read(path)?, path)
-}
-
-/// Read a recording that was stored at `path`.
-///
-/// # Errors
-/// When it is not a recording of this version, or its parts do not fit together.
-pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Recording> {
-    let recording = stored_json::document(bytes, path, "a recording", super::model::RECORDING_SCHEMA)?;
-    check(&recording).with_context(|| format!("{}: not a recording that pipeprof wrote", path.display()))?;
-    Ok(recording)
 }
 
 impl RecordingChange {

@@ -38,6 +38,7 @@ mod running;
 mod sampling;
 pub(crate) mod sent_files;
 mod stages;
+pub(crate) mod stored;
 mod tables;
 pub(crate) mod text;
 mod timeline;

@@ -1,9 +1,9 @@
 //! A counted recording as the outcome of a run, so that all that compares outcomes compares pipelines, too.
 
-use super::change;
 use super::graphs;
 use super::model::{RecordedInstructions, RecordedPipe, Recording, StageInstructions};
 use super::stages::{self, moved};
+use super::stored;
 use crate::document::code::ExecutedCode;
 use crate::document::ensemble::{Ensemble, WindowCount};
 use crate::document::{
@@ -21,7 +21,7 @@ use std::path::Path;
 /// # Errors
 /// When a file is missing, damaged or of another version.
 pub(crate) fn load(path: &Path) -> Result<Option<Outcome>> {
-    let recording = change::load(path)?;
+    let recording = stored::load(path)?;
     let Some(counted) = recording.instructions.as_ref() else { return Ok(None) };
     let folder = path.parent().unwrap_or(Path::new("."));
     let counted_only = Recording { samples: None, ..recording.clone() };

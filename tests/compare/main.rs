@@ -5,7 +5,7 @@
 mod matrix;
 mod synthetic;
 
-use pipeprof::compare::cycles::CycleWord;
+use pipeprof::compare::model::CycleWord;
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};

@@ -1,8 +1,7 @@
 //! The table of instructions and estimated cycles.
 
 use super::layout::{TextTable, wrap};
-use crate::compare::cycles::{CycleDelta, CycleWord};
-use crate::compare::model::Step;
+use crate::compare::model::{CycleDelta, CycleWord, Step};
 use crate::compare::text;
 
 /// What the table shows.

@@ -3,10 +3,7 @@
 use super::layout::{TextTable, wrap};
 use crate::compare::answer;
 use crate::compare::columns;
-use crate::compare::inline::Inlined;
-use crate::compare::model::{
-    Cell, CellProcess, Comparison, Difference, ExactCell, FunctionRow, Matched, RoleRow, RoleWork, Section, Step,
-};
+use crate::compare::model::{Cell, CellProcess, Comparison, Difference, ExactCell, FunctionRow, Inlined, Matched, RoleRow, RoleWork, Section, Step};
 use crate::compare::text;
 use crate::compare::windows::PART_FLOOR;
 use crate::document::LockKind;

@@ -1,12 +1,12 @@
 //! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
-pub use super::blame::Blame;
-use super::cycles::CycleChange;
-pub use super::inline::Inlined;
-pub use super::locks::LockChange;
-pub use super::sums::FunctionSum;
-pub use super::windows::Outlier;
-pub use super::work::{RoleWork, WorkUnit};
+mod parts;
+
+pub use parts::{
+    Blame, CycleChange, CycleDelta, CycleWord, FunctionSum, HeldChange, Inlined, LockChange, Outlier, RoleCycleDelta, RolePart,
+    RoleWork, WorkUnit,
+};
+
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
 use crate::roles::RoleId;

@@ -1,0 +1,267 @@
+//! The verdict of `pipeprof check`: thresholds, words and exit codes, for a baseline as for a history.
+
+use super::compare::available_memory;
+use super::global::UNTESTABLE;
+use super::repeat::{Repeat, Repeated};
+use crate::compare::matrix;
+use crate::compare::model::{RoleRow, Section, Step, Word};
+use crate::compare::render::terminal;
+use crate::compare::{Comparison, text};
+use crate::document::Outcome;
+use crate::report::files::Folder;
+use crate::run::exact;
+use crate::util::decision::FLOOR;
+use crate::util::usage::{OrUsage as _, UsageError};
+use crate::vm::image::Kernel;
+use anyhow::{Result, anyhow, bail};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// `--fail-above`, in percent.
+const REGRESSION_THRESHOLD: f64 = 1.0;
+
+/// Verdicts with exit code 1.
+const REGRESSION: &str = "regression";
+const IMPROVEMENT: &str = "improvement";
+/// No change that matters.
+pub(super) const SAME: &str = "no difference";
+/// Neither.
+pub(super) const UNDECIDED: &str = "undecided";
+
+/// What is tested, what is a regression, and where the runs are stored.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckRules {
+    /// Kernel to test: a bzImage, a .deb, or a series or release of `pipeprof kernel list` [default: the running one]
+    #[arg(long, value_name = "PATH|NAME")]
+    pub(super) kernel: Option<String>,
+    /// Regression threshold: increase of instructions without scheduling (or of time) per KiB, in percent [default: 1%;
+    /// with --fail-below: none]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_above: Option<f64>,
+    /// Exit with 1 if they decreased by more than this, to bisect for an improvement [default: none]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    fail_below: Option<f64>,
+    /// Folder to store the runs in [default: not stored]
+    #[arg(short, long, value_name = "DIR", help_heading = "Output")]
+    pub(super) output: Option<PathBuf>,
+}
+
+impl CheckRules {
+    /// The name of the tested kernel, which can exist.
+    ///
+    /// # Errors
+    /// A usage error, as [`kernel`].
+    pub(super) fn label(&self) -> Result<String> {
+        if let Some(name) = &self.kernel {
+            self::kernel(name)?;
+        }
+        Ok(self.kernel.as_deref().unwrap_or("this kernel").to_owned())
+    }
+
+    /// Measure all of `wanted`, counted ones in parallel, and store them. Returns also why they are not where they should
+    /// be.
+    pub(super) fn measure(&self, wanted: &[Repeat]) -> Result<(Vec<Outcome>, Option<anyhow::Error>)> {
+        let mode = wanted.first().map(Repeat::name).transpose()?.unwrap_or_default();
+        let folder = match &self.output {
+            Some(path) => Some(Folder::prepare(Some(path), &super::now(), &mode).or_usage()?),
+            None => None,
+        };
+        let parallel = wanted.iter().all(Repeat::is_exact);
+        let mut repeated = std::thread::scope(|scope| {
+            let failed = |_| Err(anyhow!("internal error: a thread panicked"));
+            let mut results = Vec::new();
+            for together in wanted.chunks(if parallel { jobs(wanted) } else { 1 }) {
+                let running: Vec<_> = together.iter().map(|repeat| scope.spawn(|| repeat.measure())).collect();
+                results.extend(running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)));
+            }
+            results.into_iter().collect::<Result<Vec<_>>>()
+        })?;
+        let problem = folder.map(|folder| stored(folder, wanted, &mut repeated)).transpose()?.flatten();
+        Ok((repeated.into_iter().map(|repeated| repeated.outcome).collect(), problem))
+    }
+
+    /// Print the verdict on all cases: the first that one of them has decides.
+    pub(super) fn say(&self, words: &[&'static str]) -> &'static str {
+        let ranks = [REGRESSION, IMPROVEMENT, UNDECIDED, "worse", "within the threshold", "better", SAME];
+        let word = ranks.into_iter().find(|rank| words.contains(rank)).unwrap_or(SAME);
+        let above = self.above().map(|limit| format!("+{limit} %"));
+        let below = self.fail_below.map(|limit| format!("-{limit} %"));
+        let limits: Vec<String> = above.into_iter().chain(below).collect();
+        crate::outln!("{word} (threshold {})", limits.join(" and "));
+        word
+    }
+
+    /// The verdict on a change by `worse` percent.
+    pub(super) fn judged(&self, worse: f64) -> &'static str {
+        judged(worse, self.above(), self.fail_below)
+    }
+
+    /// The regression threshold; none if only improvements are looked for.
+    fn above(&self) -> Option<f64> {
+        self.fail_above.or(self.fail_below.is_none().then_some(REGRESSION_THRESHOLD))
+    }
+
+    /// Changes within it do not matter: the smaller threshold.
+    pub(super) fn margin(&self) -> f64 {
+        let thresholds = self.above().into_iter().chain(self.fail_below);
+        (thresholds.fold(f64::INFINITY, f64::min) / 100.0).max(FLOOR)
+    }
+
+    /// The verdict on one case.
+    pub(super) fn word(&self, step: &Step) -> &'static str {
+        let change = (step.verdict.ratio - 1.0) * 100.0;
+        match (step.verdict.word, step.verdict.uncertainty) {
+            (Word::Same, _) => SAME,
+            (Word::Undecided, _) => UNDECIDED,
+            // Timed.
+            (_, None) => self.judged(change),
+            // Both ends of the interval must be on the same side of a threshold.
+            (_, Some(half)) => {
+                let ends = [change - 100.0 * half, change + 100.0 * half].map(|end| self.judged(end));
+                if ends[0] == ends[1] { ends[0] } else { UNDECIDED }
+            }
+        }
+    }
+}
+
+/// Whether a kernel called `name` can exist for other revisions.
+///
+/// # Errors
+/// A usage error, so that a mistyped name does not make `git bisect run` skip every revision. If only the image is
+/// missing, and its folder exists, this returns no error, because the build of that revision may have failed.
+fn kernel(name: &str) -> Result<()> {
+    let path = Path::new(name);
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            bail!(UsageError::new(format!("--kernel {name}: the folder {} does not exist", folder.display())))
+        }
+        Some(_) if !path.is_dir() => Ok(()),
+        _ if path.is_file() => Ok(()),
+        _ => Kernel::find(name).map(drop).or_usage(),
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(value) if (0.0..=1000.0).contains(&value) => Ok(value),
+        _ => Err(format!("'{text}' is not a percentage: use a form such as 1% or 0.5%")),
+    }
+}
+
+/// Guests that run at a time: both numbers of CPUs of a baseline always, and more if there is room.
+fn jobs(wanted: &[Repeat]) -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let memory = wanted.iter().map(|repeat| repeat.machine().memory).max().unwrap_or_default();
+    matrix::default_jobs(cpus, available_memory(), memory).max(exact::CPUS.len())
+}
+
+/// Store what was measured: one in the folder itself, several in folders of their own. Returns why they are not where they
+/// should be.
+fn stored(folder: Folder, wanted: &[Repeat], repeated: &mut [Repeated]) -> Result<Option<anyhow::Error>> {
+    if let [Repeated { outcome, recorded }] = repeated {
+        let kept = match recorded {
+            Some(files) => folder.keep(files),
+            None => folder.write_or_rescue(outcome, Vec::new())?,
+        };
+        return Ok(kept.problem);
+    }
+    let names = wanted.iter().map(|repeat| {
+        let name = repeat.name()?.replace([' ', '/'], "-");
+        Ok(format!("{name}-{}-cpu", repeat.machine().cpus()))
+    });
+    let names = distinct(names.collect::<Result<Vec<_>>>()?.into_iter());
+    let (mut runs, mut recordings) = (Vec::new(), Vec::new());
+    for (name, Repeated { outcome, recorded }) in names.into_iter().zip(repeated) {
+        match recorded.take() {
+            Some(files) => {
+                recordings.extend(files.into_iter().map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+            }
+            None => runs.push((name, outcome, Vec::new())),
+        }
+    }
+    Ok(folder.write_each_or_rescue(runs.into_iter(), recordings)?.problem)
+}
+
+/// Names of folders: a second run of the same mode and number of CPUs has another setting, and gets a number.
+fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        let same = all.iter().filter(|other| **other == name || other.starts_with(&format!("{name}-"))).count();
+        all.push(if same == 0 { name } else { format!("{name}-{}", same + 1) });
+    }
+    all
+}
+
+/// The exit code of `git bisect run`.
+pub(super) fn exit_code(word: &str) -> ExitCode {
+    match word {
+        REGRESSION | IMPROVEMENT => ExitCode::FAILURE,
+        UNDECIDED => ExitCode::from(UNTESTABLE),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// The answers, and the roles and functions that changed.
+pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]) {
+    crate::out!("{}", terminal::answers(comparison, super::compare::extent().width));
+    for (section, step) in steps {
+        let changed = |row: &&RoleRow| row.delta != 0.0 && (row.certain || !step.exact());
+        let mut rows = step.roles.iter().filter(changed).take(8).peekable();
+        if rows.peek().is_some() {
+            crate::outln!("{}, by role and function (self), {}:", section.title(), comparison.per_kib());
+        }
+        for row in rows {
+            crate::outln!("  {:<44} {:>12}", row.title, text::signed(row.delta));
+            for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
+                crate::outln!(
+                    "    {:<42} {:>12}",
+                    text::cut(&terminal::function_name(function), 60),
+                    text::signed(function.self_delta)
+                );
+            }
+        }
+    }
+    if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
+        crate::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
+    }
+}
+
+/// The verdict on a real change by `worse` percent: a regression above the one threshold, an improvement below the other.
+fn judged(worse: f64, above: Option<f64>, below: Option<f64>) -> &'static str {
+    match above {
+        Some(limit) if worse > limit => REGRESSION,
+        _ if below.is_some_and(|limit| -worse > limit) => IMPROVEMENT,
+        None if worse > 0.0 => "worse",
+        Some(_) if worse <= 0.0 && below.is_none() => "better",
+        _ => "within the threshold",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_several_settings_have_names_of_their_own() {
+        let names = ["write-1-cpu", "write-2-cpu", "write-1-cpu", "write-1-cpu"].map(str::to_owned);
+        assert_eq!(distinct(names.into_iter()), ["write-1-cpu", "write-2-cpu", "write-1-cpu-2", "write-1-cpu-3"]);
+    }
+
+    #[test]
+    fn each_threshold_finds_its_direction() {
+        for (worse, above, below, word) in [
+            (1.2, Some(1.0), None, REGRESSION),
+            (0.8, Some(1.0), None, "within the threshold"),
+            (-5.0, Some(1.0), None, "better"),
+            (-5.0, None, Some(1.0), IMPROVEMENT),
+            (-0.8, None, Some(1.0), "within the threshold"),
+            (5.0, None, Some(1.0), "worse"),
+            (5.0, Some(1.0), Some(1.0), REGRESSION),
+            (-5.0, Some(1.0), Some(1.0), IMPROVEMENT),
+            (-0.5, Some(1.0), Some(1.0), "within the threshold"),
+        ] {
+            assert_eq!(judged(worse, above, below), word, "{worse} {above:?} {below:?}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The parts of a step that further analyses make.
+
+use crate::document::LockKind;
+use crate::profile::ProcessName;
+use crate::roles::RoleId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The largest contributor: a role and functions within it, or helpers and the roles that call them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Blame {
+    /// Absent for helpers of several roles.
+    pub role: Option<RoleId>,
+    /// The role's title, or the helpers' names.
+    pub title: String,
+    pub delta: f64,
+    /// Helpers: the change by role, largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub within: Vec<RolePart>,
+    /// The functions within the role with the largest change of self weight: name and change.
+    pub functions: Vec<(String, f64)>,
+    /// The function within the role with the largest change of its total, if self changes explain less than half.
+    pub whole: Option<(String, f64)>,
+}
+
+/// The part of a change that one role has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RolePart {
+    pub role: RoleId,
+    pub title: String,
+    pub delta: f64,
+}
+
+/// One function in all roles and processes, before and after. Per KiB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionSum {
+    /// One name for both in this report.
+    pub name: String,
+    /// The kernels' own names; empty where a kernel has none.
+    pub before_names: Vec<String>,
+    pub after_names: Vec<String>,
+    pub self_before: f64,
+    pub self_after: f64,
+    pub self_delta: f64,
+    pub total_before: f64,
+    pub total_after: f64,
+    pub total_delta: f64,
+    /// Exact profiles: whether the change without the roles that depend on scheduling is larger than its uncertainty.
+    pub certain: bool,
+    /// The change of self weight by role, largest first.
+    pub roles: Vec<RolePart>,
+}
+
+/// A function that is inlined into its caller on one side only. Names are those of this report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Inlined {
+    pub function: String,
+    pub caller: String,
+    /// Whether it is inlined before; otherwise after.
+    pub before: bool,
+    /// Its self weight below this caller where it is not inlined, per KiB.
+    pub weight: f64,
+}
+
+/// One process and kind of lock, before and after; zero where it was not taken. Per call of the first process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LockChange {
+    pub process: ProcessName,
+    pub lock: LockKind,
+    /// How often functions of the pipe took it.
+    pub taken: [f64; 2],
+    /// Instructions executed while it was held, without the roles that depend on scheduling; absent if unknown.
+    pub instructions: [Option<f64>; 2],
+    /// One function per role, most calls first.
+    pub calls: Vec<HeldChange>,
+}
+
+/// Calls of one role's function. Per call of the first process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HeldChange {
+    pub role: RoleId,
+    pub title: String,
+    /// Canonical.
+    pub function: String,
+    /// While the lock was held.
+    pub held: [f64; 2],
+    /// In all.
+    pub all: [f64; 2],
+}
+
+/// One window whose count without scheduling is far from those of all others. Values per KiB.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Outlier {
+    pub value: f64,
+    /// The smallest and the largest value of the other windows.
+    pub others: [f64; 2],
+    /// The role that differs most between it and the shown window, and by how much.
+    pub role: RoleId,
+    pub title: String,
+    pub delta: f64,
+}
+
+/// How often the functions of one role are called, before and after, and the instructions of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoleWork {
+    #[serde(default)]
+    pub unit: WorkUnit,
+    /// Per MiB, the target's processes together.
+    pub calls_before: f64,
+    pub calls_after: f64,
+    /// Instructions per call, page or wake-up.
+    pub each_before: f64,
+    pub each_after: f64,
+}
+
+/// What a role's work is counted in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkUnit {
+    /// Calls of the role's functions by functions of other roles.
+    #[default]
+    Call,
+    /// The same, where there is one such call for each page.
+    Page,
+    /// Calls of the function that wakes up the other process.
+    WakeUp,
+}
+
+/// The change of estimated cycles between two columns, per KiB moved, the target's processes together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CycleChange {
+    /// The model that priced both: its name, and the hash of its file.
+    pub model: String,
+    pub hash: String,
+    /// Without the roles that depend on scheduling, as the verdict.
+    pub without_scheduling: CycleDelta,
+    /// In the order of the step's roles.
+    pub roles: Vec<RoleCycleDelta>,
+}
+
+/// One role's part of a [`CycleChange`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoleCycleDelta {
+    pub role: RoleId,
+    pub title: String,
+    pub change: CycleDelta,
+}
+
+/// Instructions and estimated cycles per KiB: how they change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CycleDelta {
+    /// The change of instructions.
+    pub instructions: f64,
+    /// Estimated cycles.
+    pub before: f64,
+    pub after: f64,
+    /// The smallest and the largest change if each weight but that of `other` is halved, kept, or doubled.
+    pub range: [f64; 2],
+    /// Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
+    /// inlined functions are counted with their callers, is missing.
+    pub word: Option<CycleWord>,
+}
+
+/// What instructions and estimated cycles say together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CycleWord {
+    /// Fewer of both, over the whole range of weights.
+    Fewer,
+    More,
+    /// The signs differ, or the range contains 0.
+    Undecided,
+}

@@ -1,0 +1,31 @@
+//! Read recordings that were stored.
+
+use super::RECORD_FILE;
+use super::check::check;
+use super::model::{RECORDING_SCHEMA, Recording};
+use crate::util::{regular, stored_json};
+use anyhow::{Context as _, Result};
+use std::path::{Path, PathBuf};
+
+/// The path of the recording that `path` names: a folder or its record.json. `None` if it is another kind of result.
+pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
+    regular::document_at(path, RECORD_FILE)
+}
+
+/// Read a recording.
+///
+/// # Errors
+/// When the file is missing, or not a recording of this version.
+pub(crate) fn load(path: &Path) -> Result<Recording> {
+    parse(&stored_json::read(path)?, path)
+}
+
+/// Read a recording that was stored at `path`.
+///
+/// # Errors
+/// When it is not a recording of this version, or its parts do not fit together.
+pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Recording> {
+    let recording = stored_json::document(bytes, path, "a recording", RECORDING_SCHEMA)?;
+    check(&recording).with_context(|| format!("{}: not a recording that pipeprof wrote", path.display()))?;
+    Ok(recording)
+}
