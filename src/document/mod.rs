@@ -9,7 +9,7 @@ pub(crate) mod request;
 
 pub use crate::kernel::environment::{Emulator, Environment};
 pub use crate::kernel::info::KernelInfo;
-pub use crate::target::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
+pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};

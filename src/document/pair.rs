@@ -2,8 +2,8 @@
 //! memory, and in documents of other targets, they are in a map.
 
 use super::Attribution;
+use crate::process::{PipeEnd, PipeTotals, ProcessTotals, Processes};
 use crate::profile::{ByProcess, ProcessName, RoleShare};
-use crate::target::{PipeEnd, PipeTotals, ProcessTotals, Processes};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,7 +1,7 @@
 //! Access to the built-in workload's two processes in a target.
 
+use crate::process::{ProcessTotals, Processes};
 use crate::profile::ProcessName;
-use crate::target::{ProcessTotals, Processes};
 
 impl Processes {
     /// The two processes of the built-in workload around one pipe.

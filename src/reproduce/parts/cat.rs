@@ -3,8 +3,8 @@
 mod strace;
 
 use crate::document::{KernelInfo, ProcessTotals};
+use crate::process::pipeline::{End, Pipeline};
 use crate::reproduce::parts::prelude::*;
-use crate::target::pipeline::{End, Pipeline};
 use crate::workload;
 use serde::Serialize;
 

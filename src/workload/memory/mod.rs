@@ -8,7 +8,7 @@ use super::cpus;
 use super::spec::Spec;
 use super::worker::buffer::Mapping;
 use super::worker::now_ns;
-use crate::target::Throughput;
+use crate::process::Throughput;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, stats};
 use anyhow::{Result, ensure};

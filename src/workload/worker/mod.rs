@@ -13,7 +13,7 @@ mod stdio;
 use super::cpus;
 use super::spec::{Amount, Reader, Spec, Writer};
 use super::wire::{self, Failure, GO, Reply, WorkerJob, WorkerPart, WorkerWindow};
-use crate::target::GotAsked;
+use crate::process::GotAsked;
 use crate::util::privileges;
 use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
