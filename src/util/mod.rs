@@ -4,6 +4,7 @@ pub(crate) mod atomic_file;
 pub(crate) mod build;
 pub(crate) mod cancel;
 pub(crate) mod claimed_folder;
+pub(crate) mod colour;
 pub(crate) mod csv_text;
 pub(crate) mod decision;
 pub(crate) mod folder_lock;
