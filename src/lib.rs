@@ -2,6 +2,7 @@
 //!
 //! A tour, lowest layer first. A module depends on earlier ones only; tests/architecture.rs checks it.
 //!
+//! - [`arch`]: what differs by processor;
 //! - [`util`]: units, statistics, files that are written whole or not at all, signals;
 //! - [`experiment`]: cells measured alternately, stored, resumed, ended by a rule;
 //! - [`roles`]: tables that map kernel functions to what their time is spent on;
@@ -29,6 +30,7 @@
 // They panic when they cannot write: util::streams has others.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod arch;
 mod campaign;
 pub mod cli;
 pub mod collect;

@@ -11,7 +11,6 @@ pub(crate) mod folder_lock;
 pub(crate) mod gzip_json;
 pub(crate) mod histogram;
 pub(crate) mod limits;
-pub(crate) mod marker;
 pub(crate) mod privileges;
 pub(crate) mod process_stat;
 pub(crate) mod progress;

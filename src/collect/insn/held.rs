@@ -6,9 +6,10 @@
 //! instruction; one that does not makes that number unknown, and so the result. Names identify locks by kind, not by
 //! object: all mutexes that functions of the pipe lock are pipes' mutexes.
 
-use super::contexts::{Contexts, Flow, decoded, executed, flow};
+use super::contexts::{Contexts, executed};
 use super::names::Names;
 use super::raw::{Raw, Root};
+use crate::arch::{Flow, decoded, flow};
 use crate::document::code::{ExecutedCode, ExecutedFunction};
 use crate::document::{HeldCalls, LockKind, LockUse};
 use crate::profile::ProcessName;
