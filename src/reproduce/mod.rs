@@ -5,7 +5,10 @@
 
 pub mod facts;
 pub(crate) mod lab;
+pub mod memory;
 pub(crate) mod parts;
+mod pipeline;
+pub(crate) mod race;
 pub(crate) mod reasons;
 pub mod report;
 pub mod result;

@@ -3,7 +3,7 @@
 //! A writer has the pipe as standard output and the controller's socket as standard input; a reader has them the
 //! other way round.
 
-pub(super) mod buffer;
+pub(crate) mod buffer;
 mod counters;
 mod hot;
 mod ports;
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
 use counters::Counters;
 use hot::Tally;
-pub(super) use hot::now_ns;
+pub(crate) use hot::now_ns;
 use std::io::Read;
 use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;
