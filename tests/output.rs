@@ -244,7 +244,7 @@ fn a_run_without_collectors_gives_throughput_and_a_document() {
     assert!(output.status.success());
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(document["mode"], "write");
-    assert_eq!(document["processes"]["writer"]["bytes"], 4 << 20);
+    assert_eq!(document["processes"]["totals"]["writer"]["bytes"], 4 << 20);
     let schema: serde_json::Value = serde_json::from_slice(&place.command("schema").output().unwrap().stdout).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();

@@ -15,7 +15,6 @@ pub const CODE_SCHEMA: &str = "pipeprof.code/1";
 pub struct ExecutedCode {
     pub schema: String,
     /// The processes of an instruction's counts, in their order.
-    #[serde(default = "pair")]
     pub processes: Vec<ProcessName>,
     pub functions: Vec<ExecutedFunction>,
 }
@@ -40,11 +39,6 @@ pub struct ExecutedInstruction {
     /// Iterations of a `rep` instruction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub iterations: Vec<u64>,
-}
-
-/// The processes of files that do not contain their names.
-fn pair() -> Vec<ProcessName> {
-    vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER]
 }
 
 /// The sum, at most the largest number: a file may contain any counts.

@@ -24,7 +24,6 @@ pub struct Environment {
     /// Share of the run's CPU time that the hypervisor gave to other guests (steal), 0 to 1.
     pub steal: Option<f64>,
     /// Share of CPU time that other programs and interrupts used during the run, 0 to 1.
-    #[serde(default)]
     pub others: Option<f64>,
     /// The emulator, if this is a guest.
     pub emulator: Option<Emulator>,

@@ -53,16 +53,6 @@ fn renamed_functions_are_one_row_with_both_names() {
 }
 
 #[test]
-fn the_key_of_a_function_s_process_is_also_read_by_its_old_name() {
-    let compared = of(vec![older(), newer()]).unwrap();
-    let step = &compared.comparison.sections[0].steps[0];
-    let json = serde_json::to_string(step).unwrap();
-    assert!(json.contains(r#"{"process":"#), "{json}");
-    let old = json.replace(r#"{"process":"#, r#"{"side":"#);
-    assert_eq!(&serde_json::from_str::<Step>(&old).unwrap(), step);
-}
-
-#[test]
 fn what_only_one_run_has_is_a_row() {
     let compared = of(vec![older(), newer()]).unwrap();
     let step = &compared.comparison.sections[0].steps[0];
