@@ -298,11 +298,9 @@ fn as_plain_user(place: &Place, program: &Path, line: &str) -> std::process::Com
 
 /// What docs/security.md advises.
 #[test]
-#[ignore = "needs root for setcap, does nothing without it: make test"]
+#[ignore = "needs root, for setcap: make test"]
 fn three_capabilities_of_the_file_are_enough_to_sample() {
-    if !is_root() {
-        return;
-    }
+    assert!(is_root());
     let place = Place::new();
     let program = copied(&place);
     let samples = || {
