@@ -41,6 +41,15 @@ pub struct ExecutedInstruction {
     pub iterations: Vec<u64>,
 }
 
+impl ExecutedInstruction {
+    /// Its code, without digits that are none.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let byte = |at| u8::from_str_radix(self.code.get(at..at + 2)?, 16).ok();
+        (0..self.code.len()).step_by(2).filter_map(byte).collect()
+    }
+}
+
 /// The sum, at most the largest number: a file may contain any counts.
 fn sum<'a>(counts: impl Iterator<Item = &'a u64>) -> u64 {
     counts.fold(0, |sum, count| sum.saturating_add(*count))
