@@ -39,23 +39,7 @@ enum { EEXIST = 17, E2BIG = 7 };
 #include <bpf/bpf_helpers.h>
 
 #include "pipeprof.h"
-
-/* From linux/bpf_perf_event.h on x86-64. It is kernel ABI and needs no relocation, so sampling needs no BTF. */
-struct bpf_perf_event_data {
-	u64 registers_before_ip[16];
-	u64 ip;
-	u64 cs;
-	u64 flags;
-	u64 sp;
-	u64 ss;
-	u64 sample_period;
-	u64 addr;
-};
-
-struct pt_regs {
-	unsigned long sp;
-	unsigned long ip;
-} __attribute__((preserve_access_index));
+#include "arch_x86_64.h"
 
 extern const volatile struct pp_settings settings;
 

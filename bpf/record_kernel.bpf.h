@@ -95,24 +95,6 @@ struct task_struct___before_5_14 {
 	long state;
 } __attribute__((preserve_access_index));
 
-/* The part of struct pt_regs with the number and the arguments of a system call: kernel ABI (asm/ptrace.h). */
-struct registers {
-	u64 bp;
-	u64 bx;
-	u64 r11;
-	u64 r10;
-	u64 r9;
-	u64 r8;
-	u64 ax;
-	u64 cx;
-	u64 dx;
-	u64 si;
-	u64 di;
-	u64 orig_ax;
-};
-/* Its place in pt_regs. */
-#define REGISTERS_AT 32
-
 /* Arguments of a raw tracepoint. */
 struct pr_event {
 	u64 args[3];
@@ -131,48 +113,11 @@ enum { EAGAIN = 11, EPIPE = 32 };
 enum { MUTEX_FLAGS = 7 };
 /* include/linux/sched.h, in all kernels. The last two have underscores there. */
 enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2, TASK_STOPPED = 4, TASK_TRACED = 8 };
-/* arch/x86/include/asm/thread_info.h: the thread is in a 32-bit system call. */
-enum { TS_COMPAT = 2 };
 /* The signals that stop a process; kernel ABI. */
 enum { SIGSTOP = 19, SIGTTOU = 22 };
 /* include/linux/sched/signal.h: instead of the information on a signal that the kernel sends. */
 enum { SEND_SIG_PRIV = 1 };
 
-/* Numbers of system calls on x86-64: kernel ABI. */
-enum {
-	NR_READ = 0,
-	NR_WRITE = 1,
-	NR_OPEN = 2,
-	NR_CLOSE = 3,
-	NR_POLL = 7,
-	NR_READV = 19,
-	NR_WRITEV = 20,
-	NR_SELECT = 23,
-	NR_DUP2 = 33,
-	NR_PAUSE = 34,
-	NR_NANOSLEEP = 35,
-	NR_SENDFILE = 40,
-	NR_RECVMSG = 47,
-	NR_VFORK = 58,
-	NR_WAIT4 = 61,
-	NR_FCNTL = 72,
-	NR_FUTEX = 202,
-	NR_EPOLL_WAIT = 232,
-	NR_OPENAT = 257,
-	NR_PSELECT6 = 270,
-	NR_PPOLL = 271,
-	NR_UNSHARE = 272,
-	NR_SPLICE = 275,
-	NR_TEE = 276,
-	NR_VMSPLICE = 278,
-	NR_EPOLL_PWAIT = 281,
-	NR_DUP3 = 292,
-	NR_PREADV2 = 327,
-	NR_PWRITEV2 = 328,
-	NR_IO_URING_ENTER = 426,
-	NR_CLOSE_RANGE = 436,
-	NR_EPOLL_PWAIT2 = 441,
-};
 enum { F_SETPIPE_SZ = 1031 };
 /* include/uapi/linux/close_range.h */
 enum { CLOSE_RANGE_UNSHARE = 2 };

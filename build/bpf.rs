@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "bpf/pipeprof.bpf.c",
     "bpf/pipeprof.h",
+    "bpf/arch_x86_64.h",
     "bpf/common.bpf.h",
     "bpf/follow.bpf.h",
     "bpf/calls.bpf.h",

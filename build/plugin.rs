@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 
 #[allow(dead_code)]
-#[path = "../src/util/marker.rs"]
+#[path = "../src/arch/marker.rs"]
 mod marker;
 
 const SOURCES: &str = "src/collect/insn/plugin";
@@ -16,7 +16,7 @@ const INTERFACES: [u32; 5] = [1, 2, 3, 6, 7];
 
 pub(crate) fn build(out: &Path) -> Result<()> {
     println!("cargo::rerun-if-changed={SOURCES}");
-    println!("cargo::rerun-if-changed=src/util/marker.rs");
+    println!("cargo::rerun-if-changed=src/arch/marker.rs");
     let mut sources = Vec::new();
     for entry in std::fs::read_dir(SOURCES)? {
         let path = entry?.path();

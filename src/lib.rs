@@ -2,12 +2,13 @@
 //!
 //! A tour, lowest layer first. A module depends on earlier ones only; tests/architecture.rs checks it.
 //!
+//! - [`arch`]: what differs by processor;
 //! - [`util`]: units, statistics, files that are written whole or not at all, signals;
 //! - [`experiment`]: cells measured alternately, stored, resumed, ended by a rule;
 //! - [`roles`]: tables that map kernel functions to what their time is spent on;
 //! - [`kernel`]: the running kernel's symbols, configuration and features;
 //! - [`profile`]: stacks, folding, attribution to roles; no input or output;
-//! - [`target`]: what is measured: processes, and what each of them did;
+//! - [`process`]: what is measured: processes, and what each of them did;
 //! - [`workload`]: the built-in writer and reader, and what they move;
 //! - [`document`]: the form of requests and results: `run.json`;
 //! - [`collect`]: one module per collector, each with its BPF or plugin half;
@@ -29,6 +30,7 @@
 // They panic when they cannot write: util::streams has others.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod arch;
 mod campaign;
 pub mod cli;
 pub mod collect;
@@ -42,6 +44,7 @@ pub mod guest;
 mod history;
 pub mod import;
 pub mod kernel;
+pub mod process;
 pub mod profile;
 pub mod record;
 pub mod report;
@@ -49,7 +52,6 @@ pub mod reproduce;
 pub mod roles;
 pub mod run;
 pub mod sweep;
-pub mod target;
 pub mod util;
 pub mod vm;
 pub mod workload;

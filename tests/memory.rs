@@ -12,7 +12,7 @@ fn memory(line: &str) -> Output {
 fn the_table_and_the_document_agree_on_the_loops() {
     let json = memory("--json --runs 1 --read-size 1M");
     assert!(json.status.success(), "{}", String::from_utf8_lossy(&json.stderr));
-    let report: pipeprof::workload::memory::Report = serde_json::from_slice(&json.stdout).unwrap();
+    let report: pipeprof::reproduce::memory::Report = serde_json::from_slice(&json.stdout).unwrap();
     let text = memory("--runs 1 --read-size 1M --code");
     let text = String::from_utf8(text.stdout).unwrap();
     for measured in &report.loops {

@@ -1,13 +1,10 @@
-//! Documents that were stored by earlier versions: the committed gallery, and executed code without names of processes.
+//! The committed gallery: documents that another build stored.
 
 #![expect(clippy::expect_used, reason = "a test ends where it cannot go on")]
 
-use pipeprof::document::code::{CODE_SCHEMA, ExecutedCode};
 use pipeprof::profile::ProcessName;
 use pipeprof::report::files;
-use pipeprof::roles::RoleId;
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -28,18 +25,11 @@ fn pipeprof(arguments: &[&Path]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Renamed fields: old and new name.
-const RENAMED: [(&str, &str); 1] = [("skew", "skid")];
-
-fn renamed(key: &str) -> &str {
-    RENAMED.iter().find(|(old, _)| *old == key).map_or(key, |(_, new)| new)
-}
-
 /// Whether `new` has all that is in `old`; new fields are allowed.
 fn holds(new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => {
-            old.iter().all(|(key, old)| new.get(renamed(key)).is_some_and(|new| holds(new, old)))
+            old.iter().all(|(key, old)| new.get(key).is_some_and(|new| holds(new, old)))
         }
         (Value::Array(new), Value::Array(old)) => {
             new.len() == old.len() && new.iter().zip(old).all(|(new, old)| holds(new, old))
@@ -103,21 +93,6 @@ fn a_column_has_runs_of_one_kernel() {
 }
 
 #[test]
-fn executed_code_without_names_of_processes_is_that_of_a_pair() {
-    let json = format!(
-        r#"{{"schema":"{CODE_SCHEMA}","functions":[{{"name":"pipe_write","address":4096,"instructions":[
-            {{"offset":0,"code":"90","counts":[5,2,1]}},{{"offset":1,"code":"f3a4","counts":[5,0,0],"iterations":[40,0,0]}}]}}]}}"#
-    );
-    let mut file = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    file.write_all(json.as_bytes()).expect("memory");
-    let code = ExecutedCode::from_bytes(&file.finish().expect("memory")).expect("executed code");
-    let function = &code.functions[0];
-    assert_eq!(code.of(function.calls(), Some(ProcessName::READER)), 2);
-    assert_eq!((code.of(function.calls(), None), code.of_target(function.calls())), (8, 7));
-    assert_eq!(code.of(&function.instructions[1].iterations, Some(ProcessName::WRITER)), 40);
-}
-
-#[test]
 fn an_unknown_role_is_an_error_that_names_the_role_and_the_file() {
     let stored = std::fs::read_to_string(gallery()[0].join("run.json")).expect("a file");
     let folder = tempfile::tempdir().expect("a folder");
@@ -127,9 +102,6 @@ fn an_unknown_role_is_an_error_that_names_the_role_and_the_file() {
     let error = format!("{:#}", files::load(&file).expect_err("an error"));
     let start = format!("{}: unknown role \"users\" at line ", file.display());
     assert!(error.starts_with(&start) && error.ends_with("; update pipeprof, or run again"), "{error}");
-    // The id for interrupts-off time in documents from before its attribution to the caller.
-    std::fs::write(&file, stored.replace(&role("user"), &role("irq-off"))).expect("a file");
-    assert!(files::load_document(&file).expect("a document").attribution.of_target().any(|s| s.role == RoleId::IrqOff));
 }
 
 /// What pipeprof says and returns. It ends long before the limit, or never.

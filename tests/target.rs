@@ -4,14 +4,14 @@
 use anyhow::Result;
 use pipeprof::collect::{Collect, Collected, Context};
 use pipeprof::document::{Collector, Environment, ExecutedOn, Loader, Probe, Request, Selection, Status};
+use pipeprof::process::{
+    Phase, PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess,
+};
 use pipeprof::profile::{ProcessName, Unit};
 use pipeprof::report::files::{self, Folder};
 use pipeprof::report::terminal::{self, Style};
 use pipeprof::roles::{RoleId, Skid};
 use pipeprof::run::{Setting, assemble, measure};
-use pipeprof::target::{
-    Phase, PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess,
-};
 use pipeprof::workload::Spec;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ pub(crate) struct AnnotateArgs {
     function: String,
     /// Count the executions of one process only: writer, reader or other; in a recording a stage, such as stage1-dd
     /// [default: all]
-    #[arg(long, alias = "side", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     process: Option<String>,
 }
 

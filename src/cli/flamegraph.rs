@@ -19,7 +19,7 @@ pub(crate) struct FlamegraphArgs {
     input: PathBuf,
     /// Process to draw: writer, reader, other, or both (writer and reader); of a recording the name of its file, such as
     /// stage1-dd, both for all, or off-cpu for the sleeps
-    #[arg(long, alias = "side", value_name = "NAME", default_value = ALL)]
+    #[arg(long, value_name = "NAME", default_value = ALL)]
     process: String,
     /// Merge stacks from the leaves, to show the callers of hot functions
     #[arg(long)]

@@ -17,9 +17,9 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct ManArgs {
-    /// Subcommand, such as run [default: the program]
+    /// Subcommand, such as run or kernel fetch [default: the program]
     #[arg(value_name = "SUBCOMMAND", conflicts_with = "output")]
-    subcommand: Option<String>,
+    subcommand: Vec<String>,
     /// Folder to write all pages into: pipeprof.1, pipeprof-run.1 and so on
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -33,11 +33,11 @@ impl ManArgs {
     pub(super) fn run(&self) -> Result<ExitCode> {
         let program = program();
         let Some(folder) = &self.output else {
-            crate::out!("{}", page_of(&program, self.subcommand.as_deref())?);
+            crate::out!("{}", page_of(&program, &self.subcommand)?);
             return Ok(ExitCode::SUCCESS);
         };
         std::fs::create_dir_all(folder).with_context(|| format!("-o {}: cannot create it", folder.display()))?;
-        for (name, page) in pages(&program) {
+        for (name, page) in pages(&program)? {
             atomic_file::write(&folder.join(name), page.as_bytes())?;
         }
         Ok(ExitCode::SUCCESS)
@@ -51,23 +51,28 @@ fn program() -> Command {
     program
 }
 
-fn page_of(program: &Command, subcommand: Option<&str>) -> Result<String> {
-    let command = match subcommand {
-        None => program,
-        Some(name) => program.find_subcommand(name).ok_or_else(|| {
-            let known: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
-            UsageError::new(format!("no page for '{name}'; known: {}", known.join(", ")))
-        })?,
-    };
-    Ok(man_page::render(program, command))
+fn page_of(program: &Command, path: &[String]) -> Result<String> {
+    let mut command = program;
+    for name in path {
+        command = command.find_subcommand(name).ok_or_else(|| {
+            let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            UsageError::new(format!("no page for '{name}'; known: {known}"))
+        })?;
+    }
+    man_page::render(command, program.get_version().unwrap_or_default())
 }
 
-/// All pages with their file names.
-fn pages(program: &Command) -> Vec<(String, String)> {
-    std::iter::once(program)
-        .chain(program.get_subcommands())
-        .map(|command| (format!("{}.1", man_page::name(command)), man_page::render(program, command)))
-        .collect()
+/// The pages of `program`, its subcommands and theirs, with their file names.
+fn pages(program: &Command) -> Result<Vec<(String, String)>> {
+    let mut all = Vec::new();
+    let mut left = vec![program];
+    while let Some(command) = left.pop() {
+        let page = man_page::render(command, program.get_version().unwrap_or_default())?;
+        all.push((format!("{}.1", man_page::name(command)), page));
+        left.extend(command.get_subcommands());
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -76,10 +81,11 @@ mod tests {
 
     #[test]
     fn every_visible_subcommand_has_a_page() {
-        let pages = pages(&program());
+        let pages = pages(&program()).unwrap();
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
-        assert!(names.starts_with(&["pipeprof.1", "pipeprof-run.1", "pipeprof-record.1"]), "{names:?}");
-        assert!(names.contains(&"pipeprof-kernel.1") && names.contains(&"pipeprof-man.1"), "{names:?}");
+        for page in ["pipeprof.1", "pipeprof-run.1", "pipeprof-kernel.1", "pipeprof-kernel-fetch.1", "pipeprof-man.1"] {
+            assert!(names.contains(&page), "{names:?}");
+        }
         assert!(!names.iter().any(|name| name.contains("__") || name.contains("gallery")), "{names:?}");
         for (name, page) in &pages {
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "EXAMPLES", "SEE ALSO"] {
@@ -92,13 +98,15 @@ mod tests {
 
     #[test]
     fn the_page_of_kernel_has_its_subcommands() {
-        let page = page_of(&program(), Some("kernel")).unwrap();
-        assert!(page.contains("pipeprof kernel fetch") && page.contains("\\-\\-snapshots"), "{page}");
+        let page = page_of(&program(), &["kernel".to_owned()]).unwrap();
+        assert!(page.contains("pipeprof\\-kernel\\-fetch(1)"), "{page}");
+        let page = page_of(&program(), &["kernel".to_owned(), "remove".to_owned()]).unwrap();
+        assert!(page.contains("pipeprof kernel remove") && page.contains("\\-\\-snapshots"), "{page}");
     }
 
     #[test]
     fn an_unknown_page_is_a_usage_error() {
-        let error = page_of(&program(), Some("__engine")).unwrap_err();
+        let error = page_of(&program(), &["__engine".to_owned()]).unwrap_err();
         assert!(error.is::<UsageError>());
         assert!(error.to_string().starts_with("no page for '__engine'; known: run, record"), "{error}");
     }

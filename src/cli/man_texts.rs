@@ -1,9 +1,10 @@
 //! What manual pages say beyond the help: exit codes, environment, files, examples, related pages.
 
+use super::man_page;
 use clap::Command;
 
 /// A term and its explanation.
-type PageEntry = (&'static str, &'static str);
+pub(super) type PageEntry = (&'static str, &'static str);
 
 /// The texts of one page.
 #[derive(Debug)]
@@ -14,7 +15,7 @@ pub(super) struct PageTexts {
     pub environment: Vec<PageEntry>,
     pub files: Vec<PageEntry>,
     /// What a command line is for, and the command line.
-    pub examples: &'static [PageEntry],
+    pub examples: Vec<PageEntry>,
     pub see_also: String,
 }
 
@@ -52,8 +53,10 @@ need QEMU and a kernel:
 
 /// The texts for the page of `command`.
 pub(super) fn of(command: &Command) -> PageTexts {
-    let name = command.get_name();
+    let page = man_page::name(command);
+    let name = page.strip_prefix("pipeprof-").unwrap_or(&page);
     let guests = ["kernel", "doctor", "check"].contains(&name)
+        || name.starts_with("kernel-")
         || command.get_arguments().any(|arg| arg.get_long() == Some("kernel"));
     let whole = name == "pipeprof";
     let mut environment = Vec::new();
@@ -71,7 +74,7 @@ pub(super) fn of(command: &Command) -> PageTexts {
         exit: exit(name),
         environment,
         files,
-        examples: examples(name),
+        examples: examples_of(name),
         see_also: see_also(name),
     }
 }
@@ -128,6 +131,14 @@ fn written(name: &str) -> Vec<PageEntry> {
         "reproduce" => vec![("reproduce", "The output folder without -o: the report, and the results of each part.")],
         _ => Vec::new(),
     }
+}
+
+/// The examples of a page. One of `pipeprof kernel fetch` has those of `pipeprof kernel` that call it, or all.
+fn examples_of(name: &str) -> Vec<PageEntry> {
+    let Some((parent, _)) = name.split_once('-') else { return examples(name).to_vec() };
+    let called = format!("pipeprof {} ", name.replacen('-', " ", 1));
+    let own: Vec<PageEntry> = examples(parent).iter().filter(|(_, line)| line.starts_with(&called)).copied().collect();
+    if own.is_empty() { examples(parent).to_vec() } else { own }
 }
 
 fn examples(name: &str) -> &'static [PageEntry] {
@@ -244,7 +255,9 @@ fn see_also(name: &str) -> String {
                 Debian package has them in /usr/share/doc/pipeprof."
             .to_owned();
     }
-    let related = related.iter().map(|name| format!(", `pipeprof-{name}`(1)"));
+    // A page of `pipeprof kernel fetch` belongs to that of `pipeprof kernel`.
+    let parent = name.split_once('-').map(|(parent, _)| parent);
+    let related = parent.iter().chain(related).map(|name| format!(", `pipeprof-{name}`(1)"));
     format!("`pipeprof`(1){}", related.collect::<String>())
 }
 

@@ -1,7 +1,7 @@
 //! `pipeprof memory`: memory bandwidth of this machine.
 
+use crate::reproduce::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, loops::LoopKind, measure};
 use crate::util::{cancel, size};
-use crate::workload::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, loops::LoopKind, measure};
 use anyhow::Result;
 use std::process::ExitCode;
 

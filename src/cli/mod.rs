@@ -44,7 +44,7 @@ mod stored_runs;
 mod sweep;
 pub(crate) mod workload_args;
 
-use crate::util::text::quoted;
+use crate::util::text::{now, quoted};
 use crate::util::usage::UsageError;
 use crate::util::{cancel, limits, progress};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -199,10 +199,4 @@ fn visible(all: &clap::Command) -> clap::Command {
 fn command_line() -> String {
     let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
     std::iter::once("pipeprof".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
-}
-
-/// The time in UTC, in RFC 3339 format, in seconds.
-fn now() -> String {
-    let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-    time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }

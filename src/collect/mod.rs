@@ -26,7 +26,7 @@ use crate::roles::Skid;
 use anyhow::Result;
 
 pub use self::registry::{Context, auto, make};
-pub(crate) use crate::target::Watched;
+pub(crate) use crate::process::Watched;
 
 fn loss_warning(code: &str, message: String) -> Warning {
     let action = "run fewer collectors at once, or a shorter window".to_owned();

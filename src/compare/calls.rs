@@ -2,10 +2,10 @@
 //! between lock and unlock, but the executed code does.
 
 use super::model::{CallList, CallRow};
+use crate::arch::{Flow, decoded, flow};
 use crate::document::Outcome;
 use crate::document::code::{ExecutedCode, ExecutedFunction};
 use crate::roles::{self, RoleId};
-use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use std::collections::BTreeMap;
 
 /// Roles of the functions that implement the pipe's system calls.
@@ -58,15 +58,11 @@ fn calls(function: &ExecutedFunction, code: &ExecutedCode, first_calls: u64) -> 
     let mut calls: Vec<Call> = Vec::new();
     for instruction in &function.instructions {
         let count = code.of_target(&instruction.counts);
-        let bytes: Vec<u8> = (0..instruction.code.len() / 2)
-            .filter_map(|at| u8::from_str_radix(instruction.code.get(at * 2..at * 2 + 2)?, 16).ok())
-            .collect();
-        let decoded =
-            Decoder::with_ip(64, &bytes, function.address + instruction.offset, DecoderOptions::NONE).decode();
-        if count == 0 || decoded.mnemonic() != Mnemonic::Call {
+        let called = decoded(&instruction.bytes(), function.address + instruction.offset);
+        if count == 0 || flow(&called) != Flow::Call {
             continue;
         }
-        let target = decoded.near_branch_target();
+        let target = called.near_branch_target();
         let Some(callee) = code.functions.iter().find(|callee| callee.address == target) else { continue };
         let count = super::measure::as_f64(count) / super::measure::as_f64(first_calls);
         let target = roles::base_name(&callee.name).to_owned();

@@ -15,7 +15,6 @@ pub const CODE_SCHEMA: &str = "pipeprof.code/1";
 pub struct ExecutedCode {
     pub schema: String,
     /// The processes of an instruction's counts, in their order.
-    #[serde(default = "pair")]
     pub processes: Vec<ProcessName>,
     pub functions: Vec<ExecutedFunction>,
 }
@@ -42,9 +41,13 @@ pub struct ExecutedInstruction {
     pub iterations: Vec<u64>,
 }
 
-/// The processes of files that do not contain their names.
-fn pair() -> Vec<ProcessName> {
-    vec![ProcessName::WRITER, ProcessName::READER, ProcessName::OTHER]
+impl ExecutedInstruction {
+    /// Its code, without digits that are none.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let byte = |at| u8::from_str_radix(self.code.get(at..at + 2)?, 16).ok();
+        (0..self.code.len()).step_by(2).filter_map(byte).collect()
+    }
 }
 
 /// The sum, at most the largest number: a file may contain any counts.

@@ -1,8 +1,8 @@
 //! Exact counts of one workload in several windows of one guest, at different phases of the timer tick and after
 //! different warm-ups. `windows.json.gz`, next to `run.json`, has their profiles.
 
+use crate::process::Phase;
 use crate::profile::{Profile, SchedulingWeight};
-use crate::target::Phase;
 use crate::util::gzip_json;
 use anyhow::{Result, ensure};
 use flate2::Compression;

@@ -3,14 +3,13 @@
 pub mod code;
 pub(crate) mod ensemble;
 mod locks;
-mod pair;
-pub(crate) mod pipeline;
+mod pipeline;
 mod probe;
 pub(crate) mod request;
 
 pub use crate::kernel::environment::{Emulator, Environment};
 pub use crate::kernel::info::KernelInfo;
-pub use crate::target::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
+pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
 pub(crate) use crate::util::histogram::Log2Histogram;
 pub use crate::util::warning::Warning;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
@@ -63,11 +62,7 @@ pub struct Document {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memcg: Option<bool>,
     pub throughput: Throughput,
-    #[serde(with = "pair::processes")]
-    #[schemars(with = "pair::processes::ProcessesSchema")]
     pub processes: Processes,
-    #[serde(with = "pair::attribution")]
-    #[schemars(with = "pair::attribution::AttributionSchema")]
     pub attribution: Attribution,
     /// Calls and times of probed functions.
     pub functions: Vec<FunctionCalls>,
@@ -117,7 +112,6 @@ impl Attribution {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionCalls {
     /// `writer`, `reader` or `other`.
-    #[serde(rename = "side")]
     pub process: ProcessName,
     pub role: RoleId,
     pub symbol: String,
@@ -167,7 +161,6 @@ pub struct CollectorReport {
     /// Samples whose leaf has no symbol or role.
     pub unresolved: u64,
     /// Whether samples that are due while interrupts are off are taken later; absent if it takes no stacks.
-    #[serde(default, alias = "skew")]
     pub skid: Option<Skid>,
     /// Cost in percent of elapsed time; absent if not measured.
     pub cost_percent: Option<f64>,
@@ -210,8 +203,6 @@ pub enum Status {
 pub struct PairRecord {
     /// The enabled collectors; empty for an unprofiled run.
     pub collectors: Vec<String>,
-    #[serde(with = "pair::processes")]
-    #[schemars(with = "pair::processes::ProcessesSchema")]
     pub processes: Processes,
 }
 

@@ -72,7 +72,6 @@ pub struct Request {
     pub workload: Spec,
     pub collect: Selection,
     pub loader: Loader,
-    #[serde(default)]
     pub probe: Probe,
     /// Runs per measurement.
     pub runs: u32,

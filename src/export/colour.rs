@@ -1,5 +1,6 @@
 //! The colours that the Firefox Profiler knows, for those of roles.
 
+use crate::util::colour::rgb;
 use fxprof_processed_profile::CategoryColor;
 
 /// Less colourful ones are grey, as the difference of the largest and the smallest of red, green and blue.
@@ -22,8 +23,7 @@ const HUES: [(f64, CategoryColor); 10] = [
 /// The known colour with the hue of `colour`, `#rrggbb`.
 #[must_use]
 pub(super) fn nearest(colour: &str) -> CategoryColor {
-    let number = |at: usize| colour.get(at..at + 2).and_then(|digits| i32::from_str_radix(digits, 16).ok());
-    let (Some(red), Some(green), Some(blue)) = (number(1), number(3), number(5)) else { return CategoryColor::Gray };
+    let [red, green, blue] = rgb(colour).map(i32::from);
     let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));
     if most - least < LEAST_CHROMA {
         return CategoryColor::Gray;

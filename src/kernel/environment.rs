@@ -1,5 +1,6 @@
 //! The properties of this machine that affect the numbers, read from /proc and /sys.
 
+use crate::arch;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,7 +24,6 @@ pub struct Environment {
     /// Share of the run's CPU time that the hypervisor gave to other guests (steal), 0 to 1.
     pub steal: Option<f64>,
     /// Share of CPU time that other programs and interrupts used during the run, 0 to 1.
-    #[serde(default)]
     pub others: Option<f64>,
     /// The emulator, if this is a guest.
     pub emulator: Option<Emulator>,
@@ -211,35 +211,17 @@ fn mitigations() -> BTreeMap<String, String> {
     found
 }
 
-/// The hypervisor's name, from CPUID leaf 0x40000000 (KVM documentation, "KVM CPUID bits").
-#[cfg(target_arch = "x86_64")]
+/// The hypervisor's name.
 fn hypervisor() -> Option<String> {
-    #[allow(unused_unsafe, reason = "older compilers have it as an unsafe function")]
-    fn cpuid(leaf: u32) -> std::arch::x86_64::CpuidResult {
-        // SAFETY: every 64-bit x86 CPU has this instruction, and it has no side effects.
-        unsafe { std::arch::x86_64::__cpuid(leaf) }
-    }
-    const UNDER_HYPERVISOR: u32 = 1 << 31;
-    if cpuid(1).ecx & UNDER_HYPERVISOR == 0 {
-        return None;
-    }
-    let leaf = cpuid(0x4000_0000);
-    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|register| register.to_le_bytes()).collect();
-    let signature = String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_owned();
-    Some(match signature.as_str() {
+    Some(match arch::hypervisor_signature()?.as_str() {
         "KVMKVMKVM" => "KVM".to_owned(),
-        "TCGTCGTCGTCG" => "QEMU TCG (emulated)".to_owned(),
+        arch::EMULATOR => "QEMU TCG (emulated)".to_owned(),
         "Microsoft Hv" => "Hyper-V".to_owned(),
         "VMwareVMware" => "VMware".to_owned(),
         "XenVMMXenVMM" => "Xen".to_owned(),
         "" => "unknown".to_owned(),
         other => crate::util::text::clean(other),
     })
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn hypervisor() -> Option<String> {
-    None
 }
 
 fn text_of(reader: impl Read) -> io::Result<String> {

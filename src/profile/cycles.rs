@@ -3,6 +3,7 @@
 
 use super::stacks::StackMap;
 use super::{CallStack, Folded};
+use crate::arch::CYCLE_MODELS;
 use crate::roles::{self, RoleId};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
@@ -17,9 +18,6 @@ const LINE: f64 = 64.0;
 
 /// The weights of all classes but [`InstructionClass::Other`] are multiplied by these for the ends of a range.
 pub(crate) const FACTORS: [f64; 2] = [0.5, 2.0];
-
-/// The models in this program: name, file.
-const MODELS: [(&str, &str); 1] = [("published-1", include_str!("models/published-1.toml"))];
 
 /// A class of instructions with its own price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -262,7 +260,7 @@ impl CycleModel {
     /// # Errors
     /// Never, if the tests pass.
     pub fn standard() -> Result<Self> {
-        let [(_, text), ..] = MODELS;
+        let [(_, text), ..] = CYCLE_MODELS;
         Self::parse(text)
     }
 
@@ -272,7 +270,7 @@ impl CycleModel {
     /// When it is not a model, or has the name of another one.
     pub fn given(text: &str) -> Result<Self> {
         let model = Self::parse(text)?;
-        if let Some((_, own)) = MODELS.iter().find(|(name, _)| *name == model.name)
+        if let Some((_, own)) = CYCLE_MODELS.iter().find(|(name, _)| *name == model.name)
             && *own != text
         {
             bail!("'{}' is the name of a model of pipeprof: choose another name", model.name);
@@ -379,7 +377,7 @@ mod tests {
 
     #[test]
     fn published_models_never_change() {
-        for ((name, text), frozen) in MODELS.into_iter().zip(FROZEN) {
+        for ((name, text), frozen) in CYCLE_MODELS.into_iter().zip(FROZEN) {
             let model = CycleModel::given(text).unwrap();
             assert_eq!((model.name.as_str(), model.hash.as_str()), frozen, "give a changed model a new name");
             assert_eq!(model.name, name);
@@ -389,7 +387,7 @@ mod tests {
                 assert_eq!(weight.kind == SourceKind::Guess, stated, "{name}: {class}: a guess is called one");
             }
         }
-        assert_eq!(CycleModel::standard().unwrap().name, MODELS[0].0);
+        assert_eq!(CycleModel::standard().unwrap().name, CYCLE_MODELS[0].0);
         // The test vectors of RFC 9923.
         assert_eq!((fnv1a(b""), fnv1a(b"a")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c));
     }
@@ -397,7 +395,7 @@ mod tests {
     #[test]
     fn the_document_has_the_weights() {
         let document = include_str!("../../docs/cycles.md");
-        let file: ModelFile = toml::from_str(MODELS[0].1).unwrap();
+        let file: ModelFile = toml::from_str(CYCLE_MODELS[0].1).unwrap();
         for (class, weight) in &file.weights {
             let kind = format!("{:?}", weight.kind).to_lowercase();
             let row = format!("| {class} | {} | {kind} |", weight.cycles);
@@ -407,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_faulty_model_is_refused_with_the_reason() {
-        let text = MODELS[0].1;
+        let text = CYCLE_MODELS[0].1;
         let error = |from: &str, to: &str| CycleModel::given(&text.replacen(from, to, 1)).unwrap_err().to_string();
         assert_eq!(
             error("cycles = 18", "cycles = 17"),

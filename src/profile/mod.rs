@@ -49,7 +49,6 @@ struct PortableProfile {
     process: ProcessName,
     collector: String,
     unit: Unit,
-    #[serde(alias = "skew")]
     skid: Skid,
     stacks: Folded,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,8 @@
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
 use super::pipeline::PipelineCommand;
-use crate::util::{limits, marker, process_stat, size};
+use crate::arch::marker;
+use crate::util::{limits, process_stat, size};
 use crate::vm::closure::find_program;
 use anyhow::{Context as _, Result, ensure};
 use rustix::pipe::{PipeFlags, pipe_with};

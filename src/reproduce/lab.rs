@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::{Cell, RefCell};
 
+pub(crate) use super::race::{Contestant, Race, Raced};
 pub(crate) use crate::run::bench::{Bench, GuestSetup, Missing, Taken};
-pub(crate) use crate::sweep::race::{Contestant, Race, Raced};
 
 /// A part's access to the bench.
 pub(crate) struct Lab<'a> {

@@ -5,7 +5,10 @@
 
 pub mod facts;
 pub(crate) mod lab;
+pub mod memory;
 pub(crate) mod parts;
+mod pipeline;
+pub(crate) mod race;
 pub(crate) mod reasons;
 pub mod report;
 pub mod result;
@@ -15,6 +18,7 @@ pub mod verdict;
 use crate::document::{Environment, KernelInfo};
 use crate::kernel::environment::CpuTime;
 use crate::util::folder_lock::FolderLock;
+use crate::util::text::now;
 use crate::util::{atomic_file, build, cancel, regular, sha256};
 use anyhow::{Context as _, Result, anyhow, bail};
 use facts::Facts;
@@ -223,12 +227,6 @@ fn load(folder: &Path, part: &str) -> Option<PartResult> {
     let text = regular::read_stored(&part_file(folder, part), LONGEST).ok()?;
     let result: PartResult = serde_json::from_slice(&text).ok()?;
     (result.schema == SCHEMA && result.version == build::version() && result.part == part).then_some(result)
-}
-
-/// UTC, RFC 3339, whole seconds.
-fn now() -> String {
-    let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-    time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }
 
 #[cfg(test)]

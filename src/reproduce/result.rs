@@ -19,7 +19,6 @@ pub struct PartResult {
     /// What a resumed reproduction has to agree with: see [`super::lab::key`].
     pub key: String,
     /// Something failed that a resumed reproduction tries again.
-    #[serde(default)]
     pub again: bool,
     /// UTC, RFC 3339.
     pub started: String,
@@ -28,7 +27,6 @@ pub struct PartResult {
     pub environment: Environment,
     /// Share of CPU time that other programs used just before the part began, 0 to 1. The load average of `environment`
     /// includes the part before.
-    #[serde(default)]
     pub busy: Option<f64>,
     #[serde(flatten)]
     pub found: Yield,

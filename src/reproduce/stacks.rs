@@ -4,33 +4,20 @@ use super::facts::{ArticleTable, Fact, Judge};
 use crate::document::{Collector, CollectorReport, Document};
 use crate::profile::{Attributor, CallStack, Folded, attribution};
 use crate::roles::{self, RoleId, Skid};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 
-/// A profile that an article published as folded stacks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Printed {
-    pub(crate) id: &'static str,
-    pub(crate) title: &'static str,
-    text: &'static str,
-}
-
-/// Article B: `zeroes`, write(2) of 32 KiB into pv, which splices. The writer.
-pub(crate) const ZEROES: Printed =
-    Printed { id: "zeroes", title: "write(2) into pv", text: include_str!("articles/santos_zeroes_pv.folded") };
-
-/// Article B: vmsplice from huge pages in a busy loop into a splicing reader. The writer.
-pub(crate) const VMSPLICE: Printed = Printed {
-    id: "vmsplice",
-    title: "vmsplice, huge pages, busy loop",
-    text: include_str!("articles/santos_vmsplice.folded"),
-};
-
-impl Printed {
-    /// Its stacks.
-    pub(crate) fn stacks(&self) -> Result<Folded> {
-        Folded::parse(self.text).with_context(|| format!("invalid built-in stacks of article B: {}", self.id))
-    }
+/// The writer's stacks that article B published as `id`, a profile of `parts.toml`.
+///
+/// # Errors
+/// Never in a build whose tests passed.
+pub(crate) fn published(id: &str) -> Result<Folded> {
+    let text = match id {
+        "zeroes" => include_str!("articles/santos_zeroes_pv.folded"),
+        "vmsplice" => include_str!("articles/santos_vmsplice.folded"),
+        _ => bail!("no stacks are built in as {id}"),
+    };
+    Folded::parse(text).with_context(|| format!("invalid built-in stacks: {id}"))
 }
 
 /// Weight of all stacks with `fact`'s frames; each stack counts once. Frames that tail calls hide are restored in samples of
@@ -160,14 +147,15 @@ pub(crate) fn aligned(folded: &Folded) -> Folded {
 mod tests {
     use super::*;
     use crate::reproduce::facts::Facts;
+    use crate::reproduce::parts::data::PartsData;
 
     #[test]
     fn the_headline_shares_follow_from_the_printed_stacks() {
         // The article rounds, and its shares include callees, as here.
         let facts = Facts::load().unwrap();
-        for (table, printed) in [("B.profile.write", ZEROES), ("B.profile.vmsplice", VMSPLICE)] {
-            let stacks = printed.stacks().unwrap();
-            for fact in &facts.table(table).unwrap().rows {
+        for profile in &PartsData::get().unwrap().profiles.published {
+            let stacks = published(&profile.id).unwrap();
+            for fact in &facts.table(&profile.table).unwrap().rows {
                 let share = share(&stacks, Skid::None, fact);
                 let theirs = fact.value.unwrap();
                 assert!((share - theirs).abs() < 1.0, "{}: {share:.2} of the stacks, {theirs} printed", fact.id);
@@ -255,8 +243,8 @@ mod tests {
 
     #[test]
     fn aligned_stacks_lose_nothing() {
-        for printed in [ZEROES, VMSPLICE] {
-            let stacks = printed.stacks().unwrap();
+        for profile in &PartsData::get().unwrap().profiles.published {
+            let stacks = published(&profile.id).unwrap();
             assert_eq!(aligned(&stacks).total(), stacks.total());
         }
         let ours = Folded::parse("pipeprof;main;[kernel];x;anon_pipe_write;clear_page_erms 5\nmain 2\n").unwrap();

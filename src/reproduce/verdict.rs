@@ -2,9 +2,9 @@
 
 pub(crate) mod rules;
 
+pub use super::race::Reading;
 pub(crate) use crate::report::number::number;
 pub use crate::run::bench::Missing;
-pub use crate::sweep::race::Reading;
 
 use super::facts::{ArticleTable, Fact, Facts, Judge};
 use crate::run::bench::Taken;

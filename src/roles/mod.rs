@@ -6,7 +6,6 @@
 //! locks, `memset`, list checks, return thunks): the time of a helper without a role goes to its caller.
 
 mod copy;
-mod entry;
 mod id;
 mod irq;
 mod lock;
@@ -21,7 +20,7 @@ mod syscall;
 mod time;
 mod wait;
 
-pub(crate) use entry::{KERNEL, is_kernel_entry};
+pub(crate) use crate::arch::{KERNEL, is_kernel_entry};
 pub use id::RoleId;
 pub(crate) use id::UNKNOWN_ROLE;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};

@@ -57,12 +57,8 @@ fn every_candidate_is_booked_to_its_own_role() {
 #[test]
 fn black_text_is_readable_on_every_colour() {
     for role in all() {
-        let channel = |at: usize| {
-            let value = f64::from(u8::from_str_radix(&role.colour[at..at + 2], 16).unwrap()) / 255.0;
-            if value <= 0.039_28 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
-        };
         assert!(role.colour.len() == 7 && role.colour.starts_with('#'), "{}", role.id);
-        let luminance = 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5);
+        let luminance = crate::util::colour::luminance(role.colour);
         assert!((luminance + 0.05) / 0.05 >= 7.0, "{} is too dark for black text", role.id);
     }
 }

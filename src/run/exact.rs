@@ -7,9 +7,9 @@ use crate::collect::targets;
 use crate::document::{Attribution, Document, Ensemble, Outcome, Request, Selection, WindowCount};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
+use crate::process::Phase;
 use crate::profile::{CycleModel, Moved, ProcessName, Profile, RoleShare, Unit, attribute};
 use crate::roles::Skid;
-use crate::target::Phase;
 use crate::util::usage::UsageError;
 use crate::vm::scratch::Scratch;
 use crate::vm::{self, Accel, GuestOptions, Job, PluginArgs, qemu};
@@ -38,7 +38,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     let folder = so.parent().context("a temporary folder has a name")?;
     let spec = &request.workload;
     let windows = request.runs.max(1);
-    // In the order of their markers' numbers (util::marker), with the number of processes of each.
+    // In the order of their markers' numbers (arch::marker), with the number of processes of each.
     let threads = [spec.pairs * spec.writers, spec.pairs * spec.readers];
     let plugin = Plugin::write(folder, qemu::version_numbers()?, &threads, windows)?.tapered();
     let options = GuestOptions {
@@ -88,7 +88,7 @@ pub fn execute(request: &Request, options: &GuestOptions, vmlinux: Option<&Path>
     Ok(outcome)
 }
 
-/// The processes, in the order of their markers' numbers (util::marker).
+/// The processes, in the order of their markers' numbers (arch::marker).
 const PROCESSES: [ProcessName; 2] = [ProcessName::WRITER, ProcessName::READER];
 
 /// How often to look for the next window's file.

@@ -6,7 +6,7 @@ use crate::collect::{self, Collect, Context};
 use crate::document::{Collector, ExecutedOn, PairRecord, Request, Selection, Status};
 use crate::experiment::{self, Ending, Executor, NoStore, OnFailure, Plan, Task};
 use crate::kernel::resolve::Resolution;
-use crate::target::{Phase, Running, Target};
+use crate::process::{Phase, Running, Target};
 use crate::util::progress;
 use anyhow::{Result, bail};
 use std::cell::RefCell;

@@ -1,6 +1,5 @@
 //! Measure combinations: runs alternately, or exact counts in one guest each.
 
-use super::race::{calls_per_mib, cpu_per_kib};
 use super::{SweepAxis, SweepCell};
 use crate::document::{Collector, ExecutedOn, Processes};
 use crate::experiment::{
@@ -192,10 +191,10 @@ fn caveats(cell: &mut SweepCell, combination: &SweepCombination, results: &mut V
 
 fn count(cell: &mut SweepCell, result: &SweepResult, hardware: bool) {
     let SweepResult { processes: pair, instructions } = result;
-    [cell.writer_calls_per_mib, cell.reader_calls_per_mib] = calls_per_mib(pair).map(Some);
+    [cell.writer_calls_per_mib, cell.reader_calls_per_mib] = pair.calls_per_mib().map(Some);
     if hardware {
-        cell.writer_ns_per_kib = Some(cpu_per_kib(pair, ProcessName::WRITER));
-        cell.reader_ns_per_kib = Some(cpu_per_kib(pair, ProcessName::READER));
+        cell.writer_ns_per_kib = Some(pair.cpu_per_kib(ProcessName::WRITER));
+        cell.reader_ns_per_kib = Some(pair.cpu_per_kib(ProcessName::READER));
     }
     let counter = pair.writer().counters.get("instructions").filter(|_| pair.writer().calls > 0).copied();
     let counted = instructions.map(|[writer, _]| writer).or(counter);

@@ -3,7 +3,6 @@
 //! [`measure()`] runs them with [`crate::experiment`], this file defines the results, and [`show`] formats them.
 
 mod measure;
-pub(crate) mod race;
 mod show;
 
 pub(crate) use measure::{SweepCombination, SweepPlan, measure};
@@ -72,7 +71,6 @@ pub(crate) struct SweepCell {
     pub reader_ns_per_kib: Option<f64>,
     pub instructions_per_writer_call: Option<f64>,
     /// How the run differed from the request.
-    #[serde(default)]
     pub caveats: Vec<String>,
     /// The reason if it was not measured.
     pub reason: Option<String>,

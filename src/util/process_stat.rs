@@ -1,5 +1,6 @@
-//! What /proc/PID/stat says of a process.
+//! What /proc/PID/stat says of a process, and getrusage(2) of those that have ended.
 
+use anyhow::{Context as _, Result};
 use std::time::Duration;
 
 /// The fields that pipeprof uses.
@@ -51,6 +52,21 @@ pub(crate) fn all() -> impl Iterator<Item = (u32, ProcessStat)> {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         Some((pid, ProcessStat::of(pid)?))
     })
+}
+
+/// User and system time, ns, of all children that were waited for.
+///
+/// # Errors
+/// When the kernel does not report it.
+pub(crate) fn children_ns() -> Result<[u64; 2]> {
+    // SAFETY: a structure of numbers, for which all bits zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is valid for the call to fill.
+    if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
+        return Err(std::io::Error::last_os_error()).context("getrusage");
+    }
+    let ns = |time: libc::timeval| (time.tv_sec * 1_000_000_000 + time.tv_usec * 1000).cast_unsigned();
+    Ok([ns(usage.ru_utime), ns(usage.ru_stime)])
 }
 
 #[cfg(test)]

@@ -66,6 +66,13 @@ pub(crate) fn unjoined(text: &str) -> String {
     text.replace(JOINT, " ")
 }
 
+/// The time in UTC, in RFC 3339 format, in seconds.
+#[must_use]
+pub(crate) fn now() -> String {
+    let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
+    time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
+}
+
 /// A count with thousands separators: `1,234,567`.
 #[must_use]
 pub(crate) fn grouped(count: u64) -> String {

@@ -37,39 +37,22 @@ pub struct Spec {
     /// Bytes moved by each writer before the window, rounded up to whole blocks.
     pub warmup_bytes: u64,
     /// The reader's buffer; absent: as large as the writer's.
-    #[serde(default)]
     pub reader_buffer_size: Option<u64>,
     /// File that `splice`, `read-write` and `stdio` writers read from; absent: /dev/zero.
-    #[serde(default)]
     pub source: Option<PathBuf>,
     /// An artificial regression: the writer makes one additional system call (an empty write) per this many transfers.
-    #[serde(default)]
     pub extra_call_every: Option<u64>,
     /// Number of independent pipes.
-    #[serde(default = "one")]
     pub pairs: u32,
     /// Writers on each pipe.
-    #[serde(default = "one")]
     pub writers: u32,
     /// Readers on each pipe.
-    #[serde(default = "one")]
     pub readers: u32,
     /// Offset of the buffers from the start of a page, in bytes.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub buffer_offset: u64,
     /// Tests only: lets a vmsplice pipe be larger than one half, so that pages are overwritten while in the pipe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsafe_pipe: bool,
-}
-
-fn one() -> u32 {
-    1
-}
-
-/// A default value is not written, so that documents are equal to those from before the axis existed.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(value: &u64) -> bool {
-    *value == 0
 }
 
 /// `--mode write` for one second.

@@ -2,7 +2,7 @@
 
 use super::Spec;
 use super::spec::{Pin, Writer};
-use crate::target::{ProcessTotals, Processes};
+use crate::process::{ProcessTotals, Processes};
 use crate::util::size;
 use crate::util::warning::Warning;
 
@@ -100,8 +100,8 @@ fn pipe(spec: &Spec, writer: &ProcessTotals, warn: &mut impl FnMut(&str, String,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::GotAsked;
     use crate::profile::ProcessName;
-    use crate::target::GotAsked;
 
     #[test]
     fn what_was_not_got_is_said() {

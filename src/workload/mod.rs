@@ -12,7 +12,6 @@ pub(crate) mod command;
 pub(crate) mod cpus;
 pub(crate) mod grid;
 pub(crate) mod launch;
-pub mod memory;
 pub mod modes;
 mod pair;
 mod pipe;

@@ -16,47 +16,18 @@ pub struct Mode {
 
 /// All presets, in the order of article A.
 pub(crate) const MODES: [Mode; 5] = [
-    Mode {
-        name: "write",
-        about: "write(2) to read(2)",
-        writer: Writer::Write,
-        reader: Reader::Read,
-        huge_pages: false,
-        busy_loop: false,
-    },
-    Mode {
-        name: "vmsplice",
-        about: "vmsplice(2) to splice(2) into /dev/null",
-        writer: Writer::Vmsplice,
-        reader: Reader::Splice,
-        huge_pages: false,
-        busy_loop: false,
-    },
-    Mode {
-        name: "vmsplice-huge",
-        about: "vmsplice from huge pages",
-        writer: Writer::Vmsplice,
-        reader: Reader::Splice,
-        huge_pages: true,
-        busy_loop: false,
-    },
-    Mode {
-        name: "vmsplice-huge-busy",
-        about: "the same without sleeping: SPLICE_F_NONBLOCK in a busy loop",
-        writer: Writer::Vmsplice,
-        reader: Reader::Splice,
-        huge_pages: true,
-        busy_loop: true,
-    },
-    Mode {
-        name: "splice",
-        about: "splice(2) from /dev/zero to splice(2) into /dev/null",
-        writer: Writer::Splice,
-        reader: Reader::Splice,
-        huge_pages: false,
-        busy_loop: false,
-    },
+    mode("write", "write(2) to read(2)", Writer::Write, Reader::Read),
+    mode("vmsplice", "vmsplice(2) to splice(2) into /dev/null", Writer::Vmsplice, Reader::Splice),
+    Mode { huge_pages: true, ..mode("vmsplice-huge", "vmsplice from huge pages", Writer::Vmsplice, Reader::Splice) },
+    Mode { huge_pages: true, busy_loop: true, ..mode("vmsplice-huge-busy", BUSY, Writer::Vmsplice, Reader::Splice) },
+    mode("splice", "splice(2) from /dev/zero to splice(2) into /dev/null", Writer::Splice, Reader::Splice),
 ];
+
+const BUSY: &str = "the same without sleeping: SPLICE_F_NONBLOCK in a busy loop";
+
+const fn mode(name: &'static str, about: &'static str, writer: Writer, reader: Reader) -> Mode {
+    Mode { name, about, writer, reader, huge_pages: false, busy_loop: false }
+}
 
 impl Mode {
     /// The preset called `name`.

@@ -2,8 +2,8 @@
 
 use super::Spec;
 use super::spec::Amount;
+use crate::process::ProcessTotals;
 use crate::profile::ProcessName;
-use crate::target::ProcessTotals;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 

@@ -53,16 +53,6 @@ fn renamed_functions_are_one_row_with_both_names() {
 }
 
 #[test]
-fn the_key_of_a_function_s_process_is_also_read_by_its_old_name() {
-    let compared = of(vec![older(), newer()]).unwrap();
-    let step = &compared.comparison.sections[0].steps[0];
-    let json = serde_json::to_string(step).unwrap();
-    assert!(json.contains(r#"{"process":"#), "{json}");
-    let old = json.replace(r#"{"process":"#, r#"{"side":"#);
-    assert_eq!(&serde_json::from_str::<Step>(&old).unwrap(), step);
-}
-
-#[test]
 fn what_only_one_run_has_is_a_row() {
     let compared = of(vec![older(), newer()]).unwrap();
     let step = &compared.comparison.sections[0].steps[0];
@@ -714,7 +704,7 @@ fn cycles_stand_next_to_instructions_and_disagreement_is_undecided() {
         assert!(rendered.matches("undecided").count() >= 2, "{rendered}");
     }
     // With free locks, the same runs agree.
-    let text = include_str!("../../src/profile/models/published-1.toml");
+    let text = include_str!("../../src/arch/models/published-1.toml");
     let text = text.replace("published-1", "free-locks").replace("cycles = 18", "cycles = 0");
     let options = CompareOptions { cycle_model: Some(CycleModel::given(&text).unwrap()), ..CompareOptions::default() };
     let runs = [with_classes(older(), 3_000), with_classes(newer(), 0)].map(input);

@@ -26,9 +26,7 @@ pub(super) fn of_block(block: &Block) -> Vec<InstructionClass> {
 pub(crate) fn of_function(code: &ExecutedCode, function: &ExecutedFunction) -> ClassCounts {
     let mut counts = ClassCounts::default();
     for instruction in &function.instructions {
-        let digits =
-            instruction.code.as_bytes().chunks_exact(2).map(|digits| std::str::from_utf8(digits).unwrap_or(""));
-        let bytes: Vec<u8> = digits.filter_map(|digits| u8::from_str_radix(digits, 16).ok()).collect();
+        let bytes = instruction.bytes();
         counts.add(of_instruction(&bytes), code.of_target(&instruction.counts));
         if !instruction.iterations.is_empty() {
             let element = decode(&bytes).memory_size().size() as u64;

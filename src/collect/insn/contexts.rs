@@ -2,9 +2,9 @@
 
 use super::names::Names;
 use super::raw::{BlockCount, Raw, Root};
+use crate::arch::decoded;
 use crate::profile::folded::{KERNEL, frame_name};
 use crate::roles::{self, RoleId};
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use std::collections::{BTreeMap, HashMap};
 
 /// Frame for contexts entered before the window, whose outer callers are unknown.
@@ -24,39 +24,6 @@ pub(super) fn prefix(raw: &Raw, names: &Names, node: u32) -> Vec<String> {
     };
     let called = path.into_iter().map(|address| frame_name(&names.function(address).name).into_owned());
     start.iter().map(|name| (*name).to_owned()).chain(called).collect()
-}
-
-/// The instruction with this code.
-pub(super) fn decoded(code: &[u8], address: u64) -> Instruction {
-    Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode()
-}
-
-/// Where an instruction leads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
-    Next,
-    /// A direct or indirect call.
-    Call,
-    /// To its target.
-    Jump,
-    /// To its target or to the next instruction.
-    Branch,
-    Return,
-    /// Anywhere.
-    Indirect,
-}
-
-#[must_use]
-pub(super) fn flow(instruction: &Instruction) -> Flow {
-    let direct = instruction.op_count() > 0 && instruction.op0_kind() == OpKind::NearBranch64;
-    match instruction.mnemonic() {
-        Mnemonic::Call => Flow::Call,
-        Mnemonic::Jmp if direct => Flow::Jump,
-        Mnemonic::Jmp => Flow::Indirect,
-        Mnemonic::Ret => Flow::Return,
-        _ if direct => Flow::Branch,
-        _ => Flow::Next,
-    }
 }
 
 /// The roles of the stacks of one window.

@@ -6,9 +6,10 @@
 //! instruction; one that does not makes that number unknown, and so the result. Names identify locks by kind, not by
 //! object: all mutexes that functions of the pipe lock are pipes' mutexes.
 
-use super::contexts::{Contexts, Flow, decoded, executed, flow};
+use super::contexts::{Contexts, executed};
 use super::names::Names;
 use super::raw::{Raw, Root};
+use crate::arch::{Flow, decoded, flow};
 use crate::document::code::{ExecutedCode, ExecutedFunction};
 use crate::document::{HeldCalls, LockKind, LockUse};
 use crate::profile::ProcessName;
@@ -117,7 +118,7 @@ impl<'a> Locking<'a> {
             part.address == function.address || (roles::is_cold(&part.name) && roles::function_name(&part.name) == own)
         });
         let code: HashMap<u64, Instruction> = parts
-            .flat_map(|part| part.instructions.iter().map(|one| (part.address + one.offset, bytes(&one.code))))
+            .flat_map(|part| part.instructions.iter().map(|one| (part.address + one.offset, one.bytes())))
             .map(|(address, bytes)| (address, decoded(&bytes, address)))
             .collect();
         // Executed instructions that are not reached, such as the targets of indirect jumps, remain unknown.
@@ -166,10 +167,6 @@ impl<'a> Locking<'a> {
     fn at(&self, address: u64) -> Locks {
         self.held.get(&address).copied().unwrap_or(Some(0))
     }
-}
-
-fn bytes(code: &str) -> Vec<u8> {
-    (0..code.len() / 2).filter_map(|at| u8::from_str_radix(code.get(at * 2..at * 2 + 2)?, 16).ok()).collect()
 }
 
 /// The locks held in the contexts of one window.

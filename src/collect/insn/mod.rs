@@ -1,6 +1,6 @@
 //! Exact instruction counts by a QEMU plugin. `plugin/` is its C code; this module is the host's half.
 //!
-//! The plugin ([`object`]) counts executions between the workload's markers ([`crate::util::marker`]), per block of
+//! The plugin ([`object`]) counts executions between the workload's markers ([`crate::arch::marker`]), per block of
 //! code and calling context. It writes numbers and code bytes without names. [`raw`] reads and checks that file,
 //! [`names`] has the symbols, `class` the classes of instructions, [`profile`] makes stacks, calls and executed code, and
 //! `held` finds out what is executed under the pipe's locks. docs/exactness.md says what is exact and how it was

@@ -1,9 +1,10 @@
 //! Names for addresses: functions of the guest's kernel, and of this program, which is the guest's workload.
 
 use super::raw::Raw;
+use crate::arch::marker;
 use crate::collect::stacks::USER;
 use crate::kernel::symbols::Symbols;
-use crate::util::{marker, regular};
+use crate::util::regular;
 use anyhow::{Context, Result};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;

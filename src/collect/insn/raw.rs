@@ -6,7 +6,7 @@ use std::path::Path;
 const MAGIC: &[u8] = b"PPINSN04";
 const END: &[u8] = b"PPEND";
 /// Processes that the plugin can follow (`PROCESSES` in store.h).
-pub(crate) const MOST: usize = crate::util::marker::MOST as usize;
+pub(crate) const MOST: usize = crate::arch::marker::MOST as usize;
 
 /// The owner of a calling context, by the number of its root (`enum root` in store.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -405,7 +405,6 @@ pub enum Matched {
 /// One function in one role before and after. Per KiB unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionRow {
-    #[serde(alias = "side")]
     pub process: ProcessName,
     pub role: RoleId,
     /// One name for both in this report.

@@ -4,6 +4,7 @@ use crate::compare::model::{Comparison, Section};
 use crate::compare::text;
 use crate::profile::listed;
 use crate::roles::RoleId;
+use crate::util::colour::rgb;
 use crate::util::text::clean;
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
@@ -69,7 +70,8 @@ pub(crate) fn stacked(comparison: &Comparison, section: &Section) -> Result<Stri
         // Largest role of the whole section first, so that pieces have the same order in every bar.
         for role in role_order(section) {
             let Some(value) = cell.roles.iter().find(|value| value.role == role) else { continue };
-            let colour = colour(&value.colour);
+            let [red, green, blue] = rgb(&value.colour);
+            let colour = RGBColor(red, green, blue);
             let piece = Rectangle::new([(at, row + 0.14), (at + value.value, row + 0.86)], colour.filled());
             chart.draw_series(std::iter::once(piece)).map_err(|error| failed(&error))?;
             at += value.value;
@@ -100,14 +102,6 @@ pub(crate) fn role_order(section: &Section) -> Vec<RoleId> {
     }
     largest.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     largest.into_iter().map(|(role, _)| role).collect()
-}
-
-fn colour(hex: &str) -> RGBColor {
-    let part = |range: std::ops::Range<usize>| hex.get(range).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-    match (part(1..3), part(3..5), part(5..7)) {
-        (Some(r), Some(g), Some(b)) => RGBColor(r, g, b),
-        _ => RGBColor(0x99, 0x99, 0x99),
-    }
 }
 
 fn themed(svg: &str, mode: &str) -> String {

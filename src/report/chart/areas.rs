@@ -2,6 +2,7 @@
 
 use super::{Area, DIM, FAINT, FOOTER_CHARS, FOOTER_LINE, INK, Theme, WIDTH};
 use super::{as_i32, cut, fitting, refused, short, shown_labels, text, themed, ticks, wrapped};
+use crate::util::colour::rgb;
 use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -94,7 +95,8 @@ impl AreaChart {
             };
             let mut outline = points(&above);
             outline.extend(points(&below).into_iter().rev());
-            let colour = parsed(layer.colour);
+            let [red, green, blue] = rgb(layer.colour);
+            let colour = RGBColor(red, green, blue);
             area.draw(&Polygon::new(outline, colour.filled())).map_err(refused)?;
             area.draw(&PathElement::new(points(&above), FAINT)).map_err(refused)?;
             // In the order of the layers: the first is at the bottom.
@@ -118,15 +120,6 @@ impl AreaChart {
 
 fn at(layer: &AreaLayer, place: usize) -> f64 {
     layer.values.get(place).copied().unwrap_or(0.0)
-}
-
-/// The colour that `#rrggbb` stands for; grey for other texts.
-fn parsed(colour: &str) -> RGBColor {
-    let part = |from: usize| colour.get(from..from + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-    match (part(1), part(3), part(5)) {
-        (Some(red), Some(green), Some(blue)) => RGBColor(red, green, blue),
-        _ => RGBColor(0xbb, 0xbb, 0xbb),
-    }
 }
 
 #[cfg(test)]
@@ -154,6 +147,5 @@ mod tests {
             assert!(svg.contains("#7FB8E6") && !svg.contains("<b>") && svg.matches("<polygon").count() == 3, "{svg}");
         }
         assert!(AreaChart::default().svg(Theme::File).is_ok());
-        assert_eq!(parsed("#010203"), RGBColor(1, 2, 3));
     }
 }

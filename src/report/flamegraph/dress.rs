@@ -1,5 +1,6 @@
 //! Adds names, tooltips, colours and a legend to inferno's drawing, whose frames are named by numbers.
 
+use crate::util::colour::luminance;
 use anyhow::{Result, anyhow};
 use std::fmt::Write as _;
 
@@ -180,15 +181,9 @@ fn label(name: &str, width: f64) -> String {
     if fits < 4 { String::new() } else { name.chars().take(fits - 2).chain(['.', '.']).collect() }
 }
 
-/// Whether white text is easier to read on this colour than black. The limit is the relative luminance of WCAG 2 at which
-/// both have the same contrast.
+/// Whether white text is easier to read on this colour than black: both have the same contrast at this luminance.
 fn is_dark(colour: &str) -> bool {
-    let channel = |range: std::ops::Range<usize>| {
-        let value = colour.get(range).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(255);
-        let value = f64::from(value) / 255.0;
-        if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
-    };
-    0.2126 * channel(1..3) + 0.7152 * channel(3..5) + 0.0722 * channel(5..7) < 0.179
+    luminance(colour) < 0.179
 }
 
 struct Legend {

@@ -3,6 +3,7 @@
 
 use crate::util::text::clean_lines;
 use anyhow::{Context as _, Result};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::{Compression, GzBuilder};
 use minijinja::{Environment, Value};
 use std::io::Write as _;
@@ -42,22 +43,7 @@ pub(crate) fn pack(svg: &str) -> Result<String> {
     let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     encoder.write_all(svg.as_bytes()).and_then(|()| encoder.try_finish()).context("cannot pack a flame graph")?;
     let bytes = encoder.finish().context("cannot pack a flame graph")?;
-    Ok(base64(&bytes))
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word =
-            chunk.iter().enumerate().fold(0u32, |word, (index, byte)| word | u32::from(*byte) << (16 - 8 * index));
-        for index in 0..4 {
-            let sextet = (word >> (18 - 6 * index)) & 63;
-            out.push(if index <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
-        }
-    }
-    out
+    Ok(BASE64_STANDARD.encode(&bytes))
 }
 
 #[cfg(test)]
@@ -71,12 +57,5 @@ mod tests {
         let page =
             environment.get_template("x.html").unwrap().render(minijinja::context! { name => "<\u{1b}\n\t\u{7f}" });
         assert_eq!(page.unwrap(), "&lt;?\n\t? <?\n\t? 7");
-    }
-
-    #[test]
-    fn base64_as_the_rfc_has_it() {
-        for (plain, coded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(base64(plain.as_bytes()), coded);
-        }
     }
 }

@@ -6,6 +6,7 @@ use super::{Style, decimals};
 use crate::kernel::resolve::Resolution;
 use crate::profile::RoleShare;
 use crate::roles::{self, Role};
+use crate::util::colour::rgb;
 use crate::util::text::clean;
 use comfy_table::{Cell, Color};
 
@@ -124,9 +125,8 @@ fn sum(column: &FigureColumn, small: &[&RoleShare]) -> String {
 
 /// The role's colour in the flame graphs.
 fn swatch(role: &Role) -> Cell {
-    let channel = |at: usize| role.colour.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-    let rgb = || Some(Color::Rgb { r: channel(1)?, g: channel(3)?, b: channel(5)? });
-    rgb().map_or_else(|| Cell::new(""), |rgb| Cell::new("■").fg(rgb))
+    let [r, g, b] = rgb(role.colour);
+    Cell::new("■").fg(Color::Rgb { r, g, b })
 }
 
 /// The function to which the role was resolved, or else the frame with most of its weight, and the number of others.

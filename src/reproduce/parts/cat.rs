@@ -2,9 +2,10 @@
 
 mod strace;
 
+use super::data::{CatData, CatWay};
 use crate::document::{KernelInfo, ProcessTotals};
 use crate::reproduce::parts::prelude::*;
-use crate::target::pipeline::{End, Pipeline};
+use crate::reproduce::pipeline::{End, Pipeline};
 use crate::workload;
 use serde::Serialize;
 
@@ -13,43 +14,28 @@ const PIPED: f64 = 10.0 * (1u64 << 30) as f64;
 const GIB: u64 = 1 << 30;
 const CAT: [&str; 2] = ["cat", "/dev/zero"];
 const COMMAND: &str = "pipeprof reproduce cat";
-/// `head -c` of coreutils reads and writes this much at a time.
-const HEAD: u64 = 8 << 10;
-
-/// A way to write cat: its id in the facts, its name, its writer and its buffer.
-const WAYS: &[(&str, &str, Writer, u64)] = &[
-    ("stdio-4K", "fgetc/fputc, 4 KiB", Writer::Stdio, 4 << 10),
-    ("stdio-128K", "fgetc/fputc, 128 KiB", Writer::Stdio, 128 << 10),
-    ("read-write-4K", "read/write, 4 KiB", Writer::ReadWrite, 4 << 10),
-    ("read-write-128K", "read/write, 128 KiB", Writer::ReadWrite, 128 << 10),
-    ("splice-128K", "splice, 128 KiB", Writer::Splice, 128 << 10),
-];
-
-/// The ways that are also measured with a file as their source, into `head`: one that copies, and one that need not.
-const FROM_FILE: &[&str] = &["read-write-128K", "splice-128K"];
 /// This program's own file: it exists everywhere, and is in the page cache.
 const FILE: &str = "/proc/self/exe";
-
-/// A reader: its name, its call, its buffer. The article used head and dd.
-const READERS: &[(&str, Reader, u64)] =
-    &[("head", Reader::ReadWrite, HEAD), ("counting", Reader::Read, 128 << 10), ("dd", Reader::ReadWrite, 1 << 20)];
+/// The reader whose CPU time is judged, and with which calls are counted.
+const HEAD: &str = "head";
 
 /// A sum of fewer clock ticks is too inaccurate: one standard deviation of 20 is 4.5.
 const FEW_TICKS: f64 = 20.0;
 
 pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+    let data = &PartsData::get()?.cat;
     let mut out = Yield::default();
-    let contestants = contestants(lab);
+    let contestants = contestants(lab, data);
     let (ways, installed) = race(lab, &contestants)?;
     // Whole amounts, so that no window ends in the middle of a buffer.
     let amount = Amount::Bytes(if lab.settings.quick { GIB / 16 } else { GIB / 4 });
-    let whole = contestants.iter().filter(|way| way.id.ends_with(" to head") && way.spec.source.is_none());
+    let whole = contestants.iter().filter(|way| way.id.ends_with(&format!(" to {HEAD}")) && way.spec.source.is_none());
     let whole: Vec<Contestant> =
         whole.map(|way| Contestant { spec: Spec { amount, ..way.spec.clone() }, ..way.clone() }).collect();
     let whole = lab.race("calls", &whole, 1)?;
     let tick_ns = tick_ns(lab);
-    for (id, _, writer, _) in WAYS {
-        let of = format!("{id} to head");
+    for CatWay { id, axes, .. } in &data.ways {
+        let of = format!("{id} to {HEAD}");
         let way = ways.get(&of);
         let minute = |way: &Raced| Spec { amount: Amount::DurationNs(60_000_000_000), ..way.spec.clone() };
         let times = |time| {
@@ -59,43 +45,44 @@ pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
             ticked(&way.pairs, time, tick_ns, way.executed_on, longer)
         };
         let real = way.clone().and_then(|way| way.reading("s", "scaled to 10 GiB", scaled));
-        let calls = whole.get(&of).and_then(|way| writes(way, *writer));
+        let calls = whole.get(&of).and_then(|way| writes(way, axes.writer));
         for (table, reading) in [("real", real), ("user", times(USER)), ("sys", times(SYSTEM)), ("calls", calls)] {
-            let id = format!("C.{table}.{id}");
+            let id = data.fact(table, id);
             if facts.find(&id).is_some() {
                 out.readings.insert(id, reading);
             }
         }
     }
-    out.readings.insert("C.dd.splice".into(), ways.speed("splice-128K to dd"));
-    installed_readings(lab, &mut out, &installed, tick_ns)?;
-    out.tables.push(table(&ways, &installed, tick_ns));
-    out.charts.extend(chart(facts, &out));
-    out.notes.push(format!(
-        "The five ways are workloads of pipeprof, measured in a steady window after a warm-up. The installed cat is measured \
-         as a whole pipeline, from the start of its programs to their end; cat into dd never ends, so cat is killed after a \
-         fixed time. All are pinned to the same two CPUs and alternate. The reader head reads 8 KiB and writes them to \
-         /dev/null; dd does so with up to 1 MiB, like dd bs=1M. The source is /dev/zero or, where stated, this program's own \
-         file, read repeatedly from the page cache. User and system time are sampled by the kernel's clock tick ({} ms): they \
-         are sums over all runs, and sums of fewer than {FEW_TICKS} ticks are not shown.",
-        tick_ns as f64 / 1e6
-    ));
+    out.readings.insert(data.fact("dd", "splice"), ways.speed("splice-128K to dd"));
+    installed_readings(lab, data, &mut out, &installed, tick_ns)?;
+    out.tables.push(table(data, &ways, &installed, tick_ns));
+    out.charts.extend(chart(facts, data, &out));
+    let tick = (tick_ns as f64 / 1e6).to_string();
+    out.notes.push(filled(&data.note, &[("tick", tick), ("few", FEW_TICKS.to_string())]));
     Ok(out)
 }
 
-fn contestants(lab: &Lab<'_>) -> Vec<Contestant> {
+impl CatData {
+    /// The id of a fact about one way.
+    fn fact(&self, table: &str, way: &str) -> String {
+        format!("{}.{table}.{way}", self.article)
+    }
+}
+
+fn contestants(lab: &Lab<'_>, data: &CatData) -> Vec<Contestant> {
     let window = lab.settings.window_ns();
     let mut contestants = Vec::new();
-    for (name, reader, buffer) in READERS {
-        for (id, _, writer, size) in WAYS {
+    for NamedSpec { name, axes: read } in &data.readers {
+        for CatWay { id, from_file, axes, .. } in &data.ways {
             // Twice as long where CPU time is judged, which needs ticks.
-            let amount = Amount::DurationNs(if *name == "head" { 2 * window } else { window });
-            let (writer, reader, reader_buffer_size) = (*writer, *reader, Some(*buffer));
-            let spec = Spec { writer, reader, buffer_size: *size, reader_buffer_size, amount, ..Spec::default() };
-            let from_file = Spec { source: Some(FILE.into()), ..spec.clone() };
-            contestants.push(Contestant { id: format!("{id} to {name}"), spec });
-            if *name == "head" && FROM_FILE.contains(id) {
-                contestants.push(Contestant { id: format!("{id} from a file to {name}"), spec: from_file });
+            let amount = Amount::DurationNs(if name == HEAD { 2 * window } else { window });
+            let (reader, reader_buffer_size) = (read.reader, read.reader_buffer_size);
+            let spec = Spec { reader, reader_buffer_size, amount, ..axes.clone() };
+            let source = Some(FILE.into());
+            contestants.push(Contestant { id: format!("{id} to {name}"), spec: spec.clone() });
+            if name == HEAD && *from_file {
+                let id = format!("{id} from a file to {name}");
+                contestants.push(Contestant { id, spec: Spec { source, ..spec } });
             }
         }
     }
@@ -210,7 +197,13 @@ fn writes(way: &Raced, writer: Writer) -> Taken<Reading> {
     })
 }
 
-fn installed_readings(lab: &Lab<'_>, out: &mut Yield, installed: &InstalledCat, tick_ns: u64) -> Result<()> {
+fn installed_readings(
+    lab: &Lab<'_>,
+    data: &CatData,
+    out: &mut Yield,
+    installed: &InstalledCat,
+    tick_ns: u64,
+) -> Result<()> {
     let calls = if lab.executed_on() == ExecutedOn::Hardware {
         let cat = CAT.map(str::to_owned);
         lab.kept("calls of cat", cat.clone(), || {
@@ -231,42 +224,35 @@ fn installed_readings(lab: &Lab<'_>, out: &mut Yield, installed: &InstalledCat, 
     let times = |of| installed.head.clone().and_then(|pairs| ticked(&pairs, of, tick_ns, ExecutedOn::Hardware, longer));
     let calls = calls.map(|calls| Reading::single(calls as f64, "calls", ExecutedOn::Hardware, "strace"));
     let readings = [
-        ("C.calls.cat", calls),
-        ("C.dd.cat", median(&installed.dd, "GiB/s", "", &|pair| Some(pair.gib_s()))),
-        ("C.real.cat", median(&installed.head, "s", ", scaled to 10 GiB", &scaled)),
-        ("C.user.cat", times(USER)),
-        ("C.sys.cat", times(SYSTEM)),
+        ("calls", calls),
+        ("dd", median(&installed.dd, "GiB/s", "", &|pair| Some(pair.gib_s()))),
+        ("real", median(&installed.head, "s", ", scaled to 10 GiB", &scaled)),
+        ("user", times(USER)),
+        ("sys", times(SYSTEM)),
     ];
-    out.readings.extend(readings.map(|(id, reading)| (id.to_owned(), reading)));
+    out.readings.extend(readings.map(|(table, reading)| (data.fact(table, "cat"), reading)));
     Ok(())
 }
 
-fn table(ways: &Race, installed: &InstalledCat, tick_ns: u64) -> ExtraTable {
-    let note = format!(
-        "GiB/s: median of {}, all alternating, with the median absolute deviation. Seconds are for 10 GiB: real time of the \
-         median run, user and system time of both processes from all runs together (\"-\": fewer than {FEW_TICKS} clock \
-         ticks). Calls: median run.",
-        counted(ways.runs(), "run")
-    );
-    let header = "way | reader | GiB/s | spread | real, s | user, s | sys, s | \
-        calls per MiB, writer / reader";
-    let mut table = ExtraTable::new("Five ways and three readers", header, note);
-    for (reader, _, _) in READERS {
-        for (id, name, _, _) in WAYS {
+fn table(data: &CatData, ways: &Race, installed: &InstalledCat, tick_ns: u64) -> ExtraTable {
+    let values = [("runs", counted(ways.runs(), "run")), ("few", FEW_TICKS.to_string())];
+    let mut table = data.table.table(&values);
+    for NamedSpec { name: reader, .. } in &data.readers {
+        for CatWay { id, name, .. } in &data.ways {
             for (from, suffix) in [("", ""), (" from a file", ", from a file")] {
                 let Ok(way) = ways.get(&format!("{id}{from} to {reader}")) else { continue };
                 let name = format!("{name}{suffix}");
                 match way.measured() {
                     Ok((speed, pair)) => {
-                        let calls = calls_per_mib(pair).map(number).join(" / ");
+                        let calls = pair.calls_per_mib().map(number).join(" / ");
                         let cells = cells(&way.pairs, &speed, tick_ns).into_iter().chain([calls]);
-                        table.row([name, (*reader).to_owned()].into_iter().chain(cells));
+                        table.row([name, reader.clone()].into_iter().chain(cells));
                     }
-                    Err(missing) => table.row([&name, *reader, "-", &missing.why]),
+                    Err(missing) => table.row([&name, reader, "-", &missing.why]),
                 }
             }
         }
-        let pairs = match *reader {
+        let pairs = match reader.as_str() {
             "head" => &installed.head,
             "dd" => &installed.dd,
             _ => continue,
@@ -294,11 +280,11 @@ fn cells(pairs: &[Processes], speed: &Reading, tick_ns: u64) -> [String; 5] {
 /// The label of the installed cat.
 const COREUTILS: &str = "coreutils cat";
 
-fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
+fn chart(facts: &Facts, data: &CatData, out: &Yield) -> Option<Chart> {
     let (mut article, mut measured, mut n) = (Vec::new(), Vec::new(), 0);
-    for fact in &facts.table("C.real")?.rows {
+    for fact in &facts.table(&format!("{}.real", data.article))?.rows {
         let way = fact.id.rsplit('.').next().unwrap_or_default();
-        let label = WAYS.iter().find(|(id, ..)| *id == way).map_or(COREUTILS, |(_, name, ..)| name);
+        let label = data.ways.iter().find(|known| known.id == way).map_or(COREUTILS, |known| &known.name);
         article.extend(fact.value.map(|y| Point { label: label.to_owned(), y, span: None }));
         if let Some(Ok(reading)) = out.readings.get(&fact.id) {
             n = n.max(reading.runs.len());
@@ -308,16 +294,9 @@ fn chart(facts: &Facts, out: &Yield) -> Option<Chart> {
     if measured.is_empty() {
         return None;
     }
-    let caption = format!(
-        "Measured: median of {}, scaled to 10 GiB; whiskers from minimum to maximum. Article: single values, machine not \
-         stated.",
-        counted(n as u64, "run")
-    );
-    let unit =
-        super::related([&mut article, &mut measured], COREUTILS, "times the time of coreutils cat (less is better)");
-    let unit = unit.unwrap_or("seconds (less is better)");
-    let (names, axes) = (["cat", "Elapsed time for 10 GiB into head"], [unit, ""]);
-    Some(super::chart(ChartKind::Bars, names, axes, super::both("C", article, measured), caption))
+    let related = super::related([&mut article, &mut measured], COREUTILS);
+    let series = super::both(&data.article, article, measured);
+    Some(data.chart.chart(ChartKind::Bars, related, series, &[("runs", counted(n as u64, "run"))]))
 }
 
 #[cfg(test)]

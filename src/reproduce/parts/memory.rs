@@ -1,31 +1,15 @@
 //! Articles A and B: memory bandwidth, and what fraction of it a pipe reaches.
 
 use super::all_missing;
+use super::data::{MemoryData, NamedLoop, VectorFact};
+use crate::reproduce::memory::loops::LoopKind;
+use crate::reproduce::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, measure};
 use crate::reproduce::parts::prelude::*;
-use crate::util::stats::{self, Ratio};
-use crate::workload::memory::loops::LoopKind;
-use crate::workload::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, measure};
 use anyhow::anyhow;
 
 const COMMAND: &str = "pipeprof memory";
 const K16: u64 = 16 << 10;
 const K32: u64 = 32 << 10;
-
-/// The loop and the buffer of a fact. The first four figures of article B are from one program, according to the errata
-/// `rep stos`, on a CPU whose vectors were disabled one after the other; see [`VECTORS`].
-const LOOPS: &[(&str, &str, u64)] = &[
-    ("A.memory.read", "word-read", 1 << 30),
-    ("B.memory.stos", "rep-stosb", K32),
-    ("B.memory.movsb32", "rep-movsb", K32),
-    ("B.memory.movsb16", "rep-movsb", K16),
-];
-
-/// Facts about `rep stos` on a CPU with these vectors as its widest, and how to boot a machine without wider ones.
-const VECTORS: &[(&str, &str, &str)] = &[
-    ("B.memory.avx512", "AVX-512", "on such a CPU"),
-    ("B.memory.avx2", "AVX2", "booted with clearcpuid=304"),
-    ("B.memory.sse2", "SSE2", "booted with clearcpuid=304,avx2,avx"),
-];
 
 /// The widest vectors that the kernel reports for this CPU.
 fn widest(report: &Report) -> &'static str {
@@ -38,6 +22,7 @@ fn widest(report: &Report) -> &'static str {
 }
 
 pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+    let data = &PartsData::get()?.memory;
     let mut out = Yield::default();
     let report = if lab.executed_on() == ExecutedOn::Hardware {
         loops(lab)?
@@ -46,16 +31,16 @@ pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
     };
     match report {
         Ok(report) => {
-            for (id, name, bytes) in LOOPS {
-                out.readings.insert((*id).to_owned(), reading(&report, name, *bytes));
+            for entry in &data.loops {
+                out.readings.insert(entry.fact.clone(), reading(&report, &entry.name, entry.bytes));
             }
-            read_vectors(&mut out, &report);
-            out.tables.push(table(&report));
-            out.charts.push(chart(&report));
-            errata(&mut out, &report);
-            bounds(lab, &mut out, &report)?;
+            read_vectors(data, &mut out, &report);
+            out.tables.push(table(data, &report));
+            out.charts.push(chart(data, &report));
+            out.tables.push(errata(data, &report));
+            bounds(lab, data, &mut out, &report)?;
         }
-        Err(missing) => all_missing(&mut out.readings, facts, &["A.memory", "B.memory"], &missing),
+        Err(missing) => all_missing(&mut out.readings, facts, &data.tables, &missing),
     }
     Ok(out)
 }
@@ -96,10 +81,10 @@ fn reading(report: &Report, name: &str, bytes: u64) -> Taken<Reading> {
 }
 
 /// `rep stos` with the vectors of this CPU. The article's figures are not from vector stores.
-fn read_vectors(out: &mut Yield, report: &Report) {
+fn read_vectors(data: &MemoryData, out: &mut Yield, report: &Report) {
     let here = widest(report);
-    for (id, vectors, boot) in VECTORS {
-        let taken = if *vectors == here {
+    for VectorFact { fact, widest: vectors, boot } in &data.vectors {
+        let taken = if vectors == here {
             reading(report, "rep-stosb", K32).map(|reading| Reading {
                 how: format!(
                     "rep stosb, like the article's loop, on a CPU with {here}: same value as in the first row"
@@ -110,19 +95,12 @@ fn read_vectors(out: &mut Yield, report: &Report) {
             let why = format!("the article ran rep stos on a CPU with at most {vectors}; this CPU has {here}");
             Err(Missing::new(why, format!("{COMMAND} # {boot}")))
         };
-        out.readings.insert((*id).to_owned(), taken);
+        out.readings.insert(fact.clone(), taken);
     }
 }
 
-fn table(report: &Report) -> ExtraTable {
-    let note = format!(
-        "GiB/s of one thread on CPU {}: median of n values, with the median absolute deviation (MAD); the loops alternate. A \
-         copied byte counts once. The code of each loop was read back from memory and disassembled, except memcpy, which the \
-         C library chooses for this CPU. The table shows the innermost loop; pipeprof memory --code shows all of the code.",
-        report.cpu
-    );
-    let header = "loop | what | buffer | GiB/s | MAD | n | innermost loop";
-    let mut table = ExtraTable::new("Loops in user space", header, note);
+fn table(data: &MemoryData, report: &Report) -> ExtraTable {
+    let mut table = data.measured.table(&[("cpu", report.cpu.to_string())]);
     let mut shown: Vec<&str> = Vec::new();
     for measured in &report.loops {
         let throughput = &measured.throughput;
@@ -146,7 +124,7 @@ fn table(report: &Report) -> ExtraTable {
     table
 }
 
-fn chart(report: &Report) -> Chart {
+fn chart(data: &MemoryData, report: &Report) -> Chart {
     let mut series: Vec<(String, Vec<Point>)> = Vec::new();
     let mut n = 0;
     for measured in &report.loops {
@@ -159,53 +137,15 @@ fn chart(report: &Report) -> Chart {
             None => series.push((name, vec![point])),
         }
     }
-    let caption = format!("One thread; median of {}, whiskers from minimum to maximum.", counted(n as u64, "value"));
-    super::chart(ChartKind::Bars, ["memory", "Loops in user space"], ["GiB/s", ""], series, caption)
+    data.chart.chart(ChartKind::Bars, false, series, &[("runs", counted(n as u64, "value"))])
 }
 
-/// What a claim says about the ratio of two loops.
-type RatioClaim = fn(Ratio) -> bool;
-/// The first is faster: the interval lies above 1.02, like the least effect of a verdict.
-const FASTER: RatioClaim = |ratio| ratio.ci95[0] > 1.02;
-/// The first is nearly as fast: at least nine tenths, like the article's 153 of 167.
-const CLOSE: RatioClaim = |ratio| ratio.ratio >= 0.9;
-
-/// A loop and its buffer.
-type NamedLoop = (&'static str, u64);
-
-/// The claims of article B about loops: text, the article's figures, the two loops, what is claimed.
-const CLAIMS: &[(&str, &str, [NamedLoop; 2], RatioClaim)] = &[
-    (
-        "The measured copying was storing; storing is faster than copying, both within the first-level cache",
-        "167 and 153 GB/s",
-        [("rep-stosb", K16), ("rep-movsb", K16)],
-        FASTER,
-    ),
-    (
-        "The first-level cache does not hold two 32 KiB buffers: rep movsb is faster with two of 16 KiB",
-        "153 and 80 GB/s",
-        [("rep-movsb", K16), ("rep-movsb", K32)],
-        FASTER,
-    ),
-    (
-        "With 16 KiB buffers, copying is nearly as fast as storing",
-        "153 of 167 GB/s",
-        [("rep-movsb", K16), ("rep-stosb", K16)],
-        CLOSE,
-    ),
-];
-
 /// Which claims of article B hold after its errata, on this machine.
-fn errata(out: &mut Yield, report: &Report) {
-    let note = "Ratios of medians with their 95 % CI. Faster: the CI lies above 1.02. Nearly as fast: the ratio is at least 0.9. \
-        Buffers are 16 KiB, because the first-level cache holds two of them, except where the claim is about larger ones.";
-    let mut table = ExtraTable::new(
-        "Errata of article B: which claims hold",
-        "claim of article B | article | measured | holds",
-        note,
-    );
-    for (what, article, loops, claim) in CLAIMS {
-        let [a, b] = loops.map(|(name, bytes)| find(report, name, bytes).map(|measured| &measured.throughput));
+fn errata(data: &MemoryData, report: &Report) -> ExtraTable {
+    let mut table = data.errata.table(&[]);
+    for claim in &data.claims {
+        let of = |entry: &NamedLoop| find(report, &entry.name, entry.bytes).map(|measured| &measured.throughput);
+        let [a, b] = claim.loops.each_ref().map(of);
         let ratio = a.zip(b).and_then(|(a, b)| {
             let medians = [a.median_gib_s?, b.median_gib_s?];
             Some((medians, stats::ratio_of_medians(&a.runs, &b.runs, 1)?))
@@ -213,46 +153,35 @@ fn errata(out: &mut Yield, report: &Report) {
         let (measured, holds) = match ratio {
             Some((medians, ratio)) => {
                 let [a, b] = [0, 1].map(|index| {
-                    let (name, bytes) = loops[index];
-                    format!("{name} {}: {} GiB/s", size::format(bytes), number(medians[index]))
+                    let NamedLoop { name, bytes, .. } = &claim.loops[index];
+                    format!("{name} {}: {} GiB/s", size::format(*bytes), number(medians[index]))
                 });
                 let [low, high] = ratio.ci95.map(number);
                 let text = format!("{a}; {b}; ratio {} [{low}, {high}]", number(ratio.ratio));
-                (text, if claim(ratio) { "yes" } else { "no" })
+                let holds = claim.above.is_none_or(|above| ratio.ci95[0] > above)
+                    && claim.least.is_none_or(|least| ratio.ratio >= least);
+                (text, if holds { "yes" } else { "no" })
             }
             None => ("not testable: one of the loops did not run".to_owned(), "-"),
         };
-        table.row([*what, *article, &measured, holds]);
+        table.row([&*claim.text, &claim.article, &measured, holds]);
     }
-    // The article's loop has no vectors; loops that have are shown for comparison.
-    let speed = |name: &str| median(report, name, K16).map_or_else(|| "-".to_owned(), number);
-    let vectors = format!(
-        "not testable: needs kernels booted with clearcpuid. rep stos, which uses no vectors, stores {} GiB/s; explicit stores, \
-         which the article did not measure: {} with 64 bytes, {} with 32, {} with 16",
-        speed("rep-stosb"),
-        speed("avx512-store"),
-        speed("avx2-store"),
-        speed("sse2-store")
-    );
-    table.row(["The same speed with AVX-512, AVX2 and SSE2 only", "167 GB/s each, by rep stos", &vectors, "-"]);
-    out.tables.push(table);
+    let speeds = ["rep-stosb", "avx512-store", "avx2-store", "sse2-store"]
+        .map(|name| (name, median(report, name, K16).map_or_else(|| "-".to_owned(), number)));
+    let claim = &data.untestable;
+    table.row([&*claim.text, &claim.article, &filled(&claim.measured, &speeds), "-"]);
+    table
 }
 
 /// Pipes as a fraction of the memory bandwidth.
-fn bounds(lab: &Lab<'_>, out: &mut Yield, report: &Report) -> Result<()> {
+fn bounds(lab: &Lab<'_>, data: &MemoryData, out: &mut Yield, report: &Report) -> Result<()> {
     let amount = Amount::DurationNs(lab.settings.window_ns());
-    let modes = ["write", "vmsplice", "vmsplice-huge", "vmsplice-huge-busy"].iter().filter_map(|name| Mode::find(name));
+    let modes = data.modes.iter().filter_map(|name| Mode::find(name));
     let contestants: Vec<Contestant> =
         modes.map(|mode| Contestant { id: mode.name.to_owned(), spec: Spec { amount, ..mode.spec() } }).collect();
     let race = lab.race("pipes", &contestants, lab.settings.rounds().min(5))?;
     let (copy, read) = (median(report, "memcpy", K32), median(report, "word-read", 1 << 30));
-    let note = format!(
-        "GiB/s: median of {}, compared with the loops above. vmsplice and splice move references to pages instead of bytes, so \
-         they can be faster than any copy.",
-        counted(race.runs(), "run")
-    );
-    let header = "pipe | GiB/s | relative to memcpy (32 KiB, one thread) | relative to sequential reading";
-    let mut table = ExtraTable::new("Pipes compared with memory bandwidth", header, note);
+    let mut table = data.pipes.table(&[("runs", counted(race.runs(), "run"))]);
     for raced in &race.0 {
         let Ok(Reading { value, .. }) = raced.speed() else { continue };
         let relative = |to: Option<f64>| to.map_or_else(|| "-".to_owned(), |to| format!("{:.0} %", value / to * 100.0));
@@ -308,11 +237,10 @@ mod tests {
 
     #[test]
     fn their_own_figures_make_their_claims_stand() {
-        let mut out = Yield::default();
-        errata(&mut out, &report(&[]));
-        let stands: Vec<&str> = out.tables[0].rows.iter().map(|row| row[3].as_str()).collect();
+        let table = errata(&PartsData::get().unwrap().memory, &report(&[]));
+        let stands: Vec<&str> = table.rows.iter().map(|row| row[3].as_str()).collect();
         assert_eq!(stands, ["yes", "yes", "yes", "-"]);
-        assert!(out.tables[0].rows[0][2].contains("rep-stosb 16K"), "{:?}", out.tables[0].rows[0]);
+        assert!(table.rows[0][2].contains("rep-stosb 16K"), "{:?}", table.rows[0]);
     }
 
     #[test]
@@ -320,19 +248,18 @@ mod tests {
         let mut report = report(&[]);
         report.loops[2].throughput = report.loops[0].throughput.clone();
         report.loops[3].throughput = report.loops[0].throughput.clone();
-        let mut out = Yield::default();
-        errata(&mut out, &report);
-        let stands: Vec<&str> = out.tables[0].rows.iter().map(|row| row[3].as_str()).collect();
+        let table = errata(&PartsData::get().unwrap().memory, &report);
+        let stands: Vec<&str> = table.rows.iter().map(|row| row[3].as_str()).collect();
         assert_eq!(stands, ["no", "no", "yes", "-"]);
     }
 
     #[test]
     fn vectors_that_the_cpu_has_decide_which_figure_is_ours() {
         for (flags, ours) in [(&["avx512f", "avx2"][..], "avx512"), (&["avx2"], "avx2"), (&["erms"], "sse2")] {
-            let mut out = Yield::default();
-            read_vectors(&mut out, &report(flags));
-            for (id, _, _) in VECTORS {
-                assert_eq!(out.readings[*id].is_ok(), id.ends_with(ours), "{id} {flags:?}");
+            let (data, mut out) = (&PartsData::get().unwrap().memory, Yield::default());
+            read_vectors(data, &mut out, &report(flags));
+            for VectorFact { fact, .. } in &data.vectors {
+                assert_eq!(out.readings[fact].is_ok(), fact.ends_with(ours), "{fact} {flags:?}");
             }
         }
     }

@@ -1,7 +1,9 @@
-//! The parts of a reproduction. To add one: a file in this folder, an entry in [`PARTS`], its facts in `facts.json`.
+//! The parts of a reproduction: what they run and say is in `parts.toml`, what the articles published in `facts.json`. To
+//! add one: a file in this folder, and an entry in [`PARTS`].
 
 mod buffers;
 mod cat;
+pub(crate) mod data;
 mod ladder;
 mod memory;
 mod profiles;
@@ -11,27 +13,27 @@ mod scale;
 use super::facts::Fact;
 use super::verdict::Readings;
 use crate::document::Request;
-use crate::report::chart::Series;
 use prelude::*;
 
 /// What parts use.
 mod prelude {
+    pub(super) use super::data::{NamedSpec, PartsData, filled};
     pub(super) use crate::document::{Collector, ExecutedOn, Outcome, Processes};
     pub(super) use crate::profile::{Attributor, Folded, ProcessName, Profile};
     pub(super) use crate::report::chart::{Chart, ChartKind, Point};
     pub(super) use crate::reproduce::facts::{ArticleTable, Facts};
     pub(super) use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Race, Raced, Taken};
+    pub(super) use crate::reproduce::race::without_huge_pages;
     pub(super) use crate::reproduce::result::{DiffGraph, ExtraTable, Yield};
     pub(super) use crate::reproduce::stacks;
     pub(super) use crate::reproduce::verdict::{Missing, Reading, number};
     pub(super) use crate::roles::{RoleId, Skid};
     pub(super) use crate::run::bench::request;
-    pub(super) use crate::sweep::race::{calls_per_mib, cpu_per_kib, without_huge_pages};
     pub(super) use crate::util::text::counted;
     pub(super) use crate::util::{size, stats};
     pub(super) use crate::workload::Spec;
     pub(super) use crate::workload::modes::Mode;
-    pub(super) use crate::workload::spec::{Amount, Pin, Reader, Writer};
+    pub(super) use crate::workload::spec::{Amount, Pin, Writer};
     pub(super) use anyhow::Result;
     pub(super) use std::collections::BTreeMap;
 }
@@ -94,7 +96,7 @@ pub(crate) fn find(id: &str) -> Option<&'static ArticlePart> {
 }
 
 /// Every fact of the tables `ids` is missing for the same reason.
-fn all_missing(readings: &mut Readings, facts: &Facts, ids: &[&str], missing: &Missing) {
+fn all_missing(readings: &mut Readings, facts: &Facts, ids: &[String], missing: &Missing) {
     for fact in ids.iter().filter_map(|id| facts.table(id)).flat_map(|table| &table.rows) {
         readings.insert(fact.id.clone(), Err(missing.clone()));
     }
@@ -119,27 +121,16 @@ fn with_writer(outcome: Outcome, request: &Request) -> Taken<Outcome> {
     Err(Missing::new(why.unwrap_or_else(|| "no samples".to_owned()), format!("sudo {}", request.command)))
 }
 
-/// A chart of `y` over `x`.
-fn chart(
-    kind: ChartKind,
-    [id, title]: [&str; 2],
-    [y, x]: [&str; 2],
-    series: impl IntoIterator<Item = (String, Vec<Point>)>,
-    caption: String,
-) -> Chart {
-    let series = series.into_iter().map(|(name, points)| Series { name, points }).collect();
-    Chart { id: id.into(), title: title.into(), kind, y: y.into(), x: x.into(), series, caption }
-}
-
-/// Divide the points of two machines by each machine's own at `base`, and return the `unit` of that: absolute values can
-/// differ so much that those of one machine cannot be seen. `None`, and nothing changed, if a machine has none there.
-fn related<'u>(machines: [&mut Vec<Point>; 2], base: &str, unit: &'u str) -> Option<&'u str> {
+/// Divide the points of two machines by each machine's own at `base`: absolute values can differ so much that those of one
+/// machine cannot be seen. Returns false and changes nothing if a machine has none there.
+fn related(machines: [&mut Vec<Point>; 2], base: &str) -> bool {
     let at = |points: &[Point]| points.iter().find(|point| point.label == base && point.y > 0.0).map(|point| point.y);
-    let bases = [at(machines[0])?, at(machines[1])?];
-    for (points, base) in machines.into_iter().zip(bases) {
+    let bases = machines.each_ref().map(|points| at(points));
+    let [Some(_), Some(_)] = bases else { return false };
+    for (points, base) in machines.into_iter().zip(bases.into_iter().flatten()) {
         divide(points, base);
     }
-    Some(unit)
+    true
 }
 
 fn divide(points: &mut [Point], base: f64) {
@@ -228,9 +219,9 @@ mod tests {
             ["a", "b"].into_iter().zip(values).map(point).collect()
         };
         let (mut there, mut here) = (points([100.0, 300.0]), points([0.5, 1.0]));
-        assert_eq!(related([&mut there, &mut here], "a", "times a"), Some("times a"));
+        assert!(related([&mut there, &mut here], "a"));
         assert_eq!((there[1].y, here[1].y, here[1].span), (3.0, 2.0, Some([2.0, 4.0])));
-        assert_eq!(related([&mut there, &mut Vec::new()], "a", "times a"), None);
+        assert!(!related([&mut there, &mut Vec::new()], "a"));
         assert_eq!(there[1].y, 3.0);
     }
 

@@ -2,53 +2,28 @@
 
 mod listed;
 
+use super::data::{CopyLoop, ProfilesData, PublishedProfile};
 use super::{all_missing, skipped_by_quick, with_writer, writer};
 use crate::report::flamegraph::{Differential, GraphOptions, Shown, render_diff};
 use crate::reproduce::parts::prelude::*;
 use crate::reproduce::reasons::{self, MeasuredProfile};
-use crate::reproduce::stacks::{self, Printed, VMSPLICE, ZEROES};
+use crate::reproduce::stacks;
 use crate::roles;
 use crate::util::text::signed;
 
-/// A published profile, and its workload.
-struct PublishedProfile {
-    printed: Printed,
-    table: &'static str,
-    timed: fn() -> Spec,
-    exact: fn() -> Spec,
-}
-
-fn write() -> Spec {
-    Spec { reader: Reader::Splice, buffer_size: 32 << 10, ..Spec::default() }
-}
-
-fn vmsplice() -> Spec {
-    Spec { writer: Writer::Vmsplice, reader: Reader::Splice, huge_pages: true, ..Spec::default() }
-}
-
-const PROFILES: [PublishedProfile; 2] = [
-    PublishedProfile { printed: ZEROES, table: "B.profile.write", timed: write, exact: write },
-    PublishedProfile {
-        printed: VMSPLICE,
-        table: "B.profile.vmsplice",
-        timed: || Spec { busy_loop: true, ..vmsplice() },
-        // Without a busy loop: an emulated CPU that waits for the other only wastes its turn.
-        exact: vmsplice,
-    },
-];
-
 pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+    let data = &PartsData::get()?.profiles;
     let mut out = Yield::default();
-    listed::add(lab, facts, &mut out)?;
-    for published in &PROFILES {
-        let Printed { id, title, .. } = published.printed;
-        let article = published.printed.stacks()?;
+    listed::add(lab, facts, data, &mut out)?;
+    for published in &data.published {
+        let PublishedProfile { id, title, table: facts_of, .. } = published;
+        let article = stacks::published(id)?;
         let (sampled, exact) = (sampled(lab, published)?, exact(lab, published)?);
-        readings(&mut out, facts, published.table, &sampled);
-        if id == ZEROES.id {
-            out.readings.insert("B.copy.movsb".into(), copy_loop(&exact));
+        readings(&mut out, facts, facts_of, &sampled);
+        if *id == data.copy_loop.profile {
+            out.readings.insert(data.copy_loop.fact.clone(), copy_loop(&data.copy_loop, &exact));
         }
-        out.tables.push(table(&article, title, sampled.as_ref().ok(), exact.as_ref().ok()));
+        out.tables.push(table(data, &article, title, sampled.as_ref().ok(), exact.as_ref().ok()));
         for (taken, kind, what) in [(&sampled, "sampled", "sampled time"), (&exact, "exact", "instructions")] {
             match taken {
                 Ok(outcome) => graphs(&mut out, &format!("{id}-{kind}"), title, &article, outcome, what)?,
@@ -64,10 +39,10 @@ pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
 
 fn sampled(lab: &Lab<'_>, published: &PublishedProfile) -> Result<Taken<Outcome>> {
     let window = lab.settings.window_ns() * if lab.settings.quick { 4 } else { 2 };
-    let spec = Spec { amount: Amount::DurationNs(window), ..(published.timed)() };
+    let spec = Spec { amount: Amount::DurationNs(window), ..published.axes.clone() };
     let runs = if lab.settings.quick { 1 } else { 5 };
-    let request = request(published.printed.title, &spec, vec![Collector::Sample], runs);
-    let taken = lab.run(&format!("profile of {}", published.printed.id), &request)?;
+    let request = request(&published.title, &spec, vec![Collector::Sample], runs);
+    let taken = lab.run(&format!("profile of {}", published.id), &request)?;
     Ok(taken.and_then(|outcome| with_writer(outcome, &request)))
 }
 
@@ -75,17 +50,18 @@ fn exact(lab: &Lab<'_>, published: &PublishedProfile) -> Result<Taken<Outcome>> 
     if lab.settings.quick {
         return Ok(Err(skipped_by_quick("profiles")));
     }
-    let spec = Spec { amount: Amount::Calls(1024), warmup_bytes: 8 << 20, ..(published.exact)() };
-    let request = request(published.printed.title, &spec, vec![Collector::Insn], 1);
+    let amount = Amount::Calls(1024);
+    let spec = Spec { busy_loop: false, amount, warmup_bytes: 8 << 20, ..published.axes.clone() };
+    let request = request(&published.title, &spec, vec![Collector::Insn], 1);
     let setup = GuestSetup { cpus: None, cpu: Some("qemu64,+erms".into()), append: vec!["mitigations=off".into()] };
-    let taken = lab.exact(&format!("instructions of {}", published.printed.id), &request, &setup)?;
+    let taken = lab.exact(&format!("instructions of {}", published.id), &request, &setup)?;
     Ok(taken.and_then(|outcome| with_writer(outcome, &request)))
 }
 
-fn readings(out: &mut Yield, facts: &Facts, table: &str, sampled: &Taken<Outcome>) {
+fn readings(out: &mut Yield, facts: &Facts, table: &String, sampled: &Taken<Outcome>) {
     let outcome = match sampled {
         Ok(outcome) => outcome,
-        Err(missing) => return all_missing(&mut out.readings, facts, &[table], missing),
+        Err(missing) => return all_missing(&mut out.readings, facts, std::slice::from_ref(table), missing),
     };
     for fact in facts.table(table).iter().flat_map(|table| &table.rows) {
         let document = &outcome.document;
@@ -105,29 +81,25 @@ fn readings(out: &mut Yield, facts: &Facts, table: &str, sampled: &Taken<Outcome
 }
 
 /// Instructions per KiB of the kernel's copy loop itself.
-fn copy_loop(exact: &Taken<Outcome>) -> Taken<Reading> {
-    const LOOP: &str = "copy_user_enhanced_fast_string";
+fn copy_loop(CopyLoop { function, .. }: &CopyLoop, exact: &Taken<Outcome>) -> Taken<Reading> {
     let outcome = exact.as_ref().map_err(Clone::clone)?;
     let bytes = outcome.document.processes.writer().bytes;
     let Some(profile) = writer(outcome).filter(|_| bytes > 0) else {
         return Err(Missing::new("no instructions were counted", outcome.document.command.clone()));
     };
-    let own = stacks::own(&profile.stacks, LOOP);
+    let own = stacks::own(&profile.stacks, function);
     if own == 0 {
         return Err(Missing::new("this kernel inlines its copy loop", "pipeprof reproduce profiles --kernel 6.1"));
     }
-    let names = roles::names_of(LOOP);
+    let names = roles::names_of(function);
     let mut leaves = profile.stacks.iter().map(|(stack, _)| roles::base_name(stack.leaf()));
-    let name = leaves.find(|leaf| names.contains(leaf)).unwrap_or(LOOP);
+    let name = leaves.find(|leaf| names.contains(leaf)).unwrap_or(function);
     let how = format!("self instructions of {name}, Linux {}, emulated CPU with ERMS", outcome.document.kernel.release);
     Ok(Reading::single(own as f64 / (bytes as f64 / 1024.0), "instructions per KiB", ExecutedOn::Tcg, &how))
 }
 
 /// Differences of this many percentage points or more are explained.
 const LARGE_POINTS: f64 = 3.0;
-
-/// The columns of [`rows`].
-const HEADER: &str = "role | article, % | measured, % of time | difference | measured, % of instructions | reason";
 
 /// One row per role that any of the profiles has, largest first; roles in `without` are left out. `sampled` are the run and
 /// those of its stacks that are compared.
@@ -162,22 +134,25 @@ fn rows(
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn table(article: &Folded, title: &str, sampled: Option<&Outcome>, exact: Option<&Outcome>) -> ExtraTable {
+fn table(
+    data: &ProfilesData,
+    article: &Folded,
+    title: &str,
+    sampled: Option<&Outcome>,
+    exact: Option<&Outcome>,
+) -> ExtraTable {
     let weight = |outcome: Option<&Outcome>| outcome.and_then(writer).map_or(0, |profile| profile.stacks.total());
     let kernel = |outcome: Option<&Outcome>| {
         outcome.map_or_else(|| "-".into(), |outcome| format!("Linux {}", outcome.document.kernel.release))
     };
-    let note = format!(
-        "Percentages of the writer's profile. Article: sample weights of article B. Measured: {} on {}, and {} \
-         instructions counted exactly on {} in an emulated guest, which executes the clearing or copying of a page as one \
-         instruction. A reason is given for differences in time of {LARGE_POINTS} percentage points or more, with self shares of \
-         functions (article → measured). Time with interrupts off is attributed to the caller that had them off.",
-        counted(weight(sampled), "sample"),
-        kernel(sampled),
-        number(weight(exact) as f64),
-        kernel(exact)
-    );
-    let mut table = ExtraTable::new(format!("By role: {title}"), HEADER, note);
+    let mut table = data.by_role.table(&[
+        ("title", title.to_owned()),
+        ("samples", counted(weight(sampled), "sample")),
+        ("kernel", kernel(sampled)),
+        ("count", number(weight(exact) as f64)),
+        ("exact", kernel(exact)),
+        ("large", LARGE_POINTS.to_string()),
+    ]);
     let sampled = sampled.and_then(|outcome| Some((outcome, &writer(outcome)?.stacks)));
     let exact = exact.and_then(writer).map(|profile| &profile.stacks);
     table.rows = rows(article, sampled, exact, &[]);

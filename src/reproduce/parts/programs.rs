@@ -1,13 +1,14 @@
 //! Programs that the articles measure and pipeprof does not contain: `--program NAME=PATH`.
 
 use crate::reproduce::parts::prelude::*;
+use crate::reproduce::pipeline::{command, start};
 use crate::util::cancel;
 use crate::vm::closure::find_program;
+use crate::workload;
 use anyhow::{Context as _, ensure};
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// The time before the first count: the program makes its buffers.
@@ -44,40 +45,17 @@ pub(super) fn fizzbuzz(lab: &Lab<'_>) -> Result<Option<Taken<Reading>>> {
     ))
 }
 
-/// A process that ends with this value.
-struct StartedProgram(Child);
-
-impl Drop for StartedProgram {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// GiB/s from `writer` to pv, during `window`.
 fn speed(writer: &Path, window: Duration) -> Result<f64> {
-    // Of those that this process may use.
-    let allowed = rustix::thread::sched_getaffinity(None).context("cannot find the CPUs")?;
-    let cpus: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).take(2).collect();
-    let start = |mut command: Command, side: usize| -> Result<StartedProgram> {
-        if let [_, _] = cpus[..] {
-            let cpu = cpus[side];
-            let mut set = rustix::thread::CpuSet::new();
-            set.set(cpu);
-            // SAFETY: one system call between fork and exec.
-            unsafe { command.pre_exec(move || Ok(rustix::thread::sched_setaffinity(None, &set)?)) };
-        }
-        let program = command.get_program().to_string_lossy().into_owned();
-        Ok(StartedProgram(command.spawn().with_context(|| format!("cannot start {program}"))?))
-    };
-    let mut command = Command::new(writer);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut writer = start(command, 0)?;
+    let allowed = workload::cpus::allowed()?;
+    let cpu = |side: usize| allowed.get(side).copied().filter(|_| allowed.len() > 1);
+    let mut first = command(&[writer], cpu(0))?;
+    first.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut writer = start(first)?;
     let pipe = writer.0.stdout.take().context("the program has no standard output")?;
-    let mut command = Command::new("pv");
-    command.args(["-n", "-b", "-i", INTERVAL]).stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut reader = start(command, 1)?;
+    let mut second = command(&["pv", "-n", "-b", "-i", INTERVAL], cpu(1))?;
+    second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut reader = start(second)?;
     let counts = reader.0.stderr.take().context("pv has no standard error")?;
     let begin = Instant::now();
     let mut first: Option<(Instant, u64)> = None;
@@ -101,6 +79,7 @@ fn speed(writer: &Path, window: Duration) -> Result<f64> {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
 
     fn script(folder: &Path, text: &str) -> std::path::PathBuf {
         let path = folder.join("program");
@@ -112,10 +91,8 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs pv: make test"]
     fn a_program_of_known_speed_has_this_speed_and_one_that_ends_is_named() {
-        if find_program("pv").is_none() {
-            return;
-        }
         let folder = tempfile::tempdir().unwrap();
         // 8 MiB/s, by pv's own limit.
         let slow = script(folder.path(), "exec pv -q -L 8M /dev/zero");

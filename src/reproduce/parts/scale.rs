@@ -1,49 +1,28 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
+use super::data::{ScaleAxis, ScaleData};
 use crate::document::PipeTotals;
 use crate::reproduce::parts::prelude::*;
 use crate::util::stats::{self, Ratio};
 use crate::workload;
+use crate::workload::axis::{Axis, Value};
+use anyhow::Context as _;
 
-/// Roles of the pipe's lock.
-const LOCK: &[RoleId] = &[RoleId::Mutex, RoleId::MutexSlow, RoleId::MutexSpin, RoleId::MutexSleep];
 /// The share of CPU time from which the lock dominates.
 const DOMINATES: f64 = 0.5;
 
 /// The id of the pipe whose writer and reader share a CPU.
 const ONE_CPU: &str = "one CPU";
 
-/// What grows: its name, the workload with `n` of it, and the process whose lock time counts.
-struct ScaleAxis {
-    name: &'static str,
-    /// For a chart's legend.
-    short: &'static str,
-    about: &'static str,
-    of: fn(&Spec, u32) -> Spec,
-    process: ProcessName,
+impl ScaleAxis {
+    /// `spec` with `n` of it.
+    fn of(&self, n: u32, spec: &Spec) -> Result<Spec> {
+        let mut spec = spec.clone();
+        let axis = Axis::find(&self.name).with_context(|| format!("unknown axis {}", self.name))?;
+        axis.set(&mut spec, &Value::Number(n.into()))?;
+        Ok(spec)
+    }
 }
-
-const fn axis(
-    name: &'static str,
-    short: &'static str,
-    about: &'static str,
-    process: ProcessName,
-    of: fn(&Spec, u32) -> Spec,
-) -> ScaleAxis {
-    ScaleAxis { name, short, about, of, process }
-}
-
-const AXES: &[ScaleAxis] = &[
-    axis("pairs", "N pipes", "independent pipes", ProcessName::WRITER, |spec, n| Spec { pairs: n, ..spec.clone() }),
-    axis("writers", "N writers", "writers on one pipe", ProcessName::WRITER, |spec, n| Spec {
-        writers: n,
-        ..spec.clone()
-    }),
-    axis("readers", "N readers", "readers on one pipe", ProcessName::READER, |spec, n| Spec {
-        readers: n,
-        ..spec.clone()
-    }),
-];
 
 /// Whether each process has its own CPU, or all are left to the scheduler. The two cannot be compared.
 const PINNED: [bool; 2] = [true, false];
@@ -59,13 +38,13 @@ fn id(axis: &ScaleAxis, n: u32, pinned: bool) -> String {
 }
 
 /// Everything to measure on `cpus` CPUs, except the pipe on one CPU.
-fn contestants(base: &Spec, counts: &[u32], cpus: usize) -> Vec<Contestant> {
+fn contestants(axes: &[ScaleAxis], base: &Spec, counts: &[u32], cpus: usize) -> Result<Vec<Contestant>> {
     let mut all: Vec<Contestant> = Vec::new();
-    for axis in AXES {
+    for axis in axes {
         for n in counts {
             for pinned in PINNED {
                 let pin = if pinned { Pin::Auto } else { Pin::None };
-                let spec = Spec { pin, ..(axis.of)(base, *n) };
+                let spec = Spec { pin, ..axis.of(*n, base)? };
                 // More processes than CPUs cannot have one each.
                 let processes = u64::from(spec.pairs) * u64::from(spec.writers + spec.readers);
                 let id = id(axis, *n, pinned);
@@ -75,58 +54,50 @@ fn contestants(base: &Spec, counts: &[u32], cpus: usize) -> Vec<Contestant> {
             }
         }
     }
-    all
+    Ok(all)
 }
 
 pub(super) fn run(lab: &Lab<'_>, _facts: &Facts) -> Result<Yield> {
+    let data = &PartsData::get()?.scale;
     let mut out = Yield::default();
     let here = workload::cpus::allowed()?;
     let cpus = here.len();
     let most = u32::try_from(cpus).unwrap_or(u32::MAX).clamp(4, 64);
     let counts: Vec<u32> = (0..).map(|power| 1 << power).take_while(|n| *n <= most).collect();
-    let Some(mode) = Mode::find("write") else { return Ok(out) };
+    let Some(mode) = Mode::find(&data.mode) else { return Ok(out) };
     let base = Spec { amount: Amount::DurationNs(lab.settings.window_ns()), ..mode.spec() };
-    let mut contestants = contestants(&base, &counts, cpus);
+    let mut contestants = contestants(&data.axes, &base, &counts, cpus)?;
     if cpus > 1 {
         let cpu = workload::cpus::first(&here);
         let spec = Spec { pin: Pin::Cpus { writer: cpu, reader: cpu }, ..base };
         contestants.push(Contestant { id: ONE_CPU.to_owned(), spec });
     }
     let race = lab.race("scale", &contestants, lab.settings.rounds().min(5))?;
-    let locks = lock_shares(lab, &contestants)?;
-    out.tables.push(table(&race, &counts, &locks));
-    out.charts.extend(chart(&race, &counts));
-    out.findings.extend(AXES.iter().filter_map(|axis| grown(axis, &race, &counts)));
-    for axis in AXES.iter().filter(|axis| axis.name != "pairs") {
+    let locks = lock_shares(lab, data, &contestants)?;
+    out.tables.push(table(data, &race, &counts, &locks));
+    out.charts.extend(chart(data, &race, &counts));
+    out.findings.extend(data.axes.iter().filter_map(|axis| grown(axis, &race, &counts)));
+    // Those of several processes on one pipe.
+    for axis in data.axes.iter().filter(|axis| axis.name != "pairs") {
         out.findings.extend(PINNED.iter().filter_map(|pinned| dominates(axis, *pinned, &counts, &locks)));
     }
-    out.findings.extend(apart(&race));
+    out.findings.extend(data.axes.first().and_then(|first| apart(first, &race)));
     if cpus < 4 {
-        out.notes.push(format!(
-            "This machine has {}: more than one writer and one reader share CPUs. To see growth without that, run pipeprof \
-             reproduce scale on a machine with 8 CPUs or more.",
-            counted(cpus as u64, "CPU")
-        ));
+        out.notes.push(filled(&data.few_cpus, &[("cpus", counted(cpus as u64, "CPU"))]));
     }
     Ok(out)
 }
 
-fn table(race: &Race, counts: &[u32], locks: &[LockShare]) -> ExtraTable {
-    let note = format!(
-        "write(2) to read(2), 256 KiB buffers. GiB/s of all pipes together: median of {} with the median absolute deviation; \
-         per pipe: minimum and maximum within the median run. Lock: the pipe's mutex, as a share of the sampled CPU time of the \
-         writers or readers. Compare only rows with equal CPUs.",
-        counted(race.runs(), "run")
-    );
-    let header = "what | n | CPUs | GiB/s, total | spread | GiB/s per pipe | lock, writers | lock, readers";
-    let mut table = ExtraTable::new("Throughput and lock for several pipes, writers or readers", header, note);
+fn table(data: &ScaleData, race: &Race, counts: &[u32], locks: &[LockShare]) -> ExtraTable {
+    let mut table = data.table.table(&[("runs", counted(race.runs(), "run"))]);
     let one = |id: String, cpus: &'static str| (id, "one pipe", 1, cpus);
-    let mut rows: Vec<(String, &str, u32, &str)> = PINNED.map(|pin| one(id(&AXES[0], 1, pin), pinning(pin))).to_vec();
+    let mut rows: Vec<(String, &str, u32, &str)> =
+        PINNED.map(|pin| one(id(&data.axes[0], 1, pin), pinning(pin))).to_vec();
     rows.push(one(ONE_CPU.to_owned(), "both processes on one CPU"));
-    for axis in AXES {
+    for axis in &data.axes {
         for pinned in PINNED {
             let many = counts.iter().filter(|n| **n > 1);
-            rows.extend(many.map(|n| (id(axis, *n, pinned), axis.about, *n, pinning(pinned))));
+            rows.extend(many.map(|n| (id(axis, *n, pinned), &*axis.about, *n, pinning(pinned))));
         }
     }
     let dash = || "-".to_owned();
@@ -165,14 +136,14 @@ fn lock_share(locks: &[LockShare], id: &str, process: ProcessName) -> Option<f64
 }
 
 /// Of all contestants with one pipe, except on one CPU.
-fn lock_shares(lab: &Lab<'_>, contestants: &[Contestant]) -> Result<Vec<LockShare>> {
+fn lock_shares(lab: &Lab<'_>, data: &ScaleData, contestants: &[Contestant]) -> Result<Vec<LockShare>> {
     let mut locks = Vec::new();
     for Contestant { id, spec } in contestants.iter().filter(|entry| entry.spec.pairs == 1 && entry.id != ONE_CPU) {
         let request = request(id, spec, vec![Collector::Sample], if lab.settings.quick { 1 } else { 3 });
         let Ok(outcome) = lab.run(&format!("lock with {id}"), &request)? else { continue };
         for process in [ProcessName::WRITER, ProcessName::READER] {
             let shares = outcome.document.attribution.of(process);
-            let locked = shares.iter().filter(|share| LOCK.contains(&share.role)).map(|share| share.share);
+            let locked = shares.iter().filter(|share| data.lock.contains(&share.role)).map(|share| share.share);
             if !shares.is_empty() {
                 // From zero: the sum of no numbers is minus zero.
                 locks.push(LockShare { id: id.clone(), process, share: locked.fold(0.0, |sum, share| sum + share) });
@@ -188,7 +159,7 @@ fn dominates(axis: &ScaleAxis, pinned: bool, counts: &[u32], locks: &[LockShare]
     let shares: Vec<(u32, f64)> = counts.iter().filter_map(|n| Some((*n, share(*n)?))).collect();
     // One writer and one reader are no growth.
     let (last, at_last) = shares.last().filter(|(n, _)| *n > 1)?;
-    let (about, how, whose) = (axis.about, pinning(pinned), axis.process);
+    let (about, how, whose) = (&axis.about, pinning(pinned), axis.process);
     Some(match shares.iter().find(|(_, share)| *share >= DOMINATES) {
         Some((n, share)) => format!(
             "From {n} {about} ({how}), the pipe's lock dominates: {:.0} % of the {whose}s' CPU time.",
@@ -221,8 +192,8 @@ fn grown(axis: &ScaleAxis, race: &Race, counts: &[u32]) -> Option<String> {
 }
 
 /// Whether a pipe is faster with its writer and reader on two CPUs.
-fn apart(race: &Race) -> Option<String> {
-    let (shared, apart) = (race.speed(ONE_CPU).ok()?, race.speed(&id(&AXES[0], 1, true)).ok()?);
+fn apart(first: &ScaleAxis, race: &Race) -> Option<String> {
+    let (shared, apart) = (race.speed(ONE_CPU).ok()?, race.speed(&id(first, 1, true)).ok()?);
     let (times, [low, high]) = ratio(&shared, &apart)?;
     let why = if low > 1.0 {
         "waking up the other process on another CPU costs more than working in parallel gains"
@@ -237,16 +208,16 @@ fn apart(race: &Race) -> Option<String> {
 }
 
 /// A line per axis left to the scheduler, and one per axis of processes on their own CPUs if there are enough.
-fn chart(race: &Race, counts: &[u32]) -> Option<Chart> {
+fn chart(data: &ScaleData, race: &Race, counts: &[u32]) -> Option<Chart> {
     let mut series = Vec::new();
     for pinned in [false, true] {
-        for axis in AXES {
+        for axis in &data.axes {
             let point = |n: &u32| Some(race.speed(&id(axis, *n, pinned)).ok()?.point(n.to_string()));
             let points: Vec<Point> = counts.iter().filter_map(point).collect();
             let name = match points.len() {
                 0 => continue,
                 // The common beginning of all axes is one point.
-                1 if pinned && axis.name != AXES[0].name => continue,
+                1 if pinned && axis.name != data.axes[0].name => continue,
                 1 if pinned => "1 pipe, pinned".to_owned(),
                 _ => format!("{}{}", axis.short, if pinned { ", pinned" } else { "" }),
             };
@@ -260,13 +231,7 @@ fn chart(race: &Race, counts: &[u32]) -> Option<Chart> {
     if let Some(speed) = race.speed(ONE_CPU).ok().filter(|_| series.len() < 6) {
         series.push(("1 pipe on one CPU".to_owned(), vec![speed.point("1")]));
     }
-    let caption = format!(
-        "write(2) to read(2); median of {}, bars from minimum to maximum. Processes are left to the scheduler, except in \
-         series marked pinned, where each has its own CPU.",
-        counted(race.runs(), "run")
-    );
-    let names = ["scale", "Throughput with more pipes, writers or readers"];
-    Some(super::chart(ChartKind::Lines, names, ["GiB/s, all pipes together", "number"], series, caption))
+    Some(data.chart.chart(ChartKind::Lines, false, series, &[("runs", counted(race.runs(), "run"))]))
 }
 
 #[cfg(test)]
@@ -275,8 +240,13 @@ mod tests {
     use crate::document::ExecutedOn;
     use crate::reproduce::lab::Raced;
 
+    fn data() -> &'static ScaleData {
+        &PartsData::get().unwrap().scale
+    }
+
     fn ids(cpus: usize) -> Vec<String> {
-        contestants(&Spec::default(), &[1, 2, 4], cpus).into_iter().map(|contestant| contestant.id).collect()
+        let all = contestants(&data().axes, &Spec::default(), &[1, 2, 4], cpus).unwrap();
+        all.into_iter().map(|contestant| contestant.id).collect()
     }
 
     #[test]
@@ -307,30 +277,31 @@ mod tests {
 
     #[test]
     fn pinned_and_unpinned_are_never_on_one_line() {
-        let entries = contestants(&Spec::default(), &[1, 2, 4], 2);
+        let entries = contestants(&data().axes, &Spec::default(), &[1, 2, 4], 2).unwrap();
         let mut race = Race(entries.iter().map(|entry| raced(&entry.id, 1_000_000)).collect());
-        let chart = chart(&race, &[1, 2, 4]).unwrap();
+        let chart = chart(data(), &race, &[1, 2, 4]).unwrap();
         let points: Vec<usize> = chart.series.iter().map(|series| series.points.len()).collect();
         assert_eq!(points, [3, 3, 3, 1]);
         assert!(chart.series[3].name == "1 pipe, pinned");
-        let text = grown(&AXES[0], &race, &[1, 2, 4]).unwrap();
+        let text = grown(&data().axes[0], &race, &[1, 2, 4]).unwrap();
         assert!(text.starts_with("4 independent pipes move 1.00") && !text.contains("share one CPU"), "{text}");
         // Compared with a pipe whose processes share a CPU, nothing grew.
         race.0.push(raced(ONE_CPU, 250_000));
         for pipes in race.0.iter_mut().filter(|entry| entry.id == "pairs 4 unpinned") {
             *pipes = raced(&pipes.id, 250_000);
         }
-        let text = grown(&AXES[0], &race, &[1, 2, 4]).unwrap();
+        let text = grown(&data().axes[0], &race, &[1, 2, 4]).unwrap();
         assert!(text.contains("move 4.00") && text.contains("; 1.00"), "{text}");
     }
 
     #[test]
     fn the_readers_lock_is_the_readers() {
-        let lock = |n: u32, process: ProcessName, share: f64| LockShare { id: id(&AXES[2], n, false), process, share };
+        let lock =
+            |n: u32, process: ProcessName, share: f64| LockShare { id: id(&data().axes[2], n, false), process, share };
         let (writer, reader) = (ProcessName::WRITER, ProcessName::READER);
         let locks = [lock(1, writer, 0.9), lock(1, reader, 0.1), lock(2, writer, 0.9), lock(2, reader, 0.2)];
-        let text = dominates(&AXES[2], false, &[1, 2], &locks).unwrap();
+        let text = dominates(&data().axes[2], false, &[1, 2], &locks).unwrap();
         assert!(text.contains("2 readers on one pipe") && text.contains("20 % of the readers' CPU time"), "{text}");
-        assert_eq!(dominates(&AXES[2], true, &[1, 2], &locks), None);
+        assert_eq!(dominates(&data().axes[2], true, &[1, 2], &locks), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::profile::listed;
 use crate::reproduce::facts::Facts;
+use crate::reproduce::parts::data::{LadderStep, PartsData};
 use crate::reproduce::verdict::{Readings, number, short};
 use crate::util::stats;
 use serde::Serialize;
@@ -27,66 +28,45 @@ pub(crate) struct LeadRung {
 /// The columns of the table.
 pub(super) const HEADER: [&str; 5] = ["rung", "article, GiB/s", "here, GiB/s", "article, × rung 1", "here, × rung 1"];
 
-/// The six rungs.
-const RUNGS: [&str; 6] = ["1", "2", "3", "3b", "4", "5"];
-
-/// What a step of the ladder avoids.
-struct Avoided {
-    from: &'static str,
-    to: &'static str,
-    what: &'static str,
-    /// Why it can cost more in a virtual machine.
-    in_a_guest: &'static str,
-}
-
-const AVOIDED: [Avoided; 4] = [
-    Avoided { from: "1", to: "2", what: "copying into new pages", in_a_guest: "" },
-    Avoided { from: "2", to: "3", what: "copying out", in_a_guest: "" },
-    Avoided { from: "3", to: "4", what: "looking up 4 KiB pages", in_a_guest: "" },
-    Avoided {
-        from: "4",
-        to: "5",
-        what: "sleeping and waking up",
-        in_a_guest: "waking a process on an idle CPU of a virtual machine needs the hypervisor",
-    },
-];
-
 /// Gains that differ by less than this factor are the same, as for the rungs' own verdicts.
 const SAME: f64 = 1.5;
 
 /// The lead of these readings; `None` if the ladder was not run. `hypervisor`: this machine's.
 pub(super) fn lead(facts: &Facts, readings: &Readings, hypervisor: Option<&str>) -> Option<ReportLead> {
-    let id = |rung: &str| format!("A.ladder.{rung}");
+    let ladder = &PartsData::get().ok()?.ladder;
+    let id = |rung: &str| format!("{}.ladder.{rung}", ladder.article);
+    let first = ladder.rungs.first()?.id.as_str();
     let theirs = |rung: &str| facts.find(&id(rung)).and_then(|(_, fact)| fact.value);
     let ours = |rung: &str| Some(readings.get(&id(rung))?.as_ref().ok()?.convert("GiB/s")?.value);
-    RUNGS.iter().any(|rung| readings.contains_key(&id(rung))).then_some(())?;
+    ladder.rungs.iter().any(|rung| readings.contains_key(&id(&rung.id))).then_some(())?;
     let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
     let ratio = |value: Option<f64>, base: Option<f64>| shown(value.zip(base).map(|(value, base)| value / base));
-    let rung = |rung: &&str| LeadRung {
+    let shown_rung = |rung: &str| LeadRung {
         name: facts.find(&id(rung)).map_or_else(String::new, |(_, fact)| short(&fact.what).to_owned()),
         theirs: shown(theirs(rung)),
         ours: shown(ours(rung)),
-        their_ratio: ratio(theirs(rung), theirs("1")),
-        our_ratio: ratio(ours(rung), ours("1")),
+        their_ratio: ratio(theirs(rung), theirs(first)),
+        our_ratio: ratio(ours(rung), ours(first)),
     };
     let reading = |rung: &str| readings.get(&id(rung))?.as_ref().ok();
-    let gains: Vec<Gain<'_>> = AVOIDED
+    let gains: Vec<Gain<'_>> = ladder
+        .steps
         .iter()
         .filter_map(|step| {
-            let theirs = theirs(step.to)? / theirs(step.from)?;
-            let ours = ours(step.to)? / ours(step.from)?;
+            let theirs = theirs(&step.to)? / theirs(&step.from)?;
+            let ours = ours(&step.to)? / ours(&step.from)?;
             // A single run has no interval.
-            let interval = stats::ratio_of_medians(&reading(step.to)?.runs, &reading(step.from)?.runs, 1)?.ci95;
+            let interval = stats::ratio_of_medians(&reading(&step.to)?.runs, &reading(&step.from)?.runs, 1)?.ci95;
             Some(Gain { step, theirs, ours, interval })
         })
         .collect();
     let difference = difference(&gains, hypervisor);
-    Some(ReportLead { rungs: RUNGS.iter().map(rung).collect(), difference })
+    Some(ReportLead { rungs: ladder.rungs.iter().map(|rung| shown_rung(&rung.id)).collect(), difference })
 }
 
 /// How many times as fast a step makes the rung.
 struct Gain<'a> {
-    step: &'a Avoided,
+    step: &'a LadderStep,
     theirs: f64,
     ours: f64,
     /// 95 %, of ours.
@@ -126,7 +106,7 @@ fn difference(gains: &[Gain<'_>], hypervisor: Option<&str>) -> String {
             ),
         };
     };
-    let Avoided { from, to, what, in_a_guest } = step;
+    let LadderStep { from, to, avoids: what, in_a_guest, .. } = step;
     let costs = if ours > theirs { "more" } else { "less" };
     let why = match hypervisor {
         Some(hypervisor) if ours > theirs && !in_a_guest.is_empty() => format!(" ({hypervisor}: {in_a_guest})"),

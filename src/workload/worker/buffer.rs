@@ -1,6 +1,6 @@
 //! Buffers: page-aligned, and touched, locked or huge as requested; with what the kernel actually provided.
 
-use crate::target::GotAsked;
+use crate::process::GotAsked;
 use crate::workload::spec::{HUGE_PAGE, PAGE, Spec};
 use anyhow::{Context, Result, ensure};
 use std::io::BufRead;

@@ -1,6 +1,6 @@
 //! What the kernel and the hardware counted for this process during its window.
 
-use crate::target::ProcessTotals;
+use crate::process::ProcessTotals;
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter, Group};
 

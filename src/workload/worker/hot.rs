@@ -1,6 +1,6 @@
 //! The hot loop: only the system call, and the counting of what it transferred.
 
-use crate::util::marker;
+use crate::arch::marker;
 use crate::workload::spec::Amount;
 use crate::workload::wire::WorkerPart;
 use anyhow::{Context, Result, anyhow};

@@ -3,7 +3,7 @@
 //! A writer has the pipe as standard output and the controller's socket as standard input; a reader has them the
 //! other way round.
 
-pub(super) mod buffer;
+pub(crate) mod buffer;
 mod counters;
 mod hot;
 mod ports;
@@ -13,13 +13,13 @@ mod stdio;
 use super::cpus;
 use super::spec::{Amount, Reader, Spec, Writer};
 use super::wire::{self, Failure, GO, Reply, WorkerJob, WorkerPart, WorkerWindow};
-use crate::target::GotAsked;
+use crate::process::GotAsked;
 use crate::util::privileges;
 use anyhow::{Context, Result, bail, ensure};
 use buffer::Mapping;
 use counters::Counters;
 use hot::Tally;
-pub(super) use hot::now_ns;
+pub(crate) use hot::now_ns;
 use std::io::Read;
 use std::os::fd::{FromRawFd, RawFd};
 use std::os::unix::net::UnixStream;

@@ -1,7 +1,7 @@
 //! The calls of an installed program, counted by strace.
 
 use crate::reproduce::parts::prelude::*;
-use crate::target::pipeline::{End, Pipeline};
+use crate::reproduce::pipeline::{End, Pipeline};
 use anyhow::{Context as _, anyhow};
 
 /// How many write(2) calls `program` makes for `bytes`, counted by strace.

@@ -1,44 +1,8 @@
 //! What each step of the ladder removed, by role, compared with what the article says.
 
 use super::{COMMAND, Profiles};
+use crate::reproduce::parts::data::{LadderClaim, LadderData, LadderStep};
 use crate::reproduce::parts::prelude::*;
-
-/// A step of the ladder, and what the article says it removes.
-struct LadderStep {
-    from: &'static str,
-    to: &'static str,
-    argument: &'static str,
-    removes: &'static [RoleId],
-    /// Whether it also removes time off the CPU.
-    sleep: bool,
-}
-
-const STEPS: &[LadderStep] = &[
-    LadderStep {
-        from: "1",
-        to: "2",
-        argument: "no copying in, no pages to allocate",
-        removes: &[RoleId::CopyIn, RoleId::PageAlloc, RoleId::PageFree, RoleId::MemcgCharge, RoleId::MemcgUncharge],
-        sleep: false,
-    },
-    LadderStep { from: "2", to: "3", argument: "no copying out", removes: &[RoleId::CopyOut], sleep: false },
-    LadderStep { from: "3", to: "4", argument: "cheaper user pages", removes: &[RoleId::UserPages], sleep: false },
-    LadderStep {
-        from: "4",
-        to: "5",
-        argument: "no waits, no wake-ups",
-        removes: &[RoleId::Wait, RoleId::WakeUp, RoleId::Scheduler, RoleId::Psi, RoleId::Idle, RoleId::MutexSleep],
-        sleep: true,
-    },
-];
-
-/// The article's claims about the time in some roles: the fact, the rungs before and after, the roles.
-const CLAIMS: &[(&str, &str, &str, &[RoleId])] = &[
-    ("A.claims.copy", "1", "2", &[RoleId::CopyIn, RoleId::CopyOut]),
-    ("A.claims.nocopy", "2", "3", &[RoleId::CopyIn, RoleId::CopyOut]),
-    ("A.claims.huge", "3", "4", &[RoleId::UserPages]),
-    ("A.claims.busy", "4", "5", &[RoleId::Wait, RoleId::WakeUp, RoleId::Scheduler, RoleId::Psi, RoleId::Idle]),
-];
 
 /// Percentage points within which prediction and measurement agree.
 const AGREE_POINTS: f64 = 15.0;
@@ -57,7 +21,7 @@ impl ProfiledRung<'_> {
     /// CPU time per KiB of each process, and its share in `roles`.
     fn processes(&self, roles: &[RoleId]) -> [(f64, f64); 2] {
         let share = |process: usize| roles.iter().filter_map(|role| self.shares[process].get(role)).sum();
-        [0, 1].map(|process| (cpu_per_kib(self.pair, BOTH[process]), share(process)))
+        [0, 1].map(|process| (self.pair.cpu_per_kib(BOTH[process]), share(process)))
     }
 
     /// ns per KiB in `roles`, both processes together: shares of the profile times the CPU time of unprofiled runs.
@@ -92,30 +56,23 @@ fn rung<'a>(race: &'a Race, profiles: &'a Profiles, id: &str) -> Taken<ProfiledR
 }
 
 /// Which roles each step removed, whether that explains the gain, and the article's claims.
-pub(super) fn explain(out: &mut Yield, race: &Race, profiles: &Profiles) {
-    let rungs = |from, to| Ok((rung(race, profiles, from)?, rung(race, profiles, to)?));
-    let note = "ns of CPU time per KiB, writer and reader together: the shares of the sampled profile times the CPU time of the \
-        median unprofiled run. Predicted: the part of the CPU time before the step that its profile attributes to the roles \
-        that the article names; for the busy loop, the part of the elapsed time that would go if the busier process spent no \
-        time in these roles or off the CPU. Measured: the part that went. They agree if they are within 15 percentage points. \
-        Time with interrupts off is attributed to the caller that had them off.";
-    let header = "step | the article's explanation | largest changes by role, ns/KiB | of | predicted decrease | \
-        measured decrease | agree";
-    let mut table = ExtraTable::new("What each step removed", header, note);
-    for step in STEPS {
+pub(super) fn explain(out: &mut Yield, data: &LadderData, race: &Race, profiles: &Profiles) {
+    let rungs = |from: &str, to: &str| Ok((rung(race, profiles, from)?, rung(race, profiles, to)?));
+    let mut table = data.removed.table(&[]);
+    for step in &data.steps {
         let name = format!("{} to {}", step.from, step.to);
-        match rungs(step.from, step.to) {
+        match rungs(&step.from, &step.to) {
             Ok((before, after)) => {
                 let changed = changes(&before, &after, &[]);
                 let (row, finding) = judge(step, &before, &after);
-                table.row([name, step.argument.to_owned(), changed].into_iter().chain(row));
+                table.row([name, step.argument.clone(), changed].into_iter().chain(row));
                 out.findings.push(finding);
             }
-            Err(Missing { why, .. }) => table.row([&name, step.argument, &why, "-", "-", "-", "not testable"]),
+            Err(Missing { why, .. }) => table.row([&*name, &step.argument, &why, "-", "-", "-", "not testable"]),
         }
     }
     out.tables.push(table);
-    for (id, from, to, roles) in CLAIMS {
+    for LadderClaim { fact, from, to, roles } in &data.claims {
         let reading = rungs(from, to).and_then(|(before, after)| {
             let (was, is) = (before.time_in(roles), after.time_in(roles));
             if was <= 0.0 {
@@ -124,16 +81,19 @@ pub(super) fn explain(out: &mut Yield, race: &Race, profiles: &Profiles) {
             let how = format!("{} ns/KiB on rung {from}, {} on rung {to}", number(was), number(is));
             Ok(Reading::single(is / was, "ratio", after.executed_on, &how))
         });
-        out.readings.insert((*id).to_owned(), reading);
+        out.readings.insert(fact.clone(), reading);
     }
-    if let Ok((before, after)) = rungs("1", "2") {
-        out.findings.extend(copying(&before, &after));
+    // The first step is said to remove one half of the copying.
+    if let Some(step) = data.steps.first()
+        && let Ok((before, after)) = rungs(&step.from, &step.to)
+    {
+        out.findings.extend(copying(step, &before, &after));
     }
 }
 
 /// The last cells of a step's row, and its sentence.
 fn judge(step: &LadderStep, before: &ProfiledRung<'_>, after: &ProfiledRung<'_>) -> ([String; 4], String) {
-    let LadderStep { from, to, argument, removes, sleep } = step;
+    let LadderStep { from, to, argument, removes, sleep, .. } = step;
     let (predicted, measured) = if *sleep { elapsed(removes, before, after) } else { cpu(removes, before, after) };
     let agree = (predicted - measured).abs() <= AGREE_POINTS;
     let (of, whole) =
@@ -166,7 +126,7 @@ fn judge(step: &LadderStep, before: &ProfiledRung<'_>, after: &ProfiledRung<'_>)
 }
 
 /// What became of each half of the copying when one of them was removed.
-fn copying(before: &ProfiledRung<'_>, after: &ProfiledRung<'_>) -> Option<String> {
+fn copying(step: &LadderStep, before: &ProfiledRung<'_>, after: &ProfiledRung<'_>) -> Option<String> {
     let [was_in, was_out, is_in, is_out] =
         [(before, RoleId::CopyIn), (before, RoleId::CopyOut), (after, RoleId::CopyIn), (after, RoleId::CopyOut)]
             .map(|(rung, role)| rung.time_in(&[role]));
@@ -178,7 +138,8 @@ fn copying(before: &ProfiledRung<'_>, after: &ProfiledRung<'_>) -> Option<String
     (was_in + was_out > 0.0).then(|| {
         let [was_in, was_out, is_in, is_out] = [was_in, was_out, is_in, is_out].map(number);
         format!(
-            "Copying, rung 1 to 2, in ns of CPU time per KiB: in {was_in} → {is_in}, out {was_out} → {is_out}{cheaper}."
+            "Copying, rung {} to {}, in ns of CPU time per KiB: in {was_in} → {is_in}, out {was_out} → {is_out}{cheaper}.",
+            step.from, step.to
         )
     })
 }

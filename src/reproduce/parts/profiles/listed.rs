@@ -2,17 +2,15 @@
 //! the frames listed below it is its own.
 
 use super::{LARGE_POINTS, rows};
+use crate::reproduce::parts::data::ProfilesData;
 use crate::reproduce::parts::ladder;
 use crate::reproduce::parts::prelude::*;
 use crate::roles;
 
-/// The rungs whose graphs the article lists.
-const RUNGS: [&str; 3] = ["1", "3", "4"];
-
 /// A table by role for each graph of article A.
-pub(crate) fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
-    for rung in RUNGS {
-        let Some(listed) = facts.table(&format!("A.graph.{rung}")) else { continue };
+pub(crate) fn add(lab: &Lab<'_>, facts: &Facts, data: &ProfilesData, out: &mut Yield) -> Result<()> {
+    for (rung, graph) in &data.rungs {
+        let Some(listed) = facts.table(graph) else { continue };
         let Some(sampled) = ladder::profile(lab, rung)? else { continue };
         let article = stacks::listed(listed);
         let (measured, rows) = match &sampled {
@@ -29,7 +27,15 @@ pub(crate) fn add(lab: &Lab<'_>, facts: &Facts, out: &mut Yield) -> Result<()> {
                 ("not available".to_owned(), rows(&article, None, None, &[RoleId::User]))
             }
         };
-        out.tables.push(table(listed, rung, &measured, rows));
+        let shares = listed.rows.iter().filter(|row| row.value.is_some() && !stacks::again(row)).count();
+        let mut table = data.listed.table(&[
+            ("rung", rung.clone()),
+            ("shares", shares.to_string()),
+            ("measured", measured),
+            ("large", LARGE_POINTS.to_string()),
+        ]);
+        table.rows = rows.into_iter().map(without_instructions).collect();
+        out.tables.push(table);
     }
     Ok(())
 }
@@ -84,24 +90,12 @@ fn name_functions(row: &mut [String], outcome: &Outcome, listed: &ArticleTable, 
     }
 }
 
-fn table(listed: &ArticleTable, rung: &str, measured: &str, rows: Vec<Vec<String>>) -> ExtraTable {
-    let shares = listed.rows.iter().filter(|row| row.value.is_some() && !stacks::again(row)).count();
-    let note = format!(
-        "The writer, as percentages of all samples of writer and reader. Article: derived from the {shares} shares that article A \
-         lists, as its stacks are not published: each frame without those listed below it; what is not listed counts for the \
-         frame above. Measured: {measured}, cut below the listed frames. A reason is given for differences of {LARGE_POINTS} \
-         percentage points or more, with self shares of functions (article → measured)."
-    );
-    let header = "role | article, % | measured, % of time | difference | reason";
-    let mut table = ExtraTable::new(format!("By role: article A, rung {rung}"), header, note);
-    for mut row in rows {
-        // Instructions are not counted for the article's rungs.
-        row.remove(4);
-        if row[1] == "0.0" {
-            row[1] = "not listed".to_owned();
-            row[3] = "-".to_owned();
-        }
-        table.rows.push(row);
+/// A row without instructions, which are not counted for the article's rungs.
+fn without_instructions(mut row: Vec<String>) -> Vec<String> {
+    row.remove(4);
+    if row[1] == "0.0" {
+        row[1] = "not listed".to_owned();
+        row[3] = "-".to_owned();
     }
-    table
+    row
 }

@@ -1,7 +1,6 @@
 //! Targets: processes to measure, and the pipes between them. The built-in workload ([`crate::workload`]) is one.
 
 mod phase;
-pub(crate) mod pipeline;
 mod settle;
 mod totals;
 

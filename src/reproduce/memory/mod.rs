@@ -1,16 +1,16 @@
 //! Memory bandwidth: upper bounds for a pipe's throughput. Measures copying, storing and reading in user space. All
 //! loops but the C library's memcpy are in assembly, and their code in memory is checked.
 
-pub(crate) mod code;
+mod code;
 pub(crate) mod loops;
 
-use super::cpus;
-use super::spec::Spec;
-use super::worker::buffer::Mapping;
-use super::worker::now_ns;
-use crate::target::Throughput;
+use crate::arch;
+use crate::document::Throughput;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, stats};
+use crate::workload::worker::buffer::Mapping;
+use crate::workload::worker::now_ns;
+use crate::workload::{Spec, cpus};
 use anyhow::{Result, ensure};
 use loops::{Body, LOOPS, Loop, LoopKind};
 use serde::{Deserialize, Serialize};
@@ -96,7 +96,8 @@ pub(crate) fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) ->
             crate::util::size::format(options.read_bytes)
         ))
     );
-    ensure!(!emulated(), "memory bandwidth is not available on an emulated machine (QEMU TCG): run on hardware");
+    let emulated = arch::hypervisor_signature().is_some_and(|signature| signature == arch::EMULATOR);
+    ensure!(!emulated, "memory bandwidth is not available on an emulated machine (QEMU TCG): run on hardware");
     let allowed = cpus::allowed()?;
     let cpu = options.cpu.unwrap_or_else(|| cpus::first(&allowed));
     ensure!(allowed.contains(&cpu), "--cpu {cpu}: the CPU does not exist, or this process may not use it");
@@ -191,18 +192,6 @@ impl LoopRun {
         throughput.outliers = u32::try_from(stats::outliers(&throughput.runs)).unwrap_or(u32::MAX);
         self.measured
     }
-}
-
-/// Whether QEMU's TCG executes this, by the hypervisor signature in CPUID leaf 4000_0000H.
-#[must_use]
-pub(crate) fn emulated() -> bool {
-    #[allow(unused_unsafe, reason = "the call became safe after rust-version")]
-    // SAFETY: every x86-64 CPU has the instruction.
-    let cpuid = |leaf| unsafe { std::arch::x86_64::__cpuid(leaf) };
-    let present = cpuid(1).ecx >> 31 == 1;
-    let leaf = cpuid(0x4000_0000);
-    let signature: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx].into_iter().flat_map(u32::to_le_bytes).collect();
-    present && signature == b"TCGTCGTCGTCG"
 }
 
 fn cpu_info(field: &str) -> Option<String> {

@@ -1,7 +1,6 @@
 //! Workloads that are measured in turn, and what can be read off their runs.
 
 use crate::document::{ExecutedOn, Processes, Warning};
-use crate::profile::ProcessName;
 use crate::report::chart::Point;
 use crate::run::bench::{Missing, Taken};
 use crate::util::stats;
@@ -21,7 +20,6 @@ pub struct Reading {
     pub interval: Option<[f64; 2]>,
     /// What a ratio is relative to, if that is not the reading of another fact: other runs of the same experiment, in
     /// `unit`.
-    #[serde(default)]
     pub base: Option<Vec<f64>>,
     pub executed_on: ExecutedOn,
     /// How it was obtained, for the report: `median of 5 runs`.
@@ -112,20 +110,6 @@ pub(crate) struct Race(pub Vec<Raced>);
 pub(crate) fn without_huge_pages(warnings: &[Warning], command: &str) -> Option<Missing> {
     let warning = warnings.iter().find(|warning| warning.code == HUGE_PAGES_MISSING)?;
     Some(Missing::new(format!("{}: {}", warning.message, warning.action), command))
-}
-
-/// CPU time of a process per KiB that the reader got, in ns.
-#[must_use]
-pub(crate) fn cpu_per_kib(pair: &Processes, process: ProcessName) -> f64 {
-    let process = pair.of(process);
-    (process.user_ns + process.system_ns) as f64 / (pair.reader().bytes.max(1) as f64 / 1024.0)
-}
-
-/// Calls of writer and reader per MiB that the reader got.
-#[must_use]
-pub(crate) fn calls_per_mib(pair: &Processes) -> [f64; 2] {
-    let mib = pair.reader().bytes.max(1) as f64 / f64::from(1 << 20);
-    [pair.writer(), pair.reader()].map(|process| process.calls as f64 / mib)
 }
 
 impl Race {

@@ -1,10 +1,11 @@
-//! A pipeline of two programs as a target: `cat | head`, `cat | dd`. They are started, watched and waited for like the
-//! built-in workload, but run at once: other programs do not wait for a release.
+//! Pipelines of two programs: `cat | head`, `cat | dd`. They run at once: other programs do not wait for a release.
 
-use super::{ProcessTotals, Processes};
+use crate::document::{ProcessTotals, Processes};
+use crate::util::process_stat::children_ns;
 use crate::util::{cancel, limits};
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -31,7 +32,7 @@ pub(crate) enum End {
 }
 
 /// Child processes, killed and reaped on drop.
-struct Killed(Child);
+pub(super) struct Killed(pub Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
@@ -41,7 +42,11 @@ impl Drop for Killed {
     }
 }
 
-fn command(words: &[String], cpu: Option<u32>) -> Result<Command> {
+/// A command of these words on this CPU. What it says on stderr is dropped.
+///
+/// # Errors
+/// Without words.
+pub(super) fn command(words: &[impl AsRef<OsStr>], cpu: Option<u32>) -> Result<Command> {
     let (program, arguments) = words.split_first().context("no program")?;
     let mut command = Command::new(program);
     command.args(arguments).stderr(Stdio::null()).env("LC_ALL", "C");
@@ -55,71 +60,47 @@ fn command(words: &[String], cpu: Option<u32>) -> Result<Command> {
     Ok(command)
 }
 
-fn start(words: &[String], mut command: Command) -> Result<Killed> {
-    let name = words.first().map_or("", String::as_str);
-    command.spawn().map(Killed).with_context(|| format!("cannot start {name}: is it installed?"))
-}
-
-/// A running pipeline.
-pub(crate) struct RunningPipeline<'a> {
-    pipeline: &'a Pipeline,
-    writer: Killed,
-    reader: Killed,
-    begin: Instant,
+/// # Errors
+/// Names the program that cannot be started.
+pub(super) fn start(mut command: Command) -> Result<Killed> {
+    let started = command.spawn().map(Killed);
+    started.with_context(|| format!("cannot start {}: is it installed?", command.get_program().display()))
 }
 
 impl Pipeline {
-    /// Start both programs.
-    ///
-    /// # Errors
-    /// When a program cannot be started.
-    pub(crate) fn start(&self) -> Result<RunningPipeline<'_>> {
-        let begin = Instant::now();
-        let mut first = command(&self.writer, self.cpus[0])?;
-        first.stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut writer = start(&self.writer, first)?;
-        let pipe = writer.0.stdout.take().ok_or_else(|| anyhow!("no pipe"))?;
-        let mut second = command(&self.reader, self.cpus[1])?;
-        second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
-        let reader = start(&self.reader, second)?;
-        // Dropping `second` closes this process's copy of the pipe's reading end, so that the writer finds the pipe
-        // closed.
-        Ok(RunningPipeline { pipeline: self, writer, reader, begin })
-    }
-
-    /// Start it and wait for its end: see [`RunningPipeline::wait`].
+    /// Run it: bytes, and each program's time, from the start of the first to the end of the last.
     ///
     /// # Errors
     /// When a program cannot be started, the reader fails, or on interruption.
     pub(crate) fn run(&self) -> Result<Processes> {
-        self.start()?.wait()
-    }
-}
-
-impl RunningPipeline<'_> {
-    /// Bytes, and each program's time, from the start of the first to the end of the last.
-    ///
-    /// # Errors
-    /// When the reader fails, or on interruption.
-    pub(crate) fn wait(mut self) -> Result<Processes> {
-        let Pipeline { reader: words, cpus, end, .. } = self.pipeline;
+        let Self { reader: words, cpus, end, .. } = self;
+        let begin = Instant::now();
+        let mut first = command(&self.writer, cpus[0])?;
+        first.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut writer = start(first)?;
+        let pipe = writer.0.stdout.take().context("no pipe")?;
+        let mut second = command(words, cpus[1])?;
+        second.stdin(pipe).stdout(Stdio::null()).stderr(Stdio::piped());
+        // `start` drops `second`, and with it this process's copy of the pipe's reading end: so the writer finds the pipe
+        // closed.
+        let mut reader = start(second)?;
         if let End::After(ns) = end {
-            let until = self.begin + Duration::from_nanos(*ns);
+            let until = begin + Duration::from_nanos(*ns);
             while let Some(left) = until.checked_duration_since(Instant::now()) {
                 cancel::check()?;
                 std::thread::sleep(left.min(Duration::from_millis(50)));
             }
-            self.writer.0.kill().context("cannot end the writer")?;
+            writer.0.kill().context("cannot end the writer")?;
         }
         // Reaped one by one, so that the difference belongs to one program.
         let before = children_ns()?;
-        let status = self.reader.0.wait().context("cannot wait for the reader")?;
-        let window_ns = u64::try_from(self.begin.elapsed().as_nanos())?;
+        let status = reader.0.wait().context("cannot wait for the reader")?;
+        let window_ns = u64::try_from(begin.elapsed().as_nanos())?;
         let between = children_ns()?;
-        self.writer.0.wait().context("cannot wait for the writer")?;
+        writer.0.wait().context("cannot wait for the writer")?;
         let after = children_ns()?;
         let mut said = String::new();
-        if let Some(mut stderr) = self.reader.0.stderr.take() {
+        if let Some(mut stderr) = reader.0.stderr.take() {
             stderr.read_to_string(&mut said).context("cannot read what the reader says")?;
         }
         if !status.success() {
@@ -128,7 +109,7 @@ impl RunningPipeline<'_> {
         let bytes = match end {
             End::Bytes(bytes) => *bytes,
             End::After(_) => {
-                copied(&said).ok_or_else(|| anyhow!("{} does not say how many bytes it copied", words.join(" ")))?
+                copied(&said).with_context(|| format!("{} does not say how many bytes it copied", words.join(" ")))?
             }
         };
         let totals = |from: [u64; 2], to: [u64; 2], cpu| ProcessTotals {
@@ -148,21 +129,6 @@ impl RunningPipeline<'_> {
 fn copied(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains("copied"))?;
     line.split_whitespace().next()?.parse().ok()
-}
-
-/// User and system time, ns, of all children that were waited for.
-///
-/// # Errors
-/// When the kernel does not report it.
-pub(crate) fn children_ns() -> Result<[u64; 2]> {
-    // SAFETY: a structure of numbers, for which all bits zero is a value.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is valid for the call to fill.
-    if unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) } != 0 {
-        return Err(std::io::Error::last_os_error()).context("getrusage");
-    }
-    let ns = |time: libc::timeval| (time.tv_sec * 1_000_000_000 + time.tv_usec * 1000).cast_unsigned();
-    Ok([ns(usage.ru_utime), ns(usage.ru_stime)])
 }
 
 #[cfg(test)]
