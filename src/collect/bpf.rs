@@ -3,6 +3,7 @@
 
 use crate::document::Loader;
 use crate::kernel::attempt::BTF;
+use crate::kernel::features::Rights;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{MapCore as _, MapFlags, libbpf_sys};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
@@ -107,22 +108,18 @@ pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stack
 /// As [`load`].
 pub(crate) fn load_record(settings: &Settings, programs: &[&str]) -> Result<Object> {
     if !Path::new(BTF).exists() {
-        bail!("recording needs the kernel's types, and there is no {BTF}: boot a kernel with CONFIG_DEBUG_INFO_BTF");
+        bail!(
+            "recording needs the kernel's types, and there is no {BTF}: boot a kernel with CONFIG_DEBUG_INFO_BTF, or mount \
+             sysfs at /sys if it is empty (in a chroot or container)"
+        );
     }
     load_libbpf(RECORD, settings, programs, 0).map_err(explained)
 }
 
-/// The error of a loader, with a fix for users without privileges.
+/// The error of a loader; for users without privileges, what is missing.
 fn explained(error: anyhow::Error) -> anyhow::Error {
-    // SAFETY: geteuid has no preconditions.
-    if unsafe { libc::geteuid() } == 0 {
-        error.context("cannot load the BPF programs")
-    } else {
-        anyhow!(
-            "BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, allow it for this program \
-             (docs/security.md), or use a guest with --kernel"
-        )
-    }
+    let rights = Rights::own();
+    if rights.may_trace() { error.context("cannot load the BPF programs") } else { anyhow!(rights.missing()) }
 }
 
 fn load_libbpf(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
