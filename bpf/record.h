@@ -9,10 +9,10 @@
 #define PR_TASKS 4096
 /* Counters that tell most unwatched threads without a lookup; a power of two. */
 #define PR_FILTER 4096
-/* Processes that are kept apart. */
-#define PR_PROCESSES 4096
-/* Ends of pipes, by process. */
-#define PR_ENDS 8192
+/* Processes that live, or have just ended. */
+#define PR_PROCESSES 8192
+/* Ends of pipes, by process: xargs makes a pipe for each program that it starts. */
+#define PR_ENDS 32768
 /* Reasons of sleeps, by process. */
 #define PR_WAITS 8192
 /* Processes that were running before the recording. */
@@ -246,6 +246,8 @@ struct pr_state {
 	u64 lost_processes;
 	u64 lost_waits;
 	/* Switches to a thread that were not seen. */
+	/* Entries made for processes, also those that have been taken out since. */
+	u64 processes_made;
 	u64 unseen;
 	/* Stacks, or pairs of stacks, not recorded for want of room. */
 	u64 lost_traces;

@@ -6,6 +6,7 @@ use crate::kernel::attempt::BTF;
 use crate::kernel::features::Rights;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{MapCore as _, MapFlags, libbpf_sys};
+use std::collections::HashSet;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::path::Path;
 use std::sync::Mutex;
@@ -238,20 +239,36 @@ impl Object {
         }
     }
 
-    /// All keys and values of a hash map, in no order. Only libbpf gives them.
+    /// All keys and values of a hash map, in no order. Each is there once, even if others are removed meanwhile. Only
+    /// libbpf gives them.
     ///
     /// # Errors
     /// When the map does not exist or cannot be read.
     pub(crate) fn entries<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<(K, V)>> {
         let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
         let map = libbpf_map(object, map)?;
-        let mut entries = Vec::new();
+        // Whoever goes on from a key that has been removed begins again. Reading batches would need fewer calls, but keeps
+        // perf's events on this CPU from their programs for longer (kernel/bpf/hashtab.c, `bpf_disable_instrumentation`).
+        let (mut known, mut entries) = (HashSet::new(), Vec::new());
         for key in map.keys() {
-            if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
+            if let Some(value) = map.lookup(&key, MapFlags::ANY)?
+                && known.insert(key.clone())
+            {
                 entries.push((read(&key)?, read(&value)?));
             }
         }
         Ok(entries)
+    }
+
+    /// Remove keys of a hash map; some may be missing. Only libbpf does so.
+    ///
+    /// # Errors
+    /// When the map does not exist.
+    pub(crate) fn remove<'a, K: bytemuck::Pod>(&self, map: &str, keys: impl Iterator<Item = &'a K>) -> Result<()> {
+        let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
+        let map = libbpf_map(object, map)?;
+        keys.for_each(|key| drop(map.delete(bytemuck::bytes_of(key))));
+        Ok(())
     }
 
     /// All values of a hash map, in no order.
@@ -260,16 +277,7 @@ impl Object {
     /// When the map does not exist or cannot be read.
     pub(crate) fn values<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<V>> {
         match self {
-            Self::Libbpf(object) => {
-                let map = libbpf_map(object, map)?;
-                let mut values = Vec::new();
-                for key in map.keys() {
-                    if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
-                        values.push(read(&value)?);
-                    }
-                }
-                Ok(values)
-            }
+            Self::Libbpf(_) => Ok(self.entries::<K, V>(map)?.into_iter().map(|(_, value)| value).collect()),
             Self::Aya(object) => {
                 let data = object.map(map).with_context(|| format!("no BPF map {map}"))?;
                 let data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;

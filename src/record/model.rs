@@ -214,7 +214,7 @@ pub struct Timeline {
     /// Lengths of the slices, from the begin of the window on, ns.
     pub slice_ns: Vec<u64>,
     pub processes: Vec<TimelineProcess>,
-    /// Those that were used.
+    /// Those that were used; of more than 256, those that moved most.
     pub pipes: Vec<TimelinePipe>,
 }
 
