@@ -119,9 +119,10 @@ struct pr_reason {
 };
 /* Outside of calls, such as in a page fault. */
 #define PR_NO_CALL 4294967295
-/* It does not wait: a signal has stopped it, or a tracer. */
+/* It does not wait: a signal has stopped it, or a tracer, or its cgroup is frozen. */
 #define PR_STOPPED 4294967294
 #define PR_TRACED 4294967293
+#define PR_FROZEN 4294967292
 
 struct pr_wait {
 	u64 count;
@@ -245,9 +246,9 @@ struct pr_state {
 	u64 lost_ends;
 	u64 lost_processes;
 	u64 lost_waits;
-	/* Switches to a thread that were not seen. */
 	/* Entries made for processes, also those that have been taken out since. */
 	u64 processes_made;
+	/* Switches to a thread that were not seen. */
 	u64 unseen;
 	/* Stacks, or pairs of stacks, not recorded for want of room. */
 	u64 lost_traces;

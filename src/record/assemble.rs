@@ -4,7 +4,9 @@ use super::alike::alike;
 use super::collect::RecordedCounts;
 use super::launch::MadePipe;
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
-use super::raw::{PR_KINDS, PR_NO_CALL, PR_STOPPED, PR_TRACED, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use super::raw::{
+    PR_FROZEN, PR_KINDS, PR_NO_CALL, PR_STOPPED, PR_TRACED, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
+};
 use super::running::OpenEnd;
 use super::timeline::{Id, id};
 use crate::util::text::grouped;
@@ -243,6 +245,7 @@ fn why(call: u32, file: u32) -> WaitReason {
         PR_NO_CALL => return WaitReason::Memory,
         PR_STOPPED => return WaitReason::Stopped,
         PR_TRACED => return WaitReason::Traced,
+        PR_FROZEN => return WaitReason::Frozen,
         _ => {}
     }
     match (i64::from(call), file) {

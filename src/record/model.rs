@@ -365,6 +365,8 @@ pub enum WaitReason {
     Stopped,
     /// Not a wait: a tracer such as `strace` holds it.
     Traced,
+    /// Not a wait: its cgroup is frozen.
+    Frozen,
     Other,
 }
 
