@@ -56,16 +56,6 @@ pub(crate) const HOST: &[Scenario] = &[
         ..PLAIN
     },
     Scenario {
-        name: "record short processes",
-        line: "record",
-        pipeline: Some(SHORT),
-        result: |folder, story| {
-            assert_eq!(story.code, Some(3), "{story:?}");
-            short_processes(&folder.join("record.json"))
-        },
-        ..PLAIN
-    },
-    Scenario {
         name: "compare",
         line: "compare --mode write --variant= --variant=--poll --pairs 3 --run-flags=--duration=100ms",
         resumes: true,
@@ -84,6 +74,16 @@ pub(crate) const HOST: &[Scenario] = &[
         line: "reproduce memory --quick --kernel none",
         resumes: true,
         result: |folder, _| names(folder),
+        ..PLAIN
+    },
+    Scenario {
+        name: "record short processes",
+        line: "record",
+        pipeline: Some(SHORT),
+        result: |folder, story| {
+            assert_eq!(story.code, Some(3), "{story:?}");
+            short_processes(&folder.join("record.json"))
+        },
         ..PLAIN
     },
 ];
@@ -165,7 +165,7 @@ fn loaded(path: &Path) -> String {
     "complete ".to_owned()
 }
 
-/// How many processes a recording has of `true`, and what it has lost.
+/// Whether a recording has the processes of [`SHORT`]. Some virtual machines hide a few.
 fn short_processes(path: &Path) -> String {
     let recording: serde_json::Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
     let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
@@ -173,7 +173,7 @@ fn short_processes(path: &Path) -> String {
     let count: usize =
         processes.iter().filter(|process| process["name"] == "true").map(|process| list(&process["pids"]).len()).sum();
     let lost = list(&recording["warnings"]).iter().any(|warning| warning["code"] == "processes-not-recorded");
-    format!("{count} processes, {}", if lost { "others lost" } else { "none lost" })
+    format!("{}{}", if count > 4900 { "all" } else { "a part" }, if lost { ", others lost" } else { "" })
 }
 
 /// The names in a folder.
