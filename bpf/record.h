@@ -9,10 +9,10 @@
 #define PR_TASKS 4096
 /* Counters that tell most unwatched threads without a lookup; a power of two. */
 #define PR_FILTER 4096
-/* Processes that are kept apart. */
-#define PR_PROCESSES 4096
-/* Ends of pipes, by process. */
-#define PR_ENDS 8192
+/* Processes that live, or have just ended. */
+#define PR_PROCESSES 8192
+/* Ends of pipes, by process: xargs makes a pipe for each program that it starts. */
+#define PR_ENDS 32768
 /* Reasons of sleeps, by process. */
 #define PR_WAITS 8192
 /* Processes that were running before the recording. */
@@ -119,9 +119,10 @@ struct pr_reason {
 };
 /* Outside of calls, such as in a page fault. */
 #define PR_NO_CALL 4294967295
-/* It does not wait: a signal has stopped it, or a tracer. */
+/* It does not wait: a signal has stopped it, or a tracer, or its cgroup is frozen. */
 #define PR_STOPPED 4294967294
 #define PR_TRACED 4294967293
+#define PR_FROZEN 4294967292
 
 struct pr_wait {
 	u64 count;
@@ -245,6 +246,8 @@ struct pr_state {
 	u64 lost_ends;
 	u64 lost_processes;
 	u64 lost_waits;
+	/* Entries made for processes, also those that have been taken out since. */
+	u64 processes_made;
 	/* Switches to a thread that were not seen. */
 	u64 unseen;
 	/* Stacks, or pairs of stacks, not recorded for want of room. */

@@ -11,6 +11,15 @@ static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 
 
 	if (!empty || !shared || !threads)
 		return;
+	own = find(task);
+	if (own) {
+		/* The thread that had this address before has ended, and nothing was seen of it. */
+		if (!own->own.end)
+			own->own.end = own->since;
+		if (own->started)
+			settle(own);
+		__sync_fetch_and_add(threads, -1);
+	}
 	if (bpf_map_update_elem(&tasks, &task, empty, BPF_ANY)) {
 		__sync_fetch_and_add(&shared->lost_tasks, 1);
 		return;

@@ -80,6 +80,7 @@ struct task_struct {
 	s32 tgid;
 	u64 utime;
 	u64 stime;
+	unsigned long jobctl;
 	struct files_struct *files;
 	/* Its tracer, if it has one. */
 	struct task_struct *parent;
@@ -113,6 +114,10 @@ enum { EAGAIN = 11, EPIPE = 32 };
 enum { MUTEX_FLAGS = 7 };
 /* include/linux/sched.h, in all kernels. The last two have underscores there. */
 enum { TASK_RUNNING = 0, TASK_INTERRUPTIBLE = 1, TASK_UNINTERRUPTIBLE = 2, TASK_STOPPED = 4, TASK_TRACED = 8 };
+/* include/linux/sched/jobctl.h: it is in a frozen cgroup, and sleeps until that is thawed unless it is uninterruptible. */
+enum { JOBCTL_TRAP_FREEZE = 1 << 23 };
+/* include/linux/sched.h, since 6.1: frozen by a cgroup of version 1. */
+enum { TASK_FROZEN = 0x8000 };
 /* The signals that stop a process; kernel ABI. */
 enum { SIGSTOP = 19, SIGTTOU = 22 };
 /* include/linux/sched/signal.h: instead of the information on a signal that the kernel sends. */

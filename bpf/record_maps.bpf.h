@@ -189,18 +189,15 @@ static __always_inline void add_counts(struct pr_counts *sum, const struct pr_co
 static __always_inline struct pr_process *process_of(const struct pr_who *who)
 {
 	struct pr_process *known = bpf_map_lookup_elem(&processes, who);
-	struct pr_state *shared;
-	struct pr_task *empty;
+	struct pr_state *shared = shared_state();
+	struct pr_task *empty = FIRST(zeros);
 
-	if (known)
+	if (known || !empty || !shared)
 		return known;
-	empty = FIRST(zeros);
-	if (!empty)
-		return 0;
-	bpf_map_update_elem(&processes, who, &empty->own, BPF_NOEXIST);
+	if (!bpf_map_update_elem(&processes, who, &empty->own, BPF_NOEXIST))
+		__sync_fetch_and_add(&shared->processes_made, 1);
 	known = bpf_map_lookup_elem(&processes, who);
-	shared = shared_state();
-	if (!known && shared)
+	if (!known)
 		__sync_fetch_and_add(&shared->lost_processes, 1);
 	return known;
 }

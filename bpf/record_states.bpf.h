@@ -67,6 +67,14 @@ static __always_inline u32 waits_for(const struct pr_file *file, u64 task, u32 t
 	return owner ? WAITS_FOR_LOCK : WAITS_ELSEWHERE;
 }
 
+/* Whether its cgroup keeps the thread from running. */
+static __always_inline int is_frozen(const struct task_struct *task, u32 task_state)
+{
+	if (task_state & TASK_FROZEN)
+		return 1;
+	return !(task_state & TASK_UNINTERRUPTIBLE) && BPF_CORE_READ(task, jobctl) & JOBCTL_TRAP_FREEZE;
+}
+
 /* A thread does not wait, but is stopped or traced: find out by whom. */
 static __always_inline void explain_stop(struct pr_task *own, u64 task, u32 task_state)
 {
@@ -101,6 +109,10 @@ static __always_inline void explain(struct pr_task *own, u64 task, u32 task_stat
 	own->inode = 0;
 	if (task_state & (TASK_STOPPED | TASK_TRACED)) {
 		explain_stop(own, task, task_state);
+		return;
+	}
+	if (is_frozen((const void *)task, task_state)) {
+		own->call = PR_FROZEN;
 		return;
 	}
 	if (read_call(task, &call) || call.orig_ax > 1023)

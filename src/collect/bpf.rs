@@ -3,8 +3,10 @@
 
 use crate::document::Loader;
 use crate::kernel::attempt::BTF;
+use crate::kernel::features::Rights;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{MapCore as _, MapFlags, libbpf_sys};
+use std::collections::HashSet;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::path::Path;
 use std::sync::Mutex;
@@ -107,22 +109,18 @@ pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stack
 /// As [`load`].
 pub(crate) fn load_record(settings: &Settings, programs: &[&str]) -> Result<Object> {
     if !Path::new(BTF).exists() {
-        bail!("recording needs the kernel's types, and there is no {BTF}: boot a kernel with CONFIG_DEBUG_INFO_BTF");
+        bail!(
+            "recording needs the kernel's types, and there is no {BTF}: boot a kernel with CONFIG_DEBUG_INFO_BTF, or mount \
+             sysfs at /sys if it is empty (in a chroot or container)"
+        );
     }
     load_libbpf(RECORD, settings, programs, 0).map_err(explained)
 }
 
-/// The error of a loader, with a fix for users without privileges.
+/// The error of a loader; for users without privileges, what is missing.
 fn explained(error: anyhow::Error) -> anyhow::Error {
-    // SAFETY: geteuid has no preconditions.
-    if unsafe { libc::geteuid() } == 0 {
-        error.context("cannot load the BPF programs")
-    } else {
-        anyhow!(
-            "BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, allow it for this program \
-             (docs/security.md), or use a guest with --kernel"
-        )
-    }
+    let rights = Rights::own();
+    if rights.may_trace() { error.context("cannot load the BPF programs") } else { anyhow!(rights.missing()) }
 }
 
 fn load_libbpf(image: &[u8], settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
@@ -241,20 +239,36 @@ impl Object {
         }
     }
 
-    /// All keys and values of a hash map, in no order. Only libbpf gives them.
+    /// All keys and values of a hash map, in no order. Each is there once, even if others are removed meanwhile. Only
+    /// libbpf gives them.
     ///
     /// # Errors
     /// When the map does not exist or cannot be read.
     pub(crate) fn entries<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<(K, V)>> {
         let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
         let map = libbpf_map(object, map)?;
-        let mut entries = Vec::new();
+        // Whoever goes on from a key that has been removed begins again. Reading batches would need fewer calls, but keeps
+        // perf's events on this CPU from their programs for longer (kernel/bpf/hashtab.c, `bpf_disable_instrumentation`).
+        let (mut known, mut entries) = (HashSet::new(), Vec::new());
         for key in map.keys() {
-            if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
+            if let Some(value) = map.lookup(&key, MapFlags::ANY)?
+                && known.insert(key.clone())
+            {
                 entries.push((read(&key)?, read(&value)?));
             }
         }
         Ok(entries)
+    }
+
+    /// Remove keys of a hash map; some may be missing. Only libbpf does so.
+    ///
+    /// # Errors
+    /// When the map does not exist.
+    pub(crate) fn remove<'a, K: bytemuck::Pod>(&self, map: &str, keys: impl Iterator<Item = &'a K>) -> Result<()> {
+        let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
+        let map = libbpf_map(object, map)?;
+        keys.for_each(|key| drop(map.delete(bytemuck::bytes_of(key))));
+        Ok(())
     }
 
     /// All values of a hash map, in no order.
@@ -263,16 +277,7 @@ impl Object {
     /// When the map does not exist or cannot be read.
     pub(crate) fn values<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<V>> {
         match self {
-            Self::Libbpf(object) => {
-                let map = libbpf_map(object, map)?;
-                let mut values = Vec::new();
-                for key in map.keys() {
-                    if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
-                        values.push(read(&value)?);
-                    }
-                }
-                Ok(values)
-            }
+            Self::Libbpf(_) => Ok(self.entries::<K, V>(map)?.into_iter().map(|(_, value)| value).collect()),
             Self::Aya(object) => {
                 let data = object.map(map).with_context(|| format!("no BPF map {map}"))?;
                 let data: aya::maps::HashMap<_, Pod<K>, Pod<V>> = data.try_into()?;

@@ -9,8 +9,13 @@ use crate::report::terminal::Style;
 use clap::ValueEnum as _;
 use std::path::Path;
 
-/// Documents to edit: stages that pipeprof started, and a shell with samples.
-const BASES: [&str; 2] = [include_str!("../../fuzz/base/stages.json"), include_str!("../../fuzz/base/shell.json")];
+/// Documents to edit: stages that pipeprof started, a shell with samples, and stages that are stopped, traced and frozen,
+/// one of them many processes.
+const BASES: [&str; 3] = [
+    include_str!("../../fuzz/base/stages.json"),
+    include_str!("../../fuzz/base/shell.json"),
+    include_str!("../../fuzz/base/held.json"),
+];
 
 /// The bytes of a `record.json`.
 ///

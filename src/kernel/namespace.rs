@@ -1,9 +1,17 @@
-//! The PID namespace of this process. BPF and ftrace use the PIDs of the initial namespace.
+//! The namespaces of this process. BPF and ftrace use the PIDs of the initial one.
 
 use std::os::unix::fs::MetadataExt as _;
 
-/// The inode of the initial PID namespace (include/linux/proc_ns.h, `PROC_PID_INIT_INO`): kernel ABI.
+/// The inodes of the initial PID and user namespaces (include/linux/proc_ns.h, `PROC_PID_INIT_INO` and
+/// `PROC_USER_INIT_INO`): kernel ABI.
 const FIRST: u64 = 0xefff_fffc;
+const FIRST_USER: u64 = 0xefff_fffd;
+
+/// Whether this process is in another user namespace than the initial one; false if /proc is not available.
+#[must_use]
+pub(crate) fn in_other_user_namespace() -> bool {
+    std::fs::metadata("/proc/self/ns/user").is_ok_and(|file| file.ino() != FIRST_USER)
+}
 
 /// A PID namespace other than the initial one: device and inode of its file, as `bpf_get_ns_current_pid_tgid`
 /// expects.

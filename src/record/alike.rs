@@ -13,13 +13,13 @@ const MANY: usize = 9;
 const ROUNDS: usize = 64;
 
 /// The inode, device and side of a pipe.
-type PipeSide = (u64, u32, u32);
+pub(super) type PipeSide = (u64, u32, u32);
 
 /// A stage, and the name of a program in it.
-type StageProgram = (u32, [u64; 2]);
+pub(super) type StageProgram = (u32, [u64; 2]);
 
 /// Processes of one stage and program, with the sides of pipes that they used.
-type SameEnds = (StageProgram, BTreeSet<PipeSide>);
+pub(super) type SameEnds = (StageProgram, BTreeSet<PipeSide>);
 
 /// Numbers for what is equal, in the order in which it is first seen.
 struct Numbers<T>(HashMap<T, usize>);

@@ -321,6 +321,7 @@ impl WaitReason {
             Self::Memory => "waits for memory",
             Self::Stopped => "is stopped",
             Self::Traced => "is traced",
+            Self::Frozen => "is frozen by its cgroup",
             Self::Other => "waits for something else",
         }
     }
@@ -340,6 +341,7 @@ impl WaitReason {
             Self::Memory => "memory",
             Self::Stopped => "stopped",
             Self::Traced => "traced",
+            Self::Frozen => "frozen",
             Self::Other => "other",
         }
     }

@@ -4,7 +4,9 @@ use super::alike::alike;
 use super::collect::RecordedCounts;
 use super::launch::MadePipe;
 use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
-use super::raw::{PR_KINDS, PR_NO_CALL, PR_STOPPED, PR_TRACED, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho};
+use super::raw::{
+    PR_FROZEN, PR_KINDS, PR_NO_CALL, PR_STOPPED, PR_TRACED, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
+};
 use super::running::OpenEnd;
 use super::timeline::{Id, id};
 use crate::util::text::grouped;
@@ -50,10 +52,20 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
             });
         }
         index.insert(id(who), at);
-        if pids.insert((at, who.tgid)) {
-            processes[at].pids.push(who.tgid);
-        }
-        add_process(&mut processes[at], process, begin);
+        let lived = match counted.members.get(&id(who)) {
+            Some(members) => {
+                index.extend(members.pids.iter().map(|pid| (id(&PrWho { tgid: *pid, ..*who }), at)));
+                processes[at].pids.extend(&members.pids);
+                Some(members.lived_ns)
+            }
+            None => {
+                if pids.insert((at, who.tgid)) {
+                    processes[at].pids.push(who.tgid);
+                }
+                process.end.checked_sub(process.begin)
+            }
+        };
+        add_process(&mut processes[at], process, begin, lived);
     }
     for (reason, wait) in &counted.waits {
         if let Some(at) = index.get(&id(&reason.who)) {
@@ -105,7 +117,7 @@ pub(super) fn name_of(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64) {
+fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns: Option<u64>) {
     let accounted = more.user_ns + more.system_ns;
     let known = (accounted >= KNOWN_TICKS_NS).then(|| more.user_ns as f64 / accounted as f64);
     // Weighted by CPU time; unknown once a large part is.
@@ -117,7 +129,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64) {
         (Some(share), None) if more.cpu_ns < sum.cpu_ns / 10 => Some(share),
         _ => None,
     };
-    sum.lived_ns = sum.lived_ns.zip(more.end.checked_sub(more.begin)).map(|(sum, more)| sum + more);
+    sum.lived_ns = sum.lived_ns.zip(lived_ns).map(|(sum, more)| sum + more);
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     for (sum, more) in [
@@ -233,6 +245,7 @@ fn why(call: u32, file: u32) -> WaitReason {
         PR_NO_CALL => return WaitReason::Memory,
         PR_STOPPED => return WaitReason::Stopped,
         PR_TRACED => return WaitReason::Traced,
+        PR_FROZEN => return WaitReason::Frozen,
         _ => {}
     }
     match (i64::from(call), file) {

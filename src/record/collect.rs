@@ -1,9 +1,11 @@
 //! Attach the BPF programs (bpf/record.bpf.c), tell them which processes are stages, and read what they counted.
 
+use super::ended::{EndedProcesses, Members};
 use super::raw::{
-    PR_ASLEEP, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrSample, PrState, PrTask,
-    PrTrace, PrWait, PrWho,
+    PR_ASLEEP, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrSample,
+    PrState, PrTask, PrTrace, PrWait, PrWho,
 };
+use super::timeline::Id;
 use crate::collect::attach::{self, Attached, Clock};
 use crate::collect::bpf::shared::Settings;
 use crate::collect::bpf::{self, Object};
@@ -15,8 +17,9 @@ use crate::kernel::tracefs::Tracefs;
 use anyhow::{Context as _, Result, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// How much is recorded. More takes more time: docs/performance.md.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
@@ -64,6 +67,11 @@ const SAMPLE: &str = "pr_sample";
 /// Learns where the registers of a system call are on a stack.
 const LEARN: &str = "pr_learn";
 
+/// How often it is looked whether the maps need room, and from how many new entries on they do. A machine with 64 CPUs
+/// starts some 20 processes per ms, of two entries each.
+pub(super) const ROOM_EVERY: Duration = Duration::from_millis(50);
+const MANY_NEW: u64 = PR_PROCESSES as u64 / 8;
+
 /// The attached programs. Dropping this detaches them; the kernel does so if this process is killed.
 pub(super) struct Recorder {
     object: Object,
@@ -72,6 +80,10 @@ pub(super) struct Recorder {
     clock: Option<SamplingClock>,
     /// Whether the kernel reports waits for locks.
     locks: bool,
+    /// Processes whose counts are no longer in the kernel's maps.
+    ended: EndedProcesses,
+    /// How many entries had been made for processes when it was last looked which have ended.
+    looked_at: u64,
 }
 
 /// The clock of the samples.
@@ -115,6 +127,8 @@ pub(super) struct RecordedCounts {
     pub samples: Vec<(PrSample, u64)>,
     pub clock: Option<SamplingClock>,
     pub traces: HashMap<u64, PrTrace>,
+    /// Of those among `processes` that stand for several which have ended.
+    pub members: HashMap<Id, Members>,
 }
 
 impl Recorder {
@@ -178,7 +192,8 @@ impl Recorder {
             attached.extend(events.into_iter().map(AttachedProgram::Event));
             sampling = Some(SamplingClock { clock, frequency });
         }
-        Ok(Self { object, attached, level, clock: sampling, locks })
+        let (ended, looked_at) = (EndedProcesses::default(), 0);
+        Ok(Self { object, attached, level, clock: sampling, locks, ended, looked_at })
     }
 
     /// Processes that this thread forks from now on are of `stage`; of none if absent.
@@ -202,11 +217,52 @@ impl Recorder {
         Ok(self.read()?.processes.into_iter().map(|(who, _)| who.stage).collect())
     }
 
-    /// Detach, and return what was counted. What a thread was doing at that time counts until then.
+    /// Take what ended processes have counted out of the kernel's maps, if they are many. Returns their counts, and the
+    /// identity that each has from now on.
     ///
     /// # Errors
     /// When a map cannot be read.
-    pub(super) fn finish(mut self) -> Result<RecordedCounts> {
+    pub(super) fn make_room(&mut self) -> Result<Option<(RecordedCounts, HashMap<Id, Id>)>> {
+        let state: PrState = self.object.element("state", 0)?;
+        if state.processes_made - self.looked_at < MANY_NEW {
+            return Ok(None);
+        }
+        self.looked_at = state.processes_made;
+        // Who is known and has no thread is not counted any more: what is read from here on is all of it.
+        let mut gone: HashSet<u32> = self.processes()?.into_iter().map(|(who, _)| who.tgid).collect();
+        for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
+            gone.remove(&task.who.tgid);
+        }
+        let mut ended = RecordedCounts {
+            processes: self.processes()?,
+            ends: self.object.entries("ends")?,
+            waits: self.object.entries("waits")?,
+            ..RecordedCounts::default()
+        };
+        ended.processes.retain(|(who, _)| gone.contains(&who.tgid));
+        ended.ends.retain(|(end, _)| gone.contains(&end.who.tgid));
+        ended.waits.retain(|(reason, _)| gone.contains(&reason.who.tgid));
+        self.remove("processes", &ended.processes)?;
+        self.remove("ends", &ended.ends)?;
+        self.remove("waits", &ended.waits)?;
+        let groups = self.ended.add(&ended);
+        Ok(Some((ended, groups)))
+    }
+
+    fn processes(&self) -> Result<Vec<(PrWho, PrProcess)>> {
+        self.object.entries("processes")
+    }
+
+    fn remove<K: bytemuck::Pod, V>(&self, map: &str, entries: &[(K, V)]) -> Result<()> {
+        self.object.remove(map, entries.iter().map(|(key, _)| key))
+    }
+
+    /// Detach, and return what was counted, but for that of [`EndedProcesses`]. What a thread was doing at that time counts
+    /// until then.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub(super) fn finish(mut self) -> Result<(RecordedCounts, EndedProcesses)> {
         self.attached.clear();
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
@@ -226,7 +282,7 @@ impl Recorder {
         if self.clock.is_some() || self.level == RecordLevel::Stacks {
             counts.traces = self.object.entries::<u64, PrTrace>("traces")?.into_iter().collect();
         }
-        Ok(counts)
+        Ok((counts, self.ended))
     }
 
     /// Add where threads slept.
@@ -241,13 +297,13 @@ impl Recorder {
         Ok(())
     }
 
-    /// What has been counted until now.
+    /// What has been counted until now, but for that of [`EndedProcesses`].
     ///
     /// # Errors
     /// When a map cannot be read.
     pub(super) fn read(&self) -> Result<RecordedCounts> {
         let now = monotonic_ns()?;
-        let mut processes: HashMap<_, _> = keyed(self.object.entries::<PrWho, PrProcess>("processes")?);
+        let mut processes: HashMap<_, _> = keyed(self.processes()?);
         let mut ends: HashMap<_, _> = keyed(self.object.entries::<PrEnd, PrCounts>("ends")?);
         let mut waits: HashMap<_, _> = keyed(self.object.entries::<PrReason, PrWait>("waits")?);
         for (_, task) in self.object.entries::<u64, PrTask>("tasks")? {
@@ -310,26 +366,7 @@ fn settle(
         }
         task.own.end = now;
     }
-    let process = entry(processes, task.who);
-    process.begin = if process.begin == 0 { task.own.begin } else { process.begin.min(task.own.begin) };
-    process.end = process.end.max(task.own.end);
-    for (sum, more) in [
-        (&mut process.threads, task.own.threads),
-        (&mut process.forks, task.own.forks),
-        (&mut process.execs, task.own.execs),
-        (&mut process.cpu_ns, task.own.cpu_ns),
-        (&mut process.runnable_ns, task.own.runnable_ns),
-        (&mut process.user_ns, task.own.user_ns),
-        (&mut process.system_ns, task.own.system_ns),
-        (&mut process.preemptions, task.own.preemptions),
-        (&mut process.calls, task.own.calls),
-        (&mut process.urings, task.own.urings),
-    ] {
-        *sum += more;
-    }
-    if task.own.signal != 0 {
-        process.signal = task.own.signal;
-    }
+    add_process(entry(processes, task.who), &task.own);
     for (used, side) in task.used.into_iter().zip(0..) {
         if used.inode != 0 {
             let end = PrEnd { who: task.who, inode: used.inode, device: used.device as u32, side };
@@ -338,13 +375,27 @@ fn settle(
     }
 }
 
+/// Add the counts of one thread of a process, or of another process.
+pub(super) fn add_process(sum: &mut PrProcess, more: &PrProcess) {
+    let begin = [sum.begin, more.begin].into_iter().filter(|begin| *begin > 0).min().unwrap_or(0);
+    let end = sum.end.max(more.end);
+    let signal = if more.signal == 0 { sum.signal } else { more.signal };
+    add_words(sum, more);
+    (sum.begin, sum.end, sum.signal) = (begin, end, signal);
+}
+
+/// Add each number of a struct of such.
+fn add_words<T: bytemuck::Pod>(sum: &mut T, more: &T) {
+    let words: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(sum));
+    for (sum, more) in words.iter_mut().zip(bytemuck::cast_slice::<_, u64>(std::slice::from_ref(more))) {
+        *sum = sum.wrapping_add(*more);
+    }
+}
+
 /// Add the counts of one thread, or of one process, at the same side of a pipe.
 pub(super) fn add(sum: &mut PrCounts, more: &PrCounts) {
     let slots = [sum.first_slots, sum.last_slots, sum.least_slots];
-    let words: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(sum));
-    for (sum, more) in words.iter_mut().zip(bytemuck::cast_slice::<_, u64>(std::slice::from_ref(more))) {
-        *sum += more;
-    }
+    add_words(sum, more);
     // These are not sums.
     let [first, last, least] = slots;
     sum.first_slots = if first == 0 { more.first_slots } else { first };

@@ -1,13 +1,13 @@
 //! `pipeprof record`: run any pipeline, or follow one that is running, and find which stage limits it and why.
 //!
-//! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs,
-//! [`assemble`] names what was counted, in one row what [`alike`] finds to be the same, [`holders`] what was not, and
-//! [`others`] who else used the CPUs;
-//! [`answer`] draws the conclusion, [`trial`] measures what a [`remedy`] would help, [`off_cpu`], [`locks`] and
-//! [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all that, with the [`names`]
-//! of processes. [`inside`] does so in a guest, which gets [`sent_files`] and where [`count`] counts instructions.
-//! [`change`] compares two recordings. [`contents`] lists the files of a folder, and [`model`] is the form of
-//! `record.json`, which [`check`] looks at when it comes from outside.
+//! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
+//! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
+//! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
+//! [`trial`] measures what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps,
+//! waits and samples, and [`text`] and [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a
+//! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
+//! [`contents`] lists the files of a folder, and [`model`] is the form of `record.json`, which [`check`] looks at when it
+//! comes from outside.
 
 mod alike;
 mod answer;
@@ -18,6 +18,7 @@ mod check;
 mod collect;
 pub(crate) mod contents;
 pub(crate) mod count;
+mod ended;
 pub(crate) mod graphs;
 mod holders;
 pub(crate) mod html;
@@ -61,6 +62,8 @@ use crate::profile::{Folded, Profile};
 use crate::util::warning::Warning;
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
+use collect::RecordedCounts;
+use ended::EndedProcesses;
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
 use launch::{Launcher, PipelineSetup};
@@ -150,7 +153,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         return Err(error);
     }
     let mut timeline = TimelineRecorder::start();
-    let statuses = wait(&launcher, duration, || step(&mut timeline, &mut code, &recorder))?;
+    let statuses = wait(&launcher, duration, || step(&mut timeline, &mut code, &mut recorder))?;
     // Its processes have ended.
     let others = used.others_since(|_| false);
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
@@ -163,7 +166,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         ..Recording::default()
     };
     let recording = Recording { level, others, ..recording };
-    let mut recorded = concluded(recording, &counted, timeline, &pipes, &RunningProcesses::default(), &symbols);
+    let mut recorded = concluded(recording, counted, timeline, &pipes, &RunningProcesses::default(), &symbols);
     let recording = &mut recorded.recording;
     if let Some(input) = input {
         // What was recorded is kept.
@@ -181,10 +184,14 @@ fn give_up(rights: bool) {
 }
 
 /// Read what has happened. Returns when to do it again.
-fn step(timeline: &mut TimelineRecorder, code: &mut Option<UserCode>, recorder: &collect::Recorder) -> Duration {
+fn step(timeline: &mut TimelineRecorder, code: &mut Option<UserCode>, recorder: &mut collect::Recorder) -> Duration {
+    // Without an answer of the kernel, what has no room any more is counted as lost.
+    if let Ok(Some((ended, groups))) = recorder.make_room() {
+        timeline.end(&ended, groups);
+    }
     timeline.step(recorder);
     let pace = code.as_mut().map_or(Duration::MAX, UserCode::step);
-    timeline.due().min(pace)
+    timeline.due().min(pace).min(collect::ROOM_EVERY)
 }
 
 /// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile; it returns when it wants to
@@ -237,7 +244,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
     give_up(drop_rights);
     let used = ProgramTimes::now();
     let mut timeline = TimelineRecorder::start();
-    running.wait(duration, || step(&mut timeline, &mut code, &recorder));
+    running.wait(duration, || step(&mut timeline, &mut code, &mut recorder));
     let others = used.others_since(|pid| running.pids.contains(&pid));
     let counted = recorder.finish()?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
@@ -257,7 +264,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
         others,
         ..Recording::default()
     };
-    Ok(concluded(recording, &counted, timeline, &[], &running, &symbols))
+    Ok(concluded(recording, counted, timeline, &[], &running, &symbols))
 }
 
 /// The kernel's symbols, if they will be needed. They are read first, so that nothing is lost if that is impossible.
@@ -274,13 +281,15 @@ fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
 /// were found at the start.
 fn concluded(
     recording: Recording,
-    counted: &collect::RecordedCounts,
+    (mut counted, ended): (RecordedCounts, EndedProcesses),
     mut timeline: TimelineRecorder,
     pipes: &[launch::MadePipe],
     running: &RunningProcesses,
     symbols: &RecordedSymbols,
 ) -> Recorded {
-    timeline.add(counted);
+    timeline.add(&counted);
+    ended.add_to(&mut counted);
+    let counted = &counted;
     let mut assembled = assemble::assemble(counted, pipes, &running.ends);
     holders::add(&mut assembled.pipes, &running.others);
     let mut recording = Recording {

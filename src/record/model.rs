@@ -196,7 +196,7 @@ pub struct Timeline {
     /// Lengths of the slices, from the begin of the window on, ns.
     pub slice_ns: Vec<u64>,
     pub processes: Vec<TimelineProcess>,
-    /// Those that were used.
+    /// Those that were used; of more than 256, those that moved most.
     pub pipes: Vec<TimelinePipe>,
 }
 
@@ -347,6 +347,8 @@ pub enum WaitReason {
     Stopped,
     /// Not a wait: a tracer such as `strace` holds it.
     Traced,
+    /// Not a wait: its cgroup is frozen.
+    Frozen,
     Other,
 }
 

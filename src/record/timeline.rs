@@ -5,7 +5,8 @@
 use super::collect::{RecordedCounts, Recorder};
 use super::model::{RecordedPipe, Timeline, TimelinePipe, TimelineProcess};
 use super::raw::{PR_WRITE, PrWho};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 /// Most slices.
@@ -17,7 +18,7 @@ const FIRST: Duration = Duration::from_millis(20);
 /// Their greatest length.
 const LAST: Duration = Duration::from_secs(3600);
 
-/// Most processes.
+/// Most processes, and most pipes.
 const MOST: usize = 256;
 
 /// A process's identity, ordered: stage, process id, name.
@@ -45,6 +46,13 @@ struct TimelineSums {
     pipes: BTreeMap<PipeKey, PipeFlow>,
 }
 
+impl TimelineSums {
+    fn add(&mut self, more: &Self) {
+        more.processes.iter().for_each(|(id, states)| add_to(&mut self.processes, *id, states));
+        more.pipes.iter().for_each(|(pipe, flow)| add_to(&mut self.pipes, *pipe, flow));
+    }
+}
+
 /// Collects slices.
 pub(super) struct TimelineRecorder {
     length: Duration,
@@ -53,6 +61,12 @@ pub(super) struct TimelineRecorder {
     last_at: u64,
     last: TimelineSums,
     slices: Vec<(u64, TimelineSums)>,
+    /// Of processes that have ended since then and are no longer counted, and what they are from now on.
+    ended: TimelineSums,
+    groups: HashMap<Id, Id>,
+    /// When the first process began, and the last one of these ended.
+    begin: u64,
+    end: u64,
 }
 
 impl TimelineRecorder {
@@ -63,6 +77,10 @@ impl TimelineRecorder {
             last_at: 0,
             last: TimelineSums::default(),
             slices: Vec::new(),
+            ended: TimelineSums::default(),
+            groups: HashMap::new(),
+            begin: u64::MAX,
+            end: 0,
         }
     }
 
@@ -74,22 +92,41 @@ impl TimelineRecorder {
     /// Read the counts, if it is time. Without an answer of the kernel, there is no slice.
     pub(super) fn step(&mut self, recorder: &Recorder) {
         if self.due().is_zero() {
+            let begin = Instant::now();
             if let Ok(counts) = recorder.read() {
                 self.add(&counts);
             }
-            self.next = Instant::now() + self.length;
+            // Many counts are read less often, so that it takes a tenth of the time at most.
+            self.next = Instant::now() + self.length.max(10 * begin.elapsed());
         }
+    }
+
+    /// Add what processes have counted that have ended. The next counts are without them; each is part of one of `groups`
+    /// then.
+    pub(super) fn end(&mut self, ended: &RecordedCounts, groups: HashMap<Id, Id>) {
+        self.ended.add(&sums(ended));
+        self.groups.extend(groups);
+        self.begin = ended.processes.iter().map(|(_, process)| process.begin).fold(self.begin, u64::min);
+        self.end = ended.processes.iter().map(|(_, process)| process.end).fold(self.end, u64::max);
     }
 
     /// Add a slice that ends where `counts` do.
     pub(super) fn add(&mut self, counts: &RecordedCounts) {
         let sums = sums(counts);
-        let begin = counts.processes.iter().map(|(_, process)| process.begin).min();
+        self.begin = counts.processes.iter().map(|(_, process)| process.begin).fold(self.begin, u64::min);
         // Once all processes have ended, the time since then is no part of the window.
-        let at = counts.processes.iter().map(|(_, process)| process.end).max().unwrap_or(counts.at);
-        let from = if self.last_at == 0 { begin.unwrap_or(at) } else { self.last_at };
-        if at > from && !sums.processes.is_empty() {
-            self.slices.push((at - from, difference(&sums, &self.last)));
+        let at = counts.processes.iter().map(|(_, process)| process.end).fold(self.end, u64::max);
+        let from = if self.last_at == 0 { self.begin } else { self.last_at };
+        if at > from {
+            let mut all = sums.clone();
+            all.add(&std::mem::take(&mut self.ended));
+            let mut slice = difference(&all, &self.last);
+            for (id, group) in self.groups.drain() {
+                if let Some(states) = slice.processes.remove(&id) {
+                    add_to(&mut slice.processes, group, &states);
+                }
+            }
+            self.slices.push((at - from, slice));
             (self.last, self.last_at) = (sums, at);
         }
         if self.slices.len() >= SLICES {
@@ -111,7 +148,8 @@ impl TimelineRecorder {
                 }
             }
         }
-        let pipes = pipes.iter().enumerate().filter(|(_, pipe)| pipe.is_used()).map(|(at, pipe)| {
+        let pipes = most_used(pipes).into_iter().map(|at| {
+            let pipe = &pipes[at];
             let flow = |sums: &TimelineSums| sums.pipes.get(&(pipe.inode, pipe.device)).copied().unwrap_or_default();
             let flows: Vec<PipeFlow> = self.slices.iter().map(|(_, sums)| flow(sums)).collect();
             TimelinePipe {
@@ -126,6 +164,16 @@ impl TimelineRecorder {
             pipes: pipes.collect(),
         }
     }
+}
+
+/// The pipes that were used, by index; of too many, those that moved most.
+fn most_used(pipes: &[RecordedPipe]) -> Vec<usize> {
+    let moved = |at: &usize| pipes[*at].ends().map(|end| end.bytes).sum::<u64>();
+    let mut used: Vec<usize> = (0..pipes.len()).filter(|at| pipes[*at].is_used()).collect();
+    used.sort_by_key(|at| Reverse(moved(at)));
+    used.truncate(MOST);
+    used.sort_unstable();
+    used
 }
 
 /// The mean part of a pipe that was in use in a slice of `ns`: all of it while a writer waits for room, nothing while a
@@ -189,18 +237,16 @@ fn difference(now: &TimelineSums, before: &TimelineSums) -> TimelineSums {
 
 /// Slices as one.
 fn joined(slices: &[(u64, TimelineSums)]) -> (u64, TimelineSums) {
-    fn add<K: Ord + Copy, const N: usize>(sum: &mut BTreeMap<K, [u64; N]>, more: &BTreeMap<K, [u64; N]>) {
-        for (key, parts) in more {
-            sum.entry(*key).or_insert([0; N]).iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
-        }
-    }
     let mut all = (0, TimelineSums::default());
     for (ns, sums) in slices {
         all.0 += ns;
-        add(&mut all.1.processes, &sums.processes);
-        add(&mut all.1.pipes, &sums.pipes);
+        all.1.add(sums);
     }
     all
+}
+
+fn add_to<K: Ord, const N: usize>(sums: &mut BTreeMap<K, [u64; N]>, key: K, more: &[u64; N]) {
+    sums.entry(key).or_insert([0; N]).iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
 }
 
 #[cfg(test)]
@@ -255,5 +301,45 @@ mod tests {
         assert_eq!(timeline.slice_ns.iter().sum::<u64>(), 999_990);
         assert_eq!(timeline.pipes[0].bytes.iter().sum::<u64>(), 99_999);
         assert!(timeline.processes[0].running.iter().all(|share| *share == 1.0));
+    }
+
+    #[test]
+    fn of_thousands_of_pipes_those_stay_that_moved_most() {
+        let pipe = |inode| {
+            let end = super::super::model::RecordedEnd { bytes: inode % 1000, sleeps: 1, ..Default::default() };
+            RecordedPipe { inode, writers: vec![end], ..RecordedPipe::default() }
+        };
+        let pipes: Vec<RecordedPipe> = (0..5000).map(pipe).collect();
+        let mut recorder = TimelineRecorder::start();
+        recorder.add(&counts(200, 50, 50, 10));
+        let kept = recorder.finish(&BTreeMap::new(), &pipes).pipes;
+        assert_eq!(kept.len(), MOST);
+        assert!(kept.is_sorted_by_key(|row| row.pipe) && kept.iter().all(|row| pipes[row.pipe].inode % 1000 >= 948));
+        let all = most_used(&pipes[..MOST]);
+        assert!(all.iter().copied().eq(0..MOST));
+    }
+
+    #[test]
+    fn a_process_that_ends_between_two_slices_counts_once() {
+        let mut recorder = TimelineRecorder::start();
+        let [id, group] = [0, 1 << 31].map(|tgid| id(&PrWho { stage: 1, tgid, ..PrWho::zeroed() }));
+        recorder.add(&counts(200, 50, 20, 10));
+        recorder.end(&counts(250, 90, 25, 12), HashMap::from([(id, group)]));
+        // Another process goes on.
+        let mut other = counts(300, 30, 0, 0);
+        other.processes[0].0.tgid = 7;
+        other.ends.clear();
+        recorder.add(&other);
+        let pipe = RecordedPipe {
+            inode: 7,
+            device: 9,
+            writers: vec![super::super::model::RecordedEnd { sleeps: 1, ..Default::default() }],
+            ..RecordedPipe::default()
+        };
+        let timeline = recorder.finish(&BTreeMap::from([(id, 0), (group, 0)]), &[pipe]);
+        assert_eq!(timeline.slice_ns, [100, 100]);
+        let [process] = &timeline.processes[..] else { panic!("{timeline:?}") };
+        assert_eq!((&process.running[..], &process.full[..]), (&[0.5, 0.4][..], &[0.2, 0.05][..]));
+        assert_eq!(timeline.pipes[0].bytes, [10, 2]);
     }
 }

@@ -5,6 +5,7 @@ use super::stages;
 use crate::report::flamegraph::escape;
 use crate::report::number::number;
 use crate::report::terminal::text::shortened;
+use crate::util::text::counted;
 use std::fmt::Write as _;
 
 /// The name of the file.
@@ -23,8 +24,9 @@ const ROW: f64 = 26.0;
 const GAP: f64 = 8.0;
 const BOTTOM: f64 = 34.0;
 
-/// Rows of processes; record.json has all.
+/// Rows of processes, and of the pipes that each writes; record.json has more.
 const ROWS: usize = 24;
+const PIPES: usize = 4;
 
 /// Longest name in characters, which fits into `LEFT` even with wide letters.
 const NAME: usize = 25;
@@ -70,7 +72,7 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
         let top = top_of_rows + number as f64 * (ROW + GAP);
         let (name, class) = match row {
             Row::Process(name, _) => (name, "ink"),
-            Row::Pipe(name, _) => (name, "dim"),
+            Row::Pipe(name, _) | Row::Rest(name) => (name, "dim"),
         };
         let _ = writeln!(
             svg,
@@ -82,6 +84,7 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
         match row {
             Row::Process(_, process) => draw_process(&mut svg, recording, process, &scale, top),
             Row::Pipe(_, pipe) => draw_pipe(&mut svg, pipe, &scale, top),
+            Row::Rest(_) => {}
         }
     }
     axis(&mut svg, window, height);
@@ -92,6 +95,8 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
 enum Row<'a> {
     Process(String, &'a TimelineProcess),
     Pipe(String, &'a TimelinePipe),
+    /// What is not drawn.
+    Rest(String),
 }
 
 /// The processes in the order of the stages, each followed by the pipes that it writes.
@@ -103,25 +108,32 @@ fn rows(recording: &Recording) -> Vec<Row<'_>> {
     processes.retain(|row| stages.of(row.process).is_some());
     processes.sort_by_key(|row| (stages.of(row.process), row.process));
     let mut rows = Vec::new();
-    let mut drawn = Vec::new();
+    let (mut left, mut rest): (Vec<&TimelinePipe>, usize) = (timeline.pipes.iter().collect(), 0);
+    // Of a pipe to a program that was not recorded, only waits for it are of interest.
+    left.retain(|pipe| {
+        let of = &recording.pipes[pipe.pipe];
+        !of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0)
+    });
     for row in processes.into_iter().take(ROWS) {
         let name = match stages.of(row.process) {
             Some(stage) if stages[stage].len() == 1 => times[stage].name.clone(),
             _ => recording.processes[row.process].name.clone(),
         };
         rows.push(Row::Process(name, row));
-        for pipe in &timeline.pipes {
-            let of = &recording.pipes[pipe.pipe];
-            // Of a pipe to a program that was not recorded, only waits for it are of interest.
-            let matters = !of.readers.is_empty() || of.writers.iter().any(|end| end.sleeps > 0);
-            if matters && of.writers.iter().any(|end| end.process == row.process) && !drawn.contains(&pipe.pipe) {
-                drawn.push(pipe.pipe);
-                let [_, readers] = stages::sides(of, &stages);
-                let name =
-                    readers.first().map_or("pipe".to_owned(), |reader| format!("pipe to {}", times[*reader].name));
-                rows.push(Row::Pipe(name, pipe));
-            }
+        let writes =
+            |pipe: &TimelinePipe| recording.pipes[pipe.pipe].writers.iter().any(|end| end.process == row.process);
+        let (written, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|pipe| writes(pipe));
+        left = others;
+        rest += written.len().saturating_sub(PIPES);
+        for pipe in written.into_iter().take(PIPES) {
+            let [_, readers] = stages::sides(&recording.pipes[pipe.pipe], &stages);
+            let name = readers.first().map_or("pipe".to_owned(), |reader| format!("pipe to {}", times[*reader].name));
+            rows.push(Row::Pipe(name, pipe));
         }
+    }
+    rest += recording.pipes.iter().filter(|pipe| pipe.is_used()).count().saturating_sub(timeline.pipes.len());
+    if rest > 0 {
+        rows.push(Row::Rest(format!("and {}", counted(rest as u64, "more pipe"))));
     }
     rows
 }

@@ -69,6 +69,7 @@ impl TrialOptions {
         launcher: &Launcher,
         recording: &mut Recording,
     ) -> Result<()> {
+        ensure!(!recording.was_limited(), "the pipeline has not ended by itself, so its time is not known");
         let cpus = cpus::allowed()?;
         let mut remedies = self.remedies.clone();
         if self.advise {

@@ -6,7 +6,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::io::Read;
+use std::io::{BufReader, Read as _};
 
 /// What a file may unpack to, in bytes. What is beyond is cut off, and is then no JSON.
 const LONGEST: u64 = 1 << 30;
@@ -26,7 +26,7 @@ pub(crate) fn to_bytes(value: &impl Serialize, compression: Compression) -> Resu
 /// # Errors
 /// When it is damaged, too large, or has another structure.
 pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T> {
-    let mut text = Vec::new();
-    GzDecoder::new(bytes).take(LONGEST).read_to_end(&mut text).context("it is damaged")?;
-    serde_json::from_slice(&text).with_context(|| format!("not {what}"))
+    // Not unpacked as a whole first: a few MiB can be a GiB of zeros.
+    let unpacked = BufReader::new(GzDecoder::new(bytes).take(LONGEST));
+    serde_json::from_reader(unpacked).with_context(|| format!("it is damaged, or not {what}"))
 }

@@ -1,7 +1,7 @@
 //! One attempt: a command, a signal at a random moment, and what is left.
 
 use super::scenarios::Scenario;
-use crate::common::{binary, is_alive, listing, wait_until};
+use crate::common::{Cgroup, binary, is_alive, listing, wait_until};
 use rand::Rng as _;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom as _;
@@ -22,7 +22,7 @@ const HANGS: Duration = Duration::from_secs(400);
 /// Processes that live for so long after the command are left.
 const LEFT: Duration = Duration::from_secs(30);
 
-/// How long a process is stopped by SIGSTOP.
+/// How long a process is stopped by SIGSTOP, or frozen.
 const STOPPED: Duration = Duration::from_millis(700);
 
 /// Who gets the signal.
@@ -56,7 +56,11 @@ impl fmt::Display for Deed {
     }
 }
 
-const SIGNALS: [(i32, &str); 6] = [
+/// Instead of a signal: its cgroup is frozen for a while.
+const FREEZE: i32 = -1;
+
+const SIGNALS: [(i32, &str); 7] = [
+    (FREEZE, "freezing"),
     (libc::SIGKILL, "SIGKILL"),
     (libc::SIGINT, "SIGINT"),
     (libc::SIGTERM, "SIGTERM"),
@@ -141,8 +145,7 @@ impl<'a> Arena<'a> {
         if !resume {
             self.takes.set(begun.elapsed());
         }
-        let expected = if self.scenario.pipeline == Some(super::scenarios::HASH) { Some(3) } else { Some(0) };
-        assert_eq!(story.code, expected, "{}: {story:?}", self.scenario.name);
+        assert_eq!(story.code, Some(self.scenario.code()), "{}: {story:?}", self.scenario.name);
         story
     }
 
@@ -162,7 +165,7 @@ impl<'a> Arena<'a> {
         assert!(gone, "{what}: left {:?}; {story:?}", processes(&mark));
         assert_eq!(kernel_objects(), "", "{what}");
         self.judge(&what, &name, deed, &story);
-        self.repeat(&what, &name, &story);
+        self.repeat(&what, &name, &story, random);
         for place in ["out", "temporary"] {
             let left = listing(&self.path(place));
             let known = |entry: &String| place == "out" && ["first", "warm"].contains(&entry.as_str());
@@ -191,17 +194,17 @@ impl<'a> Arena<'a> {
             // It was resumed, or had ended: as if nothing had happened.
             Victim::Nobody => assert_eq!(complete(), self.result, "{what}: {story:?}"),
             Victim::Pipeprof if deed.signal == libc::SIGKILL => assert_eq!(story.signal, Some(libc::SIGKILL), "{what}"),
-            Victim::Pipeprof if interrupts && story.code != Some(self.code()) => {
+            Victim::Pipeprof if interrupts && story.code != Some(self.scenario.code()) => {
                 // At the very start, nothing catches the signal yet.
                 let ended = story.code.or(story.signal.map(|signal| 128 + signal));
                 assert_eq!(ended, Some(128 + deed.signal), "{what}: {story:?}");
             }
-            _ if [libc::SIGSTOP, libc::SIGPIPE].contains(&deed.signal) && deed.victim == Victim::Pipeprof => {
+            _ if [libc::SIGSTOP, libc::SIGPIPE, FREEZE].contains(&deed.signal) && deed.victim == Victim::Pipeprof => {
                 assert_eq!(complete(), self.result, "{what}: {story:?}");
             }
             _ => {}
         }
-        if story.code == Some(self.code()) && self.scenario.pipeline.is_none() {
+        if story.code == Some(self.scenario.code()) && self.scenario.pipeline.is_none() {
             complete();
         } else if story.signal.is_none() && self.scenario.pipeline.is_none() {
             let last = story.stderr.lines().rfind(|line| !line.starts_with(' ')).unwrap_or_default();
@@ -209,22 +212,21 @@ impl<'a> Arena<'a> {
         }
         assert!(!story.stderr.contains("panicked"), "{what}: {story:?}");
         // What is there is whole. A folder that can be resumed is not.
-        if output.exists() && !self.scenario.resumes && story.code != Some(self.code()) {
+        if output.exists() && !self.scenario.resumes && story.code != Some(self.scenario.code()) {
             assert!(self.scenario.pipeline.is_some(), "{what}: {:?}", listing(&output));
             assert!(output.join("record.json").exists(), "{what}: {:?}", listing(&output));
         }
     }
 
-    fn code(&self) -> i32 {
-        if self.scenario.pipeline == Some(super::scenarios::HASH) { 3 } else { 0 }
-    }
-
     /// The same command, undisturbed, gives the same, and cleans up.
-    fn repeat(&self, what: &str, name: &str, story: &Story) {
+    fn repeat(&self, what: &str, name: &str, story: &Story, random: &mut SmallRng) {
         let output = self.output(name);
         let resume = self.scenario.resumes && output.exists();
         if output.exists() && !resume {
             std::fs::remove_dir_all(&output).expect("a folder");
+        }
+        if resume {
+            self.resume_with_a_fifo(what, name, random);
         }
         let hidden = |place: &str| listing(&self.path(place)).iter().filter(|entry| entry.contains("pipeprof")).count();
         let left = hidden("out") + hidden("temporary");
@@ -235,6 +237,25 @@ impl<'a> Arena<'a> {
             assert!(left == 0 || next.stderr.contains("removed"), "{what}: {left} left, then: {next:?}");
         }
         let _ = std::fs::remove_dir_all(&output);
+    }
+}
+
+impl Arena<'_> {
+    /// A FIFO in the place of a stored file does not stop who resumes.
+    fn resume_with_a_fifo(&self, what: &str, name: &str, random: &mut SmallRng) {
+        let copy = format!("{name}-with-a-fifo");
+        let folder = self.output(&copy);
+        let copied = Command::new("cp").arg("-a").args([&self.output(name), &folder]).status();
+        assert!(copied.is_ok_and(|status| status.success()), "{what}");
+        if let Some(file) = files(&folder).choose(random) {
+            std::fs::remove_file(file).expect("a file");
+            let made = Command::new("mkfifo").arg(file).status();
+            assert!(made.is_ok_and(|status| status.success()), "{what}");
+            let story = self.start(&copy, true).ended();
+            let whole = story.signal.is_none() && !story.stderr.contains("panicked");
+            assert!(whole, "{what}, then a FIFO as {}: {story:?}", file.display());
+        }
+        std::fs::remove_dir_all(&folder).expect("a folder");
     }
 }
 
@@ -258,6 +279,10 @@ impl Running {
             Victim::Worker if !others.is_empty() => (others[number % others.len()], wanted),
             _ => (own, Victim::Pipeprof),
         };
+        if signal == FREEZE {
+            freeze(pid);
+            return Deed { signal, victim };
+        }
         // SAFETY: a process that this test started, or one of its children: they carry its mark.
         unsafe { libc::kill(pid.cast_signed(), signal) };
         if signal == libc::SIGSTOP {
@@ -285,6 +310,30 @@ impl Running {
         let status = status.expect("an end");
         Story { code: status.code(), signal: status.signal(), stdout: text("stdout"), stderr: text("stderr") }
     }
+}
+
+/// The regular files in a folder and below.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(files(&entry.path())),
+            Ok(kind) if kind.is_file() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Freeze a process for a while, with those that it starts meanwhile.
+fn freeze(pid: u32) {
+    let cgroup = Cgroup::new();
+    // It may have ended.
+    let _ = std::fs::write(cgroup.file("cgroup.procs"), pid.to_string());
+    std::fs::write(cgroup.file("cgroup.freeze"), "1").expect("a cgroup");
+    std::thread::sleep(STOPPED);
+    std::fs::write(cgroup.file("cgroup.freeze"), "0").expect("a cgroup");
 }
 
 /// The living processes with `mark` in their environment.

@@ -24,6 +24,9 @@ pub(crate) struct Scenario {
 /// Hashes 64 MB that come through a pipe, and ends with 3.
 pub(crate) const HASH: &str = "head -c 64000000 /dev/zero | sha256sum; exit 3";
 
+/// Starts more processes than the kernel's maps would hold if they stayed there, and ends with 3.
+pub(crate) const SHORT: &str = "seq 5000 | xargs -n1 true | cat; exit 3";
+
 const PLAIN: Scenario = Scenario {
     name: "",
     line: "",
@@ -73,6 +76,16 @@ pub(crate) const HOST: &[Scenario] = &[
         result: |folder, _| names(folder),
         ..PLAIN
     },
+    Scenario {
+        name: "record short processes",
+        line: "record",
+        pipeline: Some(SHORT),
+        result: |folder, story| {
+            assert_eq!(story.code, Some(3), "{story:?}");
+            short_processes(&folder.join("record.json"))
+        },
+        ..PLAIN
+    },
 ];
 
 /// Results of guests are exact, and so their bytes are equal.
@@ -114,6 +127,11 @@ pub(crate) const GUESTS: &[Scenario] = &[
 ];
 
 impl Scenario {
+    /// How it ends if nobody disturbs it.
+    pub(crate) fn code(&self) -> i32 {
+        if self.pipeline.is_some_and(|line| line.ends_with("exit 3")) { 3 } else { 0 }
+    }
+
     /// The arguments, with the folder `output` if it stores something.
     pub(crate) fn arguments(&self, output: &Path, resume: bool) -> Vec<String> {
         let image = |series: &str| kernel(series).image.to_str().expect("a path").to_owned();
@@ -145,6 +163,17 @@ fn loaded(path: &Path) -> String {
         serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     assert!(document.is_object(), "{}", path.display());
     "complete ".to_owned()
+}
+
+/// Whether a recording has the processes of [`SHORT`]. Some virtual machines hide a few.
+fn short_processes(path: &Path) -> String {
+    let recording: serde_json::Value = serde_json::from_slice(&std::fs::read(path).expect("a file")).expect("JSON");
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let processes = list(&recording["processes"]);
+    let count: usize =
+        processes.iter().filter(|process| process["name"] == "true").map(|process| list(&process["pids"]).len()).sum();
+    let lost = list(&recording["warnings"]).iter().any(|warning| warning["code"] == "processes-not-recorded");
+    format!("{}{}", if count > 4900 { "all" } else { "a part" }, if lost { ", others lost" } else { "" })
 }
 
 /// The names in a folder.

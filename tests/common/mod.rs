@@ -11,6 +11,7 @@ use pipeprof::workload::spec::Amount;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The kernel series that every guest test covers.
@@ -107,6 +108,46 @@ pub(crate) fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> boo
         std::thread::sleep(Duration::from_millis(20));
     }
     true
+}
+
+/// A cgroup of version 2. Dropping it moves its processes back to where this one is, and removes it.
+pub(crate) struct Cgroup {
+    parent: PathBuf,
+    folder: PathBuf,
+}
+
+impl Cgroup {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let mounts = std::fs::read_to_string("/proc/self/mounts").expect("/proc");
+        let root = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|mount| mount[2] == "cgroup2");
+        let own = std::fs::read_to_string("/proc/self/cgroup").expect("/proc");
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).expect("a cgroup of version 2");
+        let parent = Path::new(root.expect("cgroup2 is mounted")[1]).join(own);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("pipeprof-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&folder).expect("root may make a cgroup");
+        Self { parent, folder }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = std::fs::write(self.file("cgroup.freeze"), "0");
+        // Processes may be starting others.
+        let removed = wait_until(Duration::from_secs(60), || {
+            let members = std::fs::read_to_string(self.file("cgroup.procs")).unwrap_or_default();
+            for pid in members.lines() {
+                let _ = std::fs::write(self.parent.join("cgroup.procs"), pid);
+            }
+            std::fs::remove_dir(&self.folder).is_ok()
+        });
+        assert!(removed || std::thread::panicking(), "{} cannot be removed", self.folder.display());
+    }
 }
 
 /// The file names in a folder.

@@ -30,6 +30,35 @@ fn sizes_and_numbers_of_calls_are_exact() {
 }
 
 #[test]
+#[ignore = "needs root and takes over 5 seconds: make test"]
+fn thousands_of_short_processes_lose_nothing() {
+    const SHORT: usize = 5000;
+    let line = format!("seq {SHORT} | xargs -n1 true; head -c 3000000 /dev/zero | tail -c 1000");
+    let recorded = record(&["sh", "-c", &line, "|", "cat"]);
+    let recording = &recorded.recording;
+    assert_eq!(recorded.output.stdout.len(), 1000);
+    let lost = recording.warnings.iter().find(|warning| warning.code.ends_with("not-recorded"));
+    assert_eq!(lost, None, "{}", recorded.stderr());
+    let named = |name: &'static str| recording.processes.iter().filter(move |process| process.name == name);
+    // One row, with all of them. Some virtual machines hide a few forks and execs.
+    let [short] = named("true").collect::<Vec<_>>()[..] else { panic!("{}", recorded.stderr()) };
+    let hidden = if recording.unseen_switches + recording.skipped == 0 { 0 } else { SHORT / 50 };
+    assert!((SHORT - hidden..=SHORT).contains(&short.pids.len()), "{}", recorded.stderr());
+    assert_eq!((short.execs, short.threads), (short.pids.len() as u64, short.pids.len() as u64));
+    assert!(short.cpu_ns > 0 && short.lived_ns.is_some_and(|lived| lived >= short.cpu_ns), "{short:#?}");
+    let forks = named("xargs").map(|process| process.forks).sum::<u64>() as usize;
+    assert!((SHORT - hidden..=SHORT).contains(&forks), "{}", recorded.stderr());
+    // Those that come after them are recorded, too.
+    let late = recording
+        .pipes
+        .iter()
+        .find(|pipe| pipe.writers.iter().any(|end| recording.processes[end.process].name == "head"));
+    moved(recording, late.expect("a pipe"), 3_000_000);
+    let running: f64 = recording.timeline.processes.iter().flat_map(|row| &row.running).sum();
+    assert!(running > 0.0);
+}
+
+#[test]
 #[ignore = "needs root and strace: make test"]
 fn calls_are_as_many_as_strace_counts() {
     let folder = tempfile::tempdir().unwrap();

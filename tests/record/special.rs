@@ -1,9 +1,10 @@
 //! Calls that programs seldom make, of special_calls.c.
 
 use super::{Recorded, bytes, exact, moved, record};
-use crate::common::pipeprof;
+use crate::common::{Cgroup, pipeprof, wait_until};
 use pipeprof::record::model::{RecordedEnd, WaitReason};
 use std::process::Command;
+use std::time::Duration;
 
 /// Record a line in which `@` is the program of special_calls.c.
 fn record_line(line: &str) -> Recorded {
@@ -114,4 +115,41 @@ fn a_stopped_stage_limits_the_pipeline() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("`sh` limits the pipeline: it is stopped by `sh` "), "{said}");
     assert!(said.contains("  stopped "), "{said}");
+}
+
+#[test]
+#[ignore = "needs root and cgroup2: make test"]
+fn a_frozen_stage_does_not_wait() {
+    let (folder, cgroup) = (tempfile::tempdir().unwrap(), Cgroup::new());
+    let [members, done] = [cgroup.file("cgroup.procs"), folder.path().join("done")];
+    // It is frozen in a call that writes a full pipe.
+    let frozen = format!("echo $$ > {}; exec cat", members.display());
+    let last = format!("until [ -e {} ]; do sleep 0.05; done", done.display());
+    let target = folder.path().join("recording");
+    let mut command = pipeprof(&["record", "-o", target.to_str().unwrap(), "--"]);
+    let pipeline = command.args(["yes", "|", "sh", "-c", &frozen, "|", "sh", "-c", &last]);
+    let child = pipeline.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let freezes = |state: &str| {
+        std::fs::write(cgroup.file("cgroup.freeze"), state).unwrap();
+        let event = format!("frozen {state}");
+        assert!(wait_until(Duration::from_secs(60), || {
+            std::fs::read_to_string(cgroup.file("cgroup.events")).unwrap().contains(&event)
+        }));
+    };
+    let waits = || {
+        let pid = std::fs::read_to_string(&members).unwrap();
+        std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).is_ok_and(|stat| stat.contains("(cat) S "))
+    };
+    assert!(wait_until(Duration::from_secs(60), waits));
+    freezes("1");
+    std::thread::sleep(Duration::from_secs(1));
+    freezes("0");
+    std::fs::write(&done, "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let recording: pipeprof::record::Recording = serde_json::from_str(&text).unwrap();
+    let cat = recording.processes.iter().find(|process| process.name == "cat").expect("a stage");
+    assert!(cat.waits.get(&WaitReason::Frozen).is_some_and(|wait| wait.ns > 100_000_000), "{cat:#?}");
+    assert!(said.contains("  frozen "), "{said}");
 }

@@ -4,6 +4,7 @@ use super::ALL;
 use crate::common::{binary, pipeprof};
 use pipeprof::record::Recording;
 use pipeprof::record::model::TrialVerdict;
+use std::process::{Command, Stdio};
 
 /// Record `words` with trials, with `input` in a file as standard input.
 fn tried(flags: &[&str], words: &[&str], input: &str) -> Recording {
@@ -47,4 +48,25 @@ fn changes_are_applied_and_each_run_gets_the_input() {
     assert_eq!(larger.failed.as_deref(), Some("exit codes [0, 0] instead of [1, 0]"));
     assert_eq!(other.failed.as_deref(), Some("exit codes [1, 1] instead of [1, 0]"));
     assert_eq!((&pinned.failed, pinned.runs.seconds.len()), (&None, 7));
+}
+
+#[test]
+#[ignore = "needs root: make test"]
+fn a_pipeline_that_does_not_end_is_not_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("timeout");
+    command.arg("120").arg(binary()).args([
+        "record",
+        "--duration",
+        "300ms",
+        "--try",
+        "pipe-size=1M",
+        "-o",
+        "out",
+        "--",
+    ]);
+    let output = command.args(["yes", "|", "cat"]).stdout(Stdio::null()).current_dir(folder.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("Nothing could be tried: the pipeline has not ended by itself"), "{said}");
 }

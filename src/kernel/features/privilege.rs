@@ -2,45 +2,45 @@
 
 use super::{Feature, FeatureState, IN_A_GUEST};
 use crate::kernel::environment::selected;
-use crate::kernel::namespace::PidNamespace;
+use crate::kernel::namespace::{self, PidNamespace};
 use crate::kernel::symbols::{Symbols, SymbolsError};
-use std::io::{self, Read};
+use rustix::thread::{CapabilitySet, capabilities};
 
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_SYSLOG: u32 = 34;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
-
-/// The effective capabilities as bits, from the format of /proc/self/status; `None` if the line is missing.
-///
-/// # Errors
-/// When reading fails.
-pub(crate) fn effective_capabilities(mut reader: impl Read) -> io::Result<Option<u64>> {
-    let mut bytes = Vec::new();
-    reader.read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    Ok(line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()))
-}
-
-/// The capabilities of this process, by which fixes do not advise what the user has already.
+/// The capabilities of this process, by which fixes do not advise what the user has already. Those of another user
+/// namespace than the first one do not count: they give no right to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rights(u64);
+pub(crate) struct Rights {
+    capabilities: CapabilitySet,
+    first_namespace: bool,
+}
 
 impl Rights {
     pub(crate) fn own() -> Self {
-        let status = std::fs::File::open("/proc/self/status").and_then(effective_capabilities);
-        Self(status.ok().flatten().unwrap_or(0))
+        let first_namespace = !namespace::in_other_user_namespace();
+        let own = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+        Self { capabilities: if first_namespace { own } else { CapabilitySet::empty() }, first_namespace }
     }
 
     /// Root, or as good as root.
     pub(crate) fn is_root(self) -> bool {
-        has(self.0, CAP_SYS_ADMIN)
+        self.capabilities.contains(CapabilitySet::SYS_ADMIN)
     }
 
     /// Whether they suffice for BPF programs that read kernel memory, and for sampling the kernel.
     pub(crate) fn may_trace(self) -> bool {
-        self.is_root() || has(self.0, CAP_BPF) && has(self.0, CAP_PERFMON)
+        self.is_root() || self.capabilities.contains(CapabilitySet::BPF | CapabilitySet::PERFMON)
+    }
+
+    /// Why they do not suffice, and the way out.
+    pub(crate) fn missing(self) -> String {
+        let why = if self.first_namespace {
+            "BPF programs need root (or CAP_BPF and CAP_PERFMON): run with sudo, allow it for this program \
+             (docs/security.md), give both to its container (--cap-add)"
+        } else {
+            "BPF programs need rights that a user namespace does not have, even as root (a rootless container, \
+             `unshare -U`): run outside of it"
+        };
+        format!("{why}, or use a guest with --kernel")
     }
 
     /// A fix by a kernel with `options`, or by rights if the user is not `allowed`.
@@ -59,13 +59,12 @@ pub(crate) fn setcap() -> String {
 }
 
 pub(crate) fn detect(symbols: &Result<Symbols, SymbolsError>, rights: Rights) -> Vec<Feature> {
-    let capabilities = rights.0;
     let paranoid = sysctl("/proc/sys/kernel/perf_event_paranoid");
     let restrict = sysctl("/proc/sys/kernel/kptr_restrict");
     let lockdown = std::fs::read_to_string("/sys/kernel/security/lockdown").ok();
     vec![
-        privilege(capabilities),
-        perf_event_paranoid(paranoid, capabilities),
+        privilege(rights),
+        perf_event_paranoid(paranoid, rights),
         sample_rate(sysctl(super::MOST_SAMPLES)),
         kptr_restrict(restrict, paranoid, symbols),
         lockdown_of(lockdown.as_deref()),
@@ -77,32 +76,31 @@ fn sysctl(path: &str) -> Option<i64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-fn has(capabilities: u64, bit: u32) -> bool {
-    capabilities >> bit & 1 == 1
-}
-
-fn privilege(capabilities: u64) -> Feature {
+fn privilege(rights: Rights) -> Feature {
     let feature = |found: &str| Feature::ok("privilege", "privilege", found);
-    if has(capabilities, CAP_SYS_ADMIN) {
+    let missing = |found: &str, fix: String| {
+        let impact = "collectors do not work on this kernel; throughput and guests do";
+        feature(found).limited(FeatureState::Missing, impact, format!("{fix}; or {IN_A_GUEST}"))
+    };
+    if rights.is_root() {
         feature("root, or CAP_SYS_ADMIN")
-    } else if Rights(capabilities).may_trace() {
-        let syslog = if has(capabilities, CAP_SYSLOG) { ", CAP_SYSLOG" } else { "" };
+    } else if rights.may_trace() {
+        let syslog = if rights.capabilities.contains(CapabilitySet::SYSLOG) { ", CAP_SYSLOG" } else { "" };
         feature(&format!("CAP_BPF, CAP_PERFMON{syslog}")).limited(
             FeatureState::Limited,
             "the fgraph collector does not work, and runs cannot have their own memory cgroup",
             "run with sudo",
         )
+    } else if rights.first_namespace {
+        let fix = format!("{} lets all users record and sample; or run with sudo", setcap());
+        missing("neither root nor CAP_BPF and CAP_PERFMON", fix)
     } else {
-        feature("neither root nor CAP_BPF and CAP_PERFMON").limited(
-            FeatureState::Missing,
-            "collectors do not work on this kernel; throughput and guests do",
-            format!("{} lets all users record and sample; or run with sudo; or {IN_A_GUEST}", setcap()),
-        )
+        missing("that of a user namespace, such as a rootless container's", "run outside of it".to_owned())
     }
 }
 
-fn perf_event_paranoid(level: Option<i64>, capabilities: u64) -> Feature {
-    let privileged = has(capabilities, CAP_SYS_ADMIN) || has(capabilities, CAP_PERFMON);
+fn perf_event_paranoid(level: Option<i64>, rights: Rights) -> Feature {
+    let privileged = rights.is_root() || rights.capabilities.contains(CapabilitySet::PERFMON);
     let feature = |found: String| Feature::ok("perf-event-paranoid", "perf_event_paranoid", found);
     match level {
         None => feature("this setting does not exist".to_owned()).limited(
@@ -206,17 +204,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const NONE: Rights = rights(CapabilitySet::empty());
+    const BOTH: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+
+    const fn rights(capabilities: CapabilitySet) -> Rights {
+        Rights { capabilities, first_namespace: true }
+    }
+
     #[test]
     fn capabilities_decide() {
-        let status = b"Name:\tx\nCapPrm:\t0\nCapEff:\t000001ffffffffff\n";
-        let all = effective_capabilities(&status[..]).unwrap().unwrap();
+        let all = rights(CapabilitySet::all());
         assert_eq!(privilege(all).state, FeatureState::Ok);
-        assert_eq!(privilege(1 << CAP_BPF | 1 << CAP_PERFMON).state, FeatureState::Limited);
-        assert_eq!(privilege(1 << CAP_BPF).state, FeatureState::Missing);
+        assert_eq!(privilege(rights(BOTH)).state, FeatureState::Limited);
+        assert_eq!(privilege(rights(CapabilitySet::BPF)).state, FeatureState::Missing);
         assert_eq!(perf_event_paranoid(Some(3), all).state, FeatureState::Ok);
-        assert_eq!(perf_event_paranoid(Some(3), 0).state, FeatureState::Limited);
-        assert_eq!(perf_event_paranoid(Some(1), 0).state, FeatureState::Ok);
-        assert_eq!(perf_event_paranoid(None, 0).state, FeatureState::Missing);
+        assert_eq!(perf_event_paranoid(Some(3), NONE).state, FeatureState::Limited);
+        assert_eq!(perf_event_paranoid(Some(1), NONE).state, FeatureState::Ok);
+        assert_eq!(perf_event_paranoid(None, NONE).state, FeatureState::Missing);
+        // More capabilities do not help there.
+        let inside = Rights { first_namespace: false, ..NONE };
+        assert!(privilege(inside).fix.starts_with("run outside of it; or use a guest"), "{:?}", privilege(inside));
+        assert!(inside.missing().contains("user namespace") && !inside.missing().contains("sudo"));
+        assert!(NONE.missing().contains("sudo"));
     }
 
     #[test]
@@ -244,17 +253,15 @@ mod tests {
         has(&show_addresses(Some(0), Some(1)), [true, true, false, false]);
         // At level 2, root does not see them either.
         has(&show_addresses(Some(2), Some(2)), [false, false, true, true]);
-        assert!(privilege(0).fix.contains("cap_bpf,cap_perfmon,cap_syslog=ep /"), "{}", privilege(0).fix);
-        assert!(!privilege(1 << CAP_BPF | 1 << CAP_PERFMON | 1 << CAP_SYSLOG).fix.contains("setcap"));
+        assert!(privilege(NONE).fix.contains("cap_bpf,cap_perfmon,cap_syslog=ep /"), "{}", privilege(NONE).fix);
+        assert!(!privilege(rights(BOTH | CapabilitySet::SYSLOG)).fix.contains("setcap"));
         assert!(!Rights::kernel_with(true, "CONFIG_BTF").contains("sudo"));
         assert!(Rights::kernel_with(false, "CONFIG_BTF").contains("sudo"));
     }
 
     proptest! {
         #[test]
-        fn arbitrary_status_does_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), text: String) {
-            let _ = effective_capabilities(&bytes[..]);
-            let _ = effective_capabilities(format!("CapEff:{text}").as_bytes());
+        fn an_arbitrary_lockdown_does_not_panic(text: String) {
             let _ = lockdown_of(Some(&text));
         }
     }
