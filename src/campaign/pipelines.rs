@@ -3,10 +3,13 @@
 use super::cell::{CampaignCell, kernel_names};
 use super::store::CellStore;
 use crate::record::change::RecordingChange;
+use crate::record::model::StageInstructions;
 use crate::record::{Recording, change_text};
-use crate::report::number::number;
-use crate::report::terminal::Style;
-use crate::util::text::{clean, markdown_escaped};
+use crate::report;
+use crate::report::block::Block;
+use crate::report::number::millions;
+use crate::report::table::{Cell, Table};
+use crate::util::text::clean;
 use anyhow::Result;
 use std::fmt::Write as _;
 
@@ -78,81 +81,53 @@ impl PipelineSeries {
             }
         }
         if let [(name, recording)] = &self.columns[..] {
-            let _ = writeln!(text, "  {}: {} million instructions", clean(name), millions(instructions(recording)));
+            let _ = writeln!(text, "  {}: {} instructions", clean(name), millions(instructions(recording)));
         }
         text
     }
 
-    fn markdown(&self) -> String {
-        let mut text = format!(
-            "## {}\n\nInstructions of user code and kernel without scheduling, in millions:\n\n| stage |",
-            markdown_escaped(&self.title)
-        );
-        self.columns.iter().for_each(|(name, _)| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, " {} |", markdown_escaped(name));
-        });
-        let _ = writeln!(text, "\n|---|{}", "---:|".repeat(self.columns.len()));
-        let stages = |recording: &Recording| -> Vec<(String, u64)> {
+    fn blocks(&self) -> Block {
+        let stages = |recording: &Recording| -> Vec<u64> {
             let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
-            counted.map(|stage| (stage.name.clone(), stage.without_scheduling())).collect()
+            counted.map(StageInstructions::without_scheduling).collect()
         };
-        let counts: Vec<Vec<(String, u64)>> = self.columns.iter().map(|(_, recording)| stages(recording)).collect();
-        for (at, (name, _)) in counts.first().into_iter().flatten().enumerate() {
-            let _ = write!(text, "| {} |", markdown_escaped(name));
-            for column in &counts {
-                let _ = write!(text, " {} |", column.get(at).map_or("-".to_owned(), |(_, count)| millions(*count)));
-            }
-            text.push('\n');
+        let counts: Vec<Vec<u64>> = self.columns.iter().map(|(_, recording)| stages(recording)).collect();
+        let first = self.columns.first().and_then(|(_, recording)| recording.instructions.as_ref());
+        let stages = first.into_iter().flat_map(|counted| &counted.stages).enumerate();
+        let rows = stages.map(|(at, stage)| (stage.name.clone(), Some(at))).chain([("all".to_owned(), None)]);
+        let mut table = Table::of("", rows).column("stage", |(name, _)| name.clone());
+        for ((name, recording), counts) in self.columns.iter().zip(&counts) {
+            table = table.column(name, |(_, stage)| match stage {
+                Some(stage) => counts.get(*stage).map(|count| Cell::Number(*count as f64 / 1e6)),
+                None => Some(Cell::Number(instructions(recording) as f64 / 1e6)),
+            });
         }
-        text.push_str("| all |");
-        for (_, recording) in &self.columns {
-            let _ = write!(text, " {} |", millions(instructions(recording)));
-        }
-        text.push('\n');
-        for change in self.changes() {
-            let change = match change {
-                Ok(change) => change,
-                Err(error) => {
-                    let _ = writeln!(text, "\n{}.", markdown_escaped(&format!("{error:#}")));
-                    continue;
-                }
+        let unit = "Instructions of user code and kernel without scheduling, in millions:";
+        let mut blocks = vec![Block::sentence(unit), Block::Table(table.done())];
+        for (change, pair) in self.changes().zip(self.columns.windows(2)) {
+            let inside = match change {
+                Ok(change) => Block::Plain(change_text::blocks(&change)),
+                Err(error) => Block::Sentence(format!("{error:#}.")),
             };
-            let [before, after] = &change.names;
-            let plain = change_text::render(&change, Style::PLAIN);
-            let _ = write!(
-                text,
-                "\n### {} to {}\n\n```text\n{}```\n",
-                markdown_escaped(before),
-                markdown_escaped(after),
-                plain
-            );
+            blocks.push(Block::section(format!("{} to {}", pair[0].0, pair[1].0), vec![inside]));
         }
-        text
+        Block::section(&self.title, blocks)
     }
 }
 
 /// All pipelines as a page.
 #[must_use]
 pub(crate) fn markdown(all: &[PipelineSeries]) -> String {
-    let mut text = "# Pipelines\n\nEach pipeline was recorded and its instructions were counted on each kernel. \
-                    Instructions are not time.\n"
-        .to_owned();
-    all.iter().for_each(|series| {
-        text.push('\n');
-        text.push_str(&series.markdown());
-    });
-    text
+    let about =
+        "Each pipeline was recorded and its instructions were counted on each kernel. Instructions are not time.";
+    let series = all.iter().map(PipelineSeries::blocks);
+    report::markdown::document("Pipelines", &std::iter::once(Block::sentence(about)).chain(series).collect::<Vec<_>>())
 }
 
 /// Of all stages, without scheduling.
 fn instructions(recording: &Recording) -> u64 {
     let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
     counted.map(|stage| stage.without_scheduling()).sum()
-}
-
-fn millions(count: u64) -> String {
-    number(count as f64 / 1e6)
 }
 
 #[cfg(test)]

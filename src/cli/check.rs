@@ -9,10 +9,13 @@ use super::sizing_args::SizingArgs;
 use super::stored_runs;
 use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step, Word};
+use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
-use crate::compare::{CompareOptions, Comparison, Input, compare, text};
+use crate::compare::{CompareOptions, Comparison, Input, compare};
 use crate::document::{Outcome, Request};
 use crate::report::files::Folder;
+use crate::report::number;
+use crate::report::terminal::text::shortened;
 use crate::run::{RunOptions, exact};
 use crate::util::decision::FLOOR;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -347,12 +350,12 @@ pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]
             crate::outln!("{}, by role and function (self), {}:", section.title(), comparison.per_kib());
         }
         for row in rows {
-            crate::outln!("  {:<44} {:>12}", row.title, text::signed(row.delta));
+            crate::outln!("  {:<44} {:>12}", row.title, number::signed(row.delta));
             for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
                 crate::outln!(
                     "    {:<42} {:>12}",
-                    text::cut(&terminal::function_name(function), 60),
-                    text::signed(function.self_delta)
+                    shortened(&function_name(function), 60),
+                    number::signed(function.self_delta)
                 );
             }
         }

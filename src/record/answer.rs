@@ -6,6 +6,7 @@ use super::model::{BusyProgram, DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Re
 use super::stages::{self, StageTime, Stages};
 use crate::document::ExecutedOn;
 use crate::profile::{few, listed};
+use crate::report::number::percent;
 use crate::util::text::{capitalized, counted};
 use std::collections::BTreeSet;
 
@@ -217,7 +218,7 @@ fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<
     for pipe in &recording.pipes {
         if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
             let name = pipe_name(pipe, stages, times);
-            let size = counted(least * 4, "KiB").trim_end_matches('s').to_owned();
+            let size = counted(least * 4, "KiB");
             small.push(format!("The pipe {name} holds only {size}; the default is 64 KiB."));
         }
         for (ends, does) in [(&pipe.writers, "writes"), (&pipe.readers, "reads")] {
@@ -225,9 +226,8 @@ fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<
                 let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
                 if calls >= MANY_CALLS && end.bytes / calls < SMALL_BYTES {
                     let name = &recording.processes[end.process].name;
-                    let mean = end.bytes as f64 / calls as f64;
-                    short
-                        .push(format!("`{name}` {does} only {mean:.0} bytes per call.").replace(" 1 bytes", " 1 byte"));
+                    let mean = (end.bytes as f64 / calls as f64).round() as u64;
+                    short.push(format!("`{name}` {does} only {} per call.", counted(mean, "byte")));
                 }
             }
         }
@@ -295,14 +295,6 @@ fn busy_others(others: &[BusyProgram]) -> Option<String> {
             names
         )
     })
-}
-
-/// A share in percent.
-pub(super) fn percent(share: f64) -> String {
-    match share {
-        small if small > 0.0 && small < 0.01 => "<1 %".to_owned(),
-        share => format!("{:.0} %", 100.0 * share),
-    }
 }
 
 impl WaitReason {

@@ -7,7 +7,7 @@ use super::model::{RecordedEnd, RecordedInstructions, RecordedPipe, Recording, S
 use super::stages::{self, Stages};
 use crate::document::ExecutedOn;
 use crate::profile::listed;
-use crate::report::number::number;
+use crate::report::number::{millions, number};
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::decision::{CountChange, Decision, MARGIN};
 use crate::util::text::{grouped, signed};
@@ -354,14 +354,6 @@ impl RecordingChange {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
-}
-
-/// `12.3 million`.
-pub(super) fn millions(count: u64) -> String {
-    match count {
-        small @ ..10_000 => small.to_string(),
-        large => format!("{} million", number(large as f64 / 1e6)),
-    }
 }
 
 /// The change as a part of the first; 0 if that is 0.

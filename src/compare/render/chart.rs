@@ -1,8 +1,10 @@
 //! The chart of stacked bars: one bar per column, one piece per role, as an SVG drawn by plotters.
 
 use crate::compare::model::{Comparison, Section};
-use crate::compare::text;
 use crate::profile::listed;
+use crate::report::number;
+use crate::report::table::rgb;
+use crate::report::terminal::text::shortened;
 use crate::roles::RoleId;
 use crate::util::text::clean;
 use anyhow::{Result, anyhow};
@@ -69,18 +71,18 @@ pub(crate) fn stacked(comparison: &Comparison, section: &Section) -> Result<Stri
         // Largest role of the whole section first, so that pieces have the same order in every bar.
         for role in role_order(section) {
             let Some(value) = cell.roles.iter().find(|value| value.role == role) else { continue };
-            let colour = colour(&value.colour);
+            let colour = rgb(&value.colour).map_or(RGBColor(0x99, 0x99, 0x99), |[r, g, b]| RGBColor(r, g, b));
             let piece = Rectangle::new([(at, row + 0.14), (at + value.value, row + 0.86)], colour.filled());
             chart.draw_series(std::iter::once(piece)).map_err(|error| failed(&error))?;
             at += value.value;
         }
         let y = chart.backend_coord(&(0.0, row + 0.5)).1;
         let end = chart.backend_coord(&(at, row + 0.5)).0;
-        let name = text::cut(&clean(&comparison.columns[*column].label), 24);
+        let name = shortened(&comparison.columns[*column].label, 24);
         let right = label.pos(Pos::new(HPos::Right, VPos::Center));
         area.draw_text(&name, &right, (LABELS - 10, y)).map_err(|error| failed(&error))?;
         let left = label.pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw_text(&text::value(at), &left, (end + 8, y)).map_err(|error| failed(&error))?;
+        area.draw_text(&number::exact(at), &left, (end + 8, y)).map_err(|error| failed(&error))?;
     }
     area.present().map_err(|error| failed(&error))?;
     drop(chart);
@@ -100,14 +102,6 @@ pub(crate) fn role_order(section: &Section) -> Vec<RoleId> {
     }
     largest.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     largest.into_iter().map(|(role, _)| role).collect()
-}
-
-fn colour(hex: &str) -> RGBColor {
-    let part = |range: std::ops::Range<usize>| hex.get(range).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-    match (part(1..3), part(3..5), part(5..7)) {
-        (Some(r), Some(g), Some(b)) => RGBColor(r, g, b),
-        _ => RGBColor(0x99, 0x99, 0x99),
-    }
 }
 
 fn themed(svg: &str, mode: &str) -> String {
