@@ -79,12 +79,14 @@ impl RolesReport {
     fn text(&self) -> String {
         let mut reasons = Vec::new();
         let rows: Vec<[String; 4]> = self.roles.iter().map(|resolution| row(resolution, &mut reasons)).collect();
-        let table = Table::of(format!("Roles on {}", self.release), &rows)
+        let mut table = Table::of(format!("Roles on {}", self.release), &rows)
             .column("role", |row| &row[0][..])
             .column("function", |row| &row[1][..])
             .column("countable by", |row| &row[2][..])
-            .column("not by (reason)", |row| &row[3][..]);
-        let mut text = table.done().text(Style::of_stdout()) + "\n";
+            .column("not by (reason)", |row| &row[3][..])
+            .done();
+        table.wraps = true;
+        let mut text = table.text(Style::of_stdout()) + "\n";
         for (index, reason) in reasons.iter().enumerate() {
             let _ = writeln!(text, "({}) {reason}", index + 1);
         }

@@ -182,8 +182,8 @@ fn processes(recording: &Recording) -> Table {
 /// Sleeps outside of pipes.
 fn waits(recording: &Recording) -> Table {
     let processes = recording.processes.iter().zip(process_names(recording));
-    let rows = processes
-        .flat_map(|(process, name)| process.waits.iter().map(move |(reason, total)| (name.clone(), *reason, *total)));
+    let rows =
+        processes.flat_map(|(process, name)| process.waits.iter().map(move |(reason, total)| (name, *reason, *total)));
     Table::of("waits", rows)
         .column("process", |(name, ..)| name.to_string())
         .column("reason", |(_, reason, _)| reason.title())

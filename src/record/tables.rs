@@ -98,9 +98,9 @@ fn pipe_table(recording: &Recording, pipes: &[PipeRow<'_>]) -> Table {
     let capacity = |row: &PipeRow<'_>| {
         let Some([first, last, least]) = row.slots() else { return String::new() };
         let kib = |slots: u64| size::format(slots * 4096);
-        let first_too = (first != last).then(|| format!(", first {}", kib(first))).unwrap_or_default();
-        let least_too = (least < first.min(last)).then(|| format!(", least {}", kib(least))).unwrap_or_default();
-        kib(last) + &first_too + &least_too
+        let others = [(first != last, "first", first), (least < first.min(last), "least", least)];
+        let others = others.into_iter().filter(|(differs, ..)| *differs);
+        kib(last) + &others.map(|(_, which, slots)| format!(", {which} {}", kib(slots))).collect::<String>()
     };
     let by_calls = recording.level != RecordLevel::Sched;
     // The speed of an emulator says nothing.

@@ -21,6 +21,7 @@ fn below(blocks: &[Block], level: usize) -> String {
     for block in blocks {
         match block {
             Block::Sentence(text) | Block::Note(text) => out.push_str(&format!("\n{}", wrapped(text, ""))),
+            Block::Items(items) if items.is_empty() => {}
             Block::Items(items) => {
                 out.push('\n');
                 for (blanks, item) in items.iter().map(|item| block::indent(item)) {
@@ -100,7 +101,8 @@ pub(crate) fn escaped(text: &str) -> String {
     while let Some(c) = chars.next() {
         // Within a word, an underscore is no mark.
         let in_word = last.is_alphanumeric() && chars.peek().is_some_and(|next| next.is_alphanumeric());
-        if "<>&`*[]\\|~".contains(c) || c == '_' && !in_word {
+        let is_arrow = c == '>' && last == '-';
+        if "<>&`*[]\\|~".contains(c) && !is_arrow || c == '_' && !in_word {
             out.push('\\');
         }
         out.push(c);

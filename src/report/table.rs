@@ -190,6 +190,8 @@ pub(crate) struct Table {
     pub title: String,
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Vec<Cell>>,
+    /// Whether terminals wrap the texts of the last column, instead of cutting them.
+    pub wraps: bool,
     /// The ids of its rows in a page, if it has some.
     pub ids: Vec<String>,
     /// Below it.
@@ -270,11 +272,19 @@ impl Table {
             fit(&mut shown, usize::from(terminal));
         }
         let mut out = if self.title.is_empty() { String::new() } else { format!("{}:\n", clean(&self.title)) };
+        let before: usize = shown.iter().rev().skip(1).map(|column| column.width + 2).sum();
         for line in 0..heads + self.rows.len() {
-            let cells: Vec<String> =
-                shown.iter().map(|column| column.cell(line, line < heads && style.colour)).collect();
+            let is_heading = line < heads;
+            let mut cells: Vec<String> =
+                shown.iter().map(|column| column.cell(line, is_heading && style.colour)).collect();
+            let last = shown.last().filter(|last| self.wraps && !is_heading && !last.right);
+            let mut pieces = last.map(|last| last.wrapped(line)).unwrap_or_default().into_iter();
+            if let (Some(cell), Some(first)) = (cells.last_mut(), pieces.next()) {
+                *cell = first;
+            }
             out.push_str(format!(" {}", cells.join("  ")).trim_end());
             out.push('\n');
+            pieces.for_each(|piece| out.push_str(&format!(" {}{piece}\n", " ".repeat(before))));
         }
         self.notes.iter().for_each(|note| out.push_str(&paragraph(" ", note, style)));
         out
@@ -369,6 +379,12 @@ struct Shown {
 }
 
 impl Shown {
+    /// A cell in as many lines as it needs.
+    fn wrapped(&self, line: usize) -> Vec<String> {
+        let text = self.cells.get(line).map_or("", String::as_str);
+        textwrap::wrap(text, self.width).into_iter().map(std::borrow::Cow::into_owned).collect()
+    }
+
     fn cell(&self, line: usize, bold: bool) -> String {
         let text = shortened(self.cells.get(line).map_or("", String::as_str), self.width);
         let blanks = " ".repeat(self.width.saturating_sub(display_width(&text)));
@@ -396,10 +412,12 @@ fn fit(shown: &mut Vec<Shown>, terminal: usize) {
         let spare: usize = shown.iter().map(|column| column.width - column.least).sum();
         let most = shown.iter().map(|column| column.dispensable).max().unwrap_or(0);
         if excess <= spare || (most == 0 && (shown.len() < 2 || shown.last().is_some_and(|last| last.right))) {
-            for column in shown.iter_mut().rev() {
-                let cut = excess.min(column.width - column.least);
-                column.width -= cut;
-                excess -= cut;
+            // The widest text first.
+            while let Some(widest) = shown.iter_mut().filter(|one| one.width > one.least).max_by_key(|one| one.width)
+                && excess > 0
+            {
+                widest.width -= 1;
+                excess -= 1;
             }
             return;
         }
@@ -448,6 +466,13 @@ mod tests {
             assert_eq!((text.contains('…'), text.contains("share")), (true, width > 45), "{text}");
         }
         assert!(!table().text(of_width(36)).contains("user"), "{}", table().text(of_width(36)));
+    }
+
+    #[test]
+    fn texts_that_are_wrapped_lose_nothing() {
+        let rows = vec![vec!["a".into(), "one two three four".into()], vec!["b".into(), "five".into()]];
+        let table = Table { wraps: true, ..Table::new(["x", "words"], rows) };
+        assert_eq!(table.text(of_width(18)), " x  words\n a  one two three\n    four\n b  five\n");
     }
 
     #[test]

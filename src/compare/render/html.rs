@@ -104,7 +104,8 @@ fn step_blocks(
     }
     let graphs = graphs::differential(comparison, section, step, measures)?;
     if !graphs.is_empty() {
-        let graphs = graphs.into_iter().map(Block::Graph).collect();
+        let about = Block::Note("Click a frame to zoom; Ctrl-F searches.".to_owned());
+        let graphs = std::iter::once(about).chain(graphs.into_iter().map(Block::Graph)).collect();
         blocks.push(Block::section("Differential flame graphs, with the widths of both profiles", graphs));
     }
     Ok(blocks)

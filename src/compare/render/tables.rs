@@ -13,7 +13,7 @@ use crate::report::number::{self, exact, rate};
 use crate::report::table::{Cell, PAGE_ONLY, Table};
 use crate::report::terminal::text::shortened;
 use crate::roles::{self, SCHEDULING};
-use crate::util::text::{counted, rounded};
+use crate::util::text::{counted, grouped, rounded};
 
 /// How much of a comparison is shown.
 #[derive(Debug, Clone, Copy)]
@@ -66,9 +66,7 @@ pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> T
     if page {
         for role in chart::role_order(section) {
             let title = Cell::role(roles::by_id(role));
-            add(title, &|cell| {
-                Some(exact(cell.roles.iter().find(|one| one.role == role).map_or(0.0, |one| one.value)))
-            });
+            add(title, &|cell| Some(exact(cell.of_role(role))));
         }
     }
     let names = section.processes();
@@ -83,10 +81,10 @@ pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> T
         add(format!("per {first} call{unit}").into(), &|cell| Some(exact(cell.per_call)));
     }
     for &name in &names {
-        add(format!("calls of {name}").into(), &|cell| of(cell, name, |process| process.calls.to_string()));
+        add(format!("calls of {name}").into(), &|cell| of(cell, name, |process| grouped(process.calls)));
     }
-    add("sleeps".into(), &|cell| Some(cell.voluntary_switches.to_string()));
-    add("preemptions".into(), &|cell| Some(cell.involuntary_switches.to_string()));
+    add("sleeps".into(), &|cell| Some(grouped(cell.voluntary_switches)));
+    add("preemptions".into(), &|cell| Some(grouped(cell.involuntary_switches)));
     if !timed {
         add("instructions per sleep".into(), &of_exact(&|cell| cell.per_sleep.map(rounded)));
         add("instructions per preemption".into(), &of_exact(&|cell| cell.per_preemption.map(rounded)));

@@ -85,6 +85,7 @@ fn write_block(out: &mut String, block: &Block, level: usize) {
     let _ = match block {
         Block::Sentence(text) => writeln!(out, "<p>{}</p>", inline(text)),
         Block::Note(text) => writeln!(out, "<p class=\"dim\">{}</p>", inline(text)),
+        Block::Items(items) if items.is_empty() => Ok(()),
         Block::Items(items) => {
             let items = items.iter().map(|item| format!("<li>{}</li>\n", inline(item.trim_start_matches(' '))));
             writeln!(out, "<ul>{}</ul>", items.collect::<String>())
@@ -102,6 +103,7 @@ fn write_block(out: &mut String, block: &Block, level: usize) {
             write_all(out, blocks, level + 1);
             writeln!(out, "</div></details>")
         }
+        Block::Picture { svg, .. } if svg.is_empty() => Ok(()),
         Block::Picture { title, svg, .. } => {
             let title = if title.is_empty() {
                 String::new()
@@ -134,13 +136,13 @@ fn write_block(out: &mut String, block: &Block, level: usize) {
 }
 
 fn graph_of(PackedGraph { id, title, about, width, .. }: &PackedGraph) -> String {
-    let (id, title) = (escaped(id), inline(title));
+    let (id, name, title) = (escaped(id), escaped(title), inline(title));
     let about =
         if about.is_empty() { String::new() } else { format!(" <span class=\"dim\">({})</span>", inline(about)) };
     let width = if *width < 100.0 { format!(" style=\"width:{width:.1}%\"") } else { String::new() };
     format!(
         "<figure><figcaption><b>{title}</b>{about} <button class=\"link\" data-alone=\"{id}\">open in a new tab</button>\
-         </figcaption><div class=\"frame\"{width}><iframe data-graph=\"{id}\" title=\"{title}\"></iframe></div></figure>"
+         </figcaption><div class=\"frame\"{width}><iframe data-graph=\"{id}\" title=\"{name}\"></iframe></div></figure>"
     )
 }
 
