@@ -1,3 +1,4 @@
+use super::super::model::LimitingStage;
 use super::super::pipeline::PipelineCommand;
 use super::*;
 use crate::document::{Collector, CollectorReport};
@@ -40,7 +41,9 @@ fn recording(release: &str, roles: &[(RoleId, u64)]) -> Recording {
             collector: CollectorReport::ok(Collector::Insn, 0),
             symbols: Vec::new(),
         }),
-        findings: vec!["`dd` limits the pipeline: it is on a CPU 96 % of the time.".to_owned()],
+        limit: Some(PipelineLimit::Stages {
+            stages: vec![LimitingStage { name: "dd".to_owned(), cpu: 0.96, ..LimitingStage::default() }],
+        }),
         executed_on: ExecutedOn::Tcg,
         ..Recording::default()
     };
