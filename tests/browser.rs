@@ -152,7 +152,7 @@ fn a_reproduction_works_in_chromium() {
         page.open(&url, look);
         let overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
         assert_eq!(overflow, Value::from(0), "at {} pixels", look.width);
-        let verdicts = page.evaluate("['A.ladder.1', 'A.ladder.2'].map(id => document.getElementById(id).querySelector('.verdict').textContent).join()");
+        let verdicts = page.evaluate("['A.ladder.1', 'A.ladder.2'].map(id => document.getElementById(id).querySelector('.word').textContent).join()");
         assert_eq!(verdicts, Value::from("✓ reproduced,? undecided"));
         let head = page.evaluate("document.querySelector('header').innerText");
         assert!(head.as_str().unwrap().contains("Not finished: cat."), "{head}");

@@ -4,10 +4,11 @@ use super::check_rules::{CheckRules, SAME, UNDECIDED, exit_code, print_changes};
 use super::repeat::Repeat;
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
-use crate::compare::{CompareOptions, Dropped, Input, compare, text};
+use crate::compare::{CompareOptions, Dropped, Input, compare};
 use crate::document::Outcome;
 use crate::history::level::SeriesLevel;
 use crate::history::{History, HistoryLine, read};
+use crate::report::number;
 use crate::util::decision::Decision;
 use crate::util::progress;
 use crate::util::text::counted;
@@ -76,14 +77,14 @@ fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcom
     let fact = format!(
         "{}: {word}: {} instructions per KiB without scheduling; {} on {kernels}{}",
         line.title(),
-        text::value(new.value),
-        text::span([level.low, level.high]),
+        number::exact(new.value),
+        number::span([level.low, level.high], number::exact),
         if decision == Decision::Undecided {
-            format!("; its windows range over {}", text::span([new.low, new.high]))
+            format!("; its windows range over {}", number::span([new.low, new.high], number::exact))
         } else if !changed || beyond == 0.0 {
             String::new()
         } else {
-            format!(" ({} beyond)", text::percent(1.0 + beyond / 100.0))
+            format!(" ({} beyond)", number::change(1.0 + beyond / 100.0))
         },
     );
     Ok((word, fact))

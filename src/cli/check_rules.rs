@@ -5,10 +5,13 @@ use super::global::UNTESTABLE;
 use super::repeat::{Repeat, Repeated};
 use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step, Word};
+use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
-use crate::compare::{Comparison, text};
+use crate::compare::Comparison;
 use crate::document::Outcome;
 use crate::report::files::Folder;
+use crate::report::number;
+use crate::report::terminal::text::shortened;
 use crate::run::exact;
 use crate::util::decision::FLOOR;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -212,12 +215,12 @@ pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]
             crate::outln!("{}, by role and function (self), {}:", section.title(), comparison.per_kib());
         }
         for row in rows {
-            crate::outln!("  {:<44} {:>12}", row.title, text::signed(row.delta));
+            crate::outln!("  {:<44} {:>12}", row.title, number::signed(row.delta));
             for function in step.functions.iter().filter(|f| f.role == row.role && f.self_delta != 0.0).take(4) {
                 crate::outln!(
                     "    {:<42} {:>12}",
-                    text::cut(&terminal::function_name(function), 60),
-                    text::signed(function.self_delta)
+                    shortened(&function_name(function), 60),
+                    number::signed(function.self_delta)
                 );
             }
         }

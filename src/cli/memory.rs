@@ -1,6 +1,9 @@
 //! `pipeprof memory`: memory bandwidth of this machine.
 
-use crate::reproduce::memory::{LoopOptions, LoopResult, READ_BUFFER, Report, loops::LoopKind, measure};
+use crate::report::number::{number, span};
+use crate::report::table::{Cell, Table};
+use crate::report::terminal::Style;
+use crate::reproduce::memory::{LoopOptions, READ_BUFFER, Report, loops::LoopKind, measure};
 use crate::util::{cancel, size};
 use anyhow::Result;
 use std::process::ExitCode;
@@ -59,19 +62,17 @@ fn text(report: &Report, code: bool) -> String {
         (LoopKind::Store, "Storing to one buffer"),
         (LoopKind::Read, "Reading one buffer from end to end"),
     ] {
-        let _ = writeln!(out, "\n{heading}");
-        let mut table = comfy_table::Table::new();
-        table.load_preset(comfy_table::presets::NOTHING);
-        table.set_header(["loop", "buffer", "GiB/s", "95 % interval", "GB/s", "n", "method"]);
-        for column in [1, 2, 3, 4, 5] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(comfy_table::CellAlignment::Right);
-            }
-        }
-        for measured in report.loops.iter().filter(|measured| measured.kind == kind) {
-            table.add_row(row(measured));
-        }
-        let _ = writeln!(out, "{}", table.trim_fmt());
+        let loops = report.loops.iter().filter(|measured| measured.kind == kind);
+        let table = Table::of(heading, loops)
+            .column("loop", |measured| &measured.name[..])
+            .column("buffer", |measured| Cell::Figure(size::format(measured.buffer_bytes)))
+            .column("GiB/s", |measured| measured.throughput.median_gib_s)
+            .column("95 % CI", |measured| measured.throughput.ci95.map(|ends| Cell::Figure(span(ends, number))))
+            .column("GB/s", |measured| Some(measured.throughput.median_gib_s? * f64::from(1 << 30) / 1e9))
+            .column("n", |measured| measured.throughput.runs.len() as u64)
+            .column("method", |measured| measured.reason.as_deref().unwrap_or(&measured.about))
+            .done();
+        let _ = write!(out, "\n{}", table.text(Style::of_stdout()));
     }
     if code {
         let mut printed = std::collections::BTreeSet::new();
@@ -82,23 +83,4 @@ fn text(report: &Report, code: bool) -> String {
         }
     }
     out
-}
-
-fn row(measured: &LoopResult) -> [String; 7] {
-    let throughput = &measured.throughput;
-    let buffer = size::format(measured.buffer_bytes);
-    let Some(median) = throughput.median_gib_s else {
-        let reason = measured.reason.clone().unwrap_or_default();
-        return [measured.name.clone(), buffer, "-".into(), "-".into(), "-".into(), "0".into(), reason];
-    };
-    let interval = throughput.ci95.map_or_else(|| "-".into(), |[low, high]| format!("[{low:.1}, {high:.1}]"));
-    [
-        measured.name.clone(),
-        buffer,
-        format!("{median:.1}"),
-        interval,
-        format!("{:.1}", median * f64::from(1 << 30) / 1e9),
-        throughput.runs.len().to_string(),
-        measured.about.clone(),
-    ]
 }

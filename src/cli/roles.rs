@@ -6,15 +6,15 @@ use crate::kernel::reach::Live;
 use crate::kernel::resolve;
 use crate::kernel::resolve::{NAMED_TARGETS, Reach, Resolution};
 use crate::kernel::symbols::{Symbols, SymbolsError};
+use crate::report::table::Table;
+use crate::report::terminal::Style;
 use crate::roles;
 use crate::util::cancel;
 use crate::vm;
 use anyhow::{Context as _, Result};
 use clap::Args;
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 /// List the roles, their functions on a kernel, and which probes can reach them
@@ -77,21 +77,16 @@ impl RolesReport {
     }
 
     fn text(&self) -> String {
-        let mut table = Table::new();
-        table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-        if !std::io::stdout().is_terminal() {
-            table.set_width(120);
-        }
-        table.set_header(["role", "function", "countable by", "not by (reason)"]);
         let mut reasons = Vec::new();
-        for resolution in &self.roles {
-            table.add_row(row(resolution, &mut reasons));
-        }
-        if let Some(function) = table.column_mut(1) {
-            // A name in two parts cannot be searched for or copied.
-            function.set_constraint(ColumnConstraint::ContentWidth);
-        }
-        let mut text = format!("Roles on {}:\n\n{}\n\n", self.release, table.trim_fmt());
+        let rows: Vec<[String; 4]> = self.roles.iter().map(|resolution| row(resolution, &mut reasons)).collect();
+        let mut table = Table::of(format!("Roles on {}", self.release), &rows)
+            .column("role", |row| &row[0][..])
+            .column("function", |row| &row[1][..])
+            .column("countable by", |row| &row[2][..])
+            .column("not by (reason)", |row| &row[3][..])
+            .done();
+        table.wraps = true;
+        let mut text = table.text(Style::of_stdout()) + "\n";
         for (index, reason) in reasons.iter().enumerate() {
             let _ = writeln!(text, "({}) {reason}", index + 1);
         }

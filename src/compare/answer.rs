@@ -4,8 +4,8 @@
 use super::columns;
 use super::details;
 use super::model::{Blame, Comparison, Difference, Section, Step, Word};
-use super::text;
 use crate::profile::listed;
+use crate::report::number;
 use crate::util::text::counted;
 use std::fmt::Write as _;
 
@@ -123,7 +123,7 @@ pub(crate) fn answer(comparison: &Comparison, all: &[(&Section, &Step)]) -> Stri
                 true => format!(", where {reason}"),
                 false => format!(", because {reason}"),
             });
-            Some(format!("{}{place}{}", text::percent(total.ratio), reason.unwrap_or_default()))
+            Some(format!("{}{place}{}", number::change(total.ratio), reason.unwrap_or_default()))
         })
         .collect();
     if !totals.is_empty() {
@@ -147,9 +147,9 @@ fn cpus_text(cpus: u32) -> String {
 fn verdicts(all: &[(&Section, &Step)]) -> String {
     let change = |(section, step): &(&Section, &Step)| {
         let verdict = &step.verdict;
-        let margin = text::in_parentheses(verdict.uncertainty);
+        let margin = number::in_parentheses(verdict.uncertainty);
         let on = cpus_text(section.cpus.unwrap_or(1));
-        (verdict.word, format!("{}{margin} on {on}", text::percent(verdict.ratio)))
+        (verdict.word, format!("{}{margin} on {on}", number::change(verdict.ratio)))
     };
     let changes: Vec<(Word, String)> = all.iter().map(change).collect();
     let what = "instructions without scheduling";
@@ -177,7 +177,7 @@ fn contributors(all: &[(&Section, &Step)]) -> Option<String> {
     }
     let each = found.iter().map(|(cpus, blame)| {
         let place = cpus.map(|cpus| format!(" on {}", cpus_text(cpus))).unwrap_or_default();
-        format!("{} ({}){place}", details::blamed(blame), text::signed(blame.delta))
+        format!("{} ({}){place}", details::blamed(blame), number::signed(blame.delta))
     });
     Some(format!("largest contributors: {}", each.collect::<Vec<_>>().join(", ")))
 }

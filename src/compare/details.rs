@@ -3,8 +3,8 @@
 
 use super::model::{Blame, Cell, Comparison, ExactCell, RoleRow, Section, Step, Word};
 use super::sums::ROLES;
-use super::text;
 use crate::profile::listed;
+use crate::report::number;
 use crate::roles::{self, RoleId, SCHEDULING};
 use crate::util::text::{counted, rounded};
 use std::fmt::Write as _;
@@ -53,7 +53,7 @@ pub(crate) fn blamed(blame: &Blame) -> String {
 }
 
 fn changes(list: &[(String, f64)]) -> String {
-    let each = list.iter().map(|(name, delta)| format!("{name} {}", text::signed(*delta)));
+    let each = list.iter().map(|(name, delta)| format!("{name} {}", number::signed(*delta)));
     each.collect::<Vec<_>>().join(", ")
 }
 
@@ -68,7 +68,7 @@ fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
     }
     let work = step.roles.iter().find(|row| Some(row.role) == blame.role).and_then(|row| Some(row.work?.text()));
     let work = work.map(|work| format!(" ({work})")).unwrap_or_default();
-    let mut lines = vec![format!("largest contributor: {} {}{work}{offset}", blame.title, text::signed(blame.delta))];
+    let mut lines = vec![format!("largest contributor: {} {}{work}{offset}", blame.title, number::signed(blame.delta))];
     let whole: Vec<(String, f64)> = blame.whole.iter().cloned().collect();
     let lists: Vec<String> = [("self", changes(&blame.functions)), ("total", changes(&whole))]
         .into_iter()
@@ -85,8 +85,8 @@ fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
 fn helpers(step: &Step, blame: &Blame, offset: &str) -> Vec<String> {
     let roles: Vec<(String, f64)> = blame.within.iter().map(|part| (part.title.clone(), part.delta)).collect();
     let sum = match blame.functions.as_slice() {
-        [_] => format!("{} {}", blamed(blame), text::signed(blame.delta)),
-        functions => format!("the helpers {}, together {}", changes(functions), text::signed(blame.delta)),
+        [_] => format!("{} {}", blamed(blame), number::signed(blame.delta)),
+        functions => format!("the helpers {}, together {}", changes(functions), number::signed(blame.delta)),
     };
     let mut lines = vec![format!("largest contributor: {sum} in {} roles{offset}", roles.len())];
     lines.push(format!("by role: {}", changes(&roles[..roles.len().min(NAMED)])));
@@ -117,9 +117,9 @@ fn offset(step: &Step, blame: &Blame) -> Option<(String, Option<RoleId>)> {
     let largest = against.max_by(|a, b| change(a).abs().total_cmp(&change(b).abs()));
     let rest = step.verdict.delta - blame.delta;
     match largest {
-        Some(row) => Some((format!("{} {}", row.title, text::signed(change(row))), Some(row.role))),
+        Some(row) => Some((format!("{} {}", row.title, number::signed(change(row))), Some(row.role))),
         None if step.exact() && rest * blame.delta < 0.0 => {
-            Some((format!("all other roles {}", text::signed(rest)), None))
+            Some((format!("all other roles {}", number::signed(rest)), None))
         }
         None => None,
     }
@@ -138,7 +138,7 @@ fn others(step: &Step, blame: &Blame, offset: &[RoleId]) -> String {
     if count == 0 || rest.abs() < 0.005 || (offset.is_empty() && rest * blame.delta < 0.0) {
         return String::new();
     }
-    format!("; {} {}", counted(count, "other role"), text::signed(rest))
+    format!("; {} {}", counted(count, "other role"), number::signed(rest))
 }
 
 /// The counted cells of a step.
@@ -203,7 +203,7 @@ fn schedule(section: &Section, step: &Step) -> Option<[String; 2]> {
         ("preemptions", before.preemptions_per_mib, after.preemptions_per_mib),
     ] {
         if differ(a, b) {
-            parts.push(format!("{what} per MiB {} to {}", text::rate(a), text::rate(b)));
+            parts.push(format!("{what} per MiB {} to {}", number::rate(a), number::rate(b)));
         }
     }
     if let Some((a, b)) = before.per_sleep.zip(after.per_sleep).filter(|(a, b)| differ(*a, *b)) {
@@ -212,11 +212,12 @@ fn schedule(section: &Section, step: &Step) -> Option<[String; 2]> {
     if parts.is_empty() {
         return None;
     }
-    let ratio = text::percent(total.after / total.before);
-    let mut line = format!("with scheduling: {} to {}, {ratio}", text::value(total.before), text::value(total.after));
+    let ratio = number::change(total.after / total.before);
+    let mut line =
+        format!("with scheduling: {} to {}, {ratio}", number::exact(total.before), number::exact(total.after));
     if let Some(equal) = total.at_equal_schedule {
         let _ =
-            write!(line, "; with as many sleeps and preemptions as before, {}", text::percent(equal / total.before));
+            write!(line, "; with as many sleeps and preemptions as before, {}", number::change(equal / total.before));
     }
     Some([line, format!("schedule: {}", parts.join(", "))])
 }
@@ -232,7 +233,7 @@ fn other_schedule(comparison: &Comparison, section: &Section, step: &Step) -> Op
     let (from, to) = comparison.step_labels(step);
     let (more, other) = if after > before { (to, from) } else { (from, to) };
     let how = if least > 0.0 {
-        format!("{} times as often as {other}", text::count(most / least))
+        format!("{} times as often as {other}", number::count(most / least))
     } else {
         format!("and {other} does not")
     };
@@ -252,10 +253,10 @@ fn outliers(comparison: &Comparison, section: &Section, step: &Step) -> Vec<Stri
             "one of {} windows of {label} has {}, the others {} (most of it {} {}): more windows (--runs) make \
              the uncertainty smaller",
             cell.windows,
-            text::value(outlier.value),
-            text::span(outlier.others),
+            number::exact(outlier.value),
+            number::span(outlier.others, number::exact),
             outlier.title,
-            text::signed(outlier.delta)
+            number::signed(outlier.delta)
         ))
     };
     cells.into_iter().zip([labels.0, labels.1]).filter_map(line).collect()

@@ -3,8 +3,8 @@
 
 use super::measure::{Key, Measure, as_f64};
 use super::model::{ExactCell, TotalChange, Verdict, Word};
-use super::text;
 use super::windows;
+use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::decision::{CountChange, Decision};
 
@@ -25,22 +25,22 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
         Decision::Same => Word::Same,
         Decision::Undecided => Word::Undecided,
     };
-    let (from, to) = (text::value(a), text::value(b));
+    let (from, to) = (number::exact(a), number::exact(b));
     let what = "instructions per KiB without scheduling";
-    let by = text::in_parentheses(count.half);
+    let by = number::in_parentheses(count.half);
     let text = match word {
         Word::Same if old == new => format!("same, exactly {from} {what} before and after"),
         Word::Same => format!(
             "same number of {what}, within {}: {}{by}, {from} to {to}",
-            text::part(margin),
-            text::percent(ratio)
+            number::part(margin),
+            number::change(ratio)
         ),
         Word::Undecided => format!(
             "undecided whether the number of {what} changed: {}{by}, {from} to {to}; {}",
-            text::percent(ratio),
+            number::change(ratio),
             what_would_decide([before, after], &count, margin)
         ),
-        _ => format!("{} {what}, {}{by}, {from} to {to}", word.text(), text::percent(ratio)),
+        _ => format!("{} {what}, {}{by}, {from} to {to}", word.text(), number::change(ratio)),
     };
     Verdict {
         word,
@@ -66,13 +66,13 @@ fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> 
     let Some(half) = count.half else {
         return "a single window shows no uncertainty: count several (--runs 5)".to_owned();
     };
-    let spans = sides.map(|side| text::span(side.span(&Measure::without_scheduling)));
+    let spans = sides.map(|side| number::span(side.span(&Measure::without_scheduling), number::exact));
     let ranges = format!("windows range over {} before and {} after", spans[0], spans[1]);
     match count.enough {
         Some(enough) => format!("{ranges}; about {enough} windows (--runs {enough}) would decide"),
         None => format!(
             "{ranges}; a larger --window-limit may help, or --margin {} if no smaller change matters",
-            text::part((count.change.abs() + half).max(margin)).replace(' ', "")
+            number::part((count.change.abs() + half).max(margin)).replace(' ', "")
         ),
     }
 }

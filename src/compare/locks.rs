@@ -2,9 +2,9 @@
 
 use super::measure::as_f64;
 use super::model::{HeldChange, LockChange};
-use super::text;
 use crate::document::{HeldCalls, LockKind, LockUse, Outcome};
 use crate::profile::ProcessName;
+use crate::report::number;
 use crate::roles::{self, RoleId};
 use std::collections::BTreeSet;
 
@@ -89,19 +89,19 @@ impl LockChange {
         match (self.lock, self.instructions) {
             (LockKind::Mutex, [Some(before), Some(after)]) => parts.push(format!(
                 "under {name} the {who} executes {} instructions per call of the {first}, before {} ({})",
-                text::value(after.round()),
-                text::value(before.round()),
-                text::change(before, after)
+                number::exact(after.round()),
+                number::exact(before.round()),
+                number::change_of(before, after)
             )),
             _ if taken => parts.push(format!(
                 "the {who} takes {name} {} times per call of the {first}, before {}",
-                text::count(after),
-                text::count(before)
+                number::count(after),
+                number::count(before)
             )),
             _ => return None,
         }
         if self.lock == LockKind::Mutex {
-            let count = text::count;
+            let count = number::count;
             for row in self.calls.iter().filter(|row| row.changed()) {
                 let outside = [0, 1].map(|side| row.all[side] - row.held[side]);
                 if (outside[0] - outside[1]).abs() > SMALL && row.held[0].max(row.held[1]) > SMALL {

@@ -28,7 +28,6 @@ pub mod plan;
 pub mod render;
 pub(crate) mod steps;
 pub(crate) mod sums;
-pub(crate) mod text;
 pub(crate) mod timed;
 pub(crate) mod windows;
 pub(crate) mod work;

@@ -12,11 +12,11 @@ use super::measure::Measure;
 use super::model::{Cell, Method, Section, Step, Verdict, Word};
 use super::pipelines;
 use super::sums;
-use super::text;
 use super::timed::{self, Evidence};
 use super::work;
 use crate::document::Outcome;
 use crate::profile::{ProcessName, listed};
+use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
 use crate::util::text::capitalized;
 use crate::workload::caveats::WORKLOAD_CHANGED;
@@ -89,9 +89,9 @@ pub(crate) fn fill_steps(
                 step.verdict.word = Word::Undecided;
                 step.verdict.text = format!(
                     "no verdict: {}, {} to {} instructions per KiB without scheduling",
-                    text::percent(step.verdict.ratio),
-                    text::value(step.verdict.before),
-                    text::value(step.verdict.after)
+                    number::change(step.verdict.ratio),
+                    number::exact(step.verdict.before),
+                    number::exact(step.verdict.after)
                 );
                 step.blame = None;
             }

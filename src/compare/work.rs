@@ -2,9 +2,9 @@
 
 use super::measure::as_f64;
 use super::model::{RoleRow, RoleWork, WorkUnit};
-use super::text;
 use crate::document::Outcome;
 use crate::profile::ProcessName;
+use crate::report::number;
 use crate::roles::RoleId;
 
 /// Calls per MiB below which a role is not split: the cost of such a call is a matter of chance.
@@ -96,7 +96,7 @@ impl RoleWork {
         let each = self.each_after / self.each_before;
         match (each - 1.0).abs() < SMALL {
             true => format!("{calls}, each as before"),
-            false => format!("{calls}, each {}", text::percent(each)),
+            false => format!("{calls}, each {}", number::change(each)),
         }
     }
 }
@@ -120,8 +120,8 @@ pub(crate) fn cached_pages(runs: [&Outcome; 2]) -> Option<String> {
         format!(
             "Of {pages} pages per MiB, {} are allocated, before {}. The others are pages that the pipe keeps after they \
              are read, and uses again.",
-            text::count(after),
-            text::count(before)
+            number::count(after),
+            number::count(before)
         )
     })
 }

@@ -5,10 +5,10 @@ use super::source::{Exported, ExportedRecording};
 use super::{ExportFormat, tables_compared};
 use crate::document::Document;
 use crate::profile::{RoleShare, Unit};
-use crate::record::model::RecordedEnd;
-use crate::record::process_names;
+use crate::record::model::RecordedProcess;
+use crate::record::{Recording, process_names};
+use crate::report::table::{Cell, Table};
 use crate::roles;
-use crate::util::csv_text::csv_text;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,45 +16,17 @@ pub(super) const FORMAT: ExportFormat = ExportFormat {
     name: "csv",
     about: "The tables of a run, recording, comparison or sweep, one CSV file for each; -o names a folder",
     files: |exported| {
-        let tables: Vec<CsvTable> = tables(exported)?.into_iter().filter(|table| !table.rows.is_empty()).collect();
+        let tables: Vec<Table> = tables(exported)?.into_iter().filter(|table| !table.is_empty()).collect();
         if tables.is_empty() {
             bail!("it contains no tables");
         }
-        Ok(tables.into_iter().map(|table| (format!("{}.csv", table.name), table.text().into_bytes())).collect())
+        Ok(tables.into_iter().map(|table| (format!("{}.csv", table.title), table.csv().into_bytes())).collect())
     },
     is_folder: true,
 };
 
-/// A table, with a heading for each column.
-#[derive(Debug)]
-pub(super) struct CsvTable {
-    pub name: &'static str,
-    pub header: Vec<String>,
-    pub rows: Vec<Vec<String>>,
-}
-
-/// A row: each value as text.
-macro_rules! row {
-    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
-}
-pub(super) use row;
-
-impl CsvTable {
-    pub(super) fn new(name: &'static str, header: &[&str], rows: Vec<Vec<String>>) -> Self {
-        Self { name, header: header.iter().map(|text| (*text).to_owned()).collect(), rows }
-    }
-
-    fn text(&self) -> String {
-        csv_text(std::iter::once(&self.header).chain(&self.rows))
-    }
-}
-
-/// The value, or an empty cell.
-pub(super) fn some<T: ToString>(value: Option<T>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
-}
-
-fn tables(exported: &Exported<'_>) -> Result<Vec<CsvTable>> {
+/// The tables, with the names of their files as titles.
+fn tables(exported: &Exported<'_>) -> Result<Vec<Table>> {
     let mut tables = match exported {
         Exported::Run(outcome) => {
             let document = &outcome.document;
@@ -64,142 +36,84 @@ fn tables(exported: &Exported<'_>) -> Result<Vec<CsvTable>> {
         }
         Exported::Recording(recording) => of_recording(recording),
         Exported::Comparison(comparison) => tables_compared::tables(comparison),
-        Exported::Sweep(sweep) => return Ok(vec![tables_compared::sweep(sweep)]),
+        Exported::Sweep(sweep) => return Ok(vec![sweep.csv_table()]),
     };
     tables.extend(frames(&exported.all()));
     Ok(tables)
 }
 
 /// Shares by role, of each process.
-fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) -> CsvTable {
-    let rows = shares.map(|(process, share)| {
-        let cycles = share.cycles.as_ref();
-        row![
-            process,
-            share.role,
-            roles::by_id(share.role).title,
-            share.share,
-            some(share.share_ci95.map(|[low, _]| low)),
-            some(share.share_ci95.map(|[_, high]| high)),
-            share.weight,
-            share.interrupts_off,
-            some(share.ns_per_kib),
-            some(share.instructions_per_kib),
-            some(share.instructions_per_call),
-            some(share.calls_per_mib),
-            some(cycles.map(|cycles| cycles.estimate)),
-            some(cycles.map(|cycles| cycles.range[0])),
-            some(cycles.map(|cycles| cycles.range[1])),
-            share.symbols.join(" "),
-        ]
-    });
+fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) -> Table {
     let unit = match unit {
         Unit::Samples => "samples",
         Unit::Instructions => "instructions",
         Unit::Nanoseconds => "ns",
         Unit::EstimatedCycles => "estimated_cycles",
     };
-    let (weight, off) = (format!("weight_{unit}"), format!("interrupts_off_{unit}"));
-    let header = [
-        "process",
-        "role",
-        "title",
-        "share",
-        "share_ci95_low",
-        "share_ci95_high",
-        &weight,
-        &off,
-        "ns_per_kib",
-        "instructions_per_kib",
-        "instructions_per_syscall",
-        "calls_per_mib",
-        "estimated_cycles",
-        "estimated_cycles_low",
-        "estimated_cycles_high",
-        "functions",
-    ];
-    CsvTable::new("roles", &header, rows.collect())
+    Table::of("roles", shares)
+        .column("process", |(process, _)| process.clone())
+        .column("role", |(_, share)| Cell::shown(share.role))
+        .column("title", |(_, share)| roles::by_id(share.role).title)
+        .column("share", |(_, share)| share.share)
+        .column("share_ci95_low", |(_, share)| share.share_ci95.map(|[low, _]| low))
+        .column("share_ci95_high", |(_, share)| share.share_ci95.map(|[_, high]| high))
+        .column(format!("weight_{unit}"), |(_, share)| share.weight)
+        .column(format!("interrupts_off_{unit}"), |(_, share)| share.interrupts_off)
+        .column("ns_per_kib", |(_, share)| share.ns_per_kib)
+        .column("instructions_per_kib", |(_, share)| share.instructions_per_kib)
+        .column("instructions_per_syscall", |(_, share)| share.instructions_per_call)
+        .column("calls_per_mib", |(_, share)| share.calls_per_mib)
+        .column("estimated_cycles", |(_, share)| share.cycles.as_ref().map(|cycles| Cell::shown(cycles.estimate)))
+        .column("estimated_cycles_low", |(_, share)| share.cycles.as_ref().map(|cycles| Cell::shown(cycles.range[0])))
+        .column("estimated_cycles_high", |(_, share)| share.cycles.as_ref().map(|cycles| Cell::shown(cycles.range[1])))
+        .column("functions", |(_, share)| share.symbols.join(" "))
+        .done()
 }
 
 /// Calls of probed functions.
-fn functions(document: &Document) -> CsvTable {
-    let rows = document.functions.iter().map(|function| {
-        row![
-            function.process,
-            function.role,
-            function.symbol,
-            function.how,
-            function.calls,
-            some(function.total_ns),
-            some(function.self_ns),
-            some(function.corrected_self_ns),
-            function.missed,
-        ]
-    });
-    let header = [
-        "process",
-        "role",
-        "function",
-        "counted_by",
-        "calls",
-        "total_ns",
-        "self_ns",
-        "self_ns_without_probes",
-        "missed_returns",
-    ];
-    CsvTable::new("functions", &header, rows.collect())
+fn functions(document: &Document) -> Table {
+    Table::of("functions", &document.functions)
+        .column("process", |function| Cell::shown(function.process))
+        .column("role", |function| Cell::shown(function.role))
+        .column("function", |function| function.symbol.clone())
+        .column("counted_by", |function| function.how.clone())
+        .column("calls", |function| function.calls)
+        .column("total_ns", |function| function.total_ns)
+        .column("self_ns", |function| function.self_ns)
+        .column("self_ns_without_probes", |function| function.corrected_self_ns)
+        .column("missed_returns", |function| function.missed)
+        .done()
 }
 
 /// Raw values of each measurement and process.
-fn runs(document: &Document) -> CsvTable {
-    let mut rows = Vec::new();
-    for (index, run) in document.runs.iter().enumerate() {
-        for (process, totals) in run.processes.totals.iter() {
-            rows.push(row![
-                index + 1,
-                run.collectors.join(" "),
-                run.processes.window_ns,
-                process,
-                totals.bytes,
-                totals.calls,
-                totals.short,
-                totals.eagain,
-                totals.elapsed_ns,
-                totals.user_ns,
-                totals.system_ns,
-                totals.voluntary_switches,
-                totals.involuntary_switches,
-                totals.minor_faults,
-                totals.major_faults,
-                some(totals.cpu),
-                totals.pipe_size,
-            ]);
-        }
-    }
-    let header = [
-        "run",
-        "collectors",
-        "window_ns",
-        "process",
-        "bytes",
-        "syscalls",
-        "short_calls",
-        "eagain",
-        "elapsed_ns",
-        "user_ns",
-        "system_ns",
-        "voluntary_switches",
-        "involuntary_switches",
-        "minor_faults",
-        "major_faults",
-        "cpu",
-        "pipe_bytes",
-    ];
-    CsvTable::new("runs", &header, rows)
+fn runs(document: &Document) -> Table {
+    let runs = (1_u64..).zip(&document.runs);
+    let rows = runs.flat_map(|(number, run)| {
+        run.processes.totals.iter().map(move |(process, totals)| (number, run, process, totals))
+    });
+    Table::of("runs", rows)
+        .column("run", |(number, ..)| *number)
+        .column("collectors", |(_, run, ..)| run.collectors.join(" "))
+        .column("window_ns", |(_, run, ..)| run.processes.window_ns)
+        .column("process", |(_, _, process, _)| Cell::shown(process))
+        .column("bytes", |(.., totals)| totals.bytes)
+        .column("syscalls", |(.., totals)| totals.calls)
+        .column("short_calls", |(.., totals)| totals.short)
+        .column("eagain", |(.., totals)| totals.eagain)
+        .column("elapsed_ns", |(.., totals)| totals.elapsed_ns)
+        .column("user_ns", |(.., totals)| totals.user_ns)
+        .column("system_ns", |(.., totals)| totals.system_ns)
+        .column("voluntary_switches", |(.., totals)| totals.voluntary_switches)
+        .column("involuntary_switches", |(.., totals)| totals.involuntary_switches)
+        .column("minor_faults", |(.., totals)| totals.minor_faults)
+        .column("major_faults", |(.., totals)| totals.major_faults)
+        .column("cpu", |(.., totals)| totals.cpu)
+        .column("pipe_bytes", |(.., totals)| totals.pipe_size)
+        .done()
 }
 
 /// The weight of each function in each process: itself, and with all that it called.
-fn frames(samples: &Samples) -> Option<CsvTable> {
+fn frames(samples: &Samples) -> Option<Table> {
     let kinds = samples.values.len();
     let mut sums: BTreeMap<(usize, u32), (Vec<u64>, Vec<u64>)> = BTreeMap::new();
     for sample in &samples.samples {
@@ -216,23 +130,24 @@ fn frames(samples: &Samples) -> Option<CsvTable> {
             }
         }
     }
-    let row = |((process, frame), (own, total)): ((usize, u32), (Vec<u64>, Vec<u64>))| {
-        let (process, frame) = (samples.processes.get(process)?, samples.frames.get(frame as usize)?);
-        let code = if frame.is_kernel { "kernel" } else { "user" };
-        let address = frame.address.map(|address| format!("{address:#x}"));
-        let figures = own.iter().zip(&total).flat_map(|(own, total)| row![own, total]);
-        Some(row![process.name, frame.name, code, some(address)].into_iter().chain(figures).collect())
-    };
-    let mut header: Vec<String> = row!["process", "function", "code", "address"];
-    for kind in &samples.values {
+    let rows = sums.into_iter().filter_map(|((process, frame), sums)| {
+        Some((samples.processes.get(process)?, samples.frames.get(frame as usize)?, sums))
+    });
+    let mut table = Table::of("stack_functions", rows)
+        .column("process", |(process, ..)| process.name.clone())
+        .column("function", |(_, frame, _)| frame.name.clone())
+        .column("code", |(_, frame, _)| if frame.is_kernel { "kernel" } else { "user" })
+        .column("address", |(_, frame, _)| frame.address.map(|address| format!("{address:#x}")));
+    for (at, kind) in samples.values.iter().enumerate() {
         let unit = if kind.unit == "count" { String::new() } else { format!("_{}", kind.unit) };
-        header.extend([format!("self_{}{unit}", kind.name), format!("total_{}{unit}", kind.name)]);
+        table = table
+            .column(format!("self_{}{unit}", kind.name), |(.., (own, _))| own[at])
+            .column(format!("total_{}{unit}", kind.name), |(.., (_, total))| total[at]);
     }
-    let rows: Vec<Vec<String>> = sums.into_iter().filter_map(row).collect();
-    (!rows.is_empty()).then_some(CsvTable { name: "stack_functions", header, rows })
+    Some(table.done()).filter(|table| !table.is_empty())
 }
 
-fn of_recording(exported: &ExportedRecording<'_>) -> Vec<CsvTable> {
+fn of_recording(exported: &ExportedRecording<'_>) -> Vec<Table> {
     let recording = exported.recording;
     let sampled = recording.samples.iter().flat_map(|samples| &samples.processes);
     let sampled = sampled.map(|process| (&process.name, &process.roles));
@@ -240,120 +155,80 @@ fn of_recording(exported: &ExportedRecording<'_>) -> Vec<CsvTable> {
     let counted = counted.map(|stage| (&stage.name, &stage.roles));
     let unit = if recording.samples.is_some() { Unit::Samples } else { Unit::Instructions };
     let shares = sampled.chain(counted).flat_map(|(name, all)| all.iter().map(|share| (name.clone(), share)));
-    vec![processes(exported), waits(exported), pipes(exported), locks(exported), roles(shares, unit)]
+    vec![processes(recording), waits(recording), pipes(recording), locks(recording), roles(shares, unit)]
 }
 
-fn processes(exported: &ExportedRecording<'_>) -> CsvTable {
-    let names = process_names(exported.recording);
-    let rows = exported.recording.processes.iter().zip(names).map(|(process, name)| {
-        let pids: Vec<String> = process.pids.iter().map(u32::to_string).collect();
-        row![
-            name,
-            process.name,
-            process.stage + 1,
-            pids.join(" "),
-            process.threads,
-            process.forks,
-            process.execs,
-            process.begin_ns,
-            process.end_ns,
-            process.cpu_ns,
-            some(process.user_share),
-            process.runnable_ns,
-            process.preemptions,
-            process.calls,
-            some(process.signal),
-        ]
-    });
-    let header = [
-        "process",
-        "program",
-        "stage",
-        "pids",
-        "threads",
-        "forks",
-        "execs",
-        "begin_ns",
-        "end_ns",
-        "cpu_ns",
-        "user_share",
-        "runnable_ns",
-        "preemptions",
-        "syscalls",
-        "signal",
-    ];
-    CsvTable::new("processes", &header, rows.collect())
+fn processes(recording: &Recording) -> Table {
+    let pids = |process: &RecordedProcess| process.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    Table::of("processes", recording.processes.iter().zip(process_names(recording)))
+        .column("process", |(_, name)| name.to_string())
+        .column("program", |(process, _)| process.name.clone())
+        .column("stage", |(process, _)| process.stage + 1)
+        .column("pids", |(process, _)| pids(process))
+        .column("threads", |(process, _)| process.threads)
+        .column("forks", |(process, _)| process.forks)
+        .column("execs", |(process, _)| process.execs)
+        .column("begin_ns", |(process, _)| process.begin_ns)
+        .column("end_ns", |(process, _)| process.end_ns)
+        .column("cpu_ns", |(process, _)| process.cpu_ns)
+        .column("user_share", |(process, _)| process.user_share)
+        .column("runnable_ns", |(process, _)| process.runnable_ns)
+        .column("preemptions", |(process, _)| process.preemptions)
+        .column("syscalls", |(process, _)| process.calls)
+        .column("signal", |(process, _)| process.signal)
+        .done()
 }
 
 /// Sleeps outside of pipes.
-fn waits(exported: &ExportedRecording<'_>) -> CsvTable {
-    let names = process_names(exported.recording);
-    let processes = exported.recording.processes.iter().zip(names);
-    let rows = processes.flat_map(|(process, name)| {
-        process.waits.iter().map(move |(reason, total)| row![name, reason.title(), total.count, total.ns])
-    });
-    CsvTable::new("waits", &["process", "reason", "sleeps", "ns"], rows.collect())
+fn waits(recording: &Recording) -> Table {
+    let processes = recording.processes.iter().zip(process_names(recording));
+    let rows =
+        processes.flat_map(|(process, name)| process.waits.iter().map(move |(reason, total)| (name, *reason, *total)));
+    Table::of("waits", rows)
+        .column("process", |(name, ..)| name.to_string())
+        .column("reason", |(_, reason, _)| reason.title())
+        .column("sleeps", |(.., total)| total.count)
+        .column("ns", |(.., total)| total.ns)
+        .done()
 }
 
 /// One row for each process at each end of each pipe.
-fn pipes(exported: &ExportedRecording<'_>) -> CsvTable {
-    let recording = exported.recording;
+fn pipes(recording: &Recording) -> Table {
     let names = process_names(recording);
-    let mut rows = Vec::new();
-    for pipe in recording.pipes.iter().filter(|pipe| pipe.is_used()) {
-        let mut add = |side: &str, end: &RecordedEnd| {
-            rows.push(row![
-                pipe.inode,
-                side,
-                some(names.get(end.process)),
-                end.bytes,
-                end.all_calls(),
-                end.short,
-                end.eagain,
-                end.epipe,
-                end.errors,
-                end.sleeps,
-                end.blocked_ns,
-                end.runnable_ns,
-                end.lock_sleeps,
-                end.lock_ns,
-                end.wakes,
-                end.needless,
-                some(pipe.slots.map(|[_, last, _]| last)),
-                some(pipe.mean_filled),
-            ]);
-        };
-        pipe.writers.iter().for_each(|end| add("writer", end));
-        pipe.readers.iter().for_each(|end| add("reader", end));
-    }
-    let header = [
-        "pipe_inode",
-        "side",
-        "process",
-        "bytes",
-        "calls",
-        "short_calls",
-        "eagain",
-        "epipe",
-        "errors",
-        "sleeps",
-        "blocked_ns",
-        "runnable_ns",
-        "lock_sleeps",
-        "lock_ns",
-        "wakeups_sent",
-        "needless_sleeps",
-        "capacity_pages",
-        "mean_pages_in_use",
-    ];
-    CsvTable::new("pipes", &header, rows)
+    let rows = recording.pipes.iter().filter(|pipe| pipe.is_used()).flat_map(|pipe| {
+        let writers = pipe.writers.iter().map(move |end| (pipe, "writer", end));
+        writers.chain(pipe.readers.iter().map(move |end| (pipe, "reader", end)))
+    });
+    Table::of("pipes", rows)
+        .column("pipe_inode", |(pipe, ..)| pipe.inode)
+        .column("side", |(_, side, _)| *side)
+        .column("process", |(.., end)| names.get(end.process).map(Cell::shown))
+        .column("bytes", |(.., end)| end.bytes)
+        .column("calls", |(.., end)| end.all_calls())
+        .column("short_calls", |(.., end)| end.short)
+        .column("eagain", |(.., end)| end.eagain)
+        .column("epipe", |(.., end)| end.epipe)
+        .column("errors", |(.., end)| end.errors)
+        .column("sleeps", |(.., end)| end.sleeps)
+        .column("blocked_ns", |(.., end)| end.blocked_ns)
+        .column("runnable_ns", |(.., end)| end.runnable_ns)
+        .column("lock_sleeps", |(.., end)| end.lock_sleeps)
+        .column("lock_ns", |(.., end)| end.lock_ns)
+        .column("wakeups_sent", |(.., end)| end.wakes)
+        .column("needless_sleeps", |(.., end)| end.needless)
+        .column("capacity_pages", |(pipe, ..)| pipe.slots.map(|[_, last, _]| last))
+        .column("mean_pages_in_use", |(pipe, ..)| pipe.mean_filled)
+        .done()
 }
 
-fn locks(exported: &ExportedRecording<'_>) -> CsvTable {
-    let names = process_names(exported.recording);
-    let waits = exported.recording.lock_waits.iter().flatten();
-    let rows = waits.map(|wait| row![some(names.get(wait.process)), wait.caller, wait.count, wait.ns]);
-    CsvTable::new("lock_waits", &["process", "wanted_by", "waits", "ns"], rows.collect())
+fn locks(recording: &Recording) -> Table {
+    let names = process_names(recording);
+    Table::of("lock_waits", recording.lock_waits.iter().flatten())
+        .column("process", |wait| names.get(wait.process).map(Cell::shown))
+        .column("wanted_by", |wait| wait.caller.clone())
+        .column("waits", |wait| wait.count)
+        .column("ns", |wait| wait.ns)
+        .done()
 }
 
 #[cfg(test)]

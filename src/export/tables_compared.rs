@@ -1,140 +1,89 @@
-//! The tables of comparisons and sweeps, for [`super::tables`].
+//! The tables of comparisons, for [`super::tables`].
 
-use super::tables::{CsvTable, row, some};
-use crate::compare::model::Comparison;
-use crate::sweep::Sweep;
+use crate::compare::model::{Comparison, Section, Step};
+use crate::report::table::{Cell, Table};
 
 /// Totals of each column, then roles and functions of each comparison of two columns.
-pub(super) fn tables(comparison: &Comparison) -> Vec<CsvTable> {
+pub(super) fn tables(comparison: &Comparison) -> Vec<Table> {
     vec![totals(comparison), roles(comparison), functions(comparison)]
-}
-
-/// The table that the sweep's folder also has.
-pub(super) fn sweep(sweep: &Sweep) -> CsvTable {
-    let (header, rows) = sweep.csv_cells();
-    CsvTable { name: "sweep", header, rows }
 }
 
 fn label(comparison: &Comparison, column: usize) -> &str {
     comparison.columns.get(column).map_or("", |column| &column.label)
 }
 
-fn totals(comparison: &Comparison) -> CsvTable {
-    let unit = &comparison.unit;
-    let mut rows = Vec::new();
-    for section in &comparison.sections {
-        for (index, cell) in section.cells.iter().enumerate() {
-            let Some(cell) = cell else { continue };
-            let exact = cell.exact.as_ref();
-            rows.push(row![
-                section.mode,
-                some(section.cpus),
-                label(comparison, index),
-                cell.bytes,
-                cell.total,
-                some(exact.map(|exact| exact.without_scheduling)),
-                some(exact.map(|exact| exact.without_scheduling_span[0])),
-                some(exact.map(|exact| exact.without_scheduling_span[1])),
-                some(exact.map(|exact| exact.sleeps_per_mib)),
-                some(exact.map(|exact| exact.preemptions_per_mib)),
-                cell.per_call,
-                cell.voluntary_switches,
-                cell.involuntary_switches,
-                some(cell.gib_s),
-            ]);
-        }
-    }
-    let header = [
-        "mode",
-        "cpus",
-        "column",
-        "bytes",
-        &format!("{unit}_per_kib"),
-        &format!("without_scheduling_{unit}_per_kib"),
-        &format!("without_scheduling_least_{unit}_per_kib"),
-        &format!("without_scheduling_most_{unit}_per_kib"),
-        "sleeps_per_mib",
-        "preemptions_per_mib",
-        &format!("{unit}_per_call"),
-        "voluntary_switches",
-        "involuntary_switches",
-        "throughput_gib_s",
-    ];
-    CsvTable::new("totals", &header, rows)
+/// All comparisons of two columns.
+fn steps(comparison: &Comparison) -> impl Iterator<Item = (&Section, &Step)> {
+    comparison.sections.iter().flat_map(|section| section.steps.iter().map(move |step| (section, step)))
 }
 
-fn roles(comparison: &Comparison) -> CsvTable {
+fn totals(comparison: &Comparison) -> Table {
     let unit = &comparison.unit;
-    let mut rows = Vec::new();
-    for section in &comparison.sections {
-        for step in &section.steps {
-            let names = [label(comparison, step.from), label(comparison, step.to)];
-            rows.extend(step.roles.iter().map(|role| {
-                let [from, to] = names;
-                let (mode, cpus) = (&section.mode, some(section.cpus));
-                row![mode, cpus, from, to, role.role, role.title, role.before, role.after, role.delta, role.certain]
-            }));
-        }
-    }
-    let header = [
-        "mode",
-        "cpus",
-        "from",
-        "to",
-        "role",
-        "title",
-        &format!("before_{unit}_per_kib"),
-        &format!("after_{unit}_per_kib"),
-        &format!("delta_{unit}_per_kib"),
-        "certain",
-    ];
-    CsvTable::new("roles", &header, rows)
+    let cells = comparison.sections.iter().flat_map(|section| {
+        let cells = section.cells.iter().enumerate();
+        cells.filter_map(move |(column, cell)| Some((section, label(comparison, column), cell.as_ref()?)))
+    });
+    Table::of("totals", cells)
+        .column("mode", |(section, ..)| &section.mode[..])
+        .column("cpus", |(section, ..)| section.cpus)
+        .column("column", |(_, label, _)| *label)
+        .column("bytes", |(.., cell)| cell.bytes)
+        .column(format!("{unit}_per_kib"), |(.., cell)| cell.total)
+        .column(format!("without_scheduling_{unit}_per_kib"), |(.., cell)| {
+            Some(cell.exact.as_ref()?.without_scheduling)
+        })
+        .column(format!("without_scheduling_least_{unit}_per_kib"), |(.., cell)| {
+            Some(cell.exact.as_ref()?.without_scheduling_span[0])
+        })
+        .column(format!("without_scheduling_most_{unit}_per_kib"), |(.., cell)| {
+            Some(cell.exact.as_ref()?.without_scheduling_span[1])
+        })
+        .column("sleeps_per_mib", |(.., cell)| Some(cell.exact.as_ref()?.sleeps_per_mib))
+        .column("preemptions_per_mib", |(.., cell)| Some(cell.exact.as_ref()?.preemptions_per_mib))
+        .column(format!("{unit}_per_call"), |(.., cell)| cell.per_call)
+        .column("voluntary_switches", |(.., cell)| cell.voluntary_switches)
+        .column("involuntary_switches", |(.., cell)| cell.involuntary_switches)
+        .column("throughput_gib_s", |(.., cell)| cell.gib_s)
+        .done()
 }
 
-fn functions(comparison: &Comparison) -> CsvTable {
+fn roles(comparison: &Comparison) -> Table {
     let unit = &comparison.unit;
-    let mut rows = Vec::new();
-    for section in &comparison.sections {
-        for step in &section.steps {
-            for function in &step.functions {
-                rows.push(row![
-                    section.mode,
-                    some(section.cpus),
-                    label(comparison, step.from),
-                    label(comparison, step.to),
-                    function.process,
-                    function.role,
-                    function.name,
-                    function.before_names.join(" "),
-                    function.after_names.join(" "),
-                    function.self_before,
-                    function.self_after,
-                    function.self_delta,
-                    function.inclusive_before,
-                    function.inclusive_after,
-                    function.inclusive_delta,
-                    function.certain,
-                ]);
-            }
-        }
-    }
-    let header = [
-        "mode",
-        "cpus",
-        "from",
-        "to",
-        "process",
-        "role",
-        "function",
-        "names_before",
-        "names_after",
-        &format!("self_before_{unit}_per_kib"),
-        &format!("self_after_{unit}_per_kib"),
-        &format!("self_delta_{unit}_per_kib"),
-        &format!("total_before_{unit}_per_kib"),
-        &format!("total_after_{unit}_per_kib"),
-        &format!("total_delta_{unit}_per_kib"),
-        "certain",
-    ];
-    CsvTable::new("functions", &header, rows)
+    let rows = steps(comparison).flat_map(|(section, step)| step.roles.iter().map(move |role| (section, step, role)));
+    Table::of("roles", rows)
+        .column("mode", |(section, ..)| &section.mode[..])
+        .column("cpus", |(section, ..)| section.cpus)
+        .column("from", |(_, step, _)| label(comparison, step.from))
+        .column("to", |(_, step, _)| label(comparison, step.to))
+        .column("role", |(.., role)| Cell::shown(role.role))
+        .column("title", |(.., role)| &role.title[..])
+        .column(format!("before_{unit}_per_kib"), |(.., role)| role.before)
+        .column(format!("after_{unit}_per_kib"), |(.., role)| role.after)
+        .column(format!("delta_{unit}_per_kib"), |(.., role)| role.delta)
+        .column("certain", |(.., role)| Cell::shown(role.certain))
+        .done()
+}
+
+fn functions(comparison: &Comparison) -> Table {
+    let unit = &comparison.unit;
+    let rows = steps(comparison)
+        .flat_map(|(section, step)| step.functions.iter().map(move |function| (section, step, function)));
+    Table::of("functions", rows)
+        .column("mode", |(section, ..)| &section.mode[..])
+        .column("cpus", |(section, ..)| section.cpus)
+        .column("from", |(_, step, _)| label(comparison, step.from))
+        .column("to", |(_, step, _)| label(comparison, step.to))
+        .column("process", |(.., function)| Cell::shown(function.process))
+        .column("role", |(.., function)| Cell::shown(function.role))
+        .column("function", |(.., function)| &function.name[..])
+        .column("names_before", |(.., function)| function.before_names.join(" "))
+        .column("names_after", |(.., function)| function.after_names.join(" "))
+        .column(format!("self_before_{unit}_per_kib"), |(.., function)| function.self_before)
+        .column(format!("self_after_{unit}_per_kib"), |(.., function)| function.self_after)
+        .column(format!("self_delta_{unit}_per_kib"), |(.., function)| function.self_delta)
+        .column(format!("total_before_{unit}_per_kib"), |(.., function)| function.inclusive_before)
+        .column(format!("total_after_{unit}_per_kib"), |(.., function)| function.inclusive_after)
+        .column(format!("total_delta_{unit}_per_kib"), |(.., function)| function.inclusive_delta)
+        .column("certain", |(.., function)| Cell::shown(function.certain))
+        .done()
 }

@@ -2,10 +2,13 @@
 //! the recording alone.
 
 use super::holders;
-use super::model::{BusyProgram, DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
+use super::model::{
+    BusyProgram, DEFAULT_SLOTS, LimitingStage, PipelineLimit, RecordedPipe, RecordedProcess, Recording, WaitReason,
+};
 use super::stages::{self, StageTime, Stages};
 use crate::document::ExecutedOn;
 use crate::profile::{few, listed};
+use crate::report::number::percent;
 use crate::util::text::{capitalized, counted};
 use std::collections::BTreeSet;
 
@@ -50,6 +53,7 @@ const FAULTS: [(i32, &str, &str); 6] = [
 /// Findings, and reasons to doubt them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RecordedAnswer {
+    pub limit: Option<PipelineLimit>,
     pub findings: Vec<String>,
     pub cautions: Vec<String>,
 }
@@ -64,7 +68,9 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
     if times.is_empty() {
         answer.findings.push("No process was recorded.".to_owned());
     } else if used {
-        answer.findings.extend(limit(recording, &stages, &times));
+        let (limit, sentences) = limit(recording, &stages, &times);
+        answer.limit = limit;
+        answer.findings.extend(sentences);
         answer.findings.extend(oddities(recording, &stages, &times));
         answer.findings.extend(holders::findings(recording, &stages, &times));
     } else {
@@ -76,56 +82,60 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
     answer
 }
 
-/// Which stage limits the pipeline, and who waits for it.
-fn limit(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<String> {
+/// What limits the pipeline, and who waits for it.
+fn limit(recording: &Recording, stages: &Stages, times: &[StageTime]) -> (Option<PipelineLimit>, Vec<String>) {
     let outside = outside(recording, stages, times);
     if let ([only], None) = (times, &outside) {
-        return vec![format!("`{}` {}.", only.name, spent(only))];
+        return (None, vec![format!("`{}` {}.", only.name, spent(only))]);
     }
     let idle = holders::without_calls(recording, stages);
     let mut order: Vec<usize> = (0..times.len()).filter(|stage| !idle.contains(stage)).collect();
     order.sort_by(|a, b| times[*a].at_pipes().total_cmp(&times[*b].at_pipes()));
-    let Some(first) = order.first().copied() else { return Vec::new() };
+    let Some(first) = order.first().copied() else { return (None, Vec::new()) };
     let least = &times[first];
-    let mut findings = Vec::new();
+    let waiting = most_waiting(recording, stages, times, None);
     if least.at_pipes() >= WAITS_AT_PIPES {
-        findings.push(outside.unwrap_or_else(|| {
-            "No single stage limits the pipeline: every stage waits for another one most of the time.".to_owned()
-        }));
-        findings.extend(most_waiting(recording, stages, times, None));
-        return findings;
+        let (limit, sentence) = outside.unwrap_or_else(|| {
+            let sentence = "No single stage limits the pipeline: every stage waits for another one most of the time.";
+            (PipelineLimit::EachOther, sentence.to_owned())
+        });
+        return (Some(limit), std::iter::once(sentence).chain(waiting).collect());
     }
-    let alike: Vec<usize> = order
-        .iter()
-        .copied()
-        .filter(|stage| times[*stage].at_pipes() < least.at_pipes() + ALIKE && times[*stage].cpu >= BUSY)
-        .collect();
+    let is_alike = |time: &StageTime| time.at_pipes() < least.at_pipes() + ALIKE && time.cpu >= BUSY;
+    let alike: Vec<usize> = order.iter().copied().filter(|stage| is_alike(&times[*stage])).collect();
+    let limiting = |stages: &[usize]| {
+        let stage = |time: &StageTime| LimitingStage {
+            name: time.name.clone(),
+            cpu: time.cpu,
+            runnable: time.runnable,
+            at_pipes: time.at_pipes(),
+        };
+        Some(PipelineLimit::Stages { stages: stages.iter().map(|at| stage(&times[*at])).collect() })
+    };
     if alike.len() > 1 && alike.contains(&first) {
         let names = few(alike.iter().map(|stage| format!("`{}` ({})", times[*stage].name, spent(&times[*stage]))));
-        findings.push(format!("{names} limit the pipeline alike."));
-        findings.extend(most_waiting(recording, stages, times, None));
-        return findings;
+        let sentence = format!("{names} limit the pipeline alike.");
+        return (limiting(&alike), std::iter::once(sentence).chain(waiting).collect());
     }
-    findings.push(format!("`{}` limits the pipeline: it {}.", least.name, spent(least)));
-    findings.extend(most_waiting(recording, stages, times, Some(first)));
-    findings
+    let sentence = format!("`{}` limits the pipeline: it {}.", least.name, spent(least));
+    let waiting = most_waiting(recording, stages, times, Some(first));
+    (limiting(&[first]), std::iter::once(sentence).chain(waiting).collect())
 }
 
 /// If most of a stage's sleeps are at pipes whose other side was not recorded: who waits for what.
-fn outside(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Option<String> {
+fn outside(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Option<(PipelineLimit, String)> {
     for time in times {
         for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
-            for (at, share) in shares {
-                let others = &stages::sides(&recording.pipes[*at], stages)[side];
-                if *share >= WAITS_AT_PIPES && others.is_empty() {
-                    let other = if side == 0 { "writer" } else { "reader" };
-                    return Some(format!(
-                        "The limit is outside of the pipeline: `{}` waits {} of the time for {what} a pipe whose {other} \
-                         was not recorded.",
-                        time.name,
-                        percent(*share)
-                    ));
-                }
+            let is_outside = |at: usize| stages::sides(&recording.pipes[at], stages)[side].is_empty();
+            if let Some(share) = shares.iter().find(|(at, share)| **share >= WAITS_AT_PIPES && is_outside(**at)) {
+                let other = if side == 0 { "writer" } else { "reader" };
+                let sentence = format!(
+                    "The limit is outside of the pipeline: `{}` waits {} of the time for {what} a pipe whose {other} was \
+                     not recorded.",
+                    time.name,
+                    percent(*share.1)
+                );
+                return Some((PipelineLimit::Outside { stage: time.name.clone(), waits: *share.1 }, sentence));
             }
         }
     }
@@ -217,7 +227,7 @@ fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<
     for pipe in &recording.pipes {
         if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
             let name = pipe_name(pipe, stages, times);
-            let size = counted(least * 4, "KiB").trim_end_matches('s').to_owned();
+            let size = counted(least * 4, "KiB");
             small.push(format!("The pipe {name} holds only {size}; the default is 64 KiB."));
         }
         for (ends, does) in [(&pipe.writers, "writes"), (&pipe.readers, "reads")] {
@@ -225,9 +235,8 @@ fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<
                 let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
                 if calls >= MANY_CALLS && end.bytes / calls < SMALL_BYTES {
                     let name = &recording.processes[end.process].name;
-                    let mean = end.bytes as f64 / calls as f64;
-                    short
-                        .push(format!("`{name}` {does} only {mean:.0} bytes per call.").replace(" 1 bytes", " 1 byte"));
+                    let mean = (end.bytes as f64 / calls as f64).round() as u64;
+                    short.push(format!("`{name}` {does} only {} per call.", counted(mean, "byte")));
                 }
             }
         }
@@ -295,14 +304,6 @@ fn busy_others(others: &[BusyProgram]) -> Option<String> {
             names
         )
     })
-}
-
-/// A share in percent.
-pub(super) fn percent(share: f64) -> String {
-    match share {
-        small if small > 0.0 && small < 0.01 => "<1 %".to_owned(),
-        share => format!("{:.0} %", 100.0 * share),
-    }
 }
 
 impl WaitReason {
@@ -413,6 +414,19 @@ mod tests {
     }
 
     #[test]
+    fn what_limits_is_known_without_its_sentence() {
+        let limit = |stages: &[[u64; 4]]| answer(&pipeline(stages)).limit;
+        let names = |stages: &[[u64; 4]]| match limit(stages) {
+            Some(PipelineLimit::Stages { stages }) => stages.into_iter().map(|stage| stage.name).collect::<String>(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(names(&[[96, 0, 2, 0], [10, 88, 0, 0]]), "a");
+        assert_eq!(names(&[[90, 0, 8, 0], [88, 10, 0, 0]]), "ab");
+        assert_eq!(limit(&[[30, 0, 60, 0], [30, 60, 0, 0]]), Some(PipelineLimit::EachOther));
+        assert_eq!(limit(&[[50, 0, 0, 49]]), None);
+    }
+
+    #[test]
     fn a_stage_that_ended_early_or_began_late_does_not_limit() {
         let mut recording = pipeline(&[[4, 0, 0, 0], [80, 2, 0, 0], [3, 95, 0, 0]]);
         for (process, percent) in recording.processes.iter_mut().zip([5, 99, 100]) {
@@ -489,7 +503,9 @@ mod tests {
         let mut recording = pipeline(&[[5, 0, 0, 0], [5, 93, 0, 0]]);
         let outside = RecordedEnd { blocked_ns: WINDOW / 100 * 92, sleeps: 9, ..RecordedEnd::default() };
         recording.pipes.push(RecordedPipe { inode: 7, readers: vec![outside], ..RecordedPipe::default() });
-        let text = answer(&recording).findings.join(" ");
+        let answer = answer(&recording);
+        assert_eq!(answer.limit, Some(PipelineLimit::Outside { stage: "a".to_owned(), waits: 0.92 }));
+        let text = answer.findings.join(" ");
         assert!(
             text.starts_with("The limit is outside of the pipeline: `a` waits 92 % of the time for data"),
             "{text}"

@@ -2,7 +2,7 @@
 
 pub(super) mod samples;
 
-use super::model::{RecordedEnd, RecordedPipe, Recording};
+use super::model::{PipelineLimit, RecordedEnd, RecordedPipe, Recording};
 use super::outcome;
 use super::stages::{self, Stages};
 use crate::document::ExecutedOn;
@@ -118,11 +118,17 @@ impl RecordingChange {
                 "It took {second} s instead of {first} s, in one run each: `pipeprof record --try` tells which is faster."
             ));
         }
-        let limits = [before, after].map(|recording| recording.findings.first().cloned().unwrap_or_default());
-        let limiting = |text: &str| text.split_once(" limits the pipeline").map(|(stage, _)| stage.to_owned());
-        findings.push(match limits.each_ref().map(|text| limiting(text)) {
-            [Some(first), Some(second)] if first == second => format!("{first} limits the pipeline in both."),
-            _ => format!("{}: {} {}: {}", self.names[0], limits[0], self.names[1], limits[1]),
+        let limiting = |recording: &Recording| match &recording.limit {
+            Some(PipelineLimit::Stages { stages }) if stages.len() == 1 => Some(stages[0].name.clone()),
+            _ => None,
+        };
+        findings.push(match [before, after].map(limiting) {
+            [Some(first), Some(second)] if first == second => format!("`{first}` limits the pipeline in both."),
+            _ => {
+                let [first, second] =
+                    [before, after].map(|recording| recording.findings.first().map_or("", |text| text));
+                format!("{}: {first} {}: {second}", self.names[0], self.names[1])
+            }
         });
         findings
     }

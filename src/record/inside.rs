@@ -1,7 +1,7 @@
 //! A pipeline inside a guest. The host sends its programs and files ([`super::sent_files`]); the guest records it and
 //! sends back the recording and what the pipeline printed.
 
-use super::answer::answer;
+use super::answer::{RecordedAnswer, answer};
 use super::check::check;
 use super::count::{self, CountedPipeline};
 use super::input::KeptInput;
@@ -179,8 +179,8 @@ impl PreparedPipeline {
         recording.environment.emulator = Some(reply.emulator);
         recording.warnings.extend(reply.notes);
         // The guest does not know what executes it.
-        let answer = answer(&recording);
-        let recording = Recording { findings: answer.findings, cautions: answer.cautions, ..recording };
+        let RecordedAnswer { limit, findings, cautions } = answer(&recording);
+        let recording = Recording { limit, findings, cautions, ..recording };
         Ok((Recorded { recording, off_cpu: received.off_cpu, ..Recorded::default() }, printed))
     }
 

@@ -119,7 +119,7 @@ struct RecordedSymbols {
 /// The findings and cautions of a recording.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn answer_of(recording: &Recording) -> Vec<String> {
-    let answer::RecordedAnswer { findings, cautions } = answer::answer(recording);
+    let answer::RecordedAnswer { findings, cautions, .. } = answer::answer(recording);
     findings.into_iter().chain(cautions).collect()
 }
 
@@ -306,6 +306,7 @@ fn concluded(
         ..recording
     };
     let answer = answer::answer(&recording);
+    recording.limit = answer.limit;
     recording.findings = answer.findings;
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;

@@ -363,7 +363,7 @@ mod tests {
         let longest = answer.findings.iter().chain(&answer.cautions).map(String::len).max();
         assert!(answer.findings.len() < 20 && longest.is_some_and(|length| length < 300), "{answer:?}");
         let tables = super::super::tables::all(&recording);
-        assert!(tables.iter().all(|table| table.first.1.len() <= 40));
+        assert!(tables.iter().all(|table| table.len() <= 40));
         assert_eq!(super::super::process_names(&recording).len(), 2 * PAIRS);
     }
 }

@@ -1,6 +1,5 @@
-//! The tables of a recording: pipes, calls, processes, waits for locks, and trials. [`super::text`] and [`super::html`] show them.
+//! The tables of a recording: pipes, calls, processes, waits for locks, and trials. [`super::text`] shows them.
 
-use super::answer::percent;
 use super::collect::RecordLevel;
 use super::model::{
     LockWait, RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
@@ -8,12 +7,11 @@ use super::model::{
 use super::names::labels;
 use super::pipe_rows::{self, PipeRow};
 use crate::document::ExecutedOn;
-use crate::report::number::number;
-use crate::report::terminal::Style;
-use crate::report::terminal::table::{Figures, fitted};
+use crate::report::number::{number, percent};
+use crate::report::table::{Cell, Table};
 use crate::util::size;
 use crate::util::stats;
-use crate::util::text::{clean, counted as counted_noun, grouped, signed};
+use crate::util::text::{counted, signed};
 use std::collections::{BTreeSet, HashSet};
 
 /// Rows of a table. record.json has all.
@@ -27,26 +25,8 @@ const NAMED_SIZES: usize = 3;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// A table of names, figures, and text in the last column.
-pub(super) struct RecordTable {
-    pub title: String,
-    /// Heading and cells.
-    pub first: (&'static str, Vec<String>),
-    pub figures: Vec<Figures>,
-    pub last: (&'static str, Vec<String>),
-    /// How many rows were left out, as a line; empty if none.
-    pub further: String,
-}
-
-impl RecordTable {
-    /// For a terminal.
-    pub(super) fn text(&self, style: Style) -> String {
-        fitted(None, (self.first.0, &self.first.1), &self.figures, (self.last.0, &self.last.1), style)
-    }
-}
-
 /// All tables of `recording`.
-pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
+pub(super) fn all(recording: &Recording) -> Vec<Table> {
     if recording.imported.is_some() {
         return Vec::new();
     }
@@ -58,20 +38,25 @@ pub(super) fn all(recording: &Recording) -> Vec<RecordTable> {
     let left_out = all - count(&pipes);
     let mut tables = Vec::new();
     if !pipes.is_empty() {
-        tables.push(pipe_table(recording, &pipes, left_out));
+        tables.push(pipe_table(recording, &pipes).note(further(left_out, "pipe")));
         if recording.level != RecordLevel::Sched {
             tables.push(call_table(&pipes, &labels));
         }
     }
     let mut processes = telling(recording);
     let left_out = shorten(&mut processes, |(_, process)| process.cpu_ns);
-    tables.push(process_table(recording, &processes, &labels, left_out));
-    tables.extend(recording.lock_waits.as_ref().filter(|waits| !waits.is_empty()).map(|waits| {
+    tables.push(process_table(recording, &processes, &labels).note(further(left_out, "process")));
+    if let Some(waits) = recording.lock_waits.as_ref().filter(|waits| !waits.is_empty()) {
         let (shown, others) = waits.split_at(waits.len().min(ROWS));
-        lock_table(recording, shown, &labels, others.len())
-    }));
+        tables.push(lock_table(recording, shown, &labels).note(further(others.len(), "row")));
+    }
     tables.extend(recording.trials.as_ref().map(trial_table));
     tables
+}
+
+/// A line about rows that a table does not have; empty if it has all.
+pub(super) fn further(left_out: usize, what: &str) -> String {
+    if left_out == 0 { String::new() } else { format!("{} more in record.json", counted(left_out as u64, what)) }
 }
 
 /// Keep the rows with the largest values, and of equal ones the first, in their order. Returns the number of rows left
@@ -83,13 +68,6 @@ fn shorten<T>(rows: &mut Vec<T>, value: impl Fn(&T) -> u64) -> usize {
     let mut at = 0..;
     rows.retain(|_| at.next().is_none_or(|at| !left_out.contains(&at)));
     left_out.len()
-}
-
-pub(super) fn further(left_out: usize, what: &str) -> String {
-    match left_out {
-        0 => String::new(),
-        n => format!("{} more in record.json\n", counted_noun(n as u64, what).replace("processs", "processes")),
-    }
 }
 
 /// The processes that say something, in their order. Shells leave short-lived copies of themselves before they execute a
@@ -113,101 +91,57 @@ fn telling(recording: &Recording) -> Vec<(usize, &RecordedProcess)> {
     recording.processes.iter().enumerate().filter(|(at, process)| tells(*at, process)).collect()
 }
 
-pub(super) fn column(heading: &str, dispensable: u8, cells: Vec<String>) -> Figures {
-    Figures { heading: heading.to_owned(), cells, dispensable }
-}
-
-fn pipe_table(recording: &Recording, pipes: &[PipeRow<'_>], left_out: usize) -> RecordTable {
-    let names: Vec<String> = pipes.iter().map(|row| row.name.clone()).collect();
-    let each = |cell: &dyn Fn(&PipeRow<'_>) -> String| -> Vec<String> { pipes.iter().map(cell).collect() };
-    let blocked = |row: &PipeRow<'_>, readers: bool| {
-        percent((row.blocked_ns(readers) as f64 / recording.window_ns.max(1) as f64).min(1.0))
+fn pipe_table(recording: &Recording, pipes: &[PipeRow<'_>]) -> Table {
+    let window = recording.window_ns.max(1) as f64;
+    let blocked = |row: &PipeRow<'_>, readers: bool| Cell::Share((row.blocked_ns(readers) as f64 / window).min(1.0));
+    let mib = |row: &PipeRow<'_>| row.bytes() as f64 / MIB;
+    let capacity = |row: &PipeRow<'_>| {
+        let Some([first, last, least]) = row.slots() else { return String::new() };
+        let kib = |slots: u64| size::format(slots * 4096);
+        let others = [(first != last, "first", first), (least < first.min(last), "least", least)];
+        let others = others.into_iter().filter(|(differs, ..)| *differs);
+        kib(last) + &others.map(|(_, which, slots)| format!(", {which} {}", kib(slots))).collect::<String>()
     };
-    let seconds = recording.window_ns.max(1) as f64 / 1e9;
-    let mut figures = vec![
-        column("MiB", 0, each(&|row| number(row.bytes() as f64 / MIB))),
-        column("MiB/s", 1, each(&|row| number(row.bytes() as f64 / MIB / seconds))),
-        column("full", 0, each(&|row| blocked(row, false))),
-        column("empty", 0, each(&|row| blocked(row, true))),
-        column(
-            "slots in use",
-            2,
-            each(&|row| row.mean_filled().map_or("-".to_owned(), |filled| format!("{filled:.1}"))),
-        ),
-    ];
-    if recording.executed_on == ExecutedOn::Tcg {
-        // The speed of an emulator says nothing.
-        figures.retain(|column| column.heading != "MiB/s");
-    }
-    if recording.level == RecordLevel::Sched {
-        figures.retain(|column| ["full", "empty"].contains(&column.heading.as_str()));
-    }
-    let capacity = each(&|row| {
-        row.slots().map_or_else(String::new, |[first, last, least]| {
-            let kib = |slots: u64| size::format(slots * 4096);
-            let mut text = kib(last);
-            if first != last {
-                text.push_str(&format!(", first {}", kib(first)));
-            }
-            if least < first.min(last) {
-                text.push_str(&format!(", least {}", kib(least)));
-            }
-            text
+    let by_calls = recording.level != RecordLevel::Sched;
+    // The speed of an emulator says nothing.
+    let timed = by_calls && recording.executed_on != ExecutedOn::Tcg;
+    Table::of("Pipes", pipes)
+        .column("pipe", |row| &row.name[..])
+        .when(by_calls, |table| table.column("MiB", |row| mib(row)))
+        .when(timed, |table| table.less(1, "MiB/s", |row| mib(row) * 1e9 / window))
+        .column("full", |row| blocked(row, false))
+        .column("empty", |row| blocked(row, true))
+        .when(by_calls, |table| {
+            table.less(2, "slots in use", |row| row.mean_filled().map(|filled| Cell::figure(format!("{filled:.1}"))))
         })
-    });
-    RecordTable {
-        title: "Pipes".to_owned(),
-        first: ("pipe", names),
-        figures,
-        last: ("capacity", capacity),
-        further: further(left_out, "pipe"),
-    }
+        .column("capacity", |row| capacity(row))
+        .done()
 }
 
-fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> RecordTable {
-    let (mut names, mut users) = (Vec::new(), Vec::new());
-    let mut ends: Vec<RecordedEnd> = Vec::new();
+fn call_table(pipes: &[PipeRow<'_>], labels: &[String]) -> Table {
+    let mut rows: Vec<(&str, String, RecordedEnd)> = Vec::new();
     for row in pipes {
         for (readers, does) in [(false, "writes"), (true, "reads")] {
-            for end in row.ends(readers).into_iter().filter(|end| end.all_calls() + end.sleeps > 0) {
-                names.push(row.name.clone());
-                users.push(format!("{} {does}", labels[end.process]));
-                ends.push(end);
-            }
+            let ends = row.ends(readers).into_iter().filter(|end| end.all_calls() + end.sleeps > 0);
+            rows.extend(ends.map(|end| (&row.name[..], format!("{} {does}", labels[end.process]), end)));
         }
     }
-    let left_out = ends.len().saturating_sub(CALL_ROWS);
-    names.truncate(CALL_ROWS);
-    users.truncate(CALL_ROWS);
-    ends.truncate(CALL_ROWS);
-    let each = |cell: &dyn Fn(&RecordedEnd) -> String| -> Vec<String> { ends.iter().map(cell).collect() };
-    let per_mib = |count: u64, end: &RecordedEnd| match end.bytes {
-        0 => "-".to_owned(),
-        bytes => number(count as f64 * MIB / bytes as f64),
-    };
-    let kinds = |end: &RecordedEnd| end.calls.keys().cloned().collect::<Vec<_>>().join("+");
-    let mut figures = vec![
-        column("process", 0, users),
-        column("call", 0, each(&kinds)),
-        column("calls", 0, each(&|end| grouped(end.all_calls()))),
-        column("short", 3, each(&|end| grouped(end.short))),
-        column("EAGAIN", 4, each(&|end| grouped(end.eagain))),
-        column("sleeps", 1, each(&|end| grouped(end.sleeps))),
-        column("wake-ups/MiB", 2, each(&|end| per_mib(end.wakes, end))),
-        column("needless", 5, each(&|end| grouped(end.needless))),
-    ];
-    // Columns of zeros say nothing.
-    figures.retain(|column| {
-        !["short", "EAGAIN", "needless"].contains(&column.heading.as_str())
-            || column.cells.iter().any(|cell| cell != "0")
-    });
-    RecordTable {
-        title: "Calls on pipes".to_owned(),
-        last: ("bytes per call", each(&sizes)),
-        first: ("pipe", names),
-        figures,
-        further: further(left_out, "row"),
-    }
+    let left_out = rows.len().saturating_sub(CALL_ROWS);
+    rows.truncate(CALL_ROWS);
+    let per_mib = |end: &RecordedEnd| (end.bytes > 0).then(|| end.wakes as f64 * MIB / end.bytes as f64);
+    Table::of("Calls on pipes", &rows)
+        .column("pipe", |(name, ..)| *name)
+        .column("process", |(_, user, _)| &user[..])
+        .column("call", |(.., end)| end.calls.keys().cloned().collect::<Vec<_>>().join("+"))
+        .column("calls", |(.., end)| end.all_calls())
+        .if_any(3, "short", |(.., end)| end.short)
+        .if_any(4, "EAGAIN", |(.., end)| end.eagain)
+        .less(1, "sleeps", |(.., end)| end.sleeps)
+        .less(2, "wake-ups/MiB", |(.., end)| per_mib(end))
+        .if_any(5, "needless", |(.., end)| end.needless)
+        .column("bytes per call", |(.., end)| sizes(end))
+        .done()
+        .note(further(left_out, "row"))
 }
 
 /// `64K 98 %, 4K 2 %`: the most frequent sizes, each the lower end of its power of two.
@@ -223,59 +157,33 @@ fn sizes(end: &RecordedEnd) -> String {
         .join(", ")
 }
 
-fn process_table(
-    recording: &Recording,
-    processes: &[(usize, &RecordedProcess)],
-    labels: &[String],
-    left_out: usize,
-) -> RecordTable {
+fn process_table(recording: &Recording, processes: &[(usize, &RecordedProcess)], labels: &[String]) -> Table {
     let window = recording.window_ns.max(1) as f64;
-    let names: Vec<String> = processes
-        .iter()
-        .map(|(at, process)| {
-            let many = process.pids.len();
-            let name = labels[*at].clone();
-            let mut notes = Vec::new();
-            if many > 1 {
-                notes.push(format!("{many} processes"));
-            }
-            // An exec begins the count of its process's threads anew.
-            if process.threads > process.execs.max(many as u64) {
-                notes.push(counted_noun(process.threads, "thread"));
-            }
-            if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
-        })
-        .collect();
-    let each = |cell: &dyn Fn(usize, &RecordedProcess) -> String| -> Vec<String> {
-        processes.iter().map(|(at, process)| cell(*at, process)).collect()
+    let share = |ns: u64| Cell::Share(ns as f64 / window);
+    let name = |at: usize, process: &RecordedProcess| {
+        let many = process.pids.len() as u64;
+        let mut notes = Vec::new();
+        notes.extend((many > 1).then(|| counted(many, "process")));
+        // An exec begins the count of its process's threads anew.
+        notes.extend((process.threads > process.execs.max(many)).then(|| counted(process.threads, "thread")));
+        let name = labels[at].clone();
+        if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
     };
     let at_pipes = |at: usize, readers: bool| {
         let ends = recording.pipes.iter().flat_map(|pipe| if readers { &pipe.readers } else { &pipe.writers });
-        let sum: u64 = ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum();
-        percent(sum as f64 / window)
+        share(ends.filter(|end| end.process == at).map(|end| end.blocked_ns).sum())
     };
-    let mut figures = vec![
-        column("on CPU", 0, each(&|_, process| percent(process.cpu_ns as f64 / window))),
-        column(
-            "user",
-            2,
-            each(&|_, process| {
-                process.user_share.map_or("-".to_owned(), |user| percent(user * process.cpu_ns as f64 / window))
-            }),
-        ),
-        column("no CPU", 1, each(&|_, process| percent(process.runnable_ns as f64 / window))),
-        column("pipe full", 0, each(&|at, _| at_pipes(at, false))),
-        column("pipe empty", 0, each(&|at, _| at_pipes(at, true))),
-        column("calls", 3, each(&|_, process| grouped(process.calls))),
-    ];
-    figures.truncate(if recording.level == RecordLevel::Sched { figures.len() - 1 } else { figures.len() });
-    RecordTable {
-        title: format!("Processes, in percent of {} s", number(window / 1e9)),
-        last: ("other waits", each(&|at, process| other_waits(recording, at, process))),
-        first: ("process", names),
-        figures,
-        further: further(left_out, "process"),
-    }
+    let user = |process: &RecordedProcess| process.user_share.map(|user| user * process.cpu_ns as f64 / window);
+    Table::of(format!("Processes, in percent of {} s", number(window / 1e9)), processes)
+        .column("process", |(at, process)| name(*at, process))
+        .column("on CPU", |(_, process)| share(process.cpu_ns))
+        .less(2, "user", |(_, process)| user(process).map(Cell::Share))
+        .less(1, "runnable", |(_, process)| share(process.runnable_ns))
+        .column("pipe full", |(at, _)| at_pipes(*at, false))
+        .column("pipe empty", |(at, _)| at_pipes(*at, true))
+        .when(recording.level != RecordLevel::Sched, |table| table.less(3, "calls", |(_, process)| process.calls))
+        .column("other waits", |(at, process)| other_waits(recording, *at, process))
+        .done()
 }
 
 /// `timer 97 %, files 1 %`.
@@ -289,38 +197,23 @@ fn other_waits(recording: &Recording, at: usize, process: &RecordedProcess) -> S
     named.map(|(ns, what)| format!("{what} {}", percent(ns as f64 / window))).collect::<Vec<_>>().join(", ")
 }
 
-fn lock_table(recording: &Recording, waits: &[LockWait], labels: &[String], left_out: usize) -> RecordTable {
+fn lock_table(recording: &Recording, waits: &[LockWait], labels: &[String]) -> Table {
     let window = recording.window_ns.max(1) as f64;
-    let each = |cell: &dyn Fn(&LockWait) -> String| -> Vec<String> { waits.iter().map(cell).collect() };
-    RecordTable {
-        title: "Waits for locks of the kernel, spinning and asleep".to_owned(),
-        first: ("process", each(&|wait| labels[wait.process].clone())),
-        figures: vec![
-            column("waits", 0, each(&|wait| grouped(wait.count))),
-            column("time", 0, each(&|wait| percent(wait.ns as f64 / window))),
-            column("µs each", 1, each(&|wait| number(wait.ns as f64 / 1e3 / wait.count.max(1) as f64))),
-        ],
-        last: ("wanted by", each(&|wait| clean(&wait.caller))),
-        further: further(left_out, "row"),
-    }
+    Table::of("Waits for locks of the kernel, spinning and asleep", waits)
+        .column("process", |wait| &labels[wait.process][..])
+        .column("waits", |wait| wait.count)
+        .column("time", |wait| Cell::Share(wait.ns as f64 / window))
+        .less(1, "µs each", |wait| wait.ns as f64 / 1e3 / wait.count.max(1) as f64)
+        .column("wanted by", |wait| Cell::Name(wait.caller.clone()))
+        .done()
 }
 
-fn trial_table(trials: &Trials) -> RecordTable {
-    let rows: Vec<(&str, &TrialRuns, Option<&Trial>)> = std::iter::once(("as it is", &trials.unchanged, None))
-        .chain(trials.tried.iter().map(|trial| (&trial.change[..], &trial.runs, Some(trial))))
-        .collect();
-    let names: Vec<String> = rows.iter().map(|(name, ..)| clean(name)).collect();
-    let median = |values: &[f64]| stats::median(values).map_or("-".to_owned(), |value| format!("{} s", number(value)));
-    let change = |trial: Option<&Trial>| {
-        trial
-            .and_then(|trial| trial.ratio)
-            .map_or("-".to_owned(), |ratio| format!("{} %", signed(100.0 * (ratio - 1.0))))
-    };
-    let figures = vec![
-        column("time", 0, rows.iter().map(|(_, runs, _)| median(&runs.seconds)).collect()),
-        column("change", 0, rows.iter().map(|(.., trial)| change(*trial)).collect()),
-        column("CPU time", 1, rows.iter().map(|(_, runs, _)| median(&runs.cpu_seconds)).collect()),
-    ];
+fn trial_table(trials: &Trials) -> Table {
+    let tried = trials.tried.iter().map(|trial| (&trial.change[..], &trial.runs, Some(trial)));
+    let rows: Vec<(&str, &TrialRuns, Option<&Trial>)> =
+        std::iter::once(("as it is", &trials.unchanged, None)).chain(tried).collect();
+    let median = |values: &[f64]| stats::median(values).map(|value| Cell::figure(format!("{} s", number(value))));
+    let change = |trial: &Trial| Some(Cell::figure(format!("{} %", signed(100.0 * (trial.ratio? - 1.0)))));
     let verdict = |trial: &Trial| match trial.verdict {
         TrialVerdict::Faster => "faster",
         TrialVerdict::Slower => "slower",
@@ -328,14 +221,14 @@ fn trial_table(trials: &Trials) -> RecordTable {
         TrialVerdict::Undecided => "undecided",
         TrialVerdict::Failed => "failed",
     };
-    let verdicts: Vec<String> = rows.iter().map(|(.., trial)| trial.map_or("", verdict).to_owned()).collect();
-    RecordTable {
-        title: format!("Tried, medians of {}", counted_noun(trials.unchanged.seconds.len() as u64, "run")),
-        first: ("tried", names),
-        figures,
-        last: ("", verdicts),
-        further: String::new(),
-    }
+    let title = format!("Tried, medians of {}", counted(trials.unchanged.seconds.len() as u64, "run"));
+    Table::of(title, rows)
+        .column("tried", |(name, ..)| *name)
+        .column("time", |(_, runs, _)| median(&runs.seconds))
+        .column("change", |(.., trial)| trial.and_then(change))
+        .less(1, "CPU time", |(_, runs, _)| median(&runs.cpu_seconds))
+        .column("", |(.., trial)| trial.map_or_else(|| "".into(), |trial| Cell::word(verdict(trial))))
+        .done()
 }
 
 #[cfg(test)]
@@ -351,8 +244,8 @@ mod tests {
             ..Recording::default()
         };
         let calls = |count| all(&recording(count)).swap_remove(1);
-        assert_eq!((calls(40).first.1.len(), calls(40).further), (40, String::new()));
-        assert_eq!((calls(43).first.1.len(), &calls(43).further[..]), (40, "3 rows more in record.json\n"));
+        assert_eq!((calls(40).len(), calls(40).notes), (40, Vec::new()));
+        assert_eq!((calls(43).len(), &calls(43).notes[0][..]), (40, "3 rows more in record.json"));
     }
 
     #[test]

@@ -1,15 +1,17 @@
-//! Print a recording: the answer, then tables of pipes, calls and processes, then the limits of these figures.
+//! Show a recording: the answer, then tables of pipes, calls and processes, then the limits of these figures.
 
-use super::answer::percent;
 use super::collect::RecordLevel;
 use super::graphs;
-use super::model::{ImportedFrom, ProcessSamples, RecordedInstructions, RecordedPipe, RecordedSamples, Recording};
+use super::model::{
+    ImportedFrom, ProcessSamples, RecordedInstructions, RecordedPipe, RecordedSamples, Recording, StageInstructions,
+};
 use super::tables::{self, ROWS, further};
 use crate::document::ExecutedOn;
 use crate::profile::few;
+use crate::report::block::{self, Block};
 use crate::report::files::Written;
-use crate::report::number::number;
-use crate::report::terminal::{Style, paragraph, roles};
+use crate::report::number::{number, percent};
+use crate::report::terminal::{Style, roles};
 use crate::roles::RoleId;
 use crate::util::text::{clean, counted as counted_noun, grouped};
 
@@ -20,35 +22,32 @@ const FEW_SAMPLES: u64 = 20;
 /// The whole text. `written`: where the files are.
 #[must_use]
 pub(crate) fn render(recording: &Recording, written: Option<&Written>, style: Style) -> String {
-    let mut text = String::new();
-    for caution in &recording.cautions {
-        text.push_str(&paragraph("", caution, style));
-    }
-    for finding in &recording.findings {
-        text.push_str(&paragraph("", finding, style));
-    }
     let how = if recording.imported.is_some() { "Read" } else { "Recorded" };
-    text.push_str(&paragraph("", &format!("{how}: {}: {}", subject(recording), about(recording)), style));
-    for table in tables::all(recording) {
-        text.push_str(&format!("\n{}:\n{}\n", table.title, table.text(style)));
-        text.push_str(&table.further);
-    }
-    if let Some(sampled) = &recording.samples {
-        text.push_str(&samples(recording, sampled, style));
-    }
-    if let Some(counted) = &recording.instructions {
-        text.push_str(&instructions(counted, style));
-    }
-    text.push_str(&limits(recording, style));
-    if let Some(written) = written {
+    let about = Block::Note(format!("{how}: {}: {}", subject(recording), about(recording)));
+    let mut blocks = [answer(recording), vec![about], details(recording), vec![limits(recording)]].concat();
+    blocks.extend(written.map(|written| {
         let named = graphs::most_telling(&written.files);
         let mut files = named.join(", ");
         if named.len() < written.files.len() {
             files.push_str(&format!(" and {} more", written.files.len() - named.len()));
         }
-        text.push_str(&paragraph("", &format!("Written to {}: {files}", written.folder.display()), style));
-    }
-    text
+        Block::Note(format!("Written to {}: {files}", written.folder.display()))
+    }));
+    block::text(&blocks, style)
+}
+
+/// What limits the pipeline, and why that may be doubted.
+pub(super) fn answer(recording: &Recording) -> Vec<Block> {
+    let cautions = recording.cautions.iter().cloned().map(Block::Note);
+    cautions.chain(recording.findings.iter().cloned().map(Block::Sentence)).collect()
+}
+
+/// All tables.
+pub(super) fn details(recording: &Recording) -> Vec<Block> {
+    let mut blocks: Vec<Block> = tables::all(recording).into_iter().map(Block::Table).collect();
+    blocks.extend(recording.samples.iter().flat_map(|sampled| samples(recording, sampled)));
+    blocks.extend(recording.instructions.as_ref().map(instructions));
+    blocks
 }
 
 /// `1.5 s, exit code 0; Linux 7.2.`
@@ -90,56 +89,46 @@ pub(super) fn subject(recording: &Recording) -> String {
     }
 }
 
-/// The processes with most samples, if they have enough of them.
-pub(super) fn most_sampled(sampled: &RecordedSamples) -> Vec<&ProcessSamples> {
+/// The roles of the processes with most samples, if they have enough of them.
+fn samples(recording: &Recording, sampled: &RecordedSamples) -> Vec<Block> {
+    let labels = super::names::labels(recording);
     let mut shown: Vec<&ProcessSamples> =
         sampled.processes.iter().filter(|process| process.samples >= FEW_SAMPLES).collect();
     shown.sort_by_key(|process| std::cmp::Reverse(process.samples));
     shown.truncate(SAMPLED);
-    shown
-}
-
-/// The roles of each process with enough samples.
-fn samples(recording: &Recording, sampled: &RecordedSamples, style: Style) -> String {
-    let labels = super::names::labels(recording);
-    let shown = most_sampled(sampled);
-    let mut text = String::new();
-    for process in &shown {
-        let name = labels.get(process.process).map_or(&process.name, |label| label);
-        let samples = counted_noun(process.samples, "sample");
-        text.push_str(&format!("\nTime of {} on a CPU by role ({samples}):\n", clean(name)));
-        text.push_str(&roles::table(&[], &process.roles, style));
-        text.push('\n');
-    }
-    text.push_str(&further(sampled.processes.len() - shown.len(), "process"));
-    text
+    let left_out = further(sampled.processes.len() - shown.len(), "process");
+    let table = |process: &&ProcessSamples| {
+        let name = labels.get(process.process).unwrap_or(&process.name);
+        let title = format!("Time of {name} on a CPU by role ({})", counted_noun(process.samples, "sample"));
+        Block::Table(roles::table(title, &[], &process.roles))
+    };
+    let note = (!left_out.is_empty()).then_some(Block::Note(left_out));
+    shown.iter().map(table).chain(note).collect()
 }
 
 /// The roles of each stage.
-fn instructions(counted: &RecordedInstructions, style: Style) -> String {
-    let mut text = format!(
-        "\nInstructions, counted in another run on {}, in which nothing was recorded:\n",
+fn instructions(counted: &RecordedInstructions) -> Block {
+    let table = |stage: &StageInstructions| {
+        let user = stage.roles.iter().find(|role| role.role == RoleId::User).map_or(0.0, |role| role.share);
+        let title = format!("{}: {} ({} in user code)", stage.name, grouped(stage.instructions), percent(user));
+        Block::Table(roles::table(title, &counted.symbols, &stage.roles))
+    };
+    let left_out = further(counted.stages.len().saturating_sub(ROWS), "stage");
+    let note = (!left_out.is_empty()).then_some(Block::Note(left_out));
+    let heading = format!(
+        "Instructions, counted in another run on {}, in which nothing was recorded",
         counted_noun(u64::from(counted.cpus), "CPU")
     );
-    for stage in counted.stages.iter().take(ROWS) {
-        let user = stage.roles.iter().find(|role| role.role == RoleId::User).map_or(0.0, |role| role.share);
-        let name = clean(&stage.name);
-        text.push_str(&format!("\n{name}: {} ({} in user code)\n", grouped(stage.instructions), percent(user)));
-        text.push_str(&roles::table(&counted.symbols, &stage.roles, style));
-        text.push('\n');
-    }
-    text.push_str(&further(counted.stages.len().saturating_sub(ROWS), "stage"));
-    text
-}
-
-fn limits(recording: &Recording, style: Style) -> String {
-    let lines = limit_lines(recording);
-    let text: String = lines.iter().map(|line| paragraph("  ", line, style)).collect();
-    format!("\nLimits:\n{text}")
+    Block::section(heading, counted.stages.iter().take(ROWS).map(table).chain(note).collect())
 }
 
 /// What limits these figures.
-pub(super) fn limit_lines(recording: &Recording) -> Vec<String> {
+pub(super) fn limits(recording: &Recording) -> Block {
+    let id = "limits".to_owned();
+    Block::Section { id, heading: "Limits".to_owned(), blocks: vec![Block::Items(limit_lines(recording))] }
+}
+
+fn limit_lines(recording: &Recording) -> Vec<String> {
     let mut lines = Vec::new();
     if recording.imported.is_some() {
         let collector = recording.samples.as_ref().map(|sampled| &sampled.collector);

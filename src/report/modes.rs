@@ -2,8 +2,8 @@
 
 use super::answer;
 use super::chart::{Chart, ChartKind, Point, Series};
-use super::number::number;
-use super::terminal::table::{Figures, LONGEST_TEXT, fitted};
+use super::number::{number, span};
+use super::table::{Cell, Table};
 use super::terminal::{Style, paragraph};
 use crate::document::{Document, ExecutedOn};
 use crate::profile::{Unit, listed};
@@ -17,6 +17,9 @@ const BAR: usize = 12;
 
 /// Roles with smaller shares are not named.
 const NAMED_SHARE: f64 = 0.05;
+
+/// Longest list of roles.
+const LONGEST_ROLES: usize = 40;
 
 /// What the modes are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +92,7 @@ impl ModesReport {
             let likewise = if others == 0 { String::new() } else { format!(" and {}", counted(others, "other mode")) };
             out.push_str(&paragraph(&format!("Caution ({}{likewise}): ", first.name), text, style));
         }
-        let _ = writeln!(out, "\n{}:", self.heading());
-        let _ = writeln!(out, "{}", self.table(style));
+        let _ = write!(out, "\n{}", self.table().text(style));
         let limit = match self.figure {
             Some(Figure::Throughput) => {
                 "the modes were measured one after the other, so that other load can differ between them; \
@@ -185,31 +187,27 @@ impl ModesReport {
         format!("{count} of each mode")
     }
 
-    fn table(&self, style: Style) -> String {
-        let names: Vec<String> = self.rows.iter().map(|row| row.name.clone()).collect();
-        let mostly: Vec<String> = self.rows.iter().map(|row| row.mostly.clone()).collect();
-        let last = ("largest roles", &mostly[..]);
-        let Some(figure) = self.figure else {
-            return fitted(None, ("mode", &names), &[], last, style);
-        };
+    fn table(&self) -> Table {
         let largest = self.rows.iter().filter_map(|row| row.value).map(|of| of.value).fold(0.0, f64::max);
         let first = self.rows.first().and_then(|row| row.value).map(|of| of.value).filter(|value| *value > 0.0);
-        let column = |heading: &str, dispensable, cell: &dyn Fn(ModeValue) -> Option<String>| {
-            let cell = |row: &ModeRow| row.value.and_then(cell).unwrap_or_else(|| "-".to_owned());
-            Figures { heading: heading.to_owned(), cells: self.rows.iter().map(cell).collect(), dispensable }
+        let table = Table::of(self.heading(), &self.rows).column("mode", |row| &row.name[..]);
+        let table = match self.figure {
+            None => table,
+            Some(figure) => {
+                let (value, range) = match figure {
+                    Figure::Throughput => ("GiB/s", "95 % CI"),
+                    Figure::Instructions => ("instr/KiB", "range"),
+                };
+                let to = format!("to {}", self.rows.first().map_or("", |row| &row.name));
+                let cell = |row: &&ModeRow, cell: &dyn Fn(ModeValue) -> Option<Cell>| row.value.and_then(cell);
+                table
+                    .column(value, |row| cell(row, &|of| Some(of.value.into())))
+                    .less(2, range, |row| cell(row, &|of| Some(Cell::Figure(span(of.span?, number)))))
+                    .less(1, to, |row| cell(row, &|of| Some(Cell::Figure(format!("{:.2}x", of.value / first?)))))
+                    .less(3, "", |row| row.value.map(|of| bar(of.value, largest)).unwrap_or_default())
+            }
         };
-        let (value, span) = match figure {
-            Figure::Throughput => ("GiB/s", "95 % CI"),
-            Figure::Instructions => ("instr/KiB", "range"),
-        };
-        let to = format!("to {}", self.rows.first().map_or("", |row| &row.name));
-        let figures = [
-            column(value, 0, &|of| Some(number(of.value))),
-            column(span, 2, &|of| of.span.map(range)),
-            column(&to, 1, &|of| first.map(|first| format!("{:.2}x", of.value / first))),
-            column("", 3, &|of| Some(bar(of.value, largest))),
-        ];
-        fitted(None, ("mode", &names), &figures, last, style)
+        table.column("largest roles", |row| &row.mostly[..]).done()
     }
 }
 
@@ -218,15 +216,10 @@ fn percent(part: f64) -> String {
     if part < 0.01 { number(100.0 * part) } else { format!("{:.0}", 100.0 * part) }
 }
 
-/// `0.28 to 0.63`.
-fn range([low, high]: [f64; 2]) -> String {
-    format!("{} to {}", number(low), number(high))
-}
-
-/// A bar with blanks to its right, so that a column of them starts at one line.
+/// A bar.
 fn bar(value: f64, largest: f64) -> String {
     let cells = if largest > 0.0 { (value / largest * BAR as f64).round() as usize } else { 0 };
-    format!("{:<BAR$}", "█".repeat(cells.clamp(1, BAR)))
+    "█".repeat(cells.clamp(1, BAR))
 }
 
 fn value(figure: Figure, document: &Document) -> Option<ModeValue> {
@@ -259,7 +252,7 @@ fn mostly(document: &Document) -> String {
         let named = format!("{} {:.0} %", roles::by_id(role).title, 100.0 * weight / whole);
         if text.is_empty() {
             text = named;
-        } else if text.chars().count() + named.chars().count() + 2 <= LONGEST_TEXT {
+        } else if text.chars().count() + named.chars().count() + 2 <= LONGEST_ROLES {
             text = format!("{text}, {named}");
         } else {
             break;

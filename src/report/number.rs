@@ -1,8 +1,8 @@
-//! Format numbers for tables and sentences.
+//! Numbers in tables, sentences and pictures: the only place that decides on digits, signs and units.
 
-use crate::util::text::rounded;
+use crate::util::text::{grouped, rounded};
 
-/// A number with three or four digits.
+/// A measured number with three or four digits.
 #[must_use]
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
@@ -17,4 +17,105 @@ pub(crate) fn number(value: f64) -> String {
         () if size >= 0.001 => format!("{value:.4}"),
         () => format!("{value:.1e}"),
     }
+}
+
+/// A counted number, such as instructions per KiB: `631.41`, `12,345`, `0.0370`.
+#[must_use]
+pub(crate) fn exact(value: f64) -> String {
+    let size = value.abs();
+    match () {
+        () if size == 0.0 => "0".to_owned(),
+        () if size >= 10_000.0 => rounded(value),
+        () if size >= 0.095 => format!("{value:.2}"),
+        () => format!("{value:.4}"),
+    }
+}
+
+/// A count that may be a fraction, such as calls per call: `48`, `4.01`.
+#[must_use]
+pub(crate) fn count(count: f64) -> String {
+    if (count - count.round()).abs() < 0.005 { rounded(count) } else { exact(count) }
+}
+
+/// A large count in two words: `9,876`, `12.3 million`.
+#[must_use]
+pub(crate) fn millions(count: u64) -> String {
+    match count {
+        small @ ..10_000 => grouped(small),
+        large => format!("{} million", number(large as f64 / 1e6)),
+    }
+}
+
+/// A difference of counted numbers: like [`exact`], with its sign; zero has none.
+#[must_use]
+pub(crate) fn signed(change: f64) -> String {
+    if change > 0.0 { format!("+{}", exact(change)) } else { exact(change) }
+}
+
+/// A part of a whole: `12 %`, `<1 %`.
+#[must_use]
+pub(crate) fn percent(share: f64) -> String {
+    match share {
+        small if small > 0.0 && small < 0.01 => "<1 %".to_owned(),
+        share => format!("{:.0} %", 100.0 * share),
+    }
+}
+
+/// A part of a whole that someone chose: `1 %`, `0.5 %`, `2.31 %`.
+#[must_use]
+pub(crate) fn part(part: f64) -> String {
+    let percent = format!("{:.2}", part * 100.0);
+    format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A ratio as a change in percent: `+3.1 %`.
+#[must_use]
+pub(crate) fn change(ratio: f64) -> String {
+    let change = (ratio - 1.0) * 100.0;
+    match () {
+        () if !ratio.is_finite() => "new".to_owned(),
+        () if change == 0.0 => "0 %".to_owned(),
+        () if change.abs() < 0.05 => format!("{change:+.4} %"),
+        () => format!("{change:+.1} %"),
+    }
+}
+
+/// The change from `before` to `after` in percent; `new` or `gone` if one is missing.
+#[must_use]
+pub(crate) fn change_of(before: f64, after: f64) -> String {
+    match () {
+        () if before == after => "0 %".to_owned(),
+        () if before == 0.0 => "new".to_owned(),
+        () if after == 0.0 => "gone".to_owned(),
+        () => change(after / before),
+    }
+}
+
+/// An uncertainty as a part of the whole: `±0.17 %`; at least 0.01 %, unless nothing varies.
+#[must_use]
+pub(crate) fn margin(part: f64) -> String {
+    match (part * 100.0).max(0.01) {
+        _ if part == 0.0 => "±0 %".to_owned(),
+        small if small < 1.0 => format!("±{small:.2} %"),
+        percent => format!("±{percent:.1} %"),
+    }
+}
+
+/// ` (±0.17 %)`; nothing if it is unknown, or nothing varies.
+#[must_use]
+pub(crate) fn in_parentheses(half: Option<f64>) -> String {
+    half.filter(|half| *half > 0.0).map(|half| format!(" ({})", margin(half))).unwrap_or_default()
+}
+
+/// An interval, with one value if both ends are shown alike: `90.31 to 90.32`.
+#[must_use]
+pub(crate) fn span(ends: [f64; 2], shown: impl Fn(f64) -> String) -> String {
+    let [low, high] = ends.map(shown);
+    if low == high { low } else { format!("{low} to {high}") }
+}
+
+/// How often per MiB: `31.9`, `0.08`.
+#[must_use]
+pub(crate) fn rate(rate: f64) -> String {
+    if rate >= 10.0 { format!("{rate:.1}") } else { format!("{rate:.2}") }
 }

@@ -5,9 +5,9 @@ use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::report::number::number;
+use crate::report::table::Table;
 use crate::report::terminal::{Style, paragraph};
 use crate::run::BUSY;
-use crate::util::csv_text::csv_text;
 
 /// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
@@ -21,41 +21,34 @@ impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).
     #[must_use]
     pub(crate) fn csv(&self) -> String {
-        let (header, rows) = self.csv_cells();
-        csv_text(std::iter::once(header).chain(rows))
+        self.csv_table().csv()
     }
 
-    /// The cells of [`Self::csv`]: the header, and a row per combination.
+    /// The table of [`Self::csv`].
     #[must_use]
-    pub(crate) fn csv_cells(&self) -> (Vec<String>, Vec<Vec<String>>) {
+    pub(crate) fn csv_table(&self) -> Table {
         let unit = self.unit.replace(['/', ' '], "_").to_lowercase();
-        let mut header: Vec<String> = self.axes.iter().map(|axis| axis.name.replace('-', "_")).collect();
-        header.push("n".to_owned());
-        header.extend(["median", "mad", "least", "greatest"].map(|value| format!("{value}_{unit}")));
-        header.extend(
-            [
-                "writer_calls_per_mib",
-                "reader_calls_per_mib",
-                "writer_ns_per_kib",
-                "reader_ns_per_kib",
-                "instructions_per_writer_call",
-                "caveats",
-                "reason",
-            ]
-            .map(str::to_owned),
-        );
-        let row = |cell: &SweepCell| {
-            let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-            let label = |axis: &SweepAxis| cell.labels.get(&axis.name).cloned().unwrap_or_default();
-            let mut row: Vec<String> = self.axes.iter().map(label).collect();
-            row.push(cell.runs.len().to_string());
-            row.extend([cell.median, cell.mad, cell.least(), cell.greatest()].map(number));
-            row.extend(cell.per_amount().map(number));
-            row.push(cell.caveats.join("; "));
-            row.push(cell.reason.clone().unwrap_or_default());
-            row
-        };
-        (header, self.cells.iter().map(row).collect())
+        let mut table = Table::of("sweep", &self.cells);
+        for axis in &self.axes {
+            table = table.column(axis.name.replace('-', "_"), |cell| cell.labels.get(&axis.name).cloned());
+        }
+        table = table
+            .column("n", |cell| cell.runs.len())
+            .column(format!("median_{unit}"), |cell| cell.median)
+            .column(format!("mad_{unit}"), |cell| cell.mad)
+            .column(format!("least_{unit}"), |cell| cell.least())
+            .column(format!("greatest_{unit}"), |cell| cell.greatest());
+        let per_amount = [
+            "writer_calls_per_mib",
+            "reader_calls_per_mib",
+            "writer_ns_per_kib",
+            "reader_ns_per_kib",
+            "instructions_per_writer_call",
+        ];
+        for (column, name) in per_amount.into_iter().enumerate() {
+            table = table.column(name, |cell| cell.per_amount()[column]);
+        }
+        table.column("caveats", |cell| cell.caveats.join("; ")).column("reason", |cell| cell.reason.clone()).done()
     }
 
     /// The chart: the axis with the most values is horizontal, each combination of the others is a line. `None` if
@@ -97,28 +90,19 @@ impl Sweep {
     /// The table on the terminal, and what is special about combinations below it.
     #[must_use]
     pub(crate) fn table(&self, style: Style) -> String {
-        let mut table = comfy_table::Table::new();
-        table.load_preset(comfy_table::presets::NOTHING);
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
-        let mut header: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
-        header.extend([self.unit.as_str(), "MAD", "n"].map(str::to_owned));
-        let measured = |column: &usize| self.cells.iter().any(|cell| cell.per_amount()[*column].is_some());
-        let per_amount: Vec<usize> = (0..PER_AMOUNT.len()).filter(measured).collect();
-        header.extend(per_amount.iter().map(|column| PER_AMOUNT[*column].to_owned()));
-        table.set_header(header);
-        for cell in &self.cells {
-            let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
-            let mut row: Vec<String> =
-                axes.iter().map(|axis| cell.labels.get(&axis.name).cloned().unwrap_or_default()).collect();
-            row.extend([cell.median, cell.mad].map(shown));
-            row.push(cell.runs.len().to_string());
-            row.extend(per_amount.iter().map(|column| shown(cell.per_amount()[*column])));
-            table.add_row(row);
+        let mut table = Table::of("", &self.cells);
+        for axis in &axes {
+            table = table.column(&*axis.name, |cell| cell.labels.get(&axis.name).cloned().unwrap_or_default());
         }
-        for column in table.column_iter_mut().skip(axes.len()) {
-            column.set_cell_alignment(comfy_table::CellAlignment::Right);
+        table = table
+            .column(&*self.unit, |cell| cell.median)
+            .column("MAD", |cell| cell.mad)
+            .column("n", |cell| cell.runs.len());
+        for (column, heading) in PER_AMOUNT.into_iter().enumerate() {
+            table = table.if_any(0, heading, |cell| cell.per_amount()[column]);
         }
-        let mut text: String = table.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+        let mut text = table.done().text(style);
         let notes = self.notes();
         if !notes.is_empty() {
             text.push('\n');

@@ -42,7 +42,7 @@ pub(crate) fn rough(bytes: u64) -> String {
         return format!("{bytes} bytes");
     };
     let value = bytes as f64 / (1_u64 << shift) as f64;
-    if value < 9.95 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+    if value < 99.95 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
 #[cfg(test)]

@@ -79,10 +79,21 @@ pub(crate) fn grouped(count: u64) -> String {
     in_groups(&count.to_string())
 }
 
-/// A number and a noun: `1 run`, `2 runs`.
+/// A number and a noun: `1 run`, `2 processes`, `8 KiB`.
 #[must_use]
 pub(crate) fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+    format!("{} {}", grouped(count), plural(count, what))
+}
+
+/// The form of a noun for so many: `run`, `processes`, `KiB`.
+#[must_use]
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    let end = match what {
+        _ if count == 1 || what.ends_with("iB") => "",
+        _ if what.ends_with("ss") => "es",
+        _ => "s",
+    };
+    format!("{what}{end}")
 }
 
 /// A change with its sign and one decimal; none that is shown as 0 has a sign.
@@ -120,12 +131,6 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Text from outside, as text of a Markdown document and in its tables.
-#[must_use]
-pub(crate) fn markdown_escaped(text: &str) -> String {
-    clean(text).replace('\\', "\\\\").replace('|', "\\|").replace('[', "\\[").replace('<', "&lt;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +139,12 @@ mod tests {
     fn changes_that_are_shown_as_0_have_no_sign() {
         assert_eq!([-0.04, 0.0, 0.04, 0.06, -12.34].map(signed), ["0.0", "0.0", "0.0", "+0.1", "-12.3"]);
         assert_eq!(signed(f64::INFINITY), "+inf");
+    }
+
+    #[test]
+    fn nouns_have_their_plural() {
+        let of = |count| ["byte", "process", "KiB"].map(|what| counted(count, what)).join(", ");
+        assert_eq!([of(1), of(2000)], ["1 byte, 1 process, 1 KiB", "2,000 bytes, 2,000 processes, 2,000 KiB"]);
     }
 
     #[test]

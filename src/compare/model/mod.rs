@@ -212,6 +212,12 @@ pub struct CellProcess {
 }
 
 impl Cell {
+    /// The value of a role.
+    #[must_use]
+    pub(crate) fn of_role(&self, role: RoleId) -> f64 {
+        self.roles.iter().find(|value| value.role == role).map_or(0.0, |value| value.value)
+    }
+
     /// System calls of the first process.
     #[must_use]
     pub(crate) fn first_calls(&self) -> u64 {

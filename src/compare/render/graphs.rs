@@ -4,26 +4,13 @@ use crate::compare::measure::{Measure, as_f64};
 use crate::compare::model::{Comparison, Method, Section, Step};
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Folded, Unit, listed};
+use crate::report::block::PackedGraph;
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
 use crate::report::html::pack;
 use crate::report::number::number;
 use crate::roles;
 use anyhow::Result;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A graph in the page.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct PackedGraph {
-    pub id: String,
-    pub title: String,
-    /// Description for the reader.
-    pub about: String,
-    /// Width on the page, in percent: the graph of the largest total has 100, so that all columns have one scale.
-    pub width: f64,
-    /// The SVG, gzip and base64.
-    pub packed: String,
-}
 
 /// The target's processes of one column in one graph.
 fn together(measure: &Measure) -> Folded {
@@ -73,6 +60,7 @@ pub(crate) fn plain(
             title: label.clone(),
             about: format!("{} {}; all columns have one scale", number(measure.total()), comparison.per_kib()),
             width: if widest > 0.0 { measure.total() / widest * 100.0 } else { 100.0 },
+            file: String::new(),
             packed: pack(&svg)?,
         });
     }
@@ -124,6 +112,7 @@ pub(crate) fn differential(
             title,
             about,
             width: 100.0,
+            file: String::new(),
             packed: pack(&svg)?,
         });
     }

@@ -1,167 +1,147 @@
-//! `report.html`: one file that needs no network. The template escapes all values except the SVGs drawn here.
+//! `report.html`: one file that needs no network.
 
-use super::{chart, graphs, terminal};
+use super::tables::{self, Shown, step_id};
+use super::{chart, graphs, markdown, terminal};
 use crate::compare::answer;
 use crate::compare::build::Compared;
 use crate::compare::details;
-use crate::compare::model::{Comparison, FunctionRow, FunctionSum, Section, Step};
-use crate::compare::text;
-use crate::profile::ProcessName;
-use crate::roles;
-use crate::roles::SCHEDULING;
+use crate::compare::measure::Measure;
+use crate::compare::model::{Comparison, Difference, Section, Step};
+use crate::report::block::Block;
+use crate::report::html::Page;
+use crate::report::number::change;
+use crate::report::table::{Cell, Table};
 use crate::util::text::capitalized;
-use anyhow::{Context as _, Result};
-use minijinja::{Value, context};
-use serde::Serialize;
+use anyhow::Result;
 
-/// Functions listed per direction.
-const LISTED: usize = 15;
-
-/// A section for the template.
-#[derive(Serialize)]
-struct SectionView<'a> {
-    section: &'a Section,
-    title: String,
-    /// For ids.
-    slug: String,
-    processes: Vec<ProcessName>,
-    chart: Value,
-    roles: Vec<RoleLine>,
-    steps: Vec<StepView<'a>>,
-    plain: Vec<graphs::PackedGraph>,
-}
-
-/// One role in all columns.
-#[derive(Serialize)]
-struct RoleLine {
-    title: String,
-    colour: String,
-    values: Vec<Option<f64>>,
-}
-
-#[derive(Serialize)]
-struct StepView<'a> {
-    step: &'a Step,
-    from: &'a str,
-    to: &'a str,
-    answer: String,
-    details: Vec<String>,
-    /// Which functions are counted with their callers.
-    inlining: Option<String>,
-    grew: Vec<FunctionView<'a>>,
-    shrank: Vec<FunctionView<'a>>,
-    sums: Vec<SumView<'a>>,
-    /// Largest change of a role, for the scale of the bars.
-    largest: f64,
-    graphs: Vec<graphs::PackedGraph>,
-}
-
-#[derive(Serialize)]
-struct FunctionView<'a> {
-    name: String,
-    role: &'static str,
-    row: &'a FunctionRow,
-}
-
-#[derive(Serialize)]
-struct SumView<'a> {
-    name: String,
-    row: &'a FunctionSum,
-}
+/// What a page shows: all roles, and as many functions.
+const SHOWN: Shown = Shown { roles: usize::MAX, functions: 30, page: true };
 
 /// The whole page.
 ///
 /// # Errors
-/// When a graph or the template cannot be rendered.
+/// When a graph cannot be drawn.
 pub fn render(compared: &Compared) -> Result<String> {
     let comparison = &compared.comparison;
-    let mut views = Vec::new();
-    for (index, section) in comparison.sections.iter().enumerate() {
-        let chart = Value::from_safe_string(chart::stacked(comparison, section)?);
-        let measures = &compared.measures[index];
-        let mut steps = Vec::new();
-        for step in &section.steps {
-            let graphs = graphs::differential(comparison, section, step, measures)?;
-            steps.push(step_view(comparison, section, step, graphs));
-        }
-        let plain = graphs::plain(comparison, section, measures)?;
-        views.push(SectionView {
-            section,
-            title: section.title(),
-            slug: graphs::slug(&section.title()),
-            processes: section.processes(),
-            chart,
-            roles: role_lines(section),
-            steps,
-            plain,
+    let labels: Vec<&str> = comparison.columns.iter().map(|column| column.label.as_str()).collect();
+    let sentences = answer::sentences(comparison).into_iter().map(|text| Block::Sentence(format!("{text}.")));
+    let answers = Block::Table(tables::answers(comparison));
+    let mut blocks = vec![Block::Section {
+        id: "answers".to_owned(),
+        heading: "What changed, by how much, and the largest contributors".to_owned(),
+        blocks: sentences.chain([answers]).collect(),
+    }];
+    let mut links = Vec::new();
+    for (mode, (section, measures)) in (1..).zip(comparison.sections.iter().zip(&compared.measures)) {
+        let (id, heading) = (format!("mode-{mode}"), section.title());
+        links.push((heading.clone(), format!("#{id}")));
+        blocks.push(Block::Section { id, heading, blocks: section_blocks(comparison, mode, section, measures)? });
+    }
+    links.push(("environment and caveats".to_owned(), "#environment".to_owned()));
+    blocks.push(environment(comparison));
+    let page = Page {
+        title: format!("pipeprof compare: {}", labels.join(", ")),
+        heading: labels.join(" → "),
+        about: vec![Block::sentence(markdown::how(comparison)), Block::Links(links)],
+        blocks,
+        made_by: format!("{}, pipeprof {}, `{}`", comparison.schema, comparison.version, comparison.command),
+    };
+    Ok(page.html())
+}
+
+fn section_blocks(
+    comparison: &Comparison,
+    mode: usize,
+    section: &Section,
+    measures: &[Option<Measure>],
+) -> Result<Vec<Block>> {
+    let mut blocks = vec![
+        Block::picture("", chart::stacked(comparison, section)?),
+        Block::Table(tables::cells(comparison, section, true)),
+    ];
+    for (number, step) in (1..).zip(&section.steps) {
+        blocks.push(Block::Details {
+            id: step_id(mode, number),
+            summary: summary(comparison, step),
+            is_open: section.steps.len() == 1,
+            blocks: step_blocks(comparison, section, step, measures)?,
         });
     }
-    let mut environment = crate::report::html::environment()?;
-    environment.add_filter("value", |number: f64| text::value(number));
-    environment.add_filter("count", |number: f64| text::count(number));
-    environment.add_filter("signed", |number: f64| text::signed(number));
-    environment.add_function("change", |before: f64, after: f64| text::change(before, after));
-    environment.add_filter("margin", |part: f64| text::margin(part));
-    environment.add_filter("span", |low: f64, high: f64| text::span([low, high]));
-    environment.add_filter("percent", |ratio: f64| text::percent(ratio));
-    // The extension enables escaping.
-    environment.add_template("report.html", include_str!("report.html")).context("report template")?;
-    environment
-        .get_template("report.html")
-        .and_then(|template| {
-            template.render(context! {
-                c => comparison,
-                unit => comparison.per_kib(),
-                cycles_meaning => super::cycles::MEANING,
-                sentences => answer::sentences(comparison), split => terminal::SPLIT, scheduling => SCHEDULING, verdict_unit => comparison.verdict_unit(),
-                views => views,
-            })
-        })
-        .context("cannot render report.html")
-}
-
-fn step_view<'a>(
-    comparison: &'a Comparison,
-    section: &Section,
-    step: &'a Step,
-    graphs: Vec<graphs::PackedGraph>,
-) -> StepView<'a> {
-    let (from, to) = comparison.step_labels(step);
-    let pick = |sign: f64| -> Vec<FunctionView<'a>> {
-        step.functions
-            .iter()
-            .filter(|row| row.self_delta * sign > 0.0)
-            .take(LISTED)
-            .map(|row| FunctionView { name: row.shown_with_inlined(), role: roles::by_id(row.role).title, row })
-            .collect()
-    };
-    StepView {
-        step,
-        from,
-        to,
-        answer: capitalized(&answer::answer(comparison, &[(section, step)])),
-        details: details::details(comparison, section, step).into_iter().chain(step.remarks.iter().cloned()).collect(),
-        inlining: terminal::inlining(comparison, step),
-        grew: pick(1.0),
-        shrank: pick(-1.0),
-        sums: step.sums.iter().take(LISTED).map(|row| SumView { name: row.shown(), row }).collect(),
-        largest: step.roles.iter().map(|row| row.delta.abs()).fold(f64::MIN_POSITIVE, f64::max),
-        graphs,
+    let plain = graphs::plain(comparison, section, measures)?;
+    if !plain.is_empty() {
+        let graphs = vec![Block::Beside(plain.into_iter().map(Block::Graph).collect())];
+        blocks.push(Block::section("Flame graphs of all columns", graphs));
     }
+    Ok(blocks)
 }
 
-fn role_lines(section: &Section) -> Vec<RoleLine> {
-    chart::role_order(section)
-        .into_iter()
-        .filter_map(|id| {
-            let value = |cell: &crate::compare::model::Cell| cell.roles.iter().find(|role| role.role == id).cloned();
-            let first = section.cells.iter().flatten().find_map(value)?;
-            let values = section
-                .cells
-                .iter()
-                .map(|cell| cell.as_ref().map(|cell| value(cell).map_or(0.0, |role| role.value)))
-                .collect();
-            Some(RoleLine { title: first.title, colour: first.colour, values })
-        })
-        .collect()
+fn summary(comparison: &Comparison, step: &Step) -> String {
+    let (from, to) = comparison.step_labels(step);
+    format!("{from} → {to}: {}, {}", step.verdict.word.text(), change(step.verdict.ratio))
+}
+
+fn step_blocks(
+    comparison: &Comparison,
+    section: &Section,
+    step: &Step,
+    measures: &[Option<Measure>],
+) -> Result<Vec<Block>> {
+    let details = details::details(comparison, section, step).into_iter().chain(step.remarks.iter().cloned());
+    let mut blocks = vec![
+        Block::Sentence(format!("{}.", capitalized(&answer::answer(comparison, &[(section, step)])))),
+        Block::Items(details.collect()),
+    ];
+    if !step.verdict.noise_from.is_empty() {
+        blocks.push(Block::Note(format!("Noise floor from {}.", step.verdict.noise_from)));
+    }
+    blocks.extend(terminal::step_tables(comparison, section, step, SHOWN));
+    let calls = tables::calls(comparison, step);
+    if !calls.is_empty() {
+        let about =
+            "Loops execute in another order. Calls between mutex_lock and mutex_unlock are made under the lock.";
+        blocks.push(Block::Note(about.to_owned()));
+        blocks.push(Block::Beside(calls.into_iter().map(Block::Table).collect()));
+    }
+    let graphs = graphs::differential(comparison, section, step, measures)?;
+    if !graphs.is_empty() {
+        let about = Block::Note("Click a frame to zoom; Ctrl-F searches.".to_owned());
+        let graphs = std::iter::once(about).chain(graphs.into_iter().map(Block::Graph)).collect();
+        blocks.push(Block::section("Differential flame graphs, with the widths of both profiles", graphs));
+    }
+    Ok(blocks)
+}
+
+fn environment(comparison: &Comparison) -> Block {
+    let settings = |rows: &[Difference], reasons: bool| {
+        let mut table = Table::of("", rows).column("setting", |row| Cell::Name(row.what.clone()));
+        for (at, column) in comparison.columns.iter().enumerate() {
+            table = table.column(&*column.label, |row| row.values.get(at).cloned().map(Cell::Name));
+        }
+        Block::Table(table.when(reasons, |table| table.column("why it matters", |row| &row.matters[..])).done())
+    };
+    let folded =
+        |summary: String, blocks: Vec<Block>| Block::Details { id: String::new(), summary, is_open: false, blocks };
+    let differs = match &comparison.differences[..] {
+        [] => Block::sentence("Nothing: all known settings are equal."),
+        rows => settings(rows, true),
+    };
+    let mut blocks = vec![Block::section("What differs", vec![differs])];
+    if !comparison.other_options.is_empty() {
+        let about = "Not known to matter to pipes. `-`: off, or a module.";
+        let summary = format!("Other built-in options that differ ({})", comparison.other_options.len());
+        blocks.push(folded(summary, vec![Block::sentence(about), settings(&comparison.other_options, false)]));
+    }
+    blocks.push(Block::section("Caveats", vec![terminal::caveats(comparison)]));
+    let shared = Table::of("", &comparison.shared)
+        .column("setting", |one| Cell::Name(one.what.clone()))
+        .column("value", |one| Cell::Name(one.value.clone()))
+        .done();
+    let summary = format!("Settings that are the same in all columns ({} settings)", shared.len());
+    blocks.push(folded(summary, vec![Block::Table(shared)]));
+    let files = comparison.columns.iter().map(|column| {
+        let sources: Vec<String> = column.sources.iter().map(|source| format!("`{source}`")).collect();
+        format!("{} ({}): {}", column.label, column.release, sources.join(", "))
+    });
+    blocks.push(folded("Files of the runs".to_owned(), vec![Block::Items(files.collect())]));
+    Block::Section { id: "environment".to_owned(), heading: "Environment and caveats".to_owned(), blocks }
 }

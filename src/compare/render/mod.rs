@@ -1,11 +1,10 @@
 //! Write a comparison as text, Markdown, JSON and HTML.
 
 pub(crate) mod chart;
-pub(crate) mod cycles;
 pub(crate) mod graphs;
 pub mod html;
-pub(crate) mod layout;
 pub mod markdown;
+pub(crate) mod tables;
 pub mod terminal;
 
 use super::build::Compared;

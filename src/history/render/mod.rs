@@ -1,15 +1,14 @@
 //! Write a history: the page and its pictures, Markdown, JSON and CSV.
 
+mod blocks;
 mod charts;
-mod csv_table;
-mod html;
-mod markdown;
 pub(crate) mod sentences;
 
 use super::neighbours;
 use super::{CountSpan, History, HistoryLine};
 use crate::campaign::CellStore;
-use crate::compare::text;
+use crate::report::number::{exact, span as range};
+use crate::report::table::Table;
 use crate::roles::{self, RoleId};
 use crate::util::atomic_file;
 use anyhow::{Context as _, Result};
@@ -49,10 +48,10 @@ pub(crate) fn write(history: &History, store: Option<&CellStore>, page: &Path) -
     let link = |pair: &neighbours::Neighbours| links.get(pair).map(|name| format!("{folder}/{name}"));
     let json = serde_json::to_string_pretty(history).context("cannot write the history as JSON")? + "\n";
     let files = [
-        (page.to_owned(), html::render(history, &link)?),
-        (page.with_extension("md"), markdown::render(history, &link)),
+        (page.to_owned(), blocks::page(history, &link)?),
+        (page.with_extension("md"), blocks::markdown(history, &link)),
         (page.with_extension("json"), json),
-        (page.with_extension("csv"), csv_table::render(history)?),
+        (page.with_extension("csv"), csv(history).csv()),
     ];
     let mut written = Vec::new();
     for (path, contents) in files {
@@ -62,10 +61,31 @@ pub(crate) fn write(history: &History, store: Option<&CellStore>, page: &Path) -
     Ok(written)
 }
 
+/// `history.csv`: one row per workload, kernel and role. The rows `total` and `without-scheduling` are sums.
+fn csv(history: &History) -> Table {
+    let rows = history.lines.iter().flat_map(|line| line.points.iter().map(move |point| (line, point)));
+    let rows = rows.flat_map(|(line, point)| {
+        let sums = [("without-scheduling", point.without_scheduling), ("total", point.total)];
+        let roles = point.roles.iter().map(|(role, span)| (roles::by_id(*role).id.as_str(), *span));
+        sums.into_iter().chain(roles).map(move |(role, span)| (line, history.kernels.get(point.kernel), role, span))
+    });
+    Table::of("", rows)
+        .column("mode", |(line, ..)| &line.mode[..])
+        .column("cpus", |(line, ..)| u64::from(line.cpus))
+        .column("setting", |(line, ..)| &line.setting[..])
+        .column("kernel", |(_, kernel, ..)| kernel.map(|kernel| &kernel.label[..]))
+        .column("release", |(_, kernel, ..)| kernel.map(|kernel| &kernel.release[..]))
+        .column("role", |(_, _, role, _)| *role)
+        .column("instructions_per_kib", |(.., span)| format!("{:.4}", span.value))
+        .column("least", |(.., span)| format!("{:.4}", span.low))
+        .column("greatest", |(.., span)| format!("{:.4}", span.high))
+        .done()
+}
+
 /// `470.10`, or with the range of the windows if they differ: `470.10 (470.08 to 470.52)`.
 fn shown(span: &CountSpan) -> String {
-    let value = text::value(span.value);
-    let range = text::span([span.low, span.high]);
+    let value = exact(span.value);
+    let range = range([span.low, span.high], exact);
     if range == value { value } else { format!("{value} ({range})") }
 }
 

@@ -1,8 +1,8 @@
 //! The answer of a history in words.
 
-use crate::compare::text;
 use crate::history::neighbours::Neighbours;
 use crate::history::{History, HistoryLine, HistoryStep};
+use crate::report::number;
 use crate::util::text::counted;
 use serde::Serialize;
 
@@ -45,11 +45,11 @@ fn of_line(history: &History, line: &HistoryLine, link: &dyn Fn(&Neighbours) -> 
             let (was, is) = (first.without_scheduling.value, last.without_scheduling.value);
             format!(
                 "{} instructions per KiB on {}, {} on {} ({}), {}",
-                text::value(was),
+                number::exact(was),
                 label(history, first.kernel),
-                text::value(is),
+                number::exact(is),
                 label(history, last.kernel),
-                text::change(was, is),
+                number::change_of(was, is),
                 changes(line)
             )
         }
@@ -75,13 +75,13 @@ fn of_step(
     link: &dyn Fn(&Neighbours) -> Option<String>,
 ) -> StepAnswer {
     let pair = Neighbours { setting: line.setting.clone(), before: step.before, after: step.after };
-    let change = format!("{} ({})", text::signed(step.delta), text::percent(1.0 + step.relative));
+    let change = format!("{} ({})", number::signed(step.delta), number::change(1.0 + step.relative));
     let mut roles: Vec<String> =
-        step.roles.iter().take(NAMED).map(|role| format!("{} {}", role.title, text::signed(role.delta))).collect();
+        step.roles.iter().take(NAMED).map(|role| format!("{} {}", role.title, number::signed(role.delta))).collect();
     // So that the parts are the whole.
     let rest = step.delta - step.roles.iter().take(NAMED).map(|role| role.delta).sum::<f64>();
     if !roles.is_empty() && rest.abs() >= 0.005 {
-        roles.push(format!("other roles {}", text::signed(rest)));
+        roles.push(format!("other roles {}", number::signed(rest)));
     }
     let compilers = [step.before, step.after]
         .map(|kernel| history.kernels.get(kernel).map_or("", |kernel| kernel.compiler.as_str()));

@@ -1,10 +1,13 @@
+use super::super::model::LimitingStage;
 use super::super::pipeline::PipelineCommand;
 use super::*;
 
 fn recording(release: &str) -> Recording {
     let mut recording = Recording {
         pipeline: PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false },
-        findings: vec!["`dd` limits the pipeline: it is on a CPU 96 % of the time.".to_owned()],
+        limit: Some(PipelineLimit::Stages {
+            stages: vec![LimitingStage { name: "dd".to_owned(), cpu: 0.96, ..LimitingStage::default() }],
+        }),
         ..Recording::default()
     };
     recording.kernel.release = release.to_owned();

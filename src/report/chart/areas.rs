@@ -1,7 +1,8 @@
 //! Stacked areas over labelled positions: what a total consists of, and how that changes.
 
-use super::{Area, DIM, FAINT, FOOTER_CHARS, FOOTER_LINE, INK, Theme, WIDTH};
-use super::{as_i32, cut, fitting, refused, short, shown_labels, text, themed, ticks, wrapped};
+use super::super::number::exact;
+use super::{Area, DIM, FAINT, INK, RIGHT, Theme, WIDTH};
+use super::{as_i32, cut, framed, refused, short, shown_labels, text, ticks};
 use crate::util::colour::rgb;
 use anyhow::Result;
 use plotters::prelude::*;
@@ -38,6 +39,9 @@ const NAMES: i32 = 230;
 const TOP: i32 = 40;
 const ROW: i32 = 19;
 const LEAST: i32 = 360;
+/// Height of a bar with blanks, and the room for labels before it.
+const BAR: i32 = 40;
+const BAR_LEFT: i32 = 190;
 
 impl AreaChart {
     /// The SVG.
@@ -45,27 +49,44 @@ impl AreaChart {
     /// # Errors
     /// When the drawing library fails.
     pub(crate) fn svg(&self, theme: Theme) -> Result<String> {
-        let footer = wrapped(&self.caption, FOOTER_CHARS);
         let height = LEAST.max(TOP + as_i32(self.layers.len()) * ROW + 50);
-        let whole = height + as_i32(footer.len()) * FOOTER_LINE + 10;
-        let mut svg = String::new();
-        {
-            let size = (WIDTH.unsigned_abs(), whole.unsigned_abs());
-            let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
-            if theme == Theme::File {
-                area.fill(&WHITE).map_err(refused)?;
-            }
-            self.draw(&area, height)?;
-            for (line, words) in footer.iter().enumerate() {
-                text(&area, words, (12, height + as_i32(line) * FOOTER_LINE + 8), 13, DIM, HPos::Left)?;
-            }
-            area.present().map_err(refused)?;
+        framed(height, [&self.title, &self.caption], theme, |area| self.draw(area, height))
+    }
+
+    /// The same data as one bar for each position, for a page.
+    ///
+    /// # Errors
+    /// When the drawing library fails.
+    pub(crate) fn bars(&self) -> Result<String> {
+        let height = TOP + as_i32(self.labels.len()) * BAR + 50;
+        framed(height, [&self.title, &self.caption], Theme::Page, |area| self.draw_bars(area, height))
+    }
+
+    fn draw_bars(&self, area: &Area<'_>, height: i32) -> Result<()> {
+        let sum = |place: usize| self.layers.iter().map(|layer| at(layer, place)).sum::<f64>();
+        let (ticks, top) = ticks((0..self.labels.len()).map(sum).fold(0.0, f64::max));
+        let (right, bottom) = (WIDTH - RIGHT, height - 44);
+        let x_of = |value: f64| BAR_LEFT + (f64::from(right - BAR_LEFT) * value / top).round() as i32;
+        for tick in &ticks {
+            let x = x_of(*tick);
+            area.draw(&PathElement::new([(x, TOP), (x, bottom)], FAINT)).map_err(refused)?;
+            text(area, &short(*tick), (x, bottom + 12), 13, DIM, HPos::Center)?;
         }
-        let title = format!("{}. {}", self.title, self.caption);
-        Ok(match theme {
-            Theme::File => fitting(svg, &title),
-            Theme::Page => themed(svg, &title),
-        })
+        text(area, &self.y, ((BAR_LEFT + right) / 2, bottom + 32), 13, DIM, HPos::Center)?;
+        for (place, label) in self.labels.iter().enumerate() {
+            let y = TOP + as_i32(place) * BAR;
+            text(area, &cut(label, 24), (BAR_LEFT - 10, y + BAR / 2), 13, INK, HPos::Right)?;
+            let mut end = 0.0;
+            for layer in &self.layers {
+                let (from, value) = (end, at(layer, place));
+                end += value;
+                let piece =
+                    Rectangle::new([(x_of(from), y + 6), (x_of(end), y + BAR - 6)], parsed(layer.colour).filled());
+                area.draw(&piece).map_err(refused)?;
+            }
+            text(area, &exact(end), (x_of(end) + 8, y + BAR / 2), 13, INK, HPos::Left)?;
+        }
+        Ok(())
     }
 
     fn draw(&self, area: &Area<'_>, height: i32) -> Result<()> {
@@ -95,8 +116,7 @@ impl AreaChart {
             };
             let mut outline = points(&above);
             outline.extend(points(&below).into_iter().rev());
-            let [red, green, blue] = rgb(layer.colour);
-            let colour = RGBColor(red, green, blue);
+            let colour = parsed(layer.colour);
             area.draw(&Polygon::new(outline, colour.filled())).map_err(refused)?;
             area.draw(&PathElement::new(points(&above), FAINT)).map_err(refused)?;
             // In the order of the layers: the first is at the bottom.
@@ -120,6 +140,12 @@ impl AreaChart {
 
 fn at(layer: &AreaLayer, place: usize) -> f64 {
     layer.values.get(place).copied().unwrap_or(0.0)
+}
+
+/// The colour that `#rrggbb` stands for.
+fn parsed(colour: &str) -> RGBColor {
+    let [red, green, blue] = rgb(colour);
+    RGBColor(red, green, blue)
 }
 
 #[cfg(test)]
@@ -146,6 +172,9 @@ mod tests {
             );
             assert!(svg.contains("#7FB8E6") && !svg.contains("<b>") && svg.matches("<polygon").count() == 3, "{svg}");
         }
-        assert!(AreaChart::default().svg(Theme::File).is_ok());
+        let bars = chart.bars().unwrap();
+        assert!(bars.contains("25.00") && bars.contains("&lt;6.12&gt;") && bars.contains("var(--ink)"), "{bars}");
+        assert!(AreaChart::default().svg(Theme::File).is_ok() && AreaChart::default().bars().is_ok());
+        assert_eq!(parsed("#010203"), RGBColor(1, 2, 3));
     }
 }

@@ -100,28 +100,12 @@ impl Chart {
     /// When the drawing library fails.
     pub(crate) fn svg(&self, theme: Theme) -> Result<String> {
         let height = self.height();
-        let footer = wrapped(&self.caption, FOOTER_CHARS);
-        let whole = if footer.is_empty() { height } else { height + as_i32(footer.len()) * FOOTER_LINE + 10 };
-        let mut svg = String::new();
-        {
-            let area =
-                SVGBackend::with_string(&mut svg, (WIDTH.unsigned_abs(), whole.unsigned_abs())).into_drawing_area();
-            if theme == Theme::File {
-                area.fill(&WHITE).map_err(refused)?;
-            }
-            self.legend(&area)?;
+        framed(height, [&self.title, &self.caption], theme, |area| {
+            self.legend(area)?;
             match self.kind {
-                ChartKind::Bars => self.bars(&area, height)?,
-                ChartKind::Lines | ChartKind::Bands => self.lines(&area, height)?,
+                ChartKind::Bars => self.bars(area, height),
+                ChartKind::Lines | ChartKind::Bands => self.lines(area, height),
             }
-            for (line, words) in footer.iter().enumerate() {
-                text(&area, words, (12, height + as_i32(line) * FOOTER_LINE + 8), 13, DIM, HPos::Left)?;
-            }
-            area.present().map_err(refused)?;
-        }
-        Ok(match theme {
-            Theme::File => fitting(svg, &format!("{}. {}", self.title, self.caption)),
-            Theme::Page => themed(svg, &format!("{}. {}", self.title, self.caption)),
         })
     }
 
@@ -257,6 +241,34 @@ impl Chart {
         }
         area.draw(&PathElement::new([(left, bottom), (WIDTH - RIGHT, bottom)], DIM)).map_err(refused)
     }
+}
+
+/// A chart of this height: what `draw` draws, and the caption below it.
+fn framed(
+    height: i32,
+    [title, caption]: [&str; 2],
+    theme: Theme,
+    draw: impl FnOnce(&Area<'_>) -> Result<()>,
+) -> Result<String> {
+    let footer = wrapped(caption, FOOTER_CHARS);
+    let whole = if footer.is_empty() { height } else { height + as_i32(footer.len()) * FOOTER_LINE + 10 };
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, (WIDTH.unsigned_abs(), whole.unsigned_abs())).into_drawing_area();
+        if theme == Theme::File {
+            area.fill(&WHITE).map_err(refused)?;
+        }
+        draw(&area)?;
+        for (line, words) in footer.iter().enumerate() {
+            text(&area, words, (12, height + as_i32(line) * FOOTER_LINE + 8), 13, DIM, HPos::Left)?;
+        }
+        area.present().map_err(refused)?;
+    }
+    let title = format!("{title}. {caption}");
+    Ok(match theme {
+        Theme::File => fitting(svg, &title),
+        Theme::Page => themed(svg, &title),
+    })
 }
 
 /// The places of the labels that fit next to each other, `step` apart.

@@ -1,37 +1,229 @@
-//! Shared parts of self-contained HTML pages: light and dark colours, table styles, and the script that shows packed
-//! flame graphs. A page is a minijinja template that includes `head.html`, `style.css` and `graphs.js`.
+//! Blocks as a page: one file that needs no network, with light and dark colours, and a script that shows packed flame
+//! graphs.
 
+use super::block::{Block, PackedGraph};
+use super::table::{Cell, Table};
 use crate::util::text::clean_lines;
 use anyhow::{Context as _, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::{Compression, GzBuilder};
-use minijinja::{Environment, Value};
+use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// A template environment with these shared parts. They are templates too, so they may not contain a brace
-/// before `#` or `%`. Names that end in `.html` enable escaping.
-///
-/// # Errors
-/// Never, if the tests pass.
-pub(crate) fn environment() -> Result<Environment<'static>> {
-    let mut environment = Environment::new();
-    let shared = [
-        ("head.html", include_str!("head.html")),
-        ("style.css", include_str!("style.css")),
-        ("graphs.js", include_str!("graphs.js")),
-    ];
-    for (name, text) in shared {
-        environment.add_template(name, text).with_context(|| format!("template {name}"))?;
+/// Texts that are longer are wrapped in tables.
+const LONG_TEXT: usize = 28;
+
+/// A page.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Page {
+    /// The window's title.
+    pub title: String,
+    pub heading: String,
+    /// Below the heading.
+    pub about: Vec<Block>,
+    pub blocks: Vec<Block>,
+    /// What made the page, at its end.
+    pub made_by: String,
+}
+
+impl Page {
+    /// The file.
+    #[must_use]
+    pub(crate) fn html(&self) -> String {
+        let mut out = format!(
+            "{}<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
+            include_str!("head.html"),
+            escaped(&self.title),
+            include_str!("style.css"),
+            inline(&self.heading)
+        );
+        write_all(&mut out, &self.about, 2);
+        out.push_str("</header>\n\n<main>\n");
+        write_all(&mut out, &self.blocks, 2);
+        let _ = write!(out, "<p class=\"dim\">{}</p>\n</main>\n\n", inline(&self.made_by));
+        packed(&mut out, &self.about);
+        packed(&mut out, &self.blocks);
+        let _ = write!(out, "<script>\n{}</script>\n</body>\n</html>\n", include_str!("graphs.js"));
+        out
     }
-    // Names are from other programs: as in terminals, control characters are replaced.
-    environment.set_formatter(|out, state, value| match value.as_str().map(|text| (text, clean_lines(text))) {
-        Some((text, cleaned)) if text != cleaned => {
-            let cleaned = if value.is_safe() { Value::from_safe_string(cleaned) } else { Value::from(cleaned) };
-            minijinja::escape_formatter(out, state, &cleaned)
+}
+
+/// Text of a page. Names are from other programs: as in terminals, control characters are replaced.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in clean_lines(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
         }
-        _ => minijinja::escape_formatter(out, state, value),
-    });
-    Ok(environment)
+    }
+    out
+}
+
+/// [`escaped`], with what is in backticks as code.
+fn inline(text: &str) -> String {
+    let parts = text.split('`').map(escaped).enumerate();
+    parts.map(|(at, part)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part }).collect()
+}
+
+/// ` id="..."`; nothing if it is empty.
+fn id_of(id: &str) -> String {
+    if id.is_empty() { String::new() } else { format!(" id=\"{}\"", escaped(id)) }
+}
+
+fn write_all(out: &mut String, blocks: &[Block], level: usize) {
+    for block in blocks {
+        write_block(out, block, level);
+    }
+}
+
+fn write_block(out: &mut String, block: &Block, level: usize) {
+    // Writing to a String cannot fail.
+    let _ = match block {
+        Block::Sentence(text) => writeln!(out, "<p>{}</p>", inline(text)),
+        Block::Note(text) => writeln!(out, "<p class=\"dim\">{}</p>", inline(text)),
+        Block::Items(items) if items.is_empty() => Ok(()),
+        Block::Items(items) => {
+            let items = items.iter().map(|item| format!("<li>{}</li>\n", inline(item.trim_start_matches(' '))));
+            writeln!(out, "<ul>{}</ul>", items.collect::<String>())
+        }
+        Block::Table(table) => writeln!(out, "{}", table_of(table, level)),
+        Block::Section { id, heading, blocks } => {
+            let _ = writeln!(out, "<section{}><h{level}>{}</h{level}>", id_of(id), inline(heading));
+            write_all(out, blocks, level + 1);
+            writeln!(out, "</section>")
+        }
+        Block::Details { id, summary, is_open, blocks } => {
+            let open = if *is_open { " open" } else { "" };
+            let _ = writeln!(out, "<details{}{open}>\n<summary>{}</summary>", id_of(id), inline(summary));
+            out.push_str("<div class=\"inside\">\n");
+            write_all(out, blocks, level + 1);
+            writeln!(out, "</div></details>")
+        }
+        Block::Picture { svg, .. } if svg.is_empty() => Ok(()),
+        Block::Picture { title, svg, .. } => {
+            let title = if title.is_empty() {
+                String::new()
+            } else {
+                format!("<figcaption><b>{}</b></figcaption>", inline(title))
+            };
+            // Within a page, without prolog and document type.
+            let svg = clean_lines(svg.get(svg.find("<svg").unwrap_or(0)..).unwrap_or_default());
+            writeln!(out, "<figure class=\"chart\">{title}<div class=\"scroll\">{svg}</div></figure>")
+        }
+        Block::Graph(graph) => writeln!(out, "{}", graph_of(graph)),
+        Block::Links(links) => {
+            let link = |(name, to): &(String, String)| format!("<a href=\"{}\">{}</a>", escaped(to), inline(name));
+            writeln!(out, "<p>{}</p>", links.iter().map(link).collect::<Vec<_>>().join(", "))
+        }
+        Block::Beside(blocks) => {
+            out.push_str("<div class=\"two\">\n");
+            for block in blocks {
+                out.push_str("<div>");
+                write_block(out, block, level);
+                out.push_str("</div>\n");
+            }
+            writeln!(out, "</div>")
+        }
+        Block::Plain(blocks) => {
+            write_all(out, blocks, level);
+            Ok(())
+        }
+    };
+}
+
+fn graph_of(PackedGraph { id, title, about, width, .. }: &PackedGraph) -> String {
+    let (id, name, title) = (escaped(id), escaped(title), inline(title));
+    let about =
+        if about.is_empty() { String::new() } else { format!(" <span class=\"dim\">({})</span>", inline(about)) };
+    let width = if *width < 100.0 { format!(" style=\"width:{width:.1}%\"") } else { String::new() };
+    format!(
+        "<figure><figcaption><b>{title}</b>{about} <button class=\"link\" data-alone=\"{id}\">open in a new tab</button>\
+         </figcaption><div class=\"frame\"{width}><iframe data-graph=\"{id}\" title=\"{name}\"></iframe></div></figure>"
+    )
+}
+
+/// The graphs of `blocks`, for `graphs.js`.
+fn packed(out: &mut String, blocks: &[Block]) {
+    for block in blocks {
+        if let Block::Graph(graph) = block {
+            let (id, packed) = (escaped(&graph.id), escaped(&graph.packed));
+            let _ = writeln!(out, "<script type=\"text/plain\" id=\"{id}\">{packed}</script>");
+        }
+        self::packed(out, block.inner());
+    }
+}
+
+fn table_of(table: &Table, level: usize) -> String {
+    let mut out = String::new();
+    if !table.title.is_empty() {
+        let _ = writeln!(out, "<h{level}>{}</h{level}>", inline(&table.title));
+    }
+    let class = |column: usize| match column {
+        0 => "",
+        _ if table.is_of_figures(column) => "",
+        _ if table
+            .rows
+            .iter()
+            .filter_map(|row| row.get(column))
+            .any(|cell| cell.text().chars().count() > LONG_TEXT) =>
+        {
+            " class=\"text\""
+        }
+        _ => " class=\"left\"",
+    };
+    let classes: Vec<&str> = (0..table.columns.len()).map(class).collect();
+    out.push_str("<div class=\"scroll\"><table>\n<thead><tr>");
+    for (column, class) in table.columns.iter().zip(&classes) {
+        let _ = write!(out, "<th{class}>{}</th>", inline(&column.heading));
+    }
+    out.push_str("</tr></thead>\n<tbody>");
+    for (at, row) in table.rows.iter().enumerate() {
+        let _ = write!(out, "<tr{}>", id_of(table.ids.get(at).map_or("", String::as_str)));
+        row.iter().zip(&classes).for_each(|(cell, class)| out.push_str(&cell_of(cell, class)));
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody></table></div>");
+    for note in &table.notes {
+        let _ = write!(out, "\n<p class=\"dim\">{}</p>", inline(note));
+    }
+    out
+}
+
+fn cell_of(cell: &Cell, class: &str) -> String {
+    let text = escaped(&cell.text());
+    match cell {
+        Cell::Name(_) => format!("<td class=\"name\">{text}</td>"),
+        Cell::Role { colour, .. } => {
+            format!("<td{class}><span class=\"chip\" style=\"background:{}\"></span>{text}</td>", escaped(colour))
+        }
+        Cell::Unfold { mark, summary, lines, .. } => {
+            let mark = if mark.is_empty() { String::new() } else { format!(" <span class=\"dim\">{mark}</span>") };
+            let lines: String =
+                lines.iter().map(|line| format!("<span class=\"path\">{}</span>", escaped(line))).collect();
+            let summary = escaped(summary);
+            format!(
+                "<td class=\"name\">{text}{mark}\n<details class=\"path\"><summary>{summary}</summary>{lines}</details></td>"
+            )
+        }
+        Cell::Word { class, .. } => format!("<td class=\"left word {class}\">{text}</td>"),
+        Cell::Link { to, .. } => {
+            // What is hidden on this page is opened.
+            let open = to.strip_prefix('#').map(|id| format!(" data-open=\"{}\"", escaped(id))).unwrap_or_default();
+            format!("<td{class}><a href=\"{}\"{open}>{text}</a></td>", escaped(to))
+        }
+        Cell::Bar(part) => {
+            let (way, width) = (if *part < 0.0 { "down" } else { "up" }, part.abs().min(1.0) * 50.0);
+            format!(
+                "<td class=\"left\"><span class=\"bar\"><i class=\"{way}\" style=\"width:{width:.2}%\"></i></span></td>"
+            )
+        }
+        _ => format!("<td{class}>{}</td>", inline(&cell.text())),
+    }
 }
 
 /// An SVG packed for `graphs.js`: gzip, then base64. Equal graphs give equal bytes.
@@ -51,11 +243,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_have_no_control_characters() {
-        let mut environment = environment().unwrap();
-        environment.add_template("x.html", "{{ name }} {{ name|safe }} {{ 7 }}").unwrap();
+    fn pages_have_no_markup_and_no_control_characters_of_others() {
+        let odd = "<b>\u{1b}\n\t\u{7f}";
+        let cells = vec![odd.into(), Cell::Name(odd.into()), Cell::Link { text: odd.into(), to: "#\"".into() }];
+        let table = Block::Table(Table::new(["a", odd, "c"], vec![cells]).note(odd));
+        let details = Block::Details {
+            id: "x".into(),
+            summary: odd.into(),
+            is_open: true,
+            blocks: vec![table, Block::Note(odd.into())],
+        };
+        let about = vec![Block::sentence("see `<i>` <b>"), Block::Items(vec![odd.into()])];
         let page =
-            environment.get_template("x.html").unwrap().render(minijinja::context! { name => "<\u{1b}\n\t\u{7f}" });
-        assert_eq!(page.unwrap(), "&lt;?\n\t? <?\n\t? 7");
+            Page { title: odd.into(), heading: odd.into(), about, blocks: vec![details], made_by: odd.into() }.html();
+        assert!(!page.contains("<b>?") && page.contains("&lt;b&gt;?\n\t?"), "{page}");
+        assert!(page.contains("see <code>&lt;i&gt;</code> &lt;b&gt;</p>"), "{page}");
+        assert!(page.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'), "{page}");
+        assert!(page.contains("href=\"#&quot;\" data-open=\"&quot;\""), "{page}");
+    }
+
+    #[test]
+    fn graphs_of_all_depths_are_in_the_page_once() {
+        let graph = |id: &str| {
+            let id = id.to_owned();
+            Block::Graph(PackedGraph {
+                id,
+                title: "g".into(),
+                about: String::new(),
+                width: 40.0,
+                file: String::new(),
+                packed: "AA==".into(),
+            })
+        };
+        let blocks = vec![Block::section("s", vec![Block::Beside(vec![graph("one"), graph("two")])])];
+        let page = Page { blocks, ..Page::default() }.html();
+        for id in ["one", "two"] {
+            assert_eq!(page.matches(&format!("<script type=\"text/plain\" id=\"{id}\">AA==")).count(), 1, "{page}");
+            assert_eq!(page.matches(&format!("data-graph=\"{id}\"")).count(), 1);
+        }
+        assert!(page.contains("<div class=\"frame\" style=\"width:40.0%\">"), "{page}");
     }
 }

@@ -1,12 +1,11 @@
 //! The table of counted functions: calls by each process, and times per call if measured.
 
-use super::table::{Figures, fitted};
-use super::{Style, decimals};
+use super::Style;
 use crate::document::{Document, ExecutedOn, FunctionCalls, Log2Histogram};
 use crate::profile::{ByProcess, ProcessName, Unit};
+use crate::report::table::{Cell, Table};
 use crate::roles::{self, RoleId};
-use crate::util::text::{clean, grouped};
-use std::fmt::Write as _;
+use crate::util::text::grouped;
 
 /// The `how` of function_graph's counts.
 const FUNCTION_GRAPH: &str = "function-graph";
@@ -25,24 +24,24 @@ impl CallsRow<'_> {
     }
 
     /// Mean ns per call over all processes. A call whose return was not reported has no time.
-    fn mean(&self, ns: fn(&FunctionCalls) -> Option<u64>) -> Option<String> {
+    fn mean(&self, ns: fn(&FunctionCalls) -> Option<u64>) -> Option<f64> {
         let timed = || self.all().filter_map(|f| Some((ns(f)?, f.calls.saturating_sub(f.missed))));
         let calls: u64 = timed().map(|(_, calls)| calls).sum();
         let total: u64 = timed().map(|(ns, _)| ns).sum();
-        (calls > 0).then(|| decimals(total as f64 / calls as f64))
+        (calls > 0).then(|| total as f64 / calls as f64)
     }
 
     /// Mean self time without the cost of probes. `None` if a process has no corrected time: corrected and raw times
     /// do not mix.
-    fn corrected(&self) -> Option<String> {
+    fn corrected(&self) -> Option<f64> {
         let whole = self.all().all(|f| f.corrected_self_ns.is_some() == f.self_ns.is_some());
         whole.then(|| self.mean(|f| f.corrected_self_ns)).flatten()
     }
 
-    fn below(&self, quantile: f64) -> Option<String> {
+    fn below(&self, quantile: f64) -> Option<Cell> {
         let mut all = Log2Histogram::default();
         self.all().for_each(|f| all.merge(&f.log2_ns));
-        all.below(quantile).map(|ns| format!("<{}", grouped(ns)))
+        all.below(quantile).map(|ns| Cell::figure(format!("<{}", grouped(ns))))
     }
 }
 
@@ -81,39 +80,29 @@ pub(crate) fn functions(document: &Document, style: Style, out: &mut String) {
     } else {
         "Calls of probed functions"
     };
-    let emulated = document.executed_on == ExecutedOn::Tcg;
-
-    let mut columns: Vec<Figures> = Vec::new();
-    let mut column = |heading: &str, value: &dyn Fn(&CallsRow<'_>) -> Option<String>| {
-        let values: Vec<String> = rows.iter().map(|row| value(row).unwrap_or_default()).collect();
-        if values.iter().any(|value| !value.is_empty()) {
-            columns.push(Figures { heading: heading.to_owned(), cells: values, dispensable: 0 });
-        }
-    };
+    let mut table =
+        Table::of(format!("{what}, by process"), &rows).column("function", |row| Cell::Name(row.symbol.to_owned()));
     for process in processes {
-        let calls =
-            |row: &CallsRow<'_>| row.by_process.get(process).into_iter().flatten().map(|f| f.calls).sum::<u64>();
-        column(&process.to_string(), &|row| Some(grouped(calls(row))));
+        let calls = |row: &&CallsRow<'_>| -> u64 {
+            row.by_process.get(process).into_iter().flatten().map(|function| function.calls).sum()
+        };
+        table = table.column(process.to_string(), calls);
     }
-    if rows.iter().any(|row| row.all().any(|f| f.missed > 0)) {
-        column("missed", &|row| Some(grouped(row.all().map(|f| f.missed).sum())));
-    }
-    if !emulated {
-        column("mean ns", &|row| row.mean(|f| f.total_ns));
-        column("p50", &|row| row.below(0.5));
-        column("p99", &|row| row.below(0.99));
-        column("self ns", &|row| row.mean(|f| f.self_ns));
-        column("corrected", &|row| row.corrected());
-    }
-    let hows: Vec<&str> = rows.iter().map(|row| row.how).collect();
-    if hows.iter().any(|how| *how != first.how) {
-        column("by", &|row| Some(clean(row.how).replace("hardware-breakpoint", "breakpoint")));
-    }
-    let names: Vec<String> = rows.iter().map(|row| clean(row.symbol)).collect();
-    let titles: Vec<String> = rows.iter().map(|row| roles::by_id(row.role).title.to_owned()).collect();
-    let _ = writeln!(
-        out,
-        "\n{what}, by process:\n{}",
-        fitted(None, ("function", &names), &columns, ("role", &titles), style)
-    );
+    let by = first.how;
+    let table = table
+        .if_any(0, "missed", |row| row.all().map(|function| function.missed).sum::<u64>())
+        .when(document.executed_on != ExecutedOn::Tcg, |table| {
+            table
+                .if_any(0, "mean ns", |row| row.mean(|function| function.total_ns))
+                .if_any(0, "p50", |row| row.below(0.5))
+                .if_any(0, "p99", |row| row.below(0.99))
+                .if_any(0, "self ns", |row| row.mean(|function| function.self_ns))
+                .if_any(0, "corrected", |row| row.corrected())
+        })
+        .when(rows.iter().any(|row| row.how != by), |table| {
+            table.column("by", |row| row.how.replace("hardware-breakpoint", "breakpoint"))
+        })
+        .column("role", |row| roles::by_id(row.role).title);
+    out.push('\n');
+    out.push_str(&table.done().text(style));
 }

@@ -1,8 +1,9 @@
 //! What each process executes while it holds the pipe's locks; exact counts only.
 
+use super::Style;
 use super::text::paragraph;
-use super::{Style, decimals};
 use crate::document::{Document, LockKind, LockUse};
+use crate::report::number;
 use crate::roles::{self, SCHEDULING};
 use crate::util::text::grouped;
 use std::fmt::Write as _;
@@ -33,7 +34,7 @@ fn per_call(document: &Document, one: &LockUse, count: u64) -> f64 {
 
 /// `48`, or `4.25`: some calls of a window are cut off by its ends.
 fn whole(count: f64) -> String {
-    if (count - count.round()).abs() < 0.05 { grouped(count.round() as u64) } else { decimals(count) }
+    number::count(if (count - count.round()).abs() < 0.05 { count.round() } else { count })
 }
 
 /// `66,521 instructions, 84 % of all; page allocation 48 of 56 calls, copy in 64 of 64`.

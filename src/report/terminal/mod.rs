@@ -5,7 +5,6 @@ pub(crate) mod colour;
 mod functions;
 mod locks;
 pub(crate) mod roles;
-pub(crate) mod table;
 pub(crate) mod text;
 
 pub(crate) use self::text::{hanging, paragraph};
@@ -62,8 +61,8 @@ pub fn render(document: &Document, written: Option<&Written>, style: Style) -> S
         out.push_str(&paragraph("Caution: ", caution, style));
     }
     for (process, shares) in document.attribution.processes.of_target().filter(|(_, shares)| !shares.is_empty()) {
-        let _ = writeln!(out, "\n{}", table_heading(document, process, shares));
-        let _ = writeln!(out, "{}", roles::table(&document.symbols, shares, style));
+        let heading = table_heading(document, process, shares);
+        let _ = write!(out, "\n{}", roles::table(heading, &document.symbols, shares).text(style));
         out.push_str(&estimated_cycles(document, process, shares));
     }
     others(document, style, &mut out);
@@ -145,7 +144,7 @@ fn processes(document: &Document, style: Style, out: &mut String) {
 fn pipes(document: &Document, style: Style, out: &mut String) {
     for (index, pipe) in document.processes.pipes.iter().enumerate() {
         let each = |processes: &[ProcessTotals]| {
-            let parts: Vec<String> = processes.iter().map(|process| amount(process.bytes)).collect();
+            let parts: Vec<String> = processes.iter().map(|process| size::rough(process.bytes)).collect();
             parts.join(" + ")
         };
         let speed = match document.executed_on {
@@ -162,7 +161,7 @@ fn pipes(document: &Document, style: Style, out: &mut String) {
 }
 
 fn process(totals: &ProcessTotals, emulated: bool) -> String {
-    let mut parts = vec![format!("{} in {}", amount(totals.bytes), counted(totals.calls, "call"))];
+    let mut parts = vec![format!("{} in {}", size::rough(totals.bytes), counted(totals.calls, "call"))];
     if totals.eagain > 0 {
         parts.push(format!("{} EAGAIN", grouped(totals.eagain)));
     }
@@ -187,21 +186,9 @@ fn process(totals: &ProcessTotals, emulated: bool) -> String {
         parts.push(format!("{} {}", grouped(*count), clean(name)));
     }
     if let Some(verified) = totals.verified_bytes {
-        parts.push(format!("{} verified", amount(verified)));
+        parts.push(format!("{} verified", size::rough(verified)));
     }
     parts.join(", ")
-}
-
-/// Bytes as three digits and a unit.
-fn amount(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["bytes", "KiB", "MiB", "GiB"] {
-        if value < 1024.0 {
-            return if unit == "bytes" { format!("{bytes} bytes") } else { format!("{value:.1} {unit}") };
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} TiB")
 }
 
 fn table_heading(document: &Document, whose: ProcessName, shares: &[RoleShare]) -> String {
@@ -211,7 +198,7 @@ fn table_heading(document: &Document, whose: ProcessName, shares: &[RoleShare]) 
         Unit::Instructions => String::new(),
         _ => format!(", from {}", clean(&document.attribution.collector)),
     };
-    format!("{what} of the {whose} by role ({} {}{from}):", grouped(total), unit_name(document.unit))
+    format!("{what} of the {whose} by role ({} {}{from})", grouped(total), unit_name(document.unit))
 }
 
 /// The range of a process's estimated cycles; nothing if they are not known.
@@ -258,13 +245,4 @@ fn others(document: &Document, style: Style, out: &mut String) {
     out.push('\n');
     let processes = listed(document.processes.totals.names());
     out.push_str(&paragraph(&format!("Outside {processes} (idle, kernel threads, pipeprof): "), &text, style));
-}
-
-fn decimals(value: f64) -> String {
-    match value {
-        v if v >= 1000.0 => grouped(v.round() as u64),
-        v if v >= 10.0 => format!("{v:.1}"),
-        v if v >= 0.1 || v == 0.0 => format!("{v:.2}"),
-        v => format!("{v:.4}"),
-    }
 }

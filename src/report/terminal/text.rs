@@ -31,6 +31,12 @@ pub(crate) fn hanging(first: &str, text: &str, style: Style) -> String {
 
 fn wrapped(first: &str, indent: usize, text: &str, style: Style) -> String {
     let width = usize::from(style.width.unwrap_or(PLAIN_WIDTH).clamp(20, WIDEST_PROSE));
+    filled(&clean(text), first, indent, width)
+}
+
+/// `text` in lines of `width` columns, wrapped at spaces, except that numbers stay with their units. The first line
+/// starts with `first`, the others with `indent` blanks.
+pub(crate) fn filled(text: &str, first: &str, indent: usize, width: usize) -> String {
     let rest = " ".repeat(indent);
     let options = textwrap::Options::new(width)
         .initial_indent(first)
@@ -39,7 +45,7 @@ fn wrapped(first: &str, indent: usize, text: &str, style: Style) -> String {
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .word_separator(textwrap::WordSeparator::AsciiSpace)
         .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
-    unjoined(&textwrap::fill(&joined(&clean(text)), options)) + "\n"
+    unjoined(&textwrap::fill(&joined(text), options)) + "\n"
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What a reader sees first: the six rungs of article A, theirs and ours, and what makes this machine different.
 
 use crate::profile::listed;
+use crate::report::table::{Cell, Table};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::parts::data::{LadderStep, PartsData};
 use crate::reproduce::verdict::{Readings, number, short};
@@ -25,8 +26,18 @@ pub(crate) struct LeadRung {
     pub our_ratio: String,
 }
 
-/// The columns of the table.
-pub(super) const HEADER: [&str; 5] = ["rung", "article, GiB/s", "here, GiB/s", "article, × rung 1", "here, × rung 1"];
+impl ReportLead {
+    /// The ladder.
+    pub(super) fn table(&self) -> Table {
+        Table::of("", &self.rungs)
+            .column("rung", |rung| rung.name.clone())
+            .column("article, GiB/s", |rung| Cell::figure(&*rung.theirs))
+            .column("here, GiB/s", |rung| Cell::figure(&*rung.ours))
+            .column("article, × rung 1", |rung| Cell::figure(&*rung.their_ratio))
+            .column("here, × rung 1", |rung| Cell::figure(&*rung.our_ratio))
+            .done()
+    }
+}
 
 /// Gains that differ by less than this factor are the same, as for the rungs' own verdicts.
 const SAME: f64 = 1.5;

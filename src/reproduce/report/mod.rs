@@ -1,9 +1,8 @@
 //! The report: one view of a reproduction, rendered as a self-contained HTML page, as Markdown with its pictures next to
 //! it, and on the terminal.
 
-mod html;
+mod blocks;
 mod lead;
-mod markdown;
 pub(crate) mod terminal;
 
 use super::facts::{Article, ArticleTable, Judge};
@@ -49,8 +48,6 @@ pub(crate) struct ReproductionView<'a> {
     /// Of all parts: see [`counts`].
     pub counts: [usize; COUNTED.len()],
     pub lead: Option<ReportLead>,
-    /// The columns of the lead's table.
-    pub lead_header: [&'static str; 5],
     pub machine: Vec<(&'static str, String)>,
     pub articles: Vec<(&'a str, &'a Article)>,
     pub parts: Vec<PartView<'a>>,
@@ -135,7 +132,6 @@ impl<'a> ReproductionView<'a> {
             answer: [busiest(reproduction), answer(counts)].concat(),
             counts,
             lead: lead::lead(facts, &readings, hypervisor),
-            lead_header: lead::HEADER,
             machine: reproduction.parts.first().map(machine).unwrap_or_default(),
             articles: facts.articles.iter().map(|(letter, article)| (letter.as_str(), article)).collect(),
             parts,
@@ -277,9 +273,9 @@ pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
             atomic_file::write(&below.join(format!("{id}.svg")), svg.as_bytes())?;
         }
     }
-    atomic_file::write(&folder.join("report.md"), markdown::render(&view)?.as_bytes())?;
+    atomic_file::write(&folder.join("report.md"), blocks::markdown(&view)?.as_bytes())?;
     let page = folder.join("report.html");
-    atomic_file::write(&page, html::render(&view)?.as_bytes())?;
+    atomic_file::write(&page, blocks::page(&view)?.as_bytes())?;
     Ok(page)
 }
 

@@ -1,0 +1,396 @@
+//! The tables of a comparison.
+
+use super::chart;
+use crate::compare::model::{
+    Cell as ColumnCell, CellProcess, Comparison, CycleDelta, CycleWord, ExactCell, FunctionRow, FunctionSum, Inlined,
+    LockChange, Matched, RoleRow, RoleWork, Section, Step,
+};
+use crate::compare::windows::PART_FLOOR;
+use crate::document::LockKind;
+use crate::profile::ProcessName;
+use crate::report::number::{self, exact, rate};
+use crate::report::table::{Cell, PAGE_ONLY, Table};
+use crate::report::terminal::text::shortened;
+use crate::roles::{self, SCHEDULING};
+use crate::util::text::{counted, grouped, rounded};
+
+/// How much of a comparison is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    pub roles: usize,
+    pub functions: usize,
+    /// A page has columns that terminals have no room for.
+    pub page: bool,
+}
+
+/// Longest label of a column.
+const LABEL: usize = 24;
+
+/// Functions named per kernel by [`inlining`].
+const INLINED: usize = 5;
+
+/// What the columns of the split say.
+const SPLIT: &str = "number, each: how many pages, wake-ups or calls of the role's functions by functions of other roles \
+                     there are, and instructions of one";
+
+/// What the table of cycles shows.
+const CYCLES: &str = "\"undecided\": instructions and cycles change in different directions, or the range of the cycles, \
+                      with all weights halved to doubled, contains 0. Estimated cycles are not time.";
+
+/// Each column's totals; in pages also its roles.
+pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> Table {
+    let labels = comparison.columns.iter().map(|column| shortened(&column.label, LABEL));
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    let mut add = |name: Cell, of: &dyn Fn(&ColumnCell) -> Option<String>| {
+        let cell = |cell: &Option<ColumnCell>| cell.as_ref().and_then(of).map(Cell::Figure).into();
+        rows.push(std::iter::once(name).chain(section.cells.iter().map(cell)).collect());
+    };
+    let timed = comparison.unit == "ns";
+    let of_exact =
+        |of: &'static dyn Fn(&ExactCell) -> Option<String>| move |cell: &ColumnCell| cell.exact.as_ref().and_then(of);
+    let span = |ends: [f64; 2]| number::span(ends, exact);
+    if timed {
+        add("elapsed, median".into(), &|cell| Some(exact(cell.total)));
+    } else {
+        add("without scheduling".into(), &of_exact(&|cell| Some(exact(cell.without_scheduling))));
+        add("  in all windows".into(), &|cell| cell.exact.as_ref().map(|cell| span(cell.without_scheduling_span)));
+        add("total".into(), &|cell| Some(exact(cell.total)));
+        add("  in all windows".into(), &|cell| cell.exact.as_ref().map(|cell| span(cell.total_span)));
+    }
+    if timed && section.cells.iter().flatten().any(|cell| cell.gib_s.is_some()) {
+        add("GiB/s, median".into(), &|cell| cell.gib_s.map(|speed| format!("{speed:.2}")));
+        let runs = |cell: &ColumnCell| cell.pairs.iter().map(Vec::len).sum::<usize>();
+        add("runs (boots)".into(), &|cell| Some(format!("{} ({})", runs(cell), cell.pairs.len())));
+    }
+    if page {
+        for role in chart::role_order(section) {
+            let title = Cell::role(roles::by_id(role));
+            add(title, &|cell| Some(exact(cell.of_role(role))));
+        }
+    }
+    let names = section.processes();
+    let of =
+        |cell: &ColumnCell, name: ProcessName, value: fn(&CellProcess) -> String| cell.processes.get(name).map(value);
+    for &name in &names {
+        let heading = if timed { format!("{name}, CPU") } else { name.to_string() };
+        add(heading.into(), &|cell| of(cell, name, |process| exact(process.value)));
+    }
+    if let Some(first) = names.first() {
+        let unit = if timed { ", ns" } else { "" };
+        add(format!("per {first} call{unit}").into(), &|cell| Some(exact(cell.per_call)));
+    }
+    for &name in &names {
+        add(format!("calls of {name}").into(), &|cell| of(cell, name, |process| grouped(process.calls)));
+    }
+    add("sleeps".into(), &|cell| Some(grouped(cell.voluntary_switches)));
+    add("preemptions".into(), &|cell| Some(grouped(cell.involuntary_switches)));
+    if !timed {
+        add("instructions per sleep".into(), &of_exact(&|cell| cell.per_sleep.map(rounded)));
+        add("instructions per preemption".into(), &of_exact(&|cell| cell.per_preemption.map(rounded)));
+    }
+    Table::new(std::iter::once(comparison.per_kib().to_owned()).chain(labels), rows)
+}
+
+/// The headings of the columns before and after.
+fn sides<'a>(comparison: &'a Comparison, step: &Step, shown: Shown) -> (&'a str, &'a str) {
+    if shown.page { comparison.step_labels(step) } else { ("before", "after") }
+}
+
+/// The roles that changed.
+pub(super) fn roles(comparison: &Comparison, section: &Section, step: &Step, shown: Shown) -> Table {
+    let rows: Vec<&RoleRow> = changed(step).take(shown.roles).collect();
+    let split = rows.iter().any(|row| row.work.is_some());
+    let largest = rows.iter().map(|row| row.delta.abs()).fold(f64::MIN_POSITIVE, f64::max);
+    let title = |row: &RoleRow| {
+        let doubt = match row.certain {
+            true => "",
+            false if step.exact() && scheduling(row) => " ~",
+            false => " ?",
+        };
+        Cell::Role { title: format!("{}{doubt}", row.title), colour: row.colour.clone() }
+    };
+    let of_work = |row: &RoleRow, text: fn(RoleWork) -> String| row.work.map(|work| Cell::Figure(text(work)));
+    let (from, to) = sides(comparison, step, shown);
+    let mut table = Table::of(format!("By role, {}", comparison.per_kib()), &rows)
+        .column("role", |row| title(row))
+        .column(from, |row| Cell::Exact(row.before))
+        .column(to, |row| Cell::Exact(row.after))
+        .column("delta", |row| Cell::Change(row.delta))
+        .less(PAGE_ONLY, "less · more", |row| Cell::Bar(row.delta / largest))
+        .column("change", |row| Cell::Figure(number::change_of(row.before, row.after)))
+        .when(split, |table| {
+            table
+                .less(PAGE_ONLY, "number per MiB", |row| {
+                    of_work(row, |work| format!("{} → {}", rate(work.calls_before), rate(work.calls_after)))
+                })
+                .column("number", |row| of_work(row, |work| number::change_of(work.calls_before, work.calls_after)))
+                .column("each", |row| of_work(row, |work| number::change_of(work.each_before, work.each_after)))
+                .column("per", |row| row.work.map_or("-", |work| work.unit.text()))
+        });
+    for name in section.processes() {
+        table =
+            table.less(PAGE_ONLY, format!("of {name}"), |row| row.deltas.get(name).map(|delta| Cell::Change(*delta)));
+    }
+    let mut table = table.done().note(if split { SPLIT } else { "" });
+    table.notes.extend(marks(step, shown.roles).map(|(mark, reason)| format!("{mark}: {reason}")));
+    table
+}
+
+/// The roles that changed. Counts: without those whose uncertain change is next to nothing.
+fn changed(step: &Step) -> impl Iterator<Item = &RoleRow> {
+    let least = if step.exact() { PART_FLOOR * step.verdict.before } else { 0.0 };
+    step.roles.iter().filter(move |row| row.delta != 0.0 && (row.certain || row.delta.abs() > least))
+}
+
+/// The marks of uncertain roles among the first `shown` that changed, and their meaning.
+fn marks(step: &Step, shown: usize) -> impl Iterator<Item = (char, &'static str)> {
+    let within = match step.exact() {
+        true => "within the differences between windows: no difference between the kernels",
+        false => "within the intervals of the sampled shares",
+    };
+    let changed = || changed(step).take(shown).filter(|row| !row.certain);
+    let by_schedule = |row: &RoleRow| step.exact() && scheduling(row);
+    let marks = [
+        (changed().any(|row| !by_schedule(row)), '?', within),
+        (changed().any(by_schedule), '~', "depends on how often the processes sleep and are preempted"),
+    ];
+    marks.into_iter().filter(|(is_used, ..)| *is_used).map(|(_, mark, reason)| (mark, reason))
+}
+
+/// Whether a role depends on the schedule.
+fn scheduling(row: &RoleRow) -> bool {
+    SCHEDULING.contains(&row.role)
+}
+
+/// Changes of instructions and of estimated cycles side by side, for the roles that changed most. `None` if cycles are
+/// not known or nothing changed.
+pub(super) fn cycles(step: &Step, shown: Shown) -> Option<Table> {
+    let cycles = step.cycles.as_ref()?;
+    let changed = |change: &CycleDelta| change.instructions != 0.0 || change.range != [0.0; 2];
+    let roles = cycles.roles.iter().filter(|role| changed(&role.change)).take(shown.roles);
+    let roles = roles.map(|role| (&role.title[..], &role.change));
+    let rows = std::iter::once(("without scheduling", &cycles.without_scheduling)).chain(roles);
+    let table = Table::of("Instructions and estimated cycles per KiB", rows)
+        .column("change", |(title, _)| *title)
+        .column("instructions", |(_, change)| Cell::Change(change.instructions))
+        .column("estimated cycles", |(_, change)| Cell::Figure(number::span(change.range, number::signed)))
+        .column("both", |(_, change)| change.word.map_or("", CycleWord::text))
+        .done()
+        .note(format!("Cycles by the model {}. {CYCLES}", cycles.model));
+    changed(&cycles.without_scheduling).then_some(table)
+}
+
+/// Functions whose self weight changed, the largest changes first.
+pub(super) fn functions(comparison: &Comparison, step: &Step, shown: Shown) -> Table {
+    let all: Vec<&FunctionRow> = step.functions.iter().filter(|row| row.self_delta != 0.0).collect();
+    let (rows, others) = all.split_at(all.len().min(shown.functions));
+    let name = |row: &FunctionRow| if shown.page { unfolded(row) } else { Cell::Name(function_name(row)) };
+    let (from, to) = sides(comparison, step, shown);
+    let table = Table::of(format!("Functions in their roles, {}", comparison.per_kib()), rows)
+        .column("function in a role", |row| name(row))
+        .column("role", |row| roles::by_id(row.role).title)
+        .less(1, format!("self {from}"), |row| Cell::Exact(row.self_before))
+        .less(1, format!("self {to}"), |row| Cell::Exact(row.self_after))
+        .column("self delta", |row| Cell::Change(row.self_delta))
+        .column("total delta", |row| Cell::Change(row.inclusive_delta))
+        .done();
+    let more = others.len() + step.functions_left_out;
+    let rest = others.iter().map(|row| row.self_delta).sum::<f64>() + step.left_out_delta;
+    let more =
+        (more > 0).then(|| format!("and {}, {} in all", counted(more as u64, "other function"), number::signed(rest)));
+    table.note(more.unwrap_or_default()).note(inlining(comparison, step).unwrap_or_default())
+}
+
+/// `W` or `R` for the process, the names before and after, and how they were matched.
+#[must_use]
+pub(crate) fn function_name(row: &FunctionRow) -> String {
+    // The built-in workload's names are shortened.
+    let process = match row.process {
+        ProcessName::WRITER => "W",
+        ProcessName::READER => "R",
+        other => other.as_str(),
+    };
+    let mark = match row.matched {
+        Matched::Path => " (by path)",
+        Matched::Moved => " (other caller)",
+        Matched::OnlyBefore | Matched::OnlyAfter | Matched::Name | Matched::Rename => "",
+    };
+    format!("{process} {}{mark}", row.shown_with_inlined())
+}
+
+/// A function with what a reader can ask for: its values per call, and its call paths.
+fn unfolded(row: &FunctionRow) -> Cell {
+    let from_to = |before: f64, after: f64| format!("{} → {}", exact(before), exact(after));
+    let per_call = format!(
+        "per call of the {}: {}, total {}",
+        row.process,
+        from_to(row.call_before, row.call_after),
+        from_to(row.inclusive_call_before, row.inclusive_call_after)
+    );
+    let paths =
+        row.paths.iter().map(|path| format!("{}: {}", from_to(path.before, path.after), path.path.replace(';', " > ")));
+    let mark = match row.matched {
+        Matched::OnlyBefore => "gone",
+        Matched::OnlyAfter => "new",
+        Matched::Moved => "other caller",
+        Matched::Path => "matched by path",
+        Matched::Name | Matched::Rename => "",
+    };
+    Cell::Unfold {
+        name: row.shown_with_inlined(),
+        mark,
+        summary: row.process.to_string(),
+        lines: std::iter::once(per_call).chain(paths).collect(),
+    }
+}
+
+/// Which functions are counted with their callers, and why.
+fn inlining(comparison: &Comparison, step: &Step) -> Option<String> {
+    let (from, to) = comparison.step_labels(step);
+    let list = |before: bool, label: &str| -> Option<String> {
+        let mut inlined: Vec<_> = step.inlined.iter().filter(|one| one.before == before).collect();
+        inlined.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        let name = |one: &&Inlined| format!("{} into {}", one.function, one.caller);
+        let mut names: Vec<String> = inlined.iter().take(INLINED).map(name).collect();
+        if inlined.len() > INLINED {
+            names.push(format!("and {}", counted((inlined.len() - INLINED) as u64, "other")));
+        }
+        (!names.is_empty()).then(|| format!("{label} inlines {}", names.join(", ")))
+    };
+    let lists: Vec<String> = [list(true, from), list(false, to)].into_iter().flatten().collect();
+    let rule = "both sides count these functions with their callers";
+    (!lists.is_empty()).then(|| format!("{}: {rule}", lists.join("; ")))
+}
+
+/// Calls under the pipe's mutex: those that changed, or all in a page.
+pub(super) fn locks(section: &Section, step: &Step, shown: Shown) -> Vec<Table> {
+    let first = section.processes().first().map_or("first process", |name| name.as_str());
+    let mutexes = step.locks.iter().filter(|lock| lock.lock == LockKind::Mutex);
+    let table = |lock: &LockChange| {
+        let calls = lock.calls.iter().filter(|row| shown.page || row.changed());
+        Table::of(format!("Under the pipe's mutex: {}, per call of the {first}", lock.process), calls)
+            .column("calls under the mutex", |row| format!("{} ({})", row.title, row.function))
+            .column("before", |row| Cell::Figure(number::count(row.held[0])))
+            .column("of all", |row| Cell::Figure(number::count(row.all[0])))
+            .column("after", |row| Cell::Figure(number::count(row.held[1])))
+            .column("of all", |row| Cell::Figure(number::count(row.all[1])))
+            .done()
+            .note(match lock.instructions {
+                [Some(before), Some(after)] => {
+                    format!("instructions without scheduling: {} to {}", exact(before), exact(after))
+                }
+                _ => String::new(),
+            })
+    };
+    mutexes.map(table).filter(|table| !table.is_empty()).collect()
+}
+
+/// Functions summed over all roles and processes.
+pub(super) fn sums(comparison: &Comparison, step: &Step, shown: Shown) -> Table {
+    let roles = |row: &FunctionSum| {
+        let named = row.roles.iter().take(4).map(|part| format!("{} {}", part.title, number::signed(part.delta)));
+        let more = row.roles.len().saturating_sub(4);
+        named.chain((more > 0).then(|| format!("{more} more"))).collect::<Vec<_>>().join(", ")
+    };
+    let (from, to) = sides(comparison, step, shown);
+    Table::of(
+        format!("Functions summed over all roles and processes, {}", comparison.per_kib()),
+        step.sums.iter().take(shown.functions),
+    )
+    .column("function in all roles", |row| Cell::Name(row.shown()))
+    .column("roles", |row| row.roles.len() as u64)
+    .less(1, format!("self {from}"), |row| Cell::Exact(row.self_before))
+    .less(1, format!("self {to}"), |row| Cell::Exact(row.self_after))
+    .column("self delta", |row| Cell::Change(row.self_delta))
+    .column("total delta", |row| Cell::Change(row.total_delta))
+    .less(PAGE_ONLY, "self delta by role", |row| roles(row))
+    .done()
+}
+
+/// The functions called by the pipe's system calls, in the order of their code.
+pub(super) fn calls(comparison: &Comparison, step: &Step) -> Vec<Table> {
+    let (from, to) = comparison.step_labels(step);
+    let either = |before: &str, after: &str| match (before.is_empty(), after.is_empty()) {
+        (false, false) if before != after => format!("{before} / {after}"),
+        (true, _) => after.to_owned(),
+        _ => before.to_owned(),
+    };
+    let table = |list: &crate::compare::model::CallList| {
+        let title = format!(
+            "Calls of {} in {from} and of {} in {to}, in the order of the code, per call of the writer",
+            list.before, list.after
+        );
+        Table::of(title, &list.rows)
+            .column("callee", |row| Cell::Name(either(&row.before_name, &row.after_name)))
+            .column("before", |row| row.before.map(Cell::Exact))
+            .column("after", |row| row.after.map(Cell::Exact))
+            .done()
+    };
+    step.calls.iter().map(table).collect()
+}
+
+/// Each step's verdict: what a page has first.
+pub(super) fn answers(comparison: &Comparison) -> Table {
+    let mut rows = Vec::new();
+    let timed = comparison.unit == "ns";
+    let optional = |text: Option<String>| Cell::from(text.map(Cell::Figure));
+    for (mode, section) in (1..).zip(&comparison.sections) {
+        for (number, step) in (1..).zip(&section.steps) {
+            let (from, to) = comparison.step_labels(step);
+            let verdict = &step.verdict;
+            let [doubt, other] = if timed {
+                let interval = verdict.ci95.map(|ends| ends.map(number::change).join(" to "));
+                [interval, verdict.noise_floor.map(|floor| format!("{:.1} %", 100.0 * floor))]
+            } else {
+                let with = step.total.as_ref().map(|total| {
+                    let change = |after: f64| number::change(after / total.before);
+                    let equal = total.at_equal_schedule.map(|after| format!(" ({})", change(after)));
+                    change(total.after) + &equal.unwrap_or_default()
+                });
+                [verdict.uncertainty.map(number::margin), with]
+            };
+            let blame = step.blame.as_ref();
+            let functions = blame.map_or_else(String::new, |blame| {
+                let named = |(name, delta): &(String, f64)| format!("{name} {}", number::signed(*delta));
+                let whole = blame.whole.iter().map(|(name, delta)| format!("{name} total {}", number::signed(*delta)));
+                blame.functions.iter().map(named).chain(whole).collect::<Vec<_>>().join(", ")
+            });
+            rows.push(vec![
+                section.title().into(),
+                Cell::Link { text: format!("{from} → {to}"), to: format!("#{}", step_id(mode, number)) },
+                Cell::word(verdict.word.text()),
+                Cell::Figure(format!("{} → {}", exact(verdict.before), exact(verdict.after))),
+                Cell::Figure(number::change(verdict.ratio)),
+                optional(doubt),
+                optional(other),
+                blame
+                    .map_or_else(|| "-".to_owned(), |blame| format!("{} {}", blame.title, number::signed(blame.delta)))
+                    .into(),
+                Cell::Name(functions),
+            ]);
+        }
+    }
+    let unit = comparison.verdict_unit();
+    let [doubt, other] = if timed { ["95 % CI", "noise floor"] } else { ["±", "with scheduling"] };
+    let contributor = "largest contributor";
+    let headings = ["mode", "from, to", "verdict", &unit, "change", doubt, other, contributor, "functions in it"];
+    let mut table = Table::new(headings, rows);
+    if !timed {
+        table = table.note(
+            "±: the 99 % interval, from the windows of both. With scheduling, in parentheses: with the sleeps and \
+             preemptions of before.",
+        );
+    }
+    table.notes.extend(
+        comparison
+            .missing
+            .iter()
+            .map(|missing| format!("{}, {}: not measured: {}", missing.mode, missing.column, missing.reason)),
+    );
+    table
+}
+
+/// The id of a step of a mode in a page, both from 1.
+pub(super) fn step_id(mode: usize, step: usize) -> String {
+    format!("step-{step}-of-{mode}")
+}

@@ -1,0 +1,120 @@
+//! What an output shows, in its order. Terminals ([`text`]), pages ([`super::html`]) and Markdown ([`super::markdown`])
+//! render the same blocks, so that what one of them says, all say.
+
+use super::table::Table;
+use super::terminal::{Style, paragraph};
+use crate::util::text::clean;
+
+/// A part of an output. Texts have words of code in backticks.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Block {
+    /// A paragraph.
+    Sentence(String),
+    /// A paragraph that explains or limits others.
+    Note(String),
+    /// Entries of a list; blanks before one are its depth.
+    Items(Vec<String>),
+    Table(Table),
+    /// What is below a heading. A page can link to its `id`, unless that is empty.
+    Section {
+        id: String,
+        heading: String,
+        blocks: Vec<Block>,
+    },
+    /// What a page shows when the reader opens it, and the others always.
+    Details {
+        id: String,
+        summary: String,
+        is_open: bool,
+        blocks: Vec<Block>,
+    },
+    /// An SVG that is drawn here: in a page, and in Markdown if it is also a file, of this name, with this description.
+    Picture {
+        title: String,
+        svg: String,
+        file: String,
+        caption: String,
+    },
+    /// A flame graph: in a page, and in Markdown if it is also a file.
+    Graph(PackedGraph),
+    /// Places of the page, with their names; only in pages.
+    Links(Vec<(String, String)>),
+    /// Next to each other, where there is room.
+    Beside(Vec<Block>),
+    /// What Markdown has as it is on a terminal, because its tables are too wide for a mail.
+    Plain(Vec<Block>),
+}
+
+/// A flame graph in a page.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PackedGraph {
+    pub id: String,
+    pub title: String,
+    /// Description for the reader; may be empty.
+    pub about: String,
+    /// Width on the page, in percent: the graph of the largest total has 100, so that all columns have one scale.
+    pub width: f64,
+    /// Its name, if it is also a file; else empty.
+    pub file: String,
+    /// The SVG, as [`super::html::pack`] makes it.
+    pub packed: String,
+}
+
+impl Block {
+    pub(crate) fn sentence(text: impl Into<String>) -> Self {
+        Self::Sentence(text.into())
+    }
+
+    /// A picture of a page alone.
+    pub(crate) fn picture(title: impl Into<String>, svg: String) -> Self {
+        Self::Picture { title: title.into(), svg, file: String::new(), caption: String::new() }
+    }
+
+    /// Blocks below a heading.
+    pub(crate) fn section(heading: impl Into<String>, blocks: Vec<Self>) -> Self {
+        Self::Section { id: String::new(), heading: heading.into(), blocks }
+    }
+
+    /// The blocks in this one.
+    pub(super) fn inner(&self) -> &[Self] {
+        match self {
+            Self::Section { blocks, .. }
+            | Self::Details { blocks, .. }
+            | Self::Beside(blocks)
+            | Self::Plain(blocks) => blocks,
+            _ => &[],
+        }
+    }
+}
+
+/// The blanks before an item, and the item.
+pub(super) fn indent(item: &str) -> (&str, &str) {
+    item.split_at(item.len() - item.trim_start_matches(' ').len())
+}
+
+/// For a terminal.
+#[must_use]
+pub(crate) fn text(blocks: &[Block], style: Style) -> String {
+    let mut out = String::new();
+    for block in blocks {
+        match block {
+            Block::Sentence(text) | Block::Note(text) => out.push_str(&paragraph("", text, style)),
+            Block::Items(items) => {
+                for item in items {
+                    let (blanks, item) = indent(item);
+                    out.push_str(&paragraph(&format!("  {blanks}"), item, style));
+                }
+            }
+            Block::Table(table) => {
+                out.push('\n');
+                out.push_str(&table.text(style));
+            }
+            Block::Section { heading, .. } | Block::Details { summary: heading, .. } => {
+                out.push_str(&format!("\n{}:\n", clean(heading)));
+            }
+            Block::Picture { .. } | Block::Graph(_) | Block::Links(_) | Block::Beside(_) | Block::Plain(_) => {}
+        }
+        out.push_str(&self::text(block.inner(), style));
+    }
+    out
+}
