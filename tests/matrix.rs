@@ -253,7 +253,8 @@ fn recordings_are_cells_and_lines_of_a_history() {
     let rows = std::fs::read_to_string(top.join("series.csv")).unwrap();
     let row = rows.lines().find(|row| row.contains(&format!(",{release},total,"))).unwrap();
     let total: f64 = row.split(',').nth(6).unwrap().parse().unwrap();
-    assert!((total - kernel_part / 2048.0).abs() < 0.01, "{total} {kernel_part}");
+    // The history shows the median of the counted runs, and the recording the first.
+    assert!((total / (kernel_part / 2048.0) - 1.0).abs() < 0.01, "{total} {kernel_part}");
     // A pipeline that fails is a failed cell, and one that cannot run is no cell.
     let one = ["matrix", "plan", "--kernel", "6.12", "--cpus", "1", "-o", "one.jsonl", "--pipeline"];
     let limits = ["--run-flags", "--boot-limit 900 --time-limit 3000"];

@@ -165,5 +165,4 @@ impl CheckArgs {
         print_changes(comparison, &steps);
         Ok(exit_code(word))
     }
-
 }

@@ -3,11 +3,11 @@
 use super::compare::available_memory;
 use super::global::UNTESTABLE;
 use super::repeat::{Repeat, Repeated};
+use crate::compare::Comparison;
 use crate::compare::matrix;
 use crate::compare::model::{RoleRow, Section, Step, Word};
 use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
-use crate::compare::Comparison;
 use crate::document::Outcome;
 use crate::report::files::Folder;
 use crate::report::number;

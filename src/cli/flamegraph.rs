@@ -1,8 +1,8 @@
 //! `pipeprof flamegraph`: draw a stored run or recording, or any file of folded stacks.
 
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
-use crate::record::stored::{self, recording_at};
 use crate::record::graphs;
+use crate::record::stored::{self, recording_at};
 use crate::report::flamegraph::{self, Differential, GraphOptions, Shown};
 use crate::report::{files, stack_files};
 use crate::roles::Skid;

@@ -2,8 +2,8 @@
 
 use crate::compare::Input;
 use crate::document::Outcome;
-use crate::record::stored::recording_at;
 use crate::record::outcome;
+use crate::record::stored::recording_at;
 use crate::report::files;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};

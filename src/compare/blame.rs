@@ -2,7 +2,6 @@
 
 use super::model::{Blame, FunctionRow, Step, Verdict, Word};
 use super::sums;
-use crate::roles::RoleId;
 
 /// Functions of a role that are named.
 const NAMED: usize = 3;

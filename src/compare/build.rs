@@ -2,8 +2,8 @@
 
 use super::caveats::caveats;
 use super::columns::{self, ColumnSettings};
-use super::exact;
 use super::dropped::Dropped;
+use super::exact;
 use super::input::{Boots, CompareOptions, Input, boots, case_name, of_case};
 use super::measure::{self, Measure};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};

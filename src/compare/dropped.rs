@@ -14,9 +14,14 @@ impl Dropped {
     pub(crate) fn of<'a>(inlined: impl IntoIterator<Item = &'a Inlined>) -> Self {
         let mut dropped = Self::default();
         for one in inlined {
-            dropped.0.entry(one.caller.clone()).or_default().insert(one.function.clone());
+            dropped.add(one);
         }
         dropped
+    }
+
+    /// The frames of one more.
+    pub(crate) fn add(&mut self, one: &Inlined) {
+        self.0.entry(one.caller.clone()).or_default().insert(one.function.clone());
     }
 
     #[must_use]

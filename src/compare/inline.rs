@@ -151,7 +151,7 @@ pub(crate) fn aligned(measures: [&Measure; 2], runs: [&[&Outcome]; 2]) -> Option
             break;
         }
         for one in found {
-            dropped.0.entry(one.caller.clone()).or_default().insert(one.function.clone());
+            dropped.add(&one);
             inlined.push(one);
         }
     }

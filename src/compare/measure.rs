@@ -229,13 +229,7 @@ fn of_window(document: &Document, processes: &Processes, profiles: &[Profile], d
 }
 
 /// Add one window's attributed profiles to `measure`, without the frames of `dropped`.
-fn add(
-    measure: &mut Measure,
-    document: &Document,
-    processes: &Processes,
-    profiles: &[Profile],
-    dropped: &Dropped,
-) {
+fn add(measure: &mut Measure, document: &Document, processes: &Processes, profiles: &[Profile], dropped: &Dropped) {
     let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
     measure.bytes += processes.first().bytes;
     for totals in processes.totals.values() {

@@ -2,9 +2,9 @@
 
 use super::edits;
 use crate::export::{self, Exported, ExportedRecording};
-use crate::record::{Recorded, Recording};
 use crate::record::change::RecordingChange;
 use crate::record::{self, change_text, contents, stored, text};
+use crate::record::{Recorded, Recording};
 use crate::report::terminal::Style;
 use clap::ValueEnum as _;
 use std::path::Path;

@@ -3,7 +3,7 @@
 use super::change::samples::ShareChange;
 use super::change::{PipeChange, RecordingChange, SideChange};
 use crate::report::block::{self, Block};
-use crate::report::number::{millions, number, percent};
+use crate::report::number::{number, percent};
 use crate::report::table::{Cell, Table};
 use crate::report::terminal::Style;
 use crate::roles;

@@ -4,6 +4,7 @@ use super::number::{exact, number, percent, signed};
 use super::terminal::Style;
 use super::terminal::text::{paragraph, shortened};
 use crate::roles::Role;
+use crate::util::colour::rgb;
 use crate::util::csv_text::csv_text;
 use crate::util::text::{clean, grouped};
 use textwrap::core::display_width;

@@ -3,8 +3,8 @@
 mod parts;
 
 pub use parts::{
-    Blame, CycleChange, CycleDelta, CycleWord, FunctionSum, HeldChange, Inlined, LockChange, Outlier, RoleCycleDelta, RolePart,
-    RoleWork, WorkUnit,
+    Blame, CycleChange, CycleDelta, CycleWord, FunctionSum, HeldChange, Inlined, LockChange, Outlier, RoleCycleDelta,
+    RolePart, RoleWork, WorkUnit,
 };
 
 use crate::document::ExecutedOn;

@@ -317,7 +317,7 @@ pub(super) fn calls(comparison: &Comparison, step: &Step) -> Vec<Table> {
     };
     let table = |list: &crate::compare::model::CallList| {
         let title = format!(
-            "Calls of {} in {from} and of {} in {to}, in the order of the code, per call of the writer",
+            "Calls of {} in {from} and of {} in {to}, in the order of the code, per call of the first process",
             list.before, list.after
         );
         Table::of(title, &list.rows)
