@@ -33,15 +33,23 @@ pub(super) struct CsvTable {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A row: each value as text.
+/// A row: the heading of each column, and its value as text.
 macro_rules! row {
-    ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
+    ($($heading:expr => $cell:expr),* $(,)?) => { vec![$(($heading.to_string(), $cell.to_string())),*] };
 }
 pub(super) use row;
 
 impl CsvTable {
-    pub(super) fn new(name: &'static str, header: &[&str], rows: Vec<Vec<String>>) -> Self {
-        Self { name, header: header.iter().map(|text| (*text).to_owned()).collect(), rows }
+    /// All rows have the same headings.
+    pub(super) fn new(name: &'static str, rows: impl IntoIterator<Item = Vec<(String, String)>>) -> Self {
+        let mut header = Vec::new();
+        let mut cells = |row: Vec<(String, String)>| {
+            let (headings, cells) = row.into_iter().unzip();
+            header = headings;
+            cells
+        };
+        let rows = rows.into_iter().map(&mut cells).collect();
+        Self { name, header, rows }
     }
 
     fn text(&self) -> String {
@@ -66,33 +74,12 @@ fn tables(exported: &Exported<'_>) -> Result<Vec<CsvTable>> {
         Exported::Comparison(comparison) => tables_compared::tables(comparison),
         Exported::Sweep(sweep) => return Ok(vec![tables_compared::sweep(sweep)]),
     };
-    tables.extend(frames(&exported.all()));
+    tables.push(frames(&exported.all()));
     Ok(tables)
 }
 
 /// Shares by role, of each process.
 fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) -> CsvTable {
-    let rows = shares.map(|(process, share)| {
-        let cycles = share.cycles.as_ref();
-        row![
-            process,
-            share.role,
-            roles::by_id(share.role).title,
-            share.share,
-            some(share.share_ci95.map(|[low, _]| low)),
-            some(share.share_ci95.map(|[_, high]| high)),
-            share.weight,
-            share.interrupts_off,
-            some(share.ns_per_kib),
-            some(share.instructions_per_kib),
-            some(share.instructions_per_call),
-            some(share.calls_per_mib),
-            some(cycles.map(|cycles| cycles.estimate)),
-            some(cycles.map(|cycles| cycles.range[0])),
-            some(cycles.map(|cycles| cycles.range[1])),
-            share.symbols.join(" "),
-        ]
-    });
     let unit = match unit {
         Unit::Samples => "samples",
         Unit::Instructions => "instructions",
@@ -100,54 +87,46 @@ fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) 
         Unit::EstimatedCycles => "estimated_cycles",
     };
     let (weight, off) = (format!("weight_{unit}"), format!("interrupts_off_{unit}"));
-    let header = [
-        "process",
-        "role",
-        "title",
-        "share",
-        "share_ci95_low",
-        "share_ci95_high",
-        &weight,
-        &off,
-        "ns_per_kib",
-        "instructions_per_kib",
-        "instructions_per_syscall",
-        "calls_per_mib",
-        "estimated_cycles",
-        "estimated_cycles_low",
-        "estimated_cycles_high",
-        "functions",
-    ];
-    CsvTable::new("roles", &header, rows.collect())
+    let rows = shares.map(|(process, share)| {
+        let cycles = share.cycles.as_ref();
+        row![
+            "process" => process,
+            "role" => share.role,
+            "title" => roles::by_id(share.role).title,
+            "share" => share.share,
+            "share_ci95_low" => some(share.share_ci95.map(|[low, _]| low)),
+            "share_ci95_high" => some(share.share_ci95.map(|[_, high]| high)),
+            weight => share.weight,
+            off => share.interrupts_off,
+            "ns_per_kib" => some(share.ns_per_kib),
+            "instructions_per_kib" => some(share.instructions_per_kib),
+            "instructions_per_syscall" => some(share.instructions_per_call),
+            "calls_per_mib" => some(share.calls_per_mib),
+            "estimated_cycles" => some(cycles.map(|cycles| cycles.estimate)),
+            "estimated_cycles_low" => some(cycles.map(|cycles| cycles.range[0])),
+            "estimated_cycles_high" => some(cycles.map(|cycles| cycles.range[1])),
+            "functions" => share.symbols.join(" "),
+        ]
+    });
+    CsvTable::new("roles", rows)
 }
 
 /// Calls of probed functions.
 fn functions(document: &Document) -> CsvTable {
     let rows = document.functions.iter().map(|function| {
         row![
-            function.process,
-            function.role,
-            function.symbol,
-            function.how,
-            function.calls,
-            some(function.total_ns),
-            some(function.self_ns),
-            some(function.corrected_self_ns),
-            function.missed,
+            "process" => function.process,
+            "role" => function.role,
+            "function" => function.symbol,
+            "counted_by" => function.how,
+            "calls" => function.calls,
+            "total_ns" => some(function.total_ns),
+            "self_ns" => some(function.self_ns),
+            "self_ns_without_probes" => some(function.corrected_self_ns),
+            "missed_returns" => function.missed,
         ]
     });
-    let header = [
-        "process",
-        "role",
-        "function",
-        "counted_by",
-        "calls",
-        "total_ns",
-        "self_ns",
-        "self_ns_without_probes",
-        "missed_returns",
-    ];
-    CsvTable::new("functions", &header, rows.collect())
+    CsvTable::new("functions", rows)
 }
 
 /// Raw values of each measurement and process.
@@ -156,50 +135,31 @@ fn runs(document: &Document) -> CsvTable {
     for (index, run) in document.runs.iter().enumerate() {
         for (process, totals) in run.processes.totals.iter() {
             rows.push(row![
-                index + 1,
-                run.collectors.join(" "),
-                run.processes.window_ns,
-                process,
-                totals.bytes,
-                totals.calls,
-                totals.short,
-                totals.eagain,
-                totals.elapsed_ns,
-                totals.user_ns,
-                totals.system_ns,
-                totals.voluntary_switches,
-                totals.involuntary_switches,
-                totals.minor_faults,
-                totals.major_faults,
-                some(totals.cpu),
-                totals.pipe_size,
+                "run" => index + 1,
+                "collectors" => run.collectors.join(" "),
+                "window_ns" => run.processes.window_ns,
+                "process" => process,
+                "bytes" => totals.bytes,
+                "syscalls" => totals.calls,
+                "short_calls" => totals.short,
+                "eagain" => totals.eagain,
+                "elapsed_ns" => totals.elapsed_ns,
+                "user_ns" => totals.user_ns,
+                "system_ns" => totals.system_ns,
+                "voluntary_switches" => totals.voluntary_switches,
+                "involuntary_switches" => totals.involuntary_switches,
+                "minor_faults" => totals.minor_faults,
+                "major_faults" => totals.major_faults,
+                "cpu" => some(totals.cpu),
+                "pipe_bytes" => totals.pipe_size,
             ]);
         }
     }
-    let header = [
-        "run",
-        "collectors",
-        "window_ns",
-        "process",
-        "bytes",
-        "syscalls",
-        "short_calls",
-        "eagain",
-        "elapsed_ns",
-        "user_ns",
-        "system_ns",
-        "voluntary_switches",
-        "involuntary_switches",
-        "minor_faults",
-        "major_faults",
-        "cpu",
-        "pipe_bytes",
-    ];
-    CsvTable::new("runs", &header, rows)
+    CsvTable::new("runs", rows)
 }
 
 /// The weight of each function in each process: itself, and with all that it called.
-fn frames(samples: &Samples) -> Option<CsvTable> {
+fn frames(samples: &Samples) -> CsvTable {
     let kinds = samples.values.len();
     let mut sums: BTreeMap<(usize, u32), (Vec<u64>, Vec<u64>)> = BTreeMap::new();
     for sample in &samples.samples {
@@ -220,16 +180,15 @@ fn frames(samples: &Samples) -> Option<CsvTable> {
         let (process, frame) = (samples.processes.get(process)?, samples.frames.get(frame as usize)?);
         let code = if frame.is_kernel { "kernel" } else { "user" };
         let address = frame.address.map(|address| format!("{address:#x}"));
-        let figures = own.iter().zip(&total).flat_map(|(own, total)| row![own, total]);
-        Some(row![process.name, frame.name, code, some(address)].into_iter().chain(figures).collect())
+        let mut row =
+            row!["process" => process.name, "function" => frame.name, "code" => code, "address" => some(address)];
+        for ((kind, own), total) in samples.values.iter().zip(own).zip(total) {
+            let unit = if kind.unit == "count" { String::new() } else { format!("_{}", kind.unit) };
+            row.extend(row![format!("self_{}{unit}", kind.name) => own, format!("total_{}{unit}", kind.name) => total]);
+        }
+        Some(row)
     };
-    let mut header: Vec<String> = row!["process", "function", "code", "address"];
-    for kind in &samples.values {
-        let unit = if kind.unit == "count" { String::new() } else { format!("_{}", kind.unit) };
-        header.extend([format!("self_{}{unit}", kind.name), format!("total_{}{unit}", kind.name)]);
-    }
-    let rows: Vec<Vec<String>> = sums.into_iter().filter_map(row).collect();
-    (!rows.is_empty()).then_some(CsvTable { name: "stack_functions", header, rows })
+    CsvTable::new("stack_functions", sums.into_iter().filter_map(row))
 }
 
 fn of_recording(exported: &ExportedRecording<'_>) -> Vec<CsvTable> {
@@ -248,41 +207,24 @@ fn processes(exported: &ExportedRecording<'_>) -> CsvTable {
     let rows = exported.recording.processes.iter().zip(names).map(|(process, name)| {
         let pids: Vec<String> = process.pids.iter().map(u32::to_string).collect();
         row![
-            name,
-            process.name,
-            process.stage + 1,
-            pids.join(" "),
-            process.threads,
-            process.forks,
-            process.execs,
-            process.begin_ns,
-            process.end_ns,
-            process.cpu_ns,
-            some(process.user_share),
-            process.runnable_ns,
-            process.preemptions,
-            process.calls,
-            some(process.signal),
+            "process" => name,
+            "program" => process.name,
+            "stage" => process.stage + 1,
+            "pids" => pids.join(" "),
+            "threads" => process.threads,
+            "forks" => process.forks,
+            "execs" => process.execs,
+            "begin_ns" => process.begin_ns,
+            "end_ns" => process.end_ns,
+            "cpu_ns" => process.cpu_ns,
+            "user_share" => some(process.user_share),
+            "runnable_ns" => process.runnable_ns,
+            "preemptions" => process.preemptions,
+            "syscalls" => process.calls,
+            "signal" => some(process.signal),
         ]
     });
-    let header = [
-        "process",
-        "program",
-        "stage",
-        "pids",
-        "threads",
-        "forks",
-        "execs",
-        "begin_ns",
-        "end_ns",
-        "cpu_ns",
-        "user_share",
-        "runnable_ns",
-        "preemptions",
-        "syscalls",
-        "signal",
-    ];
-    CsvTable::new("processes", &header, rows.collect())
+    CsvTable::new("processes", rows)
 }
 
 /// Sleeps outside of pipes.
@@ -290,9 +232,11 @@ fn waits(exported: &ExportedRecording<'_>) -> CsvTable {
     let names = process_names(exported.recording);
     let processes = exported.recording.processes.iter().zip(names);
     let rows = processes.flat_map(|(process, name)| {
-        process.waits.iter().map(move |(reason, total)| row![name, reason.title(), total.count, total.ns])
+        process.waits.iter().map(move |(reason, total)| {
+            row!["process" => name, "reason" => reason.title(), "sleeps" => total.count, "ns" => total.ns]
+        })
     });
-    CsvTable::new("waits", &["process", "reason", "sleeps", "ns"], rows.collect())
+    CsvTable::new("waits", rows)
 }
 
 /// One row for each process at each end of each pipe.
@@ -303,57 +247,44 @@ fn pipes(exported: &ExportedRecording<'_>) -> CsvTable {
     for pipe in recording.pipes.iter().filter(|pipe| pipe.is_used()) {
         let mut add = |side: &str, end: &RecordedEnd| {
             rows.push(row![
-                pipe.inode,
-                side,
-                some(names.get(end.process)),
-                end.bytes,
-                end.all_calls(),
-                end.short,
-                end.eagain,
-                end.epipe,
-                end.errors,
-                end.sleeps,
-                end.blocked_ns,
-                end.runnable_ns,
-                end.lock_sleeps,
-                end.lock_ns,
-                end.wakes,
-                end.needless,
-                some(pipe.slots.map(|[_, last, _]| last)),
-                some(pipe.mean_filled),
+                "pipe_inode" => pipe.inode,
+                "side" => side,
+                "process" => some(names.get(end.process)),
+                "bytes" => end.bytes,
+                "calls" => end.all_calls(),
+                "short_calls" => end.short,
+                "eagain" => end.eagain,
+                "epipe" => end.epipe,
+                "errors" => end.errors,
+                "sleeps" => end.sleeps,
+                "blocked_ns" => end.blocked_ns,
+                "runnable_ns" => end.runnable_ns,
+                "lock_sleeps" => end.lock_sleeps,
+                "lock_ns" => end.lock_ns,
+                "wakeups_sent" => end.wakes,
+                "needless_sleeps" => end.needless,
+                "capacity_pages" => some(pipe.slots.map(|[_, last, _]| last)),
+                "mean_pages_in_use" => some(pipe.mean_filled),
             ]);
         };
         pipe.writers.iter().for_each(|end| add("writer", end));
         pipe.readers.iter().for_each(|end| add("reader", end));
     }
-    let header = [
-        "pipe_inode",
-        "side",
-        "process",
-        "bytes",
-        "calls",
-        "short_calls",
-        "eagain",
-        "epipe",
-        "errors",
-        "sleeps",
-        "blocked_ns",
-        "runnable_ns",
-        "lock_sleeps",
-        "lock_ns",
-        "wakeups_sent",
-        "needless_sleeps",
-        "capacity_pages",
-        "mean_pages_in_use",
-    ];
-    CsvTable::new("pipes", &header, rows)
+    CsvTable::new("pipes", rows)
 }
 
 fn locks(exported: &ExportedRecording<'_>) -> CsvTable {
     let names = process_names(exported.recording);
     let waits = exported.recording.lock_waits.iter().flatten();
-    let rows = waits.map(|wait| row![some(names.get(wait.process)), wait.caller, wait.count, wait.ns]);
-    CsvTable::new("lock_waits", &["process", "wanted_by", "waits", "ns"], rows.collect())
+    let rows = waits.map(|wait| {
+        row![
+            "process" => some(names.get(wait.process)),
+            "wanted_by" => wait.caller,
+            "waits" => wait.count,
+            "ns" => wait.ns,
+        ]
+    });
+    CsvTable::new("lock_waits", rows)
 }
 
 #[cfg(test)]

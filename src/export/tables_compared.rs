@@ -27,40 +27,24 @@ fn totals(comparison: &Comparison) -> CsvTable {
             let Some(cell) = cell else { continue };
             let exact = cell.exact.as_ref();
             rows.push(row![
-                section.mode,
-                some(section.cpus),
-                label(comparison, index),
-                cell.bytes,
-                cell.total,
-                some(exact.map(|exact| exact.without_scheduling)),
-                some(exact.map(|exact| exact.without_scheduling_span[0])),
-                some(exact.map(|exact| exact.without_scheduling_span[1])),
-                some(exact.map(|exact| exact.sleeps_per_mib)),
-                some(exact.map(|exact| exact.preemptions_per_mib)),
-                cell.per_call,
-                cell.voluntary_switches,
-                cell.involuntary_switches,
-                some(cell.gib_s),
+                "mode" => section.mode,
+                "cpus" => some(section.cpus),
+                "column" => label(comparison, index),
+                "bytes" => cell.bytes,
+                format!("{unit}_per_kib") => cell.total,
+                format!("without_scheduling_{unit}_per_kib") => some(exact.map(|exact| exact.without_scheduling)),
+                format!("without_scheduling_least_{unit}_per_kib") => some(exact.map(|exact| exact.without_scheduling_span[0])),
+                format!("without_scheduling_most_{unit}_per_kib") => some(exact.map(|exact| exact.without_scheduling_span[1])),
+                "sleeps_per_mib" => some(exact.map(|exact| exact.sleeps_per_mib)),
+                "preemptions_per_mib" => some(exact.map(|exact| exact.preemptions_per_mib)),
+                format!("{unit}_per_call") => cell.per_call,
+                "voluntary_switches" => cell.voluntary_switches,
+                "involuntary_switches" => cell.involuntary_switches,
+                "throughput_gib_s" => some(cell.gib_s),
             ]);
         }
     }
-    let header = [
-        "mode",
-        "cpus",
-        "column",
-        "bytes",
-        &format!("{unit}_per_kib"),
-        &format!("without_scheduling_{unit}_per_kib"),
-        &format!("without_scheduling_least_{unit}_per_kib"),
-        &format!("without_scheduling_most_{unit}_per_kib"),
-        "sleeps_per_mib",
-        "preemptions_per_mib",
-        &format!("{unit}_per_call"),
-        "voluntary_switches",
-        "involuntary_switches",
-        "throughput_gib_s",
-    ];
-    CsvTable::new("totals", &header, rows)
+    CsvTable::new("totals", rows)
 }
 
 fn roles(comparison: &Comparison) -> CsvTable {
@@ -72,23 +56,22 @@ fn roles(comparison: &Comparison) -> CsvTable {
             rows.extend(step.roles.iter().map(|role| {
                 let [from, to] = names;
                 let (mode, cpus) = (&section.mode, some(section.cpus));
-                row![mode, cpus, from, to, role.role, role.title, role.before, role.after, role.delta, role.certain]
+                row![
+                    "mode" => mode,
+                    "cpus" => cpus,
+                    "from" => from,
+                    "to" => to,
+                    "role" => role.role,
+                    "title" => role.title,
+                    format!("before_{unit}_per_kib") => role.before,
+                    format!("after_{unit}_per_kib") => role.after,
+                    format!("delta_{unit}_per_kib") => role.delta,
+                    "certain" => role.certain,
+                ]
             }));
         }
     }
-    let header = [
-        "mode",
-        "cpus",
-        "from",
-        "to",
-        "role",
-        "title",
-        &format!("before_{unit}_per_kib"),
-        &format!("after_{unit}_per_kib"),
-        &format!("delta_{unit}_per_kib"),
-        "certain",
-    ];
-    CsvTable::new("roles", &header, rows)
+    CsvTable::new("roles", rows)
 }
 
 fn functions(comparison: &Comparison) -> CsvTable {
@@ -98,43 +81,25 @@ fn functions(comparison: &Comparison) -> CsvTable {
         for step in &section.steps {
             for function in &step.functions {
                 rows.push(row![
-                    section.mode,
-                    some(section.cpus),
-                    label(comparison, step.from),
-                    label(comparison, step.to),
-                    function.process,
-                    function.role,
-                    function.name,
-                    function.before_names.join(" "),
-                    function.after_names.join(" "),
-                    function.self_before,
-                    function.self_after,
-                    function.self_delta,
-                    function.inclusive_before,
-                    function.inclusive_after,
-                    function.inclusive_delta,
-                    function.certain,
+                    "mode" => section.mode,
+                    "cpus" => some(section.cpus),
+                    "from" => label(comparison, step.from),
+                    "to" => label(comparison, step.to),
+                    "process" => function.process,
+                    "role" => function.role,
+                    "function" => function.name,
+                    "names_before" => function.before_names.join(" "),
+                    "names_after" => function.after_names.join(" "),
+                    format!("self_before_{unit}_per_kib") => function.self_before,
+                    format!("self_after_{unit}_per_kib") => function.self_after,
+                    format!("self_delta_{unit}_per_kib") => function.self_delta,
+                    format!("total_before_{unit}_per_kib") => function.inclusive_before,
+                    format!("total_after_{unit}_per_kib") => function.inclusive_after,
+                    format!("total_delta_{unit}_per_kib") => function.inclusive_delta,
+                    "certain" => function.certain,
                 ]);
             }
         }
     }
-    let header = [
-        "mode",
-        "cpus",
-        "from",
-        "to",
-        "process",
-        "role",
-        "function",
-        "names_before",
-        "names_after",
-        &format!("self_before_{unit}_per_kib"),
-        &format!("self_after_{unit}_per_kib"),
-        &format!("self_delta_{unit}_per_kib"),
-        &format!("total_before_{unit}_per_kib"),
-        &format!("total_after_{unit}_per_kib"),
-        &format!("total_delta_{unit}_per_kib"),
-        "certain",
-    ];
-    CsvTable::new("functions", &header, rows)
+    CsvTable::new("functions", rows)
 }
