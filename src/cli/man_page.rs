@@ -49,20 +49,30 @@ pub(super) fn render(command: &Command, version: &str) -> Result<String> {
 }
 
 /// The command with the texts of its page: its first sentence begins with a small letter, its usage names no single flags,
-/// and its description ends with `more`.
+/// its description ends with `more`, and all flags are explained.
 fn described(command: &Command, more: &str) -> Command {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let long = command.get_long_about().map_or_else(|| about.clone(), ToString::to_string);
     let (first, rest) = long.split_once('\n').unwrap_or((&long, ""));
+    let long = format!("{}.\n{rest}\n\n{more}", first.trim_end_matches('.'));
     let usage = command.clone().render_usage().to_string();
     let mut letters = about.trim_end_matches('.').chars();
     let lower = letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect());
-    let mut command = command.clone().display_name(name(command));
-    if command.get_arguments().all(|arg| arg.get_help_heading().is_some()) {
-        command = command.mut_args(|arg| arg.help_heading(None));
-    }
-    command = command.override_usage(usage.trim_start_matches("Usage:").trim().to_owned()).about(lower);
-    command.long_about(format!("{}.\n{rest}\n\n{more}", first.trim_end_matches('.')).trim_end().to_owned())
+    // Flags without a heading are the section OPTIONS.
+    let all_headed = command.get_arguments().all(|arg| arg.get_help_heading().is_some());
+    let described = command.clone().display_name(name(command)).mut_args(|arg| {
+        let help = arg.get_long_help().or(arg.get_help()).map(|help| plain(&help.to_string()));
+        let is_plain = all_headed && arg.get_help_heading() == Some("Output");
+        let arg = arg.hide_short_help(false).long_help(help.unwrap_or_default());
+        if is_plain { arg.help_heading(None::<&'static str>) } else { arg }
+    });
+    let usage = usage.trim_start_matches("Usage:").trim().to_owned();
+    described.override_usage(usage).about(lower).long_about(plain(long.trim_end()))
+}
+
+/// `text` as roff takes it: without backticks, and each entry of a list on a line of its own, which begins with a space.
+fn plain(text: &str) -> String {
+    text.replace('`', "").replace("\n- ", "\n  - ")
 }
 
 /// A section of terms with their explanations.
