@@ -86,7 +86,7 @@ fuzz: packages-build packages-fuzz
 CHAOS_SECONDS := 600
 chaos: packages-build packages-test kernels-of-tests
 	PIPEPROF_CHAOS_SECONDS=$$(($(CHAOS_SECONDS) / 2)) \
-		cargo test --test chaos -- --include-ignored --nocapture --test-threads 1
+		cargo test --test suite -- chaos:: --include-ignored --nocapture --test-threads 1
 
 # Runs a campaign on each scheduler, kills a chunk, resumes, and requires the bytes of a local run. Needs root, and
 # Debian's mirror and Python's package index for what is missing.

@@ -1,8 +1,6 @@
 //! Checks that src/lib.rs and docs/architecture.md list the modules in their true order: each depends on earlier ones
 //! only.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -1,10 +1,6 @@
 //! Collectors in real guests: every probe is hit, both loaders agree, shares add up, and nothing remains afterwards.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{kernel, pipeprof};
+use crate::common::{self, kernel, pipeprof};
 use pipeprof::cli::leftovers::Story;
 use pipeprof::document::{CollectorReport, Document, Status};
 use pipeprof::profile::ProcessName;

@@ -1,11 +1,7 @@
 //! Collectors follow threads, forks and execs: a family of processes whose number of calls is known, and another
 //! process whose calls must not be counted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::pipeprof;
+use crate::common::{self, pipeprof};
 use pipeprof::cli::follow::{Found, MEMBERS, THREAD_EXEC_MEMBERS};
 use pipeprof::collect::fgraph::EXEC_DROPPED;
 use pipeprof::vm::{GuestOptions, Job, run_job};

@@ -1,10 +1,6 @@
 //! Real guests: each kernel boots, answers, and repeats itself; failures are reported in time, and nothing remains.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{binary, children, guest, is_alive, kernel, listing, pipeprof, wait_until};
+use crate::common::{self, binary, children, guest, is_alive, kernel, listing, pipeprof, wait_until};
 use pipeprof::vm::job::GuestFacts;
 use pipeprof::vm::{GuestOptions, Job, Kernel, run_job};
 use std::path::Path;

@@ -1,11 +1,7 @@
 //! What packages of pipeprof contain besides the program: completions that shells execute, manual pages without
 //! warnings, and a crate that is complete and small. `make dist-test` installs and removes the packages.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::pipeprof;
+use crate::common::pipeprof;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,7 +1,5 @@
 //! Documents that were stored by earlier versions: the committed gallery, and executed code without names of processes.
 
-#![expect(clippy::expect_used, reason = "a test ends where it cannot go on")]
-
 use pipeprof::document::code::{CODE_SCHEMA, ExecutedCode};
 use pipeprof::profile::ProcessName;
 use pipeprof::report::files;

@@ -1,7 +1,5 @@
 //! Shared by the tests: this build's binary, kernels by series, guests, and the state of processes.
 
-#![allow(dead_code, reason = "each test program uses its part")]
-
 use pipeprof::document::{Collector, Loader, Probe, Request, Selection};
 use pipeprof::experiment::StopRule;
 use pipeprof::vm::{GuestOptions, Kernel, store::KernelCache};
@@ -26,6 +24,12 @@ pub(crate) fn pipeprof(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments);
     command
+}
+
+/// Copy a program. Another process does it: a test that forks at this moment would keep a copy of the descriptor, and a
+/// file that is open for writing cannot be executed.
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").args([from, to]).status().expect("cp").success());
 }
 
 /// Whether this user may let one process preempt others (CAP_SYS_NICE). Without it, guests can differ from their repeats

@@ -1,9 +1,5 @@
 //! `pipeprof record` with pipelines whose truth is known by construction.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod counts;
 mod ends;
 mod guests;
@@ -15,7 +11,7 @@ mod trials;
 mod untrusted;
 mod usage;
 
-use common::{binary, pipeprof};
+use crate::common::{binary, pipeprof};
 use pipeprof::record::Recording;
 use pipeprof::record::model::{RecordedEnd, RecordedPipe};
 use std::io::Write as _;
