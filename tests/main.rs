@@ -25,6 +25,8 @@ mod matrix;
 mod memory;
 mod output;
 mod packages;
+#[path = "programs/printed.rs"]
+mod printed;
 mod published;
 mod record;
 mod report;

@@ -2,7 +2,7 @@
 
 use pipeprof::document::{Collector, Loader, Probe, Request, Selection};
 use pipeprof::experiment::StopRule;
-use pipeprof::vm::{GuestOptions, Kernel, store::KernelCache};
+use pipeprof::vm::{GuestOptions, Job, Kernel, store::KernelCache};
 use pipeprof::workload::Spec;
 use pipeprof::workload::modes::Mode;
 use pipeprof::workload::spec::Amount;
@@ -17,6 +17,23 @@ pub(crate) const SERIES: [&str; 4] = ["5.10", "6.1", "6.12", "7.2"];
 /// The binary under test.
 pub(crate) fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_pipeprof"))
+}
+
+/// Programs of the tests: a pipeprof with further subcommands (tests/programs).
+pub(crate) fn programs() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_test-programs"))
+}
+
+/// A command that runs one of these programs.
+pub(crate) fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(programs());
+    command.args(arguments);
+    command
+}
+
+/// The job of running a guest's own program with these arguments.
+pub(crate) fn job(arguments: &[&str]) -> Job {
+    Job::Command(arguments.iter().map(|word| (*word).to_owned()).collect())
 }
 
 /// A command that runs the binary with these arguments.
@@ -58,6 +75,11 @@ pub(crate) fn kernel(series: &str) -> Kernel {
 pub(crate) fn guest(series: &str) -> GuestOptions {
     // Long limits, because other tests may be using the machine.
     GuestOptions { init: binary(), boot_limit: Duration::from_secs(600), ..GuestOptions::of(kernel(series)) }
+}
+
+/// A guest whose init has the subcommands of [`programs`]. All have two CPUs, so that they share one snapshot.
+pub(crate) fn guest_with_programs(series: &str) -> GuestOptions {
+    GuestOptions { cpus: 2, init: programs(), ..guest(series) }
 }
 
 /// One pair of `workload`, profiled by `collect`.
