@@ -86,7 +86,7 @@ fuzz: packages-build packages-fuzz
 CHAOS_SECONDS := 600
 chaos: packages-build packages-test kernels-of-tests
 	PIPEPROF_CHAOS_SECONDS=$$(($(CHAOS_SECONDS) / 2)) \
-		cargo test --test chaos -- --include-ignored --nocapture --test-threads 1
+		cargo test --test suite -- chaos:: --include-ignored --nocapture --test-threads 1
 
 # Runs a campaign on each scheduler, kills a chunk, resumes, and requires the bytes of a local run. Needs root, and
 # Debian's mirror and Python's package index for what is missing.
@@ -95,7 +95,7 @@ engines: packages-build packages-test packages-engines build kernels
 
 # flamegraphs/KERNEL-MODE: sampled, and exact (...-exact), with folded stacks and run.json, reduced in size for the
 # repository.
-gallery: packages-build packages-test build kernels
+gallery: packages-build packages-test build kernels-of-tests
 	rm -rf target/gallery
 	for kernel in $(GALLERY_KERNELS); do for mode in $(GALLERY_MODES); do
 		$(BIN) run --kernel $$kernel --cpus 2 --mode $$mode --collect sample -o target/gallery/$$kernel-$$mode
@@ -103,7 +103,7 @@ gallery: packages-build packages-test build kernels
 	done; done
 	for run in target/gallery/*; do
 		rm -rf flamegraphs/$$(basename $$run)
-		$(BIN) gallery $$run -o flamegraphs/$$(basename $$run)
+		target/$(TARGET)/debug/test-programs gallery $$run -o flamegraphs/$$(basename $$run)
 	done
 
 # target/dist: a tarball and a Debian package with the static binary, manual pages and completions. The same commit

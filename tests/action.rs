@@ -1,10 +1,6 @@
 //! The GitHub action's steps as plain shell: the verdict, the summary, the report, and the exit code.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{binary, kernel, pipeprof};
+use crate::common::{binary, kernel, pipeprof};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,11 +1,7 @@
 //! Verdicts on real kernels: what cannot matter changes none, and small planted changes are found in their role.
 //! `benches/perturb/run` does the same with more changes, kernels and CPUs.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{request, spec};
+use crate::common::{self, request, spec};
 use pipeprof::compare::model::{Step, Word};
 use pipeprof::compare::{CompareOptions, Input, compare};
 use pipeprof::document::{Collector, Outcome, Request};

@@ -1,14 +1,9 @@
 //! The report in a real browser: it renders without console messages, and its flame graphs can be searched and
 //! zoomed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-#[path = "browser/chromium.rs"]
 mod chromium;
-#[path = "compare/synthetic.rs"]
-#[allow(dead_code, reason = "shared with the tests of comparisons")]
-mod synthetic;
 
+use crate::compare::synthetic;
 use chromium::{Chromium, Look};
 use pipeprof::compare::{CompareOptions, Input, compare, render};
 use serde_json::Value;

@@ -4,19 +4,14 @@
 //! signal. Then no process, BPF program, tracefs instance or probe may be left, what was stored must be complete, and
 //! the same command must succeed, clean up, say so, and give the same result. A failed attempt prints its seed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+mod attempt;
+mod scenarios;
 
-mod chaos {
-    pub(crate) mod attempt;
-    pub(crate) mod scenarios;
-}
-mod common;
-
-use chaos::attempt::{Arena, Deed};
-use chaos::scenarios::{GUESTS, HOST, Scenario};
+use attempt::{Arena, Deed};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngCore as _, SeedableRng as _};
+use scenarios::{GUESTS, HOST, Scenario};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

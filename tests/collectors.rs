@@ -1,15 +1,23 @@
 //! Collectors in real guests: every probe is hit, both loaders agree, shares add up, and nothing remains afterwards.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{kernel, pipeprof};
-use pipeprof::cli::leftovers::Story;
+use crate::common::{self, guest_with_programs, job, kernel, pipeprof};
+use crate::printed::Story;
 use pipeprof::document::{CollectorReport, Document, Status};
 use pipeprof::profile::ProcessName;
 use pipeprof::roles::RoleId;
-use pipeprof::vm::{Job, run_job};
+use pipeprof::vm::run_job;
+use std::sync::OnceLock;
+
+/// All probes, for the tests that use the same runs.
+const ALL_PROBES: [&str; 10] =
+    ["--collect", "kprobe", "--probe", "all", "--runs", "1", "--calls", "100", "--cpus", "1"];
+
+/// The run of write with all probes in a guest of `series`, made once.
+fn write_with_all_probes(series: &str) -> &'static Document {
+    static MADE: [OnceLock<Document>; common::SERIES.len()] = [const { OnceLock::new() }; common::SERIES.len()];
+    let place = common::SERIES.iter().position(|other| *other == series).expect("a series");
+    MADE[place].get_or_init(|| run(series, "write", &ALL_PROBES))
+}
 
 /// A run of `mode` in a guest of `series`.
 fn run(series: &str, mode: &str, arguments: &[&str]) -> Document {
@@ -55,13 +63,12 @@ const USER_PAGES: [&str; 2] = ["iov_iter_get_pages", "iov_iter_get_pages2"];
 #[ignore = "boots guests: make test"]
 fn the_named_targets_are_hit_on_every_kernel() {
     for series in common::SERIES {
-        let arguments = ["--collect", "kprobe", "--probe", "all", "--runs", "1", "--calls", "100", "--cpus", "1"];
-        let write = run(series, "write", &arguments);
-        let kprobe = report(&write, "kprobe");
+        let write = write_with_all_probes(series);
+        let kprobe = report(write, "kprobe");
         assert!(kprobe.samples > 0 && kprobe.lost == 0, "{series}: {kprobe:?}");
-        assert_eq!(calls_of(&write, &["pipe_write", "anon_pipe_write"], &PROBES), 100, "{series}");
+        assert_eq!(calls_of(write, &["pipe_write", "anon_pipe_write"], &PROBES), 100, "{series}");
         // 64 pages per call; the pipe had kept some of them from before.
-        assert!(calls_of(&write, &PAGE_ALLOC, &PROBES) > 100 * 32, "{series}: {:?}", calls(&write));
+        assert!(calls_of(write, &PAGE_ALLOC, &PROBES) > 100 * 32, "{series}: {:?}", calls(write));
         for row in write.functions.iter().filter(|row| PROBES.contains(&&*row.how)) {
             if row.total_ns.is_none() {
                 assert!(row.missed == 0 && row.log2_ns.count() == 0, "{series}: {row:?}");
@@ -71,14 +78,14 @@ fn the_named_targets_are_hit_on_every_kernel() {
             assert!(row.self_ns <= row.total_ns && row.missed == 0, "{series}: {row:?}");
             assert!(histogram <= row.calls && histogram + 1 >= row.calls, "{series}: {row:?}");
         }
-        let vmsplice = run(series, "vmsplice", &arguments);
+        let vmsplice = run(series, "vmsplice", &ALL_PROBES);
         assert!(
             calls_of(&vmsplice, &USER_PAGES, &["hardware-breakpoint"]) >= 100,
             "{series}: {:?}; {:?}",
             calls(&vmsplice),
             report(&vmsplice, "kprobe")
         );
-        every_role_is_hit(series, &[&write, &vmsplice]);
+        every_role_is_hit(series, &[write, &vmsplice]);
     }
 }
 
@@ -171,13 +178,11 @@ fn listed_functions_are_probed_by_their_names_on_this_kernel() {
 #[ignore = "boots guests: make test"]
 fn both_loaders_count_the_same() {
     // Only libbpf copies programs, so aya uses kprobes.
-    let arguments = "--collect kprobe --probe all --runs 1 --calls 150 --cpus 1 --loader";
-    let arguments: Vec<&str> = arguments.split(' ').collect();
     for series in ["5.10", "6.12"] {
-        let libbpf = run(series, "write", &[&arguments[..], &["libbpf"]].concat());
-        let aya = run(series, "write", &[&arguments[..], &["aya"]].concat());
+        let libbpf = write_with_all_probes(series);
+        let aya = run(series, "write", &[&ALL_PROBES[..], &["--loader", "aya"]].concat());
         assert!(report(&aya, "kprobe").notes.iter().any(|note| note == "loaded by aya"));
-        assert!(report(&libbpf, "kprobe").notes.iter().any(|note| note == "loaded by libbpf"));
+        assert!(report(libbpf, "kprobe").notes.iter().any(|note| note == "loaded by libbpf"));
         // Counts that the workload decides; switches and wake-ups also depend on timer ticks.
         let decided = |document: &Document| {
             let mut rows: Vec<_> =
@@ -197,8 +202,8 @@ fn both_loaders_count_the_same() {
             rows.sort();
             rows
         };
-        assert!(decided(&libbpf).len() >= 6, "{:?}", calls(&libbpf));
-        assert_eq!(decided(&libbpf), decided(&aya), "{series}");
+        assert!(decided(libbpf).len() >= 6, "{:?}", calls(libbpf));
+        assert_eq!(decided(libbpf), decided(&aya), "{series}");
     }
 }
 
@@ -234,13 +239,18 @@ fn the_call_tree_is_whole_and_agrees_with_the_probes() {
     }
 }
 
+/// What a run leaves that is ended in a guest.
+fn story(series: &str, flags: &[&str]) -> Story {
+    let words = [&["leftovers"], flags].concat();
+    let reply = run_job(&guest_with_programs(series), &job(&words)).expect("a guest");
+    reply.parse().expect("a story")
+}
+
 #[test]
 #[ignore = "boots guests: make test"]
 fn a_terminated_run_leaves_nothing() {
     for (series, collector) in [("5.10", "fgraph"), ("6.1", "kprobe")] {
-        let words = ["__leftovers", "--kill", collector, "--signal", "15"];
-        let reply = run_job(&common::guest(series), &Job::Command(words.map(str::to_owned).to_vec())).expect("a guest");
-        let story: Story = reply.parse().expect("a story");
+        let story = story(series, &["--kill", collector, "--signal", "15"]);
         assert!(!story.armed.is_empty(), "{series} {collector}: {story:?}");
         assert!(story.after_kill.is_empty() && story.after_next.is_empty(), "{series} {collector}: {story:?}");
     }
@@ -250,9 +260,7 @@ fn a_terminated_run_leaves_nothing() {
 #[ignore = "boots guests: make test"]
 fn a_killed_run_leaves_nothing_that_the_next_does_not_remove() {
     for (series, collector) in [("6.12", "sample"), ("5.10", "kprobe"), ("5.10", "fgraph"), ("7.2", "fgraph")] {
-        let job = Job::Command(["__leftovers", "--kill", collector].map(str::to_owned).to_vec());
-        let reply = run_job(&common::guest(series), &job).expect("a guest");
-        let story: Story = reply.parse().expect("a story");
+        let story = story(series, &["--kill", collector]);
         assert!(story.before.is_empty(), "{series} {collector}: {story:?}");
         assert!(!story.armed.is_empty(), "{series} {collector}: {story:?}");
         // Probes held by file descriptors are removed at once.

@@ -1,12 +1,7 @@
 //! `pipeprof compare` and `check` as users run them: stored runs, matrices on this machine, invalid input,
 //! interruption.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-#[path = "compare/synthetic.rs"]
-#[allow(dead_code, reason = "shared with the tests of comparisons")]
-mod synthetic;
-
+use crate::compare::synthetic;
 use pipeprof::document::Outcome;
 use pipeprof::report::files::Folder;
 use std::path::{Path, PathBuf};

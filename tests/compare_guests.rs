@@ -1,11 +1,7 @@
 //! Comparisons of real kernels in guests: the same kernel twice shows no difference to the instruction, another
 //! kernel does, and `check` returns the exit codes that `git bisect run` expects.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{kernel, pipeprof};
+use crate::common::{kernel, pipeprof};
 use serde_json::Value;
 
 /// Small, with long limits: other tests may be using the machine. Blocks of 256 KiB, because with 16 KiB writer and reader

@@ -1,11 +1,7 @@
-//! How near estimated cycles come to hardware: the tables of docs/cycles.md. `cargo test --test cycles -- --ignored
-//! --nocapture` prints them.
+//! How near estimated cycles come to hardware: the tables of docs/cycles.md. `cargo test --test suite -- cycles::
+//! --ignored --nocapture` prints them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{request, spec};
+use crate::common::{self, request, spec};
 use pipeprof::document::{Collector, Outcome};
 use pipeprof::profile::{ClassCounts, CycleModel, Folded, Moved, ProcessName, Unit, attribute};
 use pipeprof::roles::{RoleId, Skid, base_name, canonical};

@@ -1,7 +1,5 @@
 //! The documents: every link leads to a file and a heading, and docs/SUMMARY.md lists every page.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
 use std::path::{Path, PathBuf};
 
 fn root() -> &'static Path {

@@ -1,11 +1,7 @@
 //! Exact instruction profiles, compared with independent results: a second run, additional calls, probes in the same
 //! kernel, and hardware counts of an article.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{request, spec};
+use crate::common::{self, request, spec};
 use pipeprof::collect::insn::{Plugin, Raw};
 use pipeprof::document::{Collector, Outcome};
 use pipeprof::profile::{ProcessName, Profile, RoleShare, Unit};

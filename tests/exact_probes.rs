@@ -1,10 +1,6 @@
 //! Exact profiles compared with probes inside the guest that count the same pair.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{request, spec};
+use crate::common::{self, request, spec};
 use pipeprof::collect::insn::{Counted, Names, Plugin, Raw, count};
 use pipeprof::document::{Collector, FunctionCalls, Outcome, Probe, Request};
 use pipeprof::experiment::Plan;

@@ -1,11 +1,6 @@
 //! `pipeprof export` on a committed run.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where it cannot go on")]
-
-#[path = "common/mod.rs"]
-mod common;
-
-use common::{listing, pipeprof};
+use crate::common::{listing, pipeprof};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 

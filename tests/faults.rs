@@ -3,11 +3,7 @@
 //! strace makes the nth call of a thread fail. Which calls write results is read from a run in which none fails: in the
 //! main thread those after the first worker has ended, in all threads those that write into the folder of results.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-mod common;
-
-use common::{binary, listing};
+use crate::common::{binary, listing};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -1,10 +1,8 @@
 //! Real guests: each kernel boots, answers, and repeats itself; failures are reported in time, and nothing remains.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{binary, children, guest, is_alive, kernel, listing, pipeprof, wait_until};
+use crate::common::{
+    self, binary, children, guest, guest_with_programs, is_alive, job, kernel, listing, pipeprof, wait_until,
+};
 use pipeprof::vm::job::GuestFacts;
 use pipeprof::vm::{GuestOptions, Job, Kernel, run_job};
 use std::path::Path;
@@ -74,13 +72,11 @@ fn long_answers_arrive_whole() {
 
 #[test]
 #[ignore = "boots guests: make test"]
-fn errors_and_panics_of_the_program_are_reported_as_such() {
+fn errors_and_ends_of_the_program_are_reported_as_such() {
     let options = guest("6.1");
-    let (error, _) = failure(&options, &Job::Read("/nonexistent".into()));
-    assert!(error.starts_with("in the guest (") && error.contains("cannot read /nonexistent"), "{error}");
-    let (error, _) = failure(&options, &Job::Panic);
-    assert!(error.contains("please report this bug): asked for"), "{error}");
-    let (error, _) = failure(&options, &Job::Mute);
+    let (error, _) = failure(&options, &job(&["flamegraph", "/nonexistent"]));
+    assert_eq!(error, format!("in the guest ({}): /nonexistent: file does not exist", options.kernel.release));
+    let (error, _) = failure(&guest_with_programs("6.1"), &job(&["restart"]));
     assert!(error.contains("ended without an answer; its last lines:"), "{error}");
 }
 
@@ -102,7 +98,7 @@ fn a_kernel_panic_is_reported_with_the_last_lines() {
 #[ignore = "boots guests: make test"]
 fn a_guest_that_hangs_is_ended_in_time() {
     let options = GuestOptions { time_limit: Duration::from_secs(1), ..guest("6.1") };
-    let (error, _) = failure(&options, &Job::Hang);
+    let (error, _) = failure(&options, &job(&["run", "--collect", "none", "--duration", "1h"]));
     assert!(error.contains("did not finish within 1 s") && error.contains("--time-limit"), "{error}");
     let options = GuestOptions { boot_limit: Duration::from_millis(200), snapshot: false, ..guest("6.1") };
     let (error, took) = failure(&options, &Job::Facts);

@@ -1,7 +1,5 @@
 //! `pipeprof memory` as users run it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
 use std::process::{Command, Output};
 
 fn memory(line: &str) -> Output {

@@ -1,8 +1,7 @@
 //! Invalid input and unwritable places: each causes one clear line that names the flag or file and the fix, a
 //! non-zero exit code, and no partial output. Guests have their own tests.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
-
+use crate::common::{binary, copy_program};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use std::os::unix::process::CommandExt as _;
@@ -278,10 +277,7 @@ fn several_modes_have_one_table_and_one_chart() {
 /// A copy of pipeprof that every user can reach: a checkout below /root cannot be entered.
 fn copied(place: &Place) -> PathBuf {
     let program = place.path("pipeprof");
-    // By another process: a test that forks at this moment would keep a copy of the descriptor, and a file that is open
-    // for writing cannot be executed.
-    let copied = std::process::Command::new("cp").arg(assert_cmd::cargo::cargo_bin("pipeprof")).arg(&program).status();
-    assert!(copied.unwrap().success());
+    copy_program(&binary(), &program);
     program
 }
 

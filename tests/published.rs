@@ -1,10 +1,6 @@
 //! What kernel developers published about these kernels, counted: each change in the functions and numbers of its source.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{guest, request, spec};
+use crate::common::{guest, request, spec};
 use pipeprof::document::{Collector, LockKind, LockUse, Outcome};
 use pipeprof::profile::ProcessName;
 use pipeprof::roles::RoleId;

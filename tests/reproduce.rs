@@ -1,7 +1,5 @@
 //! `pipeprof reproduce` and `pipeprof sweep` on this machine.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

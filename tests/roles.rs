@@ -1,10 +1,6 @@
 //! Roles and features on real kernels: functions in the tables exist and can be probed as the tables say.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{guest, pipeprof};
+use crate::common::{guest, pipeprof};
 use pipeprof::roles::RoleId;
 use pipeprof::vm::{Job, run_job};
 use serde_json::Value;

@@ -1,10 +1,6 @@
 //! Samples of cpu-clock compared with exact shares of the same workload, in emulated guests.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{request, spec};
+use crate::common::{self, request, spec};
 use pipeprof::document::code::{ExecutedFunction, ExecutedInstruction};
 use pipeprof::document::{Collector, Outcome};
 use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};

@@ -1,7 +1,5 @@
 //! The committed gallery: documents that another build stored.
 
-#![expect(clippy::expect_used, reason = "a test ends where it cannot go on")]
-
 use pipeprof::profile::ProcessName;
 use pipeprof::report::files;
 use serde_json::Value;

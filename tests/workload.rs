@@ -1,10 +1,10 @@
 //! The workload on this machine: what it moves, what it refuses, and that nothing remains. No test reads a clock:
 //! they wait for states.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
+use crate::common::copy_program;
 use pipeprof::document::Processes;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -209,16 +209,14 @@ fn what_this_machine_does_not_support_is_refused_by_flag() {
     assert!(refused("--mode vmsplice --pipe-size 256K").contains("--pipe-size 256K"));
 }
 
-/// A copy of the binary that another user can run, as an unprivileged user; `None` if this user is unprivileged.
-fn as_a_plain_user(before: impl Fn() -> std::io::Result<()> + Send + Sync + 'static, line: &str) -> Output {
+/// A copy of the binary that another user can run, as `user` if this one is root. Its pipes count for that user.
+fn as_a_plain_user(user: u32, before: impl Fn() -> std::io::Result<()> + Send + Sync + 'static, line: &str) -> Output {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     let folder = tempfile::tempdir_in("/tmp").unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let copy = folder.path().join("pipeprof");
-    // By another process: a test that forks at this moment would keep a copy of the descriptor, and a file that is open
-    // for writing cannot be executed.
-    assert!(Command::new("cp").arg(BINARY).arg(&copy).status().unwrap().success());
+    copy_program(Path::new(BINARY), &copy);
     let mut command = Command::new(&copy);
     command.arg("__engine").args(line.split_whitespace()).current_dir("/");
     // SAFETY: getuid always succeeds.
@@ -226,8 +224,7 @@ fn as_a_plain_user(before: impl Fn() -> std::io::Result<()> + Send + Sync + 'sta
     // SAFETY: only system calls between fork and exec.
     unsafe {
         command.pre_exec(move || {
-            // A user that only this test uses, so that no other pipes count.
-            if root && (libc::setgroups(0, std::ptr::null()) | libc::setgid(54_321) | libc::setuid(54_321)) != 0 {
+            if root && (libc::setgroups(0, std::ptr::null()) | libc::setgid(user) | libc::setuid(user)) != 0 {
                 return Err(std::io::Error::last_os_error());
             }
             before()
@@ -236,16 +233,21 @@ fn as_a_plain_user(before: impl Fn() -> std::io::Result<()> + Send + Sync + 'sta
     command.output().unwrap()
 }
 
+/// A user whose pipes use up its limit.
+const FULL: u32 = 54_321;
+/// A user without other pipes.
+const OTHER: u32 = 54_322;
+
 #[test]
 fn the_limit_on_a_users_pipe_is_named() {
     let limit: u64 = std::fs::read_to_string("/proc/sys/fs/pipe-max-size").unwrap().trim().parse().unwrap();
-    let output = as_a_plain_user(|| Ok(()), &format!("--pipe-size {} --bytes 1M", 2 * limit));
+    let output = as_a_plain_user(OTHER, || Ok(()), &format!("--pipe-size {} --bytes 1M", 2 * limit));
     let text = stderr(&output);
     assert!(!output.status.success());
     assert!(text.contains("--pipe-size") && text.contains("/proc/sys/fs/pipe-max-size"), "{text}");
-    let output = as_a_plain_user(|| Ok(()), &format!("--mode vmsplice --buffer-size {} --bytes 1M", 4 * limit));
+    let output = as_a_plain_user(OTHER, || Ok(()), &format!("--mode vmsplice --buffer-size {} --bytes 1M", 4 * limit));
     assert!(stderr(&output).contains("--buffer-size"), "{}", stderr(&output));
-    let output = as_a_plain_user(|| Ok(()), "--mode vmsplice --bytes 1M --json");
+    let output = as_a_plain_user(OTHER, || Ok(()), "--mode vmsplice --bytes 1M --json");
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
@@ -273,14 +275,14 @@ fn a_user_over_the_soft_limit_gets_a_warning_with_the_real_pipe_size() {
         }
         Ok(())
     };
-    let output = as_a_plain_user(fill, "--bytes 1M --json");
+    let output = as_a_plain_user(FULL, fill, "--bytes 1M --json");
     assert!(output.status.success(), "{}", stderr(&output));
     let processes: Processes = serde_json::from_slice(&output.stdout).unwrap();
     assert!(processes.writer().pipe_size < 64 << 10, "{}", processes.writer().pipe_size);
     let spec = pipeprof::workload::Spec::default();
     let codes: Vec<_> = pipeprof::workload::caveats(&spec, &processes).into_iter().map(|w| w.code).collect();
     assert!(codes.contains(&"pipe-small".to_owned()), "{codes:?}");
-    let output = as_a_plain_user(fill, "--mode vmsplice --bytes 1M");
+    let output = as_a_plain_user(FULL, fill, "--mode vmsplice --bytes 1M");
     assert!(stderr(&output).contains("pipe-user-pages-soft"), "{}", stderr(&output));
 }
 

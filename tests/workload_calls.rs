@@ -1,7 +1,5 @@
 //! Each variant makes the calls that it claims, counted by strace and not by this project's code.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
 use pipeprof::document::Processes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

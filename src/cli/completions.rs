@@ -74,7 +74,7 @@ mod tests {
                 let word = if matches!(shell, CompletionShell::Fish) { word.trim_start_matches('-') } else { word };
                 assert!(script.contains(word), "{shell:?}: {word}");
             }
-            for word in ["__engine", "__worker", "gallery", " --unsafe-pipe "] {
+            for word in ["__engine", "__worker", " --unsafe-pipe "] {
                 assert!(!script.contains(word), "{shell:?}: {word}");
             }
         }

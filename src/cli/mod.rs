@@ -16,13 +16,10 @@ pub(crate) mod dry;
 mod engine;
 mod export;
 mod flamegraph;
-pub mod follow;
-mod gallery;
 mod global;
 pub(crate) mod guest_args;
 mod history;
 mod kernel;
-pub mod leftovers;
 mod man;
 mod man_page;
 mod man_texts;
@@ -38,7 +35,6 @@ mod run;
 mod schema;
 mod short_help;
 mod sizing_args;
-mod stage;
 mod stop_args;
 mod stored_runs;
 mod sweep;
@@ -81,8 +77,6 @@ enum Command {
     Attribute(attribute::AttributeArgs),
     Flamegraph(flamegraph::FlamegraphArgs),
     Export(export::ExportArgs),
-    #[command(hide = true)]
-    Gallery(gallery::GalleryArgs),
     Memory(memory::MemoryArgs),
     Roles(roles::RolesArgs),
     Kernel(kernel::KernelCommand),
@@ -96,12 +90,6 @@ enum Command {
     Worker(engine::WorkerArgs),
     #[command(hide = true, name = crate::record::inside::INSIDE)]
     Inside(record::InsideArgs),
-    #[command(hide = true, name = "__leftovers")]
-    Leftovers(leftovers::LeftoversArgs),
-    #[command(hide = true, name = "__follow")]
-    Follow(follow::FollowArgs),
-    #[command(hide = true, name = "__stage")]
-    Stage(stage::StageArgs),
 }
 
 impl Command {
@@ -114,7 +102,6 @@ impl Command {
             Self::Doctor(args) => args.run(),
             Self::Export(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
-            Self::Gallery(args) => args.run(),
             Self::Run(args) => args.run(),
             Self::Record(args) => args.run(),
             Self::Kernel(args) => args.run(),
@@ -130,9 +117,6 @@ impl Command {
             Self::Engine(args) => args.run(),
             Self::Worker(args) => args.run(),
             Self::Inside(args) => args.run(),
-            Self::Leftovers(args) => args.run(),
-            Self::Follow(args) => args.run(),
-            Self::Stage(args) => args.run(),
         }
     }
 }

@@ -9,7 +9,6 @@ pub mod fgraph;
 mod follow;
 pub mod insn;
 pub(crate) mod kprobe;
-pub(crate) mod leftovers;
 mod owner;
 mod perf_ring;
 mod probes;

@@ -1,7 +1,6 @@
 //! Process 1 of a guest: mount file systems, run the job, send the answer, reset.
 
-use crate::guest::job::{self, Muted};
-use crate::guest::{cgroup, cpus, ports};
+use crate::guest::{cgroup, cpus, job, ports};
 use crate::util::progress;
 use crate::vm::delivery;
 use crate::vm::initramfs;
@@ -11,6 +10,7 @@ use anyhow::{Context, Result};
 use rustix::mount::{MountFlags, mount};
 use std::fs::{self, File};
 use std::io::Write;
+use std::panic::UnwindSafe;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -138,19 +138,19 @@ fn serve(port: &File, mounts: &Mounts) {
         // Lost progress messages do no harm.
         progress::redirect(move |text| drop(send(&port, &Message::Progress(text.to_owned()))));
     }
-    // A panic of this program must not become a panic of the kernel.
-    let done = std::panic::catch_unwind(|| perform(mounts));
-    match done {
-        Ok(Ok(answer)) => tell(&Message::Answer(answer)),
-        Ok(Err(error)) if error.is::<Muted>() => {}
-        Ok(Err(error)) => tell(&Message::Failure(format!("{error:#}"))),
+    tell(&reply(|| perform(mounts)));
+}
+
+/// Its answer, or how it failed. A panic of this program must not become a panic of the kernel.
+fn reply(job: impl FnOnce() -> Result<Vec<u8>> + UnwindSafe) -> Message {
+    match std::panic::catch_unwind(job) {
+        Ok(Ok(answer)) => Message::Answer(answer),
+        Ok(Err(error)) => Message::Failure(format!("{error:#}")),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            tell(&Message::Failure(format!(
-                "pipeprof panicked (please report this bug): {}",
-                text.unwrap_or_default()
-            )));
+            let text = text.unwrap_or_default();
+            Message::Failure(format!("pipeprof panicked (please report this bug): {text}"))
         }
     }
 }
@@ -204,5 +204,22 @@ fn facts(mounts: &Mounts) -> GuestFacts {
         controllers: read(&format!("{}/cgroup.controllers", cgroup::ROOT)),
         clock_source: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         uptime_ns: u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_reported_like_an_error() {
+        assert_eq!(reply(|| Ok(vec![1])), Message::Answer(vec![1]));
+        assert_eq!(reply(|| anyhow::bail!("no disk")), Message::Failure("no disk".to_owned()));
+        let panicked = |text: &str| Message::Failure(format!("pipeprof panicked (please report this bug): {text}"));
+        assert_eq!(reply(|| panic!("asked for")), panicked("asked for"));
+        assert_eq!(
+            reply(|| panic!("number {}", std::process::id())),
+            panicked(&format!("number {}", std::process::id()))
+        );
     }
 }

@@ -25,19 +25,8 @@ pub(crate) fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -
         Job::Command(arguments) => own_command(arguments),
         Job::Echo(text) => Ok(text.clone().into_bytes()),
         Job::Facts => Ok(serde_json::to_vec(&facts())?),
-        Job::Read(path) => std::fs::read(path).with_context(|| format!("cannot read {path}")),
-        Job::Hang => loop {
-            std::thread::sleep(std::time::Duration::from_secs(3600));
-        },
-        Job::Panic => panic!("asked for"),
-        Job::Mute => bail!(Muted),
     }
 }
-
-/// The job must not be answered.
-#[derive(Debug, Clone, Copy, thiserror::Error)]
-#[error("the job must not be answered")]
-pub(crate) struct Muted;
 
 type Execute = fn(&Request, &Setting<'_>) -> Result<Outcome>;
 

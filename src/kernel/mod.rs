@@ -11,4 +11,4 @@ pub(crate) mod preemption;
 pub(crate) mod reach;
 pub(crate) mod resolve;
 pub mod symbols;
-pub(crate) mod tracefs;
+pub mod tracefs;

@@ -10,7 +10,7 @@ const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// tracefs, mounted by the system or privately by this process.
 #[derive(Debug)]
-pub(crate) struct Tracefs {
+pub struct Tracefs {
     root: PathBuf,
     mount: Option<OwnedFd>,
 }
@@ -35,7 +35,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// When neither works, with the reason and the fix.
-    pub(crate) fn open() -> Result<Self> {
+    pub fn open() -> Result<Self> {
         for root in MOUNTED {
             if Path::new(root).join("current_tracer").exists() {
                 return Ok(Self { root: root.into(), mount: None });
@@ -55,7 +55,7 @@ impl Tracefs {
 
     /// Its root folder.
     #[must_use]
-    pub(crate) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         &self.root
     }
 }

@@ -79,7 +79,7 @@ pub struct WatchedProcess {
 impl Watched {
     /// One process.
     #[must_use]
-    pub(crate) fn one(name: ProcessName, pid: u32) -> Self {
+    pub fn one(name: ProcessName, pid: u32) -> Self {
         Self { processes: vec![WatchedProcess { name, pids: vec![pid] }] }
     }
 

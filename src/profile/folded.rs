@@ -105,7 +105,7 @@ impl Folded {
 
     /// The same weight in fewer stacks: each is cut to its longest prefix that has a total weight of at least `least`.
     #[must_use]
-    pub(crate) fn pruned(&self, least: u64) -> Folded {
+    pub fn pruned(&self, least: u64) -> Folded {
         let mut inclusive = StackMap::<u64>::default();
         for (stack, weight) in self.iter() {
             for end in 1..=stack.frames().len() {

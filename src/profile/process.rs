@@ -54,7 +54,7 @@ impl ProcessName {
 
     /// Whether this is a process of the target, not [`Self::OTHER`].
     #[must_use]
-    pub(crate) fn is_of_target(self) -> bool {
+    pub fn is_of_target(self) -> bool {
         self != Self::OTHER
     }
 }

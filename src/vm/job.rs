@@ -22,14 +22,6 @@ pub enum Job {
     Echo(String),
     /// Answer: [`GuestFacts`].
     Facts,
-    /// Answer: the content of this file of the guest, unchanged.
-    Read(String),
-    /// Never answer, to test time limits.
-    Hang,
-    /// Panic, to test the report of a bug.
-    Panic,
-    /// End without an answer, to test how that is reported.
-    Mute,
 }
 
 /// What the guest's init reads: the job, and what executes the guest, which the guest cannot find out itself.

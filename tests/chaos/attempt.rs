@@ -1,7 +1,8 @@
 //! One attempt: a command, a signal at a random moment, and what is left.
 
 use super::scenarios::Scenario;
-use crate::common::{Cgroup, binary, is_alive, listing, wait_until};
+use crate::common::{Cgroup, binary, is_alive, listing, program, wait_until};
+use crate::printed::KernelObjects;
 use rand::Rng as _;
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom as _;
@@ -163,7 +164,7 @@ impl<'a> Arena<'a> {
         // A pipeline outlives a killed recorder, and ends by itself.
         let gone = wait_until(LEFT, || processes(&mark).is_empty());
         assert!(gone, "{what}: left {:?}; {story:?}", processes(&mark));
-        assert_eq!(kernel_objects(), "", "{what}");
+        assert_eq!(kernel_objects(), KernelObjects::default(), "{what}");
         self.judge(&what, &name, deed, &story);
         self.repeat(&what, &name, &story, random);
         for place in ["out", "temporary"] {
@@ -348,21 +349,14 @@ fn processes(mark: &str) -> Vec<u32> {
     pids.filter(|pid| marked(pid) && is_alive(*pid)).collect()
 }
 
-/// The BPF programs, tracefs instances and probes that collectors have left; empty without any.
-fn kernel_objects() -> String {
-    let list = || {
-        let output = Command::new(binary()).arg("__leftovers").output().expect("pipeprof");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    };
-    let none = |text: &str| {
-        let value: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
-        ["programs", "instances", "probes"].iter().all(|key| value[key].as_array().is_some_and(Vec::is_empty))
-    };
-    let mut text = list();
+/// The BPF programs, tracefs instances and probes that collectors have left.
+fn kernel_objects() -> KernelObjects {
+    let mut left = KernelObjects::default();
     // The kernel removes programs some time after their process.
     wait_until(LEFT, || {
-        text = list();
-        none(&text)
+        let output = program(&["kernel-objects"]).output().expect("a program");
+        left = serde_json::from_slice(&output.stdout).expect("a list");
+        left.is_empty()
     });
-    if none(&text) { String::new() } else { text }
+    left
 }

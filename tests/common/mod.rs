@@ -1,10 +1,8 @@
 //! Shared by the tests: this build's binary, kernels by series, guests, and the state of processes.
 
-#![allow(dead_code, reason = "each test program uses its part")]
-
 use pipeprof::document::{Collector, Loader, Probe, Request, Selection};
 use pipeprof::experiment::StopRule;
-use pipeprof::vm::{GuestOptions, Kernel, store::KernelCache};
+use pipeprof::vm::{GuestOptions, Job, Kernel, store::KernelCache};
 use pipeprof::workload::Spec;
 use pipeprof::workload::modes::Mode;
 use pipeprof::workload::spec::Amount;
@@ -22,11 +20,34 @@ pub(crate) fn binary() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_pipeprof"))
 }
 
+/// Programs of the tests: a pipeprof with further subcommands (tests/programs).
+pub(crate) fn programs() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_test-programs"))
+}
+
+/// A command that runs one of these programs.
+pub(crate) fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(programs());
+    command.args(arguments);
+    command
+}
+
+/// The job of running a guest's own program with these arguments.
+pub(crate) fn job(arguments: &[&str]) -> Job {
+    Job::Command(arguments.iter().map(|word| (*word).to_owned()).collect())
+}
+
 /// A command that runs the binary with these arguments.
 pub(crate) fn pipeprof(arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
     command.args(arguments);
     command
+}
+
+/// Copy a program. Another process does it: a test that forks at this moment would keep a copy of the descriptor, and a
+/// file that is open for writing cannot be executed.
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").args([from, to]).status().expect("cp").success());
 }
 
 /// Whether this user may let one process preempt others (CAP_SYS_NICE). Without it, guests can differ from their repeats
@@ -55,6 +76,11 @@ pub(crate) fn kernel(series: &str) -> Kernel {
 pub(crate) fn guest(series: &str) -> GuestOptions {
     // Long limits, because other tests may be using the machine.
     GuestOptions { init: binary(), boot_limit: Duration::from_secs(600), ..GuestOptions::of(kernel(series)) }
+}
+
+/// A guest whose init has the subcommands of [`programs`]. All have two CPUs, so that they share one snapshot.
+pub(crate) fn guest_with_programs(series: &str) -> GuestOptions {
+    GuestOptions { cpus: 2, init: programs(), ..guest(series) }
 }
 
 /// One pair of `workload`, profiled by `collect`.

@@ -1,6 +1,6 @@
 //! Matrices with a mock runner: what runs, what is kept, what is resumed.
 
-use crate::synthetic::{newer, older, timed};
+use super::synthetic::{newer, older, timed};
 use pipeprof::compare::matrix::{self, MatrixRun, MatrixStore, Runner, default_jobs};
 use pipeprof::compare::plan::{self, Axes, MatrixPlan};
 use pipeprof::compare::{CompareOptions, Input, compare, render};

@@ -1,7 +1,7 @@
 //! Calls and bytes of each process at each pipe, compared with what is known otherwise.
 
 use super::{ALL, check_followed, exact, moved, record, record_stages};
-use crate::common::{binary, pipeprof};
+use crate::common::{pipeprof, programs};
 use pipeprof::record::Recording;
 use pipeprof::record::model::{RecordedEnd, RecordedPipe, WaitReason};
 use std::process::{Command, Stdio};
@@ -94,8 +94,8 @@ print(*(b[key] - a[key] - (c[key] - b[key]) for key in ('rchar', 'syscr')))";
 #[test]
 #[ignore = "needs root: make test"]
 fn two_writers_of_one_pipe_are_both_counted() {
-    let own = binary();
-    let stage = |words: &str| format!("{} __stage {words}", own.display());
+    let own = programs();
+    let stage = |words: &str| format!("{} stage {words}", own.display());
     let line = format!(
         "({a} & {b}; wait) | {r}",
         a = stage("write 100 300"),

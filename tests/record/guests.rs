@@ -1,11 +1,11 @@
 //! Recordings in guests: `--kernel`.
 
 use super::{ALL, Recorded, bytes, check_followed, exact, limited_by_timer, moved};
-use crate::common::{self, SERIES, pipeprof, wait_until};
+use crate::common::{self, SERIES, guest_with_programs, job, pipeprof, wait_until};
 use pipeprof::record::Recording;
 use pipeprof::record::model::{StageInstructions, WaitReason};
 use pipeprof::roles::RoleId;
-use pipeprof::vm::{Job, run_job};
+use pipeprof::vm::run_job;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -38,22 +38,18 @@ fn all_kernels_record_the_same_calls() {
     let all = format!("4096 {ALL}");
     let stages = ["write 4096 200", &format!("fork {all}"), &format!("thread {all}"), &format!("exec {all}")];
     let last = format!("read {all} 1000");
-    let words: Vec<String> =
-        ["__stage", "record"].into_iter().chain(stages).chain([last.as_str()]).map(str::to_owned).collect();
+    let running = [&format!("write 4096 {ALL}"), &*format!("read 4096 {ALL} 2000")];
+    let words = [&["stage", "record", "--started"], &stages[..], &[&last, "--running"], &running].concat();
     for series in SERIES {
-        let reply = run_job(&common::guest(series), &Job::Command(words.clone())).expect("a guest");
-        let recording: Recording = reply.parse().expect("a recording");
+        let reply = run_job(&guest_with_programs(series), &job(&words)).expect("a guest");
+        let [recording, attached]: [Recording; 2] = reply.parse().expect("two recordings");
         eprintln!("{series}: {} events skipped", recording.skipped);
         check_followed(&recording, 200 * 4096);
         let answer = recording.findings.join(" ");
         limited_by_timer(&answer, "exe (stage 5)");
 
-        let words = ["__stage", "attach", &format!("write 4096 {ALL}"), &format!("read 4096 {ALL} 2000")];
-        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-        let reply = run_job(&common::guest(series), &Job::Command(words)).expect("a guest");
-        let recording: Recording = reply.parse().expect("a recording");
-        limited_by_timer(&recording.findings.join(" "), "exe (stage 2)");
-        let pipe = recording.pipes.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
+        limited_by_timer(&attached.findings.join(" "), "exe (stage 2)");
+        let pipe = attached.pipes.iter().find(|pipe| pipe.bytes() > 0).expect("a pipe");
         let [written, read] = [bytes(&pipe.writers), bytes(&pipe.readers)];
         assert!(read > 100 * 4096 && written.abs_diff(read) <= 17 * 4096, "{series}: {written}, {read}");
     }

@@ -42,7 +42,7 @@ fn stacks_of_sleeps_have_the_time_that_was_slept() {
 fn without_calls_the_answer_is_the_same() {
     let stages: [&[&str]; 2] = [&["write", "4096", "200", "2000"], &["read", "65536", ALL]];
     let (recorded, folder) = record_at_level(&["--level", "sched"], &stages);
-    limited_by_timer(&recorded.answer(), "pipeprof (stage 1)");
+    limited_by_timer(&recorded.answer(), "test-programs (stage 1)");
     let recording = &recorded.recording;
     assert_eq!(recording.processes.iter().map(|process| process.calls).sum::<u64>(), 0);
     assert!(recording.pipes[0].readers[0].sleeps > 100 && recorded.empty(0) > 0.5, "{recording:#?}");
@@ -67,18 +67,19 @@ fn samples_show_what_each_program_spends_its_time_on() {
         |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
     let recording: Recording = serde_json::from_str(&read("record.json")).unwrap();
     let sampled = recording.samples.as_ref().unwrap();
-    let share = |name: &str, role: RoleId| {
+    let weight = |name: &str, role: RoleId| {
         let process = sampled.processes.iter().find(|process| process.name == name).unwrap_or_else(|| panic!("{said}"));
-        process.roles.iter().find(|share| share.role == role).map_or(0.0, |share| share.share)
+        process.roles.iter().find(|share| share.role == role).map_or(0, |share| share.weight)
+    };
+    // The part of what each byte costs. Switches and the recorder's own programs take more time on a busy machine.
+    let share = |name: &str, role: RoleId| {
+        let bytes: u64 = [RoleId::Device, RoleId::CopyIn, RoleId::CopyOut].map(|role| weight(name, role)).iter().sum();
+        weight(name, role) as f64 / bytes as f64
     };
     // Only tr does something with the bytes; only head reads /dev/zero.
-    let user = |name: &str| {
-        let process = sampled.processes.iter().find(|process| process.name == name).unwrap();
-        process.roles.iter().find(|share| share.role == RoleId::User).map_or(0, |share| share.weight)
-    };
-    assert!(user("tr") > 2 * user("wc"), "{said}");
-    assert!(share("head", RoleId::Device) > 0.02 && share("wc", RoleId::Device) < 0.01, "{said}");
-    assert!(share("head", RoleId::CopyIn) > 0.01 && share("head", RoleId::CopyOut) < 0.01, "{said}");
+    assert!(weight("tr", RoleId::User) > 2 * weight("wc", RoleId::User), "{said}");
+    assert!(share("head", RoleId::Device) > 0.1 && share("wc", RoleId::Device) < 0.1, "{said}");
+    assert!(share("head", RoleId::CopyIn) > 0.1 && share("head", RoleId::CopyOut) < 0.1, "{said}");
     for process in &sampled.processes {
         let expected = recording.processes[process.process].cpu_ns as f64 * 4999e-9;
         let found = process.samples as f64;

@@ -1,7 +1,7 @@
 //! Processes that are already running: `-p`.
 
 use super::{ALL, bytes, limited_by_timer};
-use crate::common::{pipeprof, wait_until};
+use crate::common::{pipeprof, program, wait_until};
 use pipeprof::record::Recording;
 use pipeprof::record::model::{RecordedEnd, RecordedPipe};
 use std::os::fd::OwnedFd;
@@ -46,14 +46,14 @@ fn attach(flags: &[&str]) -> (Output, Option<Recording>) {
 #[test]
 #[ignore = "needs root: make test"]
 fn a_running_pipeline_is_recorded_by_one_of_its_processes() {
-    let slow = pair(pipeprof(&["__stage", "write", "4096", ALL, "2000"]), pipeprof(&["__stage", "read", "65536", ALL]));
+    let slow = pair(program(&["stage", "write", "4096", ALL, "2000"]), program(&["stage", "read", "65536", ALL]));
     let reader = slow.0[1].id().to_string();
     let (output, recording) = attach(&["-p", &reader, "--duration", "700ms"]);
     let said = String::from_utf8_lossy(&output.stderr);
     let recording = recording.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains(&format!("Recorded: process {reader}: ")), "{said}");
-    limited_by_timer(&recording.findings.join(" "), "pipeprof (stage 1)");
+    limited_by_timer(&recording.findings.join(" "), "test-programs (stage 1)");
     assert_eq!((&recording.pids, recording.pipeline.stages.len()), (&vec![slow.0[1].id()], 0));
     let used: Vec<&RecordedPipe> = recording.pipes.iter().filter(|pipe| pipe.bytes() > 0).collect();
     let [pipe] = &used[..] else { panic!("{:#?}", recording.pipes) };
@@ -182,11 +182,12 @@ fn others(pid: u32, flags: &[&str]) -> (String, Vec<u32>) {
 #[test]
 #[ignore = "needs root: make test"]
 fn a_second_writer_is_named_with_its_bytes() {
-    let writer = |size, pause| pipeprof(&["__stage", "write", size, ALL, pause]);
+    let writer = |size, pause| program(&["stage", "write", size, ALL, pause]);
     let (_running, [asked, second]) = writers_of_one_pipe([writer("100", "10000"), writer("65536", "1000")]);
     let (sentence, pids) = others(asked, &[]);
-    let begin =
-        format!("`pipeprof` (process {second}) also has the write end of the pipe from `pipeprof` to `cat` open");
+    let begin = format!(
+        "`test-programs` (process {second}) also has the write end of the pipe from `test-programs` to `cat` open"
+    );
     assert!(sentence.starts_with(&begin) && sentence.contains("others wrote at least "), "{sentence}");
     assert_eq!(pids, [second]);
     // Without calls, it is not known what it wrote.
@@ -197,16 +198,16 @@ fn a_second_writer_is_named_with_its_bytes() {
 #[test]
 #[ignore = "needs root: make test"]
 fn a_process_that_only_holds_an_end_open_is_named() {
-    let writer = pipeprof(&["__stage", "write", "100", ALL, "10000"]);
+    let writer = program(&["stage", "write", "100", ALL, "10000"]);
     let (running, [asked, holder]) = writers_of_one_pipe([writer, command(&["sleep", "600"])]);
     // The reader has read everything, but for a block that was on its way at the begin.
     let (sentence, pids) = others(asked, &[]);
-    let names = "also has the write end of the pipe from `pipeprof` to `cat` open, but was not recorded.";
+    let names = "also has the write end of the pipe from `test-programs` to `cat` open, but was not recorded.";
     assert!(sentence.contains(names) && !sentence.contains("at least"), "{sentence}");
     assert_eq!(pids, [holder]);
     // Found from the reader, it is recorded. It waits for nothing at the pipe, but does not limit the pipeline either.
     let (_, recording) = attach(&["-p", &running.0[2].id().to_string(), "--duration", "700ms"]);
     let answer = recording.unwrap().findings.join(" ");
-    limited_by_timer(&answer, "pipeprof");
+    limited_by_timer(&answer, "test-programs");
     assert!(answer.contains("`sleep` only has a pipe open and makes no calls on it."), "{answer}");
 }

@@ -1,7 +1,7 @@
 //! Runs with changes: `--try`.
 
 use super::ALL;
-use crate::common::{binary, pipeprof};
+use crate::common::{pipeprof, programs};
 use pipeprof::record::Recording;
 use pipeprof::record::model::TrialVerdict;
 use std::process::{Command, Stdio};
@@ -21,11 +21,11 @@ fn tried(flags: &[&str], words: &[&str], input: &str) -> Recording {
 #[test]
 #[ignore = "needs root: make test"]
 fn changes_with_a_known_effect_are_measured() {
-    let own = binary();
+    let own = programs();
     let own = own.to_str().unwrap();
-    let writer = |sleep: &str| format!("stage1={own} __stage write 4096 20 {sleep}");
+    let writer = |sleep: &str| format!("stage1={own} stage write 4096 20 {sleep}");
     let [slower, faster] = ["12000", "1000"].map(writer);
-    let words = [own, "__stage", "write", "4096", "20", "4000", "|", own, "__stage", "read", "65536", ALL];
+    let words = [own, "stage", "write", "4096", "20", "4000", "|", own, "stage", "read", "65536", ALL];
     let recording = tried(&["--try", &slower, "--try", &faster], &words, "");
     let trials = recording.trials.as_ref().expect("trials");
     assert_eq!(trials.unchanged.seconds.len(), 7);

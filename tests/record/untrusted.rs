@@ -1,8 +1,9 @@
 //! Names that a program may choose, and the rights that a recording needs.
 
 use super::record_with;
-use crate::common::{binary, pipeprof};
+use crate::common::{binary, copy_program, pipeprof};
 use pipeprof::record::Recording;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
@@ -10,7 +11,7 @@ use std::process::{Command, Stdio};
 fn names_cannot_change_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("ü\u{1b}[31m");
-    std::fs::copy("/bin/cat", &program).unwrap();
+    copy_program(Path::new("/bin/cat"), &program);
     let hostile = record_with(&[program.to_str().unwrap(), "|", "wc", "-c"], b"12345");
     assert_eq!(hostile.stdout(), "5");
     assert!(!hostile.stderr().contains('\u{1b}') && hostile.stderr().contains("ü?[31m"), "{}", hostile.stderr());
@@ -21,7 +22,7 @@ fn names_cannot_change_the_terminal() {
 fn names_cannot_change_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let (program, target) = (folder.path().join("<b>`x"), folder.path().join("recording"));
-    std::fs::copy("/bin/cat", &program).unwrap();
+    copy_program(Path::new("/bin/cat"), &program);
     let mut command = pipeprof(&["record", "--collect", "sample", "-o", target.to_str().unwrap(), "--"]);
     command.args([program.to_str().unwrap(), "|", "wc", "-c"]);
     let output = command.stdin(Stdio::null()).output().unwrap();
@@ -44,7 +45,7 @@ fn three_capabilities_are_enough_and_stay_here() {
     let everybody = || std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(folder.path(), everybody()).unwrap();
     let program = folder.path().join("pipeprof");
-    std::fs::copy(binary(), &program).unwrap();
+    copy_program(&binary(), &program);
     std::fs::set_permissions(&program, everybody()).unwrap();
     let bytes: Vec<u8> = capabilities.iter().flat_map(|word| word.to_le_bytes()).collect();
     rustix::fs::setxattr(&program, "security.capability", &bytes, rustix::fs::XattrFlags::empty()).unwrap();

@@ -1,9 +1,5 @@
 //! `pipeprof record` with pipelines whose truth is known by construction.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
-#[path = "../common/mod.rs"]
-mod common;
 mod counts;
 mod ends;
 mod guests;
@@ -15,7 +11,7 @@ mod trials;
 mod untrusted;
 mod usage;
 
-use common::{binary, pipeprof};
+use crate::common::{pipeprof, programs};
 use pipeprof::record::Recording;
 use pipeprof::record::model::{RecordedEnd, RecordedPipe};
 use std::io::Write as _;
@@ -47,15 +43,15 @@ fn record(words: &[&str]) -> Recorded {
     record_with(words, b"")
 }
 
-/// Record `stages` of pipeprof's own test program with `flags`, and return the folder, too.
+/// Record `stages` of the tests' own program with `flags`, and return the folder, too.
 fn record_at_level(flags: &[&str], stages: &[&[&str]]) -> (Recorded, tempfile::TempDir) {
-    let own = binary();
+    let own = programs();
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("recording");
     let mut command = pipeprof(&["record", "-o", target.to_str().unwrap()]);
     command.args(flags).arg("--");
     for (number, stage) in stages.iter().enumerate() {
-        command.args((number > 0).then_some("|")).args([own.to_str().unwrap(), "__stage"]).args(*stage);
+        command.args((number > 0).then_some("|")).args([own.to_str().unwrap(), "stage"]).args(*stage);
     }
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = std::fs::read_to_string(target.join("record.json"));
@@ -63,15 +59,15 @@ fn record_at_level(flags: &[&str], stages: &[&[&str]]) -> (Recorded, tempfile::T
     (Recorded { recording: serde_json::from_str(&text).unwrap(), output }, folder)
 }
 
-/// Record stages of pipeprof's own test program.
+/// Record stages of the tests' own program.
 fn record_stages(stages: &[&[&str]]) -> Recorded {
-    let own = binary();
+    let own = programs();
     let mut words: Vec<&str> = Vec::new();
     for stage in stages {
         if !words.is_empty() {
             words.push("|");
         }
-        words.extend([own.to_str().unwrap(), "__stage"]);
+        words.extend([own.to_str().unwrap(), "stage"]);
         words.extend(*stage);
     }
     record(&words)

@@ -1,9 +1,7 @@
 //! Comparisons of synthetic runs: matching, verdicts, refusals, and escaping of foreign text.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
-
 mod matrix;
-mod synthetic;
+pub(crate) mod synthetic;
 
 use pipeprof::compare::model::CycleWord;
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};

@@ -1,9 +1,8 @@
-//! A hidden subcommand for tests: programs whose behaviour at pipes is known exactly, and a recording printed as JSON.
+//! Programs whose behaviour at pipes is known exactly, and a recording printed as JSON.
 
-use crate::record::RECORD_FILE;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::io;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Act as one stage of a pipeline, with plain read and write calls
@@ -29,15 +28,14 @@ enum StagePart {
     Thread(Pace),
     /// Execute this program again, as Copy, from a second thread
     Exec(Pace),
-    /// Record a pipeline of this program's stages and print record.json
+    /// Record a pipeline of this program's stages, then one that is already running, and print both documents
     Record {
         /// Stages, each the arguments of this subcommand in one word
-        stages: Vec<String>,
-    },
-    /// Start a pipeline of this program's stages, record it by the first one's process id, and print record.json
-    Attach {
-        /// As for record
-        stages: Vec<String>,
+        #[arg(long, num_args = 1..)]
+        started: Vec<String>,
+        /// Stages of the one that is recorded by its first process
+        #[arg(long, num_args = 1..)]
+        running: Vec<String>,
     },
 }
 
@@ -55,7 +53,7 @@ struct Pace {
 impl StageArgs {
     /// # Errors
     /// When a call fails.
-    pub(super) fn run(self) -> Result<ExitCode> {
+    pub(crate) fn run(self) -> Result<()> {
         match self.part {
             StagePart::Write(pace) => pace.run(false, true)?,
             StagePart::Shrink(pace) => {
@@ -77,33 +75,32 @@ impl StageArgs {
                 let execute = move || std::os::unix::process::CommandExt::exec(&mut command);
                 return Err(std::thread::spawn(execute).join().map_or_else(|_| anyhow::anyhow!("no exec"), Into::into));
             }
-            StagePart::Record { stages } => record(&stages)?,
-            StagePart::Attach { stages } => attach(&stages)?,
+            StagePart::Record { started, running } => println!("[{},{}]", record(&started)?, attach(&running)?),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 }
 
 /// This program, as a stage.
 fn own(words: &[String]) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.arg("__stage").args(words);
+    command.arg("stage").args(words);
     command
 }
 
-fn record(stages: &[String]) -> Result<()> {
+fn record(stages: &[String]) -> Result<String> {
     let mut words = vec!["--"];
     for (number, stage) in stages.iter().enumerate() {
         if number > 0 {
             words.push("|");
         }
-        words.extend(["/proc/self/exe", "__stage"]);
+        words.extend(["/proc/self/exe", "stage"]);
         words.extend(stage.split_whitespace());
     }
-    print_recording(&words)
+    recording(&words)
 }
 
-fn attach(stages: &[String]) -> Result<()> {
+fn attach(stages: &[String]) -> Result<String> {
     let mut running = StartedStages(Vec::new());
     let mut input = Stdio::null();
     for (number, stage) in stages.iter().enumerate() {
@@ -117,7 +114,7 @@ fn attach(stages: &[String]) -> Result<()> {
     let first = running.0.first().context("no stages")?.id().to_string();
     // Until all of them are in their loops.
     std::thread::sleep(Duration::from_millis(500));
-    print_recording(&["-p", &first, "--duration", "1s"])
+    recording(&["-p", &first, "--duration", "1s"])
 }
 
 /// Stages that end with this value.
@@ -133,8 +130,8 @@ impl Drop for StartedStages {
     }
 }
 
-/// Run `pipeprof record` with these arguments, and print the document.
-fn print_recording(words: &[&str]) -> Result<()> {
+/// Run `pipeprof record` with these arguments, and return the document.
+fn recording(words: &[&str]) -> Result<String> {
     // A guest's file system has no such folder yet.
     std::fs::create_dir_all(std::env::temp_dir()).context("the folder of temporary files")?;
     let folder = tempfile::tempdir().context("a temporary folder")?;
@@ -143,8 +140,7 @@ fn print_recording(words: &[&str]) -> Result<()> {
     command.arg("record").arg("-o").arg(&output).args(words).stdin(Stdio::null()).stdout(Stdio::null());
     let status = command.status().context("start the recording")?;
     ensure!(status.success(), "the recording failed: {status}");
-    crate::out!("{}", std::fs::read_to_string(output.join(RECORD_FILE)).context(RECORD_FILE)?);
-    Ok(())
+    std::fs::read_to_string(output.join("record.json")).context("record.json")
 }
 
 impl Pace {

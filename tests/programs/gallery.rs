@@ -1,9 +1,8 @@
-//! `pipeprof gallery`: make a stored run small enough for a repository.
+//! Make a stored run small enough for a repository: `make gallery`.
 
-use crate::report::files::{self, Folder};
 use anyhow::Result;
+use pipeprof::report::files::{self, Folder};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Stacks with less than this fraction of a profile are merged into their parents.
 const LEAST: u64 = 10_000;
@@ -24,7 +23,7 @@ impl GalleryArgs {
     ///
     /// # Errors
     /// When the run cannot be read, or the folder cannot be created.
-    pub(super) fn run(&self) -> Result<ExitCode> {
+    pub(crate) fn run(&self) -> Result<()> {
         let mut outcome = files::load(&self.run)?;
         outcome.profiles.retain(|profile| profile.process.is_of_target());
         for profile in &mut outcome.profiles {
@@ -32,7 +31,7 @@ impl GalleryArgs {
         }
         let folder = Folder::prepare(Some(&self.output), &outcome.document.started, &outcome.document.mode)?;
         let written = folder.write(&mut outcome)?;
-        crate::outln!("{}", written.folder.display());
-        Ok(ExitCode::SUCCESS)
+        println!("{}", written.folder.display());
+        Ok(())
     }
 }

@@ -1,7 +1,5 @@
 //! The output of a run: flame graphs, files, terminal tables, schema.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
-
 mod files;
 mod flamegraph;
 mod sample;

@@ -1,34 +1,32 @@
-//! `pipeprof __follow`: run one collector on a family of processes with threads, forks and execs. Tests run it on this
-//! machine and in guests, and know the number of calls that the family makes.
+//! Run one collector on a family of processes with threads, forks and execs. Tests run it on this machine and in guests,
+//! and know the number of calls that the family makes.
 
-use crate::collect::{Context, Watched, make};
-use crate::document::{Collector, Loader, Probe, Status};
-use crate::profile::{CallStack, ProcessName};
+use super::printed::Found;
 use anyhow::{Context as _, Result, ensure};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use pipeprof::collect::{Context, make};
+use pipeprof::document::{Collector, Loader, Probe, Status};
+use pipeprof::profile::{Folded, ProcessName};
+use pipeprof::target::Watched;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 use std::time::Duration;
-
-/// Number of threads and processes of a family, each of which makes the given number of calls.
-pub const MEMBERS: u64 = 11;
-/// Those of them that `--without-thread-exec` leaves out: a process before and after its second thread calls exec.
-pub const THREAD_EXEC_MEMBERS: u64 = 2;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FollowArgs {
     /// Watch the family with this collector.
     #[arg(long)]
     collect: Option<Collector>,
-    #[arg(long, default_value = "libbpf")]
-    loader: Loader,
+    /// Once with each of these.
+    #[arg(long, default_value = "libbpf", value_delimiter = ',')]
+    loader: Vec<Loader>,
     /// Calls that each thread and process of the family makes.
     #[arg(long, default_value_t = 100)]
     calls: u64,
-    /// Leave out the process whose second thread calls exec.
+    /// Watch a second family, without the process whose second thread calls exec.
+    #[arg(long)]
+    also_without_thread_exec: bool,
     #[arg(long)]
     without_thread_exec: bool,
     /// Act as a member of the family.
@@ -49,45 +47,34 @@ enum Member {
     Stranger,
 }
 
-/// A collector's results for the family.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Found {
-    pub complete: bool,
-    pub reason: Option<String>,
-    /// Calls of `pipe_write` by all watched processes.
-    pub writes: u64,
-    /// Timed calls: returns in the histogram.
-    pub returns: u64,
-    pub missed: u64,
-    /// Weight of the stacks, by process.
-    pub weights: BTreeMap<String, u64>,
-    /// Weight of stacks with a frame of the family's own code.
-    pub named: u64,
-    pub samples: u64,
-    /// The CPU time of the whole family.
-    pub cpu_ns: u64,
-    pub notes: Vec<String>,
-    /// Code and message of each warning.
-    pub warnings: Vec<(String, String)>,
-}
-
 impl FollowArgs {
-    pub(crate) fn run(self) -> Result<ExitCode> {
+    pub(crate) fn run(self) -> Result<()> {
         match (self.be, self.collect) {
             (Some(member), _) => member.run(self.calls, self.without_thread_exec)?,
-            (None, Some(collector)) => crate::outln!("{}", serde_json::to_string(&self.watch(collector)?)?),
+            (None, Some(collector)) => println!("{}", serde_json::to_string(&self.watch_all(collector)?)?),
             (None, None) => anyhow::bail!("--collect or --be is needed"),
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(())
     }
 
-    fn watch(&self, collector: Collector) -> Result<Found> {
+    fn watch_all(&self, collector: Collector) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for loader in &self.loader {
+            found.push(self.watch(collector, *loader, false)?);
+            if self.also_without_thread_exec {
+                found.push(self.watch(collector, *loader, true)?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn watch(&self, collector: Collector, loader: Loader, without_thread_exec: bool) -> Result<Found> {
         let mut stranger = command("stranger", self.calls).spawn().context("start a stranger")?;
         let mut family = command("family", self.calls);
-        if self.without_thread_exec {
+        if without_thread_exec {
             family.arg("--without-thread-exec");
         }
-        let found = watch_family(collector, self.loader, family);
+        let found = watch_family(collector, loader, family);
         stranger.kill()?;
         stranger.wait()?;
         found
@@ -96,7 +83,7 @@ impl FollowArgs {
 
 fn command(member: &str, calls: u64) -> Command {
     let mut command = Command::new("/proc/self/exe");
-    command.args(["__follow", "--be", member, "--calls", &calls.to_string()]);
+    command.args(["follow", "--be", member, "--calls", &calls.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
@@ -114,9 +101,8 @@ fn watch_family(collector: Collector, loader: Loader, mut family: Command) -> Re
     let cpu_ns = cpu_of_children()? - before;
     let collected = collector.finish()?;
     let writes = || collected.functions.iter().filter(|row| row.symbol.ends_with("pipe_write"));
-    let weights = collected.stacks.iter().map(|(process, stacks)| (process.to_string(), stacks.total())).collect();
-    let own = |stack: CallStack<'_>| stack.frames().any(|frame| frame.contains("::follow::"));
-    let stacks = collected.stacks.iter().flat_map(|(_, stacks)| stacks.iter());
+    let processes = collected.stacks.names().map(|process| process.to_string());
+    let weights = processes.zip(collected.stacks.values().map(Folded::total)).collect();
     Ok(Found {
         complete: collected.status == Status::Ok,
         reason: collected.reason.clone(),
@@ -124,7 +110,6 @@ fn watch_family(collector: Collector, loader: Loader, mut family: Command) -> Re
         returns: writes().map(|row| row.log2_ns.count()).sum(),
         missed: collected.functions.iter().map(|row| row.missed).sum(),
         weights,
-        named: stacks.filter(|(stack, _)| own(*stack)).map(|(_, weight)| weight).sum(),
         samples: collected.samples,
         cpu_ns,
         notes: collected.notes,
