@@ -11,15 +11,6 @@ static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 
 
 	if (!empty || !shared || !threads)
 		return;
-	own = find(task);
-	if (own) {
-		/* The thread that had this address before has ended, and nothing was seen of it. */
-		if (!own->own.end)
-			own->own.end = own->since;
-		if (own->started)
-			settle(own);
-		__sync_fetch_and_add(threads, -1);
-	}
 	if (bpf_map_update_elem(&tasks, &task, empty, BPF_ANY)) {
 		__sync_fetch_and_add(&shared->lost_tasks, 1);
 		return;
@@ -39,6 +30,21 @@ static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 
 	__sync_fetch_and_add(threads, 1);
 }
 
+/* A followed thread has ended. */
+static __always_inline void forget_task(u64 task, struct pr_task *own)
+{
+	u64 *threads = filter_of(task);
+
+	/* Its exit was not seen. */
+	if (!own->own.end)
+		own->own.end = own->since;
+	if (own->started)
+		settle(own);
+	bpf_map_delete_elem(&tasks, &task);
+	if (threads)
+		__sync_fetch_and_add(threads, -1);
+}
+
 /* The times that the kernel has accounted to the current thread since its last exec. */
 static __always_inline void read_times(struct pr_task *own, const struct task_struct *task)
 {
@@ -52,11 +58,14 @@ SEC("raw_tp/sched_process_fork")
 int pr_fork(struct pr_event *ctx)
 {
 	struct task_struct *child = (void *)ctx->args[1];
-	struct pr_task *parent = find(ctx->args[0]);
+	struct pr_task *parent = find(ctx->args[0]), *before = find((u64)child);
 	u64 *stage = FIRST(launch);
 	u32 tgid = BPF_CORE_READ(child, tgid);
 	struct pr_who who = {};
 
+	/* Nothing was seen of the end of the thread that had this address. The new one may be of another program. */
+	if (before)
+		forget_task((u64)child, before);
 	if (parent) {
 		parent->own.forks += tgid != parent->who.tgid;
 		who = parent->who;
@@ -77,6 +86,11 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 
 	if (!own)
 		return 0;
+	/* It has the address of a thread whose end was not seen. */
+	if (own->who.tgid != (u32)(bpf_get_current_pid_tgid() >> 32)) {
+		forget_task(task, own);
+		return 0;
+	}
 	empty = FIRST(zeros);
 	if (!empty)
 		return 0;
@@ -144,14 +158,9 @@ int pr_exit(struct pr_event *ctx)
 SEC("raw_tp/sched_process_free")
 int pr_free(struct pr_event *ctx)
 {
-	u64 task = ctx->args[0], *threads = filter_of(task);
-	struct pr_task *own = find(task);
+	struct pr_task *own = find(ctx->args[0]);
 
-	if (!own || !threads)
-		return 0;
-	if (own->started)
-		settle(own);
-	bpf_map_delete_elem(&tasks, &task);
-	__sync_fetch_and_add(threads, -1);
+	if (own)
+		forget_task(ctx->args[0], own);
 	return 0;
 }
