@@ -6,9 +6,9 @@ use crate::record::change::RecordingChange;
 use crate::record::model::StageInstructions;
 use crate::record::{Recording, change_text};
 use crate::report;
-use crate::report::block::Block;
+use crate::report::block::ReportBlock;
 use crate::report::number::millions;
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::util::text::clean;
 use anyhow::Result;
 use std::fmt::Write as _;
@@ -86,7 +86,7 @@ impl PipelineSeries {
         text
     }
 
-    fn blocks(&self) -> Block {
+    fn blocks(&self) -> ReportBlock {
         let stages = |recording: &Recording| -> Vec<u64> {
             let counted = recording.instructions.iter().flat_map(|counted| &counted.stages);
             counted.map(StageInstructions::without_scheduling).collect()
@@ -98,20 +98,20 @@ impl PipelineSeries {
         let mut table = Table::of("", rows).column("stage", |(name, _)| name.clone());
         for ((name, recording), counts) in self.columns.iter().zip(&counts) {
             table = table.column(name, |(_, stage)| match stage {
-                Some(stage) => counts.get(*stage).map(|count| Cell::Number(*count as f64 / 1e6)),
-                None => Some(Cell::Number(instructions(recording) as f64 / 1e6)),
+                Some(stage) => counts.get(*stage).map(|count| TableCell::Number(*count as f64 / 1e6)),
+                None => Some(TableCell::Number(instructions(recording) as f64 / 1e6)),
             });
         }
         let unit = "Instructions of user code and kernel without scheduling, in millions:";
-        let mut blocks = vec![Block::sentence(unit), Block::Table(table.done())];
+        let mut blocks = vec![ReportBlock::sentence(unit), ReportBlock::Table(table.done())];
         for (change, pair) in self.changes().zip(self.columns.windows(2)) {
             let inside = match change {
-                Ok(change) => Block::Plain(change_text::blocks(&change)),
-                Err(error) => Block::Sentence(format!("{error:#}.")),
+                Ok(change) => ReportBlock::Plain(change_text::blocks(&change)),
+                Err(error) => ReportBlock::Sentence(format!("{error:#}.")),
             };
-            blocks.push(Block::section(format!("{} to {}", pair[0].0, pair[1].0), vec![inside]));
+            blocks.push(ReportBlock::section(format!("{} to {}", pair[0].0, pair[1].0), vec![inside]));
         }
-        Block::section(&self.title, blocks)
+        ReportBlock::section(&self.title, blocks)
     }
 }
 
@@ -121,7 +121,10 @@ pub(crate) fn markdown(all: &[PipelineSeries]) -> String {
     let about =
         "Each pipeline was recorded and its instructions were counted on each kernel. Instructions are not time.";
     let series = all.iter().map(PipelineSeries::blocks);
-    report::markdown::document("Pipelines", &std::iter::once(Block::sentence(about)).chain(series).collect::<Vec<_>>())
+    report::markdown::document(
+        "Pipelines",
+        &std::iter::once(ReportBlock::sentence(about)).chain(series).collect::<Vec<_>>(),
+    )
 }
 
 /// Of all stages, without scheduling.

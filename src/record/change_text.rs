@@ -2,9 +2,9 @@
 
 use super::change::samples::ShareChange;
 use super::change::{PipeChange, RecordingChange, RoleChange, SideChange, StageChange, ratio};
-use crate::report::block::{self, Block};
+use crate::report::block::{self, ReportBlock};
 use crate::report::number::{millions, number, percent};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
 use crate::roles;
 use crate::util::text::{grouped, signed};
@@ -29,11 +29,12 @@ pub(crate) fn render(change: &RecordingChange, style: Style) -> String {
 
 /// The answer, then the tables.
 #[must_use]
-pub(crate) fn blocks(change: &RecordingChange) -> Vec<Block> {
-    let cautions = change.cautions.iter().cloned().map(Block::Note);
-    let mut blocks: Vec<Block> = cautions.chain(change.findings.iter().cloned().map(Block::Sentence)).collect();
+pub(crate) fn blocks(change: &RecordingChange) -> Vec<ReportBlock> {
+    let cautions = change.cautions.iter().cloned().map(ReportBlock::Note);
+    let mut blocks: Vec<ReportBlock> =
+        cautions.chain(change.findings.iter().cloned().map(ReportBlock::Sentence)).collect();
     let [before, after] = &change.names;
-    blocks.push(Block::Note(format!("Before: {before}. After: {after}.")));
+    blocks.push(ReportBlock::Note(format!("Before: {before}. After: {after}.")));
     let mut tables = Vec::new();
     if let Some(sum) = change.sum() {
         let total = (change.stages.len() > 1).then_some(&sum);
@@ -44,12 +45,12 @@ pub(crate) fn blocks(change: &RecordingChange) -> Vec<Block> {
     }
     tables.push(share_table(change.shares.iter().filter(|one| one.difference().abs() >= SMALL_SHARE).take(ROWS)));
     tables.push(pipe_table(&change.pipes));
-    blocks.extend(tables.into_iter().filter(|table| !table.is_empty()).map(Block::Table));
+    blocks.extend(tables.into_iter().filter(|table| !table.is_empty()).map(ReportBlock::Table));
     blocks
 }
 
-fn change_of(pair: [u64; 2]) -> Option<Cell> {
-    Some(Cell::Figure(match ratio(pair) {
+fn change_of(pair: [u64; 2]) -> Option<TableCell> {
+    Some(TableCell::Figure(match ratio(pair) {
         _ if pair[0] == 0 => return None,
         many if many >= MANY_TIMES => format!("{:.0} times", many + 1.0),
         change => format!("{} %", signed(100.0 * change)),
@@ -59,8 +60,8 @@ fn change_of(pair: [u64; 2]) -> Option<Cell> {
 fn stage_table<'a>(stages: impl Iterator<Item = &'a StageChange>) -> Table {
     Table::of("Instructions", stages)
         .column("stage", |row| &row.name[..])
-        .less(1, "before", |row| Cell::Figure(millions(row.instructions[0])))
-        .less(1, "after", |row| Cell::Figure(millions(row.instructions[1])))
+        .less(1, "before", |row| TableCell::Figure(millions(row.instructions[0])))
+        .less(1, "after", |row| TableCell::Figure(millions(row.instructions[1])))
         .column("change", |row| change_of(row.instructions))
         .column("without scheduling", |row| change_of(row.without_scheduling))
         .done()
@@ -69,10 +70,13 @@ fn stage_table<'a>(stages: impl Iterator<Item = &'a StageChange>) -> Table {
 fn role_table<'a>(roles: impl Iterator<Item = &'a RoleChange>) -> Table {
     let signed = |row: &RoleChange| {
         let sign = if row.difference() < 0 { "-" } else { "+" };
-        Cell::Figure(format!("{sign}{}", grouped(u64::try_from(row.difference().unsigned_abs()).unwrap_or(u64::MAX))))
+        TableCell::Figure(format!(
+            "{sign}{}",
+            grouped(u64::try_from(row.difference().unsigned_abs()).unwrap_or(u64::MAX))
+        ))
     };
     Table::of("Roles, largest difference first", roles)
-        .column("role", |row| Cell::role(roles::by_id(row.role)))
+        .column("role", |row| TableCell::role(roles::by_id(row.role)))
         .less(1, "before", |row| row.instructions[0])
         .less(1, "after", |row| row.instructions[1])
         .column("difference", |row| signed(row))
@@ -84,13 +88,13 @@ fn role_table<'a>(roles: impl Iterator<Item = &'a RoleChange>) -> Table {
 fn share_table<'a>(shares: impl Iterator<Item = &'a ShareChange>) -> Table {
     let interval = |row: &ShareChange| {
         let [low, high] = row.difference_ci95.map(|end| 100.0 * end);
-        Cell::Figure(if row.is_certain() { format!("{low:+.1} to {high:+.1}") } else { "not certain".to_owned() })
+        TableCell::Figure(if row.is_certain() { format!("{low:+.1} to {high:+.1}") } else { "not certain".to_owned() })
     };
     Table::of("Time on a CPU by role, certain differences first", shares)
-        .column("role", |row| Cell::role(roles::by_id(row.role)))
-        .less(1, "before", |row| Cell::FineShare(row.shares[0]))
-        .less(1, "after", |row| Cell::FineShare(row.shares[1]))
-        .column("points", |row| Cell::Figure(signed(100.0 * row.difference())))
+        .column("role", |row| TableCell::role(roles::by_id(row.role)))
+        .less(1, "before", |row| TableCell::FineShare(row.shares[0]))
+        .less(1, "after", |row| TableCell::FineShare(row.shares[1]))
+        .column("points", |row| TableCell::Figure(signed(100.0 * row.difference())))
         .column("95 % CI", |row| interval(row))
         .column("process", |row| &row.process[..])
         .done()
@@ -102,7 +106,7 @@ fn pipe_table(pipes: &[PipeChange]) -> Table {
         sides.map(move |(does, side)| (format!("{} ({does})", pipe.name), pipe, side))
     });
     let pair = |[first, second]: [String; 2]| {
-        Cell::Figure(if first == second { first } else { format!("{first} to {second}") })
+        TableCell::Figure(if first == second { first } else { format!("{first} to {second}") })
     };
     let mib = |bytes: u64| number(bytes as f64 / (1 << 20) as f64);
     type Row<'a> = (String, &'a PipeChange, &'a SideChange);
