@@ -1,7 +1,7 @@
 //! `pipeprof memory`: memory bandwidth of this machine.
 
 use crate::report::number::{number, span};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
 use crate::reproduce::memory::{LoopOptions, READ_BUFFER, Report, loops::LoopKind, measure};
 use crate::util::{cancel, size};
@@ -65,9 +65,9 @@ fn text(report: &Report, code: bool) -> String {
         let loops = report.loops.iter().filter(|measured| measured.kind == kind);
         let table = Table::of(heading, loops)
             .column("loop", |measured| &measured.name[..])
-            .column("buffer", |measured| Cell::Figure(size::format(measured.buffer_bytes)))
+            .column("buffer", |measured| TableCell::Figure(size::format(measured.buffer_bytes)))
             .column("GiB/s", |measured| measured.throughput.median_gib_s)
-            .column("95 % CI", |measured| measured.throughput.ci95.map(|ends| Cell::Figure(span(ends, number))))
+            .column("95 % CI", |measured| measured.throughput.ci95.map(|ends| TableCell::Figure(span(ends, number))))
             .column("GB/s", |measured| Some(measured.throughput.median_gib_s? * f64::from(1 << 30) / 1e9))
             .column("n", |measured| measured.throughput.runs.len() as u64)
             .column("method", |measured| measured.reason.as_deref().unwrap_or(&measured.about))

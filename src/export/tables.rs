@@ -7,7 +7,7 @@ use crate::document::Document;
 use crate::profile::{RoleShare, Unit};
 use crate::record::model::RecordedProcess;
 use crate::record::{Recording, process_names};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::roles;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,7 +52,7 @@ fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) 
     };
     Table::of("roles", shares)
         .column("process", |(process, _)| process.clone())
-        .column("role", |(_, share)| Cell::shown(share.role))
+        .column("role", |(_, share)| TableCell::shown(share.role))
         .column("title", |(_, share)| roles::by_id(share.role).title)
         .column("share", |(_, share)| share.share)
         .column("share_ci95_low", |(_, share)| share.share_ci95.map(|[low, _]| low))
@@ -63,9 +63,13 @@ fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) 
         .column("instructions_per_kib", |(_, share)| share.instructions_per_kib)
         .column("instructions_per_syscall", |(_, share)| share.instructions_per_call)
         .column("calls_per_mib", |(_, share)| share.calls_per_mib)
-        .column("estimated_cycles", |(_, share)| share.cycles.as_ref().map(|cycles| Cell::shown(cycles.estimate)))
-        .column("estimated_cycles_low", |(_, share)| share.cycles.as_ref().map(|cycles| Cell::shown(cycles.range[0])))
-        .column("estimated_cycles_high", |(_, share)| share.cycles.as_ref().map(|cycles| Cell::shown(cycles.range[1])))
+        .column("estimated_cycles", |(_, share)| share.cycles.as_ref().map(|cycles| TableCell::shown(cycles.estimate)))
+        .column("estimated_cycles_low", |(_, share)| {
+            share.cycles.as_ref().map(|cycles| TableCell::shown(cycles.range[0]))
+        })
+        .column("estimated_cycles_high", |(_, share)| {
+            share.cycles.as_ref().map(|cycles| TableCell::shown(cycles.range[1]))
+        })
         .column("functions", |(_, share)| share.symbols.join(" "))
         .done()
 }
@@ -73,8 +77,8 @@ fn roles<'a>(shares: impl Iterator<Item = (String, &'a RoleShare)>, unit: Unit) 
 /// Calls of probed functions.
 fn functions(document: &Document) -> Table {
     Table::of("functions", &document.functions)
-        .column("process", |function| Cell::shown(function.process))
-        .column("role", |function| Cell::shown(function.role))
+        .column("process", |function| TableCell::shown(function.process))
+        .column("role", |function| TableCell::shown(function.role))
         .column("function", |function| function.symbol.clone())
         .column("counted_by", |function| function.how.clone())
         .column("calls", |function| function.calls)
@@ -95,7 +99,7 @@ fn runs(document: &Document) -> Table {
         .column("run", |(number, ..)| *number)
         .column("collectors", |(_, run, ..)| run.collectors.join(" "))
         .column("window_ns", |(_, run, ..)| run.processes.window_ns)
-        .column("process", |(_, _, process, _)| Cell::shown(process))
+        .column("process", |(_, _, process, _)| TableCell::shown(process))
         .column("bytes", |(.., totals)| totals.bytes)
         .column("syscalls", |(.., totals)| totals.calls)
         .column("short_calls", |(.., totals)| totals.short)
@@ -202,7 +206,7 @@ fn pipes(recording: &Recording) -> Table {
     Table::of("pipes", rows)
         .column("pipe_inode", |(pipe, ..)| pipe.inode)
         .column("side", |(_, side, _)| *side)
-        .column("process", |(.., end)| names.get(end.process).map(Cell::shown))
+        .column("process", |(.., end)| names.get(end.process).map(TableCell::shown))
         .column("bytes", |(.., end)| end.bytes)
         .column("calls", |(.., end)| end.all_calls())
         .column("short_calls", |(.., end)| end.short)
@@ -224,7 +228,7 @@ fn pipes(recording: &Recording) -> Table {
 fn locks(recording: &Recording) -> Table {
     let names = process_names(recording);
     Table::of("lock_waits", recording.lock_waits.iter().flatten())
-        .column("process", |wait| names.get(wait.process).map(Cell::shown))
+        .column("process", |wait| names.get(wait.process).map(TableCell::shown))
         .column("wanted_by", |wait| wait.caller.clone())
         .column("waits", |wait| wait.count)
         .column("ns", |wait| wait.ns)

@@ -1,7 +1,7 @@
 //! The tables of comparisons, for [`super::tables`].
 
 use crate::compare::model::{Comparison, Section, Step};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 
 /// Totals of each column, then roles and functions of each comparison of two columns.
 pub(super) fn tables(comparison: &Comparison) -> Vec<Table> {
@@ -55,12 +55,12 @@ fn roles(comparison: &Comparison) -> Table {
         .column("cpus", |(section, ..)| section.cpus)
         .column("from", |(_, step, _)| label(comparison, step.from))
         .column("to", |(_, step, _)| label(comparison, step.to))
-        .column("role", |(.., role)| Cell::shown(role.role))
+        .column("role", |(.., role)| TableCell::shown(role.role))
         .column("title", |(.., role)| &role.title[..])
         .column(format!("before_{unit}_per_kib"), |(.., role)| role.before)
         .column(format!("after_{unit}_per_kib"), |(.., role)| role.after)
         .column(format!("delta_{unit}_per_kib"), |(.., role)| role.delta)
-        .column("certain", |(.., role)| Cell::shown(role.certain))
+        .column("certain", |(.., role)| TableCell::shown(role.certain))
         .done()
 }
 
@@ -73,8 +73,8 @@ fn functions(comparison: &Comparison) -> Table {
         .column("cpus", |(section, ..)| section.cpus)
         .column("from", |(_, step, _)| label(comparison, step.from))
         .column("to", |(_, step, _)| label(comparison, step.to))
-        .column("process", |(.., function)| Cell::shown(function.process))
-        .column("role", |(.., function)| Cell::shown(function.role))
+        .column("process", |(.., function)| TableCell::shown(function.process))
+        .column("role", |(.., function)| TableCell::shown(function.role))
         .column("function", |(.., function)| &function.name[..])
         .column("names_before", |(.., function)| function.before_names.join(" "))
         .column("names_after", |(.., function)| function.after_names.join(" "))
@@ -84,6 +84,6 @@ fn functions(comparison: &Comparison) -> Table {
         .column(format!("total_before_{unit}_per_kib"), |(.., function)| function.inclusive_before)
         .column(format!("total_after_{unit}_per_kib"), |(.., function)| function.inclusive_after)
         .column(format!("total_delta_{unit}_per_kib"), |(.., function)| function.inclusive_delta)
-        .column("certain", |(.., function)| Cell::shown(function.certain))
+        .column("certain", |(.., function)| TableCell::shown(function.certain))
         .done()
 }

@@ -2,8 +2,8 @@
 
 use super::model::Recording;
 use super::{text, timeline_svg};
-use crate::report::block::{Block, PackedGraph};
-use crate::report::html::{Page, pack};
+use crate::report::block::{PackedGraph, ReportBlock};
+use crate::report::html::{HtmlPage, pack};
 use anyhow::{Context as _, Result};
 
 /// The page's name in its folder.
@@ -21,11 +21,14 @@ pub(crate) fn page(recording: &Recording, files: &[(String, Vec<u8>)]) -> Result
         Some(_) => ("attribute", "Answer"),
         None => ("record", "What limits it"),
     };
-    let section =
-        |id: &str, heading: &str, blocks| Block::Section { id: id.to_owned(), heading: heading.to_owned(), blocks };
+    let section = |id: &str, heading: &str, blocks| ReportBlock::Section {
+        id: id.to_owned(),
+        heading: heading.to_owned(),
+        blocks,
+    };
     let mut blocks = vec![section("answer", answer, text::answer(recording))];
     blocks.extend(
-        timeline_svg::svg(recording).map(|svg| section("timeline", "Over time", vec![Block::picture("", svg)])),
+        timeline_svg::svg(recording).map(|svg| section("timeline", "Over time", vec![ReportBlock::picture("", svg)])),
     );
     blocks.extend(text::details(recording));
     // Those of several programs first.
@@ -33,7 +36,7 @@ pub(crate) fn page(recording: &Recording, files: &[(String, Vec<u8>)]) -> Result
     drawn.sort_by_key(|(name, _)| !name.starts_with("pipeline."));
     let mut graphs = Vec::new();
     for (number, (name, svg)) in drawn.into_iter().take(GRAPHS).enumerate() {
-        graphs.push(Block::Graph(PackedGraph {
+        graphs.push(ReportBlock::Graph(PackedGraph {
             id: format!("graph-{number}"),
             title: name.trim_end_matches(".svg").to_owned(),
             about: String::new(),
@@ -47,10 +50,10 @@ pub(crate) fn page(recording: &Recording, files: &[(String, Vec<u8>)]) -> Result
     }
     blocks.push(text::limits(recording));
     let subject = text::subject(recording);
-    let page = Page {
+    let page = HtmlPage {
         title: format!("pipeprof {command}: {subject}"),
         heading: format!("`{subject}`"),
-        about: vec![Block::sentence(text::about(recording))],
+        about: vec![ReportBlock::sentence(text::about(recording))],
         blocks,
         made_by: format!(
             "{}, pipeprof {}, {}, `{}`",

@@ -8,7 +8,7 @@ use super::names::labels;
 use super::pipe_rows::{self, PipeRow};
 use crate::document::ExecutedOn;
 use crate::report::number::{number, percent};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::util::size;
 use crate::util::stats;
 use crate::util::text::{counted, signed};
@@ -93,7 +93,8 @@ fn telling(recording: &Recording) -> Vec<(usize, &RecordedProcess)> {
 
 fn pipe_table(recording: &Recording, pipes: &[PipeRow<'_>]) -> Table {
     let window = recording.window_ns.max(1) as f64;
-    let blocked = |row: &PipeRow<'_>, readers: bool| Cell::Share((row.blocked_ns(readers) as f64 / window).min(1.0));
+    let blocked =
+        |row: &PipeRow<'_>, readers: bool| TableCell::Share((row.blocked_ns(readers) as f64 / window).min(1.0));
     let mib = |row: &PipeRow<'_>| row.bytes() as f64 / MIB;
     let capacity = |row: &PipeRow<'_>| {
         let Some([first, last, least]) = row.slots() else { return String::new() };
@@ -112,7 +113,9 @@ fn pipe_table(recording: &Recording, pipes: &[PipeRow<'_>]) -> Table {
         .column("full", |row| blocked(row, false))
         .column("empty", |row| blocked(row, true))
         .when(by_calls, |table| {
-            table.less(2, "slots in use", |row| row.mean_filled().map(|filled| Cell::figure(format!("{filled:.1}"))))
+            table.less(2, "slots in use", |row| {
+                row.mean_filled().map(|filled| TableCell::figure(format!("{filled:.1}")))
+            })
         })
         .column("capacity", |row| capacity(row))
         .done()
@@ -159,7 +162,7 @@ fn sizes(end: &RecordedEnd) -> String {
 
 fn process_table(recording: &Recording, processes: &[(usize, &RecordedProcess)], labels: &[String]) -> Table {
     let window = recording.window_ns.max(1) as f64;
-    let share = |ns: u64| Cell::Share(ns as f64 / window);
+    let share = |ns: u64| TableCell::Share(ns as f64 / window);
     let name = |at: usize, process: &RecordedProcess| {
         let many = process.pids.len() as u64;
         let mut notes = Vec::new();
@@ -177,7 +180,7 @@ fn process_table(recording: &Recording, processes: &[(usize, &RecordedProcess)],
     Table::of(format!("Processes, in percent of {} s", number(window / 1e9)), processes)
         .column("process", |(at, process)| name(*at, process))
         .column("on CPU", |(_, process)| share(process.cpu_ns))
-        .less(2, "user", |(_, process)| user(process).map(Cell::Share))
+        .less(2, "user", |(_, process)| user(process).map(TableCell::Share))
         .less(1, "runnable", |(_, process)| share(process.runnable_ns))
         .column("pipe full", |(at, _)| at_pipes(*at, false))
         .column("pipe empty", |(at, _)| at_pipes(*at, true))
@@ -202,9 +205,9 @@ fn lock_table(recording: &Recording, waits: &[LockWait], labels: &[String]) -> T
     Table::of("Waits for locks of the kernel, spinning and asleep", waits)
         .column("process", |wait| &labels[wait.process][..])
         .column("waits", |wait| wait.count)
-        .column("time", |wait| Cell::Share(wait.ns as f64 / window))
+        .column("time", |wait| TableCell::Share(wait.ns as f64 / window))
         .less(1, "µs each", |wait| wait.ns as f64 / 1e3 / wait.count.max(1) as f64)
-        .column("wanted by", |wait| Cell::Name(wait.caller.clone()))
+        .column("wanted by", |wait| TableCell::Name(wait.caller.clone()))
         .done()
 }
 
@@ -212,8 +215,8 @@ fn trial_table(trials: &Trials) -> Table {
     let tried = trials.tried.iter().map(|trial| (&trial.change[..], &trial.runs, Some(trial)));
     let rows: Vec<(&str, &TrialRuns, Option<&Trial>)> =
         std::iter::once(("as it is", &trials.unchanged, None)).chain(tried).collect();
-    let median = |values: &[f64]| stats::median(values).map(|value| Cell::figure(format!("{} s", number(value))));
-    let change = |trial: &Trial| Some(Cell::figure(format!("{} %", signed(100.0 * (trial.ratio? - 1.0)))));
+    let median = |values: &[f64]| stats::median(values).map(|value| TableCell::figure(format!("{} s", number(value))));
+    let change = |trial: &Trial| Some(TableCell::figure(format!("{} %", signed(100.0 * (trial.ratio? - 1.0)))));
     let verdict = |trial: &Trial| match trial.verdict {
         TrialVerdict::Faster => "faster",
         TrialVerdict::Slower => "slower",
@@ -227,7 +230,7 @@ fn trial_table(trials: &Trials) -> Table {
         .column("time", |(_, runs, _)| median(&runs.seconds))
         .column("change", |(.., trial)| trial.and_then(change))
         .less(1, "CPU time", |(_, runs, _)| median(&runs.cpu_seconds))
-        .column("", |(.., trial)| trial.map_or_else(|| "".into(), |trial| Cell::word(verdict(trial))))
+        .column("", |(.., trial)| trial.map_or_else(|| "".into(), |trial| TableCell::word(verdict(trial))))
         .done()
 }
 

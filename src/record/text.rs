@@ -8,7 +8,7 @@ use super::model::{
 use super::tables::{self, ROWS, further};
 use crate::document::ExecutedOn;
 use crate::profile::few;
-use crate::report::block::{self, Block};
+use crate::report::block::{self, ReportBlock};
 use crate::report::files::Written;
 use crate::report::number::{number, percent};
 use crate::report::terminal::{Style, roles};
@@ -23,7 +23,7 @@ const FEW_SAMPLES: u64 = 20;
 #[must_use]
 pub(crate) fn render(recording: &Recording, written: Option<&Written>, style: Style) -> String {
     let how = if recording.imported.is_some() { "Read" } else { "Recorded" };
-    let about = Block::Note(format!("{how}: {}: {}", subject(recording), about(recording)));
+    let about = ReportBlock::Note(format!("{how}: {}: {}", subject(recording), about(recording)));
     let mut blocks = [answer(recording), vec![about], details(recording), vec![limits(recording)]].concat();
     blocks.extend(written.map(|written| {
         let named = graphs::most_telling(&written.files);
@@ -31,20 +31,20 @@ pub(crate) fn render(recording: &Recording, written: Option<&Written>, style: St
         if named.len() < written.files.len() {
             files.push_str(&format!(" and {} more", written.files.len() - named.len()));
         }
-        Block::Note(format!("Written to {}: {files}", written.folder.display()))
+        ReportBlock::Note(format!("Written to {}: {files}", written.folder.display()))
     }));
     block::text(&blocks, style)
 }
 
 /// What limits the pipeline, and why that may be doubted.
-pub(super) fn answer(recording: &Recording) -> Vec<Block> {
-    let cautions = recording.cautions.iter().cloned().map(Block::Note);
-    cautions.chain(recording.findings.iter().cloned().map(Block::Sentence)).collect()
+pub(super) fn answer(recording: &Recording) -> Vec<ReportBlock> {
+    let cautions = recording.cautions.iter().cloned().map(ReportBlock::Note);
+    cautions.chain(recording.findings.iter().cloned().map(ReportBlock::Sentence)).collect()
 }
 
 /// All tables.
-pub(super) fn details(recording: &Recording) -> Vec<Block> {
-    let mut blocks: Vec<Block> = tables::all(recording).into_iter().map(Block::Table).collect();
+pub(super) fn details(recording: &Recording) -> Vec<ReportBlock> {
+    let mut blocks: Vec<ReportBlock> = tables::all(recording).into_iter().map(ReportBlock::Table).collect();
     blocks.extend(recording.samples.iter().flat_map(|sampled| samples(recording, sampled)));
     blocks.extend(recording.instructions.as_ref().map(instructions));
     blocks
@@ -90,7 +90,7 @@ pub(super) fn subject(recording: &Recording) -> String {
 }
 
 /// The roles of the processes with most samples, if they have enough of them.
-fn samples(recording: &Recording, sampled: &RecordedSamples) -> Vec<Block> {
+fn samples(recording: &Recording, sampled: &RecordedSamples) -> Vec<ReportBlock> {
     let labels = super::names::labels(recording);
     let mut shown: Vec<&ProcessSamples> =
         sampled.processes.iter().filter(|process| process.samples >= FEW_SAMPLES).collect();
@@ -100,32 +100,32 @@ fn samples(recording: &Recording, sampled: &RecordedSamples) -> Vec<Block> {
     let table = |process: &&ProcessSamples| {
         let name = labels.get(process.process).unwrap_or(&process.name);
         let title = format!("Time of {name} on a CPU by role ({})", counted_noun(process.samples, "sample"));
-        Block::Table(roles::table(title, &[], &process.roles))
+        ReportBlock::Table(roles::table(title, &[], &process.roles))
     };
-    let note = (!left_out.is_empty()).then_some(Block::Note(left_out));
+    let note = (!left_out.is_empty()).then_some(ReportBlock::Note(left_out));
     shown.iter().map(table).chain(note).collect()
 }
 
 /// The roles of each stage.
-fn instructions(counted: &RecordedInstructions) -> Block {
+fn instructions(counted: &RecordedInstructions) -> ReportBlock {
     let table = |stage: &StageInstructions| {
         let user = stage.roles.iter().find(|role| role.role == RoleId::User).map_or(0.0, |role| role.share);
         let title = format!("{}: {} ({} in user code)", stage.name, grouped(stage.instructions), percent(user));
-        Block::Table(roles::table(title, &counted.symbols, &stage.roles))
+        ReportBlock::Table(roles::table(title, &counted.symbols, &stage.roles))
     };
     let left_out = further(counted.stages.len().saturating_sub(ROWS), "stage");
-    let note = (!left_out.is_empty()).then_some(Block::Note(left_out));
+    let note = (!left_out.is_empty()).then_some(ReportBlock::Note(left_out));
     let heading = format!(
         "Instructions, counted in another run on {}, in which nothing was recorded",
         counted_noun(u64::from(counted.cpus), "CPU")
     );
-    Block::section(heading, counted.stages.iter().take(ROWS).map(table).chain(note).collect())
+    ReportBlock::section(heading, counted.stages.iter().take(ROWS).map(table).chain(note).collect())
 }
 
 /// What limits these figures.
-pub(super) fn limits(recording: &Recording) -> Block {
+pub(super) fn limits(recording: &Recording) -> ReportBlock {
     let id = "limits".to_owned();
-    Block::Section { id, heading: "Limits".to_owned(), blocks: vec![Block::Items(limit_lines(recording))] }
+    ReportBlock::Section { id, heading: "Limits".to_owned(), blocks: vec![ReportBlock::Items(limit_lines(recording))] }
 }
 
 fn limit_lines(recording: &Recording) -> Vec<String> {

@@ -7,7 +7,7 @@ use crate::util::text::clean;
 
 /// A part of an output. Texts have words of code in backticks.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Block {
+pub(crate) enum ReportBlock {
     /// A paragraph.
     Sentence(String),
     /// A paragraph that explains or limits others.
@@ -19,14 +19,14 @@ pub(crate) enum Block {
     Section {
         id: String,
         heading: String,
-        blocks: Vec<Block>,
+        blocks: Vec<ReportBlock>,
     },
     /// What a page shows when the reader opens it, and the others always.
     Details {
         id: String,
         summary: String,
         is_open: bool,
-        blocks: Vec<Block>,
+        blocks: Vec<ReportBlock>,
     },
     /// An SVG that is drawn here: in a page, and in Markdown if it is also a file, of this name, with this description.
     Picture {
@@ -40,9 +40,9 @@ pub(crate) enum Block {
     /// Places of the page, with their names; only in pages.
     Links(Vec<(String, String)>),
     /// Next to each other, where there is room.
-    Beside(Vec<Block>),
+    Beside(Vec<ReportBlock>),
     /// What Markdown has as it is on a terminal, because its tables are too wide for a mail.
-    Plain(Vec<Block>),
+    Plain(Vec<ReportBlock>),
 }
 
 /// A flame graph in a page.
@@ -60,7 +60,7 @@ pub(crate) struct PackedGraph {
     pub packed: String,
 }
 
-impl Block {
+impl ReportBlock {
     pub(crate) fn sentence(text: impl Into<String>) -> Self {
         Self::Sentence(text.into())
     }
@@ -94,25 +94,29 @@ pub(super) fn indent(item: &str) -> (&str, &str) {
 
 /// For a terminal.
 #[must_use]
-pub(crate) fn text(blocks: &[Block], style: Style) -> String {
+pub(crate) fn text(blocks: &[ReportBlock], style: Style) -> String {
     let mut out = String::new();
     for block in blocks {
         match block {
-            Block::Sentence(text) | Block::Note(text) => out.push_str(&paragraph("", text, style)),
-            Block::Items(items) => {
+            ReportBlock::Sentence(text) | ReportBlock::Note(text) => out.push_str(&paragraph("", text, style)),
+            ReportBlock::Items(items) => {
                 for item in items {
                     let (blanks, item) = indent(item);
                     out.push_str(&paragraph(&format!("  {blanks}"), item, style));
                 }
             }
-            Block::Table(table) => {
+            ReportBlock::Table(table) => {
                 out.push('\n');
                 out.push_str(&table.text(style));
             }
-            Block::Section { heading, .. } | Block::Details { summary: heading, .. } => {
+            ReportBlock::Section { heading, .. } | ReportBlock::Details { summary: heading, .. } => {
                 out.push_str(&format!("\n{}:\n", clean(heading)));
             }
-            Block::Picture { .. } | Block::Graph(_) | Block::Links(_) | Block::Beside(_) | Block::Plain(_) => {}
+            ReportBlock::Picture { .. }
+            | ReportBlock::Graph(_)
+            | ReportBlock::Links(_)
+            | ReportBlock::Beside(_)
+            | ReportBlock::Plain(_) => {}
         }
         out.push_str(&self::text(block.inner(), style));
     }

@@ -1,7 +1,7 @@
 //! Blocks as Markdown (CommonMark, and GitHub's tables).
 
-use super::block::{self, Block};
-use super::table::{Cell, Table};
+use super::block::{self, ReportBlock};
+use super::table::{Table, TableCell};
 use super::terminal::Style;
 use super::terminal::text::filled;
 use crate::util::text::clean;
@@ -11,42 +11,42 @@ pub(crate) const WIDTH: u16 = 78;
 
 /// A document with this title.
 #[must_use]
-pub(crate) fn document(title: &str, blocks: &[Block]) -> String {
+pub(crate) fn document(title: &str, blocks: &[ReportBlock]) -> String {
     format!("# {}\n{}", escaped(title), below(blocks, 2))
 }
 
 /// Blocks below a heading of the level before.
-fn below(blocks: &[Block], level: usize) -> String {
+fn below(blocks: &[ReportBlock], level: usize) -> String {
     let mut out = String::new();
     for block in blocks {
         match block {
-            Block::Sentence(text) | Block::Note(text) => out.push_str(&format!("\n{}", wrapped(text, ""))),
-            Block::Items(items) if items.is_empty() => {}
-            Block::Items(items) => {
+            ReportBlock::Sentence(text) | ReportBlock::Note(text) => out.push_str(&format!("\n{}", wrapped(text, ""))),
+            ReportBlock::Items(items) if items.is_empty() => {}
+            ReportBlock::Items(items) => {
                 out.push('\n');
                 for (blanks, item) in items.iter().map(|item| block::indent(item)) {
                     out.push_str(&wrapped(item, &format!("{blanks}- ")));
                 }
             }
-            Block::Table(table) => out.push_str(&self::table(table, level)),
-            Block::Section { heading, blocks, .. } | Block::Details { summary: heading, blocks, .. } => {
+            ReportBlock::Table(table) => out.push_str(&self::table(table, level)),
+            ReportBlock::Section { heading, blocks, .. } | ReportBlock::Details { summary: heading, blocks, .. } => {
                 out.push_str(&format!("\n{} {}\n{}", "#".repeat(level), escaped(heading), below(blocks, level + 1)));
             }
-            Block::Plain(blocks) => {
+            ReportBlock::Plain(blocks) => {
                 let text = block::text(blocks, Style { width: Some(WIDTH), colour: false });
                 // Without marks that would end it.
                 out.push_str(&format!("\n```text\n{}```\n", text.trim_start_matches('\n').replace("```", "'''")));
             }
-            Block::Beside(blocks) => out.push_str(&below(blocks, level)),
-            Block::Picture { title, file, caption, .. } if !file.is_empty() => {
+            ReportBlock::Beside(blocks) => out.push_str(&below(blocks, level)),
+            ReportBlock::Picture { title, file, caption, .. } if !file.is_empty() => {
                 out.push_str(&format!("\n![{}]({file})\n", escaped(title)));
                 out.push_str(&format!("\n{}", wrapped(&format!("{title}. {caption}"), "")));
             }
-            Block::Graph(graph) if !graph.file.is_empty() => {
+            ReportBlock::Graph(graph) if !graph.file.is_empty() => {
                 let (title, about) = (escaped(&graph.title), escaped(&graph.about));
                 out.push_str(&format!("\n[{title}]({}): {about}\n", graph.file));
             }
-            Block::Picture { .. } | Block::Graph(_) | Block::Links(_) => {}
+            ReportBlock::Picture { .. } | ReportBlock::Graph(_) | ReportBlock::Links(_) => {}
         }
     }
     out
@@ -81,8 +81,8 @@ fn table(table: &Table, level: usize) -> String {
     out.push_str(&format!("|{}|\n", rule.join("|")));
     for cells in &table.rows {
         out.push_str(&row(&mut cells.iter().map(|cell| match cell {
-            Cell::Link { text, to } => format!("[{}]({to})", escaped(text)),
-            Cell::Text(text) => inline(text).replace("\\|", "|").replace('|', "\\|"),
+            TableCell::Link { text, to } => format!("[{}]({to})", escaped(text)),
+            TableCell::Text(text) => inline(text).replace("\\|", "|").replace('|', "\\|"),
             cell => escaped(&cell.text()),
         })));
     }
@@ -123,14 +123,15 @@ mod tests {
 
     #[test]
     fn blocks_are_sections_lists_and_tables() {
-        let rows = vec![vec![Cell::Link { text: "a|b".into(), to: "#a".into() }, 1.5.into()]];
-        let table = Block::Table(Table::new(["kernel", "x"], rows).note("a note"));
-        let items = Block::Items(vec!["word ".repeat(40)]);
-        let text = document("A <b>", &[Block::sentence("Of `a_`."), Block::section("S", vec![items, table])]);
+        let rows = vec![vec![TableCell::Link { text: "a|b".into(), to: "#a".into() }, 1.5.into()]];
+        let table = ReportBlock::Table(Table::new(["kernel", "x"], rows).note("a note"));
+        let items = ReportBlock::Items(vec!["word ".repeat(40)]);
+        let text =
+            document("A <b>", &[ReportBlock::sentence("Of `a_`."), ReportBlock::section("S", vec![items, table])]);
         assert!(text.starts_with("# A \\<b\\>\n\nOf `a_`.\n\n## S\n\n- word"), "{text}");
         assert!(text.ends_with("\n\n| kernel | x |\n|---|---:|\n| [a\\|b](#a) | 1.50 |\n\na note\n"), "{text}");
         assert!(text.lines().all(|line| line.len() <= WIDTH.into()) && text.contains("\n  word"), "{text}");
-        let plain = document("t", &[Block::Plain(vec![Block::Table(Table::new(["```"], vec![]))])]);
+        let plain = document("t", &[ReportBlock::Plain(vec![ReportBlock::Table(Table::new(["```"], vec![]))])]);
         assert_eq!(plain, "# t\n\n```text\n '''\n```\n");
     }
 }

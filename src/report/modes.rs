@@ -3,7 +3,7 @@
 use super::answer;
 use super::chart::{Chart, ChartKind, Point, Series};
 use super::number::{number, span};
-use super::table::{Cell, Table};
+use super::table::{Table, TableCell};
 use super::terminal::{Style, paragraph};
 use crate::document::{Document, ExecutedOn};
 use crate::profile::{Unit, listed};
@@ -199,11 +199,11 @@ impl ModesReport {
                     Figure::Instructions => ("instr/KiB", "range"),
                 };
                 let to = format!("to {}", self.rows.first().map_or("", |row| &row.name));
-                let cell = |row: &&ModeRow, cell: &dyn Fn(ModeValue) -> Option<Cell>| row.value.and_then(cell);
+                let cell = |row: &&ModeRow, cell: &dyn Fn(ModeValue) -> Option<TableCell>| row.value.and_then(cell);
                 table
                     .column(value, |row| cell(row, &|of| Some(of.value.into())))
-                    .less(2, range, |row| cell(row, &|of| Some(Cell::Figure(span(of.span?, number)))))
-                    .less(1, to, |row| cell(row, &|of| Some(Cell::Figure(format!("{:.2}x", of.value / first?)))))
+                    .less(2, range, |row| cell(row, &|of| Some(TableCell::Figure(span(of.span?, number)))))
+                    .less(1, to, |row| cell(row, &|of| Some(TableCell::Figure(format!("{:.2}x", of.value / first?)))))
                     .less(3, "", |row| row.value.map(|of| bar(of.value, largest)).unwrap_or_default())
             }
         };

@@ -37,15 +37,6 @@ pub(crate) fn count(count: f64) -> String {
     if (count - count.round()).abs() < 0.005 { rounded(count) } else { exact(count) }
 }
 
-/// A large count in two words: `9,876`, `12.3 million`.
-#[must_use]
-pub(crate) fn millions(count: u64) -> String {
-    match count {
-        small @ ..10_000 => grouped(small),
-        large => format!("{} million", number(large as f64 / 1e6)),
-    }
-}
-
 /// A difference of counted numbers: like [`exact`], with its sign; zero has none.
 #[must_use]
 pub(crate) fn signed(change: f64) -> String {

@@ -23,7 +23,7 @@ pub(crate) const PAGE_ONLY: u8 = u8::MAX;
 
 /// What a cell shows. Columns with figures are aligned to the right.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Cell {
+pub(crate) enum TableCell {
     /// A figure that is not available: `-`, and nothing in CSV.
     Missing,
     Text(String),
@@ -68,7 +68,7 @@ pub(crate) enum Cell {
     Bar(f64),
 }
 
-impl Cell {
+impl TableCell {
     /// The role's title.
     pub(crate) fn role(role: &Role) -> Self {
         Self::Role { title: role.title.to_owned(), colour: role.colour.to_owned() }
@@ -142,43 +142,43 @@ impl Cell {
     }
 }
 
-impl From<&str> for Cell {
+impl From<&str> for TableCell {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<String> for Cell {
+impl From<String> for TableCell {
     fn from(text: String) -> Self {
         Self::Text(text)
     }
 }
 
-impl From<u64> for Cell {
+impl From<u64> for TableCell {
     fn from(count: u64) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<u32> for Cell {
+impl From<u32> for TableCell {
     fn from(count: u32) -> Self {
         Self::Count(count.into())
     }
 }
 
-impl From<usize> for Cell {
+impl From<usize> for TableCell {
     fn from(count: usize) -> Self {
         Self::Count(count as u64)
     }
 }
 
-impl From<f64> for Cell {
+impl From<f64> for TableCell {
     fn from(value: f64) -> Self {
         Self::Number(value)
     }
 }
 
-impl<T: Into<Self>> From<Option<T>> for Cell {
+impl<T: Into<Self>> From<Option<T>> for TableCell {
     fn from(cell: Option<T>) -> Self {
         cell.map_or(Self::Missing, Into::into)
     }
@@ -189,8 +189,8 @@ impl<T: Into<Self>> From<Option<T>> for Cell {
 pub(crate) struct Table {
     /// Above it; may be empty.
     pub title: String,
-    pub(super) columns: Vec<Column>,
-    pub(super) rows: Vec<Vec<Cell>>,
+    pub(super) columns: Vec<TableColumn>,
+    pub(super) rows: Vec<Vec<TableCell>>,
     /// Whether terminals wrap the texts of the last column, instead of cutting them.
     pub wraps: bool,
     /// The ids of its rows in a page, if it has some.
@@ -200,7 +200,7 @@ pub(crate) struct Table {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Column {
+pub(super) struct TableColumn {
     /// Terminals show it in several lines if it has several.
     pub heading: String,
     /// On narrow terminals, columns with the highest number are left out first; those with 0 stay.
@@ -222,8 +222,8 @@ impl Table {
     }
 
     /// A table of these cells.
-    pub(crate) fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, rows: Vec<Vec<Cell>>) -> Self {
-        let column = |heading: H| Column { heading: heading.into(), dispensable: 0 };
+    pub(crate) fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, rows: Vec<Vec<TableCell>>) -> Self {
+        let column = |heading: H| TableColumn { heading: heading.into(), dispensable: 0 };
         Self { columns: headings.into_iter().map(column).collect(), rows, ..Self::default() }
     }
 
@@ -249,14 +249,15 @@ impl Table {
 
     /// Whether a column is aligned to the right.
     pub(super) fn is_of_figures(&self, column: usize) -> bool {
-        self.rows.iter().filter_map(|row| row.get(column)).any(Cell::is_figure)
+        self.rows.iter().filter_map(|row| row.get(column)).any(TableCell::is_figure)
     }
 
     /// All cells with all digits, and names of columns as their headings (RFC 4180).
     pub(crate) fn csv(&self) -> String {
         let headings = self.columns.iter().map(|column| column.heading.clone()).collect();
         csv_text(
-            std::iter::once(headings).chain(self.rows.iter().map(|row| row.iter().map(Cell::raw).collect::<Vec<_>>())),
+            std::iter::once(headings)
+                .chain(self.rows.iter().map(|row| row.iter().map(TableCell::raw).collect::<Vec<_>>())),
         )
     }
 
@@ -264,7 +265,7 @@ impl Table {
     /// columns and the last text are left out.
     pub(crate) fn text(&self, style: Style) -> String {
         let heads = self.columns.iter().map(|column| column.heading.lines().count()).max().unwrap_or(0).max(1);
-        let mut shown: Vec<Shown> = Vec::new();
+        let mut shown: Vec<ShownColumn> = Vec::new();
         for (at, column) in self.columns.iter().enumerate().filter(|(_, column)| column.dispensable != PAGE_ONLY) {
             shown.extend(self.swatches(at, heads).filter(|_| style.colour));
             shown.push(self.shown(at, column, heads));
@@ -291,10 +292,10 @@ impl Table {
         out
     }
 
-    fn shown(&self, at: usize, column: &Column, heads: usize) -> Shown {
+    fn shown(&self, at: usize, column: &TableColumn, heads: usize) -> ShownColumn {
         let above = heads - column.heading.lines().count();
         let heading = std::iter::repeat_n(String::new(), above).chain(column.heading.lines().map(clean));
-        let rows = self.rows.iter().map(|row| row.get(at).map_or_else(String::new, Cell::text));
+        let rows = self.rows.iter().map(|row| row.get(at).map_or_else(String::new, TableCell::text));
         let cells: Vec<String> = heading.chain(rows).collect();
         let width = cells.iter().map(|cell| display_width(cell)).max().unwrap_or(0);
         let right = self.is_of_figures(at);
@@ -303,13 +304,13 @@ impl Table {
             (false, 0) => (width.min(LONGEST_TEXT), width.min(SHORTEST_NAME)),
             (false, _) => (width.min(LONGEST_TEXT), width.min(SHORTEST_TEXT)),
         };
-        Shown { cells, colours: Vec::new(), right, width, least, dispensable: column.dispensable }
+        ShownColumn { cells, colours: Vec::new(), right, width, least, dispensable: column.dispensable }
     }
 
     /// The colours of a column of roles.
-    fn swatches(&self, at: usize, heads: usize) -> Option<Shown> {
-        let of_row = |row: &Vec<Cell>| match row.get(at) {
-            Some(Cell::Role { colour, .. }) => colour.clone(),
+    fn swatches(&self, at: usize, heads: usize) -> Option<ShownColumn> {
+        let of_row = |row: &Vec<TableCell>| match row.get(at) {
+            Some(TableCell::Role { colour, .. }) => colour.clone(),
             _ => String::new(),
         };
         let colours: Vec<String> =
@@ -317,24 +318,24 @@ impl Table {
         let cells =
             colours.iter().map(|colour| if colour.is_empty() { String::new() } else { "■".to_owned() }).collect();
         let is_any = colours.iter().any(|colour| !colour.is_empty());
-        is_any.then_some(Shown { cells, colours, right: false, width: 1, least: 1, dispensable: 0 })
+        is_any.then_some(ShownColumn { cells, colours, right: false, width: 1, least: 1, dispensable: 0 })
     }
 }
 
 impl<T> TableOf<T> {
     /// A column that stays on narrow terminals.
-    pub(crate) fn column<C: Into<Cell>>(self, heading: impl Into<String>, cell: impl Fn(&T) -> C) -> Self {
+    pub(crate) fn column<C: Into<TableCell>>(self, heading: impl Into<String>, cell: impl Fn(&T) -> C) -> Self {
         self.less(0, heading, cell)
     }
 
     /// A column that narrow terminals leave out; those with the highest number first.
-    pub(crate) fn less<C: Into<Cell>>(
+    pub(crate) fn less<C: Into<TableCell>>(
         mut self,
         dispensable: u8,
         heading: impl Into<String>,
         cell: impl Fn(&T) -> C,
     ) -> Self {
-        self.table.columns.push(Column { heading: heading.into(), dispensable });
+        self.table.columns.push(TableColumn { heading: heading.into(), dispensable });
         for (cells, row) in self.table.rows.iter_mut().zip(&self.rows) {
             cells.push(cell(row).into());
         }
@@ -342,14 +343,14 @@ impl<T> TableOf<T> {
     }
 
     /// As [`Self::less`], unless all of its cells are empty or 0.
-    pub(crate) fn if_any<C: Into<Cell>>(
+    pub(crate) fn if_any<C: Into<TableCell>>(
         mut self,
         dispensable: u8,
         heading: impl Into<String>,
         cell: impl Fn(&T) -> C,
     ) -> Self {
         self = self.less(dispensable, heading, cell);
-        if self.table.rows.iter().filter_map(|row| row.last()).all(Cell::says_nothing) {
+        if self.table.rows.iter().filter_map(|row| row.last()).all(TableCell::says_nothing) {
             self.table.columns.pop();
             self.table.rows.iter_mut().for_each(|row| drop(row.pop()));
         }
@@ -368,7 +369,7 @@ impl<T> TableOf<T> {
 }
 
 /// A column on a terminal: the lines of its heading, then its cells.
-struct Shown {
+struct ShownColumn {
     cells: Vec<String>,
     /// `#rrggbb` or nothing, if it has colours.
     colours: Vec<String>,
@@ -379,7 +380,7 @@ struct Shown {
     dispensable: u8,
 }
 
-impl Shown {
+impl ShownColumn {
     /// A cell in as many lines as it needs.
     fn wrapped(&self, line: usize) -> Vec<String> {
         let text = self.cells.get(line).map_or("", String::as_str);
@@ -399,7 +400,7 @@ impl Shown {
 }
 
 /// Cut and leave out columns, until the table is at most as wide as the terminal if it can be.
-fn fit(shown: &mut Vec<Shown>, terminal: usize) {
+fn fit(shown: &mut Vec<ShownColumn>, terminal: usize) {
     loop {
         // A blank before the first, and two between each.
         let all = shown.iter().map(|column| column.width + 2).sum::<usize>().saturating_sub(1);
@@ -431,9 +432,9 @@ mod tests {
     fn table() -> Table {
         let rows = [("a_function_with_quite_a_long_name_that_goes_on", 1.0, "copy in"), ("main", 12_345.6, "user")];
         Table::of("Functions", rows)
-            .column("function", |row| Cell::Name(row.0.to_owned()))
-            .column("calls per KiB", |row| Cell::Exact(row.1))
-            .less(1, "share", |_| Cell::FineShare(0.5))
+            .column("function", |row| TableCell::Name(row.0.to_owned()))
+            .column("calls per KiB", |row| TableCell::Exact(row.1))
+            .less(1, "share", |_| TableCell::FineShare(0.5))
             .if_any(0, "nothing", |_| 0_u64)
             .column("role", |row| row.2)
             .done()
@@ -474,13 +475,13 @@ mod tests {
     fn csv_has_all_digits() {
         let csv = table().csv();
         assert_eq!(csv.lines().last(), Some("main,12345.6,0.5,user"), "{csv}");
-        let missing = Table::new(["a", "b"], vec![vec![Cell::Missing, Cell::from(None::<u64>)]]);
+        let missing = Table::new(["a", "b"], vec![vec![TableCell::Missing, TableCell::from(None::<u64>)]]);
         assert_eq!((missing.csv(), missing.text(Style::PLAIN)), ("a,b\n,\n".to_owned(), " a  b\n -  -\n".to_owned()));
     }
 
     #[test]
     fn roles_have_their_colours() {
-        let role = Cell::Role { title: "copy in".to_owned(), colour: "#0102ff".to_owned() };
+        let role = TableCell::Role { title: "copy in".to_owned(), colour: "#0102ff".to_owned() };
         let text = Table::new(["role"], vec![vec![role]]).text(Style { width: None, colour: true });
         assert_eq!(text, "    \u{1b}[1mrole\u{1b}[0m\n \u{1b}[38;2;1;2;255m■\u{1b}[0m  copy in\n");
     }

@@ -1,21 +1,21 @@
 //! `report.html`: one file that needs no network.
 
-use super::tables::{self, Shown, step_id};
+use super::tables::{self, StepExtent, step_id};
 use super::{chart, graphs, markdown, terminal};
 use crate::compare::answer;
 use crate::compare::build::Compared;
 use crate::compare::details;
 use crate::compare::measure::Measure;
 use crate::compare::model::{Comparison, Difference, Section, Step};
-use crate::report::block::Block;
-use crate::report::html::Page;
+use crate::report::block::ReportBlock;
+use crate::report::html::HtmlPage;
 use crate::report::number::change;
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::util::text::capitalized;
 use anyhow::Result;
 
 /// What a page shows: all roles, and as many functions.
-const SHOWN: Shown = Shown { roles: usize::MAX, functions: 30, page: true };
+const SHOWN: StepExtent = StepExtent { roles: usize::MAX, functions: 30, page: true };
 
 /// The whole page.
 ///
@@ -24,9 +24,9 @@ const SHOWN: Shown = Shown { roles: usize::MAX, functions: 30, page: true };
 pub fn render(compared: &Compared) -> Result<String> {
     let comparison = &compared.comparison;
     let labels: Vec<&str> = comparison.columns.iter().map(|column| column.label.as_str()).collect();
-    let sentences = answer::sentences(comparison).into_iter().map(|text| Block::Sentence(format!("{text}.")));
-    let answers = Block::Table(tables::answers(comparison));
-    let mut blocks = vec![Block::Section {
+    let sentences = answer::sentences(comparison).into_iter().map(|text| ReportBlock::Sentence(format!("{text}.")));
+    let answers = ReportBlock::Table(tables::answers(comparison));
+    let mut blocks = vec![ReportBlock::Section {
         id: "answers".to_owned(),
         heading: "What changed, by how much, and the largest contributors".to_owned(),
         blocks: sentences.chain([answers]).collect(),
@@ -35,14 +35,14 @@ pub fn render(compared: &Compared) -> Result<String> {
     for (mode, (section, measures)) in (1..).zip(comparison.sections.iter().zip(&compared.measures)) {
         let (id, heading) = (format!("mode-{mode}"), section.title());
         links.push((heading.clone(), format!("#{id}")));
-        blocks.push(Block::Section { id, heading, blocks: section_blocks(comparison, mode, section, measures)? });
+        blocks.push(ReportBlock::Section { id, heading, blocks: section_blocks(comparison, mode, section, measures)? });
     }
     links.push(("environment and caveats".to_owned(), "#environment".to_owned()));
     blocks.push(environment(comparison));
-    let page = Page {
+    let page = HtmlPage {
         title: format!("pipeprof compare: {}", labels.join(", ")),
         heading: labels.join(" → "),
-        about: vec![Block::sentence(markdown::how(comparison)), Block::Links(links)],
+        about: vec![ReportBlock::sentence(markdown::how(comparison)), ReportBlock::Links(links)],
         blocks,
         made_by: format!("{}, pipeprof {}, `{}`", comparison.schema, comparison.version, comparison.command),
     };
@@ -54,13 +54,13 @@ fn section_blocks(
     mode: usize,
     section: &Section,
     measures: &[Option<Measure>],
-) -> Result<Vec<Block>> {
+) -> Result<Vec<ReportBlock>> {
     let mut blocks = vec![
-        Block::picture("", chart::stacked(comparison, section)?),
-        Block::Table(tables::cells(comparison, section, true)),
+        ReportBlock::picture("", chart::stacked(comparison, section)?),
+        ReportBlock::Table(tables::cells(comparison, section, true)),
     ];
     for (number, step) in (1..).zip(&section.steps) {
-        blocks.push(Block::Details {
+        blocks.push(ReportBlock::Details {
             id: step_id(mode, number),
             summary: summary(comparison, step),
             is_open: section.steps.len() == 1,
@@ -69,8 +69,8 @@ fn section_blocks(
     }
     let plain = graphs::plain(comparison, section, measures)?;
     if !plain.is_empty() {
-        let graphs = vec![Block::Beside(plain.into_iter().map(Block::Graph).collect())];
-        blocks.push(Block::section("Flame graphs of all columns", graphs));
+        let graphs = vec![ReportBlock::Beside(plain.into_iter().map(ReportBlock::Graph).collect())];
+        blocks.push(ReportBlock::section("Flame graphs of all columns", graphs));
     }
     Ok(blocks)
 }
@@ -85,63 +85,67 @@ fn step_blocks(
     section: &Section,
     step: &Step,
     measures: &[Option<Measure>],
-) -> Result<Vec<Block>> {
+) -> Result<Vec<ReportBlock>> {
     let details = details::details(comparison, section, step).into_iter().chain(step.remarks.iter().cloned());
     let mut blocks = vec![
-        Block::Sentence(format!("{}.", capitalized(&answer::answer(comparison, &[(section, step)])))),
-        Block::Items(details.collect()),
+        ReportBlock::Sentence(format!("{}.", capitalized(&answer::answer(comparison, &[(section, step)])))),
+        ReportBlock::Items(details.collect()),
     ];
     if !step.verdict.noise_from.is_empty() {
-        blocks.push(Block::Note(format!("Noise floor from {}.", step.verdict.noise_from)));
+        blocks.push(ReportBlock::Note(format!("Noise floor from {}.", step.verdict.noise_from)));
     }
     blocks.extend(terminal::step_tables(comparison, section, step, SHOWN));
     let calls = tables::calls(comparison, step);
     if !calls.is_empty() {
         let about =
             "Loops execute in another order. Calls between mutex_lock and mutex_unlock are made under the lock.";
-        blocks.push(Block::Note(about.to_owned()));
-        blocks.push(Block::Beside(calls.into_iter().map(Block::Table).collect()));
+        blocks.push(ReportBlock::Note(about.to_owned()));
+        blocks.push(ReportBlock::Beside(calls.into_iter().map(ReportBlock::Table).collect()));
     }
     let graphs = graphs::differential(comparison, section, step, measures)?;
     if !graphs.is_empty() {
-        let about = Block::Note("Click a frame to zoom; Ctrl-F searches.".to_owned());
-        let graphs = std::iter::once(about).chain(graphs.into_iter().map(Block::Graph)).collect();
-        blocks.push(Block::section("Differential flame graphs, with the widths of both profiles", graphs));
+        let about = ReportBlock::Note("Click a frame to zoom; Ctrl-F searches.".to_owned());
+        let graphs = std::iter::once(about).chain(graphs.into_iter().map(ReportBlock::Graph)).collect();
+        blocks.push(ReportBlock::section("Differential flame graphs, with the widths of both profiles", graphs));
     }
     Ok(blocks)
 }
 
-fn environment(comparison: &Comparison) -> Block {
+fn environment(comparison: &Comparison) -> ReportBlock {
     let settings = |rows: &[Difference], reasons: bool| {
-        let mut table = Table::of("", rows).column("setting", |row| Cell::Name(row.what.clone()));
+        let mut table = Table::of("", rows).column("setting", |row| TableCell::Name(row.what.clone()));
         for (at, column) in comparison.columns.iter().enumerate() {
-            table = table.column(&*column.label, |row| row.values.get(at).cloned().map(Cell::Name));
+            table = table.column(&*column.label, |row| row.values.get(at).cloned().map(TableCell::Name));
         }
-        Block::Table(table.when(reasons, |table| table.column("why it matters", |row| &row.matters[..])).done())
+        ReportBlock::Table(table.when(reasons, |table| table.column("why it matters", |row| &row.matters[..])).done())
     };
-    let folded =
-        |summary: String, blocks: Vec<Block>| Block::Details { id: String::new(), summary, is_open: false, blocks };
+    let folded = |summary: String, blocks: Vec<ReportBlock>| ReportBlock::Details {
+        id: String::new(),
+        summary,
+        is_open: false,
+        blocks,
+    };
     let differs = match &comparison.differences[..] {
-        [] => Block::sentence("Nothing: all known settings are equal."),
+        [] => ReportBlock::sentence("Nothing: all known settings are equal."),
         rows => settings(rows, true),
     };
-    let mut blocks = vec![Block::section("What differs", vec![differs])];
+    let mut blocks = vec![ReportBlock::section("What differs", vec![differs])];
     if !comparison.other_options.is_empty() {
         let about = "Not known to matter to pipes. `-`: off, or a module.";
         let summary = format!("Other built-in options that differ ({})", comparison.other_options.len());
-        blocks.push(folded(summary, vec![Block::sentence(about), settings(&comparison.other_options, false)]));
+        blocks.push(folded(summary, vec![ReportBlock::sentence(about), settings(&comparison.other_options, false)]));
     }
-    blocks.push(Block::section("Caveats", vec![terminal::caveats(comparison)]));
+    blocks.push(ReportBlock::section("Caveats", vec![terminal::caveats(comparison)]));
     let shared = Table::of("", &comparison.shared)
-        .column("setting", |one| Cell::Name(one.what.clone()))
-        .column("value", |one| Cell::Name(one.value.clone()))
+        .column("setting", |one| TableCell::Name(one.what.clone()))
+        .column("value", |one| TableCell::Name(one.value.clone()))
         .done();
     let summary = format!("Settings that are the same in all columns ({} settings)", shared.len());
-    blocks.push(folded(summary, vec![Block::Table(shared)]));
+    blocks.push(folded(summary, vec![ReportBlock::Table(shared)]));
     let files = comparison.columns.iter().map(|column| {
         let sources: Vec<String> = column.sources.iter().map(|source| format!("`{source}`")).collect();
         format!("{} ({}): {}", column.label, column.release, sources.join(", "))
     });
-    blocks.push(folded("Files of the runs".to_owned(), vec![Block::Items(files.collect())]));
-    Block::Section { id: "environment".to_owned(), heading: "Environment and caveats".to_owned(), blocks }
+    blocks.push(folded("Files of the runs".to_owned(), vec![ReportBlock::Items(files.collect())]));
+    ReportBlock::Section { id: "environment".to_owned(), heading: "Environment and caveats".to_owned(), blocks }
 }

@@ -1,9 +1,9 @@
 //! `report.md`: the comparison for a mailing list, in 78 columns, with tables as plain text in code blocks.
 
-use super::tables::{self, Shown};
+use super::tables::{self, StepExtent};
 use super::terminal;
 use crate::compare::model::{Comparison, Method};
-use crate::report::block::Block;
+use crate::report::block::ReportBlock;
 use crate::report::markdown;
 
 /// Columns of a mail.
@@ -28,20 +28,23 @@ pub(super) fn how(comparison: &Comparison) -> &'static str {
 #[must_use]
 pub fn render(comparison: &Comparison) -> String {
     let labels: Vec<&str> = comparison.columns.iter().map(|column| column.label.as_str()).collect();
-    let shown = Shown { roles: 12, functions: 15, page: false };
-    let mut blocks = vec![Block::sentence(labels.join(", ")), Block::sentence(how(comparison))];
-    blocks.push(Block::section("Answer", terminal::answer_blocks(comparison)));
+    let shown = StepExtent { roles: 12, functions: 15, page: false };
+    let mut blocks = vec![ReportBlock::sentence(labels.join(", ")), ReportBlock::sentence(how(comparison))];
+    blocks.push(ReportBlock::section("Answer", terminal::answer_blocks(comparison)));
     blocks.extend(comparison.sections.iter().map(|section| {
-        let cells = Block::Plain(vec![Block::Table(tables::cells(comparison, section, false))]);
+        let cells = ReportBlock::Plain(vec![ReportBlock::Table(tables::cells(comparison, section, false))]);
         let steps = section.steps.iter().map(|step| {
             let (from, to) = comparison.step_labels(step);
-            let calls = tables::calls(comparison, step).into_iter().map(Block::Table);
+            let calls = tables::calls(comparison, step).into_iter().map(ReportBlock::Table);
             let step = terminal::step_block(comparison, section, step, shown);
-            Block::section(format!("{from} to {to}"), vec![Block::Plain(std::iter::once(step).chain(calls).collect())])
+            ReportBlock::section(
+                format!("{from} to {to}"),
+                vec![ReportBlock::Plain(std::iter::once(step).chain(calls).collect())],
+            )
         });
-        Block::section(section.title(), std::iter::once(cells).chain(steps).collect())
+        ReportBlock::section(section.title(), std::iter::once(cells).chain(steps).collect())
     }));
-    let environment = Block::Plain(terminal::environment_blocks(comparison));
-    blocks.push(Block::section("Environment", vec![environment]));
+    let environment = ReportBlock::Plain(terminal::environment_blocks(comparison));
+    blocks.push(ReportBlock::section("Environment", vec![environment]));
     markdown::document("pipeprof compare", &blocks)
 }

@@ -9,14 +9,14 @@ use crate::compare::windows::PART_FLOOR;
 use crate::document::LockKind;
 use crate::profile::ProcessName;
 use crate::report::number::{self, exact, rate};
-use crate::report::table::{Cell, PAGE_ONLY, Table};
+use crate::report::table::{PAGE_ONLY, Table, TableCell};
 use crate::report::terminal::text::shortened;
 use crate::roles::{self, SCHEDULING};
 use crate::util::text::{counted, grouped, rounded};
 
 /// How much of a comparison is shown.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shown {
+pub(super) struct StepExtent {
     pub roles: usize,
     pub functions: usize,
     /// A page has columns that terminals have no room for.
@@ -40,9 +40,9 @@ const CYCLES: &str = "\"undecided\": instructions and cycles change in different
 /// Each column's totals; in pages also its roles.
 pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> Table {
     let labels = comparison.columns.iter().map(|column| shortened(&column.label, LABEL));
-    let mut rows: Vec<Vec<Cell>> = Vec::new();
-    let mut add = |name: Cell, of: &dyn Fn(&ColumnCell) -> Option<String>| {
-        let cell = |cell: &Option<ColumnCell>| cell.as_ref().and_then(of).map(Cell::Figure).into();
+    let mut rows: Vec<Vec<TableCell>> = Vec::new();
+    let mut add = |name: TableCell, of: &dyn Fn(&ColumnCell) -> Option<String>| {
+        let cell = |cell: &Option<ColumnCell>| cell.as_ref().and_then(of).map(TableCell::Figure).into();
         rows.push(std::iter::once(name).chain(section.cells.iter().map(cell)).collect());
     };
     let timed = comparison.unit == "ns";
@@ -64,7 +64,7 @@ pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> T
     }
     if page {
         for role in chart::role_order(section) {
-            let title = Cell::role(roles::by_id(role));
+            let title = TableCell::role(roles::by_id(role));
             add(title, &|cell| Some(exact(cell.of_role(role))));
         }
     }
@@ -92,12 +92,12 @@ pub(super) fn cells(comparison: &Comparison, section: &Section, page: bool) -> T
 }
 
 /// The headings of the columns before and after.
-fn sides<'a>(comparison: &'a Comparison, step: &Step, shown: Shown) -> (&'a str, &'a str) {
+fn sides<'a>(comparison: &'a Comparison, step: &Step, shown: StepExtent) -> (&'a str, &'a str) {
     if shown.page { comparison.step_labels(step) } else { ("before", "after") }
 }
 
 /// The roles that changed.
-pub(super) fn roles(comparison: &Comparison, section: &Section, step: &Step, shown: Shown) -> Table {
+pub(super) fn roles(comparison: &Comparison, section: &Section, step: &Step, shown: StepExtent) -> Table {
     let rows: Vec<&RoleRow> = changed(step).take(shown.roles).collect();
     let split = rows.iter().any(|row| row.work.is_some());
     let largest = rows.iter().map(|row| row.delta.abs()).fold(f64::MIN_POSITIVE, f64::max);
@@ -107,17 +107,17 @@ pub(super) fn roles(comparison: &Comparison, section: &Section, step: &Step, sho
             false if step.exact() && scheduling(row) => " ~",
             false => " ?",
         };
-        Cell::Role { title: format!("{}{doubt}", row.title), colour: row.colour.clone() }
+        TableCell::Role { title: format!("{}{doubt}", row.title), colour: row.colour.clone() }
     };
-    let of_work = |row: &RoleRow, text: fn(RoleWork) -> String| row.work.map(|work| Cell::Figure(text(work)));
+    let of_work = |row: &RoleRow, text: fn(RoleWork) -> String| row.work.map(|work| TableCell::Figure(text(work)));
     let (from, to) = sides(comparison, step, shown);
     let mut table = Table::of(format!("By role, {}", comparison.per_kib()), &rows)
         .column("role", |row| title(row))
-        .column(from, |row| Cell::Exact(row.before))
-        .column(to, |row| Cell::Exact(row.after))
-        .column("delta", |row| Cell::Change(row.delta))
-        .less(PAGE_ONLY, "less · more", |row| Cell::Bar(row.delta / largest))
-        .column("change", |row| Cell::Figure(number::change_of(row.before, row.after)))
+        .column(from, |row| TableCell::Exact(row.before))
+        .column(to, |row| TableCell::Exact(row.after))
+        .column("delta", |row| TableCell::Change(row.delta))
+        .less(PAGE_ONLY, "less · more", |row| TableCell::Bar(row.delta / largest))
+        .column("change", |row| TableCell::Figure(number::change_of(row.before, row.after)))
         .when(split, |table| {
             table
                 .less(PAGE_ONLY, "number per MiB", |row| {
@@ -128,8 +128,8 @@ pub(super) fn roles(comparison: &Comparison, section: &Section, step: &Step, sho
                 .column("per", |row| row.work.map_or("-", |work| work.unit.text()))
         });
     for name in section.processes() {
-        table =
-            table.less(PAGE_ONLY, format!("of {name}"), |row| row.deltas.get(name).map(|delta| Cell::Change(*delta)));
+        table = table
+            .less(PAGE_ONLY, format!("of {name}"), |row| row.deltas.get(name).map(|delta| TableCell::Change(*delta)));
     }
     let mut table = table.done().note(if split { SPLIT } else { "" });
     table.notes.extend(marks(step, shown.roles).map(|(mark, reason)| format!("{mark}: {reason}")));
@@ -164,7 +164,7 @@ fn scheduling(row: &RoleRow) -> bool {
 
 /// Changes of instructions and of estimated cycles side by side, for the roles that changed most. `None` if cycles are
 /// not known or nothing changed.
-pub(super) fn cycles(step: &Step, shown: Shown) -> Option<Table> {
+pub(super) fn cycles(step: &Step, shown: StepExtent) -> Option<Table> {
     let cycles = step.cycles.as_ref()?;
     let changed = |change: &CycleDelta| change.instructions != 0.0 || change.range != [0.0; 2];
     let roles = cycles.roles.iter().filter(|role| changed(&role.change)).take(shown.roles);
@@ -172,8 +172,8 @@ pub(super) fn cycles(step: &Step, shown: Shown) -> Option<Table> {
     let rows = std::iter::once(("without scheduling", &cycles.without_scheduling)).chain(roles);
     let table = Table::of("Instructions and estimated cycles per KiB", rows)
         .column("change", |(title, _)| *title)
-        .column("instructions", |(_, change)| Cell::Change(change.instructions))
-        .column("estimated cycles", |(_, change)| Cell::Figure(number::span(change.range, number::signed)))
+        .column("instructions", |(_, change)| TableCell::Change(change.instructions))
+        .column("estimated cycles", |(_, change)| TableCell::Figure(number::span(change.range, number::signed)))
         .column("both", |(_, change)| change.word.map_or("", CycleWord::text))
         .done()
         .note(format!("Cycles by the model {}. {CYCLES}", cycles.model));
@@ -181,18 +181,18 @@ pub(super) fn cycles(step: &Step, shown: Shown) -> Option<Table> {
 }
 
 /// Functions whose self weight changed, the largest changes first.
-pub(super) fn functions(comparison: &Comparison, step: &Step, shown: Shown) -> Table {
+pub(super) fn functions(comparison: &Comparison, step: &Step, shown: StepExtent) -> Table {
     let all: Vec<&FunctionRow> = step.functions.iter().filter(|row| row.self_delta != 0.0).collect();
     let (rows, others) = all.split_at(all.len().min(shown.functions));
-    let name = |row: &FunctionRow| if shown.page { unfolded(row) } else { Cell::Name(function_name(row)) };
+    let name = |row: &FunctionRow| if shown.page { unfolded(row) } else { TableCell::Name(function_name(row)) };
     let (from, to) = sides(comparison, step, shown);
     let table = Table::of(format!("Functions in their roles, {}", comparison.per_kib()), rows)
         .column("function in a role", |row| name(row))
         .column("role", |row| roles::by_id(row.role).title)
-        .less(1, format!("self {from}"), |row| Cell::Exact(row.self_before))
-        .less(1, format!("self {to}"), |row| Cell::Exact(row.self_after))
-        .column("self delta", |row| Cell::Change(row.self_delta))
-        .column("total delta", |row| Cell::Change(row.inclusive_delta))
+        .less(1, format!("self {from}"), |row| TableCell::Exact(row.self_before))
+        .less(1, format!("self {to}"), |row| TableCell::Exact(row.self_after))
+        .column("self delta", |row| TableCell::Change(row.self_delta))
+        .column("total delta", |row| TableCell::Change(row.inclusive_delta))
         .done();
     let more = others.len() + step.functions_left_out;
     let rest = others.iter().map(|row| row.self_delta).sum::<f64>() + step.left_out_delta;
@@ -219,7 +219,7 @@ pub(crate) fn function_name(row: &FunctionRow) -> String {
 }
 
 /// A function with what a reader can ask for: its values per call, and its call paths.
-fn unfolded(row: &FunctionRow) -> Cell {
+fn unfolded(row: &FunctionRow) -> TableCell {
     let from_to = |before: f64, after: f64| format!("{} → {}", exact(before), exact(after));
     let per_call = format!(
         "per call of the {}: {}, total {}",
@@ -236,7 +236,7 @@ fn unfolded(row: &FunctionRow) -> Cell {
         Matched::Path => "matched by path",
         Matched::Name | Matched::Rename => "",
     };
-    Cell::Unfold {
+    TableCell::Unfold {
         name: row.shown_with_inlined(),
         mark,
         summary: row.process.to_string(),
@@ -263,17 +263,17 @@ fn inlining(comparison: &Comparison, step: &Step) -> Option<String> {
 }
 
 /// Calls under the pipe's mutex: those that changed, or all in a page.
-pub(super) fn locks(section: &Section, step: &Step, shown: Shown) -> Vec<Table> {
+pub(super) fn locks(section: &Section, step: &Step, shown: StepExtent) -> Vec<Table> {
     let first = section.processes().first().map_or("first process", |name| name.as_str());
     let mutexes = step.locks.iter().filter(|lock| lock.lock == LockKind::Mutex);
     let table = |lock: &LockChange| {
         let calls = lock.calls.iter().filter(|row| shown.page || row.changed());
         Table::of(format!("Under the pipe's mutex: {}, per call of the {first}", lock.process), calls)
             .column("calls under the mutex", |row| format!("{} ({})", row.title, row.function))
-            .column("before", |row| Cell::Figure(number::count(row.held[0])))
-            .column("of all", |row| Cell::Figure(number::count(row.all[0])))
-            .column("after", |row| Cell::Figure(number::count(row.held[1])))
-            .column("of all", |row| Cell::Figure(number::count(row.all[1])))
+            .column("before", |row| TableCell::Figure(number::count(row.held[0])))
+            .column("of all", |row| TableCell::Figure(number::count(row.all[0])))
+            .column("after", |row| TableCell::Figure(number::count(row.held[1])))
+            .column("of all", |row| TableCell::Figure(number::count(row.all[1])))
             .done()
             .note(match lock.instructions {
                 [Some(before), Some(after)] => {
@@ -286,7 +286,7 @@ pub(super) fn locks(section: &Section, step: &Step, shown: Shown) -> Vec<Table> 
 }
 
 /// Functions summed over all roles and processes.
-pub(super) fn sums(comparison: &Comparison, step: &Step, shown: Shown) -> Table {
+pub(super) fn sums(comparison: &Comparison, step: &Step, shown: StepExtent) -> Table {
     let roles = |row: &FunctionSum| {
         let named = row.roles.iter().take(4).map(|part| format!("{} {}", part.title, number::signed(part.delta)));
         let more = row.roles.len().saturating_sub(4);
@@ -297,12 +297,12 @@ pub(super) fn sums(comparison: &Comparison, step: &Step, shown: Shown) -> Table 
         format!("Functions summed over all roles and processes, {}", comparison.per_kib()),
         step.sums.iter().take(shown.functions),
     )
-    .column("function in all roles", |row| Cell::Name(row.shown()))
+    .column("function in all roles", |row| TableCell::Name(row.shown()))
     .column("roles", |row| row.roles.len() as u64)
-    .less(1, format!("self {from}"), |row| Cell::Exact(row.self_before))
-    .less(1, format!("self {to}"), |row| Cell::Exact(row.self_after))
-    .column("self delta", |row| Cell::Change(row.self_delta))
-    .column("total delta", |row| Cell::Change(row.total_delta))
+    .less(1, format!("self {from}"), |row| TableCell::Exact(row.self_before))
+    .less(1, format!("self {to}"), |row| TableCell::Exact(row.self_after))
+    .column("self delta", |row| TableCell::Change(row.self_delta))
+    .column("total delta", |row| TableCell::Change(row.total_delta))
     .less(PAGE_ONLY, "self delta by role", |row| roles(row))
     .done()
 }
@@ -321,9 +321,9 @@ pub(super) fn calls(comparison: &Comparison, step: &Step) -> Vec<Table> {
             list.before, list.after
         );
         Table::of(title, &list.rows)
-            .column("callee", |row| Cell::Name(either(&row.before_name, &row.after_name)))
-            .column("before", |row| row.before.map(Cell::Exact))
-            .column("after", |row| row.after.map(Cell::Exact))
+            .column("callee", |row| TableCell::Name(either(&row.before_name, &row.after_name)))
+            .column("before", |row| row.before.map(TableCell::Exact))
+            .column("after", |row| row.after.map(TableCell::Exact))
             .done()
     };
     step.calls.iter().map(table).collect()
@@ -333,7 +333,7 @@ pub(super) fn calls(comparison: &Comparison, step: &Step) -> Vec<Table> {
 pub(super) fn answers(comparison: &Comparison) -> Table {
     let mut rows = Vec::new();
     let timed = comparison.unit == "ns";
-    let optional = |text: Option<String>| Cell::from(text.map(Cell::Figure));
+    let optional = |text: Option<String>| TableCell::from(text.map(TableCell::Figure));
     for (mode, section) in (1..).zip(&comparison.sections) {
         for (number, step) in (1..).zip(&section.steps) {
             let (from, to) = comparison.step_labels(step);
@@ -357,16 +357,16 @@ pub(super) fn answers(comparison: &Comparison) -> Table {
             });
             rows.push(vec![
                 section.title().into(),
-                Cell::Link { text: format!("{from} → {to}"), to: format!("#{}", step_id(mode, number)) },
-                Cell::word(verdict.word.text()),
-                Cell::Figure(format!("{} → {}", exact(verdict.before), exact(verdict.after))),
-                Cell::Figure(number::change(verdict.ratio)),
+                TableCell::Link { text: format!("{from} → {to}"), to: format!("#{}", step_id(mode, number)) },
+                TableCell::word(verdict.word.text()),
+                TableCell::Figure(format!("{} → {}", exact(verdict.before), exact(verdict.after))),
+                TableCell::Figure(number::change(verdict.ratio)),
                 optional(doubt),
                 optional(other),
                 blame
                     .map_or_else(|| "-".to_owned(), |blame| format!("{} {}", blame.title, number::signed(blame.delta)))
                     .into(),
-                Cell::Name(functions),
+                TableCell::Name(functions),
             ]);
         }
     }

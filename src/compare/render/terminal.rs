@@ -1,12 +1,12 @@
 //! A comparison on a terminal: the answer first, then the roles and functions that changed.
 
-use super::tables::{self, Shown};
+use super::tables::{self, StepExtent};
 use crate::compare::answer;
 use crate::compare::columns;
 use crate::compare::model::{Comparison, Difference, Section, Step};
-use crate::report::block::{self, Block};
+use crate::report::block::{self, ReportBlock};
 use crate::report::number::{change, signed};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
 
 /// Values of settings that are longer are listed, not in a table.
@@ -21,8 +21,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    fn shown(self) -> Shown {
-        Shown { roles: self.roles, functions: self.functions, page: false }
+    fn shown(self) -> StepExtent {
+        StepExtent { roles: self.roles, functions: self.functions, page: false }
     }
 }
 
@@ -42,8 +42,8 @@ pub fn render(comparison: &Comparison, extent: Extent) -> String {
     let mut blocks = answer_blocks(comparison);
     blocks.extend(comparison.sections.iter().map(|section| {
         let steps = section.steps.iter().map(|step| step_block(comparison, section, step, extent.shown()));
-        let cells = Block::Table(tables::cells(comparison, section, false));
-        Block::section(section.title(), std::iter::once(cells).chain(steps).collect())
+        let cells = ReportBlock::Table(tables::cells(comparison, section, false));
+        ReportBlock::section(section.title(), std::iter::once(cells).chain(steps).collect())
     }));
     blocks.extend(environment_blocks(comparison));
     block::text(&blocks, style(extent.width))
@@ -56,21 +56,21 @@ pub fn environment(comparison: &Comparison, width: usize) -> String {
 }
 
 /// A sentence for each mode and two columns, and the facts behind it.
-pub(super) fn answer_blocks(comparison: &Comparison) -> Vec<Block> {
+pub(super) fn answer_blocks(comparison: &Comparison) -> Vec<ReportBlock> {
     let mut blocks = Vec::new();
     for line in answer::lines(comparison) {
         let item = |level: usize| format!("{}{}", " ".repeat(2 * (level - 1)), line.text);
         match (line.level, blocks.last_mut()) {
-            (0, _) => blocks.push(Block::Sentence(line.text)),
-            (level, Some(Block::Items(items))) => items.push(item(level)),
-            (level, _) => blocks.push(Block::Items(vec![item(level)])),
+            (0, _) => blocks.push(ReportBlock::Sentence(line.text)),
+            (level, Some(ReportBlock::Items(items))) => items.push(item(level)),
+            (level, _) => blocks.push(ReportBlock::Items(vec![item(level)])),
         }
     }
     blocks
 }
 
 /// One step: verdict, roles, functions.
-pub(super) fn step_block(comparison: &Comparison, section: &Section, step: &Step, shown: Shown) -> Block {
+pub(super) fn step_block(comparison: &Comparison, section: &Section, step: &Step, shown: StepExtent) -> ReportBlock {
     let (from, to) = comparison.step_labels(step);
     let verdict = &step.verdict;
     let heading = format!(
@@ -81,34 +81,42 @@ pub(super) fn step_block(comparison: &Comparison, section: &Section, step: &Step
         change(verdict.ratio)
     );
     let noise = (!verdict.noise_from.is_empty()).then(|| format!("noise floor from {}", verdict.noise_from));
-    let remarks = Block::Items(step.remarks.iter().cloned().chain(noise).collect());
-    Block::section(heading, std::iter::once(remarks).chain(step_tables(comparison, section, step, shown)).collect())
+    let remarks = ReportBlock::Items(step.remarks.iter().cloned().chain(noise).collect());
+    ReportBlock::section(
+        heading,
+        std::iter::once(remarks).chain(step_tables(comparison, section, step, shown)).collect(),
+    )
 }
 
 /// What changed: the tables that are not empty.
-pub(super) fn step_tables(comparison: &Comparison, section: &Section, step: &Step, shown: Shown) -> Vec<Block> {
+pub(super) fn step_tables(
+    comparison: &Comparison,
+    section: &Section,
+    step: &Step,
+    shown: StepExtent,
+) -> Vec<ReportBlock> {
     let mut all = vec![tables::roles(comparison, section, step, shown)];
     all.extend(tables::cycles(step, shown));
     all.push(tables::functions(comparison, step, shown));
     all.extend(tables::locks(section, step, shown));
     all.push(tables::sums(comparison, step, shown));
-    all.into_iter().filter(|table| !table.is_empty()).map(Block::Table).collect()
+    all.into_iter().filter(|table| !table.is_empty()).map(ReportBlock::Table).collect()
 }
 
 /// What differs between the columns, and why the answer may be doubted.
-pub(super) fn environment_blocks(comparison: &Comparison) -> Vec<Block> {
+pub(super) fn environment_blocks(comparison: &Comparison) -> Vec<ReportBlock> {
     let mut differs = Vec::new();
     let short = |difference: &&Difference| difference.values.iter().all(|value| value.chars().count() <= LONG_VALUE);
     for difference in comparison.differences.iter().filter(|difference| !short(difference)) {
         let why = if difference.matters.is_empty() { String::new() } else { format!(" ({})", difference.matters) };
         let values = comparison.columns.iter().zip(&difference.values);
         let values = values.map(|(column, value)| format!("  {}: {value}", column.label));
-        differs.push(Block::Items(std::iter::once(format!("{}{why}", difference.what)).chain(values).collect()));
+        differs.push(ReportBlock::Items(std::iter::once(format!("{}{why}", difference.what)).chain(values).collect()));
     }
     let rows: Vec<&Difference> = comparison.differences.iter().filter(short).collect();
     let mut table = Table::of("", &rows).column("setting", |difference| &difference.what[..]);
     for (at, column) in comparison.columns.iter().enumerate() {
-        table = table.column(&*column.label, |difference| difference.values.get(at).cloned().map(Cell::Figure));
+        table = table.column(&*column.label, |difference| difference.values.get(at).cloned().map(TableCell::Figure));
     }
     let mut table = table.done();
     for (difference, family) in rows.iter().filter_map(|row| Some((row, columns::family(&row.what)?))) {
@@ -119,18 +127,18 @@ pub(super) fn environment_blocks(comparison: &Comparison) -> Vec<Block> {
         }
     }
     if !table.is_empty() {
-        differs.push(Block::Table(table));
+        differs.push(ReportBlock::Table(table));
     }
     if comparison.differences.is_empty() {
-        differs.push(Block::Items(vec!["nothing: all known settings are equal".to_owned()]));
+        differs.push(ReportBlock::Items(vec!["nothing: all known settings are equal".to_owned()]));
     }
-    vec![Block::section("What differs", differs), Block::section("Caveats", vec![caveats(comparison)])]
+    vec![ReportBlock::section("What differs", differs), ReportBlock::section("Caveats", vec![caveats(comparison)])]
 }
 
-pub(super) fn caveats(comparison: &Comparison) -> Block {
+pub(super) fn caveats(comparison: &Comparison) -> ReportBlock {
     let caveat = |caveat: &crate::compare::model::Caveat| match &caveat.columns[..] {
         [] => caveat.text.clone(),
         columns => format!("{}: {}", columns.join(", "), caveat.text),
     };
-    Block::Items(comparison.caveats.iter().map(caveat).collect())
+    ReportBlock::Items(comparison.caveats.iter().map(caveat).collect())
 }

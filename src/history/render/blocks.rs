@@ -3,10 +3,10 @@
 use super::{about, charts, largest, sentences, shown};
 use crate::history::neighbours::Neighbours;
 use crate::history::{History, HistoryLine, HistoryPoint};
-use crate::report::block::Block;
-use crate::report::html::Page;
+use crate::report::block::ReportBlock;
+use crate::report::html::HtmlPage;
 use crate::report::markdown;
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::roles::{self, RoleId};
 use anyhow::Result;
 
@@ -17,7 +17,10 @@ use anyhow::Result;
 pub(super) fn page(history: &History, link: &dyn Fn(&Neighbours) -> Option<String>) -> Result<String> {
     let answers = sentences::all(history, link);
     let overview = Table::of("", (1..).zip(&answers))
-        .column("workload", |(number, answer)| Cell::Link { text: answer.title.clone(), to: format!("#line-{number}") })
+        .column("workload", |(number, answer)| TableCell::Link {
+            text: answer.title.clone(),
+            to: format!("#line-{number}"),
+        })
         .column("what changed", |(_, answer)| &answer.sentence[..])
         .done();
     let mut blocks = Vec::new();
@@ -31,28 +34,28 @@ pub(super) fn page(history: &History, link: &dyn Fn(&Neighbours) -> Option<Strin
             ]
             .into_iter()
             .filter(|(_, svg)| !svg.is_empty())
-            .map(|(title, svg)| Block::picture(title, svg)),
+            .map(|(title, svg)| ReportBlock::picture(title, svg)),
         );
-        below.push(Block::Details {
+        below.push(ReportBlock::Details {
             id: String::new(),
             summary: "Values of each kernel".to_owned(),
             is_open: false,
-            blocks: vec![Block::Table(values(history, line, usize::MAX))],
+            blocks: vec![ReportBlock::Table(values(history, line, usize::MAX))],
         });
-        blocks.push(Block::Section { id: format!("line-{number}"), heading, blocks: below });
+        blocks.push(ReportBlock::Section { id: format!("line-{number}"), heading, blocks: below });
     }
     let kernels = Table::of("", &history.kernels)
         .column("kernel", |kernel| &kernel.label[..])
         .column("release", |kernel| &kernel.release[..])
         .column("SHA-256 of the image", |kernel| kernel.sha256.get(..16).unwrap_or_default())
         .done();
-    blocks.push(Block::section("Kernels", vec![Block::Table(kernels)]));
+    blocks.push(ReportBlock::section("Kernels", vec![ReportBlock::Table(kernels)]));
     let label = |kernel: Option<&crate::history::HistoryKernel>| kernel.map_or("", |kernel| &kernel.label).to_owned();
     let kernels = format!("{} kernels", history.kernels.len());
-    let page = Page {
+    let page = HtmlPage {
         title: format!("pipeprof history: {kernels}"),
         heading: format!("{kernels}, {} to {}", label(history.kernels.first()), label(history.kernels.last())),
-        about: vec![introduction(history), Block::Table(overview)],
+        about: vec![introduction(history), ReportBlock::Table(overview)],
         blocks,
         made_by: format!("pipeprof {}, `{}`", history.version, history.command),
     };
@@ -64,8 +67,8 @@ pub(super) fn markdown(history: &History, link: &dyn Fn(&Neighbours) -> Option<S
     let mut blocks = vec![introduction(history)];
     for (line, answer) in history.lines.iter().zip(sentences::all(history, link)) {
         let heading = answer.title.clone();
-        let values = Block::Table(values(history, line, ROLES));
-        blocks.push(Block::section(heading, line_blocks(answer).into_iter().chain([values]).collect()));
+        let values = ReportBlock::Table(values(history, line, ROLES));
+        blocks.push(ReportBlock::section(heading, line_blocks(answer).into_iter().chain([values]).collect()));
     }
     markdown::document("Kernels over time", &blocks)
 }
@@ -73,32 +76,32 @@ pub(super) fn markdown(history: &History, link: &dyn Fn(&Neighbours) -> Option<S
 /// Roles in a table of the Markdown.
 const ROLES: usize = 8;
 
-fn introduction(history: &History) -> Block {
-    Block::Sentence(format!("{} {}", about(history), sentences::counted_by(history)))
+fn introduction(history: &History) -> ReportBlock {
+    ReportBlock::Sentence(format!("{} {}", about(history), sentences::counted_by(history)))
 }
 
 /// The answer of one line, and its steps.
-fn line_blocks(answer: sentences::LineAnswer) -> Vec<Block> {
+fn line_blocks(answer: sentences::LineAnswer) -> Vec<ReportBlock> {
     let steps = Table::of("", answer.steps)
         .column("step", |step| match &step.link {
-            Some(to) => Cell::Link { text: step.kernels.clone(), to: to.clone() },
-            None => Cell::Text(step.kernels.clone()),
+            Some(to) => TableCell::Link { text: step.kernels.clone(), to: to.clone() },
+            None => TableCell::Text(step.kernels.clone()),
         })
-        .column("per KiB", |step| Cell::Figure(step.change.clone()))
+        .column("per KiB", |step| TableCell::Figure(step.change.clone()))
         .column("roles", |step| step.roles.clone())
         .done();
-    let steps = (!steps.is_empty()).then_some(Block::Table(steps));
-    std::iter::once(Block::Sentence(format!("{}.", answer.sentence))).chain(steps).collect()
+    let steps = (!steps.is_empty()).then_some(ReportBlock::Table(steps));
+    std::iter::once(ReportBlock::Sentence(format!("{}.", answer.sentence))).chain(steps).collect()
 }
 
 /// The values of each kernel: those of so many roles.
 fn values(history: &History, line: &HistoryLine, roles: usize) -> Table {
     let label = |point: &HistoryPoint| history.kernels.get(point.kernel).map_or("", |kernel| &kernel.label).to_owned();
-    let of = |point: &HistoryPoint, role: RoleId| point.roles.get(&role).map(|span| Cell::Figure(shown(span)));
+    let of = |point: &HistoryPoint, role: RoleId| point.roles.get(&role).map(|span| TableCell::Figure(shown(span)));
     let mut table = Table::of("", &line.points)
         .column("kernel", |point| label(point))
-        .column("without scheduling", |point| Cell::Figure(shown(&point.without_scheduling)))
-        .column("total", |point| Cell::Figure(shown(&point.total)));
+        .column("without scheduling", |point| TableCell::Figure(shown(&point.without_scheduling)))
+        .column("total", |point| TableCell::Figure(shown(&point.total)));
     for role in largest(line, roles) {
         table = table.column(roles::by_id(role).title, |point| of(point, role));
     }

@@ -1,8 +1,8 @@
 //! Blocks as a page: one file that needs no network, with light and dark colours, and a script that shows packed flame
 //! graphs.
 
-use super::block::{Block, PackedGraph};
-use super::table::{Cell, Table};
+use super::block::{PackedGraph, ReportBlock};
+use super::table::{Table, TableCell};
 use crate::util::text::clean_lines;
 use anyhow::{Context as _, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -15,18 +15,18 @@ const LONG_TEXT: usize = 28;
 
 /// A page.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Page {
+pub(crate) struct HtmlPage {
     /// The window's title.
     pub title: String,
     pub heading: String,
     /// Below the heading.
-    pub about: Vec<Block>,
-    pub blocks: Vec<Block>,
+    pub about: Vec<ReportBlock>,
+    pub blocks: Vec<ReportBlock>,
     /// What made the page, at its end.
     pub made_by: String,
 }
 
-impl Page {
+impl HtmlPage {
     /// The file.
     #[must_use]
     pub(crate) fn html(&self) -> String {
@@ -75,37 +75,37 @@ fn id_of(id: &str) -> String {
     if id.is_empty() { String::new() } else { format!(" id=\"{}\"", escaped(id)) }
 }
 
-fn write_all(out: &mut String, blocks: &[Block], level: usize) {
+fn write_all(out: &mut String, blocks: &[ReportBlock], level: usize) {
     for block in blocks {
         write_block(out, block, level);
     }
 }
 
-fn write_block(out: &mut String, block: &Block, level: usize) {
+fn write_block(out: &mut String, block: &ReportBlock, level: usize) {
     // Writing to a String cannot fail.
     let _ = match block {
-        Block::Sentence(text) => writeln!(out, "<p>{}</p>", inline(text)),
-        Block::Note(text) => writeln!(out, "<p class=\"dim\">{}</p>", inline(text)),
-        Block::Items(items) if items.is_empty() => Ok(()),
-        Block::Items(items) => {
+        ReportBlock::Sentence(text) => writeln!(out, "<p>{}</p>", inline(text)),
+        ReportBlock::Note(text) => writeln!(out, "<p class=\"dim\">{}</p>", inline(text)),
+        ReportBlock::Items(items) if items.is_empty() => Ok(()),
+        ReportBlock::Items(items) => {
             let items = items.iter().map(|item| format!("<li>{}</li>\n", inline(item.trim_start_matches(' '))));
             writeln!(out, "<ul>{}</ul>", items.collect::<String>())
         }
-        Block::Table(table) => writeln!(out, "{}", table_of(table, level)),
-        Block::Section { id, heading, blocks } => {
+        ReportBlock::Table(table) => writeln!(out, "{}", table_of(table, level)),
+        ReportBlock::Section { id, heading, blocks } => {
             let _ = writeln!(out, "<section{}><h{level}>{}</h{level}>", id_of(id), inline(heading));
             write_all(out, blocks, level + 1);
             writeln!(out, "</section>")
         }
-        Block::Details { id, summary, is_open, blocks } => {
+        ReportBlock::Details { id, summary, is_open, blocks } => {
             let open = if *is_open { " open" } else { "" };
             let _ = writeln!(out, "<details{}{open}>\n<summary>{}</summary>", id_of(id), inline(summary));
             out.push_str("<div class=\"inside\">\n");
             write_all(out, blocks, level + 1);
             writeln!(out, "</div></details>")
         }
-        Block::Picture { svg, .. } if svg.is_empty() => Ok(()),
-        Block::Picture { title, svg, .. } => {
+        ReportBlock::Picture { svg, .. } if svg.is_empty() => Ok(()),
+        ReportBlock::Picture { title, svg, .. } => {
             let title = if title.is_empty() {
                 String::new()
             } else {
@@ -115,12 +115,12 @@ fn write_block(out: &mut String, block: &Block, level: usize) {
             let svg = clean_lines(svg.get(svg.find("<svg").unwrap_or(0)..).unwrap_or_default());
             writeln!(out, "<figure class=\"chart\">{title}<div class=\"scroll\">{svg}</div></figure>")
         }
-        Block::Graph(graph) => writeln!(out, "{}", graph_of(graph)),
-        Block::Links(links) => {
+        ReportBlock::Graph(graph) => writeln!(out, "{}", graph_of(graph)),
+        ReportBlock::Links(links) => {
             let link = |(name, to): &(String, String)| format!("<a href=\"{}\">{}</a>", escaped(to), inline(name));
             writeln!(out, "<p>{}</p>", links.iter().map(link).collect::<Vec<_>>().join(", "))
         }
-        Block::Beside(blocks) => {
+        ReportBlock::Beside(blocks) => {
             out.push_str("<div class=\"two\">\n");
             for block in blocks {
                 out.push_str("<div>");
@@ -129,7 +129,7 @@ fn write_block(out: &mut String, block: &Block, level: usize) {
             }
             writeln!(out, "</div>")
         }
-        Block::Plain(blocks) => {
+        ReportBlock::Plain(blocks) => {
             write_all(out, blocks, level);
             Ok(())
         }
@@ -148,9 +148,9 @@ fn graph_of(PackedGraph { id, title, about, width, .. }: &PackedGraph) -> String
 }
 
 /// The graphs of `blocks`, for `graphs.js`.
-fn packed(out: &mut String, blocks: &[Block]) {
+fn packed(out: &mut String, blocks: &[ReportBlock]) {
     for block in blocks {
-        if let Block::Graph(graph) = block {
+        if let ReportBlock::Graph(graph) = block {
             let (id, packed) = (escaped(&graph.id), escaped(&graph.packed));
             let _ = writeln!(out, "<script type=\"text/plain\" id=\"{id}\">{packed}</script>");
         }
@@ -194,14 +194,14 @@ fn table_of(table: &Table, level: usize) -> String {
     out
 }
 
-fn cell_of(cell: &Cell, class: &str) -> String {
+fn cell_of(cell: &TableCell, class: &str) -> String {
     let text = escaped(&cell.text());
     match cell {
-        Cell::Name(_) => format!("<td class=\"name\">{text}</td>"),
-        Cell::Role { colour, .. } => {
+        TableCell::Name(_) => format!("<td class=\"name\">{text}</td>"),
+        TableCell::Role { colour, .. } => {
             format!("<td{class}><span class=\"chip\" style=\"background:{}\"></span>{text}</td>", escaped(colour))
         }
-        Cell::Unfold { mark, summary, lines, .. } => {
+        TableCell::Unfold { mark, summary, lines, .. } => {
             let mark = if mark.is_empty() { String::new() } else { format!(" <span class=\"dim\">{mark}</span>") };
             let lines: String =
                 lines.iter().map(|line| format!("<span class=\"path\">{}</span>", escaped(line))).collect();
@@ -210,13 +210,13 @@ fn cell_of(cell: &Cell, class: &str) -> String {
                 "<td class=\"name\">{text}{mark}\n<details class=\"path\"><summary>{summary}</summary>{lines}</details></td>"
             )
         }
-        Cell::Word { class, .. } => format!("<td class=\"left word {class}\">{text}</td>"),
-        Cell::Link { to, .. } => {
+        TableCell::Word { class, .. } => format!("<td class=\"left word {class}\">{text}</td>"),
+        TableCell::Link { to, .. } => {
             // What is hidden on this page is opened.
             let open = to.strip_prefix('#').map(|id| format!(" data-open=\"{}\"", escaped(id))).unwrap_or_default();
             format!("<td{class}><a href=\"{}\"{open}>{text}</a></td>", escaped(to))
         }
-        Cell::Bar(part) => {
+        TableCell::Bar(part) => {
             let (way, width) = (if *part < 0.0 { "down" } else { "up" }, part.abs().min(1.0) * 50.0);
             format!(
                 "<td class=\"left\"><span class=\"bar\"><i class=\"{way}\" style=\"width:{width:.2}%\"></i></span></td>"
@@ -245,17 +245,19 @@ mod tests {
     #[test]
     fn pages_have_no_markup_and_no_control_characters_of_others() {
         let odd = "<b>\u{1b}\n\t\u{7f}";
-        let cells = vec![odd.into(), Cell::Name(odd.into()), Cell::Link { text: odd.into(), to: "#\"".into() }];
-        let table = Block::Table(Table::new(["a", odd, "c"], vec![cells]).note(odd));
-        let details = Block::Details {
+        let cells =
+            vec![odd.into(), TableCell::Name(odd.into()), TableCell::Link { text: odd.into(), to: "#\"".into() }];
+        let table = ReportBlock::Table(Table::new(["a", odd, "c"], vec![cells]).note(odd));
+        let details = ReportBlock::Details {
             id: "x".into(),
             summary: odd.into(),
             is_open: true,
-            blocks: vec![table, Block::Note(odd.into())],
+            blocks: vec![table, ReportBlock::Note(odd.into())],
         };
-        let about = vec![Block::sentence("see `<i>` <b>"), Block::Items(vec![odd.into()])];
+        let about = vec![ReportBlock::sentence("see `<i>` <b>"), ReportBlock::Items(vec![odd.into()])];
         let page =
-            Page { title: odd.into(), heading: odd.into(), about, blocks: vec![details], made_by: odd.into() }.html();
+            HtmlPage { title: odd.into(), heading: odd.into(), about, blocks: vec![details], made_by: odd.into() }
+                .html();
         assert!(!page.contains("<b>?") && page.contains("&lt;b&gt;?\n\t?"), "{page}");
         assert!(page.contains("see <code>&lt;i&gt;</code> &lt;b&gt;</p>"), "{page}");
         assert!(page.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'), "{page}");
@@ -266,7 +268,7 @@ mod tests {
     fn graphs_of_all_depths_are_in_the_page_once() {
         let graph = |id: &str| {
             let id = id.to_owned();
-            Block::Graph(PackedGraph {
+            ReportBlock::Graph(PackedGraph {
                 id,
                 title: "g".into(),
                 about: String::new(),
@@ -275,8 +277,8 @@ mod tests {
                 packed: "AA==".into(),
             })
         };
-        let blocks = vec![Block::section("s", vec![Block::Beside(vec![graph("one"), graph("two")])])];
-        let page = Page { blocks, ..Page::default() }.html();
+        let blocks = vec![ReportBlock::section("s", vec![ReportBlock::Beside(vec![graph("one"), graph("two")])])];
+        let page = HtmlPage { blocks, ..HtmlPage::default() }.html();
         for id in ["one", "two"] {
             assert_eq!(page.matches(&format!("<script type=\"text/plain\" id=\"{id}\">AA==")).count(), 1, "{page}");
             assert_eq!(page.matches(&format!("data-graph=\"{id}\"")).count(), 1);

@@ -3,7 +3,7 @@
 use super::Style;
 use crate::document::{Document, ExecutedOn, FunctionCalls, Log2Histogram};
 use crate::profile::{ByProcess, ProcessName, Unit};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::roles::{self, RoleId};
 use crate::util::text::grouped;
 
@@ -38,10 +38,10 @@ impl CallsRow<'_> {
         whole.then(|| self.mean(|f| f.corrected_self_ns)).flatten()
     }
 
-    fn below(&self, quantile: f64) -> Option<Cell> {
+    fn below(&self, quantile: f64) -> Option<TableCell> {
         let mut all = Log2Histogram::default();
         self.all().for_each(|f| all.merge(&f.log2_ns));
-        all.below(quantile).map(|ns| Cell::figure(format!("<{}", grouped(ns))))
+        all.below(quantile).map(|ns| TableCell::figure(format!("<{}", grouped(ns))))
     }
 }
 
@@ -80,8 +80,8 @@ pub(crate) fn functions(document: &Document, style: Style, out: &mut String) {
     } else {
         "Calls of probed functions"
     };
-    let mut table =
-        Table::of(format!("{what}, by process"), &rows).column("function", |row| Cell::Name(row.symbol.to_owned()));
+    let mut table = Table::of(format!("{what}, by process"), &rows)
+        .column("function", |row| TableCell::Name(row.symbol.to_owned()));
     for process in processes {
         let calls = |row: &&CallsRow<'_>| -> u64 {
             row.by_process.get(process).into_iter().flatten().map(|function| function.calls).sum()

@@ -4,7 +4,7 @@ use super::text::shortened;
 use crate::kernel::resolve::Resolution;
 use crate::profile::RoleShare;
 use crate::report::number::{exact, number};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::roles;
 use crate::util::text::clean;
 
@@ -15,8 +15,8 @@ const SMALL: f64 = 0.005;
 const LONGEST_FUNCTION: usize = 36;
 
 /// A row: a role, or several small ones.
-struct RoleRow {
-    title: Cell,
+struct ShareRow {
+    title: TableCell,
     share: RoleShare,
     function: String,
 }
@@ -34,22 +34,22 @@ pub(crate) fn table(title: impl Into<String>, symbols: &[Resolution], shares: &[
     if rest.is_none() {
         large = shares.iter().collect();
     }
-    let named = large.into_iter().map(|share| RoleRow {
-        title: Cell::role(roles::by_id(share.role)),
+    let named = large.into_iter().map(|share| ShareRow {
+        title: TableCell::role(roles::by_id(share.role)),
         share: share.clone(),
         function: functions(symbols, share),
     });
     let rest = rest.map(|share| {
-        let title = Cell::Text(format!("{} other roles", small.len()));
-        RoleRow { title, share, function: String::new() }
+        let title = TableCell::Text(format!("{} other roles", small.len()));
+        ShareRow { title, share, function: String::new() }
     });
     // What a row does not have is left blank.
-    let figure = |text: Option<String>| text.map_or_else(|| Cell::from(""), Cell::Figure);
+    let figure = |text: Option<String>| text.map_or_else(|| TableCell::from(""), TableCell::Figure);
     let percents = |ends: [f64; 2], digits| ends.map(|end| format!("{:.digits$}", 100.0 * end)).join(" to ");
     Table::of(title, named.chain(rest))
         .column("role", |row| row.title.clone())
-        .column("share", |row| Cell::FineShare(row.share.share))
-        .if_any(0, "IRQs off", |row| interrupts_off(&row.share).map_or_else(|| "".into(), Cell::FineShare))
+        .column("share", |row| TableCell::FineShare(row.share.share))
+        .if_any(0, "IRQs off", |row| interrupts_off(&row.share).map_or_else(|| "".into(), TableCell::FineShare))
         .if_any(1, "95 % CI", |row| figure(row.share.share_ci95.map(|ends| percents(ends, 1))))
         .if_any(2, "ns/KiB", |row| figure(row.share.ns_per_kib.map(number)))
         .if_any(2, "est. cycles", |row| {
@@ -61,7 +61,7 @@ pub(crate) fn table(title: impl Into<String>, symbols: &[Resolution], shares: &[
         .if_any(0, "instr/KiB", |row| figure(row.share.instructions_per_kib.map(exact)))
         .if_any(3, "instr/syscall", |row| figure(row.share.instructions_per_call.map(exact)))
         .if_any(4, "fn calls/MiB", |row| figure(row.share.calls_per_mib.map(exact)))
-        .column("function", |row| Cell::Name(row.function.clone()))
+        .column("function", |row| TableCell::Name(row.function.clone()))
         .done()
 }
 

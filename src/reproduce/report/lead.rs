@@ -1,7 +1,7 @@
 //! What a reader sees first: the six rungs of article A, theirs and ours, and what makes this machine different.
 
 use crate::profile::listed;
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Table, TableCell};
 use crate::reproduce::facts::Facts;
 use crate::reproduce::parts::data::{LadderStep, PartsData};
 use crate::reproduce::verdict::{Readings, number, short};
@@ -31,10 +31,10 @@ impl ReportLead {
     pub(super) fn table(&self) -> Table {
         Table::of("", &self.rungs)
             .column("rung", |rung| rung.name.clone())
-            .column("article, GiB/s", |rung| Cell::figure(&*rung.theirs))
-            .column("here, GiB/s", |rung| Cell::figure(&*rung.ours))
-            .column("article, × rung 1", |rung| Cell::figure(&*rung.their_ratio))
-            .column("here, × rung 1", |rung| Cell::figure(&*rung.our_ratio))
+            .column("article, GiB/s", |rung| TableCell::figure(&*rung.theirs))
+            .column("here, GiB/s", |rung| TableCell::figure(&*rung.ours))
+            .column("article, × rung 1", |rung| TableCell::figure(&*rung.their_ratio))
+            .column("here, × rung 1", |rung| TableCell::figure(&*rung.our_ratio))
             .done()
     }
 }

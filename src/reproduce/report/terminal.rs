@@ -1,8 +1,8 @@
 //! The report on the terminal: the rungs, the counts, and the figures that are not as in the articles.
 
 use super::{FigureVerdict, ReproductionView, TableView, blocks};
-use crate::report::block::{self, Block};
-use crate::report::table::{Cell, Table};
+use crate::report::block::{self, ReportBlock};
+use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
 use crate::reproduce::Reproduction;
 
@@ -10,11 +10,11 @@ use crate::reproduce::Reproduction;
 #[must_use]
 pub(crate) fn render(reproduction: &Reproduction, style: Style) -> String {
     let view = ReproductionView::of(reproduction);
-    let mut shown = vec![Block::sentence(&*view.answer)];
+    let mut shown = vec![ReportBlock::sentence(&*view.answer)];
     if let Some(lead) = &view.lead {
-        shown.push(Block::Table(lead.table().note(&*lead.difference)));
+        shown.push(ReportBlock::Table(lead.table().note(&*lead.difference)));
     }
-    shown.push(Block::Table(blocks::parts(&view, false)));
+    shown.push(ReportBlock::Table(blocks::parts(&view, false)));
     for (verdict, heading) in [
         (FigureVerdict::NotReproduced, "Not reproduced"),
         (FigureVerdict::Undecided, "Undecided: the 95 % CI straddles the tolerance"),
@@ -24,10 +24,10 @@ pub(crate) fn render(reproduction: &Reproduction, style: Style) -> String {
         if !rows.is_empty() {
             let table = Table::of(heading, &rows)
                 .column("figure", |row| &*row[0])
-                .column("article", |row| Cell::figure(&*row[1]))
-                .column("here", |row| Cell::figure(&*row[2]))
+                .column("article", |row| TableCell::figure(&*row[1]))
+                .column("here", |row| TableCell::figure(&*row[2]))
                 .column("relative to", |row| &*row[3]);
-            shown.push(Block::Table(table.done()));
+            shown.push(ReportBlock::Table(table.done()));
         }
     }
     block::text(&shown, style)
