@@ -1,6 +1,6 @@
 //! Numbers in tables, sentences and pictures: the only place that decides on digits, signs and units.
 
-use crate::util::text::{grouped, rounded};
+use crate::util::text::rounded;
 
 /// A measured number with three or four digits.
 #[must_use]
