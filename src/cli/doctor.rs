@@ -6,6 +6,7 @@ use crate::kernel::features::{self, Feature, FeatureState, Rights};
 use crate::kernel::info::KernelInfo;
 use crate::record;
 use crate::report::terminal::{Style, hanging, paragraph};
+use crate::util::text::counted;
 use crate::util::{cancel, progress};
 use crate::vm::store::KernelCache;
 use crate::vm::{self, Accel, GuestOptions, Job, qemu};
@@ -87,7 +88,7 @@ impl DoctorReport {
         Self {
             schema: "pipeprof.doctor/1".to_owned(),
             release: KernelInfo::running().release,
-            machine: format!("{cpu}, {} CPU{}{under}", environment.cpus, if environment.cpus == 1 { "" } else { "s" }),
+            machine: format!("{cpu}, {}{under}", counted(u64::from(environment.cpus), "CPU")),
             features,
         }
     }

@@ -1,6 +1,6 @@
 //! `pipeprof kernel`: the cache of kernels for guests.
 
-use crate::util::text::clean_lines;
+use crate::util::text::{clean_lines, counted};
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm;
 use crate::vm::GuestMachine;
@@ -222,5 +222,5 @@ fn line(entry: &CachedKernel) -> String {
 
 /// `2 snapshots, 302 MiB`.
 fn described(count: usize, bytes: u64) -> String {
-    format!("{count} snapshot{}, {} MiB", if count == 1 { "" } else { "s" }, bytes >> 20)
+    format!("{}, {} MiB", counted(count as u64, "snapshot"), bytes >> 20)
 }

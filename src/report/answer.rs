@@ -5,7 +5,7 @@ use crate::document::{Document, ExecutedOn, WindowCount};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::roles;
 use crate::util::size;
-use crate::util::text::{capitalized, grouped};
+use crate::util::text::{capitalized, counted, grouped};
 use crate::workload::Spec;
 
 /// Roles with smaller shares are not named.
@@ -131,12 +131,9 @@ fn speed(document: &Document) -> String {
             let interval = throughput
                 .ci95
                 .map_or("too few for a 95 % CI".to_owned(), |[low, high]| format!("95 % CI {low:.2} to {high:.2}"));
-            let runs = throughput.runs.len();
-            let plural = if runs == 1 { "" } else { "s" };
+            let runs = counted(throughput.runs.len() as u64, "run");
             let on = if executed_on == ExecutedOn::Kvm { " in a KVM guest" } else { "" };
-            format!(
-                "Throughput: {median:.2} GiB/s, median of {runs} run{plural}, {interval} ({workload}; {kernel}{on})."
-            )
+            format!("Throughput: {median:.2} GiB/s, median of {runs}, {interval} ({workload}; {kernel}{on}).")
         }
     }
 }

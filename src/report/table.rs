@@ -2,7 +2,7 @@
 
 use super::number::{exact, number, percent, signed};
 use super::terminal::Style;
-use super::terminal::text::{paragraph, shortened};
+use super::terminal::text::{lines, paragraph, shortened};
 use crate::roles::Role;
 use crate::util::colour::rgb;
 use crate::util::csv_text::csv_text;
@@ -383,8 +383,7 @@ struct ShownColumn {
 impl ShownColumn {
     /// A cell in as many lines as it needs.
     fn wrapped(&self, line: usize) -> Vec<String> {
-        let text = self.cells.get(line).map_or("", String::as_str);
-        textwrap::wrap(text, self.width).into_iter().map(std::borrow::Cow::into_owned).collect()
+        lines(self.cells.get(line).map_or("", String::as_str), self.width)
     }
 
     fn cell(&self, line: usize, bold: bool) -> String {

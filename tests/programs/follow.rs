@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use pipeprof::collect::{Context, make};
 use pipeprof::document::{Collector, Loader, Probe, Status};
 use pipeprof::profile::{Folded, ProcessName};
-use pipeprof::target::Watched;
+use pipeprof::process::Watched;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,9 @@
 //! Stacked areas over labelled positions: what a total consists of, and how that changes.
 
 use super::super::number::exact;
+use super::super::terminal::text::shortened;
 use super::{Area, DIM, FAINT, INK, RIGHT, Theme, WIDTH};
-use super::{as_i32, cut, framed, refused, short, shown_labels, text, ticks};
+use super::{as_i32, framed, refused, short, shown_labels, text, ticks};
 use crate::util::colour::rgb;
 use anyhow::Result;
 use plotters::prelude::*;
@@ -75,7 +76,7 @@ impl AreaChart {
         text(area, &self.y, ((BAR_LEFT + right) / 2, bottom + 32), 13, DIM, HPos::Center)?;
         for (place, label) in self.labels.iter().enumerate() {
             let y = TOP + as_i32(place) * BAR;
-            text(area, &cut(label, 24), (BAR_LEFT - 10, y + BAR / 2), 13, INK, HPos::Right)?;
+            text(area, &shortened(label, 24), (BAR_LEFT - 10, y + BAR / 2), 13, INK, HPos::Right)?;
             let mut end = 0.0;
             for layer in &self.layers {
                 let (from, value) = (end, at(layer, place));
@@ -122,7 +123,7 @@ impl AreaChart {
             // In the order of the layers: the first is at the bottom.
             let y = TOP + as_i32(self.layers.len() - 1 - index) * ROW;
             area.draw(&Rectangle::new([(right + 18, y), (right + 30, y + 12)], colour.filled())).map_err(refused)?;
-            text(area, &cut(&layer.name, 27), (right + 36, y + 6), 13, INK, HPos::Left)?;
+            text(area, &shortened(&layer.name, 27), (right + 36, y + 6), 13, INK, HPos::Left)?;
             below = above;
         }
         // The range in all windows, as a band at the top.

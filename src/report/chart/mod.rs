@@ -5,6 +5,7 @@ mod areas;
 
 pub(crate) use areas::{AreaChart, AreaLayer};
 
+use super::terminal::text::{lines, shortened};
 use anyhow::{Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -173,7 +174,7 @@ impl Chart {
             let y = below + 6;
             below += self.group(label);
             let middle = (y + below - 7) / 2;
-            text(area, &cut(label, 52), (left - 12, middle), 13, INK, HPos::Right)?;
+            text(area, &shortened(label, 52), (left - 12, middle), 13, INK, HPos::Right)?;
             for (place, (index, point)) in self.at(label).enumerate() {
                 let (from, to) = (y + as_i32(place) * 17, y + as_i32(place) * 17 + 15);
                 let colour = SERIES[index % SERIES.len()];
@@ -250,7 +251,7 @@ fn framed(
     theme: Theme,
     draw: impl FnOnce(&Area<'_>) -> Result<()>,
 ) -> Result<String> {
-    let footer = wrapped(caption, FOOTER_CHARS);
+    let footer = lines(caption, FOOTER_CHARS);
     let whole = if footer.is_empty() { height } else { height + as_i32(footer.len()) * FOOTER_LINE + 10 };
     let mut svg = String::new();
     {
@@ -289,25 +290,6 @@ fn refused(error: impl std::fmt::Display) -> anyhow::Error {
 
 fn as_i32(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
-}
-
-fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
-}
-
-/// `text` in lines of up to `most` characters, wrapped between words.
-fn wrapped(text: &str, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Round tick values from 0 to at least `largest`, and the end of the axis.
@@ -413,8 +395,6 @@ mod tests {
             assert!(with.contains("Median of 9 pairs on") && !without.contains("Median of 9"), "{with}");
             assert_eq!(height(&with), height(&without) + 27);
         }
-        assert_eq!(wrapped("aa bb cc", 5), ["aa bb", "cc"]);
-        assert_eq!(wrapped("", 5), [""; 0]);
     }
 
     #[test]

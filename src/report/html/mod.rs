@@ -2,8 +2,9 @@
 //! graphs.
 
 use super::block::{PackedGraph, ReportBlock};
+use super::flamegraph::escape;
 use super::table::{Table, TableCell};
-use crate::util::text::clean_lines;
+use crate::util::text::{clean, clean_lines};
 use anyhow::{Context as _, Result};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use flate2::{Compression, GzBuilder};
@@ -50,18 +51,7 @@ impl HtmlPage {
 
 /// Text of a page. Names are from other programs: as in terminals, control characters are replaced.
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in clean_lines(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
+    escape(&clean(text))
 }
 
 /// [`escaped`], with what is in backticks as code.
@@ -258,7 +248,7 @@ mod tests {
         let page =
             HtmlPage { title: odd.into(), heading: odd.into(), about, blocks: vec![details], made_by: odd.into() }
                 .html();
-        assert!(!page.contains("<b>?") && page.contains("&lt;b&gt;?\n\t?"), "{page}");
+        assert!(!page.contains("<b>?") && page.contains("&lt;b&gt;????"), "{page}");
         assert!(page.contains("see <code>&lt;i&gt;</code> &lt;b&gt;</p>"), "{page}");
         assert!(page.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'), "{page}");
         assert!(page.contains("href=\"#&quot;\" data-open=\"&quot;\""), "{page}");

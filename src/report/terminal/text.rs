@@ -48,9 +48,19 @@ pub(crate) fn filled(text: &str, first: &str, indent: usize, width: usize) -> St
     unjoined(&textwrap::fill(&joined(text), options)) + "\n"
 }
 
+/// `text` in lines of `width` columns; none if it is empty.
+pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
+    filled(text, "", 0, width).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_text_has_no_lines() {
+        assert_eq!((lines("aa bb cc", 5), lines("", 5)), (vec!["aa bb".to_owned(), "cc".to_owned()], Vec::new()));
+    }
 
     #[test]
     fn names_are_never_broken() {
