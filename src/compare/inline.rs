@@ -340,9 +340,10 @@ mod tests {
     fn callees_of_an_inlined_function_are_aligned_too() {
         let mut stacks = Folded::new();
         stacks.add(format!("{CALL};add_to_pipe.part.0;get_page;try_get_folio"), 5);
-        let pair = |caller: &str, callee: &str| (caller.to_owned(), BTreeSet::from([callee.to_owned()]));
-        let dropped =
-            Dropped(BTreeMap::from([pair("__do_sys_vmsplice", "add_to_pipe"), pair("get_page", "try_get_folio")]));
+        let pair = |caller: &str, function: &str| {
+            Inlined { function: function.to_owned(), caller: caller.to_owned(), before: true, weight: 1.0 }
+        };
+        let dropped = Dropped::of(&[pair("__do_sys_vmsplice", "add_to_pipe"), pair("get_page", "try_get_folio")]);
         let (stack, _) = stacks.iter().next().unwrap();
         assert_eq!(dropped.shortened(stack.frames()).unwrap().join(";"), format!("{CALL};get_page"));
         assert_eq!(dropped.shortened(CALL.split(';')), None);

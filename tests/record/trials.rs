@@ -1,7 +1,7 @@
 //! Runs with changes: `--try`.
 
 use super::ALL;
-use crate::common::{pipeprof, programs};
+use crate::common::{binary, pipeprof, programs};
 use pipeprof::record::Recording;
 use pipeprof::record::model::TrialVerdict;
 use std::process::{Command, Stdio};

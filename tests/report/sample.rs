@@ -135,6 +135,7 @@ pub(crate) fn sampled_run() -> Outcome {
         windows: Vec::new(),
         classes: ByProcess::default(),
         code: None,
+        pipeline: None,
     }
 }
 
