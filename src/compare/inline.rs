@@ -340,8 +340,11 @@ mod tests {
     fn callees_of_an_inlined_function_are_aligned_too() {
         let mut stacks = Folded::new();
         stacks.add(format!("{CALL};add_to_pipe.part.0;get_page;try_get_folio"), 5);
-        let pair = |caller: &str, function: &str| {
-            Inlined { function: function.to_owned(), caller: caller.to_owned(), before: true, weight: 1.0 }
+        let pair = |caller: &str, function: &str| Inlined {
+            function: function.to_owned(),
+            caller: caller.to_owned(),
+            before: true,
+            weight: 1.0,
         };
         let dropped = Dropped::of(&[pair("__do_sys_vmsplice", "add_to_pipe"), pair("get_page", "try_get_folio")]);
         let (stack, _) = stacks.iter().next().unwrap();

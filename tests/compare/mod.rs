@@ -259,7 +259,7 @@ fn what_moved_out_of_the_lock_is_said() {
     let text = terminal::render(&compared.comparison, WIDE).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("Under the pipe's mutex the writer executes 12,000 instructions per call of the writer, before 15,000 (-20.0 %)"), "{text}");
     assert!(text.contains("page allocation: 12 of 15 calls under it, before 15 of 15"), "{text}");
-    assert!(html::render(&compared).unwrap().contains("Under the pipe's mutex: writer"));
+    assert!(html::render(&compared).unwrap().contains("Under the pipe&#39;s mutex: writer"));
     // Code whose locks could not be followed is not reported as held.
     let mut unknown = with_calls(newer(), 240, 12);
     unknown.document.locks[0].unknown = 1;
