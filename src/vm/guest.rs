@@ -58,6 +58,9 @@ pub(crate) enum NoAnswer {
     /// The guest reached `/init`, but failed later.
     #[error("{0}")]
     Failed(String),
+    /// The guest reached `/init`, then its kernel died in an exception.
+    #[error("{0}")]
+    Exception(String),
 }
 
 /// Boot the kernel in `options`, run `job` in it and return the answer. The guest has ended when this returns.
@@ -100,7 +103,7 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
             Err(why) => bail!("--accel kvm: {why}; use --accel tcg for emulation"),
         }
     }
-    let mut reply = Guest::new(options, ExecutedOn::Tcg, &version, options.boot_limit)?.run(job)?;
+    let mut reply = emulated(options, job, &version)?;
     if let Some((why, slow)) = given_up {
         if slow {
             // TCG booted this kernel, so the failure was KVM's and not the kernel's.
@@ -112,6 +115,27 @@ pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     }
     Ok(reply)
 }
+
+/// Run `job` in an emulated guest.
+///
+/// Before QEMU 8.0, `cmpxchg16b`, which the kernel's slab allocator executes, leaves a value in place of the flags if an
+/// interrupt comes right after it: helper_cmpxchg16b computes them with an operation that the translator has not stored
+/// (8.0 calls gen_compute_eflags first). The kernel then dies in an exception, at the same instruction each time. One
+/// more argument, which the kernel ignores, moves the interrupts.
+fn emulated(options: &GuestOptions, job: &Job, version: &str) -> Result<GuestReply> {
+    let run = |options: &GuestOptions| Guest::new(options, ExecutedOn::Tcg, version, options.boot_limit)?.run(job);
+    let first = run(options);
+    let died = first.as_ref().err().and_then(|error| error.downcast_ref());
+    let Some(NoAnswer::Exception(why)) = died.filter(|_| qemu::spoils_flags(version)) else { return first };
+    let why = why.lines().next().unwrap_or_default();
+    progress::note(&format!("{why}; QEMU before 8.0 can cause this, so the guest starts once more"));
+    let mut shifted = options.clone();
+    shifted.append.push(SHIFT.to_owned());
+    run(&shifted)
+}
+
+/// A kernel argument without effect.
+const SHIFT: &str = "pipeprof.shift=1";
 
 /// Remove what killed runs left, if this process has not yet done so.
 pub(crate) fn clean_up_once() {
@@ -366,6 +390,7 @@ impl<'a> Guest<'a> {
         };
         let text = format!("guest {release}: {why}{cramped}{}", last_lines(&console));
         match (watch.release.is_some(), late) {
+            (true, _) if console.contains("Kernel panic - not syncing: Fatal exception") => NoAnswer::Exception(text),
             (true, _) => NoAnswer::Failed(text),
             (false, true) => NoAnswer::TooLate(text),
             (false, false) => NoAnswer::NotStarted(text),

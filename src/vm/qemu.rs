@@ -41,6 +41,11 @@ fn numbers_in(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
+/// Whether the QEMU of this [`version`] can spoil the flags of a guest's processor; see [`run_job`](crate::vm::run_job).
+pub(crate) fn spoils_flags(version: &str) -> bool {
+    numbers_in(version).is_some_and(|numbers| numbers < (8, 0))
+}
+
 pub(crate) fn missing() -> String {
     format!(
         "cannot start {}: install QEMU (Debian: apt install qemu-system-x86), or name it in PIPEPROF_QEMU",
