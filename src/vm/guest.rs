@@ -127,7 +127,7 @@ fn emulated(options: &GuestOptions, job: &Job, version: &str) -> Result<GuestRep
     let first = run(options);
     let died = first.as_ref().err().and_then(|error| error.downcast_ref());
     let Some(NoAnswer::Exception(why)) = died.filter(|_| qemu::spoils_flags(version)) else { return first };
-    let why = why.lines().next().unwrap_or_default();
+    let (why, _) = why.split_once("; its last lines").unwrap_or((why, ""));
     progress::note(&format!("{why}; QEMU before 8.0 can cause this, so the guest starts once more"));
     let mut shifted = options.clone();
     shifted.append.push(SHIFT.to_owned());
