@@ -3,7 +3,7 @@ use super::chunk::Chunk;
 use super::script::CampaignEngine;
 use super::store::FailedCell;
 use super::*;
-use crate::record::PipelineCommand;
+use crate::result::PipelineCommand;
 use crate::util::sha256;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -340,7 +340,7 @@ fn stores_of_several_builds_are_not_merged_unasked() {
 fn timed_cells_run_alone_on_their_machine_only() {
     struct Unreached;
     impl run::CellRunner for Unreached {
-        fn run(&self, _: &CampaignCell, _: &crate::vm::Kernel) -> anyhow::Result<store::CellResult> {
+        fn run(&self, _: &CampaignCell, _: &crate::vm::Kernel) -> anyhow::Result<crate::result::Outcome> {
             anyhow::bail!("reached")
         }
     }

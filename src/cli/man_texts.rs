@@ -222,7 +222,7 @@ fn examples(name: &str) -> &'static [PageEntry] {
             ("Show what this machine supports:", "pipeprof doctor"),
             ("Show what a guest supports:", "pipeprof doctor --kernel 6.12"),
         ],
-        "schema" => &[("Store the schema of result.json:", "pipeprof schema record > record.schema.json")],
+        "schema" => &[("Store the schema of result.json:", "pipeprof schema > result.schema.json")],
         "completions" => &[("Complete in this bash only:", "source <(pipeprof completions bash)")],
         "man" => &[("Read the page of run:", "pipeprof man run | man -l -")],
         _ => &[],
@@ -246,7 +246,7 @@ fn see_also(name: &str) -> String {
         "roles" => &["run", "doctor"],
         "kernel" => &["run", "doctor"],
         "doctor" => &["run", "record", "kernel"],
-        "schema" => &["run", "record"],
+        "schema" => &["run", "record", "attribute"],
         _ => &[],
     };
     if name == "pipeprof" {

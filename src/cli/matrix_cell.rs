@@ -6,8 +6,6 @@ use crate::campaign::CampaignCell;
 use crate::campaign::cell::CellPipeline;
 use crate::campaign::plan::CampaignPipeline;
 use crate::campaign::run::CellRunner;
-use crate::campaign::store::CellResult;
-use crate::record::Recorded;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
 use crate::result::Outcome;
@@ -24,17 +22,15 @@ const BROKEN_PIPE: u8 = 141;
 pub(super) struct CellHere;
 
 impl CellRunner for CellHere {
-    fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult> {
+    fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<Outcome> {
         let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
         let command = cell.command();
         let words = cell.argv.split_first().map(|(first, words)| (first.as_str(), words));
-        Ok(match (words, &cell.pipeline) {
-            (Some(("run", words)), None) => CellResult::Run(Box::new(run(words, image, command)?)),
-            (Some(("record", words)), Some(pipeline)) => {
-                CellResult::Recording(Box::new(record(words, pipeline, image, command)?))
-            }
+        match (words, &cell.pipeline) {
+            (Some(("run", words)), None) => run(words, image, command),
+            (Some(("record", words)), Some(pipeline)) => record(words, pipeline, image, command),
             _ => bail!("the cell's command is neither `run` nor `record`: plan again with this pipeprof"),
-        })
+        }
     }
 }
 
@@ -45,7 +41,7 @@ fn run(words: &[String], image: &str, command: String) -> Result<Outcome> {
     options.measure(&request)
 }
 
-fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: String) -> Result<Recorded> {
+fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: String) -> Result<Outcome> {
     let mut args = RecordArgs::parse_words("the cell", words)?;
     args.guest.kernel = Some(image.to_owned());
     let guest = args.guest(true)?.context("a cell names its kernel")?;
@@ -63,14 +59,14 @@ fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: Strin
         bail!("the programs or files of this pipeline are not those with which the list was planned{difference}");
     }
     let (mut recorded, printed) = prepared.record()?;
-    let codes = &recorded.recording.exit_codes;
+    let codes = &recorded.document.exit_codes;
     if codes.last().is_some_and(|code| *code != 0) || codes.iter().any(|code| ![0, BROKEN_PIPE].contains(code)) {
         let errors = String::from_utf8_lossy(&printed.errors).into_owned();
         let first = errors.lines().next().map_or(String::new(), |line| format!(": {}", clean(line)));
         bail!("the pipeline failed, with exit codes {codes:?}{first}");
     }
     prepared.add_counts(&mut recorded, args.counted_runs())?;
-    recorded.recording.command = command;
+    recorded.document.command = command;
     Ok(recorded)
 }
 

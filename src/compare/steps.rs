@@ -15,6 +15,7 @@ use super::sums;
 use super::timed::{self, Evidence};
 use super::work;
 use crate::profile::{ProcessName, listed};
+use crate::record::work::PipelineWork;
 use crate::report::number;
 use crate::result::Outcome;
 use crate::roles::{RoleId, SCHEDULING};
@@ -166,8 +167,8 @@ fn step(
     if method == Method::Exact {
         step.total = Some(exact::total(before, after));
     }
-    if let [Some(old), Some(new)] = [&old_runs, &new_runs].map(|runs| runs.first()?.pipeline.as_ref()) {
-        step.remarks.extend(pipelines::remarks([old, new], [before, after]));
+    if let [Some(old), Some(new)] = [&old_runs, &new_runs].map(|runs| PipelineWork::of(&runs.first()?.document)) {
+        step.remarks.extend(pipelines::remarks([&old, &new], [before, after]));
     }
     // Samples are too few to tell an inlined function from one that is gone.
     let aligned = if method == Method::Exact { inline::aligned([before, after], [&old_runs, &new_runs]) } else { None };
@@ -200,10 +201,10 @@ fn step(
 /// What the processes of one column did instead of the requested work, and those of the other did not.
 fn unequal(runs: [&[&Outcome]; 2]) -> Vec<String> {
     // A kernel that fell back to a file in memory did what the other was asked for.
-    if let [Some(before), Some(after)] = runs.map(|runs| runs.first().and_then(|run| run.pipeline.as_ref())) {
-        return pipelines::unequal(before, after);
+    if let [Some(before), Some(after)] = runs.map(|runs| PipelineWork::of(&runs.first()?.document)) {
+        return pipelines::unequal(&before, &after);
     }
-    let source = |run: &&Outcome| run.document.workload.as_ref().and_then(|workload| workload.source.clone());
+    let source = |run: &&Outcome| run.document.target.workload().and_then(|workload| workload.source.clone());
     let memory = |run: &&Outcome| source(run).is_some_and(|source| source.as_os_str() == MEMORY_SOURCE);
     let asked = runs.map(|runs| runs.iter().all(memory));
     let changes = [0, 1].map(|own| -> BTreeSet<&str> {

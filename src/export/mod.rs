@@ -17,7 +17,7 @@ mod tables_compared;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use source::{Exported, ExportedRecording, StoredResult};
+pub(crate) use source::{Exported, StoredExport};
 
 use anyhow::Result;
 

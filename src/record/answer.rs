@@ -2,13 +2,13 @@
 //! the recording alone.
 
 use super::holders;
-use super::model::{
-    BusyProgram, DEFAULT_SLOTS, LimitingStage, PipelineLimit, RecordedPipe, RecordedProcess, Recording, WaitReason,
-};
 use super::stages::{self, StageTime, Stages};
 use crate::profile::{few, listed};
 use crate::report::number::percent;
-use crate::result::ExecutedOn;
+use crate::result::{
+    BusyProgram, DEFAULT_SLOTS, Document, ExecutedOn, LimitingStage, PipelineLimit, RecordedPipe, RecordedProcess,
+    WaitReason,
+};
 use crate::util::text::{capitalized, counted};
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ pub(super) struct RecordedAnswer {
 
 /// The answer of `recording`.
 #[must_use]
-pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
+pub(super) fn answer(recording: &Document) -> RecordedAnswer {
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
     let used = recording.pipes.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
@@ -77,13 +77,13 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
         let spent = few(times.iter().map(|time| format!("`{}` {}", time.name, spent(time))));
         answer.findings.push(format!("No pipe was used. {}.", capitalized(&spent)));
     }
-    answer.findings.extend(first_of(recording.processes.iter().filter_map(|process| crashed(recording, process))));
+    answer.findings.extend(first_of(recording.recorded.iter().filter_map(|process| crashed(recording, process))));
     answer.cautions = cautions(recording, &times);
     answer
 }
 
 /// What limits the pipeline, and who waits for it.
-fn limit(recording: &Recording, stages: &Stages, times: &[StageTime]) -> (Option<PipelineLimit>, Vec<String>) {
+fn limit(recording: &Document, stages: &Stages, times: &[StageTime]) -> (Option<PipelineLimit>, Vec<String>) {
     let outside = outside(recording, stages, times);
     if let ([only], None) = (times, &outside) {
         return (None, vec![format!("`{}` {}.", only.name, spent(only))]);
@@ -123,7 +123,7 @@ fn limit(recording: &Recording, stages: &Stages, times: &[StageTime]) -> (Option
 }
 
 /// If most of a stage's sleeps are at pipes whose other side was not recorded: who waits for what.
-fn outside(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Option<(PipelineLimit, String)> {
+fn outside(recording: &Document, stages: &Stages, times: &[StageTime]) -> Option<(PipelineLimit, String)> {
     for time in times {
         for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
             let is_outside = |at: usize| stages::sides(&recording.pipes[at], stages)[side].is_empty();
@@ -176,12 +176,7 @@ fn spent(time: &StageTime) -> String {
 }
 
 /// The stage, other than `limiting`, that sleeps most at one of its pipes, or until a FIFO is opened.
-fn most_waiting(
-    recording: &Recording,
-    stages: &Stages,
-    times: &[StageTime],
-    limiting: Option<usize>,
-) -> Option<String> {
+fn most_waiting(recording: &Document, stages: &Stages, times: &[StageTime], limiting: Option<usize>) -> Option<String> {
     // The pipe, and the side of it at which others are.
     type Place = Option<(usize, usize)>;
     let mut most: Option<(f64, usize, Place)> = None;
@@ -222,7 +217,7 @@ fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// Properties of pipes that are worth a sentence.
-fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<String> {
+fn oddities(recording: &Document, stages: &Stages, times: &[StageTime]) -> Vec<String> {
     let (mut small, mut short, mut unseen) = (Vec::new(), Vec::new(), Vec::new());
     for pipe in &recording.pipes {
         if let Some([_, _, least]) = pipe.slots.filter(|[_, _, least]| *least < DEFAULT_SLOTS && pipe.bytes() > 0) {
@@ -234,21 +229,21 @@ fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<
             for end in ends {
                 let calls = end.all_calls() - end.eagain - end.epipe - end.errors;
                 if calls >= MANY_CALLS && end.bytes / calls < SMALL_BYTES {
-                    let name = &recording.processes[end.process].name;
+                    let name = &recording.recorded[end.process].name;
                     let mean = (end.bytes as f64 / calls as f64).round() as u64;
                     short.push(format!("`{name}` {does} only {} per call.", counted(mean, "byte")));
                 }
             }
         }
     }
-    for process in recording.processes.iter().filter(|process| process.io_uring_calls > 0) {
+    for process in recording.recorded.iter().filter(|process| process.io_uring_calls > 0) {
         unseen.push(format!("`{}` uses io_uring, whose reads and writes are not recorded.", process.name));
     }
     [small, short, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
 }
 
 /// A program that a fault of its own ended. A shell reports only that of the last one.
-fn crashed(recording: &Recording, process: &RecordedProcess) -> Option<String> {
+fn crashed(recording: &Document, process: &RecordedProcess) -> Option<String> {
     let number = i32::try_from(process.signal?).ok()?;
     let (_, name, what) = FAULTS.into_iter().find(|(signal, ..)| *signal == number)?;
     let advice = match number {
@@ -269,7 +264,7 @@ pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &Stages, times: &[StageTime
     format!("from {from} to {to}")
 }
 
-fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
+fn cautions(recording: &Document, times: &[StageTime]) -> Vec<String> {
     let mut cautions = Vec::new();
     if !recording.on_disk.is_empty() && recording.executed_on == ExecutedOn::Tcg {
         let names = few(recording.on_disk.iter().map(|path| format!("`{path}`")));
@@ -278,7 +273,7 @@ fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
             "Not exact: {names} {were} on a disk, which answers at moments that depend on this machine."
         ));
     }
-    if recording.window_ns < SHORT_NS {
+    if recording.processes.window_ns < SHORT_NS {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
     let crowded: Vec<&StageTime> = times.iter().filter(|time| time.runnable >= CROWDED).collect();
@@ -350,15 +345,15 @@ impl WaitReason {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{RecordedEnd, RecordedProcess, WaitTotal};
-    use super::super::pipeline::PipelineCommand;
     use super::*;
+    use crate::result::{PipelineCommand, Processes, Target};
+    use crate::result::{RecordedEnd, RecordedProcess, WaitTotal};
 
     const WINDOW: u64 = 1_000_000_000;
 
     /// A pipeline of stages `a`, `b`, ..., each with shares of the window in percent: on a CPU, asleep for data, asleep
     /// for room, on a timer.
-    fn pipeline(stages: &[[u64; 4]]) -> Recording {
+    fn pipeline(stages: &[[u64; 4]]) -> Document {
         let percent = WINDOW / 100;
         let name = |stage: usize| char::from(b'a' + stage as u8).to_string();
         let end = |process, share: u64| RecordedEnd {
@@ -383,15 +378,15 @@ mod tests {
             readers: vec![end(reader, stages[reader][1])],
             ..RecordedPipe::default()
         });
-        Recording {
-            window_ns: WINDOW,
-            pipeline: PipelineCommand {
+        Document {
+            processes: Processes { window_ns: WINDOW, ..Processes::default() },
+            target: Target::Pipeline(PipelineCommand {
                 stages: (0..stages.len()).map(|stage| vec![name(stage)]).collect(),
                 shell: false,
-            },
-            processes: processes.collect(),
+            }),
+            recorded: processes.collect(),
             pipes: pipes.collect(),
-            ..Recording::default()
+            ..Document::default()
         }
     }
 
@@ -429,14 +424,14 @@ mod tests {
     #[test]
     fn a_stage_that_ended_early_or_began_late_does_not_limit() {
         let mut recording = pipeline(&[[4, 0, 0, 0], [80, 2, 0, 0], [3, 95, 0, 0]]);
-        for (process, percent) in recording.processes.iter_mut().zip([5, 99, 100]) {
+        for (process, percent) in recording.recorded.iter_mut().zip([5, 99, 100]) {
             process.end_ns = WINDOW / 100 * percent;
         }
         let text = answer(&recording).findings.join(" ");
         assert!(text.starts_with("`b` limits the pipeline"), "{text}");
         // Nor does one that was started late, as in a shell's second pipeline.
         let mut recording = pipeline(&[[90, 2, 0, 0], [4, 90, 0, 0], [1, 1, 0, 0]]);
-        recording.processes[2].begin_ns = WINDOW / 100 * 97;
+        recording.recorded[2].begin_ns = WINDOW / 100 * 97;
         let text = answer(&recording).findings.join(" ");
         assert!(text.starts_with("`a` limits the pipeline"), "{text}");
     }
@@ -448,7 +443,7 @@ mod tests {
         let busy = "`a` limits the pipeline: it is on a CPU 90 % of the time (68 % user, 22 % system). `b`";
         assert!(text.starts_with(busy), "{text}");
         // Waits for the CPU, and those of a stage that hardly runs, say why.
-        recording.processes[0].runnable_ns = WINDOW / 4;
+        recording.recorded[0].runnable_ns = WINDOW / 4;
         assert!(answer(&recording).findings[0].ends_with("and waits for a CPU 25 %."), "{recording:?}");
         let text = findings(&[[30, 0, 2, 100], [10, 88, 0, 0]]);
         assert!(text.starts_with("`a` limits the pipeline: it sleeps on a timer 100 % and is on a CPU 30 %"), "{text}");
@@ -469,7 +464,7 @@ mod tests {
         let end = RecordedEnd { calls: [("write".to_owned(), 1)].into(), bytes: 10, ..RecordedEnd::default() };
         recording.pipes.push(RecordedPipe { writers: vec![end], ..RecordedPipe::default() });
         for begin in [0, WINDOW / 100 * 60] {
-            recording.processes[0].begin_ns = begin;
+            recording.recorded[0].begin_ns = begin;
             let text = answer(&recording).findings.join(" ");
             assert_eq!(text, "`a` is on a CPU 30 % of the time (22 % user, 8 % system).");
         }
@@ -478,21 +473,21 @@ mod tests {
     #[test]
     fn a_stopped_stage_limits() {
         let mut recording = pipeline(&[[4, 0, 94, 0], [5, 10, 0, 0]]);
-        let held = &mut recording.processes[1];
+        let held = &mut recording.recorded[1];
         held.waits = [(WaitReason::Stopped, WaitTotal { ns: WINDOW / 100 * 64, count: 1 })].into();
-        let said = |recording: &Recording| answer(recording).findings.remove(0);
+        let said = |recording: &Document| answer(recording).findings.remove(0);
         assert!(said(&recording).starts_with("`b` limits the pipeline: it is stopped 64 %, waits"), "{recording:?}");
-        recording.processes[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
+        recording.recorded[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
         assert!(said(&recording).starts_with("`b` limits the pipeline: it is stopped by `cpulimit` 64 %, waits"));
     }
 
     #[test]
     fn a_program_that_crashed_is_named() {
         let mut recording = pipeline(&[[96, 0, 2, 0], [10, 88, 0, 0]]);
-        let said = |recording: &Recording| answer(recording).findings.join(" ");
-        recording.processes[0].signal = Some(libc::SIGPIPE.cast_unsigned());
+        let said = |recording: &Document| answer(recording).findings.join(" ");
+        recording.recorded[0].signal = Some(libc::SIGPIPE.cast_unsigned());
         assert!(!said(&recording).contains("killed"), "{}", said(&recording));
-        recording.processes[0].signal = Some(libc::SIGILL.cast_unsigned());
+        recording.recorded[0].signal = Some(libc::SIGILL.cast_unsigned());
         assert!(said(&recording).ends_with("`a` was killed by SIGILL (illegal instruction)."), "{}", said(&recording));
         recording.executed_on = ExecutedOn::Tcg;
         assert!(said(&recording).ends_with("try --cpu max."), "{}", said(&recording));
@@ -517,7 +512,7 @@ mod tests {
         let mut recording = pipeline(&[[90, 0, 0, 0], [5, 93, 0, 0]]);
         recording.pipes[0].slots = Some([16, 2, 2]);
         recording.pipes[0].writers[0].calls = [("write".to_owned(), 1 << 20)].into();
-        recording.processes[0].runnable_ns = WINDOW / 2;
+        recording.recorded[0].runnable_ns = WINDOW / 2;
         let said = answer(&recording);
         let text = said.findings.join(" ");
         assert!(text.contains("The pipe from `a` to `b` holds only 8 KiB; the default is 64 KiB."), "{text}");

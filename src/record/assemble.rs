@@ -1,14 +1,14 @@
-//! From what the BPF programs counted to a [`Recording`](super::Recording)'s processes and pipes.
+//! From what the BPF programs counted to the processes and pipes of a [`Document`](crate::result::Document).
 
 use super::alike::alike;
 use super::collect::RecordedCounts;
 use super::launch::MadePipe;
-use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
 use super::raw::{
     PR_FROZEN, PR_KINDS, PR_NO_CALL, PR_STOPPED, PR_TRACED, PR_WRITE, PrCounts, PrEnd, PrProcess, PrState, PrWho,
 };
 use super::running::OpenEnd;
 use super::timeline::{Id, id};
+use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess, WaitReason};
 use crate::util::text::grouped;
 use crate::util::warning::Warning;
 use bytemuck::Zeroable as _;

@@ -3,8 +3,8 @@
 //!
 //! No stage has to wait for the recorder: the tracepoint of the fork makes a stage known before it runs.
 
-use super::pipeline::PipelineCommand;
 use crate::arch::marker;
+use crate::result::PipelineCommand;
 use crate::util::{limits, process_stat, size};
 use crate::vm::closure::find_program;
 use anyhow::{Context as _, Result, ensure};

@@ -1,10 +1,10 @@
 //! The timeline of a recording as an SVG: for each process the state of its threads, for each pipe its fill, over time.
 
-use super::model::{Recording, Timeline, TimelinePipe, TimelineProcess};
 use super::stages;
 use crate::report::flamegraph::escape;
 use crate::report::number::number;
 use crate::report::terminal::text::shortened;
+use crate::result::{Document, Timeline, TimelinePipe, TimelineProcess};
 use crate::util::text::counted;
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ const FILL: (&str, &str) = ("fill of a pipe", "#7a9a5b");
 
 /// The picture; `None` if nothing was recorded.
 #[must_use]
-pub(crate) fn svg(recording: &Recording) -> Option<String> {
+pub(crate) fn svg(recording: &Document) -> Option<String> {
     let timeline = &recording.timeline;
     let window: u64 = timeline.slice_ns.iter().sum();
     if window == 0 || timeline.processes.is_empty() {
@@ -100,7 +100,7 @@ enum Row<'a> {
 }
 
 /// The processes in the order of the stages, each followed by the pipes that it writes.
-fn rows(recording: &Recording) -> Vec<Row<'_>> {
+fn rows(recording: &Document) -> Vec<Row<'_>> {
     let timeline = &recording.timeline;
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
@@ -117,7 +117,7 @@ fn rows(recording: &Recording) -> Vec<Row<'_>> {
     for row in processes.into_iter().take(ROWS) {
         let name = match stages.of(row.process) {
             Some(stage) if stages[stage].len() == 1 => times[stage].name.clone(),
-            _ => recording.processes[row.process].name.clone(),
+            _ => recording.recorded[row.process].name.clone(),
         };
         rows.push(Row::Process(name, row));
         let writes =
@@ -165,8 +165,8 @@ impl Scale {
     }
 }
 
-fn draw_process(svg: &mut String, recording: &Recording, process: &TimelineProcess, scale: &Scale, top: f64) {
-    let life = &recording.processes[process.process];
+fn draw_process(svg: &mut String, recording: &Document, process: &TimelineProcess, scale: &Scale, top: f64) {
+    let life = &recording.recorded[process.process];
     let (begin, end) = (scale.x(life.begin_ns as f64), scale.x(life.end_ns as f64));
     let _ = writeln!(
         svg,
@@ -252,8 +252,8 @@ fn axis(svg: &mut String, window: u64, height: f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{RecordedEnd, RecordedPipe, RecordedProcess};
     use super::*;
+    use crate::result::{RecordedEnd, RecordedPipe, RecordedProcess};
 
     #[test]
     fn each_state_has_its_share_of_the_row() {
@@ -270,8 +270,8 @@ mod tests {
             empty: empty.to_vec(),
             ..TimelineProcess::new(process, 2)
         };
-        let recording = Recording {
-            processes: vec![process("a<b", 0), process("c", 0)],
+        let recording = Document {
+            recorded: vec![process("a<b", 0), process("c", 0)],
             pipes: vec![pipe],
             findings: vec!["`a<b` limits the pipeline.".to_owned()],
             timeline: Timeline {
@@ -279,7 +279,7 @@ mod tests {
                 processes: vec![row(0, [1.0, 0.5], [0.0; 2]), row(1, [0.0, 4.0], [1.0, 0.0])],
                 pipes: vec![TimelinePipe { pipe: 0, bytes: vec![1, 1], filled: vec![Some(0.5), None] }],
             },
-            ..Recording::default()
+            ..Document::default()
         };
         let svg = svg(&recording).unwrap();
         assert!(svg.contains("<title>a&lt;b limits the pipeline.</title>") && !svg.contains("a<b"), "{svg}");
@@ -288,6 +288,6 @@ mod tests {
         assert!(svg.contains(running), "{svg}");
         assert!(svg.contains("<path fill=\"#e0652c\" d=\"M547.5 142.0H880.0V168.0H547.5z\">"), "{svg}");
         assert!(svg.contains("<path fill=\"#7a9a5b\" d=\"M215.0 121.0H547.5V134.0H215.0z\">"), "{svg}");
-        assert_eq!(super::svg(&Recording::default()), None);
+        assert_eq!(super::svg(&Document::default()), None);
     }
 }

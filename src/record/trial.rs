@@ -2,11 +2,10 @@
 
 use super::input::KeptInput;
 use super::launch::{Launcher, PipelineSetup, StageStreams, exit_code};
-use super::model::{Recording, Trial, TrialRuns, TrialVerdict, Trials};
-use super::pipeline::PipelineCommand;
 use super::remedy::{self, Remedy};
 use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
+use crate::result::{Document, PipelineCommand, Trial, TrialRuns, TrialVerdict, Trials};
 use crate::run::BUSY;
 use crate::util::decision::{Decision, decide};
 use crate::util::process_stat::children_ns;
@@ -67,7 +66,7 @@ impl TrialOptions {
         pipeline: &PipelineCommand,
         input: &KeptInput,
         launcher: &Launcher,
-        recording: &mut Recording,
+        recording: &mut Document,
     ) -> Result<()> {
         ensure!(!recording.was_limited(), "the pipeline has not ended by itself, so its time is not known");
         let cpus = cpus::allowed()?;

@@ -1,20 +1,19 @@
-use super::super::model::LimitingStage;
-use super::super::pipeline::PipelineCommand;
 use super::*;
+use crate::result::{Document, LimitingStage, PipelineCommand, PipelineLimit, RecordedEnd, RecordedPipe, Target};
 
-fn recording(release: &str) -> Recording {
-    let mut recording = Recording {
-        pipeline: PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false },
+fn recording(release: &str) -> Document {
+    let mut recording = Document {
+        target: Target::Pipeline(PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false }),
         limit: Some(PipelineLimit::Stages {
             stages: vec![LimitingStage { name: "dd".to_owned(), cpu: 0.96, ..LimitingStage::default() }],
         }),
-        ..Recording::default()
+        ..Document::default()
     };
     recording.kernel.release = release.to_owned();
     recording
 }
 
-fn change(before: &Recording, after: &Recording) -> Result<RecordingChange> {
+fn change(before: &Document, after: &Document) -> Result<RecordingChange> {
     RecordingChange::new([before, after], [Path::new("a"), Path::new("b")])
 }
 
@@ -35,10 +34,10 @@ fn unequal_work_is_said() {
         readers: vec![end(read)],
         ..RecordedPipe::default()
     };
-    let [before, after] = [(before, 10 << 20), (after, 5 << 20)].map(|(recording, bytes)| Recording {
+    let [before, after] = [(before, 10 << 20), (after, 5 << 20)].map(|(recording, bytes)| Document {
         // What is written and never read is no work.
         pipes: vec![pipe(20 << 20, bytes)],
-        processes: vec![Default::default()],
+        recorded: vec![Default::default()],
         ..recording
     });
     let text = change(&before, &after).unwrap().cautions.join(" ");
@@ -57,7 +56,8 @@ fn a_disk_in_one_of_two_recordings_is_said() {
 #[test]
 fn other_pipelines_cannot_be_compared() {
     let [mut before, after] = [recording("6.12"), recording("7.2")];
-    before.pipeline.stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
+    let stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
+    before.target = Target::Pipeline(PipelineCommand { stages, shell: false });
     let error = change(&before, &after).unwrap_err().to_string();
     assert!(error.contains("compare recordings of one pipeline"), "{error}");
 }
