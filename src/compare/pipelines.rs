@@ -159,8 +159,8 @@ mod tests {
     use crate::process::Phase;
     use crate::profile::{Folded, Moved, Profile, Unit, attribute};
     use crate::result::{
-        Attribution, Collector, CollectorReport, Document, Ensemble, ExecutedOn, PairRecord, PipelineCommand,
-        ProcessTotals, Processes, RecordedEnd, RecordedPipe, RecordedProcess, Target, WindowCount,
+        Attribution, Collector, CollectorReport, Document, Ensemble, ExecutedOn, MeasuredTarget, PairRecord,
+        PipelineCommand, ProcessTotals, Processes, RecordedEnd, RecordedPipe, RecordedProcess, SCHEMA, WindowCount,
     };
     use crate::roles::Skid;
 
@@ -190,8 +190,9 @@ mod tests {
         let pipeline = PipelineCommand { stages: stages.to_vec(), shell: false };
         let count = |profiles: &Vec<Profile>| WindowCount::of(Phase(0), 1, profiles);
         let mut document = Document {
+            schema: SCHEMA.to_owned(),
             mode: pipeline.text(),
-            target: Target::Pipeline(pipeline),
+            target: MeasuredTarget::Pipeline(pipeline),
             exit_codes: vec![0, 0],
             executed_on: ExecutedOn::Tcg,
             unit: Unit::Instructions,

@@ -5,7 +5,7 @@ use crate::profile::{Folded, Moved, ProcessName, Profile, RoleShare, Unit, attri
 use crate::record::process_names;
 use crate::report::answer::largest_roles;
 use crate::result::{
-    Attribution, Collector, CollectorReport, Document, ImportedFrom, Outcome, RecordedProcess, SCHEMA, Target,
+    Attribution, Collector, CollectorReport, Document, ImportedFrom, MeasuredTarget, Outcome, RecordedProcess, SCHEMA,
 };
 use crate::roles::{KERNEL, Skid, is_kernel_entry};
 use crate::util::build;
@@ -32,7 +32,7 @@ pub(crate) fn outcome(imported: &ImportedProfile, file: &str, skid: Skid) -> Out
         schema: SCHEMA.to_owned(),
         version: build::version().to_owned(),
         mode: file.to_owned(),
-        target: Target::Imported(from),
+        target: MeasuredTarget::Imported(from),
         ..Document::default()
     };
     document.kernel.release = imported.release.clone().unwrap_or_default();

@@ -346,7 +346,7 @@ impl WaitReason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{PipelineCommand, Processes, Target};
+    use crate::result::{MeasuredTarget, PipelineCommand, Processes};
     use crate::result::{RecordedEnd, RecordedProcess, WaitTotal};
 
     const WINDOW: u64 = 1_000_000_000;
@@ -380,7 +380,7 @@ mod tests {
         });
         Document {
             processes: Processes { window_ns: WINDOW, ..Processes::default() },
-            target: Target::Pipeline(PipelineCommand {
+            target: MeasuredTarget::Pipeline(PipelineCommand {
                 stages: (0..stages.len()).map(|stage| vec![name(stage)]).collect(),
                 shell: false,
             }),

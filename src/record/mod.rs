@@ -50,7 +50,7 @@ pub(crate) use trial::TrialOptions;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
-use crate::result::{Document, Outcome, PipelineCommand, Processes, RecordLevel, SCHEMA, Target};
+use crate::result::{Document, MeasuredTarget, Outcome, PipelineCommand, Processes, RecordLevel, SCHEMA};
 use crate::util::warning::Warning;
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
@@ -134,7 +134,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let recording = Document {
-        target: Target::Pipeline(pipeline.clone()),
+        target: MeasuredTarget::Pipeline(pipeline.clone()),
         exit_codes: statuses.into_iter().map(launch::exit_code).collect(),
         duration_ns: nanoseconds(duration),
         environment,
@@ -232,7 +232,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Ou
         action: "record as root, or name these processes with -p as well".to_owned(),
     };
     let recording = Document {
-        target: Target::Attached { pids: running.asked().to_vec() },
+        target: MeasuredTarget::Attached { pids: running.asked().to_vec() },
         level,
         duration_ns: nanoseconds(duration),
         environment,

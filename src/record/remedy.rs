@@ -114,7 +114,7 @@ pub(super) fn suggested(recording: &Document, cpus: &[u32]) -> Vec<Remedy> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Processes, RecordedEnd, Target};
+    use crate::result::{MeasuredTarget, Processes, RecordedEnd};
 
     #[test]
     fn changes_are_parsed_and_applied() {
@@ -152,7 +152,7 @@ mod tests {
             ..Document::default()
         };
         assert_eq!(suggested(&recording, &[0, 1]), []);
-        recording.target = Target::Pipeline(PipelineCommand { stages, shell: false });
+        recording.target = MeasuredTarget::Pipeline(PipelineCommand { stages, shell: false });
         assert_eq!(suggested(&recording, &[0, 1]), [Remedy::Pin]);
         assert_eq!(suggested(&recording, &[0]), []);
         let end = RecordedEnd { sleeps: 1000, ..RecordedEnd::default() };

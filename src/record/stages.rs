@@ -279,7 +279,7 @@ pub(super) fn sides(pipe: &RecordedPipe, stages: &Stages) -> [Vec<usize>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{PipelineCommand, Processes, Target};
+    use crate::result::{MeasuredTarget, PipelineCommand, Processes};
     use std::slice::from_ref;
 
     #[test]
@@ -298,7 +298,7 @@ mod tests {
                 None => (*name, 1, pid),
             });
             let recording = Document {
-                target: Target::Pipeline(PipelineCommand { stages: words.to_vec(), shell: false }),
+                target: MeasuredTarget::Pipeline(PipelineCommand { stages: words.to_vec(), shell: false }),
                 recorded: std::iter::once(("dd", 0, 1)).chain(second).map(process).collect(),
                 ..Document::default()
             };

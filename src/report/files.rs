@@ -6,7 +6,7 @@ pub use super::folder::{Folder, Written};
 use crate::profile::{ProcessName, Profile, RoleShare, Unit, listed};
 use crate::result::code::CODE;
 use crate::result::ensemble::{self, WINDOWS};
-use crate::result::{Document, ExecutedOn, Outcome, RESULT_FILE, Target, is_plain, stack_files};
+use crate::result::{Document, ExecutedOn, MeasuredTarget, Outcome, RESULT_FILE, is_plain, stack_files};
 use crate::roles::Skid;
 use crate::util::text::{clean, grouped};
 use anyhow::{Context as _, Result, bail};
@@ -168,9 +168,9 @@ fn prefix(document: &Document, collector: &str) -> String {
 #[must_use]
 pub(crate) fn title(document: &Document) -> String {
     match document.target {
-        Target::Pair { .. } => {}
-        Target::Pipeline(_) | Target::Attached { .. } => return document.mode.clone(),
-        Target::Imported(_) => return clean(&document.mode),
+        MeasuredTarget::Pair { .. } => {}
+        MeasuredTarget::Pipeline(_) | MeasuredTarget::Attached { .. } => return document.mode.clone(),
+        MeasuredTarget::Imported(_) => return clean(&document.mode),
     }
     let mut words = document.command.split(' ');
     let mut kept: Vec<&str> = Vec::new();

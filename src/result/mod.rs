@@ -31,7 +31,7 @@ pub use recorded::{
     UnrecordedProcess, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
-pub use target::{ImportedFrom, PipelineCommand, Target};
+pub use target::{ImportedFrom, MeasuredTarget, PipelineCommand};
 pub use timeline::{Timeline, TimelinePipe, TimelineProcess};
 pub use trials::{Trial, TrialRuns, TrialVerdict, Trials};
 
@@ -71,7 +71,7 @@ pub struct Document {
     pub command: String,
     /// What was measured, in titles: the mode of a built-in pair, a pipeline as it was typed, the processes, or a file.
     pub mode: String,
-    pub target: Target,
+    pub target: MeasuredTarget,
     pub kernel: KernelInfo,
     pub executed_on: ExecutedOn,
     /// Unit of the attribution's weights.

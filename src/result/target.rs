@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What was measured. A result has the parts that apply to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Target {
+pub enum MeasuredTarget {
     /// The built-in writer and reader.
     Pair { workload: Spec },
     /// A pipeline that pipeprof started.
@@ -43,13 +43,13 @@ pub struct ImportedFrom {
     pub event: Option<String>,
 }
 
-impl Default for Target {
+impl Default for MeasuredTarget {
     fn default() -> Self {
         Self::Pipeline(PipelineCommand::default())
     }
 }
 
-impl Target {
+impl MeasuredTarget {
     /// The workload of a built-in pair.
     #[must_use]
     pub fn workload(&self) -> Option<&Spec> {

@@ -7,8 +7,8 @@ use crate::collect::{Context, targets};
 use crate::kernel::resolve::Resolution;
 use crate::profile::{Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
 use crate::result::{
-    Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, PairRecord,
-    ProcessTotals, Request, SCHEMA, Target, Throughput, Warning,
+    Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, MeasuredTarget, Outcome,
+    PairRecord, ProcessTotals, Request, SCHEMA, Throughput, Warning,
 };
 use crate::util::stats;
 use crate::workload;
@@ -64,7 +64,7 @@ pub fn outcome(
         started: String::new(),
         command: request.command.clone(),
         mode: request.mode.clone(),
-        target: Target::Pair { workload: request.workload.clone() },
+        target: MeasuredTarget::Pair { workload: request.workload.clone() },
         kernel: KernelInfo::running(),
         executed_on: setting.executed_on,
         unit,

@@ -2,8 +2,8 @@
 
 use pipeprof::profile::{Folded, Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use pipeprof::result::{
-    Attribution, Collector, CollectorReport, Document, Ensemble, Environment, ExecutedOn, KernelInfo, Outcome,
-    PairRecord, ProcessTotals, Processes, SCHEMA, Status, Target, Throughput, WindowCount,
+    Attribution, Collector, CollectorReport, Document, Ensemble, Environment, ExecutedOn, KernelInfo, MeasuredTarget,
+    Outcome, PairRecord, ProcessTotals, Processes, SCHEMA, Status, Throughput, WindowCount,
 };
 use pipeprof::roles::Skid;
 use pipeprof::workload::Spec;
@@ -45,7 +45,7 @@ pub(crate) fn counted(release: &str, mode: &str, writer: &[(&str, u64)], reader:
         started: "2026-01-01T00:00:00Z".to_owned(),
         command: "pipeprof run".to_owned(),
         mode: mode.to_owned(),
-        target: Target::Pair { workload: Spec::default() },
+        target: MeasuredTarget::Pair { workload: Spec::default() },
         kernel: KernelInfo { release: release.to_owned(), ..KernelInfo::default() },
         executed_on: ExecutedOn::Tcg,
         unit: Unit::Instructions,

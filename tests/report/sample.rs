@@ -53,7 +53,7 @@ pub(crate) fn sampled_run() -> Outcome {
         started: "2026-11-20T10:15:00Z".to_owned(),
         command: "pipeprof run --mode write".to_owned(),
         mode: "write".to_owned(),
-        target: Target::Pair { workload: Spec::default() },
+        target: MeasuredTarget::Pair { workload: Spec::default() },
         kernel: KernelInfo { release: "6.1.0-50-cloud-amd64".to_owned(), ..KernelInfo::default() },
         executed_on: ExecutedOn::Hardware,
         unit: Unit::Samples,

@@ -1,9 +1,11 @@
 use super::*;
-use crate::result::{Document, LimitingStage, PipelineCommand, PipelineLimit, RecordedEnd, RecordedPipe, Target};
+use crate::result::{
+    Document, LimitingStage, MeasuredTarget, PipelineCommand, PipelineLimit, RecordedEnd, RecordedPipe,
+};
 
 fn recording(release: &str) -> Document {
     let mut recording = Document {
-        target: Target::Pipeline(PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false }),
+        target: MeasuredTarget::Pipeline(PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false }),
         limit: Some(PipelineLimit::Stages {
             stages: vec![LimitingStage { name: "dd".to_owned(), cpu: 0.96, ..LimitingStage::default() }],
         }),
@@ -57,7 +59,7 @@ fn a_disk_in_one_of_two_recordings_is_said() {
 fn other_pipelines_cannot_be_compared() {
     let [mut before, after] = [recording("6.12"), recording("7.2")];
     let stages = vec![vec!["a".to_owned()], vec!["b".to_owned()]];
-    before.target = Target::Pipeline(PipelineCommand { stages, shell: false });
+    before.target = MeasuredTarget::Pipeline(PipelineCommand { stages, shell: false });
     let error = change(&before, &after).unwrap_err().to_string();
     assert!(error.contains("compare recordings of one pipeline"), "{error}");
 }
