@@ -1,6 +1,5 @@
 //! What manual pages say beyond the help: exit codes, environment, files, examples, related pages.
 
-use super::man_page;
 use clap::Command;
 
 /// A term and its explanation.
@@ -51,9 +50,14 @@ need QEMU and a kernel:
 
   pipeprof kernel fetch 6.12";
 
+/// The page's name: `pipeprof-run`.
+pub(super) fn page_name(command: &Command) -> String {
+    command.get_bin_name().unwrap_or_else(|| command.get_name()).replace(' ', "-")
+}
+
 /// The texts for the page of `command`.
 pub(super) fn of(command: &Command) -> PageTexts {
-    let page = man_page::name(command);
+    let page = page_name(command);
     let name = page.strip_prefix("pipeprof-").unwrap_or(&page);
     let guests = ["kernel", "doctor", "check"].contains(&name)
         || name.starts_with("kernel-")
@@ -287,7 +291,7 @@ mod tests {
 
     #[test]
     fn examples_are_valid_command_lines() {
-        let program = crate::cli::visible(&crate::cli::Cli::command());
+        let program = crate::cli::global::visible(&crate::cli::Cli::command());
         for command in std::iter::once(&program).chain(program.get_subcommands()) {
             let examples = of(command).examples;
             assert!(!examples.is_empty(), "{}", command.get_name());
@@ -302,7 +306,7 @@ mod tests {
 
     #[test]
     fn related_pages_exist() {
-        let program = crate::cli::visible(&crate::cli::Cli::command());
+        let program = crate::cli::global::visible(&crate::cli::Cli::command());
         for command in program.get_subcommands() {
             for page in see_also(command.get_name()).split('`').filter_map(|word| word.strip_prefix("pipeprof-")) {
                 assert!(program.find_subcommand(page).is_some(), "{page}");
