@@ -64,7 +64,7 @@ pub(crate) struct SweepArgs {
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Count instructions exactly in guests of --kernel (insn), instead of measuring time
-    #[arg(long, help_heading = "Measurement", value_name = "insn", value_parser = ["insn"])]
+    #[arg(long, help_heading = "Measurement", value_name = "insn", value_parser = ["insn"], hide_possible_values = true)]
     collect: Option<String>,
     /// Folder for sweep.json, sweep.csv, sweep.svg and all results [default: none]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
