@@ -1,6 +1,6 @@
 use super::*;
-use crate::profile::ProcessName;
 use crate::export::{ExportFormat, Exported, ExportedRecording};
+use crate::profile::ProcessName;
 use crate::roles::{RoleId, Skid};
 use clap::ValueEnum as _;
 use std::collections::BTreeMap;

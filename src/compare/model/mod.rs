@@ -1,11 +1,13 @@
 //! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
 mod parts;
+mod word;
 
 pub use parts::{
-    Blame, CycleChange, CycleDelta, CycleWord, FunctionSum, HeldChange, Inlined, LockChange, Outlier, RoleCycleDelta,
-    RolePart, RoleWork, WorkUnit,
+    Blame, CycleChange, CycleDelta, FunctionSum, HeldChange, Inlined, LockChange, RoleCycleDelta, RolePart, RoleWork,
+    WorkUnit,
 };
+pub use word::Word;
 
 use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
@@ -195,9 +197,6 @@ pub struct ExactCell {
     pub total_span: [f64; 2],
     pub sleeps_per_mib: f64,
     pub preemptions_per_mib: f64,
-    /// The window that makes the span wide, if a single one does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outlier: Option<Outlier>,
     /// Instructions per sleep: preparing to wait, both switches, and the wake-up; absent without sleeps.
     pub per_sleep: Option<f64>,
     pub per_preemption: Option<f64>,
@@ -235,7 +234,7 @@ pub struct RoleValue {
 }
 
 /// The comparison of two columns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// Indexes of columns.
     pub from: usize,
@@ -309,37 +308,8 @@ pub struct CallRow {
     pub after: Option<f64>,
 }
 
-/// The verdict in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Word {
-    /// Exact: fewer instructions.
-    Fewer,
-    /// Exact: more instructions.
-    More,
-    Faster,
-    Slower,
-    Same,
-    /// The data support none of the others.
-    Undecided,
-}
-
-impl Word {
-    #[must_use]
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Fewer => "fewer",
-            Self::More => "more",
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::Same => "same",
-            Self::Undecided => "undecided",
-        }
-    }
-}
-
 /// The verdict: faster or slower, and by how much.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     pub word: Word,
     /// Per KiB. Timed: medians of the elapsed time. Exact: instructions without scheduling, median of the windows.
@@ -369,6 +339,14 @@ pub struct Verdict {
     pub more_runs: Option<usize>,
     /// The verdict in words.
     pub text: String,
+}
+
+impl Verdict {
+    /// None, for the reason in `text`, and no values.
+    #[must_use]
+    pub(crate) fn none(text: &str) -> Self {
+        Self { ratio: 1.0, text: text.to_owned(), ..Self::default() }
+    }
 }
 
 /// One role before and after, the target's processes together.

@@ -1,5 +1,6 @@
 //! The parts of a step that further analyses make.
 
+use super::word::Word;
 use crate::document::LockKind;
 use crate::profile::ProcessName;
 use crate::roles::RoleId;
@@ -88,18 +89,6 @@ pub struct HeldChange {
     pub all: [f64; 2],
 }
 
-/// One window whose count without scheduling is far from those of all others. Values per KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Outlier {
-    pub value: f64,
-    /// The smallest and the largest value of the other windows.
-    pub others: [f64; 2],
-    /// The role that differs most between it and the shown window, and by how much.
-    pub role: RoleId,
-    pub title: String,
-    pub delta: f64,
-}
-
 /// How often the functions of one role are called, before and after, and the instructions of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoleWork {
@@ -156,18 +145,7 @@ pub struct CycleDelta {
     pub after: f64,
     /// The smallest and the largest change if each weight but that of `other` is halved, kept, or doubled.
     pub range: [f64; 2],
-    /// Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
+    /// What both say together: `undecided` if the signs differ, or the range contains 0. Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
     /// inlined functions are counted with their callers, is missing.
-    pub word: Option<CycleWord>,
-}
-
-/// What instructions and estimated cycles say together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CycleWord {
-    /// Fewer of both, over the whole range of weights.
-    Fewer,
-    More,
-    /// The signs differ, or the range contains 0.
-    Undecided,
+    pub word: Option<Word>,
 }
