@@ -117,17 +117,17 @@ fn written(name: &str) -> Vec<PageEntry> {
     match name {
         "run" => vec![(
             "runs/TIME-MODE",
-            "The output folder without -o: run.json, folded stacks (*.folded) and flame graphs (*.svg). It is created \
+            "The output folder without -o: result.json, folded stacks (*.folded) and flame graphs (*.svg). It is created \
              when all files are complete. With several modes: modes.svg, and such a folder for each mode.",
         )],
         "record" => vec![(
             "runs/TIME-record",
-            "The output folder without -o: record.json, record.html (a page for a browser), timeline.svg, and flame \
+            "The output folder without -o: result.json, record.html (a page for a browser), timeline.svg, and flame \
              graphs.",
         )],
         "attribute" => vec![(
             "runs/TIME-attribute",
-            "The output folder without -o: record.json, record.html (a page for a browser), folded stacks and flame graphs.",
+            "The output folder without -o: result.json, record.html (a page for a browser), folded stacks and flame graphs.",
         )],
         "compare" => {
             vec![("compare-TIME", "The output folder without -o: the runs, report.html, report.md and report.json.")]
@@ -226,7 +226,7 @@ fn examples(name: &str) -> &'static [PageEntry] {
             ("Show what this machine supports:", "pipeprof doctor"),
             ("Show what a guest supports:", "pipeprof doctor --kernel 6.12"),
         ],
-        "schema" => &[("Store the schema of record.json:", "pipeprof schema record > record.schema.json")],
+        "schema" => &[("Store the schema of result.json:", "pipeprof schema record > record.schema.json")],
         "completions" => &[("Complete in this bash only:", "source <(pipeprof completions bash)")],
         "man" => &[("Read the page of run:", "pipeprof man run | man -l -")],
         _ => &[],

@@ -17,13 +17,13 @@ const SHOWN: [(&str, &[(&str, &str)]); 4] = [
             ("kernel", "Run inside this kernel: 6.12, or a bzImage"),
             ("cpus", "CPUs of the guest"),
             ("output", "Folder for the results"),
-            ("json", "Print run.json instead of the tables"),
+            ("json", "Print result.json instead of the tables"),
         ],
     ),
     (
         "compare",
         &[
-            ("runs", "Stored runs, oldest first: run.json or its folder"),
+            ("runs", "Stored runs, oldest first: result.json or its folder"),
             ("kernel", "Kernel to boot: 6.12, or a bzImage; repeatable"),
             ("mode", "Mode of `pipeprof run`; repeatable [write]"),
             ("append", "Kernel arguments; may be repeated"),

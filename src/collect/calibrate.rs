@@ -7,9 +7,9 @@ use super::fentry::Fentry;
 use super::kprobe::{Loaded, load, tell_slots};
 use super::probes::{BREAKPOINT, COUNT, ENTER, LEAVE};
 use super::targets::Way;
-use crate::document::Loader;
 use crate::kernel::symbols::{Symbol, Symbols};
 use crate::profile::ProcessName;
+use crate::result::Loader;
 use anyhow::{Result, ensure};
 use std::time::Instant;
 

@@ -9,8 +9,8 @@ use super::input::{CompareOptions, Input, case_name, of_case};
 use super::measure::{Measure, as_f64};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
 use super::steps::{Case, fill_steps};
-use crate::document::{self, Document, ExecutedOn, Outcome};
 use crate::profile::{ProcessName, Unit};
+use crate::result::{self, Document, ExecutedOn, Outcome};
 use crate::roles::{self, RoleId};
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,10 +120,10 @@ fn check(inputs: &[Input]) -> Result<Method> {
     for (source, outcome) in inputs.iter().flat_map(|input| &input.runs) {
         let document = &outcome.document;
         ensure!(
-            document.schema == document::SCHEMA,
+            document.schema == result::SCHEMA,
             "{source}: schema {}, but this pipeprof reads {}; run again, or use the pipeprof that wrote it",
             document.schema,
-            document::SCHEMA
+            result::SCHEMA
         );
         ensure!(
             document.executed_on == first.executed_on,

@@ -4,8 +4,8 @@
 use super::measure::as_f64;
 use super::model::{CallList, CallRow};
 use crate::arch::{Flow, decoded, flow};
-use crate::document::Document;
-use crate::document::code::{ExecutedCode, ExecutedFunction};
+use crate::result::Document;
+use crate::result::code::{ExecutedCode, ExecutedFunction};
 use crate::roles::{self, RoleId};
 use std::collections::BTreeMap;
 

@@ -4,10 +4,10 @@ use super::dropped::Dropped;
 use super::measure::as_f64;
 use super::model::{CycleChange, CycleDelta, RoleCycleDelta, Step, Word};
 use crate::collect::insn::class;
-use crate::document::Outcome;
-use crate::document::code::ExecutedCode;
 use crate::profile::cycles::{FACTORS, PRICES};
 use crate::profile::{ClassCounts, CycleModel, Folded, Profile, Unit};
+use crate::result::Outcome;
+use crate::result::code::ExecutedCode;
 use crate::roles::{self, RoleId, SCHEDULING};
 use std::collections::BTreeMap;
 

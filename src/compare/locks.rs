@@ -3,9 +3,9 @@
 use super::case::CaseMeasure;
 use super::measure::as_f64;
 use super::model::{HeldChange, LockChange};
-use crate::document::{HeldCalls, LockKind, LockUse};
 use crate::profile::ProcessName;
 use crate::report::number;
+use crate::result::{HeldCalls, LockKind, LockUse};
 use crate::roles::{self, RoleId};
 use std::collections::BTreeSet;
 

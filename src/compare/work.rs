@@ -2,8 +2,8 @@
 
 use super::measure::as_f64;
 use super::model::{RoleRow, RoleWork, WorkUnit};
-use crate::document::Document;
 use crate::report::number;
+use crate::result::Document;
 use crate::roles::RoleId;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Where a run executes.
 
-use crate::document::ExecutedOn;
 use crate::experiment::Progress;
+use crate::result::ExecutedOn;
 
 /// Where the run executes, and a callback for its progress.
 pub struct Setting<'a> {

@@ -9,8 +9,8 @@ pub use parts::{
 };
 pub use word::Word;
 
-use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
+use crate::result::ExecutedOn;
 use crate::roles::RoleId;
 use crate::util::text::counted;
 use schemars::JsonSchema;

@@ -1,8 +1,8 @@
 //! The parts of a step that further analyses make.
 
 use super::word::Word;
-use crate::document::LockKind;
 use crate::profile::ProcessName;
+use crate::result::LockKind;
 use crate::roles::RoleId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
