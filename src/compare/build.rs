@@ -203,8 +203,8 @@ fn cell(column: &CaseMeasure, method: Method) -> Cell {
         per_call: total * (as_f64(bytes) / 1024.0) / as_f64(column.first_calls().max(1)),
         weight: profile.map_or(0, Measure::weight),
         roles: profile.map(role_values).unwrap_or_default(),
-        voluntary_switches: totals.values().map(|totals| totals.voluntary_switches).sum(),
-        involuntary_switches: totals.values().map(|totals| totals.involuntary_switches).sum(),
+        voluntary_switches: column.sleeps(),
+        involuntary_switches: column.preemptions(),
         gib_s: (timed && total > 0.0).then(|| 1e9 / total / f64::from(1 << 20)),
         pairs: if timed { column.times.clone() } else { Vec::new() },
     }

@@ -71,6 +71,17 @@ impl CaseMeasure {
         self.first().map_or(0, |(_, totals)| totals.calls)
     }
 
+    /// Voluntary switches of all processes.
+    #[must_use]
+    pub(crate) fn sleeps(&self) -> u64 {
+        self.totals.values().map(|totals| totals.voluntary_switches).sum()
+    }
+
+    #[must_use]
+    pub(crate) fn preemptions(&self) -> u64 {
+        self.totals.values().map(|totals| totals.involuntary_switches).sum()
+    }
+
     /// What its processes did instead of the requested work, and those of `other` did not.
     pub(crate) fn changes_beyond<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a str> {
         // A kernel that fell back to a file in memory did what the other was asked for.

@@ -1,7 +1,7 @@
 //! The facts behind the answer to one step, each a line of its own: the largest contributor and its functions, and
 //! what scheduling adds.
 
-use super::model::{Blame, Cell, Comparison, ExactCell, RoleRow, Section, Step};
+use super::model::{Blame, Cell, Comparison, ExactCell, RoleRow, RoleWork, Section, Step};
 use crate::profile::listed;
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
@@ -16,6 +16,9 @@ const SMALL_TOTAL: f64 = 0.01;
 
 /// Differences of rates below this part are not worth a sentence.
 const SMALL: f64 = 0.02;
+
+/// Changes of the number of calls, or of one call, below this part are not worth a sentence.
+const SAME_WORK: f64 = 0.001;
 
 /// Helpers with a smaller part of the change are not named.
 const SMALL_HELPER: f64 = 0.05;
@@ -64,7 +67,7 @@ fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
     if blame.role.is_none() {
         return helpers(step, blame, &offset);
     }
-    let work = step.roles.iter().find(|row| Some(row.role) == blame.role).and_then(|row| Some(row.work?.text()));
+    let work = step.roles.iter().find(|row| Some(row.role) == blame.role).and_then(|row| Some(work_text(&row.work?)));
     let work = work.map(|work| format!(" ({work})")).unwrap_or_default();
     let mut lines = vec![format!("largest contributor: {} {}{work}{offset}", blame.title, number::signed(blame.delta))];
     let whole: Vec<(String, f64)> = blame.whole.iter().cloned().collect();
@@ -77,6 +80,20 @@ fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
         lines.push(format!("its functions, {}", lists.join("; ")));
     }
     lines
+}
+
+/// `14.0 % fewer pages, each +4.0 %`.
+fn work_text(work: &RoleWork) -> String {
+    let noun = format!("{}s", work.unit.text());
+    let calls = match work.calls_after / work.calls_before - 1.0 {
+        calls if calls.abs() < SAME_WORK => format!("as many {noun}"),
+        calls if calls < 0.0 => format!("{:.1} % fewer {noun}", -100.0 * calls),
+        calls => format!("{:.1} % more {noun}", 100.0 * calls),
+    };
+    match work.each_after / work.each_before {
+        each if (each - 1.0).abs() < SAME_WORK => format!("{calls}, each as before"),
+        each => format!("{calls}, each {}", number::change(each)),
+    }
 }
 
 /// Helpers as the largest contributor: what they add up to, the roles that call them, and other helpers.

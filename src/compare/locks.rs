@@ -4,7 +4,6 @@ use super::case::CaseMeasure;
 use super::measure::as_f64;
 use super::model::{HeldChange, LockChange};
 use crate::profile::ProcessName;
-use crate::report::number;
 use crate::result::{HeldCalls, LockKind, LockUse};
 use crate::roles::{self, RoleId};
 use std::collections::BTreeSet;
@@ -12,12 +11,24 @@ use std::collections::BTreeSet;
 /// Calls per call of the first process that differ by less are the same.
 const SMALL: f64 = 0.05;
 
+/// Whether a number per call of the first process changed.
+#[must_use]
+pub(crate) fn differ([before, after]: [f64; 2]) -> bool {
+    (before - after).abs() > SMALL
+}
+
 impl HeldChange {
     /// Whether calls moved into or out of the lock, or their number changed.
     #[must_use]
     pub(crate) fn changed(&self) -> bool {
-        let differ = |[before, after]: [f64; 2]| (before - after).abs() > SMALL;
         differ(self.held) || differ(self.all)
+    }
+
+    /// Whether calls moved into or out of the lock.
+    #[must_use]
+    pub(crate) fn moved(&self) -> bool {
+        let outside = [0, 1].map(|side| self.all[side] - self.held[side]);
+        self.changed() && differ(outside) && self.held[0].max(self.held[1]) > SMALL
     }
 }
 
@@ -65,51 +76,4 @@ fn calls(uses: [Option<&LockUse>; 2], per_call: &dyn Fn(usize, u64) -> f64) -> V
         .collect();
     rows.sort_by(|a, b| b.all[0].total_cmp(&a.all[0]).then(b.all[1].total_cmp(&a.all[1])).then(a.role.cmp(&b.role)));
     rows
-}
-
-impl LockChange {
-    /// `Under the pipe's mutex the writer executes 53,733 instructions per call of the writer, before 66,521 (-19.2 %)`,
-    /// and what moved out of it or into it; `None` if nothing changed.
-    #[must_use]
-    pub(crate) fn text(&self, first: ProcessName) -> Option<String> {
-        let name = match self.lock {
-            LockKind::Mutex => "the pipe's mutex",
-            LockKind::Spinlock => "spin locks of the pipe's functions",
-        };
-        let who = self.process;
-        let mut parts = Vec::new();
-        let (before, after) = (self.taken[0], self.taken[1]);
-        let taken = (before - after).abs() > SMALL;
-        match (self.lock, self.instructions) {
-            (LockKind::Mutex, [Some(before), Some(after)]) => parts.push(format!(
-                "under {name} the {who} executes {} instructions per call of the {first}, before {} ({})",
-                number::exact(after.round()),
-                number::exact(before.round()),
-                number::change_of(before, after)
-            )),
-            _ if taken => parts.push(format!(
-                "the {who} takes {name} {} times per call of the {first}, before {}",
-                number::count(after),
-                number::count(before)
-            )),
-            _ => return None,
-        }
-        if self.lock == LockKind::Mutex {
-            let count = number::count;
-            for row in self.calls.iter().filter(|row| row.changed()) {
-                let outside = [0, 1].map(|side| row.all[side] - row.held[side]);
-                if (outside[0] - outside[1]).abs() > SMALL && row.held[0].max(row.held[1]) > SMALL {
-                    parts.push(format!(
-                        "{}: {} of {} calls under it, before {} of {}",
-                        row.title,
-                        count(row.held[1]),
-                        count(row.all[1]),
-                        count(row.held[0]),
-                        count(row.all[0])
-                    ));
-                }
-            }
-        }
-        Some(format!("{}.", crate::util::text::capitalized(&parts.join("; "))))
-    }
 }

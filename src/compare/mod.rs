@@ -5,7 +5,7 @@
 //! [`steps`] compares column with column, from measures only: [`exact`] and [`timed`] give the verdicts, [`inline`],
 //! [`functions`] and [`sums`] match functions, [`cycles`], [`work`], [`locks`] and [`calls`] explain changes, and [`blame`]
 //! names the largest contributor. [`build`] puts all that into a [`model::Comparison`], with what differs between the
-//! columns ([`columns`]) and [`caveats`]. [`answer`] and [`details`] say it in words, [`render`] writes it as terminal
+//! columns ([`columns`]) and [`caveats`]. [`answer`], [`details`] and [`remarks`] say it in words, [`render`] writes it as terminal
 //! table, Markdown, JSON and HTML.
 
 pub(crate) mod answer;
@@ -28,6 +28,7 @@ pub(crate) mod measure;
 pub mod model;
 pub(crate) mod pipelines;
 pub mod plan;
+pub(crate) mod remarks;
 pub mod render;
 pub(crate) mod steps;
 pub(crate) mod sums;

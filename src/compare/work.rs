@@ -2,7 +2,6 @@
 
 use super::measure::as_f64;
 use super::model::{RoleRow, RoleWork, WorkUnit};
-use crate::report::number;
 use crate::result::Document;
 use crate::roles::RoleId;
 use std::collections::BTreeMap;
@@ -10,39 +9,32 @@ use std::collections::BTreeMap;
 /// Calls per MiB below which a role is not split: the cost of such a call is a matter of chance.
 const FEW: f64 = 1.0;
 
-/// Changes below this part are not worth a sentence.
+/// Numbers are the same within this part of the pages.
 const SMALL: f64 = 0.001;
 
-impl WorkUnit {
-    /// To follow "per".
-    #[must_use]
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Call => "call",
-            Self::Page => "page",
-            Self::WakeUp => "wake-up",
+/// The unit of `role`, which the processes enter `calls` times per MiB, before and after.
+fn unit(role: RoleId, calls: [f64; 2]) -> WorkUnit {
+    match role {
+        RoleId::WakeUp => WorkUnit::WakeUp,
+        // Pipes allocate, charge and free single pages.
+        RoleId::PageAlloc | RoleId::PageFree | RoleId::MemcgCharge | RoleId::MemcgUncharge => WorkUnit::Page,
+        // Small reads and writes copy parts of pages, and vmsplice gets several pages at once.
+        RoleId::CopyIn | RoleId::CopyOut | RoleId::PipeBuffers | RoleId::UserPages
+            if calls.iter().all(|calls| is_same(*calls, PAGES)) =>
+        {
+            WorkUnit::Page
         }
-    }
-
-    /// The unit of `role`, which the processes enter `calls` times per MiB, before and after.
-    fn of(role: RoleId, calls: [f64; 2]) -> Self {
-        match role {
-            RoleId::WakeUp => Self::WakeUp,
-            // Pipes allocate, charge and free single pages.
-            RoleId::PageAlloc | RoleId::PageFree | RoleId::MemcgCharge | RoleId::MemcgUncharge => Self::Page,
-            // Small reads and writes copy parts of pages, and vmsplice gets several pages at once.
-            RoleId::CopyIn | RoleId::CopyOut | RoleId::PipeBuffers | RoleId::UserPages
-                if calls.iter().all(|calls| (calls - PAGES).abs() < SMALL * PAGES) =>
-            {
-                Self::Page
-            }
-            _ => Self::Call,
-        }
+        _ => WorkUnit::Call,
     }
 }
 
+/// Whether two numbers per MiB are the same.
+fn is_same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SMALL * PAGES
+}
+
 /// Pages per MiB.
-const PAGES: f64 = 256.0;
+pub(crate) const PAGES: f64 = 256.0;
 
 /// How often the functions of each role are called, per MiB.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -86,7 +78,7 @@ pub(crate) fn enter(rows: &mut [RoleRow], both: [&RoleCalls; 2]) {
         let calls = both.map(|calls| calls.roles.get(&row.role).copied().filter(|calls| *calls >= FEW));
         if let [Some(calls_before), Some(calls_after)] = calls {
             row.work = Some(RoleWork {
-                unit: WorkUnit::of(row.role, [calls_before, calls_after]),
+                unit: unit(row.role, [calls_before, calls_after]),
                 calls_before,
                 calls_after,
                 each_before: row.before * 1024.0 / calls_before,
@@ -96,38 +88,11 @@ pub(crate) fn enter(rows: &mut [RoleRow], both: [&RoleCalls; 2]) {
     }
 }
 
-impl RoleWork {
-    /// `14.0 % fewer pages, each +4.0 %`.
-    #[must_use]
-    pub(crate) fn text(&self) -> String {
-        let noun = format!("{}s", self.unit.text());
-        let calls = self.calls_after / self.calls_before - 1.0;
-        let calls = match calls {
-            calls if calls.abs() < SMALL => format!("as many {noun}"),
-            calls if calls < 0.0 => format!("{:.1} % fewer {noun}", -100.0 * calls),
-            calls => format!("{:.1} % more {noun}", 100.0 * calls),
-        };
-        let each = self.each_after / self.each_before;
-        match (each - 1.0).abs() < SMALL {
-            true => format!("{calls}, each as before"),
-            false => format!("{calls}, each {}", number::change(each)),
-        }
-    }
-}
-
-/// How many of the moved pages were allocated, if that differs: the others are pages that the pipe had kept.
+/// Pages of 256 that were allocated, before and after, if that differs: the others are pages that the pipe had kept.
 #[must_use]
-pub(crate) fn cached_pages(both: [&RoleCalls; 2]) -> Option<String> {
+pub(crate) fn cached_pages(both: [&RoleCalls; 2]) -> Option<[f64; 2]> {
     let [Some([copied, before]), Some([again, after])] = both.map(|calls| calls.pages) else { return None };
-    let same = |a: f64, b: f64| (a - b).abs() <= SMALL * PAGES;
     // Pages are copied one by one, in both.
-    let one_by_one = same(copied, PAGES) && same(again, PAGES) && before.max(after) <= copied;
-    (one_by_one && !same(before, after)).then(|| {
-        format!(
-            "Of {PAGES} pages per MiB, {} are allocated, before {}. The others are pages that the pipe keeps after they \
-             are read, and uses again.",
-            number::count(after),
-            number::count(before)
-        )
-    })
+    let one_by_one = is_same(copied, PAGES) && is_same(again, PAGES) && before.max(after) <= copied;
+    (one_by_one && !is_same(before, after)).then_some([before, after])
 }

@@ -4,11 +4,10 @@ use super::word::Word;
 use crate::profile::ProcessName;
 use crate::result::LockKind;
 use crate::roles::RoleId;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The largest contributor: a role and functions within it, or helpers and the roles that call them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Blame {
     /// Absent for helpers of several roles.
     pub role: Option<RoleId>,
@@ -25,7 +24,7 @@ pub struct Blame {
 }
 
 /// The part of a change that one role has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RolePart {
     pub role: RoleId,
     pub title: String,
@@ -33,7 +32,7 @@ pub struct RolePart {
 }
 
 /// One function in all roles and processes, before and after. Per KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionSum {
     /// One name for both in this report.
     pub name: String,
@@ -53,7 +52,7 @@ pub struct FunctionSum {
 }
 
 /// A function that is inlined into its caller on one side only. Names are those of this report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inlined {
     pub function: String,
     pub caller: String,
@@ -64,7 +63,7 @@ pub struct Inlined {
 }
 
 /// One process and kind of lock, before and after; zero where it was not taken. Per call of the first process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LockChange {
     pub process: ProcessName,
     pub lock: LockKind,
@@ -77,7 +76,7 @@ pub struct LockChange {
 }
 
 /// Calls of one role's function. Per call of the first process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeldChange {
     pub role: RoleId,
     pub title: String,
@@ -90,7 +89,7 @@ pub struct HeldChange {
 }
 
 /// How often the functions of one role are called, before and after, and the instructions of one call.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RoleWork {
     #[serde(default)]
     pub unit: WorkUnit,
@@ -103,7 +102,7 @@ pub struct RoleWork {
 }
 
 /// What a role's work is counted in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkUnit {
     /// Calls of the role's functions by functions of other roles.
@@ -115,8 +114,20 @@ pub enum WorkUnit {
     WakeUp,
 }
 
+impl WorkUnit {
+    /// To follow "per".
+    #[must_use]
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Page => "page",
+            Self::WakeUp => "wake-up",
+        }
+    }
+}
+
 /// The change of estimated cycles between two columns, per KiB moved, the target's processes together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CycleChange {
     /// The model that priced both: its name, and the hash of its file.
     pub model: String,
@@ -128,7 +139,7 @@ pub struct CycleChange {
 }
 
 /// One role's part of a [`CycleChange`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoleCycleDelta {
     pub role: RoleId,
     pub title: String,
@@ -136,7 +147,7 @@ pub struct RoleCycleDelta {
 }
 
 /// Instructions and estimated cycles per KiB: how they change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CycleDelta {
     /// The change of instructions.
     pub instructions: f64,

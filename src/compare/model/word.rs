@@ -1,11 +1,10 @@
 //! The words of verdicts.
 
 use crate::util::decision::Decision;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The verdict in one word.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Word {
     /// Exact: fewer instructions.
