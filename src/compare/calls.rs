@@ -22,13 +22,13 @@ struct Call {
 
 /// A function that implements a system call of the pipe: its name, and its direct calls in the order of the code.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Body {
+pub(crate) struct CallerBody {
     name: String,
     calls: Vec<Call>,
 }
 
 /// By canonical name.
-pub(crate) type Bodies = BTreeMap<String, Body>;
+pub(crate) type Bodies = BTreeMap<String, CallerBody>;
 
 /// The functions of `code`, that of `document`; of several with one name, the one that executed most.
 #[must_use]
@@ -43,8 +43,10 @@ pub(crate) fn bodies(code: &ExecutedCode, document: &Document) -> Bodies {
         }
     }
     let first_calls = document.processes.first().calls.max(1);
-    let body =
-        |function: &ExecutedFunction| Body { name: function.name.clone(), calls: calls(function, code, first_calls) };
+    let body = |function: &ExecutedFunction| CallerBody {
+        name: function.name.clone(),
+        calls: calls(function, code, first_calls),
+    };
     found.into_iter().map(|(name, function)| (name.to_owned(), body(function))).collect()
 }
 
@@ -52,7 +54,7 @@ pub(crate) fn bodies(code: &ExecutedCode, document: &Document) -> Bodies {
 #[must_use]
 pub(crate) fn lists(before: &Bodies, after: &Bodies) -> Vec<CallList> {
     let both = before.iter().filter_map(|(name, body)| Some((body, after.get(name)?)));
-    let list = |(old, new): (&Body, &Body)| {
+    let list = |(old, new): (&CallerBody, &CallerBody)| {
         let rows = align(&old.calls, &new.calls);
         let same = rows.iter().all(|row| row.before.is_some() && row.before == row.after);
         (!same && rows.len() > 1).then(|| CallList { before: old.name.clone(), after: new.name.clone(), rows })
