@@ -180,10 +180,16 @@ fn examples(name: &str) -> &'static [PageEntry] {
             ("Make fewer and shorter runs, without a guest:", "pipeprof reproduce --quick --kernel none"),
             ("One experiment only:", "pipeprof reproduce ladder"),
         ],
-        "sweep" => &[(
-            "Measure two modes with eleven buffer sizes:",
-            "pipeprof sweep --mode write,vmsplice --buffer-size 4K..4M -o s1",
-        )],
+        "sweep" => &[
+            (
+                "Measure two modes with eleven buffer sizes:",
+                "pipeprof sweep --mode write,vmsplice --buffer-size 4K..4M -o s1",
+            ),
+            (
+                "Time a pipeline with two sizes of its pipes:",
+                "pipeprof sweep --pipeline 'xz -dc a.xz | gzip -1 | wc -c' --pipe-size 64K,1M",
+            ),
+        ],
         "matrix" => &[
             ("List the runs of a campaign, with a job for Slurm:", "pipeprof matrix plan spec.toml --for slurm"),
             (
