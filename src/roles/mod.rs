@@ -1,24 +1,11 @@
-//! Roles: the purposes of kernel work, independent of symbols. The tables in this folder, one per area, hold what each
-//! role's functions are called on which kernel; this file reads them.
-//!
-//! To add a role, add its id in `id.rs` and a row to the table of its area. To add an area, add a file and a line in
-//! [`AREAS`]. Give a role to functions that stand for a purpose, never to helpers that several purposes share (spin
-//! locks, `memset`, list checks, return thunks): the time of a helper without a role goes to its caller.
+//! Roles: the purposes of kernel work, independent of symbols. `roles.toml` holds what each role's functions are called on
+//! which kernel; this file reads it.
 
-mod copy;
 mod id;
-mod irq;
-mod lock;
-mod memory;
 mod names;
-mod other;
-mod pipe;
 mod place;
 mod preempt;
 mod skid;
-mod syscall;
-mod time;
-mod wait;
 
 pub(crate) use crate::arch::{KERNEL, is_kernel_entry};
 pub use id::RoleId;
@@ -40,41 +27,52 @@ pub(crate) const SCHEDULING: [RoleId; 8] = [
     RoleId::Softirq,
 ];
 
+use serde::{Deserialize, Deserializer};
 use std::collections::{HashMap, HashSet};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
-/// The tables, in the order of legends: the way of a byte from user space through the pipe, then all the rest.
-const AREAS: &[&[Role]] = &[
-    other::USER_ROLES,
-    syscall::ROLES,
-    pipe::ROLES,
-    copy::ROLES,
-    memory::ROLES,
-    lock::ROLES,
-    wait::ROLES,
-    time::ROLES,
-    irq::ROLES,
-    other::ROLES,
-];
+/// A text of the tables, which exist once, until the program ends.
+type Text = &'static str;
 
 /// A purpose that kernel time is spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Role {
     pub id: RoleId,
     /// For people: `page allocation`.
-    pub title: &'static str,
+    #[serde(deserialize_with = "text")]
+    pub title: Text,
     /// What a process in it does, to follow "spends 12 % of its time": `allocating pages`.
-    pub doing: &'static str,
+    #[serde(deserialize_with = "text")]
+    pub doing: Text,
     /// One sentence.
-    pub about: &'static str,
+    #[serde(deserialize_with = "text")]
+    pub about: Text,
     /// Fill in a flame graph, `#rrggbb`.
-    pub colour: &'static str,
+    #[serde(deserialize_with = "text")]
+    pub colour: Text,
     /// What the articles called it; empty where they did not.
-    pub article_name: &'static str,
+    #[serde(default, rename = "article", deserialize_with = "text")]
+    pub article_name: Text,
     /// A stack goes to this role when its deepest frame with a role is one of these.
+    #[serde(default, deserialize_with = "patterns")]
     pub frames: &'static [Pattern],
     /// Functions to probe, best first; the first that this kernel has and that is hit is taken.
-    pub candidates: &'static [&'static str],
+    #[serde(default, deserialize_with = "names")]
+    pub candidates: &'static [Text],
+}
+
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
+    String::deserialize(deserializer).map(|text| &*text.leak())
+}
+
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static [Text], D::Error> {
+    text(deserializer).map(|names| &*names.split_whitespace().collect::<Vec<_>>().leak())
+}
+
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<&'static [Pattern], D::Error> {
+    let pattern = |name: &Text| name.strip_suffix('*').map_or(Pattern::Exact(name), Pattern::Prefix);
+    names(deserializer).map(|names| &*names.iter().map(pattern).collect::<Vec<_>>().leak())
 }
 
 /// How a frame's name is matched, after [`function_name`]. Full names win over prefixes, long prefixes over short.
@@ -85,20 +83,30 @@ pub enum Pattern {
 }
 
 /// A role that means something else when the nearest other role around it is a certain one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 struct Within {
     role: RoleId,
     inside: RoleId,
     becomes: RoleId,
 }
 
-/// All refinements.
-fn within() -> impl Iterator<Item = &'static Within> {
-    lock::WITHIN.iter().chain(pipe::WITHIN)
+/// The form of `roles.toml`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    role: Vec<Role>,
+    within: Vec<Within>,
+    /// Each with the names of one function on several kernels.
+    renames: Vec<String>,
 }
 
 struct Tables {
+    /// In the order of [`RoleId`].
     roles: Vec<Role>,
+    within: Vec<Within>,
+    renames: Vec<Vec<&'static str>>,
+    /// The first name of a function that was renamed, by the others.
+    renamed: HashMap<&'static str, &'static str>,
     /// Index into `roles` by full name.
     exact: HashMap<&'static str, usize>,
     /// Prefixes and indices by first byte, longest prefix first.
@@ -106,31 +114,33 @@ struct Tables {
     skid: HashSet<&'static str>,
 }
 
-fn tables() -> &'static Tables {
-    static TABLES: OnceLock<Tables> = OnceLock::new();
-    TABLES.get_or_init(|| {
-        let roles: Vec<Role> = AREAS.concat();
-        let mut exact = HashMap::new();
-        let mut prefixes = vec![Vec::new(); 256];
-        for (index, role) in roles.iter().enumerate() {
-            for pattern in role.frames {
-                match *pattern {
-                    Pattern::Exact(name) => {
-                        exact.insert(name, index);
-                    }
-                    Pattern::Prefix(prefix) => {
-                        let first = prefix.bytes().next().unwrap_or(0);
-                        prefixes[usize::from(first)].push((prefix, index));
-                    }
+static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    // The tests parse it, too.
+    let Stored { role: roles, within, renames } = toml::from_str(include_str!("roles.toml")).unwrap_or_default();
+    let mut exact = HashMap::new();
+    let mut prefixes = vec![Vec::new(); 256];
+    for (index, role) in roles.iter().enumerate() {
+        for pattern in role.frames {
+            match *pattern {
+                Pattern::Exact(name) => {
+                    exact.insert(name, index);
+                }
+                Pattern::Prefix(prefix) => {
+                    let first = prefix.bytes().next().unwrap_or(0);
+                    prefixes[usize::from(first)].push((prefix, index));
                 }
             }
         }
-        for list in &mut prefixes {
-            list.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        }
-        Tables { roles, exact, prefixes, skid: skid::LEAVES.iter().copied().collect() }
-    })
-}
+    }
+    for list in &mut prefixes {
+        list.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+    }
+    let group = |names: String| names.leak().split_whitespace().collect::<Vec<_>>();
+    let renames: Vec<Vec<&str>> = renames.into_iter().map(group).collect();
+    let renamed = renames.iter().flat_map(|group| group.iter().skip(1).map(|name| (*name, group[0]))).collect();
+    let skid = skid::LEAVES.iter().copied().collect();
+    Tables { roles, within, renames, renamed, exact, prefixes, skid }
+});
 
 impl Tables {
     fn index_of_frame(&self, frame: &str) -> Option<usize> {
@@ -143,46 +153,17 @@ impl Tables {
 }
 
 /// All roles, in the order of legends and tables.
-#[must_use]
 pub(crate) fn all() -> &'static [Role] {
-    &tables().roles
+    &TABLES.roles
 }
 
-/// Where each id's row is: the area, and the row in it.
-const PLACES: [(usize, usize); RoleId::ALL.len()] = {
-    let mut places = [(0, 0); RoleId::ALL.len()];
-    let mut rows = [0; RoleId::ALL.len()];
-    let mut area = 0;
-    while area < AREAS.len() {
-        let mut row = 0;
-        while row < AREAS[area].len() {
-            let id = AREAS[area][row].id as usize;
-            places[id] = (area, row);
-            rows[id] += 1;
-            row += 1;
-        }
-        area += 1;
-    }
-    let mut id = 0;
-    while id < rows.len() {
-        assert!(rows[id] == 1, "each id of `RoleId` needs exactly one row in the tables");
-        id += 1;
-    }
-    places
-};
-
-/// The role with this id.
-#[must_use]
 pub(crate) fn by_id(id: RoleId) -> &'static Role {
-    let (area, row) = PLACES[id as usize];
-    &AREAS[area][row]
+    &TABLES.roles[id as usize]
 }
 
 /// The role of a kernel frame with this name, if any. Compiler suffixes are ignored.
-#[must_use]
 pub fn of_frame(frame: &str) -> Option<&'static Role> {
-    let tables = tables();
-    tables.index_of_frame(frame).map(|index| &tables.roles[index])
+    TABLES.index_of_frame(frame).map(|index| &TABLES.roles[index])
 }
 
 #[cfg(test)]
