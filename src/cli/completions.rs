@@ -32,9 +32,6 @@ enum CompletionShell {
 
 impl CompletionsArgs {
     /// Print it.
-    ///
-    /// # Errors
-    /// Never.
     pub(super) fn run(&self) -> Result<ExitCode> {
         crate::out!("{}", self.shell.script());
         Ok(ExitCode::SUCCESS)

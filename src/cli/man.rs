@@ -27,9 +27,6 @@ pub(crate) struct ManArgs {
 
 impl ManArgs {
     /// Print a page, or write all.
-    ///
-    /// # Errors
-    /// When the subcommand does not exist, or a file cannot be written.
     pub(super) fn run(&self) -> Result<ExitCode> {
         let program = program();
         let Some(folder) = &self.output else {

@@ -1,6 +1,6 @@
 //! A manual page in roff: what clap_mangen makes of a command, and the sections that only pages have.
 
-use super::man_texts::{self, PageEntry};
+use super::pages::{self, PageEntry};
 use anyhow::Result;
 use clap::Command;
 use clap_mangen::Man;
@@ -12,12 +12,9 @@ pub(super) fn name(command: &Command) -> String {
 }
 
 /// The page of `command`, which is the program or one of its subcommands, of this version.
-///
-/// # Errors
-/// Never: the page is written into memory.
 pub(super) fn render(command: &Command, version: &str) -> Result<String> {
-    let texts = man_texts::of(command);
-    let man = Man::new(described(command, texts.description))
+    let texts = pages::of(command);
+    let man = Man::new(described(command, &texts.description))
         .title(name(command).to_uppercase())
         .section("1")
         // The crate writes an empty date as nothing, which would move the others.
@@ -81,7 +78,7 @@ fn section(page: &mut Roff, heading: &str, entries: &[PageEntry]) {
         page.control("SH", [heading]);
     }
     for (term, meaning) in entries {
-        page.control("TP", []).text([bold(*term)]).text(inlines(meaning));
+        page.control("TP", []).text([bold(term)]).text(inlines(meaning));
     }
 }
 

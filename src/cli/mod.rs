@@ -22,11 +22,11 @@ mod history;
 mod kernel;
 mod man;
 mod man_page;
-mod man_texts;
 mod matrix;
 mod matrix_cell;
 mod matrix_progress;
 mod memory;
+mod pages;
 mod record;
 mod repeat;
 mod reproduce;
@@ -61,10 +61,25 @@ struct Cli {
     command: Command,
 }
 
-/// Subcommands. A new one is a file in this folder, a variant here and a line in [`Command::run`].
-#[derive(Debug, Subcommand)]
-enum Command {
-    // registration: one line per subcommand
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident($args:ty),)+) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($(#[$attribute])* $name($args),)+
+        }
+
+        impl Command {
+            fn run(self) -> anyhow::Result<ExitCode> {
+                match self {
+                    $(Self::$name(args) => args.run(),)+
+                }
+            }
+        }
+    };
+}
+
+// Subcommands. A new one is a file in this folder, and a line here.
+commands! {
     Run(run::RunArgs),
     Record(record::RecordArgs),
     Compare(compare::CompareArgs),
@@ -92,37 +107,7 @@ enum Command {
     Inside(record::InsideArgs),
 }
 
-impl Command {
-    fn run(self) -> anyhow::Result<ExitCode> {
-        match self {
-            Self::Annotate(args) => args.run(),
-            Self::Attribute(args) => args.run(),
-            Self::Check(args) => args.run(),
-            Self::Compare(args) => args.run(),
-            Self::Doctor(args) => args.run(),
-            Self::Export(args) => args.run(),
-            Self::Flamegraph(args) => args.run(),
-            Self::Run(args) => args.run(),
-            Self::Record(args) => args.run(),
-            Self::Kernel(args) => args.run(),
-            Self::Reproduce(args) => args.run(),
-            Self::Roles(args) => args.run(),
-            Self::Schema(args) => args.run(),
-            Self::Completions(args) => args.run(),
-            Self::Man(args) => args.run(),
-            Self::Matrix(args) => args.run(),
-            Self::History(args) => args.run(),
-            Self::Memory(args) => args.run(),
-            Self::Sweep(args) => args.run(),
-            Self::Engine(args) => args.run(),
-            Self::Worker(args) => args.run(),
-            Self::Inside(args) => args.run(),
-        }
-    }
-}
-
 /// Parse the command line, run, print the error.
-#[must_use]
 pub fn main() -> ExitCode {
     if crate::guest::init::is_init() {
         crate::guest::init::main();
@@ -162,7 +147,14 @@ fn run() -> ExitCode {
 
 /// Parse the command line `words`; `arguments` are the same as text, without the program's name.
 fn parse(words: Vec<OsString>, arguments: &[String]) -> Result<Cli, clap::Error> {
-    let command = global::prepared(short_help::shorten(Cli::command()), arguments);
+    let mut command = Cli::command();
+    if arguments
+        .iter()
+        .any(|argument| argument.starts_with('-') && !argument.starts_with("--") && argument.contains('h'))
+    {
+        command = short_help::shorten(command);
+    }
+    let command = global::prepared(command, arguments);
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }
 

@@ -18,10 +18,7 @@ use std::process::ExitCode;
 /// The chart's name in the output folder.
 const CHART: &str = "modes.svg";
 
-/// Measure each mode of `args`, and show all of them together.
-///
-/// # Errors
-/// One line that names the flag or file and the way out. A mode that cannot be measured does not lose the others.
+/// Measure each mode of `args`, and show all of them together. A mode that cannot be measured does not lose the others.
 pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
     let started = super::super::now();
     let first = args.options();
