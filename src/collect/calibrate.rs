@@ -43,7 +43,6 @@ pub(crate) struct Costs {
 impl Costs {
     /// The self time of `function`, timed in `way`, without the cost of its probes and of its callees' probes. Absent if
     /// that cost is a fifth of it or more, or if a cost of the kinds of probes `used` is unknown.
-    #[must_use]
     pub(crate) fn correct(&self, way: Way, function: &Function, used: &[Way]) -> Option<u64> {
         let known = |way: &Way| match way {
             Way::Kprobe => self.kprobe.is_some(),
@@ -62,7 +61,6 @@ impl Costs {
     }
 
     /// The costs of the kinds of probes `used`, in words.
-    #[must_use]
     pub(crate) fn note(&self, used: &[Way]) -> Option<String> {
         let both = |name: &str, both: &str, cost: Cost| {
             format!(

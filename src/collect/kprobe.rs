@@ -62,7 +62,6 @@ struct Armed {
 
 impl Kprobe {
     /// Probes on the functions in `symbols` that `probe` selects.
-    #[must_use]
     pub(crate) fn new(loader: Loader, symbols: Arc<Symbols>, probe: &Probe) -> Self {
         let (targets, missing) = targets::all(&symbols, probe);
         let probe = probe.clone();

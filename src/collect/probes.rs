@@ -67,9 +67,6 @@ pub(super) fn try_all(targets: &mut [ProbeTarget], object: &Object, cookies: boo
 impl Probes {
     /// Attach to all targets that are wanted, each in the best way that works. In functions in which tasks switch that is
     /// a kprobe, if fentry programs may be skipped.
-    ///
-    /// # Errors
-    /// When a program is not loaded, or a breakpoint that worked before does not.
     pub(super) fn attach(
         targets: &mut [ProbeTarget],
         object: &Object,
@@ -172,7 +169,6 @@ impl Probes {
         self.fentry.is_empty() && self.entries.is_empty()
     }
 
-    /// Remove the probes.
     pub(super) fn remove(self) -> Removed {
         let passed_over = self.fentry.iter().map(fentry::Traced::passed_over).sum();
         drop((self.fentry, self.entries, self.returns));

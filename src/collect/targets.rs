@@ -42,7 +42,6 @@ pub(crate) struct ProbeTarget {
     pub role: RoleId,
     pub symbol: String,
     pub address: u64,
-    /// Whether it is to be probed.
     pub wanted: bool,
     /// Whether its calls are timed too.
     pub timed: bool,
@@ -71,7 +70,6 @@ const TIMED: [RoleId; 12] = [
 ];
 
 /// The functions that `probe` may need in `symbols`, by role, best first; and why others of its list are missing.
-#[must_use]
 pub(crate) fn all(symbols: &Symbols, probe: &Probe) -> (Vec<ProbeTarget>, Vec<String>) {
     let mut seen = HashSet::new();
     let mut targets = Vec::new();
@@ -146,7 +144,6 @@ pub(crate) fn choose(targets: &mut [ProbeTarget], probe: &Probe, hits: &ByProces
 }
 
 /// The first of `candidates` (best first) that is called at least a tenth as often as the most frequent one.
-#[must_use]
 pub(crate) fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
     let most = candidates.iter().map(&calls).max()?;
     candidates.iter().find(|candidate| calls(candidate) > 0 && calls(candidate).saturating_mul(10) >= most)
@@ -154,7 +151,6 @@ pub(crate) fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T>
 
 /// Calls per MiB of `role` by a process that moved `bytes`: those of the role's [`best`] candidate. Candidates often
 /// call each other, so a sum would count calls twice.
-#[must_use]
 pub(crate) fn calls_per_mib<'f>(
     role: RoleId,
     functions: impl Iterator<Item = &'f FunctionCalls>,
@@ -175,7 +171,6 @@ const FIRST: [RoleId; 3] = [RoleId::UserPages, RoleId::CopyIn, RoleId::CopyOut];
 
 /// The targets to try breakpoints on, most important first: named functions, and the best candidate of each role, if they
 /// accept no other probe.
-#[must_use]
 pub(crate) fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
     let mut of_role = HashSet::new();
     let first = |index: &usize| of_role.insert(targets[*index].role) || targets[*index].wanted;
@@ -187,7 +182,6 @@ pub(crate) fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
 }
 
 /// The roles with functions in this kernel, none of which is watched, each with the reason.
-#[must_use]
 pub(crate) fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
@@ -203,7 +197,6 @@ pub(crate) fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
 
 /// The result for each role's candidates. The chosen one is the [`best`] that was hit, or else the best that is
 /// watched.
-#[must_use]
 pub(crate) fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution> {
     let resolution = |role: &'static roles::Role| {
         let of_role: Vec<&ProbeTarget> = targets.iter().filter(|target| target.role == role.id).collect();

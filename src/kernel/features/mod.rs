@@ -41,7 +41,6 @@ pub(crate) struct Feature {
 
 impl Feature {
     /// A feature that works.
-    #[must_use]
     pub(crate) fn ok(id: &str, title: &str, found: impl Into<String>) -> Self {
         Self {
             id: id.to_owned(),
@@ -73,7 +72,6 @@ pub(crate) const WANTED_SAMPLES: u64 = 4999;
 pub(crate) const IN_A_GUEST: &str = "use a guest (--kernel NAME), which does not depend on this kernel";
 
 /// What this kernel allows this user. Every probe is removed again.
-#[must_use]
 pub(crate) fn detect() -> Vec<Feature> {
     let symbols = Symbols::running();
     let ways = Live::new();
