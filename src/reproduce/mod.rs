@@ -56,8 +56,6 @@ pub struct GivenProgram {
 }
 
 impl GivenProgram {
-    /// # Errors
-    /// When it is not a file that can be read.
     pub fn open(path: PathBuf) -> Result<Self> {
         let sha256 = sha256::of_file(&path)?;
         Ok(Self { path, sha256 })
@@ -98,11 +96,8 @@ pub struct Reproduction {
     pub command: String,
 }
 
-/// Run the `wanted` parts, store each as it ends, and return all parts that the folder contains then.
-///
-/// # Errors
-/// A folder with other content, results that cannot be stored, an interruption. Finished parts stay, a report shows them,
-/// and the error says how to continue.
+/// Run the `wanted` parts, store each as it ends, and return all parts that the folder contains then. Finished parts
+/// stay, a report shows them, and the error says how to continue.
 pub fn run(
     settings: &Settings,
     bench: &dyn Bench,

@@ -95,7 +95,6 @@ struct InstalledCat {
     dd: Taken<Vec<Processes>>,
 }
 
-/// One lane of the race.
 #[derive(Clone, Serialize)]
 enum RaceLane {
     Way(Contestant),

@@ -38,7 +38,6 @@ mod prelude {
     pub(super) use std::collections::BTreeMap;
 }
 
-/// One part.
 pub struct ArticlePart {
     /// Its name on the command line.
     pub(crate) id: &'static str,
