@@ -19,7 +19,6 @@ const PIECE: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Copy what QEMU writes to `from` into a new file.
-#[must_use]
 pub(crate) fn receive(mut from: PipeReader, path: PathBuf) -> JoinHandle<std::io::Result<Stream>> {
     std::thread::spawn(move || {
         let mut file = File::create(path)?;
@@ -39,9 +38,6 @@ pub(crate) fn receive(mut from: PipeReader, path: PathBuf) -> JoinHandle<std::io
 }
 
 /// Let QEMU, which has stopped its guest, write the guest's state to `to`, and end.
-///
-/// # Errors
-/// When QEMU cannot save its guest, or on interruption.
 pub(crate) fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Result<()> {
     monitor.give("state", &to)?;
     // QEMU's own is then the last, whose end the receiver sees.
@@ -72,9 +68,6 @@ pub(crate) fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Re
 }
 
 /// Let QEMU, started for this, read a guest's state from `from`, and let the guest run.
-///
-/// # Errors
-/// When QEMU cannot restore the guest, or on interruption.
 pub(crate) fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) -> Result<()> {
     monitor.give("state", &from)?;
     // If QEMU ends, the feeder must see it.
@@ -110,7 +103,6 @@ pub(crate) enum Fed {
 }
 
 /// Check the state in `file`, and write it to a QEMU that waits for it.
-#[must_use]
 pub(crate) fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<Fed> {
     // Fewer switches between the two processes. The default also works.
     let _ = rustix::pipe::fcntl_setpipe_size(&to, PIECE);
@@ -141,10 +133,6 @@ fn measured(file: &mut File) -> std::io::Result<Stream> {
     }
 }
 
-/// A pipe.
-///
-/// # Errors
-/// When the process has too many open files.
 pub(crate) fn pipe() -> Result<(PipeReader, PipeWriter)> {
     std::io::pipe().context("cannot make a pipe")
 }

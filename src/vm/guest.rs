@@ -38,9 +38,6 @@ pub struct GuestReply {
 
 impl GuestReply {
     /// The answer, parsed as JSON.
-    ///
-    /// # Errors
-    /// When the answer is not JSON of this type.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
         stored_json::parse(&self.body).context("cannot parse the guest's answer")
     }
@@ -64,9 +61,6 @@ pub(crate) enum NoAnswer {
 }
 
 /// Boot the kernel in `options`, run `job` in it and return the answer. The guest has ended when this returns.
-///
-/// # Errors
-/// One line with the cause, followed by the last lines of the guest's console; or the error of the job itself.
 pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     let version = qemu::version()?;
     clean_up_once();
@@ -165,7 +159,6 @@ struct Guest<'a> {
     config: Option<Vec<u8>>,
 }
 
-/// A saved guest.
 struct SavedGuest {
     place: SnapshotPlace,
     file: File,

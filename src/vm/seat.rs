@@ -24,9 +24,6 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// Take the CPU that the fewest emulators use; of several, this thread's, on which nothing else runs at this moment.
-    ///
-    /// # Errors
-    /// When the CPUs that this process may use cannot be read.
     pub(crate) fn take() -> Result<Self> {
         let allowed = rustix::thread::sched_getaffinity(None).context("cannot read this process's CPU affinity")?;
         let here = rustix::thread::sched_getcpu();
