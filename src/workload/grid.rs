@@ -16,7 +16,6 @@ pub(crate) struct Grid {
     axes: Vec<(&'static Axis, Vec<Value>)>,
 }
 
-/// One combination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Combination {
     /// Values as typed, by the names of their axes.
@@ -26,7 +25,6 @@ pub(crate) struct Combination {
 
 impl Grid {
     /// All of `modes`, with `values` of axes. Repeated values count once, and axes without values are left out.
-    #[must_use]
     pub(crate) fn new(modes: &[String], values: Vec<(&'static Axis, Vec<Value>)>) -> Self {
         let mut axes: Vec<(&'static Axis, Vec<Value>)> =
             values.into_iter().map(|(axis, values)| (axis, distinct(values))).filter(|(_, v)| !v.is_empty()).collect();
@@ -39,7 +37,6 @@ impl Grid {
     }
 
     /// Names and values as typed, in the order of tables.
-    #[must_use]
     pub(crate) fn axes(&self) -> Vec<(String, Vec<String>)> {
         let mode = ("mode".to_owned(), self.modes.clone());
         let axes = self.axes.iter().map(|(axis, values)| {
@@ -49,9 +46,6 @@ impl Grid {
     }
 
     /// All combinations, each on top of `common`; the last axis varies fastest.
-    ///
-    /// # Errors
-    /// When there are too many.
     pub(crate) fn combinations(&self, common: &WorkloadRequest) -> Result<Vec<Combination>> {
         let counts = std::iter::once(self.modes.len()).chain(self.axes.iter().map(|(_, values)| values.len()));
         match counts.into_iter().try_fold(1usize, usize::checked_mul) {
@@ -96,9 +90,6 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
 }
 
 /// Parse the values of `axis` in one flag: a list, and for sizes and counts also doubling ranges such as `4K..4M`.
-///
-/// # Errors
-/// What is wrong with `text`; the caller names the flag.
 pub(crate) fn values(axis: &Axis, text: &str) -> Result<Vec<Value>, String> {
     match axis.kind {
         AxisKind::Size { .. } => Ok(sizes(text)?.into_iter().map(Value::Number).collect()),

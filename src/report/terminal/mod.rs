@@ -31,14 +31,12 @@ impl Style {
     pub const PLAIN: Self = Self { width: None, colour: false };
 
     /// Plain text of the width of standard error.
-    #[must_use]
     pub(crate) fn of_stderr() -> Self {
         let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
         Self { width: size.map(|size| size.ws_col).filter(|columns| *columns > 0), colour: false }
     }
 
     /// The style of standard output: its width, and colours as [`colour`] decides.
-    #[must_use]
     pub(crate) fn of_stdout() -> Self {
         let terminal = std::io::stdout().is_terminal();
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
@@ -50,7 +48,6 @@ impl Style {
 }
 
 /// The summary of `document`, and its files.
-#[must_use]
 pub fn render(document: &Document, written: Option<&Written>, style: Style) -> String {
     let mut out = String::new();
     let Answer { findings, cautions } = answer::answer(document);

@@ -14,8 +14,6 @@ use anyhow::Result;
 
 /// A port prepared for a process, which [`super`] can run whatever its type.
 pub(crate) trait Run {
-    /// # Errors
-    /// As [`run`](super::hot::run).
     fn run(&mut self, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally>;
     /// The port's buffers.
     fn mappings(&self) -> Vec<&Mapping>;
@@ -44,7 +42,6 @@ fn within(len: usize, limit: u64) -> usize {
 }
 
 /// Whether `spec`'s stream consists of the writer's stamps rather than a file's bytes.
-#[must_use]
 pub(crate) fn stamped(spec: &Spec) -> bool {
     matches!(spec.writer, Writer::Write | Writer::Vmsplice)
 }
