@@ -137,7 +137,7 @@ fn the_program_includes_no_file_of_the_tests() {
 fn files_from_outside_are_opened_in_one_way() {
     const READERS: [&str; 11] = [
         "experiment",
-        "document",
+        "result",
         "report",
         "reproduce",
         "sweep",

@@ -12,11 +12,11 @@ use crate::compare::pipelines;
 use crate::compare::plan::{self, ColumnPlan, MatrixPlan};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
-use crate::document::{Outcome, Request};
 use crate::profile::CycleModel;
 use crate::record::change::RecordingChange;
 use crate::record::{change_text, stored};
 use crate::report::terminal::Style;
+use crate::result::{Outcome, Request};
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 /// --accel kvm or another --collect. All other runs are timed. Repeated flags multiply: each combination is a column. Stored runs can be given instead of kernels.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// Stored runs, oldest first: a run.json, its folder, or a folder of several runs of one column (boots, or numbers
+    /// Stored runs, oldest first: a result.json, its folder, or a folder of several runs of one column (boots, or numbers
     /// of CPUs); or two folders of `pipeprof record`
     #[arg(value_name = "RUN")]
     runs: Vec<PathBuf>,

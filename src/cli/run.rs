@@ -6,10 +6,10 @@ use super::guest_args::GuestArgs;
 use super::sizing_args::SizingArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
-use crate::document::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::export::{self, ExportFormat, Exported};
 use crate::report;
 use crate::report::terminal::Style;
+use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -66,7 +66,7 @@ pub(crate) struct RunArgs {
     /// Also write a format of `pipeprof export` into the output folder; repeatable
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     export: Vec<ExportFormat>,
-    /// Print run.json on stdout, everything else on stderr
+    /// Print result.json on stdout, everything else on stderr
     #[arg(long, help_heading = "Output")]
     json: bool,
 }

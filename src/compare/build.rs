@@ -8,8 +8,8 @@ use super::input::{Boots, CompareOptions, Input, boots, case_name, of_case};
 use super::measure::{self, Measure};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
 use super::steps::fill_steps;
-use crate::document::{self, Document, ExecutedOn, Outcome};
 use crate::profile::{ProcessName, Unit};
+use crate::result::{self, Document, ExecutedOn, Outcome};
 use crate::roles::{self, RoleId};
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,10 +120,10 @@ fn check(inputs: &[Input]) -> Result<Method> {
     for (source, outcome) in inputs.iter().flat_map(|input| &input.runs) {
         let document = &outcome.document;
         ensure!(
-            document.schema == document::SCHEMA,
+            document.schema == result::SCHEMA,
             "{source}: schema {}, but this pipeprof reads {}; run again, or use the pipeprof that wrote it",
             document.schema,
-            document::SCHEMA
+            result::SCHEMA
         );
         ensure!(
             document.executed_on == first.executed_on,

@@ -3,8 +3,8 @@
 
 use super::model::{CallList, CallRow};
 use crate::arch::{Flow, decoded, flow};
-use crate::document::Outcome;
-use crate::document::code::{ExecutedCode, ExecutedFunction};
+use crate::result::Outcome;
+use crate::result::code::{ExecutedCode, ExecutedFunction};
 use crate::roles::{self, RoleId};
 use std::collections::BTreeMap;
 

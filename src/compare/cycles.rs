@@ -5,10 +5,10 @@ use super::input::{Input, of_case};
 use super::measure::as_f64;
 use super::model::{CycleChange, CycleDelta, CycleWord, RoleCycleDelta, Step, Word};
 use crate::collect::insn::class;
-use crate::document::Outcome;
-use crate::document::code::ExecutedCode;
 use crate::profile::cycles::{FACTORS, PRICES};
 use crate::profile::{ClassCounts, CycleModel, Unit};
+use crate::result::Outcome;
+use crate::result::code::ExecutedCode;
 use crate::roles::{self, RoleId, SCHEDULING};
 use std::collections::BTreeMap;
 

@@ -5,8 +5,8 @@
 use super::dropped::Dropped;
 use super::measure::{self, Measure, as_f64};
 use super::model::Inlined;
-use crate::document::Outcome;
 use crate::profile::folded::is_kernel_entry;
+use crate::result::Outcome;
 use crate::roles::{self, RoleId, SCHEDULING};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,9 +2,9 @@
 
 use super::measure::as_f64;
 use super::model::{HeldChange, LockChange};
-use crate::document::{HeldCalls, LockKind, LockUse, Outcome};
 use crate::profile::ProcessName;
 use crate::report::number;
+use crate::result::{HeldCalls, LockKind, LockUse, Outcome};
 use crate::roles::{self, RoleId};
 use std::collections::BTreeSet;
 

@@ -3,9 +3,9 @@
 use super::input::{self, Input};
 use super::model::MissingCell;
 use super::plan::{ColumnPlan, MatrixPlan, SCHEMA};
-use crate::document::{Document, Outcome};
 use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, StoredPlan, Task, TaskResult};
 use crate::report::files::{self, Folder};
+use crate::result::{Document, Outcome, RESULT_FILE};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::folder_lock::FolderLock;
 use crate::workload::Spec;
@@ -312,7 +312,7 @@ pub fn run(
         match entry.result {
             Ok(outcome) => {
                 let path = store.path(plan, &run);
-                let name = path.strip_prefix(&store.folder).unwrap_or(&path).join(files::DOCUMENT);
+                let name = path.strip_prefix(&store.folder).unwrap_or(&path).join(RESULT_FILE);
                 let runs = match results.inputs.get_mut(run.column).filter(|_| !lane.control) {
                     Some(input) => &mut input.runs,
                     None => &mut results.control.get_or_insert_default().runs,

@@ -2,9 +2,9 @@
 //! kernels share.
 
 use super::dropped::Dropped;
-use crate::document::{Document, Outcome, Processes};
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit};
+use crate::result::{Document, Outcome, Processes};
 use crate::roles::{self, Role, RoleId, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

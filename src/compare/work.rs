@@ -2,9 +2,9 @@
 
 use super::measure::as_f64;
 use super::model::{RoleRow, RoleWork, WorkUnit};
-use crate::document::Outcome;
 use crate::profile::ProcessName;
 use crate::report::number;
+use crate::result::Outcome;
 use crate::roles::RoleId;
 
 /// Calls per MiB below which a role is not split: the cost of such a call is a matter of chance.

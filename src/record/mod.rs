@@ -6,7 +6,7 @@
 //! [`trial`] measures what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps,
 //! waits and samples, and [`text`] and [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
-//! [`contents`] lists the files of a folder, and [`model`] is the form of `record.json`, which [`check`] looks at when it
+//! [`contents`] lists the files of a folder, and [`model`] is the form of `result.json`, which [`check`] looks at when it
 //! comes from outside.
 
 mod alike;
@@ -54,11 +54,11 @@ pub use pipeline::PipelineCommand;
 pub(crate) use remedy::Remedy;
 pub(crate) use trial::TrialOptions;
 
-use crate::document::code::ExecutedCode;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Folded, Profile};
+use crate::result::code::ExecutedCode;
 use crate::util::warning::Warning;
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
@@ -73,9 +73,6 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
 use user_code::{UserCode, UserFunctions};
-
-/// The name of the document in its folder.
-pub(crate) const RECORD_FILE: &str = "record.json";
 
 /// How long a pipeline may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);

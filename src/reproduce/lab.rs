@@ -2,8 +2,8 @@
 //! interrupted part continues where it was.
 
 use super::Settings;
-use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
 use crate::experiment::{self, Json, JsonFolder, OnFailure, Plan, State, Task};
+use crate::result::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
 use crate::util::cancel;
 use crate::workload::Spec;
 use anyhow::{Context as _, Result};
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_was_not_as_asked_for_is_said_and_missing_huge_pages_are_no_figure() {
-        use crate::document::GotAsked;
+        use crate::result::GotAsked;
         let folder = tempfile::tempdir().unwrap();
         let broken = Cell::new(false);
         let (settings, bench) = (Settings::of_test(folder.path(), true), mock(&broken));

@@ -15,8 +15,8 @@ pub mod result;
 pub(crate) mod stacks;
 pub mod verdict;
 
-use crate::document::{Environment, KernelInfo};
 use crate::kernel::environment::CpuTime;
+use crate::result::{Environment, KernelInfo};
 use crate::util::folder_lock::FolderLock;
 use crate::util::text::now;
 use crate::util::{atomic_file, build, cancel, regular, sha256};
@@ -235,8 +235,8 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Processes;
     use crate::profile::ProcessName;
+    use crate::result::Processes;
     use crate::run::bench::MockBench;
     use crate::workload::Spec;
     use result::Yield;

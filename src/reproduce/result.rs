@@ -2,8 +2,8 @@
 //! that an interrupted reproduction keeps it.
 
 use super::verdict::Readings;
-use crate::document::{Environment, KernelInfo};
 use crate::report::chart::Chart;
+use crate::result::{Environment, KernelInfo};
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of a part's file: its number rises with every change that makes older files misleading.

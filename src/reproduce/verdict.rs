@@ -153,7 +153,7 @@ pub(crate) fn short(what: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::ExecutedOn;
+    use crate::result::ExecutedOn;
 
     fn of(values: &[f64]) -> Taken<Reading> {
         Ok(Reading::median(values.to_vec(), "GB/s", ExecutedOn::Hardware, "").unwrap())

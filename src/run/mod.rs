@@ -17,11 +17,11 @@ mod words;
 
 use crate::collect::Context;
 use crate::collect::tracefs;
-use crate::document::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
 use crate::experiment::Progress;
 use crate::kernel::config;
 use crate::kernel::environment::CpuTime;
 use crate::kernel::tracefs::Tracefs;
+use crate::result::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
 use crate::vm::{self, GuestOptions, Job};
 use crate::workload;
 use anyhow::Result;

@@ -1,12 +1,12 @@
 //! Measure combinations: runs alternately, or exact counts in one guest each.
 
 use super::{SweepAxis, SweepCell};
-use crate::document::{Collector, ExecutedOn, Processes};
 use crate::experiment::{
     self, Ending, Executor, Json, JsonFolder, NoStore, OnFailure, Plan, Progress, State, StopRule,
 };
 use crate::experiment::{Store, StoredPlan, Task};
 use crate::profile::ProcessName;
+use crate::result::{Collector, ExecutedOn, Processes};
 use crate::run::bench::{Bench, GuestSetup, request};
 use crate::util::stats;
 use crate::workload::{HUGE_PAGES_MISSING, Spec, WorkloadRequest, caveats_of_all};
@@ -219,7 +219,7 @@ mod tests {
         let combination = SweepCombination { labels: BTreeMap::new(), spec };
         let mut pair = Processes::default();
         pair.of_mut(ProcessName::WRITER).pipe_size = 8192;
-        pair.of_mut(ProcessName::WRITER).huge_pages = Some(crate::document::GotAsked { got: 0, asked: 2 << 20 });
+        pair.of_mut(ProcessName::WRITER).huge_pages = Some(crate::result::GotAsked { got: 0, asked: 2 << 20 });
         let mut results = vec![SweepResult { processes: pair, instructions: None }];
         let mut cell = SweepCell::default();
         caveats(&mut cell, &combination, &mut results);

@@ -7,8 +7,8 @@ mod show;
 
 pub(crate) use measure::{SweepCombination, SweepPlan, measure};
 
-use crate::document::ExecutedOn;
 use crate::experiment::Ending;
+use crate::result::ExecutedOn;
 use crate::workload::grid::Grid;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

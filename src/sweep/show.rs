@@ -1,12 +1,12 @@
 //! Format a sweep as a table, a chart, or CSV.
 
 use super::{Sweep, SweepAxis, SweepCell};
-use crate::document::ExecutedOn;
 use crate::profile::listed;
 use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::report::number::number;
 use crate::report::table::Table;
 use crate::report::terminal::{Style, paragraph};
+use crate::result::ExecutedOn;
 use crate::run::BUSY;
 
 /// Maximum number of distinguishable lines in a chart.

@@ -7,9 +7,9 @@ use pipeprof::compare::model::CycleWord;
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};
-use pipeprof::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
-use pipeprof::document::{ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
 use pipeprof::profile::{ClassCounts, CycleModel, ProcessName, RoleCycles, Unit};
+use pipeprof::result::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
+use pipeprof::result::{ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
 use pipeprof::roles::RoleId;
 use pipeprof::workload::axes::AXES;
 use pipeprof::workload::axis::Value;
@@ -17,7 +17,7 @@ use synthetic::{counted, in_windows, newer, older, timed};
 
 fn input(outcome: Outcome) -> Input {
     let outcome = in_windows(outcome);
-    Input { label: None, runs: vec![(format!("{}/run.json", outcome.document.kernel.release), outcome)] }
+    Input { label: None, runs: vec![(format!("{}/result.json", outcome.document.kernel.release), outcome)] }
 }
 
 fn of(outcomes: Vec<Outcome>) -> anyhow::Result<Compared> {

@@ -2,12 +2,12 @@
 
 use super::{RunArgs, exports_in, measured};
 use crate::cli::workload_args::check_distinct;
-use crate::document::Outcome;
 use crate::export::{self, Exported};
 use crate::report::chart::Theme;
 use crate::report::files::{Folder, KeptResults};
 use crate::report::modes::ModesReport;
 use crate::report::terminal::Style;
+use crate::result::Outcome;
 use crate::run::RunOptions;
 use crate::util::text::clean;
 use crate::util::usage::OrUsage as _;

@@ -7,8 +7,8 @@ pub use parts::{
     RolePart, RoleWork, WorkUnit,
 };
 
-use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
+use crate::result::ExecutedOn;
 use crate::roles::RoleId;
 use crate::util::text::counted;
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! The parts of a step that further analyses make.
 
-use crate::document::LockKind;
 use crate::profile::ProcessName;
+use crate::result::LockKind;
 use crate::roles::RoleId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

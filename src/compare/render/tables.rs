@@ -6,11 +6,11 @@ use crate::compare::model::{
     LockChange, Matched, RoleRow, RoleWork, Section, Step,
 };
 use crate::compare::windows::PART_FLOOR;
-use crate::document::LockKind;
 use crate::profile::ProcessName;
 use crate::report::number::{self, exact, rate};
 use crate::report::table::{PAGE_ONLY, Table, TableCell};
 use crate::report::terminal::text::shortened;
+use crate::result::LockKind;
 use crate::roles::{self, SCHEDULING};
 use crate::util::text::{counted, grouped, rounded};
 

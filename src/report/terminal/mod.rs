@@ -8,11 +8,11 @@ pub(crate) mod roles;
 pub(crate) mod text;
 
 pub(crate) use self::text::{hanging, paragraph};
-use crate::document::{Document, ExecutedOn, ProcessTotals};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};
 use crate::report::files::Written;
 use crate::report::flamegraph::unit_name;
+use crate::result::{Document, ExecutedOn, ProcessTotals};
 use crate::util::size;
 use crate::util::text::{clean, counted, grouped};
 use std::fmt::Write as _;

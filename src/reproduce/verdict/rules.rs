@@ -121,7 +121,7 @@ fn band(article: f64, factor: f64) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::ExecutedOn;
+    use crate::result::ExecutedOn;
     use FigureVerdict::{AnotherMachine as Elsewhere, NotReproduced as No, Reproduced as Yes, Undecided as Open};
 
     fn of(runs: &[f64]) -> Reading {
