@@ -6,7 +6,7 @@ use super::bpf::Object;
 use super::bpf::shared::Function;
 use super::fentry::{self, Fentry};
 use super::kprobe::{BREAKPOINT, COUNT, ENTER, LEAVE};
-use super::targets::{self, ProbeTarget, Way};
+use super::targets::{self, AttachMethod, ProbeTarget};
 use super::tracefs::ReturnProbes;
 use crate::roles::{self, RoleId};
 use anyhow::Result;
@@ -56,7 +56,7 @@ pub(super) fn try_all(targets: &mut [ProbeTarget], object: &Object, cookies: boo
             Ok(entry) => probes.entries.push(entry),
             Err(error) => {
                 target.why = Some(format!("{error:#}"));
-                target.way = Way::None;
+                target.method = AttachMethod::None;
             }
         }
     }
@@ -75,20 +75,20 @@ impl Probes {
     ) -> Result<Self> {
         let mut probes = Self { return_probes: ReturnProbes::open().ok(), ..Self::default() };
         for (slot, target) in targets.iter_mut().enumerate().filter(|(_, target)| target.wanted) {
-            match target.way {
-                Way::Breakpoint => {
+            match target.method {
+                AttachMethod::Breakpoint => {
                     let program = object.program(BREAKPOINT)?;
                     probes.entries.extend(attach::breakpoint(program, target.address, &attach::online_cpus()?)?);
                 }
-                Way::None => {}
-                Way::Fentry | Way::Kprobe => {
+                AttachMethod::None => {}
+                AttachMethod::Fentry | AttachMethod::Kprobe => {
                     let switches = roles::SCHEDULING.contains(&target.role);
                     let fentry = fentry.filter(|fentry| !(switches && fentry.loses_calls()));
                     let attached =
                         fentry.map(|fentry| fentry.attach(object, &target.symbol, place(slot), target.timed));
                     match attached {
                         Some(Ok(attached)) => {
-                            target.way = Way::Fentry;
+                            target.method = AttachMethod::Fentry;
                             probes.fentry.push(attached);
                         }
                         refused => {
@@ -129,11 +129,11 @@ impl Probes {
         match attach::kprobe(object.program(program)?, symbol, address, false, cookie) {
             Ok(entry) => {
                 self.entries.push(entry);
-                target.way = Way::Kprobe;
+                target.method = AttachMethod::Kprobe;
             }
             Err(error) => {
                 target.why = Some(format!("{error:#}"));
-                target.way = Way::None;
+                target.method = AttachMethod::None;
             }
         }
         Ok(())
@@ -152,7 +152,7 @@ impl Probes {
             match attach::breakpoint(object.program(BREAKPOINT)?, target.address, &cpus) {
                 Ok(attached) => {
                     left -= 1;
-                    target.way = Way::Breakpoint;
+                    target.method = AttachMethod::Breakpoint;
                     self.entries.extend(attached);
                 }
                 Err(error) => {

@@ -239,7 +239,7 @@ mod tests {
     use crate::result::Processes;
     use crate::run::bench::MockBench;
     use crate::workload::Spec;
-    use result::Yield;
+    use result::PartOutput;
 
     /// Measures one contestant.
     static LADDER: ArticlePart = part("ladder", |lab, _| race(lab));
@@ -247,13 +247,13 @@ mod tests {
     /// Fails after the measurement.
     static BROKEN_CAT: ArticlePart = part("cat", |lab, _| race(lab).and_then(|_| bail!("interrupted, say")));
 
-    const fn part(id: &'static str, run: fn(&Lab<'_>, &Facts) -> Result<Yield>) -> ArticlePart {
+    const fn part(id: &'static str, run: fn(&Lab<'_>, &Facts) -> Result<PartOutput>) -> ArticlePart {
         ArticlePart { id, title: "t", about: "a", run }
     }
 
-    fn race(lab: &Lab<'_>) -> Result<Yield> {
+    fn race(lab: &Lab<'_>) -> Result<PartOutput> {
         let raced = lab.race("race", &[lab::Contestant { id: "one".into(), spec: Spec::default() }], 2)?;
-        let mut out = Yield::default();
+        let mut out = PartOutput::default();
         out.readings.insert("A.ladder.1".into(), raced.speed("one"));
         Ok(out)
     }

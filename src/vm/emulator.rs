@@ -2,8 +2,8 @@
 
 use crate::util::process_stat::ProcessStat;
 use crate::util::progress;
+use crate::vm::emulator_cpu::EmulatorCpu;
 use crate::vm::qemu;
-use crate::vm::seat::Seat;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -33,21 +33,21 @@ pub(crate) fn die_with_parent(command: &mut Command) {
 pub(crate) struct Qemu {
     child: Child,
     /// The CPU on which it runs, if it runs on one.
-    _seat: Option<Seat>,
+    _cpu: Option<EmulatorCpu>,
 }
 
 impl Qemu {
-    /// Start QEMU with these arguments, this standard input and a file for its errors, on one CPU if there is a seat.
-    pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File, seat: Option<Seat>) -> Result<Self> {
+    /// Start QEMU with these arguments, this standard input and a file for its errors, on one CPU if that is given.
+    pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File, cpu: Option<EmulatorCpu>) -> Result<Self> {
         let mut command = Command::new(qemu::program());
         // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
         command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors).process_group(0);
         die_with_parent(&mut command);
-        if let Some(seat) = &seat {
-            seat.seat(&mut command);
+        if let Some(cpu) = &cpu {
+            cpu.bind(&mut command);
         }
         progress::detail(|| format!("starting {command:?}"));
-        Ok(Self { child: command.spawn().with_context(qemu::missing)?, _seat: seat })
+        Ok(Self { child: command.spawn().with_context(qemu::missing)?, _cpu: cpu })
     }
 
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::report::terminal::Style;
 use crate::reproduce::facts::Facts;
-use crate::reproduce::result::Yield;
+use crate::reproduce::result::PartOutput;
 use crate::reproduce::verdict::{Missing, Readings};
 use crate::result::ExecutedOn;
 
@@ -19,7 +19,7 @@ fn reproduction(factor: f64) -> Reproduction {
                 readings.insert(fact.id.clone(), Ok(reading));
             }
         }
-        let found = Yield { readings, findings: vec!["a <script> finding".into()], ..Yield::default() };
+        let found = PartOutput { readings, findings: vec!["a <script> finding".into()], ..PartOutput::default() };
         PartResult { part: id.into(), found, ..PartResult::default() }
     };
     let parts = parts::PARTS.iter().map(|entry| part(entry.id)).collect();
