@@ -1,6 +1,5 @@
 //! `pages.toml`: what manual pages say beyond the help, and the flags that `-h` shows.
 
-use super::man_page;
 use clap::Command;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -43,8 +42,13 @@ pub(super) fn short() -> impl Iterator<Item = (&'static str, &'static [PageEntry
     PAGES.page.iter().map(|(name, page)| (name.as_str(), &page.short[..])).filter(|(_, short)| !short.is_empty())
 }
 
+/// The page's name: `pipeprof-run`.
+pub(super) fn page_name(command: &Command) -> String {
+    command.get_bin_name().unwrap_or_else(|| command.get_name()).replace(' ', "-")
+}
+
 pub(super) fn of(command: &Command) -> PageTexts {
-    let page = man_page::name(command);
+    let page = page_name(command);
     let name = page.strip_prefix("pipeprof-").unwrap_or(&page);
     // A page of `pipeprof kernel fetch` belongs to that of `pipeprof kernel`.
     let parent = name.split_once('-').map(|(parent, _)| parent);
@@ -96,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_page_is_that_of_a_subcommand() {
-        let program = crate::cli::visible(&crate::cli::Cli::command());
+        let program = crate::cli::global::visible(&crate::cli::Cli::command());
         let pages: Pages = toml::from_str(include_str!("pages.toml")).unwrap();
         for name in pages.page.keys().chain(&pages.quick).filter(|name| *name != "pipeprof") {
             assert!(program.find_subcommand(name).is_some(), "{name}");
@@ -105,7 +109,7 @@ mod tests {
 
     #[test]
     fn examples_are_valid_command_lines() {
-        let program = crate::cli::visible(&crate::cli::Cli::command());
+        let program = crate::cli::global::visible(&crate::cli::Cli::command());
         for command in std::iter::once(&program).chain(program.get_subcommands()) {
             let examples = of(command).examples;
             assert!(!examples.is_empty(), "{}", command.get_name());
@@ -120,7 +124,7 @@ mod tests {
 
     #[test]
     fn related_pages_exist() {
-        let program = crate::cli::visible(&crate::cli::Cli::command());
+        let program = crate::cli::global::visible(&crate::cli::Cli::command());
         for command in program.get_subcommands() {
             for page in of(command).related {
                 assert!(program.find_subcommand(&page).is_some(), "{page}");

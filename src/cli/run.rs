@@ -1,6 +1,6 @@
 //! `pipeprof run`: run a pipe workload on this kernel or in a guest, and show where its kernel time goes.
 
-mod run_modes;
+pub(super) mod run_modes;
 
 use super::guest_args::GuestArgs;
 use super::sizing_args::SizingArgs;
@@ -189,11 +189,15 @@ pub(super) fn split(text: &str) -> Result<Vec<String>> {
 }
 
 impl RunArgs {
+    /// Whether several modes are to be measured, which [`run_modes`] does.
+    pub(super) fn has_several_modes(&self) -> bool {
+        !self.workload.further_modes.is_empty()
+    }
+
+    /// # Errors
+    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
-        if !self.workload.further_modes.is_empty() {
-            return run_modes::run(&self);
-        }
         let started = super::now();
         let options = self.options();
         let request = options.request(super::command_line())?;

@@ -1,6 +1,31 @@
 //! Names of one function: compiler suffixes, and renames between kernels.
 
-use super::TABLES;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// The form of `renames.toml`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredRenames {
+    /// Each with the names of one function on several kernels.
+    renames: Vec<String>,
+}
+
+struct Renames {
+    groups: Vec<Vec<&'static str>>,
+    /// The first name of a function that was renamed, by the others.
+    first: HashMap<&'static str, &'static str>,
+}
+
+static RENAMES: LazyLock<Renames> = LazyLock::new(|| {
+    // The tests know some of them.
+    let StoredRenames { renames } = toml::from_str(include_str!("renames.toml")).unwrap_or_default();
+    let group = |names: String| names.leak().split_whitespace().collect::<Vec<_>>();
+    let groups: Vec<Vec<&str>> = renames.into_iter().map(group).collect();
+    let first = groups.iter().flat_map(|group| group.iter().skip(1).map(|name| (*name, group[0]))).collect();
+    Renames { groups, first }
+});
 
 /// A frame's name without the suffixes that compilers add (`.constprop.0`, `.isra.0`, `.part.0`, `.llvm.123`) and
 /// without inferno's annotations (`_[k]`); `.cold` stays, as it is another piece of code.
@@ -55,7 +80,7 @@ fn strip_one(name: &str) -> Option<&str> {
 /// `__alloc_frozen_pages_noprof`; the base name itself where nothing is known of a rename.
 pub fn canonical(frame: &str) -> &str {
     let name = base_name(frame);
-    match TABLES.renamed.get(name) {
+    match RENAMES.first.get(name) {
         Some(first) => first,
         // 6.10 gave every allocating function this suffix when it added allocation profiling.
         None => name.strip_suffix("_noprof").filter(|rest| !rest.is_empty()).unwrap_or(name),
@@ -65,5 +90,5 @@ pub fn canonical(frame: &str) -> &str {
 /// All names that [`canonical`] brings to the same one, that one first; empty where it knows of no rename.
 pub fn names_of(frame: &str) -> &'static [&'static str] {
     let name = canonical(frame);
-    TABLES.renames.iter().find(|group| group[0] == name).map_or(&[], Vec::as_slice)
+    RENAMES.groups.iter().find(|group| group[0] == name).map_or(&[], Vec::as_slice)
 }

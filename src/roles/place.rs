@@ -1,7 +1,9 @@
 //! Which role a stack belongs to: the rules, for stacks of names and for stacks of [`FrameFacts`].
 
+use super::frame::Attributable;
 use super::skid::TailCall;
-use super::{Role, RoleId, TABLES, Tables, by_id, function_name, is_kernel_entry};
+use super::tables::{TABLES, Tables, by_id};
+use super::{Role, RoleId, function_name, is_kernel_entry};
 
 /// What a stack's weight goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,21 +13,6 @@ pub(crate) struct Placed<F> {
     pub frame: F,
     /// Whether the sample was taken where interrupts came back on, and went to the caller that had them off.
     pub interrupts_off: bool,
-}
-
-/// What attribution asks of a frame.
-pub(crate) trait Attributable: Copy {
-    fn named(name: &'static str) -> Self;
-    /// Index of its role in the tables.
-    fn role(self) -> Option<usize>;
-    /// Whether the kernel's part of a stack starts with it.
-    fn starts_kernel(self) -> bool;
-    /// Whether interrupts come back on in it.
-    fn enables_interrupts(self) -> bool;
-    /// [`TailCall::is_target`]
-    fn releases_wait_queue(self) -> bool;
-    /// [`TailCall::is_caller`]
-    fn calls_jumping(self) -> bool;
 }
 
 impl Attributable for &str {
@@ -117,22 +104,23 @@ pub(crate) fn place<F: Attributable>(
     frames: impl DoubleEndedIterator<Item = F> + Clone,
     tail_call: Option<TailCall>,
 ) -> Placed<F> {
+    let tables = &*TABLES;
     let leaf = frames.clone().next_back().unwrap_or_else(|| F::named(""));
     let exactly = |role, frame| Placed { role, frame, interrupts_off: false };
     let Some(kernel) = kernel_part(frames) else {
         return exactly(by_id(RoleId::User), leaf);
     };
     let Some(tail_call) = tail_call.filter(|_| leaf.enables_interrupts()) else {
-        let (role, frame) = TABLES.of_frames(kernel.rev()).unwrap_or((by_id(RoleId::OtherKernel), leaf));
+        let (role, frame) = tables.of_frames(kernel.rev()).unwrap_or((by_id(RoleId::OtherKernel), leaf));
         return exactly(role, frame);
     };
     let callers = || kernel.clone().rev().skip(1);
     let missing = callers().next().and_then(|caller| tail_call.between(caller, leaf));
-    let found = TABLES.of_frames(missing.map(F::named).into_iter().chain(callers()));
+    let found = tables.of_frames(missing.map(F::named).into_iter().chain(callers()));
     // The entry code releases no lock: functions between it and the leaf are missing.
     let (role, frame) = found
         .filter(|(_, frame)| !frame.starts_kernel())
-        .or_else(|| leaf.role().map(|index| (&TABLES.roles[index], leaf)))
+        .or_else(|| leaf.role().map(|index| (&tables.roles[index], leaf)))
         .unwrap_or((by_id(RoleId::IrqOff), leaf));
     Placed { role, frame, interrupts_off: true }
 }

@@ -13,7 +13,7 @@ fn role_of(stack: &str) -> RoleId {
 
 #[test]
 fn each_id_has_a_role_with_its_own_name_and_colour() {
-    let stored: Stored = toml::from_str(include_str!("roles.toml")).unwrap();
+    let stored: tables::Stored = toml::from_str(include_str!("roles.toml")).unwrap();
     assert_eq!(stored.role.iter().map(|role| role.id).collect::<Vec<_>>(), RoleId::ALL, "in the order of id.rs");
     let mut titles = HashSet::new();
     let mut colours = HashSet::new();

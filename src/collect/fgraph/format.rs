@@ -147,12 +147,12 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    pub(crate) const ENTRY: &str = include_str!("../../../tests/data/funcgraph_entry-6.1.format");
-    pub(crate) const EXIT: &str = include_str!("../../../tests/data/funcgraph_exit-6.1.format");
+    pub(crate) const ENTRY: &str = include_str!("formats/funcgraph_entry-6.1.format");
+    pub(crate) const EXIT: &str = include_str!("formats/funcgraph_exit-6.1.format");
 
-    const FORK: &str = include_str!("../../../tests/data/sched_process_fork-6.18.format");
+    const FORK: &str = include_str!("formats/sched_process_fork-6.18.format");
 
-    const EXEC: &str = include_str!("../../../tests/data/sched_process_exec-6.18.format");
+    const EXEC: &str = include_str!("formats/sched_process_exec-6.18.format");
 
     #[test]
     fn fields_are_found_by_name() {
