@@ -12,7 +12,7 @@ fn report() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let inputs: Vec<Input> = [synthetic::older(), synthetic::newer()]
         .into_iter()
-        .map(|outcome| Input { label: None, runs: vec![("run.json".into(), synthetic::in_windows(outcome))] })
+        .map(|outcome| Input { label: None, runs: vec![("result.json".into(), synthetic::in_windows(outcome))] })
         .collect();
     let compared = compare(&inputs, &CompareOptions::default()).unwrap();
     render::write_all(folder.path(), &compared).unwrap();
@@ -98,10 +98,10 @@ fn the_report_works_in_chromium() {
 
 /// A reproduction of one part, with a figure, a chart and a graph in it.
 fn reproduction() -> tempfile::TempDir {
-    use pipeprof::document::ExecutedOn;
     use pipeprof::report::chart::{Chart, ChartKind, Point, Series};
     use pipeprof::reproduce::result::{DiffGraph, PartResult, Yield};
     use pipeprof::reproduce::verdict::{Reading, Readings};
+    use pipeprof::result::ExecutedOn;
     let folder = tempfile::tempdir().unwrap();
     let facts = pipeprof::reproduce::facts::Facts::load().unwrap();
     let reading = |runs: &[f64]| Ok(Reading::median(runs.to_vec(), "GiB/s", ExecutedOn::Hardware, "").unwrap());

@@ -1,6 +1,5 @@
 //! What manual pages say beyond the help: exit codes, environment, files, examples, related pages.
 
-use super::man_page;
 use clap::Command;
 
 /// A term and its explanation.
@@ -51,9 +50,14 @@ need QEMU and a kernel:
 
   pipeprof kernel fetch 6.12";
 
+/// The page's name: `pipeprof-run`.
+pub(super) fn page_name(command: &Command) -> String {
+    command.get_bin_name().unwrap_or_else(|| command.get_name()).replace(' ', "-")
+}
+
 /// The texts for the page of `command`.
 pub(super) fn of(command: &Command) -> PageTexts {
-    let page = man_page::name(command);
+    let page = page_name(command);
     let name = page.strip_prefix("pipeprof-").unwrap_or(&page);
     let guests = ["kernel", "doctor", "check"].contains(&name)
         || name.starts_with("kernel-")
@@ -113,17 +117,17 @@ fn written(name: &str) -> Vec<PageEntry> {
     match name {
         "run" => vec![(
             "runs/TIME-MODE",
-            "The output folder without -o: run.json, folded stacks (*.folded) and flame graphs (*.svg). It is created \
+            "The output folder without -o: result.json, folded stacks (*.folded) and flame graphs (*.svg). It is created \
              when all files are complete. With several modes: modes.svg, and such a folder for each mode.",
         )],
         "record" => vec![(
             "runs/TIME-record",
-            "The output folder without -o: record.json, record.html (a page for a browser), timeline.svg, and flame \
+            "The output folder without -o: result.json, record.html (a page for a browser), timeline.svg, and flame \
              graphs.",
         )],
         "attribute" => vec![(
             "runs/TIME-attribute",
-            "The output folder without -o: record.json, record.html (a page for a browser), folded stacks and flame graphs.",
+            "The output folder without -o: result.json, record.html (a page for a browser), folded stacks and flame graphs.",
         )],
         "compare" => {
             vec![("compare-TIME", "The output folder without -o: the runs, report.html, report.md and report.json.")]
@@ -176,10 +180,16 @@ fn examples(name: &str) -> &'static [PageEntry] {
             ("Make fewer and shorter runs, without a guest:", "pipeprof reproduce --quick --kernel none"),
             ("One experiment only:", "pipeprof reproduce ladder"),
         ],
-        "sweep" => &[(
-            "Measure two modes with eleven buffer sizes:",
-            "pipeprof sweep --mode write,vmsplice --buffer-size 4K..4M -o s1",
-        )],
+        "sweep" => &[
+            (
+                "Measure two modes with eleven buffer sizes:",
+                "pipeprof sweep --mode write,vmsplice --buffer-size 4K..4M -o s1",
+            ),
+            (
+                "Time a pipeline with two sizes of its pipes:",
+                "pipeprof sweep --pipeline 'xz -dc a.xz | gzip -1 | wc -c' --pipe-size 64K,1M",
+            ),
+        ],
         "matrix" => &[
             ("List the runs of a campaign, with a job for Slurm:", "pipeprof matrix plan spec.toml --for slurm"),
             (
@@ -222,7 +232,7 @@ fn examples(name: &str) -> &'static [PageEntry] {
             ("Show what this machine supports:", "pipeprof doctor"),
             ("Show what a guest supports:", "pipeprof doctor --kernel 6.12"),
         ],
-        "schema" => &[("Store the schema of record.json:", "pipeprof schema record > record.schema.json")],
+        "schema" => &[("Store the schema of result.json:", "pipeprof schema record > record.schema.json")],
         "completions" => &[("Complete in this bash only:", "source <(pipeprof completions bash)")],
         "man" => &[("Read the page of run:", "pipeprof man run | man -l -")],
         _ => &[],
@@ -281,7 +291,7 @@ mod tests {
 
     #[test]
     fn examples_are_valid_command_lines() {
-        let program = crate::cli::visible(&crate::cli::Cli::command());
+        let program = crate::cli::global::visible(&crate::cli::Cli::command());
         for command in std::iter::once(&program).chain(program.get_subcommands()) {
             let examples = of(command).examples;
             assert!(!examples.is_empty(), "{}", command.get_name());
@@ -296,7 +306,7 @@ mod tests {
 
     #[test]
     fn related_pages_exist() {
-        let program = crate::cli::visible(&crate::cli::Cli::command());
+        let program = crate::cli::global::visible(&crate::cli::Cli::command());
         for command in program.get_subcommands() {
             for page in see_also(command.get_name()).split('`').filter_map(|word| word.strip_prefix("pipeprof-")) {
                 assert!(program.find_subcommand(page).is_some(), "{page}");

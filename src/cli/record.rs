@@ -68,6 +68,9 @@ pub(crate) struct RecordArgs {
     /// How much to record; each level takes more time than the one before
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t)]
     level: RecordLevel,
+    /// Size of the pipes between the stages, such as 1M [default: the kernel's, 64K]
+    #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["pid", "remedies", "advise"])]
+    pipe_size: Option<u64>,
     /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU), or
     /// stageN=COMMAND (another program as stage N); repeatable
     #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "pid")]
@@ -100,6 +103,14 @@ pub(crate) struct RecordArgs {
     output: Option<PathBuf>,
 }
 
+/// The size of pipes, in the bounds of the axis of that name.
+fn pipe_size(text: &str) -> Result<u64, String> {
+    match Remedy::parse(&format!("pipe-size={text}"))? {
+        Remedy::PipeSize(bytes) => Ok(bytes),
+        _ => Err(format!("'{text}' is not a size")),
+    }
+}
+
 /// What is collected besides the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum PipelineCollector {
@@ -123,8 +134,9 @@ impl RecordArgs {
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
         let sampled = self.collect == Some(PipelineCollector::Sample);
+        let (level, pipe_bytes) = (self.level, self.pipe_size);
         let options =
-            |trials| RecordOptions { trials, duration, streams: None, level: self.level, sampled, drop_rights: true };
+            |trials| RecordOptions { trials, duration, streams: None, level, pipe_bytes, sampled, drop_rights: true };
         let recorded = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
@@ -201,7 +213,14 @@ impl RecordArgs {
             };
             return Err(UsageError::new(problem).into());
         }
-        Ok(pipeline.as_stages().unwrap_or(pipeline))
+        let pipeline = pipeline.as_stages().unwrap_or(pipeline);
+        self.check_pipe_size(&pipeline)?;
+        Ok(pipeline)
+    }
+
+    fn check_pipe_size(&self, pipeline: &PipelineCommand) -> Result<()> {
+        let Some(bytes) = self.pipe_size else { return Ok(()) };
+        Remedy::PipeSize(bytes).changed(pipeline).map(drop).context("--pipe-size")
     }
 
     /// How often its instructions are counted.
@@ -218,6 +237,7 @@ impl RecordArgs {
             disk: &self.disk,
             duration: self.duration.map(Duration::from_nanos),
             level: self.level,
+            pipe_bytes: self.pipe_size,
         }
     }
 
@@ -245,6 +265,10 @@ impl RecordArgs {
                 )
             })?;
             trials.check(line)?;
+        }
+        if let Some(line) = pipeline.as_mut().filter(|_| self.pipe_size.is_some()) {
+            *line = line.as_stages().unwrap_or_else(|| line.clone());
+            self.check_pipe_size(line)?;
         }
         match (self.collect, &self.guest.kernel) {
             (Some(PipelineCollector::Insn), None) => {

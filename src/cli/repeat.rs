@@ -3,9 +3,9 @@
 use super::baseline;
 use super::record::RecordArgs;
 use super::run::{self, GivenFlags, split};
-use crate::document::Outcome;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
 use crate::record::{Recorded, contents, outcome};
+use crate::result::Outcome;
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::usage::UsageError;
 use crate::vm::GuestMachine;

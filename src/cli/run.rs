@@ -1,15 +1,15 @@
 //! `pipeprof run`: run a pipe workload on this kernel or in a guest, and show where its kernel time goes.
 
-mod run_modes;
+pub(super) mod run_modes;
 
 use super::guest_args::GuestArgs;
 use super::sizing_args::SizingArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
-use crate::document::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::export::{self, ExportFormat, Exported};
 use crate::report;
 use crate::report::terminal::Style;
+use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -66,7 +66,7 @@ pub(crate) struct RunArgs {
     /// Also write a format of `pipeprof export` into the output folder; repeatable
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     export: Vec<ExportFormat>,
-    /// Print run.json on stdout, everything else on stderr
+    /// Print result.json on stdout, everything else on stderr
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
@@ -207,13 +207,15 @@ pub(super) fn split(text: &str) -> Result<Vec<String>> {
 }
 
 impl RunArgs {
+    /// Whether several modes are to be measured, which [`run_modes`] does.
+    pub(super) fn has_several_modes(&self) -> bool {
+        !self.workload.further_modes.is_empty()
+    }
+
     /// # Errors
     /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
-        if !self.workload.further_modes.is_empty() {
-            return run_modes::run(&self);
-        }
         let started = super::now();
         let options = self.options();
         let request = options.request(super::command_line())?;

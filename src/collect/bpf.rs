@@ -1,9 +1,9 @@
 //! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c with libbpf. Both loaders give file
 //! descriptors of programs, and maps to read. [`super::attach`] attaches the programs of both.
 
-use crate::document::Loader;
 use crate::kernel::attempt::BTF;
 use crate::kernel::features::Rights;
+use crate::result::Loader;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::{MapCore as _, MapFlags, libbpf_sys};
 use std::collections::HashSet;

@@ -4,11 +4,12 @@ use super::Watched;
 use super::attach;
 use super::bpf::shared::{Fast, Function, PP_FAST};
 use super::fentry::Fentry;
-use super::kprobe::{BREAKPOINT, COUNT, ENTER, LEAVE, Loaded, load, tell_slots};
+use super::kprobe::{Loaded, load, tell_slots};
+use super::probes::{BREAKPOINT, COUNT, ENTER, LEAVE};
 use super::targets::Way;
-use crate::document::Loader;
 use crate::kernel::symbols::{Symbol, Symbols};
 use crate::profile::ProcessName;
+use crate::result::Loader;
 use anyhow::{Result, ensure};
 use std::time::Instant;
 

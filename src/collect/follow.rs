@@ -6,8 +6,8 @@ use super::bpf::shared::{
 };
 use super::bpf::{self, Object};
 use super::{Watched, attach, loss_warning};
-use crate::document::{Loader, Warning};
 use crate::kernel::namespace::PidNamespace;
+use crate::result::{Loader, Warning};
 use anyhow::{Result, ensure};
 use std::os::fd::OwnedFd;
 

@@ -5,23 +5,18 @@ use super::bpf::shared::{Call, Fast, Function, Losses, PP_FAST, PP_SLOTS, PP_STA
 use super::calibrate::{self, Costs};
 use super::fentry::{self, Fentry};
 use super::follow::{self, Following};
-use super::probes::{self, Probes};
+use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes};
 use super::stacks::{self, UserNames};
 use super::targets::{self, ProbeTarget, Way};
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
-use crate::document::{FunctionCalls, Loader, Log2Histogram, Probe, Status, Warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName, Unit};
+use crate::result::{FunctionCalls, Loader, Log2Histogram, Probe, Status, Warning};
 use crate::roles::{RoleId, Skid};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-pub(super) const COUNT: &str = "pp_count";
-pub(super) const ENTER: &str = "pp_enter";
-pub(super) const LEAVE: &str = "pp_leave";
-pub(super) const BREAKPOINT: &str = "pp_breakpoint";
 
 /// The programs for probes, with the templates.
 const PROGRAMS: [&str; 7] = [COUNT, ENTER, LEAVE, BREAKPOINT, fentry::COUNT, fentry::ENTER, fentry::LEAVE];

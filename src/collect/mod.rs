@@ -18,9 +18,9 @@ pub(crate) mod stacks;
 pub(crate) mod targets;
 pub(crate) mod tracefs;
 
-use crate::document::{FunctionCalls, Status, Warning};
 use crate::kernel::resolve::Resolution;
 use crate::profile::{ByProcess, Folded, Unit};
+use crate::result::{FunctionCalls, Status, Warning};
 use crate::roles::Skid;
 use anyhow::Result;
 

@@ -5,12 +5,16 @@ use super::attach::{self, Attached};
 use super::bpf::Object;
 use super::bpf::shared::Function;
 use super::fentry::{self, Fentry};
-use super::kprobe::{BREAKPOINT, COUNT, ENTER, LEAVE};
 use super::targets::{self, ProbeTarget, Way};
 use super::tracefs::ReturnProbes;
 use crate::roles::{self, RoleId};
 use anyhow::Result;
 use std::collections::BTreeMap;
+
+pub(super) const COUNT: &str = "pp_count";
+pub(super) const ENTER: &str = "pp_enter";
+pub(super) const LEAVE: &str = "pp_leave";
+pub(super) const BREAKPOINT: &str = "pp_breakpoint";
 
 /// x86 has four debug address registers.
 const BREAKPOINTS: usize = 4;

@@ -4,12 +4,12 @@ use super::Collect;
 use super::fgraph::Fgraph;
 use super::kprobe::Kprobe;
 use super::sample::Sample;
-use crate::document::{Collector, Loader, Probe};
 use crate::kernel::features;
 use crate::kernel::reach::Listed;
 use crate::kernel::resolve;
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
+use crate::result::{Collector, Loader, Probe};
 use anyhow::{Result, bail};
 use std::sync::Arc;
 

@@ -6,10 +6,10 @@ use super::bpf::shared::{Losses, PP_STACKS, Stack};
 use super::follow::{self, Following};
 use super::stacks::{self, UserNames};
 use super::{Collect, Collected, Watched, loss_warning};
-use crate::document::{Loader, Status};
 use crate::kernel;
 use crate::kernel::symbols::Symbols;
 use crate::profile::Unit;
+use crate::result::{Loader, Status};
 use anyhow::{Context as _, Result};
 use std::sync::Arc;
 

@@ -2,11 +2,11 @@
 //! kernel has, or those of `--probe`.
 
 use super::bpf::shared::PP_SLOTS;
-use crate::document::{FunctionCalls, Probe};
 use crate::kernel::resolve;
 use crate::kernel::resolve::{NAMED_TARGETS, Reach, Resolution};
 use crate::kernel::symbols::Symbols;
 use crate::profile::{ByProcess, ProcessName};
+use crate::result::{FunctionCalls, Probe};
 use crate::roles::{self, RoleId};
 use std::collections::HashSet;
 

@@ -1,10 +1,10 @@
 //! Runs a job inside the guest.
 
-use crate::document::{ExecutedOn, Outcome, Request};
 use crate::guest::cgroup::GuestCgroup;
 use crate::kernel::reach::Listed;
 use crate::kernel::resolve;
 use crate::kernel::symbols::{KALLSYMS, Symbols};
+use crate::result::{ExecutedOn, Outcome, Request};
 use crate::run::{self, Setting};
 use crate::util::progress;
 use crate::vm::job::{Assignment, GuestFacts, Job};

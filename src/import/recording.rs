@@ -1,12 +1,12 @@
 //! An imported profile as a recording that has samples and nothing else.
 
 use super::{ImportFormat, ImportedProfile};
-use crate::document::{Collector, CollectorReport};
 use crate::profile::{Moved, Profile, Unit, attribute};
 use crate::record::model::{
     ImportedFrom, ProcessSamples, RECORDING_SCHEMA, RecordedProcess, RecordedSamples, Recording,
 };
 use crate::report::answer::largest_roles;
+use crate::result::{Collector, CollectorReport};
 use crate::roles::{KERNEL, Skid, is_kernel_entry};
 use crate::util::build;
 use crate::util::text::{clean, counted, grouped};

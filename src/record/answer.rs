@@ -6,9 +6,9 @@ use super::model::{
     BusyProgram, DEFAULT_SLOTS, LimitingStage, PipelineLimit, RecordedPipe, RecordedProcess, Recording, WaitReason,
 };
 use super::stages::{self, StageTime, Stages};
-use crate::document::ExecutedOn;
 use crate::profile::{few, listed};
 use crate::report::number::percent;
+use crate::result::ExecutedOn;
 use crate::util::text::{capitalized, counted};
 use std::collections::BTreeSet;
 
@@ -217,7 +217,7 @@ fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
     let mut sentences: Vec<String> = sentences.filter(|sentence| known.insert(sentence.clone())).collect();
     let more = sentences.len().saturating_sub(NAMED_ALIKE);
     sentences.truncate(NAMED_ALIKE);
-    sentences.extend((more > 0).then(|| format!("The same holds for {more} more, which record.json has.")));
+    sentences.extend((more > 0).then(|| format!("The same holds for {more} more, which result.json has.")));
     sentences
 }
 

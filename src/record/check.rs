@@ -73,7 +73,7 @@ mod tests {
         LockWait, ProcessSamples, RecordedEnd, RecordedProcess, RecordedSamples, TimelinePipe, TimelineProcess,
     };
     use super::*;
-    use crate::document::{Collector, CollectorReport};
+    use crate::result::{Collector, CollectorReport};
 
     #[test]
     fn numbers_of_what_does_not_exist_are_refused() {

@@ -6,12 +6,12 @@ use super::model::{
     ImportedFrom, ProcessSamples, RecordedInstructions, RecordedPipe, RecordedSamples, Recording, StageInstructions,
 };
 use super::tables::{self, ROWS, further};
-use crate::document::ExecutedOn;
 use crate::profile::few;
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::Written;
 use crate::report::number::{number, percent};
 use crate::report::terminal::{Style, roles};
+use crate::result::ExecutedOn;
 use crate::roles::RoleId;
 use crate::util::text::{clean, counted as counted_noun, grouped};
 

@@ -24,7 +24,7 @@ const ROW: f64 = 26.0;
 const GAP: f64 = 8.0;
 const BOTTOM: f64 = 34.0;
 
-/// Rows of processes, and of the pipes that each writes; record.json has more.
+/// Rows of processes, and of the pipes that each writes; result.json has more.
 const ROWS: usize = 24;
 const PIPES: usize = 4;
 

@@ -1,8 +1,8 @@
 //! Shares of call trees of this machine and of the articles; frames are matched across kernels. Pure.
 
 use super::facts::{ArticleTable, Fact, Judge};
-use crate::document::{Collector, CollectorReport, Document};
 use crate::profile::{Attributor, CallStack, Folded, attribution};
+use crate::result::{Collector, CollectorReport, Document};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;

@@ -1,7 +1,9 @@
 //! Which role a stack belongs to: the rules, for stacks of names and for stacks of [`FrameFacts`].
 
+use super::frame::Attributable;
 use super::skid::TailCall;
-use super::{Role, RoleId, Tables, by_id, function_name, is_kernel_entry, tables, within};
+use super::tables::{Tables, by_id, tables, within};
+use super::{Role, RoleId, function_name, is_kernel_entry};
 
 /// What a stack's weight goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,21 +13,6 @@ pub(crate) struct Placed<F> {
     pub frame: F,
     /// Whether the sample was taken where interrupts came back on, and went to the caller that had them off.
     pub interrupts_off: bool,
-}
-
-/// What attribution asks of a frame.
-pub(crate) trait Attributable: Copy {
-    fn named(name: &'static str) -> Self;
-    /// Index of its role in the tables.
-    fn role(self) -> Option<usize>;
-    /// Whether the kernel's part of a stack starts with it.
-    fn starts_kernel(self) -> bool;
-    /// Whether interrupts come back on in it.
-    fn enables_interrupts(self) -> bool;
-    /// [`TailCall::is_target`]
-    fn releases_wait_queue(self) -> bool;
-    /// [`TailCall::is_caller`]
-    fn calls_jumping(self) -> bool;
 }
 
 impl Attributable for &str {

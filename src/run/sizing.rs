@@ -1,7 +1,7 @@
 //! How long the windows of counted runs are: they grow until the counts of one kernel agree. The rule depends on counts only,
 //! so that every machine finds the same size.
 
-use crate::document::{FoundSize, Outcome, TriedSize};
+use crate::result::{FoundSize, Outcome, TriedSize};
 use crate::util::progress;
 use crate::util::size;
 use crate::workload::Spec;
@@ -80,8 +80,8 @@ impl WindowSizing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Document, Ensemble, WindowCount};
     use crate::profile::SchedulingWeight;
+    use crate::result::{Document, Ensemble, WindowCount};
     use crate::workload::spec::Writer;
     use std::cell::RefCell;
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn outcome() -> Outcome {
-        let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact/run.json");
+        let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact/result.json");
         let document: Document = serde_json::from_slice(&std::fs::read(gallery).unwrap()).unwrap();
         let (windows, classes) = (Vec::new(), crate::profile::ByProcess::default());
         Outcome { document, profiles: Vec::new(), windows, classes, code: None, pipeline: None }

@@ -1,6 +1,6 @@
 //! The host side of a guest: start QEMU, from a snapshot if possible, explain a missing answer, clean up.
 
-use crate::document::{Emulator, ExecutedOn, Warning};
+use crate::result::{Emulator, ExecutedOn, Warning};
 use crate::util::{cancel, progress, regular, stored_json};
 use crate::vm::emulator::Qemu;
 use crate::vm::freeze::{self, Fed};

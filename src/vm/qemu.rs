@@ -1,6 +1,6 @@
 //! Builds QEMU's command line, with the reason for each flag.
 
-use crate::document::{Emulator, ExecutedOn};
+use crate::result::{Emulator, ExecutedOn};
 use crate::vm::{GuestOptions, delivery};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;

@@ -2,7 +2,7 @@
 
 use super::qemu::command_line;
 use super::{Accel, GuestMachine, GuestOptions, Kernel};
-use crate::document::{Emulator, ExecutedOn};
+use crate::result::{Emulator, ExecutedOn};
 use anyhow::{Context as _, Result, bail};
 
 /// The machine that a stored run had. Time limits are not stored; they are the defaults.

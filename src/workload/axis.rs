@@ -56,7 +56,7 @@ struct Requirement {
 /// A row of [`AXES`].
 #[derive(Debug, Clone, Copy)]
 pub struct Axis {
-    /// The flag without its dashes; with underscores, the field of `workload` in `run.json`.
+    /// The flag without its dashes; with underscores, the field of `workload` in `result.json`.
     pub name: &'static str,
     pub kind: AxisKind,
     access: Access,
@@ -107,7 +107,7 @@ impl Axis {
         AXES.iter().find(|axis| axis.name == name)
     }
 
-    /// The axis of the field `field` of `workload` in `run.json`.
+    /// The axis of the field `field` of `workload` in `result.json`.
     #[must_use]
     pub(crate) fn of_field(field: &str) -> Option<&'static Self> {
         Self::find(&field.replace('_', "-"))

@@ -1,6 +1,6 @@
 //! The plugin's embedded shared objects, and the choice of the one that fits a QEMU.
 
-use super::raw::MOST;
+use super::raw::{MEMORY, MOST};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,6 @@ const OBJECTS: [(u32, &[u8]); 5] = [
     (6, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-6.so"))),
     (7, include_bytes!(concat!(env!("OUT_DIR"), "/pipeprof-insn-7.so"))),
 ];
-
-/// Limit of the plugin's memory, in bytes. A window that needs more is rejected.
-pub(crate) const MEMORY: u64 = 512 << 20;
 
 /// The plugin's file for one guest.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,9 @@ use std::path::Path;
 
 const MAGIC: &[u8] = b"PPINSN04";
 const END: &[u8] = b"PPEND";
+/// Limit of the plugin's memory, in bytes. A window that needs more is rejected.
+pub(crate) const MEMORY: u64 = 512 << 20;
+
 /// Processes that the plugin can follow (`PROCESSES` in store.h).
 pub(crate) const MOST: usize = crate::arch::marker::MOST as usize;
 
@@ -237,7 +240,7 @@ fn explain(problem: &str) -> String {
         "memory" => format!(
             "the window needs more than the {} MiB that the plugin may use: measure less (run: --bytes; record: \
              --duration, or less input)",
-            super::object::MEMORY >> 20
+            MEMORY >> 20
         ),
         "crowded" => "two processes began their windows at the same instruction".to_owned(),
         "uneven" => "a process did not end the window that it began".to_owned(),

@@ -18,11 +18,7 @@ use anyhow::{Context as _, Result, bail};
 pub(crate) use dress::escape;
 use dress::{Dress, Frame, Swatch};
 use table::StackTable;
-use tree::{FrameNode, FrameTree};
-
-/// Narrower frames, in percent of the width, are not drawn: at 1200 pixels they are half a pixel. The folded file keeps
-/// them.
-const MIN_WIDTH_PERCENT: f64 = 0.05;
+use tree::{FrameNode, FrameTree, MIN_WIDTH_PERCENT};
 
 /// Most characters that fit in one line below the legend.
 const NOTE_WIDTH: usize = 160;

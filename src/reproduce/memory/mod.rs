@@ -5,7 +5,7 @@ mod code;
 pub(crate) mod loops;
 
 use crate::arch;
-use crate::document::Throughput;
+use crate::result::Throughput;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, stats};
 use crate::workload::worker::buffer::Mapping;

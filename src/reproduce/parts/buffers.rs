@@ -310,7 +310,7 @@ mod tests {
         // A count holds under emulation, but not of other pages.
         raced.executed_on = ExecutedOn::Tcg;
         assert!(calls(data, &raced).is_ok());
-        raced.pairs[0].of_mut(ProcessName::WRITER).huge_pages = Some(crate::document::GotAsked { got: 0, asked: 1 });
+        raced.pairs[0].of_mut(ProcessName::WRITER).huge_pages = Some(crate::result::GotAsked { got: 0, asked: 1 });
         assert!(calls(data, &raced).is_err());
     }
 }

@@ -3,9 +3,9 @@
 mod strace;
 
 use super::data::{CatData, CatWay};
-use crate::document::{KernelInfo, ProcessTotals};
 use crate::reproduce::parts::prelude::*;
 use crate::reproduce::pipeline::{End, Pipeline};
+use crate::result::{KernelInfo, ProcessTotals};
 use crate::workload;
 use serde::Serialize;
 

@@ -203,7 +203,7 @@ fn bounds(lab: &Lab<'_>, data: &MemoryData, out: &mut Yield, report: &Report) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Throughput;
+    use crate::result::Throughput;
 
     fn report(flags: &[&str]) -> Report {
         let measured = |name: &str, kib: u64, gib_s: f64| LoopResult {

@@ -12,13 +12,12 @@ mod scale;
 
 use super::facts::Fact;
 use super::verdict::Readings;
-use crate::document::Request;
+use crate::result::Request;
 use prelude::*;
 
 /// What parts use.
 mod prelude {
     pub(super) use super::data::{NamedSpec, PartsData, filled};
-    pub(super) use crate::document::{Collector, ExecutedOn, Outcome, Processes};
     pub(super) use crate::profile::{Attributor, Folded, ProcessName, Profile};
     pub(super) use crate::report::chart::{Chart, ChartKind, Point};
     pub(super) use crate::reproduce::facts::{ArticleTable, Facts};
@@ -27,6 +26,7 @@ mod prelude {
     pub(super) use crate::reproduce::result::{DiffGraph, ExtraTable, Yield};
     pub(super) use crate::reproduce::stacks;
     pub(super) use crate::reproduce::verdict::{Missing, Reading, number};
+    pub(super) use crate::result::{Collector, ExecutedOn, Outcome, Processes};
     pub(super) use crate::roles::{RoleId, Skid};
     pub(super) use crate::run::bench::request;
     pub(super) use crate::util::text::counted;

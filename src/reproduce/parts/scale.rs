@@ -1,8 +1,8 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
 use super::data::{ScaleAxis, ScaleData};
-use crate::document::PipeTotals;
 use crate::reproduce::parts::prelude::*;
+use crate::result::PipeTotals;
 use crate::util::stats::{self, Ratio};
 use crate::workload;
 use crate::workload::axis::{Axis, Value};
@@ -237,8 +237,8 @@ fn chart(data: &ScaleData, race: &Race, counts: &[u32]) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::ExecutedOn;
     use crate::reproduce::lab::Raced;
+    use crate::result::ExecutedOn;
 
     fn data() -> &'static ScaleData {
         &PartsData::get().unwrap().scale

@@ -134,8 +134,8 @@ fn difference(gains: &[Gain<'_>], hypervisor: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::ExecutedOn;
     use crate::reproduce::verdict::Reading;
+    use crate::result::ExecutedOn;
 
     fn of(speeds: &[(&str, f64)], hypervisor: Option<&str>) -> Option<ReportLead> {
         let facts = Facts::load().unwrap();

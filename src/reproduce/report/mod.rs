@@ -6,11 +6,12 @@ mod lead;
 pub(crate) mod terminal;
 
 use super::facts::{Article, ArticleTable, Judge};
-use super::result::PartResult;
+use super::parts;
+use super::result::{PartResult, Reproduction};
+use super::settings::create_folder;
 use super::verdict::{FigureVerdict, JudgedFact, Reading, Readings, judge_table, number};
-use super::{Reproduction, create_folder, parts};
-use crate::document::ExecutedOn;
 use crate::report::chart::{Chart, Theme};
+use crate::result::ExecutedOn;
 use crate::util::text::counted;
 use crate::util::{atomic_file, build};
 use anyhow::Result;

@@ -4,7 +4,7 @@ use super::{FigureVerdict, ReproductionView, TableView, blocks};
 use crate::report::block::{self, ReportBlock};
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
-use crate::reproduce::Reproduction;
+use crate::reproduce::result::Reproduction;
 
 /// The whole text.
 #[must_use]

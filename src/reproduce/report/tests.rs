@@ -1,11 +1,11 @@
 //! What the report shows of invented readings.
 
 use super::*;
-use crate::document::ExecutedOn;
 use crate::report::terminal::Style;
 use crate::reproduce::facts::Facts;
 use crate::reproduce::result::Yield;
 use crate::reproduce::verdict::{Missing, Readings};
+use crate::result::ExecutedOn;
 
 /// A reproduction in which every fact has a reading: the article's value times `factor`.
 fn reproduction(factor: f64) -> Reproduction {

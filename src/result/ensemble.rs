@@ -1,5 +1,5 @@
 //! Exact counts of one workload in several windows of one guest, at different phases of the timer tick and after
-//! different warm-ups. `windows.json.gz`, next to `run.json`, has their profiles.
+//! different warm-ups. `windows.json.gz`, next to `result.json`, has their profiles.
 
 use crate::process::Phase;
 use crate::profile::{Profile, SchedulingWeight};

@@ -1,4 +1,4 @@
-//! `code.json.gz`, next to `run.json`: the executed code of a window with the count of each instruction, for `pipeprof
+//! `code.json.gz`, next to `result.json`: the executed code of a window with the count of each instruction, for `pipeprof
 //! annotate`.
 
 use crate::profile::ProcessName;

@@ -1,4 +1,4 @@
-//! `run.json`: the results of a run, its environment, and limits. docs/run.schema.json is generated from this module.
+//! `result.json`: the result of a run, its environment, and limits. docs/run.schema.json is generated from this module.
 
 pub mod code;
 pub(crate) mod ensemble;
@@ -29,6 +29,9 @@ use serde::{Deserialize, Serialize};
 /// The `schema` of documents that this version writes: a name and a number. The number increases with each change that
 /// an older reader would misinterpret.
 pub const SCHEMA: &str = "pipeprof.run/1";
+
+/// The name of a result in its folder.
+pub(crate) const RESULT_FILE: &str = "result.json";
 
 /// What executed the instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -206,7 +209,7 @@ pub struct PairRecord {
     pub processes: Processes,
 }
 
-/// All results of a run: the document (`run.json`), and the stacks on which its attribution is based.
+/// All results of a run: the document (`result.json`), and the stacks on which its attribution is based.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub document: Document,
@@ -242,7 +245,7 @@ impl Outcome {
 /// Never, unless JSON cannot represent the schema.
 pub fn json_schema() -> anyhow::Result<String> {
     let mut schema = schemars::schema_for!(Document);
-    schema.insert("title".to_owned(), "pipeprof run.json".into());
+    schema.insert("title".to_owned(), "pipeprof result.json of a run".into());
     schema.insert("$id".to_owned(), SCHEMA.into());
     let mut text = serde_json::to_string_pretty(&schema)?;
     text.push('\n');
