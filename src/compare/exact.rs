@@ -69,9 +69,18 @@ fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> 
     let spans = sides.map(|side| number::span(side.span(&Measure::without_scheduling), number::exact));
     let ranges = format!("windows range over {} before and {} after", spans[0], spans[1]);
     match count.enough {
-        Some(enough) => format!("{ranges}; about {enough} windows (--runs {enough}) would decide"),
+        Some(enough) => {
+            // A guest counts its windows one after the other, after a start that is part of the time.
+            let least = sides.map(|side| side.windows.len()).into_iter().min().unwrap_or(1).max(1);
+            let times = number::count((enough / as_f64(least as u64)).ceil());
+            format!(
+                "{ranges}; about {enough} windows (--runs {enough}) would decide, which take up to {times} times as long as \
+                 these"
+            )
+        }
         None => format!(
-            "{ranges}; a larger --window-limit may help, or --margin {} if no smaller change matters",
+            "{ranges}; a --window-limit four times as large may help, and takes about four times as long; or --margin {} \
+             if no smaller change matters",
             number::part((count.change.abs() + half).max(margin)).replace(' ', "")
         ),
     }
@@ -203,7 +212,8 @@ mod tests {
     fn what_is_undecided_says_what_would_decide_it() {
         let text = |a: &[u64], b: &[u64]| verdict(&with_windows(a), &with_windows(b), 0.01).text;
         let near = text(&[1_000_000, 1_004_000, 996_000], &[1_003_000, 1_006_000, 1_000_000]);
-        assert!(near.contains("windows (--runs "), "{near}");
+        // Of three windows.
+        assert!(near.contains("(--runs 11) would decide, which take up to 4 times as long as these"), "{near}");
         let wide = text(&[1_008_000, 1_782_000, 1_300_000], &[1_100_000, 1_700_000, 1_200_000]);
         assert!(wide.contains("windows range over 984.38 to 1740.23 before") && wide.contains("--margin "), "{wide}");
         assert!(text(&[1_000_000], &[1_100_000]).contains("--runs 5"));

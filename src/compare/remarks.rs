@@ -8,7 +8,7 @@ use super::work::{self, PAGES};
 use crate::profile::{ProcessName, listed};
 use crate::report::number;
 use crate::result::LockKind;
-use crate::util::text::capitalized;
+use crate::util::text::{capitalized, grouped};
 
 /// In what the processes of two columns did not do the same work.
 #[must_use]
@@ -55,24 +55,26 @@ fn calls_and_switches([before, after]: [&CaseMeasure; 2], method: Method) -> Vec
             "{} slept {} times, then {}; they were preempted {} times, then {} ({} calls of the {first}). \
              The cost is in the roles waiting, wake-up, scheduler and PSI accounting.",
             capitalized(&listed(before.totals.names())),
-            sleeps[0],
-            sleeps[1],
-            preempted[0],
-            preempted[1],
-            old.calls
+            grouped(sleeps[0]),
+            grouped(sleeps[1]),
+            grouped(preempted[0]),
+            grouped(preempted[1]),
+            grouped(old.calls)
         ));
     }
     if old.calls != new.calls {
         remarks.push(format!(
-            "The {first} made {} calls, then {}, for the same bytes. The cost is in syscall entry/exit, VFS, and the \
-             work of each call.",
-            old.calls, new.calls
+            "Calls of {first}: {}, then {}, for the same bytes. The cost is in syscall entry/exit, VFS, and the work of \
+             each call.",
+            grouped(old.calls),
+            grouped(new.calls)
         ));
     }
     for (name, process) in before.totals.iter().skip(1) {
         let calls = [process.calls, after.totals.get(name).map_or(0, |process| process.calls)];
         if differs(calls) {
-            remarks.push(format!("The {name} made {} calls, then {}, for the same bytes.", calls[0], calls[1]));
+            let [before, after] = calls.map(grouped);
+            remarks.push(format!("Calls of {name}: {before}, then {after}, for the same bytes."));
         }
     }
     remarks

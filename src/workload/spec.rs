@@ -37,6 +37,12 @@ impl Writer {
     pub(crate) fn has_source(self) -> bool {
         matches!(self, Self::Splice | Self::ReadWrite | Self::Stdio)
     }
+
+    /// Whether the kernel copies its bytes into pages that it allocates.
+    #[must_use]
+    pub(crate) fn copies(self) -> bool {
+        matches!(self, Self::Write | Self::ReadWrite | Self::Stdio)
+    }
 }
 
 /// The call that takes bytes out of the pipe.
