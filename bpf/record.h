@@ -231,6 +231,8 @@ struct pr_task {
 	/* The task's times at the last exec. */
 	u64 user_before;
 	u64 system_before;
+	/* The kernel's number of the last exec that was seen: its tasks count them. */
+	u64 exec_id;
 	struct pr_process own;
 	struct pr_file files[PR_KNOWN];
 	/* The first pipe that it reads, and the first that it writes. */

@@ -338,18 +338,14 @@ fn stores_of_several_builds_are_not_merged_unasked() {
 
 #[test]
 fn timed_cells_run_alone_on_their_machine_only() {
-    struct Unreached;
-    impl run::CellRunner for Unreached {
-        fn run(&self, _: &CampaignCell, _: &crate::vm::Kernel) -> anyhow::Result<crate::result::Outcome> {
-            anyhow::bail!("reached")
-        }
-    }
     let top = tempfile::tempdir().unwrap();
     let store = CellStore::create(&top.path().join("store")).unwrap();
     let error = |host: &str, jobs| {
         let cell = CampaignCell { host: Some(host.to_owned()), ..cell(1, 1.0) }.identified();
         let wanted = [chunk::ChunkCell { cell: &cell, second: false }];
-        run::run(&wanted, &store, jobs, &Unreached, &String::new, &|_| {}).unwrap_err().to_string()
+        run::run(&wanted, &store, jobs, &|_, _| anyhow::bail!("reached"), &String::new, &|_| {})
+            .unwrap_err()
+            .to_string()
     };
     let refused = error("elsewhere", 1);
     assert!(refused.contains("the machine elsewhere") && refused.contains(&run::this_host()), "{refused}");

@@ -18,9 +18,6 @@ pub(super) enum Repeat {
 
 impl Repeat {
     /// Repeat `stored` with the flags of this command line.
-    ///
-    /// # Errors
-    /// A usage error that names the flag.
     pub(super) fn of(given: &GivenFlags, stored: &Outcome) -> Result<Self> {
         if stored.document.target.workload().is_some() {
             return Ok(Self::Run(Box::new(baseline::options(given, &stored.document)?)));
@@ -41,9 +38,6 @@ impl Repeat {
     }
 
     /// The mode of a run, or the text of a pipeline.
-    ///
-    /// # Errors
-    /// When its flags contradict each other.
     pub(super) fn name(&self) -> Result<String> {
         Ok(match self {
             Self::Run(options) => options.request(super::command_line())?.mode,
@@ -59,7 +53,6 @@ impl Repeat {
         }
     }
 
-    /// Its guest.
     pub(super) fn machine(&self) -> &GuestMachine {
         match self {
             Self::Run(options) => &options.machine,
@@ -67,10 +60,6 @@ impl Repeat {
         }
     }
 
-    /// Measure it.
-    ///
-    /// # Errors
-    /// The reason of the failure.
     pub(super) fn measure(&self) -> Result<Outcome> {
         match self {
             Self::Run(options) => run::outcome(options),

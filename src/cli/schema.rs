@@ -9,9 +9,6 @@ pub(crate) struct SchemaArgs {}
 
 impl SchemaArgs {
     /// Print it.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     #[expect(clippy::unused_self, reason = "as of every subcommand")]
     pub(super) fn run(&self) -> Result<ExitCode> {
         crate::out!("{}", crate::result::json_schema()?);

@@ -1,7 +1,8 @@
 //! The files of a result's folder.
 
+use super::graphs::TIMELINE_FILE;
 use super::html::{self, PAGE_FILE};
-use super::timeline_svg::{self, TIMELINE_FILE};
+use super::timeline_svg;
 use crate::report::files;
 use crate::result::Outcome;
 use anyhow::Result;

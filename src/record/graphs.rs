@@ -1,9 +1,11 @@
 //! Which files of a folder to look at first.
 
-use super::timeline_svg::TIMELINE_FILE;
 use crate::result::code::CODE;
 use crate::result::ensemble::WINDOWS;
 use crate::result::stack_files::{FOLDED, OFF_CPU, PLACES};
+
+/// The name of the picture of what happened over time.
+pub(super) const TIMELINE_FILE: &str = "timeline.svg";
 
 /// The `files` to look at first, exports among them: without stacks and executed code, and without the graphs of
 /// single processes where one of all exists. The page, which shows all pictures, is the first, and data comes last.

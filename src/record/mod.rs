@@ -3,7 +3,7 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
-//! [`trial`] measures what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps,
+//! [`trial`] measures what a [`remedy`] would help, with the times of [`timed`], [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps,
 //! waits and samples, and [`text`] and [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
 //! [`contents`] lists the files of a folder.
@@ -37,6 +37,7 @@ pub(crate) mod sent_files;
 mod stages;
 mod tables;
 pub(crate) mod text;
+pub(crate) mod timed;
 mod timeline;
 pub(crate) mod timeline_svg;
 pub(crate) mod trial;
@@ -58,7 +59,7 @@ use collect::RecordedCounts;
 use ended::EndedProcesses;
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
-use launch::{Launcher, PipelineSetup};
+use launch::{EndedStage, Launcher, PipelineSetup};
 use others::ProgramTimes;
 use running::RunningProcesses;
 use std::sync::mpsc::RecvTimeoutError;
@@ -78,6 +79,8 @@ pub(crate) struct RecordOptions {
     /// Its standard input, output and error, if not this process's.
     pub streams: Option<StageStreams>,
     pub level: RecordLevel,
+    /// Size of the pipes between the stages.
+    pub pipe_bytes: Option<u64>,
     /// Also sample what the processes execute.
     pub sampled: bool,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
@@ -113,14 +116,14 @@ pub(crate) fn try_recorder() -> Result<()> {
 /// When recording is not possible, or a program cannot be started.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Outcome> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams, level, sampled, drop_rights } = options;
+    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, drop_rights } = options;
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
     let mut code = sampled.then(|| UserCode::follow(&[]));
     give_up(drop_rights);
     let launcher = Launcher::new()?;
-    let setup = PipelineSetup { streams, ..PipelineSetup::default() };
+    let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
     let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
     if let Err(error) = recorder.launching(None).and_then(|()| launch::leave_stdio()) {
@@ -128,14 +131,14 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         return Err(error);
     }
     let mut timeline = TimelineRecorder::start();
-    let statuses = wait(&launcher, duration, || step(&mut timeline, &mut code, &mut recorder))?;
+    let ended = wait(&launcher, duration, || step(&mut timeline, &mut code, &mut recorder))?;
     // Its processes have ended.
     let others = used.others_since(|_| false);
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let recording = Document {
         target: MeasuredTarget::Pipeline(pipeline.clone()),
-        exit_codes: statuses.into_iter().map(launch::exit_code).collect(),
+        exit_codes: ended.iter().map(|stage| stage.code).collect(),
         duration_ns: nanoseconds(duration),
         environment,
         level,
@@ -176,7 +179,7 @@ fn wait(
     launcher: &Launcher,
     duration: Option<Duration>,
     mut step: impl FnMut() -> Duration,
-) -> Result<Vec<std::process::ExitStatus>> {
+) -> Result<Vec<EndedStage>> {
     std::thread::scope(|scope| {
         let (ended, ends) = std::sync::mpsc::channel::<()>();
         let waiting = scope.spawn(|| {

@@ -1,7 +1,7 @@
 //! The names of processes, in tables and in files.
 
+use super::graphs::TIMELINE_FILE;
 use super::stages;
-use super::timeline_svg::TIMELINE_FILE;
 use crate::profile::ProcessName;
 use crate::result::Document;
 use crate::result::stack_files::OFF_CPU;

@@ -8,9 +8,6 @@ use crate::result::{Document, Timeline, TimelinePipe, TimelineProcess};
 use crate::util::text::counted;
 use std::fmt::Write as _;
 
-/// The name of the file.
-pub(crate) const TIMELINE_FILE: &str = "timeline.svg";
-
 /// As wide as the charts, so that text is still readable in half of the width.
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 215.0;

@@ -1,8 +1,8 @@
 //! What a part may ask for: races, sampled profiles, exact counts. Each result is stored as it ends, so that an
 //! interrupted part continues where it was.
 
-use super::Settings;
-use crate::experiment::{self, Json, JsonFolder, OnFailure, Plan, State, Task};
+use super::settings::Settings;
+use crate::experiment::{self, JsonFolder, OnFailure, Plan, State, Task};
 use crate::result::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
 use crate::util::cancel;
 use crate::workload::Spec;
@@ -110,7 +110,7 @@ impl<'a> Lab<'a> {
         let count = cells.len();
         let plan = Plan { on_failure: OnFailure::GiveUp, ..Plan::new(cells, rounds, self.settings.seed) };
         let folder = self.store.folder.join(name);
-        let store = Json(JsonFolder { folder: folder.clone(), ..self.store.clone() });
+        let store = JsonFolder { folder: folder.clone(), ..self.store.clone() };
         let lanes = experiment::run(&plan, &|cell: &C, _: Task| measure(cell), &store, &|event| {
             if event.state == State::Running {
                 self.say(&format!("{name}: run {}: {}", event.progress.next_text(), label(event.cell)));

@@ -22,8 +22,8 @@ pub use crate::util::warning::Warning;
 pub(crate) use check::check;
 pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
-pub(crate) use open::{LARGEST, open_all, open_code};
 pub use open::{open, open_document, parse};
+pub(crate) use open::{open_all, open_code};
 pub use probe::Probe;
 pub(crate) use recorded::DEFAULT_SLOTS;
 pub use recorded::{
@@ -31,6 +31,7 @@ pub use recorded::{
     UnrecordedProcess, WaitReason, WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
+pub(crate) use stack_files::LARGEST;
 pub use target::{ImportedFrom, MeasuredTarget, PipelineCommand};
 pub use timeline::{Timeline, TimelinePipe, TimelineProcess};
 pub use trials::{Trial, TrialRuns, TrialVerdict, Trials};

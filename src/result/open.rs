@@ -1,15 +1,13 @@
 //! Read stored results: [`open`] takes whatever names one. Nothing else knows what a folder holds.
 
 use super::code::ExecutedCode;
-use super::{Document, Outcome, RESULT_FILE, SCHEMA, check, code, ensemble, stack_files};
+use super::stack_files::{self, read};
+use super::{Document, Outcome, RESULT_FILE, SCHEMA, check, code, ensemble};
 use crate::profile::{ProcessName, Profile, Unit, cycles};
 use crate::roles::{Skid, UNKNOWN_ROLE};
-use crate::util::{regular, stored_json};
+use crate::util::stored_json;
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use std::path::{Path, PathBuf};
-
-/// Larger files are rejected before memory runs out; pipeprof writes none.
-pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// Read the result at `path`, a `result.json` or the folder that contains one, with all that is stored next to it.
 ///
@@ -167,18 +165,4 @@ fn meaning(document: &Document, stem_of: &str) -> Option<(String, ProcessName)> 
     }
     let (collector, of) = stem_of.split_once('-')?;
     known(of).filter(|_| super::is_plain(collector)).map(|process| (collector.to_owned(), process))
-}
-
-/// Read a file of a stored result.
-pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    regular::read_stored(path, LARGEST).map_err(|error| {
-        let reason = match error.kind() {
-            std::io::ErrorKind::NotFound if path.ends_with(RESULT_FILE) => {
-                "file does not exist; give a folder written by `pipeprof run` or `pipeprof record`".to_owned()
-            }
-            std::io::ErrorKind::NotFound => "file does not exist".to_owned(),
-            _ => format!("cannot read: {error}"),
-        };
-        anyhow!("{}: {reason}", path.display())
-    })
 }

@@ -1,12 +1,15 @@
 //! Files with stacks: `NAME.folded`, and `NAME.places.json.gz` with the places of their frames, if those are known.
 
-use super::open::{LARGEST, read};
+use super::RESULT_FILE;
 use crate::profile::Folded;
 use crate::profile::places::StoredPlaces;
 use crate::util::{gzip_json, regular};
 use anyhow::{Context as _, Result, anyhow};
 use flate2::Compression;
 use std::path::Path;
+
+/// Larger files are rejected before memory runs out; pipeprof writes none.
+pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// The end of the names of files with stacks.
 pub(crate) const FOLDED: &str = ".folded";
@@ -55,6 +58,20 @@ pub(crate) fn load(folder: &Path, stem: &str) -> Result<Folded> {
 pub fn load_folded(path: &Path) -> Result<Folded> {
     let bytes = regular::read(path, LARGEST).with_context(|| path.display().to_string())?;
     parsed(path, &bytes)
+}
+
+/// Read a file of a stored result.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
+    regular::read_stored(path, LARGEST).map_err(|error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound if path.ends_with(RESULT_FILE) => {
+                "file does not exist; give a folder written by `pipeprof run` or `pipeprof record`".to_owned()
+            }
+            std::io::ErrorKind::NotFound => "file does not exist".to_owned(),
+            _ => format!("cannot read: {error}"),
+        };
+        anyhow!("{}: {reason}", path.display())
+    })
 }
 
 fn parsed(path: &Path, bytes: &[u8]) -> Result<Folded> {

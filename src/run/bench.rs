@@ -2,6 +2,7 @@
 
 use super::{Setting, exact, execute, in_guest};
 use crate::experiment::StopRule;
+use crate::process::Running as _;
 use crate::result::{Collector, ExecutedOn, Loader, Outcome, Probe, Processes, Request, Selection};
 use crate::vm::{Accel, GuestOptions};
 use crate::workload::{self, Spec};

@@ -159,7 +159,7 @@ impl RunOptions {
         let chosen = self.workload.amount.is_some();
         if !chosen {
             workload.amount = match (guest, self.exact()) {
-                (true, true) => sizing::first(&workload),
+                (true, true) => sizing::first(&workload, self.machine.cpus()),
                 (true, false) => GUEST_AMOUNT,
                 (false, _) => AMOUNT,
             };

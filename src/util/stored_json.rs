@@ -21,9 +21,6 @@ const HIGHEST_SUM: u64 = 1 << 62;
 const FREE: [&str; 2] = ["seed", "inode"];
 
 /// Read the document in `file`. `what` names what it should be: `a recording`.
-///
-/// # Errors
-/// Names the file: when it is no such document, of another schema, or not readable.
 pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -> Result<T> {
     #[derive(Deserialize)]
     struct StoredHead {
@@ -40,9 +37,6 @@ pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -
 }
 
 /// A document without counts from [`HIGHEST`] on, whose sum fits into 64 bits.
-///
-/// # Errors
-/// When it is not of this type, or a count is too high.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     PossibleCounts(&Cell::new(0)).deserialize(&mut reader)?;

@@ -22,7 +22,8 @@ const CHART: &str = "modes.svg";
 ///
 /// # Errors
 /// One line that names the flag or file and the way out. A mode that cannot be measured does not lose the others.
-pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
+pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
+    cancel::install().context("cannot install signal handlers")?;
     let started = super::super::now();
     let first = args.options();
     let modes: Vec<String> =

@@ -1,8 +1,8 @@
 //! The limits of a run's figures: losses, missing collectors, and the cost of profiling.
 
+use super::Style;
 use super::roles::interrupts_off;
 use super::text::{paragraph, shortened};
-use super::{Style, value_name};
 use crate::report::answer;
 use crate::result::{CollectorReport, Document, ExecutedOn, Status};
 use crate::util::text::{clean, grouped};
@@ -92,4 +92,9 @@ fn collector(report: &CollectorReport) -> String {
         let _ = write!(text, "{} {}", if taken { ";" } else { ":" }, shortened(reason, LONGEST_REASON));
     }
     text
+}
+
+/// An axis value's name on the command line.
+fn value_name(value: &impl clap::ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
