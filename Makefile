@@ -93,7 +93,7 @@ chaos: packages-build packages-test kernels-of-tests
 engines: packages-build packages-test packages-engines build kernels
 	tests/engines/run $(BIN)
 
-# flamegraphs/KERNEL-MODE: sampled, and exact (...-exact), with folded stacks and run.json, reduced in size for the
+# flamegraphs/KERNEL-MODE: sampled, and exact (...-exact), with folded stacks and result.json, reduced in size for the
 # repository.
 gallery: packages-build packages-test build kernels-of-tests
 	rm -rf target/gallery

@@ -79,6 +79,7 @@
 #define PR_STEP_NAME 7
 #define PR_STEP_FREE 8
 #define PR_STEP_THROTTLED 9
+#define PR_STEP_RENAME 10
 
 /* Where a wake-up comes from. */
 #define PR_IN_PROCESS 0
@@ -270,6 +271,8 @@ struct pr_task {
 	/* The task's times at the last exec. */
 	u64 user_before;
 	u64 system_before;
+	/* The kernel's number of the last exec that was seen: its tasks count them. */
+	u64 exec_id;
 	struct pr_process own;
 	struct pr_file files[PR_KNOWN];
 	/* The first pipe that it reads, and the first that it writes. */
@@ -286,7 +289,7 @@ struct pr_step {
 	u64 other;
 };
 
-/* PR_STEP_FORK, EXEC and SEIZE. */
+/* PR_STEP_FORK, EXEC and SEIZE. RENAME: its last exec was not seen. */
 struct pr_birth {
 	u32 kind;
 	u32 state;

@@ -28,6 +28,7 @@ static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 
 	own->state = PR_RUNNABLE;
 	own->started = started;
 	own->throttled = throttled_time(task);
+	own->exec_id = BPF_CORE_READ((const struct task_struct *)task, self_exec_id);
 	__sync_fetch_and_add(threads, 1);
 }
 
@@ -81,6 +82,23 @@ int pr_fork(struct pr_event *ctx)
 	return 0;
 }
 
+/* Follow the current thread if its parent is followed: its fork was not seen. */
+static __always_inline struct pr_task *adopt(u64 task)
+{
+	const struct task_struct *child = (const void *)task;
+	struct pr_task *parent = find((u64)BPF_CORE_READ(child, real_parent)), *own;
+
+	/* Children from before the recording are not part of it. */
+	if (!parent || !parent->started || BPF_CORE_READ(child, start_time) < parent->own.begin)
+		return 0;
+	__sync_fetch_and_add(&parent->own.forks, 1);
+	follow_task(task, &parent->who, bpf_get_current_pid_tgid() >> 32, 1);
+	own = find(task);
+	if (own)
+		step_birth(PR_STEP_FORK, own, task, (u64)BPF_CORE_READ(child, real_parent));
+	return own;
+}
+
 SEC("raw_tp/sched_process_exec")
 int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 {
@@ -89,6 +107,8 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 	struct pr_who who;
 	u64 now;
 
+	if (!own)
+		own = adopt(task);
 	if (!own)
 		return 0;
 	/* It has the address of a thread whose end was not seen. */
@@ -108,6 +128,7 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 	}
 	own->user_before = BPF_CORE_READ((struct task_struct *)task, utime);
 	own->system_before = BPF_CORE_READ((struct task_struct *)task, stime);
+	own->exec_id = BPF_CORE_READ((struct task_struct *)task, self_exec_id);
 	own->own = empty->own;
 	own->used[PR_READ] = empty->used[PR_READ];
 	own->used[PR_WRITE] = empty->used[PR_WRITE];
@@ -181,8 +202,15 @@ int pr_exit(struct pr_event *ctx)
 		own->own.starved = 1;
 	read_times(own, task);
 	/* As for wait(2): the lower seven bits. An exec kills the other threads of its process. */
-	if (thread == (u32)BPF_CORE_READ(task, tgid))
-		own->own.signal = BPF_CORE_READ(task, exit_code) & 0x7f;
+	if (thread != (u32)BPF_CORE_READ(task, tgid))
+		return 0;
+	own->own.signal = BPF_CORE_READ(task, exit_code) & 0x7f;
+	/* Its last exec was not seen: most of what it did, it did under the name that it has now. */
+	if (own->started && own->exec_id != BPF_CORE_READ(task, self_exec_id)) {
+		own->own.execs++;
+		bpf_get_current_comm(own->who.name, sizeof(own->who.name));
+		step_birth(PR_STEP_RENAME, own, (u64)task, 0);
+	}
 	return 0;
 }
 

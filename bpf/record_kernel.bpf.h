@@ -92,6 +92,9 @@ struct task_struct {
 	u64 stime;
 	unsigned long jobctl;
 	struct files_struct *files;
+	u64 start_time;
+	u64 self_exec_id;
+	struct task_struct *real_parent;
 	/* Its tracer, if it has one. */
 	struct task_struct *parent;
 	struct task_struct *group_leader;

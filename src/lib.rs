@@ -10,10 +10,10 @@
 //! - [`profile`]: stacks, folding, attribution to roles; no input or output;
 //! - [`process`]: what is measured: processes, and what each of them did;
 //! - [`workload`]: the built-in writer and reader, and what they move;
-//! - [`document`]: the form of requests and results: `run.json`;
+//! - [`result`]: the form of requests and results: `result.json`;
 //! - [`collect`]: one module per collector, each with its BPF or plugin half;
 //! - [`vm`]: kernels, guests, and the protocol between host and guest;
-//! - [`run`]: one [`document::Request`] in, one [`document::Outcome`] out;
+//! - [`run`]: one [`result::Request`] in, one [`result::Outcome`] out;
 //! - [`guest`]: process 1 of a guest, which calls [`run`];
 //! - [`report`]: terminal, files, flame graphs;
 //! - [`record`]: any pipeline: which stage limits it, and why;
@@ -35,7 +35,6 @@ mod campaign;
 pub mod cli;
 pub mod collect;
 pub mod compare;
-pub mod document;
 pub mod experiment;
 pub mod export;
 #[cfg(any(doc, fuzzing, test))]
@@ -49,6 +48,7 @@ pub mod profile;
 pub mod record;
 pub mod report;
 pub mod reproduce;
+pub mod result;
 pub mod roles;
 pub mod run;
 pub mod sweep;

@@ -84,7 +84,7 @@ fn a_job_passes_fails_or_says_why_it_cannot_tell() {
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), summary)
     };
     // A kernel in the cache is not fetched again.
-    assert!(step("Fetch the kernel", top, &[("KERNEL", "baseline/run.json")]).status.success());
+    assert!(step("Fetch the kernel", top, &[("KERNEL", "baseline/result.json")]).status.success());
     let (code, said, summary) = check("6.1", "same");
     assert!(code == Some(0) && said.starts_with("no difference"), "{said}");
     assert!(summary.starts_with("### pipeprof: 6.1: no difference (threshold +1 %)"), "{summary}");

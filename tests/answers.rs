@@ -4,7 +4,7 @@
 use crate::common::{self, request, spec};
 use pipeprof::compare::model::{Step, Word};
 use pipeprof::compare::{CompareOptions, Input, compare};
-use pipeprof::document::{Collector, Outcome, Request};
+use pipeprof::result::{Collector, Outcome, Request};
 use pipeprof::roles::RoleId;
 use pipeprof::run::exact;
 use pipeprof::vm::GuestOptions;

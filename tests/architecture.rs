@@ -1,5 +1,7 @@
 //! Checks that src/lib.rs and docs/architecture.md list the modules in their true order: each depends on earlier ones
-//! only.
+//! only; and that no two files of src need each other.
+
+mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -93,6 +95,65 @@ fn program() -> Vec<(PathBuf, String)> {
     files.into_iter().map(|file| (product(read(&file)), file)).map(|(text, file)| (file, text)).collect()
 }
 
+/// What a file needs of another although that needs it, too: the beginnings of their names, and why it still does.
+const MUTUAL: &[(&str, &str, &str)] = &[
+    ("collect/calibrate.rs", "collect/kprobe.rs", "it loads the collector's programs to measure what they cost"),
+    ("profile/places.rs", "profile/folded.rs", "for the tests of places only"),
+    ("record/collect.rs", "record/ended.rs", "one state, kept by two files"),
+    ("record/timeline.rs", "record/collect.rs", "one state, kept by two files"),
+    ("record/model.rs", "record/collect.rs", "a word of the command line is stored"),
+    ("record/holders.rs", "record/answer.rs", "sentences about one pipe"),
+    ("record/graphs.rs", "record/text.rs", "the subject of a sentence is a title"),
+    ("record/sampling.rs", "record/mod.rs", "it adds to what the whole module returns"),
+    ("report/stack_files.rs", "report/files.rs", "one way to read files"),
+    ("reproduce/parts/", "reproduce/parts/mod.rs", "what parts share is where they are listed"),
+    ("reproduce/parts/ladder/", "reproduce/parts/ladder.rs", "parts of one part"),
+    ("reproduce/parts/profiles/", "reproduce/parts/profiles.rs", "parts of one part"),
+    ("reproduce/report/blocks.rs", "reproduce/report/mod.rs", "the view that it shows"),
+    ("vm/store.rs", "vm/image.rs", "the cache reads images, and names of images are looked up in it"),
+    ("workload/axes.rs", "workload/axis.rs", "a table, the type of its rows, and what the rows read"),
+    ("workload/spec.rs", "workload/axes.rs", "as above"),
+];
+
+#[test]
+fn no_two_files_need_each_other() {
+    let src = root().join("src");
+    let name = |file: PathBuf| file.strip_prefix(&src).unwrap().display().to_string();
+    let sources = imports::Sources::new(program().into_iter().map(|(file, text)| (name(file), text)));
+    let all = sources.needed();
+    // Without what the rows of MUTUAL name, except that of one row.
+    let left = |kept: Option<usize>| {
+        let named = |file: &str, to: &str| {
+            let rows = MUTUAL.iter().enumerate().filter(|(row, _)| Some(*row) != kept);
+            rows.map(|(_, row)| row).any(|(from, of, _)| file.starts_with(from) && to == *of)
+        };
+        let mut needed = all.clone();
+        needed.iter_mut().for_each(|(file, of_file)| of_file.retain(|to, _| !named(file, to)));
+        needed
+    };
+    for (row, (from, to, _)) in MUTUAL.iter().enumerate() {
+        assert!(
+            !imports::cycles(&left(Some(row))).is_empty(),
+            "{from} and {to} do not need each other: remove this row"
+        );
+    }
+    let needed = left(None);
+    let known: usize = needed.values().map(BTreeMap::len).sum();
+    assert!(known > 1_000, "{known}");
+    let cycles = imports::cycles(&needed);
+    let shown = |cycle: &Vec<&str>| {
+        let own = |file: &str| -> Vec<String> {
+            let inside = needed[file].iter().filter(|(to, _)| cycle.contains(to));
+            inside
+                .map(|(to, names)| format!("{to} ({})", names.iter().cloned().collect::<Vec<_>>().join(", ")))
+                .collect()
+        };
+        cycle.iter().map(|file| format!("  {file} needs {}\n", own(file).join(", "))).collect::<String>()
+    };
+    let shown: Vec<String> = cycles.iter().map(shown).collect();
+    assert!(shown.is_empty(), "files that need each other:\n{}", shown.join("\n"));
+}
+
 /// The type that a line defines; not the type that a trait leaves to its implementations.
 fn defined(line: &str) -> Option<&str> {
     let kinds = if line.starts_with(' ') {
@@ -137,7 +198,7 @@ fn the_program_includes_no_file_of_the_tests() {
 fn files_from_outside_are_opened_in_one_way() {
     const READERS: [&str; 11] = [
         "experiment",
-        "document",
+        "result",
         "report",
         "reproduce",
         "sweep",

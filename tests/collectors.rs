@@ -2,8 +2,8 @@
 
 use crate::common::{self, guest_with_programs, job, kernel, pipeprof};
 use crate::printed::Story;
-use pipeprof::document::{CollectorReport, Document, Status};
 use pipeprof::profile::ProcessName;
+use pipeprof::result::{CollectorReport, Document, Status};
 use pipeprof::roles::RoleId;
 use pipeprof::vm::run_job;
 use std::sync::OnceLock;
@@ -42,7 +42,7 @@ fn report<'a>(document: &'a Document, name: &str) -> &'a CollectorReport {
 
 /// Calls by process, symbol and kind of probe.
 fn calls(document: &Document) -> Vec<(ProcessName, String, String, u64)> {
-    let row = |f: &pipeprof::document::FunctionCalls| (f.process, f.symbol.clone(), f.how.clone(), f.calls);
+    let row = |f: &pipeprof::result::FunctionCalls| (f.process, f.symbol.clone(), f.how.clone(), f.calls);
     document.functions.iter().map(row).collect()
 }
 

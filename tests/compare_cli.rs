@@ -2,8 +2,8 @@
 //! interruption.
 
 use crate::compare::synthetic;
-use pipeprof::document::Outcome;
 use pipeprof::report::files::Folder;
+use pipeprof::result::Outcome;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -44,7 +44,7 @@ fn stored_runs_give_tables_and_three_files() {
     let (a, b) = (stored("a", synthetic::older()), stored("b", synthetic::newer()));
     let report = folder.path().join("report");
     // Give one run as a folder, the other as a file.
-    let (output, out, err) = run(pipeprof().arg("compare").arg(&a).arg(b.join("run.json")).arg("-o").arg(&report));
+    let (output, out, err) = run(pipeprof().arg("compare").arg(&a).arg(b.join("result.json")).arg("-o").arg(&report));
     assert!(output.status.success(), "{err}");
     assert!(
         out.starts_with("write, 6.12.9 -> 7.2.1: more instructions per KiB without scheduling, +"),
@@ -83,12 +83,12 @@ fn bad_input_is_one_clear_line() {
     );
     // Another schema, a truncated file, a missing folded file.
     let newer = store(folder.path(), "newer", synthetic::newer());
-    let file = newer.join("run.json");
+    let file = newer.join("result.json");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("pipeprof.run/1", "pipeprof.run/99")).unwrap();
     refused(&mut compare(&[&a, &newer]), &["newer", "pipeprof.run/99"]);
     std::fs::write(&file, &text[..text.len() / 3]).unwrap();
-    refused(&mut compare(&[&a, &newer]), &["newer/run.json"]);
+    refused(&mut compare(&[&a, &newer]), &["newer/result.json"]);
     std::fs::write(&file, &text).unwrap();
     std::fs::remove_file(newer.join("writer.folded")).unwrap();
     refused(&mut compare(&[&a, &newer]), &["writer.folded"]);
@@ -241,7 +241,7 @@ fn an_interrupted_matrix_keeps_its_runs_and_resumes() {
     let mut child = here(&out, "300ms", ["", "--poll"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let stored = || {
         std::fs::read_dir(out.join("runs")).map_or(0, |entries| {
-            entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().join("run.json").exists())).count()
+            entries.filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().join("result.json").exists())).count()
         })
     };
     let start = std::time::Instant::now();
@@ -262,7 +262,7 @@ fn an_interrupted_matrix_keeps_its_runs_and_resumes() {
     let times = || -> Vec<(PathBuf, std::time::SystemTime)> {
         let mut all: Vec<_> = std::fs::read_dir(out.join("runs"))
             .unwrap()
-            .map(|entry| entry.unwrap().path().join("run.json"))
+            .map(|entry| entry.unwrap().path().join("result.json"))
             .map(|path| (path.clone(), std::fs::metadata(&path).unwrap().modified().unwrap()))
             .collect();
         all.sort();

@@ -32,7 +32,7 @@ fn check_boots_the_guest_of_its_baseline() {
     assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.starts_with("no difference"), "{said}");
     let read = |folder: &std::path::Path| -> Value {
-        serde_json::from_slice(&std::fs::read(folder.join("run.json")).unwrap()).unwrap()
+        serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap()
     };
     let (before, after) = (read(&baseline), read(&again));
     let arguments = |run: &Value| run["environment"]["emulator"]["arguments"].clone();
@@ -115,7 +115,7 @@ fn small_buffers_are_decided_and_kernels_read_from_one_source() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let run: Value = serde_json::from_slice(&std::fs::read(baseline.join("run.json")).unwrap()).unwrap();
+    let run: Value = serde_json::from_slice(&std::fs::read(baseline.join("result.json")).unwrap()).unwrap();
     let tried = run["ensemble"]["sizing"]["tried"].as_array().unwrap();
     assert!(tried.len() < 3 && tried.iter().any(|size| size["spread"].as_f64().unwrap() <= 0.005), "{tried:?}");
     // 6.1 cannot splice from /dev/zero and reads from a file in memory; so does 7.2 then.

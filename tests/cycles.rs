@@ -2,8 +2,8 @@
 //! --ignored --nocapture` prints them.
 
 use crate::common::{self, request, spec};
-use pipeprof::document::{Collector, Outcome};
 use pipeprof::profile::{ClassCounts, CycleModel, Folded, Moved, ProcessName, Unit, attribute};
+use pipeprof::result::{Collector, Outcome};
 use pipeprof::roles::{RoleId, Skid, base_name, canonical};
 use pipeprof::run::exact;
 use pipeprof::vm::GuestOptions;

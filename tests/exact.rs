@@ -3,8 +3,8 @@
 
 use crate::common::{self, request, spec};
 use pipeprof::collect::insn::{Plugin, Raw};
-use pipeprof::document::{Collector, Outcome};
 use pipeprof::profile::{ProcessName, Profile, RoleShare, Unit};
+use pipeprof::result::{Collector, Outcome};
 use pipeprof::roles::RoleId;
 use pipeprof::run::exact;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};

@@ -2,10 +2,10 @@
 
 use crate::common::{self, request, spec};
 use pipeprof::collect::insn::{Counted, Names, Plugin, Raw, count};
-use pipeprof::document::{Collector, FunctionCalls, Outcome, Probe, Request};
 use pipeprof::experiment::Plan;
 use pipeprof::kernel::symbols::Symbols;
 use pipeprof::profile::ProcessName;
+use pipeprof::result::{Collector, FunctionCalls, Outcome, Probe, Request};
 use pipeprof::roles::RoleId;
 use pipeprof::vm::{GuestOptions, Job, PluginArgs, qemu, run_job};
 use pipeprof::workload::Spec;

@@ -41,7 +41,7 @@ fn files_are_written_where_asked_or_next_to_the_run() {
     assert_eq!(bytes[..2], [0x1f, 0x8b], "gzip");
 
     let named = folder.path().join("x.gz");
-    assert!(export(&folder.path().join("run.json"), "pprof", Some(&named)).status.success());
+    assert!(export(&folder.path().join("result.json"), "pprof", Some(&named)).status.success());
     assert_eq!(std::fs::read(&named).unwrap(), bytes);
     assert_eq!(export(folder.path(), "pprof", Some(Path::new("-"))).stdout, bytes);
 }
@@ -57,10 +57,10 @@ fn errors_name_the_input_and_what_to_do() {
     let text = error(&export(&gallery("6.1-write"), "pprof", Some(Path::new("/nonexistent/x"))));
     assert!(text.contains("/nonexistent/x") && text.contains("-o"), "{text}");
 
-    let document = std::fs::read_to_string(gallery("6.1-write").join("run.json")).unwrap();
+    let document = std::fs::read_to_string(gallery("6.1-write").join("result.json")).unwrap();
     let mut document: serde_json::Value = serde_json::from_str(&document).unwrap();
     document["files"] = serde_json::json!([]);
-    std::fs::write(folder.path().join("run.json"), document.to_string()).unwrap();
+    std::fs::write(folder.path().join("result.json"), document.to_string()).unwrap();
     let text = error(&export(folder.path(), "pprof", None));
     assert!(text.contains("contains no stacks") && text.contains("--collect"), "{text}");
 }
@@ -106,5 +106,5 @@ fn a_run_writes_formats_into_its_folder() {
     let output = command.current_dir(folder.path()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && text.contains("--export pprof") && text.contains("no stacks"), "{text}");
-    assert!(listing(&folder.path().join("other")).contains(&"run.json".to_owned()));
+    assert!(listing(&folder.path().join("other")).contains(&"result.json".to_owned()));
 }

@@ -203,7 +203,7 @@ fn resumed(what: &str, line: &str, output: &Output, place: &Place, [plan, name]:
 fn a_run_survives() {
     let line = "run --mode write --bytes 1M --warmup 1M --runs 1 --collect none";
     each_fails(line, None, Threads::Main, |what, _, output, place| {
-        kept(what, output, place, "run.json");
+        kept(what, output, place, "result.json");
         assert!(output.status.success() == (place.rescued().is_none() && !what.contains("write(1<")), "{what}");
         let printed = String::from_utf8_lossy(&output.stdout).contains("Throughput");
         assert!(printed || what.contains("write(1<"), "{what}: nothing was printed");
@@ -215,7 +215,7 @@ fn a_run_survives() {
 fn a_recording_survives() {
     let pipeline = "head -c 100000 /dev/zero | wc -c; exit 3";
     each_fails("record", Some(pipeline), Threads::Main, |what, _, output, place| {
-        kept(what, output, place, "record.json");
+        kept(what, output, place, "result.json");
         // They are the pipeline's own.
         assert_eq!(output.status.code(), Some(3), "{what}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "100000\n", "{what}");
@@ -258,7 +258,7 @@ fn no_size_of_a_disk_loses_a_run() {
         assert!(String::from_utf8_lossy(&output.stdout).contains("Throughput"), "{what}");
         let whole = output.status.success();
         let folder = if whole { Some(place.path("results.kept")) } else { place.rescued() };
-        assert!(document(std::slice::from_ref(&folder), "run.json").is_some(), "{what}");
+        assert!(document(std::slice::from_ref(&folder), "result.json").is_some(), "{what}");
         kept_there += usize::from(whole);
         let _ = std::fs::remove_dir_all(place.path("results.kept"));
     }

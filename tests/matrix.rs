@@ -240,7 +240,7 @@ fn recordings_are_cells_and_lines_of_a_history() {
     // Per KiB through both pipes: the sum of all stages' roles without user code.
     let id = std::fs::read_dir(top.join("merged/cells")).unwrap().next().unwrap().unwrap().path();
     let load = |path: PathBuf| -> serde_json::Value { serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap() };
-    let recording = load(id.join("record.json"));
+    let recording = load(id.join("result.json"));
     let stages = recording["instructions"]["stages"].as_array().unwrap();
     let roles = stages.iter().flat_map(|stage| stage["roles"].as_array().unwrap());
     let kernel_part: f64 =

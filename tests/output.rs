@@ -176,9 +176,9 @@ fn an_error_names_the_path_that_was_given() {
     std::fs::write(place.path("x.json"), "{}").unwrap();
     for (line, path) in [
         (format!("{QUICK} -o /proc/x"), "cannot create the output folder /proc/x:"),
-        ("check --baseline x.json".to_owned(), "--baseline x.json: not a pipeprof run.json"),
+        ("check --baseline x.json".to_owned(), "--baseline x.json: not a pipeprof result.json"),
         ("check --baseline nowhere".to_owned(), "--baseline nowhere: file does not exist"),
-        ("check --baseline .".to_owned(), "--baseline .: contains no run.json, nor does a folder in it"),
+        ("check --baseline .".to_owned(), "--baseline .: contains no result.json, nor does a folder in it"),
     ] {
         place.refuses(&line, &[path]);
         let stderr = String::from_utf8(place.command(&line).output().unwrap().stderr).unwrap();
@@ -226,7 +226,7 @@ fn a_full_disk_leaves_nothing() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     let last = stderr.trim_end().lines().last().unwrap();
-    assert!(last.contains("out/run.json") && last.contains("-o"), "{stderr}");
+    assert!(last.contains("out/result.json") && last.contains("-o"), "{stderr}");
     assert!(place.contents().is_empty(), "{:?}", place.contents());
 }
 
@@ -238,7 +238,7 @@ fn a_run_without_collectors_gives_throughput_and_a_document() {
         .assert()
         .success()
         .stdout(predicate::str::contains("GiB/s, median of 1 run"));
-    assert_eq!(place.contents(), ["out", "out/run.json"]);
+    assert_eq!(place.contents(), ["out", "out/result.json"]);
     let output = place.command(&format!("{QUICK} --json")).output().unwrap();
     assert!(output.status.success());
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -262,7 +262,7 @@ fn several_modes_have_one_table_and_one_chart() {
     assert_eq!(text.matches("to write").count(), 1, "one table: {text}");
     for mode in ["write", "vmsplice", "splice"] {
         assert!(text.contains(&format!("\n {mode} ")), "{text}");
-        let title = std::fs::read_to_string(place.path(&format!("out/{mode}/run.json"))).unwrap();
+        let title = std::fs::read_to_string(place.path(&format!("out/{mode}/result.json"))).unwrap();
         assert!(title.contains(&format!("\"command\": \"pipeprof run --mode {mode} --bytes 4M")), "{title}");
     }
     assert_eq!(place.contents().iter().filter(|file| file.ends_with(".svg")).count(), 1, "out/modes.svg");
@@ -315,7 +315,7 @@ fn three_capabilities_of_the_file_are_enough_to_sample() {
     let record = "record -o recorded -- grep CapEff /proc/self/status";
     let output = as_plain_user(&place, &program, record).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && place.path("recorded/record.json").exists(), "{stderr}");
+    assert!(output.status.success() && place.path("recorded/result.json").exists(), "{stderr}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "CapEff:\t0000000000000000\n");
 }
 
@@ -329,7 +329,7 @@ fn without_root_throughput_still_works() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{stderr}");
     assert!(stdout.contains("GiB/s"), "{stdout}");
-    assert!(place.path("out/run.json").exists());
+    assert!(place.path("out/result.json").exists());
 }
 
 /// Separate namespaces; without root, also a user namespace. A machine that does not allow this fails the test.
@@ -377,7 +377,7 @@ fn a_run_that_sampled_nothing_fails_after_its_report() {
     let output = command.args(run.split_whitespace()).current_dir(place.folder.path()).output().unwrap();
     let (report, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{report}{said}");
-    assert!(report.contains("out/run.json") && place.path("out/run.json").exists(), "{report}");
+    assert!(report.contains("out/result.json") && place.path("out/result.json").exists(), "{report}");
     assert!(said.contains("--collect sample: "), "{said}");
 }
 
@@ -461,9 +461,9 @@ fn what_was_measured_is_kept_wherever_it_can_be() {
     };
     // Into what a link means, and into an empty file system.
     let (code, printed, said) = run("link", &temporary);
-    assert!(code == Some(0) && place.path("real/run.json").exists(), "{printed}{said}");
+    assert!(code == Some(0) && place.path("real/result.json").exists(), "{printed}{said}");
     let (code, printed, said) = run("whole", &temporary);
-    assert!(code == Some(0) && said.contains("run.json"), "{printed}{said}");
+    assert!(code == Some(0) && said.contains("result.json"), "{printed}{said}");
     // Found before anything is measured.
     let (code, printed, said) = run("dangling", &temporary);
     assert!(code == Some(1) && printed.is_empty() && said.contains("is a link to nothing"), "{printed}{said}");
@@ -472,7 +472,7 @@ fn what_was_measured_is_kept_wherever_it_can_be() {
     assert!(code == Some(1) && printed.contains("GiB/s"), "{printed}{said}");
     assert!(said.contains("No space left on device") && said.contains("instead: cannot write tiny/"), "{said}");
     let kept = std::fs::read_dir(&temporary).unwrap().next().expect("a folder").unwrap().path();
-    assert!(kept.join("run.json").exists() && said.contains(&kept.display().to_string()), "{said}");
+    assert!(kept.join("result.json").exists() && said.contains(&kept.display().to_string()), "{said}");
     // Nowhere: at least printed.
     let (code, printed, said) = run("tiny", &place.path("tiny"));
     assert!(code == Some(1) && printed.contains("GiB/s") && said.contains("are only printed"), "{printed}{said}");
@@ -482,10 +482,10 @@ fn what_was_measured_is_kept_wherever_it_can_be() {
 fn stored_files_that_are_broken_are_named() {
     let place = Place::new();
     place.command(&format!("{QUICK} -o out")).assert().success();
-    let whole = std::fs::read_to_string(place.path("out/run.json")).unwrap();
+    let whole = std::fs::read_to_string(place.path("out/result.json")).unwrap();
     let store = |name: &str, text: &str| {
         std::fs::create_dir(place.path(name)).unwrap();
-        std::fs::write(place.path(name).join("run.json"), text).unwrap();
+        std::fs::write(place.path(name).join("result.json"), text).unwrap();
     };
     store("cut", &whole[..whole.len() / 2]);
     store("newer", &whole.replace("pipeprof.run/1", "pipeprof.run/9"));
@@ -495,10 +495,10 @@ fn stored_files_that_are_broken_are_named() {
     std::fs::write(place.path("fraction.folded"), "a;b 1.5\n").unwrap();
     std::fs::write(place.path("empty.folded"), "").unwrap();
     for (line, says) in [
-        ("flamegraph cut", ["cut/run.json", "truncated"]),
-        ("flamegraph newer", ["newer/run.json", "update pipeprof"]),
-        ("flamegraph other/run.json", ["other/run.json", "not a pipeprof run.json"]),
-        ("flamegraph empty", ["empty/run.json", "pipeprof run"]),
+        ("flamegraph cut", ["cut/result.json", "truncated"]),
+        ("flamegraph newer", ["newer/result.json", "update pipeprof"]),
+        ("flamegraph other/result.json", ["other/result.json", "not a pipeprof result.json"]),
+        ("flamegraph empty", ["empty/result.json", "pipeprof run"]),
         ("flamegraph nothing.folded", ["nothing.folded", "file does not exist"]),
         ("flamegraph cut.folded", ["cut.folded, line 2", "a space and a weight"]),
         ("flamegraph fraction.folded", ["fraction.folded, line 1", "fraction"]),
@@ -551,7 +551,7 @@ fn new_files_and_folders_follow_the_umask() {
         }
         let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&folder.path().join("x.svg")), file, "{umask:o}");
-        assert_eq!((mode(&out), mode(&out.join("run.json"))), (directory, file), "{umask:o}");
+        assert_eq!((mode(&out), mode(&out.join("result.json"))), (directory, file), "{umask:o}");
         std::fs::remove_file(folder.path().join("x.svg")).unwrap();
     }
 }

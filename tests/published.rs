@@ -1,8 +1,8 @@
 //! What kernel developers published about these kernels, counted: each change in the functions and numbers of its source.
 
 use crate::common::{guest, request, spec};
-use pipeprof::document::{Collector, LockKind, LockUse, Outcome};
 use pipeprof::profile::ProcessName;
+use pipeprof::result::{Collector, LockKind, LockUse, Outcome};
 use pipeprof::roles::RoleId;
 use pipeprof::run::exact;
 use pipeprof::workload::Spec;

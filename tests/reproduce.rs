@@ -5,8 +5,14 @@ use std::process::{Command, Output};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_pipeprof");
 
+fn command(folder: &Path, line: &str) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(line.split_whitespace()).current_dir(folder);
+    command
+}
+
 fn pipeprof(folder: &Path, line: &str) -> Output {
-    Command::new(BINARY).args(line.split_whitespace()).current_dir(folder).output().unwrap()
+    command(folder, line).output().unwrap()
 }
 
 fn stderr(output: &Output) -> String {
@@ -61,7 +67,7 @@ fn a_sweep_measures_every_combination_and_says_which_cannot_be() {
     // A finished sweep has nothing left to measure; another one is not resumed, nor is its folder overwritten.
     let resumed = pipeprof(folder.path(), &format!("{line} --resume"));
     assert_eq!(String::from_utf8_lossy(&resumed.stdout), csv, "{}", stderr(&resumed));
-    for (line, says) in [(line.to_owned(), "--resume"), (format!("{line} --seed 2 --resume"), "another seed")] {
+    for (line, says) in [(line.to_owned(), "--resume"), (format!("{line} --seed 2 --resume"), "differs (seed)")] {
         let refused = pipeprof(folder.path(), &line);
         assert!(!refused.status.success() && stderr(&refused).contains(says), "{}", stderr(&refused));
     }
@@ -72,6 +78,59 @@ fn a_sweep_measures_every_combination_and_says_which_cannot_be() {
     let sweep: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(sweep["cells"][0]["median"].is_number(), "{sweep}");
     assert!(sweep["cells"][1]["reason"].is_string(), "{sweep}");
+}
+
+#[test]
+fn a_sweep_of_pipelines_times_each_and_says_which_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = |words: &[&str]| {
+        let output = command(folder.path(), "sweep --runs 3 --json").args(words).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let pipeline = ["--pipeline", "head -c 1M /dev/zero | cat | wc -c"];
+    let more = ["--pipe-size", "4K,64K", "--stage", "2=tr a b", "--stage", "2=sh -c 'exit 3'", "-o", "out"];
+    let made = sweep(&[&pipeline[..], &more].concat());
+    assert_eq!((&made["unit"], made["cells"].as_array().unwrap().len()), (&"s".into(), 4), "{made}");
+    let axes: Vec<&str> = made["axes"].as_array().unwrap().iter().map(|axis| axis["name"].as_str().unwrap()).collect();
+    assert_eq!(axes, ["pipeline", "stage2", "pipe-size"]);
+    for cell in made["cells"].as_array().unwrap() {
+        if cell["labels"]["stage2"] == "tr a b" {
+            assert!(cell["runs"].as_array().unwrap().len() == 3 && cell["cpu_seconds"].is_number(), "{cell}");
+        } else {
+            assert!(cell["reason"].as_str().unwrap().contains("exit codes"), "{cell}");
+        }
+    }
+    assert!(folder.path().join("out/sweep.csv").exists() && folder.path().join("out/plan.json").exists());
+    // What the shell runs is one stage.
+    let made =
+        sweep(&["--pipeline", "(head -c 1M /dev/zero; true) | wc -c", "--pipeline", "head -c 1K /dev/zero | wc -c"]);
+    assert!(made["cells"].as_array().unwrap().iter().all(|cell| cell["median"].is_number()), "{made}");
+}
+
+#[test]
+#[ignore = "boots guests: make test"]
+fn a_sweep_counts_pipelines_and_modes_on_kernels() {
+    for series in ["6.1", "6.12"] {
+        crate::common::kernel(series);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = |words: &[&str]| {
+        let limits = ["--run-flags", "--boot-limit 900 --time-limit 3000"];
+        let output = command(folder.path(), "sweep --collect insn --json").args(words).args(limits).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let line = ["--pipeline", "head -c 2M /dev/zero | cat | wc -c", "--kernel", "6.12", "--pipe-size", "4K,64K"];
+    let made = sweep(&line);
+    assert_eq!(made, sweep(&line), "counts are the same every time");
+    let number = |cell: usize, name: &str| made["cells"][cell][name].as_f64().unwrap();
+    let sum = number(0, "user_minstr") + number(0, "kernel_minstr");
+    assert!(made["unit"] == "million instructions" && (number(0, "median") - sum).abs() < 1e-9, "{made}");
+    // A full pipe of 4K is waited for more often.
+    assert!(number(0, "scheduling_minstr") > 1.2 * number(1, "scheduling_minstr"), "{made}");
+    let made = sweep(&["--mode", "write", "--kernel", "6.1,6.12"]);
+    assert!(made["cells"].as_array().unwrap().iter().all(|cell| cell["median"].as_f64().unwrap() > 400.0), "{made}");
 }
 
 #[test]
@@ -117,6 +176,15 @@ fn bad_input_is_one_line_that_names_the_flag() {
         ("sweep --collect insn", "--kernel"),
         ("sweep --mode vmsplice --buffer-size 1", "buffer-size"),
         ("sweep --buffer-size 1..1T --pipe-size 1..1T --pairs 1..8", "combinations"),
+        ("sweep --stage 2=cat", "--pipeline"),
+        ("sweep --pipeline cat|wc --stage 0=cat", "--stage"),
+        ("sweep --pipeline cat|wc --stage 3=cat", "stage3=cat: `cat | wc` has 2 stages"),
+        ("sweep --pipeline cat|wc --stage 2=no-such-program", "no-such-program"),
+        ("sweep --pipeline no-such-program|wc", "no-such-program"),
+        ("sweep --pipeline cat|wc --buffer-size 4K", "--pipe-size"),
+        ("sweep --pipeline cat|wc --mode write", "--mode"),
+        ("sweep --pipeline cat|wc --kernel 6.12", "--collect insn"),
+        ("sweep --pipeline (cat|wc) --pipe-size 4K,64K", "a shell makes the pipes of `(cat|wc)`"),
     ] {
         let output = pipeprof(folder.path(), line);
         let error = stderr(&output);

@@ -1,9 +1,9 @@
 //! Samples of cpu-clock compared with exact shares of the same workload, in emulated guests.
 
 use crate::common::{self, request, spec};
-use pipeprof::document::code::{ExecutedFunction, ExecutedInstruction};
-use pipeprof::document::{Collector, Outcome};
 use pipeprof::profile::{Folded, Moved, ProcessName, Profile, Unit, attribute};
+use pipeprof::result::code::{ExecutedFunction, ExecutedInstruction};
+use pipeprof::result::{Collector, Outcome};
 use pipeprof::roles::Skid;
 use pipeprof::run::exact;
 use pipeprof::vm::{Job, run_job};

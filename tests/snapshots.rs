@@ -2,7 +2,7 @@
 //! that cannot be made or used is replaced by a boot, and nothing half-made is ever used.
 
 use crate::common::{self, guest, kernel, listing, pipeprof, request, spec, wait_until};
-use pipeprof::document::{Collector, Outcome};
+use pipeprof::result::{Collector, Outcome};
 use pipeprof::run::exact;
 use pipeprof::vm::GuestOptions;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 fn gallery() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs");
     let entries = std::fs::read_dir(root).expect("the gallery").map(|entry| entry.expect("an entry").path());
-    let mut folders: Vec<PathBuf> = entries.filter(|path| path.join("run.json").exists()).collect();
+    let mut folders: Vec<PathBuf> = entries.filter(|path| path.join("result.json").exists()).collect();
     folders.sort();
     assert!(folders.len() >= 8, "{folders:?}");
     folders
@@ -46,7 +46,7 @@ fn every_stored_run_is_read_and_written_again_as_it_was() {
             assert!(!outcome.document.attribution.of(process).is_empty());
         }
         let old: Value =
-            serde_json::from_slice(&std::fs::read(folder.join("run.json")).expect("a file")).expect("JSON");
+            serde_json::from_slice(&std::fs::read(folder.join("result.json")).expect("a file")).expect("JSON");
         let new: Value = serde_json::from_str(&files::to_json(&outcome.document).expect("a document")).expect("JSON");
         assert!(holds(&new, &old), "{}: a field of the stored document is gone or differs", folder.display());
     }
@@ -92,9 +92,9 @@ fn a_column_has_runs_of_one_kernel() {
 
 #[test]
 fn an_unknown_role_is_an_error_that_names_the_role_and_the_file() {
-    let stored = std::fs::read_to_string(gallery()[0].join("run.json")).expect("a file");
+    let stored = std::fs::read_to_string(gallery()[0].join("result.json")).expect("a file");
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("run.json");
+    let file = folder.path().join("result.json");
     let role = |name: &str| format!("\"role\": \"{name}\"");
     std::fs::write(&file, stored.replace(&role("user"), &role("users"))).expect("a file");
     let error = format!("{:#}", files::load(&file).expect_err("an error"));
@@ -151,7 +151,7 @@ fn whatever_is_in_the_place_of_a_stored_file_ends_every_reader() {
     copy(&root.join("flamegraphs/7.2-write-exact"), &run);
     copy(&root.join("flamegraphs/6.1-write-exact"), &other);
     std::fs::create_dir(&recording).expect("a folder");
-    std::fs::copy(root.join("fuzz/base/stages.json"), recording.join("record.json")).expect("a copy");
+    std::fs::copy(root.join("fuzz/base/stages.json"), recording.join("result.json")).expect("a copy");
     std::fs::write(recording.join("off-cpu.folded"), "dd;read 5\n").expect("a file");
     let (comparison, report) = (at("comparison"), at("out"));
     pipeprof(&["compare".as_ref(), &other, &run, "-o".as_ref(), &comparison]);
@@ -162,7 +162,7 @@ fn whatever_is_in_the_place_of_a_stored_file_ends_every_reader() {
     let forms: [(&Path, &str, Vec<Vec<&Path>>); 4] = [
         (
             &run,
-            "run.json",
+            "result.json",
             vec![
                 [words("export --to csv -o"), vec![&report, &run]].concat(),
                 [words("flamegraph -o"), vec![&report, &run]].concat(),
@@ -173,7 +173,7 @@ fn whatever_is_in_the_place_of_a_stored_file_ends_every_reader() {
         ),
         (
             &recording,
-            "record.json",
+            "result.json",
             vec![
                 [words("export --to csv -o"), vec![&report, &recording]].concat(),
                 [words("flamegraph --process off-cpu -o"), vec![&report, &recording]].concat(),

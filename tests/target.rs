@@ -3,13 +3,13 @@
 
 use anyhow::Result;
 use pipeprof::collect::{Collect, Collected, Context};
-use pipeprof::document::{Collector, Environment, ExecutedOn, Loader, Probe, Request, Selection, Status};
 use pipeprof::process::{
     Phase, PipeEnd, PipeTotals, ProcessTotals, Processes, Running, Target, Watched, WatchedProcess,
 };
 use pipeprof::profile::{ProcessName, Unit};
 use pipeprof::report::files::{self, Folder};
 use pipeprof::report::terminal::{self, Style};
+use pipeprof::result::{Collector, Environment, ExecutedOn, Loader, Probe, Request, Selection, Status};
 use pipeprof::roles::{RoleId, Skid};
 use pipeprof::run::{Setting, assemble, measure};
 use pipeprof::workload::Spec;
@@ -145,7 +145,7 @@ fn three_processes_come_out_by_their_names() {
     let target = folder.path().join("run");
     let prepared = Folder::prepare(Some(&target), "2026-01-01T00:00:00Z", "three").expect("a folder");
     let written = prepared.write(&mut outcome).expect("files");
-    for name in ["a.folded", "b.svg", "c.folded", "all.svg", "run.json"] {
+    for name in ["a.folded", "b.svg", "c.folded", "all.svg", "result.json"] {
         assert!(written.files.iter().any(|file| file == name), "{name} of {:?}", written.files);
     }
     let svg = std::fs::read_to_string(target.join("all.svg")).expect("a picture");

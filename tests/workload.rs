@@ -2,7 +2,7 @@
 //! they wait for states.
 
 use crate::common::copy_program;
-use pipeprof::document::Processes;
+use pipeprof::result::Processes;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};

@@ -1,6 +1,6 @@
 //! Each variant makes the calls that it claims, counted by strace and not by this project's code.
 
-use pipeprof::document::Processes;
+use pipeprof::result::Processes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 

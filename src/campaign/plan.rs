@@ -3,14 +3,15 @@
 use super::cell::{CELL_SCHEMA, CampaignCell, CellKernel, CellPipeline};
 use super::list::CellList;
 use crate::compare::plan::ColumnPlan;
-use crate::document::Request;
 use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
 use crate::record::sent_files::SentFile;
-use crate::record::{PipelineCommand, RecordLevel};
+use crate::record::{PipelineCommand, RecordLevel, Remedy};
+use crate::result::Request;
 use crate::run::{RunOptions, sent_source};
 use crate::util::usage::UsageError;
 use crate::util::{build, sha256};
 use crate::vm::{Accel, GuestMachine, GuestOptions, Kernel, qemu};
+use crate::workload::axis::Value;
 use crate::workload::spec::{Amount, Reader, Writer};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::collections::hash_map::Entry;
@@ -35,7 +36,7 @@ pub(crate) struct CampaignAxes {
 #[derive(Debug)]
 pub(crate) struct CampaignPipeline {
     pub command: PipelineCommand,
-    /// The words of `pipeprof record` after those of the machine.
+    /// The words after `pipeprof record --`.
     pub words: Vec<String>,
     pub files: Vec<SentFile>,
 }
@@ -189,6 +190,12 @@ fn record_cell(
     let mut argv = vec!["record".to_owned()];
     argv.extend(options.guest_words());
     argv.push("--collect=insn".to_owned());
+    if let Some(Value::Number(bytes)) = options.workload.overrides.get("pipe-size") {
+        Remedy::PipeSize(*bytes).changed(command).with_context(|| format!("--pipeline '{}'", command.text()))?;
+        argv.push(format!("--pipe-size={bytes}"));
+    }
+    argv.extend(pipeline.files.iter().map(|file| format!("--file={}", file.text())));
+    argv.push("--".to_owned());
     argv.extend(pipeline.words.iter().cloned());
     let cell = CampaignCell { mode: command.text(), argv, seconds: RECORDING, pipeline: Some(prepared), ..base };
     Ok(cell.identified())
@@ -205,6 +212,8 @@ fn cell_pipeline(pipeline: &CampaignPipeline, guest: GuestOptions) -> Result<Cel
         disk: &[],
         duration: None,
         level: RecordLevel::default(),
+        // Not part of what it finds.
+        pipe_bytes: None,
     };
     let prepared = PreparedPipeline::new(wanted, guest)?;
     ensure!(

@@ -12,12 +12,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Executes a cell's arguments on `kernel`.
-pub(crate) trait CellRunner: Sync {
-    /// # Errors
-    /// The reason of the failure, in one line.
-    fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult>;
-}
+/// Executes a cell's arguments on a kernel.
+pub(crate) type MeasureCell<'a> = &'a (dyn Fn(&CampaignCell, &Kernel) -> Result<CellResult> + Sync);
 
 impl CellResult {
     /// Remove what differs from machine to machine: results of one cell are equal to the byte. The time is in the log.
@@ -51,7 +47,7 @@ pub(crate) fn run(
     cells: &[ChunkCell<'_>],
     store: &CellStore,
     jobs: usize,
-    runner: &dyn CellRunner,
+    measure: MeasureCell<'_>,
     now: &(dyn Fn() -> String + Sync),
     watch: &(dyn Fn(&Event<'_, ChunkCell<'_>>) + Sync),
 ) -> Result<RanCells> {
@@ -60,17 +56,9 @@ pub(crate) fn run(
         check_programs(cells)?;
     }
     let plan = Plan { shuffled: false, on_failure: OnFailure::GiveUp, ..Plan::new(cells.iter().copied(), 1, 0) };
-    let executor = CellExecutor { store, runner, now, kernels: Mutex::default() };
-    let finished =
-        experiment::run_jobs(&plan, jobs, &executor, &FinishedCells(store), watch).map_err(|error| match error
-            .downcast_ref::<Interrupted>(
-        ) {
-            Some(Interrupted { done, of }) => anyhow::anyhow!(
-                "interrupted after {done} of {of} cells, which are kept in {}: repeat the command to continue",
-                store.folder.display()
-            ),
-            None => error,
-        })?;
+    let executor = CellExecutor { store, measure, now, kernels: Mutex::default() };
+    let finished = experiment::run_jobs(&plan, jobs, &executor, &FinishedCells(store), watch)
+        .map_err(|error| Interrupted::kept(error, "cell", &store.folder, "repeat the command"))?;
     let mut ran = RanCells::default();
     let mut entries = finished.entries;
     entries.sort_by_key(|entry| entry.lane);
@@ -136,7 +124,7 @@ impl Store<ChunkCell<'_>, ()> for FinishedCells<'_> {
 
 struct CellExecutor<'a> {
     store: &'a CellStore,
-    runner: &'a dyn CellRunner,
+    measure: MeasureCell<'a>,
     now: &'a (dyn Fn() -> String + Sync),
     /// Found kernels, by digest.
     kernels: Mutex<HashMap<String, Kernel>>,
@@ -165,7 +153,7 @@ impl CellExecutor<'_> {
         let kernel = self.kernel(cell)?;
         let folder = self.store.prepare(cell, second)?;
         let (started, begun) = ((self.now)(), Instant::now());
-        let mut result = self.runner.run(cell, &kernel)?;
+        let mut result = (self.measure)(cell, &kernel)?;
         if cell.is_exact() {
             result.remove_machine();
         }

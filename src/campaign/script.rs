@@ -64,66 +64,22 @@ impl CampaignEngine {
             counted(chunks as u64, "chunk"),
             counted((list.seconds() / 60.0).ceil() as u64, "minute")
         );
-        match self {
-            Self::Parallel => format!(
-                "#!/bin/sh
-{about}
-# Run this again after a failure: it continues. For other machines: LOGINS=2/host1,2/host2, where the folder is shared.
-exec parallel --joblog matrix-{plan}.log --resume-failed --sshlogin \"${{LOGINS:-:}}\" --env PATH --workdir \"$PWD\" \\
-    '{}' ::: $(seq {chunks})
-",
-                run("{}").replace('\'', "'\\''")
-            ),
-            Self::Slurm => {
-                // Four times the estimate: nodes differ, and each kernel boots once.
-                let each = seconds.max(list.seconds() / chunks as f64);
-                let limit = (each * 4.0 / 60.0).ceil().max(10.0);
-                format!(
-                    "#!/bin/sh
-{about}
-# Submit it with sbatch. Submit it again after a failure: finished cells are kept.
-#SBATCH --job-name=pipeprof --array=1-{chunks} --ntasks=1 --cpus-per-task=1 --mem=2G
-#SBATCH --time={limit} --requeue --output=matrix-%A-%a.log
-exec {}
-",
-                    run("$SLURM_ARRAY_TASK_ID")
-                )
-            }
-            Self::Hyperqueue => format!(
-                "#!/bin/sh
-{about}
-# Submits to the server of `hq server start`. Run it again after a failure: finished cells are kept.
-job=$(hq --output-mode quiet submit --array 1-{chunks} --cpus 1 --crash-limit 5 --wait --stdout none \\
-    --stderr matrix-%{{TASK_ID}}.log -- sh -c '{}') || exit
-# The exit status above is not that of the tasks.
-failed=$(hq job task-ids \"$job\" --filter failed,canceled,aborted) || exit
-[ -z \"$failed\" ] || {{ echo \"failed: $failed; see matrix-N.log\" >&2; exit 1; }}
-",
-                run("$HQ_TASK_ID").replace('\'', "'\\''")
-            ),
-            Self::Snakemake => format!(
-                "{about}
-# Run it with: snakemake --snakefile FILE --cores N --keep-going. Run it again after a failure: it continues.
-CHUNKS = range(1, {chunks} + 1)
-rule all:
-    input: expand(\"matrix-{plan}/{{chunk}}.done\", chunk=CHUNKS)
-rule chunk:
-    output: touch(\"matrix-{plan}/{{chunk}}.done\")
-    shell: {:?}
-",
-                run("{wildcards.chunk}")
-            ),
-            Self::Make => format!(
-                "{about}
-# Run it with: make -f FILE -k -j N. Run it again after a failure: finished cells are kept.
-CHUNKS := $(shell seq {chunks})
-.PHONY: all $(CHUNKS)
-all: $(CHUNKS)
-$(CHUNKS):
-\t{}
-",
-                run("$@")
-            ),
-        }
+        // In quotes, in a string of Python, or as it is.
+        let quoted = |number: &str| run(number).replace('\'', "'\\''");
+        let (template, run) = match self {
+            Self::Parallel => (include_str!("scripts/parallel"), quoted("{}")),
+            Self::Slurm => (include_str!("scripts/slurm"), run("$SLURM_ARRAY_TASK_ID")),
+            Self::Hyperqueue => (include_str!("scripts/hyperqueue"), quoted("$HQ_TASK_ID")),
+            Self::Snakemake => (include_str!("scripts/snakemake"), format!("{:?}", run("{wildcards.chunk}"))),
+            Self::Make => (include_str!("scripts/make"), run("$@")),
+        };
+        // Four times the estimate: nodes differ, and each kernel boots once.
+        let minutes = (seconds.max(list.seconds() / chunks as f64) * 4.0 / 60.0).ceil().max(10.0);
+        let words =
+            [("ABOUT", about), ("PLAN", plan), ("CHUNKS", chunks.to_string()), ("MINUTES", minutes.to_string())];
+        // The command last: it has paths of the user's.
+        let filled =
+            words.iter().fold(template.to_owned(), |text, (word, value)| text.replace(&format!("@{word}@"), value));
+        filled.replace("@RUN@", &run)
     }
 }

@@ -9,9 +9,10 @@
 
 use super::cell::{CampaignCell, FinishedCell};
 use super::list::CellList;
-use crate::document::{Document, Outcome};
-use crate::record::{RECORD_FILE, Recorded, Recording, contents, outcome, stored};
+use crate::record::{Recorded, Recording, contents, outcome, stored};
 use crate::report::files::{self, Folder};
+use crate::result::RESULT_FILE;
+use crate::result::{Document, Outcome};
 use crate::util::{atomic_file, cancel, regular, sha256, stored_json};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
@@ -65,7 +66,7 @@ pub(crate) const LOG_SCHEMA: &str = "pipeprof.cell-log/1";
 /// The ends of the names of a result's files.
 const FILE_ENDINGS: [&str; 5] = [".json", ".json.gz", ".folded", ".svg", ".html"];
 
-/// What a result says of the cell that gave it: the same in `run.json` and `record.json`.
+/// What a result says of the cell that gave it: the same of a run and of a recording.
 #[derive(Debug, Deserialize)]
 struct ResultHead {
     command: String,
@@ -167,10 +168,7 @@ impl CellStore {
     /// When it cannot be read, with the way out.
     pub(crate) fn run(&self, id: &str) -> Result<Outcome> {
         self.load(id, |path| {
-            let recording = path.join(RECORD_FILE);
-            if !recording.exists() {
-                return files::load_whole(path);
-            }
+            let Some(recording) = stored::recording_at(path) else { return files::load_whole(path) };
             outcome::load(&recording)?.context("the recording has no counted instructions")
         })
     }
@@ -193,7 +191,7 @@ impl CellStore {
     /// # Errors
     /// When it cannot be read, with the way out.
     pub(crate) fn recording(&self, id: &str) -> Result<Recording> {
-        self.load(id, |path| stored::load(&path.join(RECORD_FILE)))
+        self.load(id, |path| stored::load(&path.join(RESULT_FILE)))
     }
 
     /// Note why a cell failed.
@@ -334,7 +332,7 @@ fn checked(folder: &Path, id: &str) -> Result<FinishedCell> {
         ensure!(is_known && !name.contains('/'), "{name:?} is not the name of a result's file");
         let bytes = regular::read_stored(&folder.join(name), files::LARGEST).with_context(|| name.clone())?;
         ensure!(sha256::of_bytes(&bytes) == *digest, "{name} was changed");
-        if name == files::DOCUMENT || name == RECORD_FILE {
+        if name == RESULT_FILE {
             let result: ResultHead = stored_json::parse(&bytes).with_context(|| format!("{name} is damaged"))?;
             ensure!(
                 result.kernel.release == cell.kernel.release && result.command == cell.command(),
@@ -344,7 +342,6 @@ fn checked(folder: &Path, id: &str) -> Result<FinishedCell> {
             );
         }
     }
-    let document = if cell.pipeline.is_some() { RECORD_FILE } else { files::DOCUMENT };
-    ensure!(files.contains_key(document), "{document} is missing");
+    ensure!(files.contains_key(RESULT_FILE), "{RESULT_FILE} is missing");
     Ok(finished)
 }

@@ -170,7 +170,7 @@ fn marks_of_finished_chunks_are_of_one_list() {
 fn finish(store: &CellStore, cell: &CampaignCell, second: bool, text: &str) {
     let release = &cell.kernel.release;
     let document = serde_json::json!({"command": cell.command(), "kernel": {"release": release}, "text": text});
-    put(&store.path(&cell.id, second), cell, &[("run.json", &document.to_string())]);
+    put(&store.path(&cell.id, second), cell, &[("result.json", &document.to_string())]);
 }
 
 /// The folder of a cell with these files, and their digests.
@@ -205,32 +205,32 @@ fn only_the_files_of_the_own_result_are_those_of_a_cell() {
     let document = |of: &CampaignCell, release: &str| {
         serde_json::json!({"command": of.command(), "kernel": {"release": release}}).to_string()
     };
-    assert_eq!(wrong(&|| std::fs::write(file("run.json"), "b").unwrap()), "run.json was changed");
+    assert_eq!(wrong(&|| std::fs::write(file("result.json"), "b").unwrap()), "result.json was changed");
     assert_eq!(wrong(&|| put(&folder, &other, &[])), "it contains another cell");
     // The content of another cell, with digests that fit.
-    let put_run = |text: &str| put(&folder, &own, &[("run.json", text)]);
+    let put_run = |text: &str| put(&folder, &own, &[("result.json", text)]);
     let says = wrong(&|| put_run(&document(&own, "6.12")));
-    assert!(says.starts_with("run.json is the result of another cell: `pipeprof run --calls=0` on 6.12"), "{says}");
+    assert!(says.starts_with("result.json is the result of another cell: `pipeprof run --calls=0` on 6.12"), "{says}");
     let says = wrong(&|| put_run(&document(&other, "6.1")));
-    assert!(says.starts_with("run.json is the result of another cell: `pipeprof run` on 6.1"), "{says}");
+    assert!(says.starts_with("result.json is the result of another cell: `pipeprof run` on 6.1"), "{says}");
     // Files that nobody listed, links, and names that no result has.
     std::fs::write(top.path().join("secret"), "secret").unwrap();
     let secret = top.path().join("secret");
     let link = || symlink(&secret, file("both.svg")).unwrap();
     assert_eq!(wrong(&link), "both.svg is not a file of this cell");
     let listed = || {
-        put(&folder, &own, &[("run.json", &document(&own, "6.1")), ("both.svg", "secret")]);
+        put(&folder, &own, &[("result.json", &document(&own, "6.1")), ("both.svg", "secret")]);
         std::fs::remove_file(file("both.svg")).unwrap();
         link();
     };
     assert_eq!(wrong(&listed), "both.svg: this is a symbolic link; give a regular file");
-    let odd = || put(&folder, &own, &[("run.json", &document(&own, "6.1")), (".bashrc", "x")]);
+    let odd = || put(&folder, &own, &[("result.json", &document(&own, "6.1")), (".bashrc", "x")]);
     assert_eq!(wrong(&odd), "\".bashrc\" is not the name of a result's file");
     let without = || {
-        std::fs::remove_file(file("run.json")).unwrap();
+        std::fs::remove_file(file("result.json")).unwrap();
         put(&folder, &own, &[("both.svg", "x")]);
     };
-    assert_eq!(wrong(&without), "run.json is missing");
+    assert_eq!(wrong(&without), "result.json is missing");
     // A folder that is a link.
     let moved = || {
         std::fs::rename(&folder, top.path().join("elsewhere")).unwrap();
@@ -238,7 +238,7 @@ fn only_the_files_of_the_own_result_are_those_of_a_cell() {
     };
     assert_eq!(wrong(&moved), "it is not a folder");
     // Never opened for writing or waited for.
-    for name in ["run.json", "cell.json"] {
+    for name in ["result.json", "cell.json"] {
         let fifo = || {
             std::fs::remove_file(file(name)).unwrap();
             rustix::fs::mkfifoat(rustix::fs::CWD, file(name), rustix::fs::Mode::RUSR).unwrap();
@@ -291,7 +291,7 @@ fn merged_stores_agree_or_are_named() {
     assert_eq!(merged.failed.iter().map(|failed| failed.reason.as_str()).collect::<Vec<_>>(), ["no such kernel"]);
     assert_eq!(merged.compared, 2);
     let [different] = &merged.different[..] else { panic!("{:?}", merged.different) };
-    assert_eq!(different.files, ["run.json"]);
+    assert_eq!(different.files, ["result.json"]);
     assert_eq!(different.folders, [one.path(&list.cells[1].id, false), two.path(&list.cells[1].id, false)]);
     // A merged store is a store: merging it alone gives the same, and merging again continues.
     let again = merge::merge(&[path("all")], &path("again"), false).unwrap();
@@ -338,18 +338,14 @@ fn stores_of_several_builds_are_not_merged_unasked() {
 
 #[test]
 fn timed_cells_run_alone_on_their_machine_only() {
-    struct Unreached;
-    impl run::CellRunner for Unreached {
-        fn run(&self, _: &CampaignCell, _: &crate::vm::Kernel) -> anyhow::Result<store::CellResult> {
-            anyhow::bail!("reached")
-        }
-    }
     let top = tempfile::tempdir().unwrap();
     let store = CellStore::create(&top.path().join("store")).unwrap();
     let error = |host: &str, jobs| {
         let cell = CampaignCell { host: Some(host.to_owned()), ..cell(1, 1.0) }.identified();
         let wanted = [chunk::ChunkCell { cell: &cell, second: false }];
-        run::run(&wanted, &store, jobs, &Unreached, &String::new, &|_| {}).unwrap_err().to_string()
+        run::run(&wanted, &store, jobs, &|_, _| anyhow::bail!("reached"), &String::new, &|_| {})
+            .unwrap_err()
+            .to_string()
     };
     let refused = error("elsewhere", 1);
     assert!(refused.contains("the machine elsewhere") && refused.contains(&run::this_host()), "{refused}");

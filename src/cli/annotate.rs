@@ -1,9 +1,9 @@
 //! `pipeprof annotate`: show the executed instructions of a function, with counts.
 
-use crate::document::code::ExecutedCode;
 use crate::profile::{ProcessName, listed};
 use crate::record::stored::{self, recording_at};
 use crate::report::{annotate, files};
+use crate::result::code::ExecutedCode;
 use crate::roles;
 use anyhow::{Result, bail};
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ pub(crate) struct AttributeArgs {
     /// Folder for the results [default: runs/TIME-attribute]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Print record.json on stdout instead of the tables
+    /// Print result.json on stdout instead of the tables
     #[arg(long)]
     json: bool,
 }

@@ -13,18 +13,18 @@ use anyhow::{Result, bail, ensure};
 #[command(next_help_heading = "Columns")]
 pub(super) struct AxesArgs {
     /// Kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; may be repeated
-    #[arg(long, value_name = "PATH|NAME")]
-    kernel: Vec<String>,
-    /// Mode of `pipeprof run`; may be repeated, each is a section of the report [default: write]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "PATH|NAME,...", value_delimiter = ',')]
+    pub(super) kernel: Vec<String>,
+    /// Mode of `pipeprof run`; several are sections of reports and rows of sweeps [default: write]
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',')]
     mode: Vec<String>,
     /// Kernel command-line arguments; may be repeated; --append '' adds none
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     append: Vec<String>,
-    /// Number of CPUs of the guests; may be repeated, each is a section of the report [default: 1 and 2 if instructions
-    /// are counted, else 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
-    cpus: Vec<u32>,
+    /// Number of CPUs of the guests; several are sections of reports and rows of sweeps [default: 1; in reports of counts,
+    /// 1 and 2]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(super) cpus: Vec<u32>,
     /// QEMU's CPU model, such as max; may be repeated
     #[arg(long, value_name = "MODEL")]
     cpu: Vec<String>,
@@ -59,6 +59,8 @@ impl AxesArgs {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Axes {
+            modes: Vec::new(),
+            guest_cpus: Vec::new(),
             kernels: self.kernel.clone(),
             appends: self.append.clone(),
             cpus: self.cpu.clone(),

@@ -1,5 +1,6 @@
 //! The flags that give axes of the workload several values.
 
+use crate::util::usage::UsageError;
 use crate::workload::axes::AXES;
 use crate::workload::axis::{Axis, AxisKind, Value};
 use crate::workload::grid;
@@ -8,6 +9,29 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 /// A flag for each axis that can be swept, with the values given.
 #[derive(Debug, Default)]
 pub(crate) struct AxisArgs(pub Vec<(&'static Axis, Vec<Value>)>);
+
+/// The axis that pipelines of one's own have, too.
+pub(super) const PIPE_SIZE: &str = "pipe-size";
+
+impl AxisArgs {
+    /// Whether no values are given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|(_, values)| values.is_empty())
+    }
+
+    /// # Errors
+    /// A usage error: pipelines have only one of the axes.
+    pub(super) fn check_for_pipelines(&self) -> anyhow::Result<()> {
+        let other = self.0.iter().find(|(axis, values)| axis.name != PIPE_SIZE && !values.is_empty());
+        let refused = |axis: &Axis| {
+            UsageError::new(format!(
+                "--{} is for modes; of the axes of the workload, --pipeline has only --{PIPE_SIZE}: leave it out",
+                axis.name
+            ))
+        };
+        other.map_or(Ok(()), |(axis, _)| Err(refused(axis).into()))
+    }
+}
 
 impl clap::Args for AxisArgs {
     fn augment_args(command: Command) -> Command {

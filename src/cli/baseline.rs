@@ -1,8 +1,8 @@
 //! What `check` takes from its baseline: the workload and the guest's settings, and which flags contradict them.
 
 use super::run::GivenFlags;
-use crate::document::{Collector, Document, ExecutedOn, Selection};
 use crate::profile::Unit;
+use crate::result::{Collector, Document, ExecutedOn, Selection};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::size;
 use crate::util::usage::UsageError;
@@ -197,7 +197,7 @@ mod tests {
         let mut runs = 0;
         for entry in std::fs::read_dir(gallery).unwrap() {
             let folder = entry.unwrap().path();
-            if !folder.join("run.json").exists() {
+            if !folder.join("result.json").exists() {
                 continue;
             }
             let document = crate::report::files::load(&folder).unwrap().document;

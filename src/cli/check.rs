@@ -33,7 +33,7 @@ pub(crate) struct CheckArgs {
     /// Mode of `pipeprof run`; an error if it differs from the baseline's [default: the baseline's, or write]
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// Stored result to compare with: a run.json, its folder, the folder that `check -o` wrote, or the folder of a pipeline
+    /// Stored result to compare with: a result.json, its folder, the folder that `check -o` wrote, or the folder of a pipeline
     /// that `pipeprof record --collect insn` counted
     #[arg(long, value_name = "RUN", required_unless_present_any = ["output", "history"])]
     baseline: Option<PathBuf>,

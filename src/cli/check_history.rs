@@ -1,14 +1,14 @@
 //! `pipeprof check --history`: test a kernel against a series of kernels.
 
-use super::check_rules::{CheckRules, SAME, UNDECIDED, exit_code, print_changes};
+use super::check_rules::{CheckRules, SAME, exit_code, print_changes};
 use super::repeat::Repeat;
 use super::run::GivenFlags;
 use crate::campaign::CellStore;
 use crate::compare::{CompareOptions, Dropped, Input, compare};
-use crate::document::Outcome;
 use crate::history::level::SeriesLevel;
 use crate::history::{History, HistoryLine, read};
 use crate::report::number;
+use crate::result::Outcome;
 use crate::util::decision::Decision;
 use crate::util::progress;
 use crate::util::text::counted;
@@ -61,13 +61,7 @@ fn judged(args: &CheckRules, history: &History, line: &HistoryLine, run: &Outcom
     let level = SeriesLevel::of(line).context("a line has points")?;
     let beyond = level.beyond(new.value);
     let decision = level.decision(&new, args.margin());
-    // Both ends of the interval must be on the same side of a threshold.
-    let ends = new.interval().map(|end| args.judged(level.beyond(end)));
-    let word = match decision {
-        Decision::Same => SAME,
-        Decision::More | Decision::Fewer if ends[0] == ends[1] => ends[0],
-        _ => UNDECIDED,
-    };
+    let word = args.gate(decision, new.interval().map(|end| level.beyond(end)));
     let changed = matches!(decision, Decision::More | Decision::Fewer);
     let since = history.kernels.get(level.since).map_or("", |kernel| kernel.label.as_str());
     let kernels = match level.kernels {

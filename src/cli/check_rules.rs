@@ -5,15 +5,15 @@ use super::global::UNTESTABLE;
 use super::repeat::{Repeat, Repeated};
 use crate::compare::Comparison;
 use crate::compare::matrix;
-use crate::compare::model::{RoleRow, Section, Step, Word};
+use crate::compare::model::{RoleRow, Section, Step};
 use crate::compare::render::tables::function_name;
 use crate::compare::render::terminal;
-use crate::document::Outcome;
 use crate::report::files::Folder;
 use crate::report::number;
 use crate::report::terminal::text::shortened;
+use crate::result::Outcome;
 use crate::run::exact;
-use crate::util::decision::FLOOR;
+use crate::util::decision::{Decision, FLOOR};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::vm::image::Kernel;
 use anyhow::{Result, anyhow, bail};
@@ -94,11 +94,6 @@ impl CheckRules {
         word
     }
 
-    /// The verdict on a change by `worse` percent.
-    pub(super) fn judged(&self, worse: f64) -> &'static str {
-        judged(worse, self.above(), self.fail_below)
-    }
-
     /// The regression threshold; none if only improvements are looked for.
     fn above(&self) -> Option<f64> {
         self.fail_above.or(self.fail_below.is_none().then_some(REGRESSION_THRESHOLD))
@@ -110,20 +105,21 @@ impl CheckRules {
         (thresholds.fold(f64::INFINITY, f64::min) / 100.0).max(FLOOR)
     }
 
-    /// The verdict on one case.
-    pub(super) fn word(&self, step: &Step) -> &'static str {
-        let change = (step.verdict.ratio - 1.0) * 100.0;
-        match (step.verdict.word, step.verdict.uncertainty) {
-            (Word::Same, _) => SAME,
-            (Word::Undecided, _) => UNDECIDED,
-            // Timed.
-            (_, None) => self.judged(change),
-            // Both ends of the interval must be on the same side of a threshold.
-            (_, Some(half)) => {
-                let ends = [change - 100.0 * half, change + 100.0 * half].map(|end| self.judged(end));
-                if ends[0] == ends[1] { ends[0] } else { UNDECIDED }
-            }
+    /// The verdict on a change that is decided, and whose interval ends at so many percent: both ends must be on the same
+    /// side of a threshold.
+    pub(super) fn gate(&self, decision: Decision, ends: [f64; 2]) -> &'static str {
+        match (decision, ends.map(|end| judged(end, self.above(), self.fail_below))) {
+            (Decision::Same, _) => SAME,
+            (Decision::More | Decision::Fewer, [low, high]) if low == high => low,
+            _ => UNDECIDED,
         }
+    }
+
+    /// The verdict on one case. Times have no interval of their change.
+    pub(super) fn word(&self, step: &Step) -> &'static str {
+        let verdict = &step.verdict;
+        let half = verdict.uncertainty.unwrap_or(0.0);
+        self.gate(verdict.word.decision(), [-half, half].map(|half| (verdict.ratio - 1.0 + half) * 100.0))
     }
 }
 
@@ -225,7 +221,7 @@ pub(super) fn print_changes(comparison: &Comparison, steps: &[(&Section, &Step)]
             }
         }
     }
-    if comparison.caveats.iter().any(|caveat| caveat.text.contains("different builds")) {
+    if comparison.differences.iter().any(|difference| difference.what == "version") {
         crate::outln!("  another build of pipeprof made the baseline: repeat its run with this build");
     }
 }

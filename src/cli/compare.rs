@@ -1,22 +1,22 @@
 //! `pipeprof compare`: compare kernels, settings or stored runs.
 
 use super::axes_args::AxesArgs;
-use super::matrix_progress::MatrixProgress;
 use super::run::outcome;
 use super::sizing_args::SizingArgs;
 use super::stop_args::{StopArgs, parse_percent};
 use super::stored_runs;
-use crate::compare::matrix::{self, MatrixRun, MatrixStore, Runner};
+use crate::compare::matrix::{self, MatrixRun, MatrixStore};
 use crate::compare::model::section_title;
 use crate::compare::pipelines;
 use crate::compare::plan::{self, ColumnPlan, MatrixPlan};
 use crate::compare::render::{self, terminal};
 use crate::compare::{Against, CompareOptions, Compared, Input, compare, timed};
-use crate::document::{Outcome, Request};
+use crate::experiment::{self, Event};
 use crate::profile::CycleModel;
 use crate::record::change::RecordingChange;
 use crate::record::{change_text, stored};
 use crate::report::terminal::Style;
+use crate::result::Request;
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::util::{cancel, progress, size};
@@ -32,7 +32,7 @@ use std::process::ExitCode;
 /// --accel kvm or another --collect. All other runs are timed. Repeated flags multiply: each combination is a column. Stored runs can be given instead of kernels.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// Stored runs, oldest first: a run.json, its folder, or a folder of several runs of one column (boots, or numbers
+    /// Stored runs, oldest first: a result.json, its folder, or a folder of several runs of one column (boots, or numbers
     /// of CPUs); or two folders of `pipeprof record`
     #[arg(value_name = "RUN")]
     runs: Vec<PathBuf>,
@@ -86,15 +86,6 @@ pub(crate) struct CompareArgs {
 
 /// Timed runs per column and mode.
 const TIMED_RUNS: u32 = 12;
-
-/// Runs cells in this process.
-struct Here;
-
-impl Runner for Here {
-    fn run(&self, run: &MatrixRun) -> Result<Outcome> {
-        outcome(&run.options)
-    }
-}
 
 impl CompareArgs {
     /// # Errors
@@ -185,7 +176,7 @@ impl CompareArgs {
         }
         let folder = self.output.clone().unwrap_or_else(default_folder);
         let store = MatrixStore::open(&folder, &plan, self.resume)?;
-        let jobs = match (self.jobs, guest_memory, plan.pairs) {
+        let jobs = match (self.jobs, guest_memory, plan.runs) {
             (Some(jobs), _, _) => jobs as usize,
             // Parallel guests would disturb each other's times.
             (None, _, Some(_)) | (None, None, None) => 1,
@@ -194,9 +185,13 @@ impl CompareArgs {
                 matrix::default_jobs(cpus, available_memory(), memory)
             }
         };
-        let progress = MatrixProgress::start(&plan);
-        let results = matrix::run(&plan, &store, jobs, &Here, &|event| progress.show(event));
-        progress.finish();
+        let label = |event: &Event<'_, MatrixRun>| {
+            let MatrixRun { column, mode, cpus, .. } = event.cell;
+            format!("{}, {}", plan.label(*column), section_title(mode, *cpus))
+        };
+        let watch = experiment::show("comparison", jobs, label);
+        let results = matrix::run(&plan, &store, jobs, &|run| outcome(&run.options), &watch);
+        progress::clear();
         let results = results?;
         let one_kernel = plan.columns.windows(2).all(|pair| pair[0].options.kernel == pair[1].options.kernel);
         let several_settings = one_kernel && plan.columns.len() > 2;
@@ -282,7 +277,7 @@ impl CompareArgs {
             modes,
             cpus: if exact { cpus } else { Vec::new() },
             blocks: blocks as usize,
-            pairs: (!exact).then(|| timed_runs.div_ceil(blocks)),
+            runs: (!exact).then(|| timed_runs.div_ceil(blocks)),
             control: !exact,
             seed: self.seed,
             stop: self.stop.rule(),

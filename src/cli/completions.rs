@@ -1,8 +1,8 @@
 //! `pipeprof completions`: the script by which a shell completes pipeprof's command line.
 
-use super::{Cli, short_help};
+use super::{global, short_help};
 use anyhow::Result;
-use clap::{Command, CommandFactory as _, ValueEnum};
+use clap::{Command, ValueEnum};
 use clap_complete::aot::{Bash, Fish, Zsh, generate};
 use std::process::ExitCode;
 
@@ -31,19 +31,19 @@ enum CompletionShell {
 }
 
 impl CompletionsArgs {
-    /// Print it.
+    /// Print it; `all`: the command line.
     ///
     /// # Errors
     /// Never.
-    pub(super) fn run(&self) -> Result<ExitCode> {
-        crate::out!("{}", self.shell.script());
+    pub(super) fn run(&self, all: &Command) -> Result<ExitCode> {
+        crate::out!("{}", self.shell.script(all));
         Ok(ExitCode::SUCCESS)
     }
 }
 
 impl CompletionShell {
-    fn script(self) -> String {
-        let mut command = super::visible(&short_help::shorten(Cli::command()));
+    fn script(self, all: &Command) -> String {
+        let mut command = global::visible(&short_help::shorten(all.clone()));
         let mut script = Vec::new();
         match self {
             Self::Bash => generate(Bash, &mut command, "pipeprof", &mut script),
@@ -65,11 +65,12 @@ fn hidden(command: &Command) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory as _;
 
     #[test]
     fn scripts_know_modes_and_no_internal_subcommand() {
         for shell in CompletionShell::value_variants() {
-            let script = shell.script();
+            let script = shell.script(&crate::cli::Cli::command());
             for word in ["vmsplice-huge-busy", "doctor", "--buffer-size", "fetch"] {
                 let word = if matches!(shell, CompletionShell::Fish) { word.trim_start_matches('-') } else { word };
                 assert!(script.contains(word), "{shell:?}: {word}");

@@ -1,8 +1,8 @@
 //! Parse and check a command line without running it, for fuzzing.
 
 use super::{Cli, Command, USAGE, parse, run, stop_args, workload_args};
-use crate::document::Request;
 use crate::record::{PipelineCommand, Remedy};
+use crate::result::Request;
 use crate::run::RunOptions;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::workload::WorkloadRequest;
@@ -39,7 +39,7 @@ fn command_of(command: Command) {
             Err(error) => named(&error),
         },
         Command::Sweep(args) => match args.wanted() {
-            Ok(wanted) => assert!(wanted.combinations.iter().any(|combination| combination.spec.is_ok())),
+            Ok(wanted) => assert!(wanted.combinations.iter().any(|combination| combination.refused.is_none())),
             Err(error) => named(&error),
         },
         Command::Record(args) => match args.wanted() {

@@ -1,8 +1,9 @@
 //! `pipeprof __engine` (hidden): run only the workload, for tests and comparison with other programs.
 
 use super::workload_args::WorkloadArgs;
-use crate::document::Processes;
+use crate::process::Running as _;
 use crate::profile::ProcessName;
+use crate::result::Processes;
 use crate::util::cancel;
 use anyhow::{Result, ensure};
 use std::process::ExitCode;

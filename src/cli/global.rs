@@ -1,9 +1,13 @@
 //! Flags of all subcommands, and their effects.
 
 use crate::report::terminal::colour;
+use crate::util::text::quoted;
 use crate::util::{build, progress};
 use clap::{ArgAction, Args, ColorChoice, Command};
 use std::process::ExitCode;
+
+/// The exit code of usage errors. `check` has another: [`WRONG_CHECK`].
+pub(super) const USAGE: u8 = 2;
 
 /// `git bisect run` skips the revision: it cannot be tested.
 pub(super) const UNTESTABLE: u8 = 125;
@@ -68,7 +72,7 @@ pub(super) fn refuse(error: &clap::Error, arguments: &[String]) -> ExitCode {
         0 => ExitCode::SUCCESS,
         // To `git bisect run`, 1 to 124 mean a regression, which a wrong flag is not.
         _ if subcommand(arguments) == Some("check") => ExitCode::from(WRONG_CHECK),
-        code => ExitCode::from(u8::try_from(code).unwrap_or(super::USAGE)),
+        code => ExitCode::from(u8::try_from(code).unwrap_or(USAGE)),
     }
 }
 
@@ -83,4 +87,23 @@ fn subcommand(arguments: &[String]) -> Option<&str> {
         }
     }
     None
+}
+
+/// `all`, the command line, without hidden subcommands, which serve this program only.
+pub(super) fn visible(all: &Command) -> Command {
+    Command::new("pipeprof")
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .subcommand_required(true)
+        .about(all.get_about().cloned().unwrap_or_default())
+        .args(all.get_arguments().cloned())
+        .subcommands(all.get_subcommands().filter(|command| !command.is_hide_set()).cloned())
+}
+
+/// The command line as typed, for titles, with this program's plain name.
+pub(super) fn command_line() -> String {
+    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
+    std::iter::once("pipeprof".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

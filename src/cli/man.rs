@@ -1,10 +1,11 @@
 //! `pipeprof man`: manual pages of the program and of its subcommands.
 
-use super::man_page;
+use super::pages::page_name;
+use super::{global, man_page};
 use crate::util::atomic_file;
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result};
-use clap::{Command, CommandFactory as _};
+use clap::Command;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,12 +27,12 @@ pub(crate) struct ManArgs {
 }
 
 impl ManArgs {
-    /// Print a page, or write all.
+    /// Print a page, or write all; `all`: the command line.
     ///
     /// # Errors
     /// When the subcommand does not exist, or a file cannot be written.
-    pub(super) fn run(&self) -> Result<ExitCode> {
-        let program = program();
+    pub(super) fn run(&self, all: &Command) -> Result<ExitCode> {
+        let program = program(all);
         let Some(folder) = &self.output else {
             crate::out!("{}", page_of(&program, &self.subcommand)?);
             return Ok(ExitCode::SUCCESS);
@@ -44,9 +45,9 @@ impl ManArgs {
     }
 }
 
-/// The command line as pages describe it, with the names by which subcommands are called.
-fn program() -> Command {
-    let mut program = super::visible(&super::Cli::command()).disable_help_subcommand(true);
+/// The command line `all` as pages describe it, with the names by which subcommands are called.
+fn program(all: &Command) -> Command {
+    let mut program = global::visible(all).disable_help_subcommand(true);
     program.build();
     program
 }
@@ -69,7 +70,7 @@ fn pages(program: &Command) -> Result<Vec<(String, String)>> {
     let mut left = vec![program];
     while let Some(command) = left.pop() {
         let page = man_page::render(command, program.get_version().unwrap_or_default())?;
-        all.push((format!("{}.1", man_page::name(command)), page));
+        all.push((format!("{}.1", page_name(command)), page));
         left.extend(command.get_subcommands());
     }
     Ok(all)
@@ -78,10 +79,15 @@ fn pages(program: &Command) -> Result<Vec<(String, String)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory as _;
+
+    fn known() -> Command {
+        program(&crate::cli::Cli::command())
+    }
 
     #[test]
     fn every_visible_subcommand_has_a_page() {
-        let pages = pages(&program()).unwrap();
+        let pages = pages(&known()).unwrap();
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         for page in ["pipeprof.1", "pipeprof-run.1", "pipeprof-kernel.1", "pipeprof-kernel-fetch.1", "pipeprof-man.1"] {
             assert!(names.contains(&page), "{names:?}");
@@ -98,15 +104,15 @@ mod tests {
 
     #[test]
     fn the_page_of_kernel_has_its_subcommands() {
-        let page = page_of(&program(), &["kernel".to_owned()]).unwrap();
+        let page = page_of(&known(), &["kernel".to_owned()]).unwrap();
         assert!(page.contains("pipeprof\\-kernel\\-fetch(1)"), "{page}");
-        let page = page_of(&program(), &["kernel".to_owned(), "remove".to_owned()]).unwrap();
+        let page = page_of(&known(), &["kernel".to_owned(), "remove".to_owned()]).unwrap();
         assert!(page.contains("pipeprof kernel remove") && page.contains("\\-\\-snapshots"), "{page}");
     }
 
     #[test]
     fn an_unknown_page_is_a_usage_error() {
-        let error = page_of(&program(), &["__engine".to_owned()]).unwrap_err();
+        let error = page_of(&known(), &["__engine".to_owned()]).unwrap_err();
         assert!(error.is::<UsageError>());
         assert!(error.to_string().starts_with("no page for '__engine'; known: run, record"), "{error}");
     }

@@ -4,6 +4,7 @@ use super::axes_args::AxesArgs;
 use super::axis_args::AxisArgs;
 use super::compare::extent;
 use super::matrix_cell;
+use super::pipeline_args::{GivenPipeline, PipelineArgs};
 use super::run::first_line;
 use super::workload_args::parse_duration;
 use crate::campaign::chunk::{Chunk, ChunkCell};
@@ -16,7 +17,6 @@ use crate::compare::plan::combinations;
 use crate::compare::render::{self, terminal};
 use crate::compare::{CompareOptions, compare};
 use crate::experiment::{Event, State};
-use crate::record::sent_files::SentFile;
 use crate::util::text::{clean, counted};
 use crate::util::usage::UsageError;
 use crate::util::{atomic_file, cancel, progress, regular};
@@ -123,44 +123,15 @@ struct CampaignAxesArgs {
     #[command(flatten)]
     workload: AxisArgs,
     #[command(flatten)]
-    pipelines: PipelineAxisArgs,
-}
-
-/// Pipelines as cells.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Pipelines")]
-struct PipelineAxisArgs {
-    /// Record this pipeline on each kernel and count its instructions, as `pipeprof record --collect insn`; repeatable.
-    /// Without --mode, no runs are planned
-    #[arg(long, value_name = "COMMAND")]
-    pipeline: Vec<String>,
-    /// Put a file or folder into the guests of all pipelines, at the same path or at DEST; repeatable
-    #[arg(long, value_name = "PATH[:DEST]", value_parser = SentFile::parse)]
-    file: Vec<SentFile>,
-}
-
-impl PipelineAxisArgs {
-    /// The pipelines as typed values.
-    fn typed(&self) -> Result<Vec<CampaignPipeline>> {
-        ensure!(
-            self.file.is_empty() || !self.pipeline.is_empty(),
-            UsageError::new("--file is for pipelines: add --pipeline")
-        );
-        for (index, line) in self.pipeline.iter().enumerate() {
-            let twice = UsageError::new(format!("--pipeline '{line}' is given twice"));
-            ensure!(!self.pipeline[..index].contains(line), twice);
-        }
-        self.pipeline.iter().map(|line| matrix_cell::pipeline(line, &self.file)).collect()
-    }
+    pipelines: PipelineArgs,
 }
 
 impl CampaignAxesArgs {
     fn is_empty(&self) -> bool {
         self.columns.is_empty()
             && self.columns.run_flags.is_empty()
-            && self.workload.0.iter().all(|(_, values)| values.is_empty())
-            && self.pipelines.pipeline.is_empty()
-            && self.pipelines.file.is_empty()
+            && self.workload.is_empty()
+            && self.pipelines.is_empty()
     }
 }
 
@@ -230,17 +201,16 @@ impl PlanArgs {
             }
             None => &self.axes,
         };
-        let pipelines = axes.pipelines.typed()?;
-        let with_workload = axes.workload.0.iter().any(|(_, values)| !values.is_empty());
-        ensure!(
-            pipelines.is_empty() || !with_workload,
-            UsageError::new(
-                "--pipeline has no axes of the workload, such as --buffer-size: plan it in a list of its own"
-            )
-        );
+        let files = &axes.pipelines.file;
+        let campaign = |GivenPipeline { command, words, .. }| CampaignPipeline { command, words, files: files.clone() };
+        let pipelines: Vec<CampaignPipeline> = axes.pipelines.typed()?.into_iter().map(campaign).collect();
+        if !pipelines.is_empty() {
+            axes.workload.check_for_pipelines()?;
+        }
         let modes = if pipelines.is_empty() || axes.columns.has_modes() { axes.columns.modes()? } else { Vec::new() };
+        let made = combinations(&axes.columns.typed(axes.workload.0.clone())?)?;
         Ok(CampaignAxes {
-            columns: combinations(&axes.columns.typed(axes.workload.0.clone())?)?,
+            columns: made.into_iter().map(|made| made.column).collect(),
             modes,
             pipelines,
             cpus: axes.columns.cpus(true)?,
@@ -301,9 +271,8 @@ impl MatrixRunArgs {
         let of = cells.len();
         // Progress of one guest beside others would be misleading.
         progress::redirect(|_| {});
-        let ran = run::run(&cells, &store, self.jobs as usize, &super::matrix_cell::CellHere, &super::now, &|event| {
-            show(event, of)
-        })?;
+        let ran =
+            run::run(&cells, &store, self.jobs as usize, &matrix_cell::measure, &super::now, &|event| show(event, of))?;
         let kept = format!("{}, in {}", done(ran.done, of), clean(&self.store.display().to_string()));
         progress::note(&kept);
         if ran.failed.is_empty() { Ok(ExitCode::SUCCESS) } else { Ok(ExitCode::FAILURE) }

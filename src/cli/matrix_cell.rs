@@ -4,38 +4,29 @@ use super::record::RecordArgs;
 use super::run::parse_words;
 use crate::campaign::CampaignCell;
 use crate::campaign::cell::CellPipeline;
-use crate::campaign::plan::CampaignPipeline;
-use crate::campaign::run::CellRunner;
 use crate::campaign::store::CellResult;
-use crate::document::Outcome;
 use crate::record::Recorded;
 use crate::record::inside::{PipelinePlace, PreparedPipeline};
-use crate::record::sent_files::SentFile;
+use crate::result::Outcome;
 use crate::util::sha256;
-use crate::util::text::clean;
-use crate::util::usage::UsageError;
 use crate::vm::Kernel;
 use anyhow::{Context as _, Result, bail};
 
-/// The exit code of a stage whose reader ended before it: 128 and SIGPIPE.
-const BROKEN_PIPE: u8 = 141;
-
-/// Runs cells in this process.
-pub(super) struct CellHere;
-
-impl CellRunner for CellHere {
-    fn run(&self, cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult> {
-        let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
-        let command = cell.command();
-        let words = cell.argv.split_first().map(|(first, words)| (first.as_str(), words));
-        Ok(match (words, &cell.pipeline) {
-            (Some(("run", words)), None) => CellResult::Run(Box::new(run(words, image, command)?)),
-            (Some(("record", words)), Some(pipeline)) => {
-                CellResult::Recording(Box::new(record(words, pipeline, image, command)?))
-            }
-            _ => bail!("the cell's command is neither `run` nor `record`: plan again with this pipeprof"),
-        })
-    }
+/// Run a cell in this process.
+///
+/// # Errors
+/// Why it has no result.
+pub(super) fn measure(cell: &CampaignCell, kernel: &Kernel) -> Result<CellResult> {
+    let image = kernel.image.to_str().context("the kernel's path is not UTF-8")?;
+    let command = cell.command();
+    let words = cell.argv.split_first().map(|(first, words)| (first.as_str(), words));
+    Ok(match (words, &cell.pipeline) {
+        (Some(("run", words)), None) => CellResult::Run(Box::new(run(words, image, command)?)),
+        (Some(("record", words)), Some(pipeline)) => {
+            CellResult::Recording(Box::new(record(words, pipeline, image, command)?))
+        }
+        _ => bail!("the cell's command is neither `run` nor `record`: plan again with this pipeprof"),
+    })
 }
 
 fn run(words: &[String], image: &str, command: String) -> Result<Outcome> {
@@ -62,29 +53,7 @@ fn record(words: &[String], pipeline: &CellPipeline, image: &str, command: Strin
         };
         bail!("the programs or files of this pipeline are not those with which the list was planned{difference}");
     }
-    let (mut recorded, printed) = prepared.record()?;
-    let codes = &recorded.recording.exit_codes;
-    if codes.last().is_some_and(|code| *code != 0) || codes.iter().any(|code| ![0, BROKEN_PIPE].contains(code)) {
-        let errors = String::from_utf8_lossy(&printed.errors).into_owned();
-        let first = errors.lines().next().map_or(String::new(), |line| format!(": {}", clean(line)));
-        bail!("the pipeline failed, with exit codes {codes:?}{first}");
-    }
-    prepared.add_counts(&mut recorded, args.counted_runs())?;
+    let mut recorded = prepared.counted(args.counted_runs())?;
     recorded.recording.command = command;
     Ok(recorded)
-}
-
-/// The pipeline of `--pipeline`, with the words of `pipeprof record` that give it.
-///
-/// # Errors
-/// A usage error: an empty stage, or a program that does not exist.
-pub(super) fn pipeline(line: &str, files: &[SentFile]) -> Result<CampaignPipeline> {
-    let mut words: Vec<String> = files.iter().map(|file| format!("--file={}", file.text())).collect();
-    words.extend(["--".to_owned(), line.to_owned()]);
-    // `--file` needs a guest; which one, the columns say.
-    let mut all = vec!["--kernel=any".to_owned()];
-    all.extend(words.iter().cloned());
-    let args = RecordArgs::parse_words("--pipeline", &all)?;
-    let command = args.counted().with_context(|| UsageError::new(format!("--pipeline '{line}'")))?;
-    Ok(CampaignPipeline { command, words, files: files.to_vec() })
 }

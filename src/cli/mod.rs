@@ -22,11 +22,11 @@ mod history;
 mod kernel;
 mod man;
 mod man_page;
-mod man_texts;
 mod matrix;
 mod matrix_cell;
-mod matrix_progress;
 mod memory;
+mod pages;
+mod pipeline_args;
 mod record;
 mod repeat;
 mod reproduce;
@@ -40,15 +40,13 @@ mod stored_runs;
 mod sweep;
 pub(crate) mod workload_args;
 
-use crate::util::text::{now, quoted};
+use crate::util::text::now;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, limits, progress};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use global::{USAGE, command_line};
 use std::ffi::OsString;
 use std::process::ExitCode;
-
-/// The exit code of usage errors. `check` has another: [`global::WRONG_CHECK`].
-const USAGE: u8 = 2;
 
 /// Profile the kernel's work in pipe system calls, and compare kernels.
 #[derive(Debug, Parser)]
@@ -102,14 +100,15 @@ impl Command {
             Self::Doctor(args) => args.run(),
             Self::Export(args) => args.run(),
             Self::Flamegraph(args) => args.run(),
+            Self::Run(args) if args.has_several_modes() => run::run_modes::run(&args),
             Self::Run(args) => args.run(),
             Self::Record(args) => args.run(),
             Self::Kernel(args) => args.run(),
             Self::Reproduce(args) => args.run(),
             Self::Roles(args) => args.run(),
             Self::Schema(args) => args.run(),
-            Self::Completions(args) => args.run(),
-            Self::Man(args) => args.run(),
+            Self::Completions(args) => args.run(&Cli::command()),
+            Self::Man(args) => args.run(&Cli::command()),
             Self::Matrix(args) => args.run(),
             Self::History(args) => args.run(),
             Self::Memory(args) => args.run(),
@@ -162,25 +161,13 @@ fn run() -> ExitCode {
 
 /// Parse the command line `words`; `arguments` are the same as text, without the program's name.
 fn parse(words: Vec<OsString>, arguments: &[String]) -> Result<Cli, clap::Error> {
-    let command = global::prepared(short_help::shorten(Cli::command()), arguments);
+    let mut command = Cli::command();
+    if arguments
+        .iter()
+        .any(|argument| argument.starts_with('-') && !argument.starts_with("--") && argument.contains('h'))
+    {
+        command = short_help::shorten(command);
+    }
+    let command = global::prepared(command, arguments);
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
-}
-
-/// `all`, the command line, without hidden subcommands, which serve this program only.
-fn visible(all: &clap::Command) -> clap::Command {
-    clap::Command::new("pipeprof")
-        .disable_help_flag(true)
-        .disable_version_flag(true)
-        .version(env!("CARGO_PKG_VERSION"))
-        .propagate_version(true)
-        .subcommand_required(true)
-        .about(all.get_about().cloned().unwrap_or_default())
-        .args(all.get_arguments().cloned())
-        .subcommands(all.get_subcommands().filter(|command| !command.is_hide_set()).cloned())
-}
-
-/// The command line as typed, for titles, with this program's plain name.
-fn command_line() -> String {
-    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
-    std::iter::once("pipeprof".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

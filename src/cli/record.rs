@@ -68,6 +68,9 @@ pub(crate) struct RecordArgs {
     /// How much to record; each level takes more time than the one before
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t)]
     level: RecordLevel,
+    /// Size of the pipes between the stages, such as 1M [default: the kernel's, 64K]
+    #[arg(long, value_name = "SIZE", value_parser = pipe_size, conflicts_with_all = ["pid", "remedies", "advise"])]
+    pipe_size: Option<u64>,
     /// Measure the pipeline with and without a change, in turn: pipe-size=SIZE, pin (each stage on its CPU), or
     /// stageN=COMMAND (another program as stage N); repeatable
     #[arg(long = "try", value_name = "CHANGE", value_parser = Remedy::parse, conflicts_with = "pid")]
@@ -100,6 +103,14 @@ pub(crate) struct RecordArgs {
     output: Option<PathBuf>,
 }
 
+/// The size of pipes, in the bounds of the axis of that name.
+fn pipe_size(text: &str) -> Result<u64, String> {
+    match Remedy::parse(&format!("pipe-size={text}"))? {
+        Remedy::PipeSize(bytes) => Ok(bytes),
+        _ => Err(format!("'{text}' is not a size")),
+    }
+}
+
 /// What is collected besides the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum PipelineCollector {
@@ -110,8 +121,6 @@ enum PipelineCollector {
 }
 
 impl RecordArgs {
-    /// # Errors
-    /// One line that names the flag or file and the way out. Nothing has run then, unless the line says so.
     pub(super) fn run(self) -> Result<ExitCode> {
         let (pipeline, trials) = self.wanted()?;
         if let Some(program) = pipeline.as_ref().and_then(PipelineCommand::missing) {
@@ -123,8 +132,9 @@ impl RecordArgs {
         let started = super::now();
         let folder = Folder::prepare(self.output.as_deref(), &started, "record")?;
         let sampled = self.collect == Some(PipelineCollector::Sample);
+        let (level, pipe_bytes) = (self.level, self.pipe_size);
         let options =
-            |trials| RecordOptions { trials, duration, streams: None, level: self.level, sampled, drop_rights: true };
+            |trials| RecordOptions { trials, duration, streams: None, level, pipe_bytes, sampled, drop_rights: true };
         let recorded = match (&pipeline, guest) {
             (Some(pipeline), Some(guest)) => {
                 cancel::install().context("cannot install signal handlers")?;
@@ -178,9 +188,6 @@ impl RecordArgs {
     }
 
     /// The arguments in these words, those after `pipeprof record`. `name`: what they come from, for errors.
-    ///
-    /// # Errors
-    /// A usage error in one line.
     pub(super) fn parse_words(name: &str, words: &[String]) -> Result<Self> {
         let command = Self::augment_args(clap::Command::new("record").no_binary_name(true));
         let parsed = command.try_get_matches_from(words).and_then(|matches| Self::from_arg_matches(&matches));
@@ -188,9 +195,6 @@ impl RecordArgs {
     }
 
     /// The pipeline with the stages whose instructions are counted: what a shell runs would be one stage.
-    ///
-    /// # Errors
-    /// A usage error: an empty stage, or a program that does not exist.
     pub(super) fn counted(&self) -> Result<PipelineCommand> {
         let pipeline = PipelineCommand::parse(&self.command)?;
         if let Some(program) = pipeline.missing().map(str::to_owned).or_else(|| pipeline.unknown_to_shell()) {
@@ -201,7 +205,14 @@ impl RecordArgs {
             };
             return Err(UsageError::new(problem).into());
         }
-        Ok(pipeline.as_stages().unwrap_or(pipeline))
+        let pipeline = pipeline.as_stages().unwrap_or(pipeline);
+        self.check_pipe_size(&pipeline)?;
+        Ok(pipeline)
+    }
+
+    fn check_pipe_size(&self, pipeline: &PipelineCommand) -> Result<()> {
+        let Some(bytes) = self.pipe_size else { return Ok(()) };
+        Remedy::PipeSize(bytes).changed(pipeline).map(drop).context("--pipe-size")
     }
 
     /// How often its instructions are counted.
@@ -209,7 +220,6 @@ impl RecordArgs {
         self.runs.unwrap_or(COUNTED_RUNS)
     }
 
-    /// What a guest is to record.
     pub(super) fn in_guest<'a>(&'a self, pipeline: &'a PipelineCommand, place: PipelinePlace) -> GuestPipeline<'a> {
         GuestPipeline {
             pipeline,
@@ -218,13 +228,11 @@ impl RecordArgs {
             disk: &self.disk,
             duration: self.duration.map(Duration::from_nanos),
             level: self.level,
+            pipe_bytes: self.pipe_size,
         }
     }
 
     /// The pipeline, unless it is running already, and the changes to try. Nothing is run.
-    ///
-    /// # Errors
-    /// A usage error.
     pub(super) fn wanted(&self) -> Result<(Option<PipelineCommand>, TrialOptions)> {
         let mut pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
         let runs = self.runs.unwrap_or(TRIED_RUNS);
@@ -245,6 +253,10 @@ impl RecordArgs {
                 )
             })?;
             trials.check(line)?;
+        }
+        if let Some(line) = pipeline.as_mut().filter(|_| self.pipe_size.is_some()) {
+            *line = line.as_stages().unwrap_or_else(|| line.clone());
+            self.check_pipe_size(line)?;
         }
         match (self.collect, &self.guest.kernel) {
             (Some(PipelineCollector::Insn), None) => {
@@ -294,8 +306,6 @@ pub(crate) struct InsideArgs {
 }
 
 impl InsideArgs {
-    /// # Errors
-    /// When it cannot be recorded.
     pub(super) fn run(&self) -> Result<ExitCode> {
         inside::record_inside(&self.sent)?;
         Ok(ExitCode::SUCCESS)

@@ -1,11 +1,11 @@
 //! `pipeprof reproduce`: repeat the articles' experiments and compare the results.
 
-use crate::document::ExecutedOn;
 use crate::report::terminal::Style;
 use crate::reproduce::facts::PROGRAMS;
 use crate::reproduce::parts::{ArticlePart, PARTS};
 use crate::reproduce::verdict::Missing;
 use crate::reproduce::{self, GivenProgram, Settings, report};
+use crate::result::ExecutedOn;
 use crate::run::bench::Machine;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, progress};
@@ -72,8 +72,6 @@ fn part_values() -> Vec<PossibleValue> {
 }
 
 impl ReproduceArgs {
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         if self.in_guest && self.kernel == "none" {

@@ -1,15 +1,15 @@
 //! `pipeprof run`: run a pipe workload on this kernel or in a guest, and show where its kernel time goes.
 
-mod run_modes;
+pub(super) mod run_modes;
 
 use super::guest_args::GuestArgs;
 use super::sizing_args::SizingArgs;
 use super::stop_args::StopArgs;
 use super::workload_args::WorkloadArgs;
-use crate::document::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::export::{self, ExportFormat, Exported};
 use crate::report;
 use crate::report::terminal::Style;
+use crate::result::{Collector, CollectorReport, Document, Loader, Outcome, Probe, Request, Selection};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::text::clean;
 use crate::util::usage::{OrUsage as _, UsageError};
@@ -66,7 +66,7 @@ pub(crate) struct RunArgs {
     /// Also write a format of `pipeprof export` into the output folder; repeatable
     #[arg(long, value_name = "FORMAT", value_enum, help_heading = "Output")]
     export: Vec<ExportFormat>,
-    /// Print run.json on stdout, everything else on stderr
+    /// Print result.json on stdout, everything else on stderr
     #[arg(long, help_heading = "Output")]
     json: bool,
 }
@@ -104,9 +104,6 @@ struct Flags {
 }
 
 /// The options in `text`, the value of `flag`: flags of `pipeprof run`, quoted as in a shell.
-///
-/// # Errors
-/// A usage error in one line.
 pub(super) fn parse_flags(flag: &str, text: &str) -> Result<RunOptions> {
     Ok(given_flags(flag, text)?.options)
 }
@@ -126,9 +123,6 @@ impl GivenFlags {
 }
 
 /// As [`parse_flags`], with what was given.
-///
-/// # Errors
-/// A usage error in one line.
 pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
     let name = format!("{flag} '{}'", text.trim());
     let words = split(text).with_context(|| name.clone()).or_usage()?;
@@ -136,9 +130,6 @@ pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
 }
 
 /// The options of these flags of `pipeprof run`, already split; `name` begins errors.
-///
-/// # Errors
-/// A usage error in one line.
 pub(super) fn parse_words(name: &str, words: &[String]) -> Result<RunOptions> {
     Ok(given_words(name, words)?.options)
 }
@@ -161,17 +152,11 @@ fn given_words(name: &str, words: &[String]) -> Result<GivenFlags> {
 }
 
 /// Measure `options`; print and write nothing.
-///
-/// # Errors
-/// The reason of the failure.
 pub(super) fn outcome(options: &RunOptions) -> Result<Outcome> {
     measured(options, &options.request(super::command_line())?)
 }
 
 /// Measure `request`, which is that of `options`, and note when that began.
-///
-/// # Errors
-/// The reason of the failure.
 fn measured(options: &RunOptions, request: &Request) -> Result<Outcome> {
     let started = super::now();
     let mut outcome = options.measure(request)?;
@@ -180,9 +165,6 @@ fn measured(options: &RunOptions, request: &Request) -> Result<Outcome> {
 }
 
 /// Split flags as a shell does, with quotes but without expansion.
-///
-/// # Errors
-/// A quote that is not closed.
 pub(super) fn split(text: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -207,13 +189,15 @@ pub(super) fn split(text: &str) -> Result<Vec<String>> {
 }
 
 impl RunArgs {
+    /// Whether several modes are to be measured, which [`run_modes`] does.
+    pub(super) fn has_several_modes(&self) -> bool {
+        !self.workload.further_modes.is_empty()
+    }
+
     /// # Errors
     /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
-        if !self.workload.further_modes.is_empty() {
-            return run_modes::run(&self);
-        }
         let started = super::now();
         let options = self.options();
         let request = options.request(super::command_line())?;
@@ -247,8 +231,7 @@ impl RunArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// # Errors
-    /// When the run is not what was asked for: wrong bytes, or no profile.
+    /// Refuse a run that is not what was asked for: wrong bytes, or no profile.
     fn check(&self, document: &Document) -> Result<()> {
         let broken = document.runs.iter().filter(|pair| !pair.processes.reader().verify_errors.is_empty()).count();
         if broken > 0 {
@@ -317,13 +300,6 @@ mod tests {
         {
             let error = parse_flags("--variant", text).unwrap_err().to_string();
             assert!(error.contains(says) && error.contains(text) && !error.contains('\n'), "{error}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_text_panics(text: String) {
-            let _ = split(&text);
         }
     }
 }

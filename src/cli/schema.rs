@@ -1,10 +1,10 @@
-//! `pipeprof schema`: the JSON Schema of `run.json`, and of `record.json`.
+//! `pipeprof schema`: the JSON Schema of `result.json`.
 
 use anyhow::Result;
 use clap::ValueEnum;
 use std::process::ExitCode;
 
-/// Print the JSON Schema of run.json or record.json
+/// Print the JSON Schema of result.json
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemaArgs {
     /// The document of `pipeprof run`, or of `pipeprof record`
@@ -21,12 +21,9 @@ enum SchemaOf {
 
 impl SchemaArgs {
     /// Print it.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub(super) fn run(&self) -> Result<ExitCode> {
         let schema = match self.of {
-            SchemaOf::Run => crate::document::json_schema()?,
+            SchemaOf::Run => crate::result::json_schema()?,
             SchemaOf::Record => crate::record::model::json_schema()?,
         };
         crate::out!("{schema}");

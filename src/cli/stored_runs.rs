@@ -1,10 +1,10 @@
-//! Stored results as arguments: a `run.json` or a `record.json`, its folder, or a folder of several runs.
+//! Stored results as arguments: a `result.json`, its folder, or a folder of several runs.
 
 use crate::compare::Input;
-use crate::document::Outcome;
 use crate::record::outcome;
 use crate::record::stored::recording_at;
 use crate::report::files;
+use crate::result::{Outcome, RESULT_FILE};
 use anyhow::{Context as _, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
@@ -44,15 +44,15 @@ pub(super) fn column(path: &Path) -> Result<Input> {
 
 /// `path` itself, or the folders of runs in it.
 fn folders(path: &Path) -> Result<Vec<PathBuf>> {
-    if !path.is_dir() || path.join(files::DOCUMENT).exists() {
+    if !path.is_dir() || path.join(RESULT_FILE).exists() {
         return Ok(vec![path.to_owned()]);
     }
     let mut folders: Vec<PathBuf> = std::fs::read_dir(path)
         .with_context(|| format!("cannot read the folder {}", path.display()))?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|inner| inner.join(files::DOCUMENT).exists())
+        .filter(|inner| inner.join(RESULT_FILE).exists())
         .collect();
     folders.sort();
-    ensure!(!folders.is_empty(), "{}: contains no {}, nor does a folder in it", path.display(), files::DOCUMENT);
+    ensure!(!folders.is_empty(), "{}: contains no {}, nor does a folder in it", path.display(), RESULT_FILE);
     Ok(folders)
 }

@@ -1,6 +1,6 @@
 //! The largest contributor to a change: a role, or helpers that many roles call.
 
-use super::model::{Blame, FunctionRow, Step, Verdict, Word};
+use super::model::{Blame, FunctionRow, Step};
 use super::sums;
 
 /// Functions of a role that are named.
@@ -8,26 +8,22 @@ const NAMED: usize = 3;
 
 /// What changed most in the direction of the verdict, among certain changes if counted; `None` if nothing did.
 #[must_use]
-pub(crate) fn blame(step: &Step, verdict: &Verdict) -> Option<Blame> {
-    let direction = match verdict.word {
-        Word::More | Word::Slower => 1.0,
-        Word::Fewer | Word::Faster => -1.0,
-        Word::Same | Word::Undecided => return None,
-    };
+pub(crate) fn blame(step: &Step) -> Option<Blame> {
+    let direction = step.verdict.word.direction()?;
     of_helpers(step, direction).or_else(|| of_role(step, direction))
 }
 
 fn of_helpers(step: &Step, direction: f64) -> Option<Blame> {
     let helpers = sums::helpers(&step.sums, &step.roles, direction);
-    let (delta, within) = sums::together(&helpers);
-    let names: Vec<&str> = helpers.iter().map(|helper| helper.name.as_str()).collect();
-    let functions = helpers.iter().map(|helper| (helper.name.clone(), helper.delta)).collect();
+    let functions: Vec<(String, f64)> =
+        helpers.iter().map(|helper| (helper.shown(), helper.without_scheduling())).collect();
+    let names: Vec<&str> = functions.iter().map(|(name, _)| name.as_str()).collect();
     (!helpers.is_empty() && step.exact()).then(|| Blame {
         role: None,
         title: names.join(", "),
-        delta,
-        within,
-        functions,
+        delta: functions.iter().map(|(_, delta)| delta).sum(),
+        within: sums::together(&helpers),
+        functions: functions.clone(),
         whole: None,
     })
 }

@@ -1,15 +1,16 @@
 //! Build a comparison from outcomes.
 
+use super::case::CaseMeasure;
 use super::caveats::caveats;
 use super::columns::{self, ColumnSettings};
 use super::dropped::Dropped;
 use super::exact;
-use super::input::{Boots, CompareOptions, Input, boots, case_name, of_case};
-use super::measure::{self, Measure};
+use super::input::{CompareOptions, Input, case_name, of_case};
+use super::measure::{Measure, as_f64};
 use super::model::{Caveat, Cell, CellProcess, Comparison, Method, RoleValue, SCHEMA, Section};
-use super::steps::fill_steps;
-use crate::document::{self, Document, ExecutedOn, Outcome};
+use super::steps::{Case, fill_steps};
 use crate::profile::{ProcessName, Unit};
+use crate::result::{self, Document, ExecutedOn, Outcome};
 use crate::roles::{self, RoleId};
 use anyhow::{Result, bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone)]
 pub struct Compared {
     pub comparison: Comparison,
-    pub measures: Vec<Vec<Option<Measure>>>,
+    pub measures: Vec<Vec<Option<CaseMeasure>>>,
 }
 
 /// Compare `inputs`. The first is the oldest or the baseline.
@@ -40,26 +41,25 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
     let ColumnSettings { differences, shared, other_options } = columns::split(&firsts);
 
     let mut sections = Vec::new();
-    let mut measures = Vec::new();
+    let mut measured = Vec::new();
     for (mode, cpus) in cases(inputs, method) {
-        let runs: Vec<Vec<&Outcome>> = inputs.iter().map(|input| of_case(input, &mode, cpus)).collect();
-        let measured: Vec<Option<Measure>> = runs.iter().map(|runs| measure::measure(runs)).collect();
-        if method == Method::Exact {
-            for (column, (runs, measure)) in runs.iter().zip(&measured).enumerate() {
-                ensure!(
-                    runs.is_empty() || measure.is_some(),
-                    "{} has no instruction profile: run with --collect insn",
-                    inputs[column].runs.first().map_or("a column", |(source, _)| source)
-                );
-            }
+        let of = |input: &Input| CaseMeasure::of(&of_case(input, &mode, cpus));
+        let case = Case { columns: inputs.iter().map(of).collect(), control: options.control.as_ref().and_then(of) };
+        for (input, column) in inputs.iter().zip(&case.columns) {
+            let without = method == Method::Exact && column.as_ref().is_some_and(|column| column.profile.is_none());
+            ensure!(
+                !without,
+                "{} has no instruction profile: run with --collect insn",
+                input.runs.first().map_or("a column", |(source, _)| source)
+            );
         }
-        let cells = runs.iter().zip(&measured).map(|(runs, measure)| cell(runs, measure.as_ref(), method)).collect();
+        let cells = case.columns.iter().map(|column| column.as_ref().map(|column| cell(column, method))).collect();
         sections.push(Section { mode, cpus, cells, steps: Vec::new() });
-        measures.push(measured);
+        measured.push(case);
     }
-    fill_steps(&mut sections, &measures, inputs, method, options);
-    for section in &mut sections {
-        align_roles(section, inputs);
+    fill_steps(&mut sections, &measured, method, options);
+    for (section, case) in sections.iter_mut().zip(&measured) {
+        align_roles(section, &case.columns);
     }
     let mut caveats = caveats(inputs, &columns.iter().map(|c| c.label.as_str()).collect::<Vec<_>>(), method);
     if let Some(ending) = &options.ending {
@@ -87,7 +87,7 @@ pub fn compare(inputs: &[Input], options: &CompareOptions) -> Result<Compared> {
         caveats,
         missing: options.missing.clone(),
     };
-    Ok(Compared { comparison, measures })
+    Ok(Compared { comparison, measures: measured.into_iter().map(|case| case.columns).collect() })
 }
 
 /// The modes, in the order of the runs; with the numbers of CPUs, if one column has counted one mode on several.
@@ -120,10 +120,10 @@ fn check(inputs: &[Input]) -> Result<Method> {
     for (source, outcome) in inputs.iter().flat_map(|input| &input.runs) {
         let document = &outcome.document;
         ensure!(
-            document.schema == document::SCHEMA,
+            document.schema == result::SCHEMA,
             "{source}: schema {}, but this pipeprof reads {}; run again, or use the pipeprof that wrote it",
             document.schema,
-            document::SCHEMA
+            result::SCHEMA
         );
         ensure!(
             document.executed_on == first.executed_on,
@@ -185,61 +185,50 @@ fn unit_name(unit: Unit) -> &'static str {
     }
 }
 
-fn cell(runs: &[&Outcome], measure: Option<&Measure>, method: Method) -> Option<Cell> {
-    let document = &runs.first()?.document;
-    let of = |process| measure.map_or(0.0, |measure| measure.of(process));
-    let pairs = if method == Method::Timed { boots(runs) } else { Boots::new() };
+fn cell(column: &CaseMeasure, method: Method) -> Cell {
+    let profile = column.profile.as_ref();
+    let of = |process| profile.map_or(0.0, |measure| measure.of_process(process));
     let total = match method {
-        Method::Exact => measure.map_or(0.0, Measure::total),
-        Method::Timed => crate::util::stats::median(&pairs.concat()).unwrap_or(0.0),
+        Method::Exact => profile.map_or(0.0, Measure::total),
+        Method::Timed => crate::util::stats::median(&column.times.concat()).unwrap_or(0.0),
     };
-    let processes = &document.processes;
-    let first = processes.first();
-    let kib = measure::as_f64(first.bytes) / 1024.0;
-    Some(Cell {
-        bytes: first.bytes,
+    let (totals, timed) = (&column.totals, method == Method::Timed);
+    let bytes = column.first().map_or(0, |(_, first)| first.bytes);
+    Cell {
+        bytes,
         total,
-        processes: processes.totals.map(|name, totals| CellProcess { value: of(name), calls: totals.calls }),
-        exact: measure.filter(|_| method == Method::Exact).map(exact::cell),
+        processes: totals.map(|name, totals| CellProcess { value: of(name), calls: totals.calls }),
+        exact: profile.filter(|_| !timed).map(exact::cell),
         other: of(ProcessName::OTHER),
-        per_call: total * kib / measure::as_f64(first.calls.max(1)),
-        weight: measure.map_or(0, Measure::weight),
-        roles: measure.map(role_values).unwrap_or_default(),
-        voluntary_switches: processes.totals.values().map(|totals| totals.voluntary_switches).sum(),
-        involuntary_switches: processes.totals.values().map(|totals| totals.involuntary_switches).sum(),
-        gib_s: (method == Method::Timed && total > 0.0).then(|| 1e9 / total / f64::from(1 << 20)),
-        pairs,
-    })
+        per_call: total * (as_f64(bytes) / 1024.0) / as_f64(column.first_calls().max(1)),
+        weight: profile.map_or(0, Measure::weight),
+        roles: profile.map(role_values).unwrap_or_default(),
+        voluntary_switches: column.sleeps(),
+        involuntary_switches: column.preemptions(),
+        gib_s: (timed && total > 0.0).then(|| 1e9 / total / f64::from(1 << 20)),
+        pairs: if timed { column.times.clone() } else { Vec::new() },
+    }
 }
 
 /// Count functions that one of the kernels inlined with their callers in all columns, as the steps do.
-fn align_roles(section: &mut Section, inputs: &[Input]) {
+fn align_roles(section: &mut Section, columns: &[Option<CaseMeasure>]) {
     let dropped = Dropped::of(section.steps.iter().flat_map(|step| &step.inlined));
     if dropped.is_empty() {
         return;
     }
-    for (cell, input) in section.cells.iter_mut().zip(inputs) {
-        let runs = of_case(input, &section.mode, section.cpus);
-        if let (Some(cell), Some(measure)) = (cell, measure::measure_without(&runs, &dropped)) {
-            cell.roles = role_values(&measure);
+    for (cell, column) in section.cells.iter_mut().zip(columns) {
+        if let (Some(cell), Some(measure)) = (cell, column.as_ref().and_then(|column| column.profile.as_ref())) {
+            cell.roles = role_values(&measure.without(&dropped));
         }
     }
 }
 
 fn role_values(measure: &Measure) -> Vec<RoleValue> {
-    let mut sums: BTreeMap<RoleId, f64> = BTreeMap::new();
-    for (process, part) in measure.processes.of_target() {
-        for role in part.roles.keys() {
-            *sums.entry(*role).or_default() += measure.role(process, *role);
-        }
-    }
-    let mut values: Vec<RoleValue> = sums
-        .into_iter()
-        .map(|(id, value)| {
-            let role = roles::by_id(id);
-            RoleValue { role: id, title: role.title.to_owned(), colour: role.colour.to_owned(), value }
-        })
-        .collect();
+    let value = |id: RoleId| {
+        let role = roles::by_id(id);
+        RoleValue { role: id, title: role.title.to_owned(), colour: role.colour.to_owned(), value: measure.of_role(id) }
+    };
+    let mut values: Vec<RoleValue> = measure.roles().into_iter().map(value).collect();
     values.sort_by(|a, b| b.value.total_cmp(&a.value).then_with(|| a.role.cmp(&b.role)));
     values
 }

@@ -1,10 +1,11 @@
 //! The functions called by the pipe's system calls, in the order of the code. Call paths do not show what happens
 //! between lock and unlock, but the executed code does.
 
+use super::measure::as_f64;
 use super::model::{CallList, CallRow};
 use crate::arch::{Flow, decoded, flow};
-use crate::document::Outcome;
-use crate::document::code::{ExecutedCode, ExecutedFunction};
+use crate::result::Document;
+use crate::result::code::{ExecutedCode, ExecutedFunction};
 use crate::roles::{self, RoleId};
 use std::collections::BTreeMap;
 
@@ -19,28 +20,19 @@ struct Call {
     count: f64,
 }
 
-/// The lists of all such functions that both runs executed and that differ.
-#[must_use]
-pub(crate) fn lists(before: &Outcome, after: &Outcome) -> Vec<CallList> {
-    let (Some(old), Some(new)) = (&before.code, &after.code) else {
-        return Vec::new();
-    };
-    let first_calls = |outcome: &Outcome| outcome.document.processes.first().calls.max(1);
-    let (old_bodies, new_bodies) = (bodies(old), bodies(new));
-    let mut lists = Vec::new();
-    for (name, function) in &old_bodies {
-        let Some(other) = new_bodies.get(name) else { continue };
-        let rows = align(&calls(function, old, first_calls(before)), &calls(other, new, first_calls(after)));
-        let same = rows.iter().all(|row| row.before.is_some() && row.before == row.after);
-        if !same && rows.len() > 1 {
-            lists.push(CallList { before: function.name.clone(), after: other.name.clone(), rows });
-        }
-    }
-    lists
+/// A function that implements a system call of the pipe: its name, and its direct calls in the order of the code.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CallerBody {
+    name: String,
+    calls: Vec<Call>,
 }
 
-/// The functions by canonical name; of several with one name, the one that executed most.
-fn bodies(code: &ExecutedCode) -> BTreeMap<&str, &ExecutedFunction> {
+/// By canonical name.
+pub(crate) type Bodies = BTreeMap<String, CallerBody>;
+
+/// The functions of `code`, that of `document`; of several with one name, the one that executed most.
+#[must_use]
+pub(crate) fn bodies(code: &ExecutedCode, document: &Document) -> Bodies {
     let mut found: BTreeMap<&str, &ExecutedFunction> = BTreeMap::new();
     for function in &code.functions {
         if roles::of_frame(&function.name).is_some_and(|role| BODIES.contains(&role.id)) {
@@ -50,7 +42,24 @@ fn bodies(code: &ExecutedCode) -> BTreeMap<&str, &ExecutedFunction> {
             }
         }
     }
-    found
+    let first_calls = document.processes.first().calls.max(1);
+    let body = |function: &ExecutedFunction| CallerBody {
+        name: function.name.clone(),
+        calls: calls(function, code, first_calls),
+    };
+    found.into_iter().map(|(name, function)| (name.to_owned(), body(function))).collect()
+}
+
+/// The lists of all such functions that both runs executed and that differ.
+#[must_use]
+pub(crate) fn lists(before: &Bodies, after: &Bodies) -> Vec<CallList> {
+    let both = before.iter().filter_map(|(name, body)| Some((body, after.get(name)?)));
+    let list = |(old, new): (&CallerBody, &CallerBody)| {
+        let rows = align(&old.calls, &new.calls);
+        let same = rows.iter().all(|row| row.before.is_some() && row.before == row.after);
+        (!same && rows.len() > 1).then(|| CallList { before: old.name.clone(), after: new.name.clone(), rows })
+    };
+    both.filter_map(list).collect()
 }
 
 /// Its direct calls in the order of the code. Adjacent calls of one target are summed.
@@ -64,7 +73,7 @@ fn calls(function: &ExecutedFunction, code: &ExecutedCode, first_calls: u64) -> 
         }
         let target = called.near_branch_target();
         let Some(callee) = code.functions.iter().find(|callee| callee.address == target) else { continue };
-        let count = super::measure::as_f64(count) / super::measure::as_f64(first_calls);
+        let count = as_f64(count) / as_f64(first_calls);
         let target = roles::base_name(&callee.name).to_owned();
         match calls.last_mut() {
             Some(last) if last.target == target => last.count += count,

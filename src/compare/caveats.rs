@@ -3,7 +3,7 @@
 use super::columns::config_known;
 use super::input::Input;
 use super::model::{Caveat, Method};
-use crate::document::Status;
+use crate::result::Status;
 use crate::roles::{self, RoleId, Skid};
 use crate::util::text::clean;
 use crate::workload::spec::MEMORY_SOURCE;

@@ -1,9 +1,9 @@
 //! Find and label the differences between columns: kernel, configuration, command line, workload, machine.
 
 use super::model::{Column, Difference, Shared};
-use crate::document::Document;
 use crate::kernel::config;
 use crate::kernel::info::compiler_name;
+use crate::result::Document;
 use crate::workload::axis::Axis;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,36 +1,22 @@
 //! Estimated cycles next to instructions: whether both change in the same direction, whatever the weights are.
 
 use super::dropped::Dropped;
-use super::input::{Input, of_case};
 use super::measure::as_f64;
-use super::model::{CycleChange, CycleDelta, CycleWord, RoleCycleDelta, Step, Word};
+use super::model::{CycleChange, CycleDelta, RoleCycleDelta, Step, Word};
 use crate::collect::insn::class;
-use crate::document::Outcome;
-use crate::document::code::ExecutedCode;
 use crate::profile::cycles::{FACTORS, PRICES};
-use crate::profile::{ClassCounts, CycleModel, Unit};
+use crate::profile::{ClassCounts, CycleModel, Folded, Profile, Unit};
+use crate::result::Outcome;
+use crate::result::code::ExecutedCode;
 use crate::roles::{self, RoleId, SCHEDULING};
 use std::collections::BTreeMap;
 
-impl CycleWord {
-    #[must_use]
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Fewer => "fewer",
-            Self::More => "more",
-            Self::Undecided => "undecided",
-        }
-    }
-
-    /// The word for a change of instructions and the range of the change of cycles.
-    fn of(instructions: f64, [low, high]: [f64; 2]) -> Self {
-        if instructions > 0.0 && low > 0.0 {
-            Self::More
-        } else if instructions < 0.0 && high < 0.0 {
-            Self::Fewer
-        } else {
-            Self::Undecided
-        }
+/// The word for a change of instructions and the range of the change of cycles.
+fn word(instructions: f64, [low, high]: [f64; 2]) -> Word {
+    match () {
+        () if instructions > 0.0 && low > 0.0 => Word::More,
+        () if instructions < 0.0 && high < 0.0 => Word::Fewer,
+        () => Word::Undecided,
     }
 }
 
@@ -40,26 +26,34 @@ const MOST_BY_BURSTS: f64 = 0.1;
 /// What is priced, in the order of [`ClassCounts::amounts`].
 type Amounts = [f64; PRICES];
 
-/// Amounts by role, the target's processes together.
-struct Classified<'a> {
-    /// That of the run.
-    model: &'a CycleModel,
+/// What a column's instructions are, by class. Functions that count with their callers are moved by [`Self::align`].
+#[derive(Debug, Clone)]
+pub(crate) struct ClassMeasure {
+    /// That of the first run.
+    model: CycleModel,
+    /// Amounts by role, the target's processes together.
     roles: BTreeMap<RoleId, Amounts>,
     kib: f64,
+    /// Of each run with executed code: the stacks, and what is priced in one instruction of each function, on average.
+    /// Documents have classes by role only; those of one function follow from its executed code, in the mix of all its
+    /// calls.
+    stacks: Vec<(Vec<Folded>, BTreeMap<String, Amounts>)>,
 }
 
-impl<'a> Classified<'a> {
-    /// Functions of `dropped` count with their callers. `None` if an outcome has no classes, as documents of earlier
-    /// versions.
-    fn of(outcomes: &[&'a Outcome], dropped: &Dropped) -> Option<Self> {
-        let model = outcomes.first()?.document.cycle_model.as_ref()?;
-        let mut all = Self { model, roles: BTreeMap::new(), kib: 0.0 };
-        for outcome in outcomes {
-            for share in outcome.document.attribution.of_target() {
+impl ClassMeasure {
+    /// Of the runs of a column. `None` if one has no classes.
+    #[must_use]
+    pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
+        let model = runs.first()?.document.cycle_model.clone()?;
+        let mut all = Self { model, roles: BTreeMap::new(), kib: 0.0, stacks: Vec::new() };
+        for run in runs {
+            for share in run.document.attribution.of_target() {
                 all.add(share.role, &share.cycles.as_ref()?.classes.amounts(), 1.0);
             }
-            all.kib += as_f64(outcome.document.processes.first().bytes) / 1024.0;
-            all.align(outcome, dropped);
+            all.kib += as_f64(run.document.processes.first().bytes) / 1024.0;
+            let counted = |one: &&Profile| one.unit == Unit::Instructions && one.process.is_of_target();
+            let stacks = run.profiles.iter().filter(counted).map(|one| one.stacks.clone()).collect();
+            all.stacks.extend(run.code.as_ref().map(|code| (stacks, mixes(code))));
         }
         (all.kib > 0.0).then_some(all)
     }
@@ -69,26 +63,25 @@ impl<'a> Classified<'a> {
         sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount * times);
     }
 
-    /// Move the work of functions whose stacks have another role without the frames of `dropped`. Documents have classes
-    /// by role only; those of one function follow from its executed code, in the mix of all its calls.
-    fn align(&mut self, outcome: &Outcome, dropped: &Dropped) {
-        let Some(code) = outcome.code.as_ref().filter(|_| !dropped.is_empty()) else { return };
-        let mut mixes: BTreeMap<&str, Amounts> = BTreeMap::new();
-        for profile in
-            outcome.profiles.iter().filter(|one| one.unit == Unit::Instructions && one.process.is_of_target())
-        {
-            for (stack, weight) in profile.stacks.iter() {
+    /// Move the work of functions whose stacks have another role without the frames of `dropped`.
+    fn align(&self, dropped: &Dropped) -> Self {
+        let mut aligned =
+            Self { model: self.model.clone(), roles: self.roles.clone(), kib: self.kib, stacks: Vec::new() };
+        if dropped.is_empty() {
+            return aligned;
+        }
+        for (folded, mixes) in &self.stacks {
+            for (stack, weight) in folded.iter().flat_map(Folded::iter) {
                 let Some(shorter) = dropped.shortened(stack.frames()) else { continue };
-                let from = roles::of_stack(stack.frames()).0.id;
-                let to = roles::of_stack(shorter.into_iter()).0.id;
-                let leaf = stack.leaf();
-                if from != to {
-                    let mix = *mixes.entry(leaf).or_insert_with(|| mix(code, leaf));
-                    self.add(from, &mix, -as_f64(weight));
-                    self.add(to, &mix, as_f64(weight));
+                let roles = [roles::of_stack(stack.frames()).0.id, roles::of_stack(shorter.into_iter()).0.id];
+                if roles[0] != roles[1] {
+                    let mix = mixes.get(roles::base_name(stack.leaf())).copied().unwrap_or_else(unknown);
+                    aligned.add(roles[0], &mix, -as_f64(weight));
+                    aligned.add(roles[1], &mix, as_f64(weight));
                 }
             }
         }
+        aligned
     }
 
     /// Scale each role to its instructions per KiB in the comparison, which come from a weighed window: classes are known of
@@ -103,26 +96,30 @@ impl<'a> Classified<'a> {
         }
     }
 
-    fn amounts(&self, wanted: impl Fn(RoleId) -> bool) -> Amounts {
+    /// What is priced in the roles that are wanted, per KiB.
+    fn per_kib(&self, wanted: impl Fn(RoleId) -> bool) -> Amounts {
         let mut sums = [0.0; PRICES];
         for (_, amounts) in self.roles.iter().filter(|(role, _)| wanted(**role)) {
             sums.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount);
         }
-        sums
+        sums.map(|amount| amount / self.kib)
     }
 }
 
-/// What is priced in one instruction of `function`, on average.
-fn mix(code: &ExecutedCode, function: &str) -> Amounts {
-    let name = roles::base_name(function);
-    let mut counts = ClassCounts::default();
-    for one in code.functions.iter().filter(|one| roles::base_name(&one.name) == name) {
-        counts += class::of_function(code, one);
+/// What is priced in one instruction of which nothing is known.
+fn unknown() -> Amounts {
+    ClassCounts { other: 1, ..ClassCounts::default() }.amounts()
+}
+
+/// What is priced in one instruction of each function that was executed, on average, by its base name.
+fn mixes(code: &ExecutedCode) -> BTreeMap<String, Amounts> {
+    let mut sums: BTreeMap<&str, ClassCounts> = BTreeMap::new();
+    for function in &code.functions {
+        *sums.entry(roles::base_name(&function.name)).or_default() += class::of_function(code, function);
     }
-    match counts.instructions() {
-        0 => ClassCounts { other: 1, ..ClassCounts::default() }.amounts(),
-        all => counts.amounts().map(|amount| amount / as_f64(all)),
-    }
+    let executed = sums.into_iter().filter(|(_, counts)| counts.instructions() > 0);
+    let mix = |counts: ClassCounts| counts.amounts().map(|amount| amount / as_f64(counts.instructions()));
+    executed.map(|(name, counts)| (name.to_owned(), mix(counts))).collect()
 }
 
 /// The instructions among `amounts`, of which the last is of cache lines.
@@ -134,20 +131,17 @@ fn instructions(amounts: &Amounts) -> f64 {
 /// instructions by class. `step` has its verdict and roles.
 pub(crate) fn change(
     step: &Step,
-    inputs: &[Input],
-    (mode, cpus): (&str, Option<u32>),
+    classes: [Option<&ClassMeasure>; 2],
     model: Option<&CycleModel>,
 ) -> Option<CycleChange> {
     let dropped = Dropped::of(&step.inlined);
-    let [before, after] = [step.from, step.to].map(|column| of_case(&inputs[column], mode, cpus));
-    let (mut before, mut after) = (Classified::of(&before, &dropped)?, Classified::of(&after, &dropped)?);
+    let [mut before, mut after] = [classes[0]?, classes[1]?].map(|classes| classes.align(&dropped));
     let row = |role: RoleId| step.roles.iter().find(|row| row.role == role);
     before.scale(|role| row(role).map(|row| row.before));
     after.scale(|role| row(role).map(|row| row.after));
-    let model = model.unwrap_or(before.model);
+    let model = model.unwrap_or(&before.model);
     let delta = |change: f64, certain: bool, wanted: &dyn Fn(RoleId) -> bool| {
-        let per_kib = |side: &Classified<'_>| side.amounts(wanted).map(|amount| amount / side.kib);
-        let (old, new) = (per_kib(&before), per_kib(&after));
+        let (old, new) = (before.per_kib(wanted), after.per_kib(wanted));
         let range = range(model, &old, &new);
         let own = instructions(&new) - instructions(&old);
         // Small roles are not scaled, which shows in their sum.
@@ -158,7 +152,7 @@ pub(crate) fn change(
             before: model.cycles_of(&old, 1.0),
             after: model.cycles_of(&new, 1.0),
             range,
-            word: (certain && same).then(|| CycleWord::of(change, range)),
+            word: (certain && same).then(|| word(change, range)),
         }
     };
     let judged = matches!(step.verdict.word, Word::Fewer | Word::More);
@@ -203,16 +197,16 @@ mod tests {
         let change = |before: ClassCounts, after: ClassCounts| {
             let range = range(&model, &per_kib(&before), &per_kib(&after));
             let instructions = (after.instructions() as f64 - before.instructions() as f64) / 2.0;
-            (range, CycleWord::of(instructions, range))
+            (range, word(instructions, range))
         };
         let counts = |other, locked| ClassCounts { other, locked, ..ClassCounts::default() };
-        assert_eq!(change(counts(100, 0), counts(200, 0)), ([20.0, 20.0], CycleWord::More));
-        assert_eq!(change(counts(100, 2), counts(100, 0)), ([-36.0, -9.0], CycleWord::Fewer));
+        assert_eq!(change(counts(100, 0), counts(200, 0)), ([20.0, 20.0], Word::More));
+        assert_eq!(change(counts(100, 2), counts(100, 0)), ([-36.0, -9.0], Word::Fewer));
         // Fewer instructions, but a locked operation more: more cycles.
-        assert_eq!(change(counts(100, 0), counts(90, 2)).1, CycleWord::Undecided);
+        assert_eq!(change(counts(100, 0), counts(90, 2)).1, Word::Undecided);
         // 100 instructions fewer against two locked operations more: 20 cycles against 9 to 36.
-        assert_eq!(change(counts(200, 0), counts(100, 2)), ([-11.0, 16.0], CycleWord::Undecided));
-        assert_eq!(change(counts(5, 5), counts(5, 5)), ([0.0, 0.0], CycleWord::Undecided));
+        assert_eq!(change(counts(200, 0), counts(100, 2)), ([-11.0, 16.0], Word::Undecided));
+        assert_eq!(change(counts(5, 5), counts(5, 5)), ([0.0, 0.0], Word::Undecided));
         // Weights change independently: a locked operation more, a division less.
         let traded = ClassCounts { other: 99, div: 1, ..ClassCounts::default() };
         let (range, _) = change(traded, counts(99, 1));

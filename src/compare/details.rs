@@ -1,11 +1,10 @@
-//! The facts behind the answer to one step, each a line of its own: the largest contributor and its functions, what
-//! scheduling adds, and a window that makes the result uncertain.
+//! The facts behind the answer to one step, each a line of its own: the largest contributor and its functions, and
+//! what scheduling adds.
 
-use super::model::{Blame, Cell, Comparison, ExactCell, RoleRow, Section, Step, Word};
-use super::sums::ROLES;
+use super::model::{Blame, Cell, Comparison, ExactCell, RoleRow, RoleWork, Section, Step};
 use crate::profile::listed;
 use crate::report::number;
-use crate::roles::{self, RoleId, SCHEDULING};
+use crate::roles::{RoleId, SCHEDULING};
 use crate::util::text::{counted, rounded};
 use std::fmt::Write as _;
 
@@ -17,6 +16,9 @@ const SMALL_TOTAL: f64 = 0.01;
 
 /// Differences of rates below this part are not worth a sentence.
 const SMALL: f64 = 0.02;
+
+/// Changes of the number of calls, or of one call, below this part are not worth a sentence.
+const SAME_WORK: f64 = 0.001;
 
 /// Helpers with a smaller part of the change are not named.
 const SMALL_HELPER: f64 = 0.05;
@@ -37,7 +39,6 @@ pub(crate) fn details(comparison: &Comparison, section: &Section, step: &Step) -
     }
     lines.extend(schedule(section, step).into_iter().flatten());
     lines.extend(other_schedule(comparison, section, step));
-    lines.extend(outliers(comparison, section, step));
     lines
 }
 
@@ -66,7 +67,7 @@ fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
     if blame.role.is_none() {
         return helpers(step, blame, &offset);
     }
-    let work = step.roles.iter().find(|row| Some(row.role) == blame.role).and_then(|row| Some(row.work?.text()));
+    let work = step.roles.iter().find(|row| Some(row.role) == blame.role).and_then(|row| Some(work_text(&row.work?)));
     let work = work.map(|work| format!(" ({work})")).unwrap_or_default();
     let mut lines = vec![format!("largest contributor: {} {}{work}{offset}", blame.title, number::signed(blame.delta))];
     let whole: Vec<(String, f64)> = blame.whole.iter().cloned().collect();
@@ -79,6 +80,20 @@ fn contributor(step: &Step, blame: &Blame) -> Vec<String> {
         lines.push(format!("its functions, {}", lists.join("; ")));
     }
     lines
+}
+
+/// `14.0 % fewer pages, each +4.0 %`.
+fn work_text(work: &RoleWork) -> String {
+    let noun = format!("{}s", work.unit.text());
+    let calls = match work.calls_after / work.calls_before - 1.0 {
+        calls if calls.abs() < SAME_WORK => format!("as many {noun}"),
+        calls if calls < 0.0 => format!("{:.1} % fewer {noun}", -100.0 * calls),
+        calls => format!("{:.1} % more {noun}", 100.0 * calls),
+    };
+    match work.each_after / work.each_before {
+        each if (each - 1.0).abs() < SAME_WORK => format!("{calls}, each as before"),
+        each => format!("{calls}, each {}", number::change(each)),
+    }
 }
 
 /// Helpers as the largest contributor: what they add up to, the roles that call them, and other helpers.
@@ -94,7 +109,7 @@ fn helpers(step: &Step, blame: &Blame, offset: &str) -> Vec<String> {
     let mut others: Vec<(String, f64)> = step
         .sums
         .iter()
-        .filter(|sum| sum.certain && sum.roles.len() >= ROLES && roles::of_frame(&sum.name).is_none())
+        .filter(|sum| sum.is_helper())
         .map(|sum| (sum.shown(), sum.without_scheduling()))
         .filter(|(name, delta)| delta.abs() >= least && !blame.functions.iter().any(|(named, _)| named == name))
         .collect();
@@ -167,11 +182,7 @@ pub(crate) struct OtherTotal {
 pub(crate) fn other_total(comparison: &Comparison, section: &Section, step: &Step) -> Option<OtherTotal> {
     let total = step.total.as_ref()?;
     let ratio = total.after / total.before;
-    let direction = match step.verdict.word {
-        Word::More => 1.0,
-        Word::Fewer => -1.0,
-        _ => 0.0,
-    };
+    let direction = step.verdict.word.direction().unwrap_or(0.0);
     let change = ratio - 1.0;
     let largest = step.roles.iter().filter(|row| !SCHEDULING.contains(&row.role)).map(|row| row.delta.abs());
     let by_schedule = (total.after - total.before) - step.verdict.delta;
@@ -224,10 +235,12 @@ fn schedule(section: &Section, step: &Step) -> Option<[String; 2]> {
 
 /// Doubt about a small change between two kernels that sleep at very different rates.
 fn other_schedule(comparison: &Comparison, section: &Section, step: &Step) -> Option<String> {
-    let certain = matches!(step.verdict.word, Word::More | Word::Fewer);
     let [before, after] = cells(section, step)?.map(|cell| cell.sleeps_per_mib);
     let (most, least) = (before.max(after), before.min(after));
-    if !certain || (step.verdict.ratio - 1.0).abs() > OF_SCHEDULE || most < OTHER_SCHEDULE * least {
+    if step.verdict.word.direction().is_none()
+        || (step.verdict.ratio - 1.0).abs() > OF_SCHEDULE
+        || most < OTHER_SCHEDULE * least
+    {
         return None;
     }
     let (from, to) = comparison.step_labels(step);
@@ -241,23 +254,4 @@ fn other_schedule(comparison: &Comparison, section: &Section, step: &Step) -> Op
         "{more} sleeps {how}: different schedules alone have changed counts by up to 5 %, so repeat this with another \
          --warmup"
     ))
-}
-
-/// The windows that make the uncertainty large, and how to make it smaller.
-fn outliers(comparison: &Comparison, section: &Section, step: &Step) -> Vec<String> {
-    let Some(cells) = cells(section, step) else { return Vec::new() };
-    let labels = comparison.step_labels(step);
-    let line = |(cell, label): (&ExactCell, &str)| {
-        let outlier = cell.outlier.as_ref()?;
-        Some(format!(
-            "one of {} windows of {label} has {}, the others {} (most of it {} {}): more windows (--runs) make \
-             the uncertainty smaller",
-            cell.windows,
-            number::exact(outlier.value),
-            number::span(outlier.others, number::exact),
-            outlier.title,
-            number::signed(outlier.delta)
-        ))
-    };
-    cells.into_iter().zip([labels.0, labels.1]).filter_map(line).collect()
 }

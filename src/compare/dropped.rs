@@ -14,14 +14,9 @@ impl Dropped {
     pub(crate) fn of<'a>(inlined: impl IntoIterator<Item = &'a Inlined>) -> Self {
         let mut dropped = Self::default();
         for one in inlined {
-            dropped.add(one);
+            dropped.0.entry(one.caller.clone()).or_default().insert(one.function.clone());
         }
         dropped
-    }
-
-    /// The frames of one more.
-    pub(crate) fn add(&mut self, one: &Inlined) {
-        self.0.entry(one.caller.clone()).or_default().insert(one.function.clone());
     }
 
     #[must_use]

@@ -3,10 +3,9 @@
 
 use super::measure::{Key, Measure, as_f64};
 use super::model::{ExactCell, TotalChange, Verdict, Word};
-use super::windows;
 use crate::report::number;
 use crate::roles::{RoleId, SCHEDULING};
-use crate::util::decision::{CountChange, Decision};
+use crate::util::decision::{self, CountChange};
 
 /// Compare two counted runs. `margin`: changes within it are `same`, as a part of the value before.
 #[must_use]
@@ -16,32 +15,26 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
     let [old, new] = [(before, after), (after, before)]
         .map(|(measure, other)| u128::from(measure.unscheduled()) * u128::from(other.bytes));
     let (delta, ratio) = if old == new { (0.0, 1.0) } else { (b - a, if a > 0.0 { b / a } else { f64::NAN }) };
-    let windows = [before, after].map(|measure| windows::values(measure, &Measure::without_scheduling));
+    let windows = [before, after].map(|measure| measure.of_windows(&Measure::without_scheduling));
     // Equal work is a change of exactly 0.
     let count = CountChange::new([a, if old == new { a } else { b }], [&windows[0], &windows[1]], margin);
-    let word = match count.decision {
-        Decision::More => Word::More,
-        Decision::Fewer => Word::Fewer,
-        Decision::Same => Word::Same,
-        Decision::Undecided => Word::Undecided,
-    };
+    let word = Word::of_counts(count.decision);
     let (from, to) = (number::exact(a), number::exact(b));
     let what = "instructions per KiB without scheduling";
     let by = number::in_parentheses(count.half);
+    let change = number::change(ratio);
     let text = match word {
         Word::Same if old == new => format!("same, exactly {from} {what} before and after"),
-        Word::Same => format!(
-            "same number of {what}, within {}: {}{by}, {from} to {to}",
-            number::part(margin),
-            number::change(ratio)
-        ),
+        Word::Same => {
+            format!("same number of {what}, within {}: {change}{by}, {from} to {to}", number::part(margin))
+        }
         Word::Undecided => format!(
-            "undecided whether the number of {what} changed: {}{by}, {from} to {to}; {}",
-            number::change(ratio),
+            "undecided whether the number of {what} changed: {change}{by}, {from} to {to}; {}",
             what_would_decide([before, after], &count, margin)
         ),
-        _ => format!("{} {what}, {}{by}, {from} to {to}", word.text(), number::change(ratio)),
+        _ => format!("{} {what}, {change}{by}, {from} to {to}", word.text()),
     };
+    let counted = [before.windows.len(), after.windows.len()];
     Verdict {
         word,
         before: a,
@@ -49,16 +42,23 @@ pub(crate) fn verdict(before: &Measure, after: &Measure, margin: f64) -> Verdict
         delta,
         ratio,
         uncertainty: count.half,
-        ci95: None,
-        p: None,
-        p_holm: None,
-        noise_floor: None,
-        noise_from: String::new(),
-        pairs: [before.windows.len(), after.windows.len()],
+        pairs: counted,
         boots: [1, 1],
-        more_runs: None,
         text,
+        ..Verdict::default()
     }
+}
+
+/// `verdict` on columns that did not do the same work: none.
+#[must_use]
+pub(crate) fn without_verdict(verdict: &Verdict) -> Verdict {
+    let text = format!(
+        "no verdict: {}, {} to {} instructions per KiB without scheduling",
+        number::change(verdict.ratio),
+        number::exact(verdict.before),
+        number::exact(verdict.after)
+    );
+    Verdict { word: Word::Undecided, text, ..verdict.clone() }
 }
 
 /// Why a change is undecided, and what would decide it.
@@ -69,33 +69,53 @@ fn what_would_decide(sides: [&Measure; 2], count: &CountChange, margin: f64) -> 
     let spans = sides.map(|side| number::span(side.span(&Measure::without_scheduling), number::exact));
     let ranges = format!("windows range over {} before and {} after", spans[0], spans[1]);
     match count.enough {
-        Some(enough) => format!("{ranges}; about {enough} windows (--runs {enough}) would decide"),
+        Some(enough) => {
+            // A guest counts its windows one after the other, after a start that is part of the time.
+            let least = sides.map(|side| side.windows.len()).into_iter().min().unwrap_or(1).max(1);
+            let times = number::count((enough / as_f64(least as u64)).ceil());
+            format!(
+                "{ranges}; about {enough} windows (--runs {enough}) would decide, which take up to {times} times as long as \
+                 these"
+            )
+        }
         None => format!(
-            "{ranges}; a larger --window-limit may help, or --margin {} if no smaller change matters",
+            "{ranges}; a --window-limit four times as large may help, and takes about four times as long; or --margin {} \
+             if no smaller change matters",
             number::part((count.change.abs() + half).max(margin)).replace(' ', "")
         ),
     }
 }
 
+/// As [`decision::FLOOR`], for one role or function, as a part of the total. Most repeat exactly in every window.
+pub(crate) const PART_FLOOR: f64 = 0.0001;
+
+/// Whether the change of a role or function, of which these are the values before and after and in the windows of both, is
+/// larger than its uncertainty. Without several windows, the floor of the total decides.
+pub(crate) fn is_certain(total: f64, values: [f64; 2], windows: [&[f64]; 2]) -> bool {
+    let half = decision::half_width(windows[0], windows[1]);
+    (values[1] - values[0]).abs() > half.map_or(decision::FLOOR * total, |half| half.max(PART_FLOOR * total))
+}
+
+fn is_certain_part(before: &Measure, after: &Measure, of: &dyn Fn(&Measure) -> f64) -> bool {
+    let windows = [before, after].map(|measure| measure.of_windows(of));
+    is_certain(before.without_scheduling(), [of(before), of(after)], [&windows[0], &windows[1]])
+}
+
 /// Whether the change of a role is larger than its uncertainty. Roles that depend on the schedule never are.
 #[must_use]
-pub(crate) fn certain_role(before: &Measure, after: &Measure, role: RoleId) -> bool {
-    let of = |measure: &Measure| -> f64 {
-        measure.processes.of_target().map(|(process, _)| measure.role(process, role)).sum()
-    };
-    !SCHEDULING.contains(&role) && windows::certain_part(before, after, &of)
+pub(crate) fn is_certain_role(before: &Measure, after: &Measure, role: RoleId) -> bool {
+    !SCHEDULING.contains(&role) && is_certain_part(before, after, &|measure| measure.of_role(role))
 }
 
 /// Whether the change of a function's self weight is larger than its uncertainty. `keys`: its rows before and after.
 #[must_use]
-pub(crate) fn certain_function(before: &Measure, after: &Measure, keys: [&Key; 2]) -> bool {
+pub(crate) fn is_certain_function(before: &Measure, after: &Measure, keys: [&Key; 2]) -> bool {
     let of = |measure: &Measure| -> f64 {
         // At most one of two names exists in one kernel.
         let found = keys.iter().find_map(|key| measure.functions.get(key).map(|weight| (key.process, weight.own)));
         found.map_or(0.0, |(process, own)| measure.per_kib(process, own))
     };
-    let role = keys[0].role;
-    !SCHEDULING.contains(&role) && windows::certain_part(before, after, &of)
+    !SCHEDULING.contains(&keys[0].role) && is_certain_part(before, after, &of)
 }
 
 /// What the cell of a counted run has.
@@ -107,7 +127,6 @@ pub(crate) fn cell(measure: &Measure) -> ExactCell {
         windows: measure.windows.len(),
         without_scheduling_span: measure.span(&Measure::without_scheduling),
         total_span: measure.span(&Measure::total),
-        outlier: windows::outlier(measure),
         sleeps_per_mib: per_mib(measure.schedule.sleeps),
         preemptions_per_mib: per_mib(measure.schedule.preemptions),
         per_sleep: measure.schedule.per_sleep(),
@@ -193,7 +212,8 @@ mod tests {
     fn what_is_undecided_says_what_would_decide_it() {
         let text = |a: &[u64], b: &[u64]| verdict(&with_windows(a), &with_windows(b), 0.01).text;
         let near = text(&[1_000_000, 1_004_000, 996_000], &[1_003_000, 1_006_000, 1_000_000]);
-        assert!(near.contains("windows (--runs "), "{near}");
+        // Of three windows.
+        assert!(near.contains("(--runs 11) would decide, which take up to 4 times as long as these"), "{near}");
         let wide = text(&[1_008_000, 1_782_000, 1_300_000], &[1_100_000, 1_700_000, 1_200_000]);
         assert!(wide.contains("windows range over 984.38 to 1740.23 before") && wide.contains("--margin "), "{wide}");
         assert!(text(&[1_000_000], &[1_100_000]).contains("--runs 5"));
@@ -251,19 +271,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn one_window_away_from_all_others_is_named() {
-        let outlier = |own: &[u64]| windows::outlier(&with_windows(own));
-        let found = outlier(&[1_000_000, 1_040_000, 1_000_200, 1_000_050, 1_000_100]).unwrap();
-        assert_eq!((found.value, found.others), (1_040_000.0 / 1024.0, [1_000_000.0 / 1024.0, 1_000_200.0 / 1024.0]));
-        assert_eq!(found.title, "page allocation");
-        assert!(outlier(&[1_000_000, 960_000, 1_000_200, 1_000_050, 1_000_100]).unwrap().delta < 0.0);
-        // Below the floor, in a wide range, or too few windows to tell.
-        assert_eq!(outlier(&[1_000_000, 1_001_500, 1_000_200, 1_000_050, 1_000_100]), None);
-        assert_eq!(outlier(&[1_000_000, 1_010_000, 1_020_000, 1_030_000, 1_040_000]), None);
-        assert_eq!(outlier(&[1_000_000, 1_040_000, 1_000_100]), None);
     }
 
     #[test]

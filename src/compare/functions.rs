@@ -30,7 +30,8 @@ pub(crate) fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<Fu
             continue;
         }
         let mut row = row(key, old, new, before, after);
-        row.certain = method == Method::Timed || exact::certain_function(before, after, [key, partner.unwrap_or(key)]);
+        row.certain =
+            method == Method::Timed || exact::is_certain_function(before, after, [key, partner.unwrap_or(key)]);
         if partner.is_some() {
             row.matched = Matched::Path;
         }
@@ -56,34 +57,26 @@ pub(crate) fn rows(before: &Measure, after: &Measure, method: Method) -> (Vec<Fu
 /// Roles of all processes, largest change first; roles without weight are left out.
 #[must_use]
 pub(crate) fn role_rows(before: &Measure, after: &Measure, certain: impl Fn(RoleId) -> bool) -> Vec<RoleRow> {
-    let mut ids: BTreeSet<RoleId> = BTreeSet::new();
-    for measure in [before, after] {
-        ids.extend(measure.processes.of_target().flat_map(|(_, measure)| measure.roles.keys()));
-    }
-    let mut rows: Vec<RoleRow> = ids
-        .into_iter()
-        .map(|id| {
-            let delta = |process| after.role(process, id) - before.role(process, id);
-            let sum = |measure: &Measure| -> f64 {
-                measure.processes.of_target().map(|(process, _)| measure.role(process, id)).sum()
-            };
-            let mut deltas: ByProcess<f64> =
-                before.processes.of_target().map(|(process, _)| (process, delta(process))).collect();
-            deltas.extend(after.processes.of_target().map(|(process, _)| (process, delta(process))));
-            let role = roles::by_id(id);
-            RoleRow {
-                role: id,
-                title: role.title.to_owned(),
-                colour: role.colour.to_owned(),
-                before: sum(before),
-                after: sum(after),
-                delta: sum(after) - sum(before),
-                deltas,
-                certain: certain(id),
-                work: None,
-            }
-        })
-        .collect();
+    let row = |id: RoleId| {
+        let delta = |process| after.role(process, id) - before.role(process, id);
+        let mut deltas: ByProcess<f64> = ByProcess::new();
+        for (process, _) in before.processes.of_target().chain(after.processes.of_target()) {
+            deltas.insert(process, delta(process));
+        }
+        let role = roles::by_id(id);
+        RoleRow {
+            role: id,
+            title: role.title.to_owned(),
+            colour: role.colour.to_owned(),
+            before: before.of_role(id),
+            after: after.of_role(id),
+            delta: after.of_role(id) - before.of_role(id),
+            deltas,
+            certain: certain(id),
+            work: None,
+        }
+    };
+    let mut rows: Vec<RoleRow> = before.roles().union(&after.roles()).copied().map(row).collect();
     rows.sort_by(|a, b| b.delta.abs().total_cmp(&a.delta.abs()).then_with(|| a.role.cmp(&b.role)));
     rows
 }

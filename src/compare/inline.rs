@@ -3,9 +3,8 @@
 //! them, and its weight goes to its caller on both sides.
 
 use super::dropped::Dropped;
-use super::measure::{self, Measure, as_f64};
+use super::measure::Measure;
 use super::model::Inlined;
-use crate::document::Outcome;
 use crate::profile::folded::is_kernel_entry;
 use crate::roles::{self, RoleId, SCHEDULING};
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,19 +117,6 @@ struct Candidate<'a> {
 /// Numbers of calls per KiB of one run, by canonical name; empty for runs without executed code.
 type Entered = BTreeMap<String, f64>;
 
-fn entered(runs: &[&Outcome]) -> Entered {
-    let mut entered = Entered::new();
-    for outcome in runs {
-        let Some(code) = &outcome.code else { return Entered::new() };
-        let kib = as_f64(outcome.document.processes.first().bytes.max(1)) / 1024.0 * as_f64(runs.len() as u64);
-        for function in code.functions.iter().filter(|function| function.address >> 63 == 1) {
-            let calls = as_f64(code.of_target(function.calls())) / kib;
-            *entered.entry(roles::canonical(&function.name).to_owned()).or_default() += calls;
-        }
-    }
-    entered
-}
-
 /// Two runs whose inlining is aligned.
 pub(crate) struct Aligned {
     pub before: Measure,
@@ -138,40 +124,36 @@ pub(crate) struct Aligned {
     pub inlined: Vec<Inlined>,
 }
 
-/// The measures of two runs again, with inlining aligned. `None` if nothing was inlined on one side only.
+/// Two measures with inlining aligned. `None` if nothing was inlined on one side only.
 #[must_use]
-pub(crate) fn aligned(measures: [&Measure; 2], runs: [&[&Outcome]; 2]) -> Option<Aligned> {
-    let entered = runs.map(entered);
-    let mut dropped = Dropped::default();
-    let mut inlined: Vec<Inlined> = Vec::new();
-    for _ in 0..ROUNDS {
-        let calls = measures.map(|measure| CallWeights::of(measure, &dropped));
-        let found = found(&calls, &entered);
-        if found.is_empty() {
-            break;
-        }
-        for one in found {
-            dropped.add(&one);
-            inlined.push(one);
-        }
-    }
+pub(crate) fn aligned(measures: [&Measure; 2]) -> Option<Aligned> {
+    let inlined = inlined_between(measures);
+    let dropped = Dropped::of(&inlined);
     if dropped.is_empty() {
         return None;
     }
-    let again = |runs: &[&Outcome]| measure::measure_without(runs, &dropped);
-    Some(Aligned { before: again(runs[0])?, after: again(runs[1])?, inlined })
+    let [before, after] = measures.map(|measure| measure.without(&dropped));
+    Some(Aligned { before, after, inlined })
 }
 
 /// The functions that one of two counted runs inlined.
 #[must_use]
-pub(crate) fn inlined_between(before: &Outcome, after: &Outcome) -> Vec<Inlined> {
-    let runs = [&[before][..], &[after][..]];
-    let [Some(old), Some(new)] = runs.map(measure::measure) else { return Vec::new() };
-    aligned([&old, &new], runs).map_or_else(Vec::new, |aligned| aligned.inlined)
+pub(crate) fn inlined_between(measures: [&Measure; 2]) -> Vec<Inlined> {
+    let entered = measures.map(|measure| &measure.entered);
+    let mut inlined: Vec<Inlined> = Vec::new();
+    for _ in 0..ROUNDS {
+        let dropped = Dropped::of(&inlined);
+        let found = found(&measures.map(|measure| CallWeights::of(measure, &dropped)), entered);
+        if found.is_empty() {
+            break;
+        }
+        inlined.extend(found);
+    }
+    inlined
 }
 
 /// All functions that one of the two runs inlined into a caller.
-fn found(calls: &[CallWeights; 2], entered: &[Entered; 2]) -> Vec<Inlined> {
+fn found(calls: &[CallWeights; 2], entered: [&Entered; 2]) -> Vec<Inlined> {
     let least = SMALL * calls[0].total.max(calls[1].total);
     let mut found: Vec<Inlined> = Vec::new();
     let callers: BTreeSet<&str> =
@@ -183,14 +165,14 @@ fn found(calls: &[CallWeights; 2], entered: &[Entered; 2]) -> Vec<Inlined> {
             continue;
         }
         // How often a caller is called may change, above all that of the scheduler: its weights are compared per call.
-        let rates = entered.each_ref().map(|entered| entered.get(caller).copied().filter(|rate| *rate > 0.0));
+        let rates = entered.map(|entered| entered.get(caller).copied().filter(|rate| *rate > 0.0));
         let scale = match rates {
             [Some(old), Some(new)] => old / new,
             _ => 1.0,
         };
         let mut candidates = Vec::new();
-        candidates.extend(only(calls, caller, 0, old, 1.0, &entered[0]));
-        candidates.extend(only(calls, caller, 1, new, scale, &entered[1]));
+        candidates.extend(only(calls, caller, 0, old, 1.0, entered[0]));
+        candidates.extend(only(calls, caller, 1, new, scale, entered[1]));
         candidates.retain(|candidate: &Candidate| candidate.weight >= least);
         candidates.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.name.cmp(b.name)));
         candidates.truncate(COMBINED);
@@ -300,14 +282,14 @@ mod tests {
     fn calls(stacks: &[(&str, u64)]) -> CallWeights {
         let mut calls = CallWeights::default();
         for (stack, weight) in stacks {
-            calls.add(format!("{CALL}{stack}").split(';'), as_f64(*weight));
+            calls.add(format!("{CALL}{stack}").split(';'), *weight as f64);
         }
         calls
     }
 
     fn inlined(before: &[(&str, u64)], after: &[(&str, u64)], entered: &[(&str, f64)]) -> Vec<(String, String, bool)> {
         let entered: Entered = entered.iter().map(|(name, calls)| ((*name).to_owned(), *calls)).collect();
-        let found = found(&[calls(before), calls(after)], &[entered.clone(), entered]);
+        let found = found(&[calls(before), calls(after)], [&entered, &entered]);
         found.into_iter().map(|one| (one.caller, one.function, one.before)).collect()
     }
 

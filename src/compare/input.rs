@@ -1,9 +1,9 @@
 //! The inputs and options of a comparison.
 
 use super::model::MissingCell;
-use crate::document::{Document, Outcome};
 use crate::experiment::Ending;
 use crate::profile::CycleModel;
+use crate::result::{Document, Outcome};
 use crate::util::decision::MARGIN;
 
 /// One column's times: ns per KiB of each run, by boot.

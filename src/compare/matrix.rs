@@ -3,9 +3,9 @@
 use super::input::{self, Input};
 use super::model::MissingCell;
 use super::plan::{ColumnPlan, MatrixPlan, SCHEMA};
-use crate::document::{Document, Outcome};
-use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, StoredPlan, Task, TaskResult};
+use crate::experiment::{self, Ending, Event, Executor, Interrupted, Lane, PlanFile, Task, TaskResult};
 use crate::report::files::{self, Folder};
+use crate::result::{Document, Outcome, RESULT_FILE};
 use crate::run::{RunOptions, WindowSizing};
 use crate::util::folder_lock::FolderLock;
 use crate::workload::Spec;
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 /// The plan's file in the folder of a matrix.
 pub const PLAN: &str = "matrix.json";
 const RUNS: &str = "runs";
+const PLAN_FILE: PlanFile = PlanFile { name: PLAN, schema: SCHEMA, results: RUNS, what: "comparison" };
 
 /// One run of a matrix.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,13 +30,6 @@ pub struct MatrixRun {
     pub cpus: Option<u32>,
     pub block: usize,
     pub options: RunOptions,
-}
-
-/// Executes one run.
-pub trait Runner: Sync {
-    /// # Errors
-    /// The reason of the failure, in one line.
-    fn run(&self, run: &MatrixRun) -> Result<Outcome>;
 }
 
 /// The results of a matrix.
@@ -64,7 +58,7 @@ impl MatrixPlan {
         }
         experiment::Plan {
             lanes,
-            shuffled: self.pairs.is_some(),
+            shuffled: self.runs.is_some(),
             stop: self.stop,
             ..experiment::Plan::new([], self.blocks, self.seed)
         }
@@ -73,7 +67,7 @@ impl MatrixPlan {
     /// `run` in another block.
     fn in_block(&self, run: &MatrixRun, block: usize) -> MatrixRun {
         let mut run = MatrixRun { block, ..run.clone() };
-        if self.pairs.is_some() {
+        if self.runs.is_some() {
             run.options.seed = self.seed + block as u64;
         }
         run
@@ -83,13 +77,15 @@ impl MatrixPlan {
         let mut options = plan.options.clone();
         options.workload.mode = Some(mode.to_owned());
         options.machine.cpus = cpus.or(options.machine.cpus);
-        if let Some(pairs) = self.pairs {
-            (options.runs, options.seed) = (Some(pairs), self.seed + block as u64);
+        if let Some(runs) = self.runs {
+            (options.runs, options.seed) = (Some(runs), self.seed + block as u64);
         }
         MatrixRun { column, mode: mode.to_owned(), cpus, block, options }
     }
 
-    fn label(&self, column: usize) -> String {
+    /// The name of a column, or of the control.
+    #[must_use]
+    pub(crate) fn label(&self, column: usize) -> String {
         match self.columns.get(column) {
             Some(plan) => plan
                 .label
@@ -97,29 +93,6 @@ impl MatrixPlan {
                 .or_else(|| plan.options.kernel.clone())
                 .unwrap_or_else(|| format!("column {}", column + 1)),
             None => "control".to_owned(),
-        }
-    }
-}
-
-impl StoredPlan for MatrixPlan {
-    const FILE: &'static str = PLAN;
-    const RESULTS: &'static str = RUNS;
-    const SCHEMA: &'static str = SCHEMA;
-    const WHAT: &'static str = "comparison";
-
-    fn difference(&self, now: &Self) -> Option<&'static str> {
-        if self.build != now.build {
-            Some("another build of pipeprof")
-        } else if self.modes != now.modes {
-            Some("other modes")
-        } else if self.cpus != now.cpus {
-            Some("other numbers of CPUs")
-        } else if self.columns != now.columns {
-            Some("other columns, or a kernel image that changed since")
-        } else if self != now {
-            Some("other numbers of pairs or boots, another seed or another rule to stop")
-        } else {
-            None
         }
     }
 }
@@ -138,7 +111,7 @@ impl MatrixStore {
     /// # Errors
     /// When the folder exists without `resume`, contains another plan, or is in use.
     pub fn open(folder: &Path, plan: &MatrixPlan, resume: bool) -> Result<Self> {
-        Ok(Self { _lock: experiment::open(folder, plan, resume)?, folder: folder.to_owned() })
+        Ok(Self { _lock: PLAN_FILE.open(folder, plan, resume)?, folder: folder.to_owned() })
     }
 
     fn path(&self, plan: &MatrixPlan, run: &MatrixRun) -> PathBuf {
@@ -186,14 +159,14 @@ impl experiment::Store<MatrixRun, Outcome> for RunFolders<'_> {
 
 struct Runs<'a> {
     plan: &'a MatrixPlan,
-    runner: &'a dyn Runner,
+    measure: &'a (dyn Fn(&MatrixRun) -> Result<Outcome> + Sync),
 }
 
 impl Executor<MatrixRun> for Runs<'_> {
     type Output = Outcome;
 
     fn run(&self, run: &MatrixRun, task: Task) -> Result<Outcome> {
-        self.runner.run(&self.plan.in_block(run, task.block))
+        (self.measure)(&self.plan.in_block(run, task.block))
     }
 
     /// Time per KiB of each unprofiled run, on which the verdict of a timed comparison is based.
@@ -254,7 +227,7 @@ fn in_equal_windows(
     found().filter_map(again).collect()
 }
 
-/// Execute the runs of `plan` that are not in `store`, `jobs` in parallel.
+/// Execute the runs of `plan` that are not in `store`, `jobs` in parallel, by `measure`.
 ///
 /// # Errors
 /// An interruption; finished runs are kept. A failed run is part of the results.
@@ -262,22 +235,13 @@ pub fn run(
     plan: &MatrixPlan,
     store: &MatrixStore,
     jobs: usize,
-    runner: &dyn Runner,
+    measure: &(dyn Fn(&MatrixRun) -> Result<Outcome> + Sync),
     watch: &(dyn Fn(&Event<'_, MatrixRun>) + Sync),
 ) -> Result<Results> {
     let mut experiment = plan.experiment();
     let run = |experiment: &experiment::Plan<MatrixRun>| {
-        experiment::run_jobs(experiment, jobs, &Runs { plan, runner }, &RunFolders { plan, store }, watch).map_err(
-            |error| match error.downcast_ref::<Interrupted>() {
-                Some(interrupted) => anyhow::anyhow!(
-                    "interrupted after {} of {} runs, which are kept in {}: repeat the command with --resume to continue",
-                    interrupted.done,
-                    interrupted.of,
-                    store.folder.display()
-                ),
-                None => error,
-            },
-        )
+        experiment::run_jobs(experiment, jobs, &Runs { plan, measure }, &RunFolders { plan, store }, watch)
+            .map_err(|error| Interrupted::kept(error, "run", &store.folder, "repeat the command with --resume"))
     };
     let mut finished = run(&experiment)?;
     // What the first counts show to be needed.
@@ -312,7 +276,7 @@ pub fn run(
         match entry.result {
             Ok(outcome) => {
                 let path = store.path(plan, &run);
-                let name = path.strip_prefix(&store.folder).unwrap_or(&path).join(files::DOCUMENT);
+                let name = path.strip_prefix(&store.folder).unwrap_or(&path).join(RESULT_FILE);
                 let runs = match results.inputs.get_mut(run.column).filter(|_| !lane.control) {
                     Some(input) => &mut input.runs,
                     None => &mut results.control.get_or_insert_default().runs,

@@ -1,16 +1,16 @@
-//! Sum one run's stacks in a table: the weight of each function by process and role, under canonical names that
-//! kernels share.
+//! The weights of one column in one case, in a table: of each function by process and role, under canonical names that
+//! kernels share. Made once, of stacks.
 
 use super::dropped::Dropped;
-use crate::document::{Document, Outcome, Processes};
 use crate::profile::folded::is_kernel_entry;
 use crate::profile::{Attributor, ByProcess, Folded, ProcessName, Profile, SchedulingWeight, Unit};
-use crate::roles::{self, Role, RoleId, Skid};
+use crate::result::{Document, Outcome, Processes};
+use crate::roles::{self, Role, RoleId, SCHEDULING, Skid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A row's identity: function `name` (canonical) of `role` in `process`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
+pub(crate) struct Key {
     pub process: ProcessName,
     pub role: RoleId,
     pub name: String,
@@ -18,7 +18,7 @@ pub struct Key {
 
 /// The weight of one function, in the profile's unit.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct FunctionWeight {
+pub(crate) struct FunctionWeight {
     pub own: u64,
     /// With callees.
     pub whole: u64,
@@ -32,7 +32,7 @@ pub struct FunctionWeight {
 
 /// One process of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ProcessMeasure {
+pub(crate) struct ProcessMeasure {
     pub weight: u64,
     /// Unit per KiB for one unit of weight.
     pub scale: f64,
@@ -47,7 +47,7 @@ pub struct ProcessMeasure {
 
 /// Sleeps and preemptions of the target's processes in a window, and their cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WindowSchedule {
+pub(crate) struct WindowSchedule {
     pub sleeps: u64,
     pub preemptions: u64,
     pub weight: SchedulingWeight,
@@ -67,9 +67,9 @@ impl WindowSchedule {
     }
 }
 
-/// One column's profile in one mode.
+/// One column's profile in one case.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Measure {
+pub(crate) struct Measure {
     pub bytes: u64,
     /// The skid of its samples.
     pub skid: Skid,
@@ -77,11 +77,90 @@ pub struct Measure {
     pub functions: BTreeMap<Key, FunctionWeight>,
     /// Sleeps and preemptions; exact runs only.
     pub schedule: WindowSchedule,
+    /// Calls of the kernel's functions per KiB, by canonical name; empty for runs without executed code.
+    pub entered: BTreeMap<String, f64>,
     /// Exact runs: all windows, of which this is one.
     pub windows: Vec<Measure>,
 }
 
 impl Measure {
+    /// Sum the attributed profiles of `runs` (the boots of one column in one case). `None` if no process of the target has
+    /// stacks.
+    #[must_use]
+    pub(crate) fn of(runs: &[&Outcome]) -> Option<Self> {
+        let mut measure = Self { entered: entered(runs), ..Self::default() };
+        // By process: nanoseconds per KiB, summed over the runs.
+        let mut time: ByProcess<f64> = ByProcess::new();
+        for outcome in runs {
+            let document = &outcome.document;
+            measure.add(document, &document.processes, outcome.shown_window());
+            for (process, shares) in document.attribution.processes.iter() {
+                *time.get_or_default(process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
+            }
+        }
+        if runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions) {
+            measure.scale_counts();
+            measure.windows = runs.iter().flat_map(|outcome| windows(outcome)).collect();
+        } else {
+            // Samples: the attribution contains each process's total in ns per KiB.
+            let runs = as_f64(runs.len() as u64);
+            let of = |process| time.get(process).copied().unwrap_or(0.0) / runs;
+            measure.scale_by(|process, weight| of(process) / as_f64(weight.max(1)));
+        }
+        measure.is_known().then_some(measure)
+    }
+
+    /// The same without the frames of `dropped`, which count with their callers.
+    #[must_use]
+    pub(crate) fn without(&self, dropped: &Dropped) -> Self {
+        let mut measure = Self {
+            functions: BTreeMap::new(),
+            windows: self.windows.iter().map(|window| window.without(dropped)).collect(),
+            ..self.clone()
+        };
+        for (process, part) in self.processes.iter() {
+            let emptied = ProcessMeasure { roles: BTreeMap::new(), stacks: Folded::new(), ..part.clone() };
+            measure.processes.insert(process, emptied);
+            measure.add_stacks(process, &part.stacks, self.skid, dropped);
+        }
+        measure
+    }
+
+    fn is_known(&self) -> bool {
+        self.processes.of_target().next().is_some()
+    }
+
+    /// Add one window's attributed profiles.
+    fn add(&mut self, document: &Document, processes: &Processes, profiles: &[Profile]) {
+        self.bytes += processes.first().bytes;
+        for totals in processes.totals.values() {
+            self.schedule.sleeps += totals.voluntary_switches;
+            self.schedule.preemptions += totals.involuntary_switches;
+        }
+        for profile in profiles.iter().filter(|p| p.collector == document.attribution.collector) {
+            self.skid = profile.skid;
+            if profile.unit == Unit::Instructions && profile.process.is_of_target() {
+                self.schedule.weight += SchedulingWeight::of(profile);
+            }
+            let part = self.processes.get_or_default(profile.process);
+            part.weight += profile.stacks.total();
+            // The weight of others is per call of the first process.
+            part.calls += processes.totals.get(profile.process).unwrap_or(processes.first()).calls;
+            self.add_stacks(profile.process, &profile.stacks, profile.skid, &Dropped::default());
+        }
+    }
+
+    /// Add the stacks of `process` to its roles and functions.
+    fn add_stacks(&mut self, process: ProcessName, stacks: &Folded, skid: Skid, dropped: &Dropped) {
+        let part = self.processes.get_or_default(process);
+        let attributor = Attributor::new(stacks, skid);
+        let mut known = HashMap::new();
+        for (stack, weight) in stacks.iter() {
+            let frames = dropped.shortened(stack.frames()).unwrap_or_else(|| stack.frames().collect());
+            add_stack(&mut self.functions, part, process, (&frames, weight), attributor, &mut known);
+        }
+    }
+
     /// `weight` of `process` in the unit per KiB.
     #[must_use]
     pub(crate) fn per_kib(&self, process: ProcessName, weight: u64) -> f64 {
@@ -101,34 +180,69 @@ impl Measure {
         self.per_kib(process, weight)
     }
 
-    /// The target's processes together, per KiB, without [`roles::SCHEDULING`].
+    /// A role's value per KiB in the target's processes together.
+    #[must_use]
+    pub(crate) fn of_role(&self, role: RoleId) -> f64 {
+        self.processes.of_target().map(|(process, _)| self.role(process, role)).sum()
+    }
+
+    /// The roles of the target's processes.
+    #[must_use]
+    pub(crate) fn roles(&self) -> BTreeSet<RoleId> {
+        self.processes.of_target().flat_map(|(_, part)| part.roles.keys().copied()).collect()
+    }
+
+    /// The functions of the target's processes, and the value of each per KiB without callees.
+    pub(crate) fn functions_of_target(&self) -> impl Iterator<Item = (&Key, &FunctionWeight, f64)> {
+        let of_target = self.functions.iter().filter(|(key, _)| key.process.is_of_target());
+        of_target.map(|(key, weight)| (key, weight, self.per_kib(key.process, weight.own)))
+    }
+
+    /// The target's processes together, per KiB, without [`SCHEDULING`].
     #[must_use]
     pub(crate) fn without_scheduling(&self) -> f64 {
         let rest = |process| {
-            let scheduling: f64 = roles::SCHEDULING.iter().map(|role| self.role(process, *role)).sum();
-            self.of(process) - scheduling
+            let scheduling: f64 = SCHEDULING.iter().map(|role| self.role(process, *role)).sum();
+            self.of_process(process) - scheduling
         };
         self.processes.of_target().map(|(process, _)| rest(process)).sum()
     }
 
-    /// The weight of the target's processes together, without [`roles::SCHEDULING`].
+    /// The weight of the target's processes together, without [`SCHEDULING`].
     #[must_use]
     pub(crate) fn unscheduled(&self) -> u64 {
         let scheduling =
-            |part: &ProcessMeasure| -> u64 { roles::SCHEDULING.iter().filter_map(|role| part.roles.get(role)).sum() };
+            |part: &ProcessMeasure| -> u64 { SCHEDULING.iter().filter_map(|role| part.roles.get(role)).sum() };
         self.processes.of_target().map(|(_, part)| part.weight - scheduling(part)).sum()
     }
 
     /// The target's processes together, per KiB.
     #[must_use]
     pub(crate) fn total(&self) -> f64 {
-        self.processes.of_target().map(|(process, _)| self.of(process)).sum()
+        self.processes.of_target().map(|(process, _)| self.of_process(process)).sum()
+    }
+
+    /// A process's total per KiB.
+    #[must_use]
+    pub(crate) fn of_process(&self, process: ProcessName) -> f64 {
+        self.per_kib(process, self.processes.get(process).map_or(0, |measure| measure.weight))
     }
 
     /// The weight of the target's processes together.
     #[must_use]
     pub(crate) fn weight(&self) -> u64 {
         self.processes.of_target().map(|(_, measure)| measure.weight).sum()
+    }
+
+    /// `of` each window.
+    pub(crate) fn of_windows(&self, of: &dyn Fn(&Self) -> f64) -> Vec<f64> {
+        self.windows.iter().map(of).collect()
+    }
+
+    /// The smallest and the largest value of `of` in any window.
+    pub(crate) fn span(&self, of: &dyn Fn(&Self) -> f64) -> [f64; 2] {
+        let own = of(self);
+        self.windows.iter().map(of).fold([own, own], |[low, high], value| [low.min(value), high.max(value)])
     }
 
     /// Set the scales of counts: they follow from the counts alone, so that equal counts give equal values.
@@ -152,12 +266,6 @@ impl Measure {
             part.weight -= part.roles.remove(&RoleId::User).unwrap_or(0);
         }
     }
-
-    /// A process's total per KiB.
-    #[must_use]
-    pub(crate) fn of(&self, process: ProcessName) -> f64 {
-        self.per_kib(process, self.processes.get(process).map_or(0, |measure| measure.weight))
-    }
 }
 
 /// Weights of real profiles fit into a double's 53 bits: 2^53 instructions are a month of emulation.
@@ -167,137 +275,71 @@ pub(crate) fn as_f64(weight: u64) -> f64 {
     weight as f64
 }
 
-/// The canonical names of a stack's frames; user frames are unchanged.
-fn canonical_stack<'a>(frames: &[&'a str], kernel: Option<usize>) -> Vec<&'a str> {
-    frames
-        .iter()
-        .enumerate()
-        .map(|(index, frame)| if kernel.is_some_and(|start| index >= start) { roles::canonical(frame) } else { frame })
-        .collect()
-}
-
-/// Sum the attributed profiles of `runs` (the boots of one column in one mode). `None` if no process of the target has
-/// stacks.
-#[must_use]
-pub(crate) fn measure(runs: &[&Outcome]) -> Option<Measure> {
-    measure_without(runs, &Dropped::default())
-}
-
-/// [`measure`] without the frames of `dropped`.
-#[must_use]
-pub(crate) fn measure_without(runs: &[&Outcome], dropped: &Dropped) -> Option<Measure> {
-    let mut measure = Measure::default();
-    // By process: nanoseconds per KiB, summed over the runs.
-    let mut time: ByProcess<f64> = ByProcess::new();
-    for outcome in runs {
-        let document = &outcome.document;
-        add(&mut measure, document, &document.processes, outcome.shown_window(), dropped);
-        for (process, shares) in document.attribution.processes.iter() {
-            *time.get_or_default(process) += shares.iter().filter_map(|share| share.ns_per_kib).sum::<f64>();
-        }
-    }
-    let exact = runs.iter().all(|outcome| outcome.document.unit == Unit::Instructions);
-    if exact {
-        measure.scale_counts();
-        measure.windows = runs.iter().flat_map(|outcome| measures(outcome, dropped)).collect();
-    } else {
-        // Samples: the attribution contains each process's total in ns per KiB.
-        let runs = as_f64(runs.len() as u64);
-        measure.scale_by(|process, weight| time.get(process).copied().unwrap_or(0.0) / runs / as_f64(weight.max(1)));
-    }
-    let any = measure.processes.of_target().next().is_some();
-    any.then_some(measure)
-}
-
-/// The windows of `outcome`, an exact run, without the frames of `dropped`; the shown window if there is only one.
-#[must_use]
-pub(crate) fn measures(outcome: &Outcome, dropped: &Dropped) -> Vec<Measure> {
+/// The windows of `outcome`, an exact run; the shown window if there is only one.
+fn windows(outcome: &Outcome) -> Vec<Measure> {
     let document = &outcome.document;
+    let window = |processes: &Processes, profiles: &[Profile]| {
+        let mut measure = Measure::default();
+        measure.add(document, processes, profiles);
+        measure.scale_counts();
+        measure.is_known().then_some(measure)
+    };
     if outcome.windows.is_empty() {
-        return of_window(document, &document.processes, &outcome.profiles, dropped).into_iter().collect();
+        return window(&document.processes, &outcome.profiles).into_iter().collect();
     }
     let windows = outcome.windows.iter().zip(&document.runs);
-    windows.filter_map(|(profiles, run)| of_window(document, &run.processes, profiles, dropped)).collect()
+    windows.filter_map(|(profiles, run)| window(&run.processes, profiles)).collect()
 }
 
-fn of_window(document: &Document, processes: &Processes, profiles: &[Profile], dropped: &Dropped) -> Option<Measure> {
-    let mut measure = Measure::default();
-    add(&mut measure, document, processes, profiles, dropped);
-    measure.scale_counts();
-    let any = measure.processes.of_target().next().is_some();
-    any.then_some(measure)
-}
-
-/// Add one window's attributed profiles to `measure`, without the frames of `dropped`.
-fn add(measure: &mut Measure, document: &Document, processes: &Processes, profiles: &[Profile], dropped: &Dropped) {
-    let mut known: HashMap<String, Option<&'static Role>> = HashMap::new();
-    measure.bytes += processes.first().bytes;
-    for totals in processes.totals.values() {
-        measure.schedule.sleeps += totals.voluntary_switches;
-        measure.schedule.preemptions += totals.involuntary_switches;
-    }
-    for profile in profiles.iter().filter(|p| p.collector == document.attribution.collector) {
-        // The weight of others is per call of the first process.
-        let calls = processes.totals.get(profile.process).unwrap_or(processes.first()).calls;
-        measure.skid = profile.skid;
-        if profile.unit == Unit::Instructions && profile.process.is_of_target() {
-            measure.schedule.weight += SchedulingWeight::of(profile);
-        }
-        let part = measure.processes.get_or_default(profile.process);
-        part.weight += profile.stacks.total();
-        part.calls += calls;
-        let attributor = Attributor::new(&profile.stacks, profile.skid);
-        for (stack, weight) in profile.stacks.iter() {
-            let frames = dropped.shortened(stack.frames()).unwrap_or_else(|| stack.frames().collect());
-            add_stack(&mut measure.functions, part, profile.process, (&frames, weight), attributor, &mut known);
+/// [`Measure::entered`] of `runs`.
+fn entered(runs: &[&Outcome]) -> BTreeMap<String, f64> {
+    let mut entered = BTreeMap::new();
+    for outcome in runs {
+        let Some(code) = &outcome.code else { return BTreeMap::new() };
+        let kib = as_f64(outcome.document.processes.first().bytes.max(1)) / 1024.0 * as_f64(runs.len() as u64);
+        for function in code.functions.iter().filter(|function| function.address >> 63 == 1) {
+            let calls = as_f64(code.of_target(function.calls())) / kib;
+            *entered.entry(roles::canonical(&function.name).to_owned()).or_default() += calls;
         }
     }
+    entered
 }
 
-fn add_stack(
+/// Roles of names.
+type KnownRoles<'a> = HashMap<&'a str, Option<&'static Role>>;
+
+fn add_stack<'a>(
     functions: &mut BTreeMap<Key, FunctionWeight>,
     part: &mut ProcessMeasure,
     process: ProcessName,
-    (frames, weight): (&[&str], u64),
+    (frames, weight): (&[&'a str], u64),
     attributor: Attributor,
-    known: &mut HashMap<String, Option<&'static Role>>,
+    known: &mut KnownRoles<'a>,
 ) {
     let kernel = frames.iter().position(|frame| is_kernel_entry(frame));
-    let canonical = canonical_stack(frames, kernel);
+    let start = kernel.unwrap_or(frames.len());
+    // Frames of the user are unchanged.
+    let canonical = |(at, frame): (usize, &&'a str)| if at >= start { roles::canonical(frame) } else { frame };
+    let canonical: Vec<&str> = frames.iter().enumerate().map(canonical).collect();
     part.stacks.add_stack(frames.iter().copied(), weight);
-    let own_role = attributor.place_frames(frames.iter().copied()).role;
-    *part.roles.entry(own_role.id).or_insert(0) += weight;
-
-    let path_from = kernel.unwrap_or(0);
-    if let (Some(leaf), Some(leaf_name)) = (canonical.last(), frames.last()) {
-        let key = Key { process, role: own_role.id, name: (*leaf).to_owned() };
-        let entry = functions.entry(key).or_default();
-        entry.own += weight;
-        add_name(entry, leaf_name);
-        *entry.paths.entry(canonical[path_from..].join(";")).or_insert(0) += weight;
+    let own_role = attributor.place_frames(frames.iter().copied()).role.id;
+    *part.roles.entry(own_role).or_insert(0) += weight;
+    let (Some(leaf), Some(leaf_name)) = (canonical.last(), frames.last()) else { return };
+    let key = Key { process, role: own_role, name: (*leaf).to_owned() };
+    let entry = functions.entry(key).or_default();
+    entry.own += weight;
+    add_name(entry, leaf_name);
+    *entry.paths.entry(canonical[kernel.unwrap_or(0)..].join(";")).or_insert(0) += weight;
+    if kernel.is_none() {
+        entry.whole += weight;
     }
     // Weight with callees: each function once per stack and role; the role is that of the stack up to this function.
     let mut role: Option<&'static Role> = None;
     let mut seen: BTreeSet<(RoleId, &str)> = BTreeSet::new();
-    let Some(start) = kernel else {
-        if let Some(leaf) = canonical.last() {
-            let key = Key { process, role: own_role.id, name: (*leaf).to_owned() };
-            functions.entry(key).or_default().whole += weight;
-        }
-        return;
-    };
     for (index, frame) in frames.iter().enumerate().skip(start) {
-        let of_frame = match known.get(*frame) {
-            Some(role) => *role,
-            None => {
-                let found = roles::of_frame(frame);
-                known.insert((*frame).to_owned(), found);
-                found
-            }
-        };
-        role = of_frame.or(role);
+        role = known.entry(frame).or_insert_with(|| roles::of_frame(frame)).or(role);
         let last = index + 1 == frames.len();
-        let id = if last { own_role.id } else { role.map_or(RoleId::OtherKernel, |role| role.id) };
+        let id = if last { own_role } else { role.map_or(RoleId::OtherKernel, |role| role.id) };
         if seen.insert((id, canonical[index])) {
             let key = Key { process, role: id, name: canonical[index].to_owned() };
             let entry = functions.entry(key).or_default();

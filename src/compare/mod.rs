@@ -1,15 +1,18 @@
 //! Compare kernels, or settings of one kernel, with an estimate of reliability.
 //!
-//! [`matrix`] runs every column in every mode. [`build`] makes one [`model::Comparison`] of these outcomes, or of
-//! stored ones ([`input`]); [`steps`] compares column with column. [`render`] writes the model as terminal table,
-//! Markdown, JSON and HTML. [`measure`] and [`functions`] match functions with different names. [`exact`] and
-//! [`timed`] give the verdicts, [`cycles`] sets estimated cycles next to instructions, [`columns`] names
-//! the differences, and [`caveats`] lists caveats.
+//! [`matrix`] runs every column in every mode. Of these outcomes, or of stored ones ([`input`]), [`case`] makes what is
+//! measured of each column in each case, once: weights ([`measure`]), totals, times, calls, locks, classes of instructions.
+//! [`steps`] compares column with column, from measures only: [`exact`] and [`timed`] give the verdicts, [`inline`],
+//! [`functions`] and [`sums`] match functions, [`cycles`], [`work`], [`locks`] and [`calls`] explain changes, and [`blame`]
+//! names the largest contributor. [`build`] puts all that into a [`model::Comparison`], with what differs between the
+//! columns ([`columns`]) and [`caveats`]. [`answer`], [`details`] and [`remarks`] say it in words, [`render`] writes it as terminal
+//! table, Markdown, JSON and HTML.
 
 pub(crate) mod answer;
 pub(crate) mod blame;
 pub(crate) mod build;
 pub(crate) mod calls;
+pub(crate) mod case;
 pub mod caveats;
 pub(crate) mod columns;
 pub mod cycles;
@@ -25,16 +28,16 @@ pub(crate) mod measure;
 pub mod model;
 pub(crate) mod pipelines;
 pub mod plan;
+pub(crate) mod remarks;
 pub mod render;
 pub(crate) mod steps;
 pub(crate) mod sums;
 pub(crate) mod timed;
-pub(crate) mod windows;
 pub(crate) mod work;
 
 pub use build::{Compared, compare};
 pub(crate) use dropped::Dropped;
 pub(crate) use inline::inlined_between;
 pub use input::{Against, CompareOptions, Input};
-pub(crate) use measure::{Measure, measures};
+pub(crate) use measure::Measure;
 pub(crate) use model::Comparison;

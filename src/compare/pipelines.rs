@@ -3,10 +3,10 @@
 use super::columns::short_release;
 use super::input::Input;
 use super::measure::{Measure, as_f64};
-use crate::document::{Outcome, PipeWork, PipelineWork};
 use crate::profile::ProcessName;
 use crate::record::outcome;
 use crate::report::number::number;
+use crate::result::{Outcome, PipeWork, PipelineWork};
 use crate::util::text::grouped;
 use anyhow::{Result, ensure};
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ const NOTABLE_COPYING: u64 = 10;
 /// Bytes of a word.
 const WORD: u64 = 8;
 
-/// The recordings at these paths, folders or their record.json, one per column. `None` if one of them has no counted
+/// The recordings at these paths, folders or their result.json, one per column. `None` if one of them has no counted
 /// instructions.
 ///
 /// # Errors
@@ -166,10 +166,10 @@ mod tests {
     use super::*;
     use crate::compare::measure::WindowSchedule;
     use crate::compare::{CompareOptions, compare};
-    use crate::document::{Collector, CollectorReport, ExecutedOn};
     use crate::profile::{Folded, Moved, Profile, SchedulingWeight, Unit, attribute};
     use crate::record::model::{RecordedEnd, RecordedInstructions, RecordedPipe, RecordedProcess, StageInstructions};
     use crate::record::{PipelineCommand, Recording};
+    use crate::result::{Collector, CollectorReport, ExecutedOn};
     use crate::roles::Skid;
 
     /// `dd | PROGRAM` with 1 MiB, of which each run of the second stage executes so many instructions.
@@ -222,7 +222,7 @@ mod tests {
     }
 
     fn answer(outcomes: Vec<Outcome>) -> Vec<String> {
-        let paths: Vec<PathBuf> = (0..outcomes.len()).map(|at| PathBuf::from(format!("{at}/record.json"))).collect();
+        let paths: Vec<PathBuf> = (0..outcomes.len()).map(|at| PathBuf::from(format!("{at}/result.json"))).collect();
         let inputs = columns(outcomes, &paths).unwrap();
         let compared = compare(&inputs, &CompareOptions::default()).unwrap();
         crate::compare::answer::sentences(&compared.comparison)
@@ -247,7 +247,7 @@ mod tests {
     fn stages_with_other_programs_are_the_same_rows() {
         let [old, new] =
             [("gzip", 1_000_000), ("pigz", 1_200_000)].map(|(program, count)| counted("7.2", program, &[count; 3]));
-        let paths = ["a", "b"].map(|name| PathBuf::from(name).join("record.json"));
+        let paths = ["a", "b"].map(|name| PathBuf::from(name).join("result.json"));
         let inputs = columns(vec![old, new], &paths).unwrap();
         let labels: Vec<_> = inputs.iter().filter_map(|input| input.label.clone()).collect();
         assert_eq!(labels, ["dd | gzip", "dd | pigz"]);

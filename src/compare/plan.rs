@@ -10,12 +10,16 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// The `schema` of `matrix.json`.
-pub const SCHEMA: &str = "pipeprof.matrix/3";
+pub const SCHEMA: &str = "pipeprof.matrix/4";
 
 /// The axes that make columns. An empty list does not vary.
 #[derive(Debug, Clone, Default)]
 pub struct Axes {
+    /// Modes, where they are not sections.
+    pub modes: Vec<String>,
     pub kernels: Vec<String>,
+    /// Numbers of CPUs, where they are not sections.
+    pub guest_cpus: Vec<u32>,
     /// Kernel arguments; empty for none.
     pub appends: Vec<String>,
     /// QEMU's CPU models; empty for the default.
@@ -46,9 +50,18 @@ pub struct ColumnPlan {
     pub image: Option<String>,
 }
 
+/// A column, with the value of each given axis as it is typed.
+#[derive(Debug, Clone)]
+pub(crate) struct AxisCombination {
+    pub column: ColumnPlan,
+    pub values: Vec<(&'static str, String)>,
+}
+
 /// One value of an axis.
 enum ColumnChange<'a> {
+    Mode(&'a str),
     Kernel(&'a str),
+    GuestCpus(u32),
     Cpu(&'a str),
     Append(&'a str),
     Memcg(bool),
@@ -70,7 +83,7 @@ pub struct MatrixPlan {
     /// Number of blocks, in which every column runs once: boots of guests, or periods on the host. One if exact.
     pub blocks: usize,
     /// Runs per column, mode and block; absent if exact.
-    pub pairs: Option<u32>,
+    pub runs: Option<u32>,
     /// Whether the first column is measured a second time, as a control.
     pub control: bool,
     pub seed: u64,
@@ -93,15 +106,16 @@ impl MatrixPlan {
 /// The axis whose values are columns' names without its own: a size alone is understood.
 const SHORT_AXIS: &str = "buffer-size";
 
-/// Maximum number of columns; more are probably a typing error.
-const MOST_COLUMNS: usize = 1_000;
+/// Maximum number of combinations; more are probably a typing error.
+const MOST_COMBINATIONS: usize = 2_000;
 
-/// All combinations of the axes. The first varies slowest: kernel, CPU, kernel arguments, cgroup, workload, variant.
+/// All combinations of the axes as columns. The first varies slowest: kernel, CPU, kernel arguments, cgroup, workload,
+/// variant.
 ///
 /// # Errors
 /// When an option is given twice, there are fewer than two columns, or too many.
 pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
-    let columns = combinations(axes)?;
+    let columns: Vec<ColumnPlan> = combinations(axes)?.into_iter().map(|made| made.column).collect();
     ensure!(
         columns.len() >= 2,
         "nothing to compare with one column: repeat --kernel, --append (--append '' for none), --cpu, --memcg, \
@@ -110,13 +124,15 @@ pub fn columns(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     Ok(columns)
 }
 
-/// As [`columns`], and one is enough.
+/// As [`columns`], with their values, and one is enough.
 ///
 /// # Errors
-/// When an option is given twice, or there are too many columns.
-pub(crate) fn combinations(axes: &Axes) -> Result<Vec<ColumnPlan>> {
+/// When an option is given twice, or there are too many.
+pub(crate) fn combinations(axes: &Axes) -> Result<Vec<AxisCombination>> {
     let mut lists: Vec<Vec<ColumnChange>> = vec![
+        axes.modes.iter().map(|mode| ColumnChange::Mode(mode)).collect(),
         axes.kernels.iter().map(|kernel| ColumnChange::Kernel(kernel)).collect(),
+        axes.guest_cpus.iter().map(|cpus| ColumnChange::GuestCpus(*cpus)).collect(),
         axes.cpus.iter().map(|cpu| ColumnChange::Cpu(cpu)).collect(),
         axes.appends.iter().map(|append| ColumnChange::Append(append)).collect(),
         axes.memcg.iter().map(|memcg| ColumnChange::Memcg(*memcg)).collect(),
@@ -129,8 +145,8 @@ pub(crate) fn combinations(axes: &Axes) -> Result<Vec<ColumnPlan>> {
     lists.retain(|list| !list.is_empty());
     let count = lists.iter().try_fold(1usize, |count, list| count.checked_mul(list.len()));
     ensure!(
-        count.is_some_and(|count| count <= MOST_COLUMNS),
-        "these flags make more than {MOST_COLUMNS} columns, because repeated flags multiply: repeat fewer"
+        count.is_some_and(|count| count <= MOST_COMBINATIONS),
+        "these flags make more than {MOST_COMBINATIONS} combinations, because their values multiply: give fewer"
     );
 
     let mut combinations: Vec<Vec<(&ColumnChange, bool)>> = vec![Vec::new()];
@@ -147,8 +163,9 @@ pub(crate) fn combinations(axes: &Axes) -> Result<Vec<ColumnPlan>> {
 }
 
 /// The column with these changes; each says whether its axis has several values.
-fn column(changes: &[(&ColumnChange, bool)]) -> Result<ColumnPlan> {
+fn column(changes: &[(&ColumnChange, bool)]) -> Result<AxisCombination> {
     let mut column = ColumnPlan::default();
+    let mut values = Vec::new();
     // A variant's options come first; other changes modify them.
     for (change, _) in changes {
         if let ColumnChange::Variant(variant) = change {
@@ -158,25 +175,35 @@ fn column(changes: &[(&ColumnChange, bool)]) -> Result<ColumnPlan> {
     let twice = |flag: &str| format!("{flag} is given twice; remove it from --variant and --run-flags");
     for (change, varies) in changes {
         let options = &mut column.options;
-        let name = match change {
+        // The axis, its value, and what the value is called in labels.
+        let (axis, value, name) = match change {
+            ColumnChange::Mode(mode) => {
+                options.workload.mode = Some((*mode).to_owned());
+                ("mode", (*mode).to_owned(), None)
+            }
             ColumnChange::Kernel(kernel) => {
                 ensure!(options.kernel.is_none(), twice("--kernel"));
                 options.kernel = Some((*kernel).to_owned());
                 column.image = image(kernel);
                 column.label = name_of(kernel);
-                continue;
+                ("kernel", (*kernel).to_owned(), None)
             }
-            ColumnChange::Cpu("") => "cpu=default".to_owned(),
+            ColumnChange::GuestCpus(cpus) => {
+                ensure!(options.machine.cpus.is_none(), twice("--cpus"));
+                options.machine.cpus = Some(*cpus);
+                ("cpus", cpus.to_string(), None)
+            }
+            ColumnChange::Cpu("") => ("cpu", "default".to_owned(), Some("cpu=default".to_owned())),
             ColumnChange::Cpu(cpu) => {
                 ensure!(options.machine.cpu.is_none(), twice("--cpu"));
                 options.machine.cpu = Some((*cpu).to_owned());
-                format!("cpu={cpu}")
+                ("cpu", (*cpu).to_owned(), Some(format!("cpu={cpu}")))
             }
             ColumnChange::Append(append) => {
                 if !append.is_empty() {
                     options.machine.append.insert(0, (*append).to_owned());
                 }
-                (*append).to_owned()
+                ("append", (*append).to_owned(), Some((*append).to_owned()))
             }
             ColumnChange::Memcg(memcg) => {
                 ensure!(
@@ -184,21 +211,26 @@ fn column(changes: &[(&ColumnChange, bool)]) -> Result<ColumnPlan> {
                     "--memcg conflicts with --no-memcg in --variant or --run-flags; remove one of them"
                 );
                 options.memcg = *memcg;
-                if *memcg { "memcg".to_owned() } else { "no memcg".to_owned() }
+                let (value, name) = if *memcg { ("on", "memcg") } else { ("off", "no memcg") };
+                ("memcg", value.to_owned(), Some(name.to_owned()))
             }
             ColumnChange::Workload(axis, value) => {
                 let former = options.workload.overrides.put(axis, (*value).clone());
                 ensure!(former.is_none(), twice(&format!("--{}", axis.name)));
                 let value = axis.format(value);
-                if axis.name == SHORT_AXIS { value } else { format!("{}={value}", axis.name) }
+                let name = if axis.name == SHORT_AXIS { value.clone() } else { format!("{}={value}", axis.name) };
+                (axis.name, value, Some(name))
             }
-            ColumnChange::Variant(variant) => variant.name.clone(),
+            ColumnChange::Variant(variant) => ("variant", variant.name.clone(), Some(variant.name.clone())),
         };
-        if *varies && !name.is_empty() {
+        if let Some(name) = name.filter(|name| *varies && !name.is_empty()) {
             column.label = Some(column.label.map_or_else(|| name.clone(), |label| format!("{label} {name}")));
         }
+        if *varies || !value.is_empty() {
+            values.push((axis, value));
+        }
     }
-    Ok(column)
+    Ok(AxisCombination { column, values })
 }
 
 /// A series or release is a label. A path is not; the run has its release.
@@ -207,9 +239,9 @@ fn name_of(kernel: &str) -> Option<String> {
 }
 
 /// Number identical columns (A/A).
-fn number_copies(columns: &mut [ColumnPlan]) {
-    let labels: Vec<Option<String>> = columns.iter().map(|column| column.label.clone()).collect();
-    for (index, column) in columns.iter_mut().enumerate() {
+fn number_copies(combinations: &mut [AxisCombination]) {
+    let labels: Vec<Option<String>> = combinations.iter().map(|made| made.column.label.clone()).collect();
+    for (index, AxisCombination { column, .. }) in combinations.iter_mut().enumerate() {
         let Some(label) = &labels[index] else { continue };
         if labels.iter().filter(|other| other.as_ref() == Some(label)).count() > 1 {
             let number = labels[..=index].iter().filter(|other| other.as_ref() == Some(label)).count();
@@ -269,7 +301,7 @@ mod tests {
     fn too_many_columns_are_refused_before_they_are_made() {
         let many: Vec<String> = (0..200).map(|number| format!("a={number}")).collect();
         let axes = Axes { kernels: many.clone(), cpus: many.clone(), appends: many, ..Axes::default() };
-        assert!(columns(&axes).unwrap_err().to_string().contains("more than 1000 columns"));
+        assert!(columns(&axes).unwrap_err().to_string().contains("more than 2000 combinations"));
     }
 
     fn variant(name: &str, change: impl FnOnce(&mut RunOptions)) -> Variant {

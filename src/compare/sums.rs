@@ -1,10 +1,10 @@
 //! Functions summed over all roles and processes. A helper that many roles call, such as a lock or a counter, is a small
 //! change in each of them and can be the largest change of all.
 
+use super::exact;
 use super::functions::partners_by_path;
-use super::measure::{Key, Measure};
+use super::measure::Measure;
 use super::model::{FunctionSum, Method, RolePart, RoleRow};
-use super::windows;
 use crate::roles::{self, RoleId, SCHEDULING};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const KEPT: usize = 60;
 
 /// Roles that must call a helper: one of fewer roles is a matter of these roles.
-pub(crate) const ROLES: usize = 3;
-
-/// A helper whose change, summed over all roles, is larger than that of any role without it.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct HelperChange {
-    pub name: String,
-    /// Without the roles that depend on scheduling.
-    pub delta: f64,
-    pub roles: Vec<RolePart>,
-}
+const ROLES: usize = 3;
 
 impl FunctionSum {
     /// Both names if they differ: `pipe_write / anon_pipe_write`. A name that both kernels have is given once:
@@ -36,10 +27,21 @@ impl FunctionSum {
         }
     }
 
-    /// The change without the roles that depend on scheduling.
+    /// The changes of the roles that do not depend on scheduling.
+    fn unscheduled(&self) -> impl Iterator<Item = &RolePart> {
+        self.roles.iter().filter(|part| !SCHEDULING.contains(&part.role))
+    }
+
+    /// Their sum.
     #[must_use]
     pub(crate) fn without_scheduling(&self) -> f64 {
-        self.roles.iter().filter(|part| !SCHEDULING.contains(&part.role)).map(|part| part.delta).sum()
+        self.unscheduled().map(|part| part.delta).sum()
+    }
+
+    /// Whether it is a helper of several roles: it has none of its own.
+    #[must_use]
+    pub(crate) fn is_helper(&self) -> bool {
+        self.certain && self.roles.len() >= ROLES && roles::of_frame(&self.name).is_none()
     }
 }
 
@@ -62,9 +64,8 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for (side, measure) in [before, after].into_iter().enumerate() {
         let sign = if side == 0 { -1.0 } else { 1.0 };
-        for (key, weight) in measure.functions.iter().filter(|(key, _)| key.process.is_of_target()) {
+        for (key, weight, own) in measure.functions_of_target() {
             let sum = sums.entry(one_name(&key.name)).or_default();
-            let own = measure.per_kib(key.process, weight.own);
             sum.own[side] += own;
             sum.names[side].extend(weight.names.iter().cloned());
             *sum.roles.entry(key.role).or_default() += sign * own;
@@ -87,27 +88,22 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
             }
         }
     }
-    // By run, then by window: the weight of each function without the roles that depend on scheduling.
+    // The weight of each function in the measure and in its windows, without the roles that depend on scheduling.
     let unscheduled = |measure: &Measure| -> BTreeMap<String, f64> {
         let mut sums = BTreeMap::new();
-        let counted = |key: &Key| key.process.is_of_target() && !SCHEDULING.contains(&key.role);
-        for (key, weight) in measure.functions.iter().filter(|(key, _)| counted(key)) {
-            *sums.entry(one_name(&key.name)).or_default() += measure.per_kib(key.process, weight.own);
+        for (key, _, own) in measure.functions_of_target().filter(|(key, ..)| !SCHEDULING.contains(&key.role)) {
+            *sums.entry(one_name(&key.name)).or_default() += own;
         }
         sums
     };
-    let of_windows = [before, after].map(|measure| -> Vec<BTreeMap<String, f64>> {
-        std::iter::once(measure).chain(&measure.windows).map(unscheduled).collect()
+    let by_name = [before, after].map(|measure| {
+        (unscheduled(measure), measure.windows.iter().map(unscheduled).collect::<Vec<BTreeMap<String, f64>>>())
     });
-    let least = windows::least_of_part(before);
+    let total = before.without_scheduling();
     let certain = |name: &str| {
-        let value = |window: &BTreeMap<String, f64>| window.get(name).copied().unwrap_or(0.0);
-        let width = |windows: &[BTreeMap<String, f64>]| {
-            let (low, high) = (windows.iter().map(value).fold(f64::INFINITY, f64::min), windows.iter().map(value));
-            high.fold(0.0, f64::max) - low
-        };
-        let [old, new] = &of_windows;
-        (value(&new[0]) - value(&old[0])).abs() > width(old).max(width(new)).max(least)
+        let value = |sums: &BTreeMap<String, f64>| sums.get(name).copied().unwrap_or(0.0);
+        let windows = by_name.each_ref().map(|(_, windows)| windows.iter().map(value).collect::<Vec<f64>>());
+        exact::is_certain(total, by_name.each_ref().map(|(shown, _)| value(shown)), [&windows[0], &windows[1]])
     };
     let mut rows: Vec<FunctionSum> = kept
         .into_iter()
@@ -139,48 +135,43 @@ pub(crate) fn sums(before: &Measure, after: &Measure, method: Method) -> Vec<Fun
 /// The helpers that changed more than any role did without them, in the direction of the total, largest first. A helper
 /// has no role of its own, so its weight counts for its callers' roles.
 #[must_use]
-pub(crate) fn helpers(sums: &[FunctionSum], roles: &[RoleRow], direction: f64) -> Vec<HelperChange> {
-    let changed: Vec<&RoleRow> = roles.iter().filter(|row| !SCHEDULING.contains(&row.role)).collect();
-    let mut rest: BTreeMap<RoleId, f64> = changed.iter().map(|row| (row.role, row.delta)).collect();
-    let parts = |sum: &FunctionSum| -> Vec<RolePart> {
-        sum.roles.iter().filter(|part| !SCHEDULING.contains(&part.role)).cloned().collect()
+pub(crate) fn helpers<'a>(sums: &'a [FunctionSum], roles: &[RoleRow], direction: f64) -> Vec<&'a FunctionSum> {
+    let changed = roles.iter().filter(|row| !SCHEDULING.contains(&row.role));
+    let mut rest: BTreeMap<RoleId, f64> = changed.map(|row| (row.role, row.delta)).collect();
+    let grows = |part: &&RolePart| part.delta * direction > 0.0;
+    let is_cause = |sum: &&FunctionSum| {
+        sum.is_helper()
+            && sum.without_scheduling() * direction > 0.0
+            && sum.unscheduled().filter(grows).count() >= ROLES
     };
-    let mut candidates: Vec<&FunctionSum> = sums
-        .iter()
-        .filter(|sum| roles::of_frame(&sum.name).is_none() && sum.certain && sum.without_scheduling() * direction > 0.0)
-        .filter(|sum| parts(sum).iter().filter(|part| part.delta * direction > 0.0).count() >= ROLES)
-        .collect();
+    let mut candidates: Vec<&FunctionSum> = sums.iter().filter(is_cause).collect();
     candidates.sort_by(|a, b| b.without_scheduling().abs().total_cmp(&a.without_scheduling().abs()));
     let mut helpers = Vec::new();
     for sum in candidates {
-        let delta = sum.without_scheduling();
         let mut without = rest.clone();
-        for part in parts(sum) {
+        for part in sum.unscheduled() {
             *without.entry(part.role).or_default() -= part.delta;
         }
         let largest = without.values().map(|delta| delta * direction).fold(0.0, f64::max);
-        if delta.abs() <= largest {
+        if sum.without_scheduling().abs() <= largest {
             break;
         }
         rest = without;
-        helpers.push(HelperChange { name: sum.shown(), delta, roles: parts(sum) });
+        helpers.push(sum);
     }
     helpers
 }
 
-/// The change of several helpers together, and its parts by role, largest first.
+/// The change of several helpers together by role, largest first.
 #[must_use]
-pub(crate) fn together(helpers: &[HelperChange]) -> (f64, Vec<RolePart>) {
-    let mut parts: BTreeMap<RoleId, RolePart> = BTreeMap::new();
-    for part in helpers.iter().flat_map(|helper| &helper.roles) {
-        match parts.get_mut(&part.role) {
+pub(crate) fn together(helpers: &[&FunctionSum]) -> Vec<RolePart> {
+    let mut parts: Vec<RolePart> = Vec::new();
+    for part in helpers.iter().flat_map(|helper| helper.unscheduled()) {
+        match parts.iter_mut().find(|known| known.role == part.role) {
             Some(sum) => sum.delta += part.delta,
-            None => {
-                parts.insert(part.role, part.clone());
-            }
+            None => parts.push(part.clone()),
         }
     }
-    let mut parts: Vec<RolePart> = parts.into_values().collect();
     parts.sort_by(|a, b| b.delta.abs().total_cmp(&a.delta.abs()).then(a.role.cmp(&b.role)));
-    (helpers.iter().map(|helper| helper.delta).sum(), parts)
+    parts
 }

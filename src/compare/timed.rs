@@ -2,6 +2,7 @@
 
 use super::input::Boots;
 use super::model::{Verdict, Word};
+use crate::util::decision::{Decision, decide};
 use crate::util::stats;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom as _;
@@ -145,7 +146,7 @@ pub(crate) fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
         }
     }
     // The median over b boots is less noisy than one boot's, by about the square root of b.
-    let boots = boots / measure_f64(medians.len().max(1)).sqrt();
+    let boots = boots / (medians.len().max(1) as f64).sqrt();
     let from = match medians.len() {
         0 | 1 => "A/A: random halves of the first column's runs".to_owned(),
         n => format!("A/A: random halves of the first column's runs, and its {n} boots compared with each other"),
@@ -153,60 +154,56 @@ pub(crate) fn noise_within(baseline: &Boots, seed: u64) -> Option<Noise> {
     Some(Noise { floor: halves.max(boots), from })
 }
 
-fn measure_f64(count: usize) -> f64 {
-    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
-}
-
 /// Derive verdicts from evidence, with Holm's correction over all of them.
 #[must_use]
-pub(crate) fn verdicts(evidence: &[Evidence]) -> Vec<Verdict> {
-    let corrected = stats::holm(&evidence.iter().map(|e| e.p).collect::<Vec<_>>());
-    evidence.iter().zip(corrected).map(|(evidence, p_holm)| verdict(evidence, p_holm)).collect()
+pub(crate) fn verdicts(evidence: &[Option<Evidence>]) -> Vec<Verdict> {
+    let known = || evidence.iter().flatten();
+    let mut corrected = stats::holm(&known().map(|e| e.p).collect::<Vec<_>>()).into_iter();
+    let one =
+        |evidence: &Option<Evidence>| match evidence.as_ref().zip(evidence.as_ref().and_then(|_| corrected.next())) {
+            Some((evidence, p_holm)) => verdict(evidence, p_holm),
+            None => Verdict::none("undecided: a column has no unprofiled runs: use --runs 10 or more"),
+        };
+    evidence.iter().map(one).collect()
 }
 
 fn verdict(e: &Evidence, p_holm: f64) -> Verdict {
     let effect = (e.ratio - 1.0).abs();
     let few_pairs = e.pairs.iter().any(|n| *n < MINIMUM_PAIRS);
     let few_boots = e.boots_matter && e.boots.iter().any(|n| *n < MINIMUM_BOOTS);
-    let beyond = e.ci95.is_some_and(|[low, high]| low >= 1.0 + CERTAIN_EFFECT || high <= 1.0 - CERTAIN_EFFECT);
     let above_noise = e.noise.as_ref().is_some_and(|noise| effect > TIMES_THE_FLOOR * noise.floor);
-    let significant = p_holm < ALPHA && beyond && above_noise;
-    let within = e.ci95.is_some_and(|[low, high]| low > 1.0 - MINIMUM_EFFECT && high < 1.0 + MINIMUM_EFFECT);
-    let word = if few_pairs || few_boots {
-        Word::Undecided
-    } else if significant && effect >= MINIMUM_EFFECT {
-        if e.ratio > 1.0 { Word::Slower } else { Word::Faster }
-    } else if within {
-        Word::Same
-    } else {
-        Word::Undecided
+    // Without the other evidence, no interval says that something changed.
+    let differs = p_holm < ALPHA && above_noise && effect >= MINIMUM_EFFECT;
+    let floor = if differs { CERTAIN_EFFECT } else { f64::INFINITY };
+    let decision = match e.ci95 {
+        Some(ends) if !few_pairs && !few_boots => decide(ends.map(|end| end - 1.0), floor, MINIMUM_EFFECT),
+        _ => Decision::Undecided,
     };
+    let word = Word::of_times(decision);
     let more_runs = (word == Word::Undecided).then(|| more_runs(e, effect));
     let interval = interval(e, p_holm);
     let text = match word {
-        Word::Faster | Word::Slower => format!("{} by {:.1} % ({interval})", word.text(), effect * 100.0),
         Word::Same => format!("same within {:.0} % ({interval})", MINIMUM_EFFECT * 100.0),
-        _ => format!("undecided: {} ({interval})", what_is_missing(e, few_boots, more_runs.unwrap_or(0))),
+        Word::Undecided => format!("undecided: {} ({interval})", what_is_missing(e, few_boots, more_runs.unwrap_or(0))),
+        _ => format!("{} by {:.1} % ({interval})", word.text(), effect * 100.0),
     };
+    let noise = e.noise.as_ref();
     Verdict {
         word,
         before: e.before,
         after: e.after,
         delta: e.after - e.before,
         ratio: e.ratio,
-        uncertainty: None,
         ci95: e.ci95,
         p: Some(e.p),
         p_holm: Some(p_holm),
-        noise_floor: e.noise.as_ref().map(|noise| noise.floor),
-        noise_from: e
-            .noise
-            .as_ref()
-            .map_or_else(|| "too few runs to determine it".to_owned(), |noise| noise.from.clone()),
+        noise_floor: noise.map(|noise| noise.floor),
+        noise_from: noise.map_or_else(|| "too few runs to determine it".to_owned(), |noise| noise.from.clone()),
         pairs: e.pairs,
         boots: e.boots,
         more_runs,
         text,
+        ..Verdict::default()
     }
 }
 
@@ -247,7 +244,7 @@ fn more_runs(e: &Evidence, effect: f64) -> usize {
     // The noise floor shrinks with the interval.
     let floor = e.noise.as_ref().map_or(0.0, |noise| noise.floor);
     let floor = if effect >= MINIMUM_EFFECT { TIMES_THE_FLOOR * floor / effect } else { 0.0 };
-    let wanted = measure_f64(have) * (half / target).max(floor).powi(2) * 1.2;
+    let wanted = have as f64 * (half / target).max(floor).powi(2) * 1.2;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to a small positive range")]
     let wanted = wanted.clamp(0.0, MOST_MORE).ceil() as usize;
     wanted.max(MINIMUM_PAIRS).saturating_sub(have).max(MINIMUM_PAIRS.saturating_sub(have)).max(2)
@@ -273,7 +270,7 @@ mod tests {
 
     fn judge(before: &Boots, after: &Boots, seed: u64) -> Verdict {
         let noise = Some(noise_within(before, seed).unwrap());
-        verdicts(&[evidence(before, after, noise, true, seed).unwrap()]).remove(0)
+        verdicts(&[evidence(before, after, noise, true, seed)]).remove(0)
     }
 
     #[test]
@@ -312,7 +309,7 @@ mod tests {
     #[test]
     fn one_run_has_no_interval() {
         let [a, b] = [100.0, 80.0].map(|time| vec![vec![time]]);
-        let verdict = verdicts(&[evidence(&a, &b, noise_within(&a, 1), false, 1).unwrap()]).remove(0);
+        let verdict = verdicts(&[evidence(&a, &b, noise_within(&a, 1), false, 1)]).remove(0);
         assert_eq!(verdict.text, "undecided: needs about 9 more runs (ratio 0.800, of too few runs for an interval)");
         assert_eq!((verdict.ci95, verdict.noise_floor), (None, None));
     }
@@ -333,7 +330,7 @@ mod tests {
     fn holm_makes_many_verdicts_stricter() {
         let mut random = SmallRng::seed_from_u64(6);
         let (a, b) = (boots(&mut random, 100.0, 3, 10), boots(&mut random, 103.0, 3, 10));
-        let one = evidence(&a, &b, noise_within(&a, 1), true, 1).unwrap();
+        let one = evidence(&a, &b, noise_within(&a, 1), true, 1);
         let alone = verdicts(std::slice::from_ref(&one)).remove(0);
         let among = verdicts(&vec![one; 50]).remove(0);
         assert!(among.p_holm > alone.p_holm);

@@ -2,77 +2,83 @@
 
 use super::measure::as_f64;
 use super::model::{RoleRow, RoleWork, WorkUnit};
-use crate::document::Outcome;
-use crate::profile::ProcessName;
-use crate::report::number;
+use crate::result::Document;
 use crate::roles::RoleId;
+use std::collections::BTreeMap;
 
 /// Calls per MiB below which a role is not split: the cost of such a call is a matter of chance.
 const FEW: f64 = 1.0;
 
-/// Changes below this part are not worth a sentence.
+/// Numbers are the same within this part of the pages.
 const SMALL: f64 = 0.001;
 
-impl WorkUnit {
-    /// To follow "per".
-    #[must_use]
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Call => "call",
-            Self::Page => "page",
-            Self::WakeUp => "wake-up",
+/// The unit of `role`, which the processes enter `calls` times per MiB, before and after.
+fn unit(role: RoleId, calls: [f64; 2]) -> WorkUnit {
+    match role {
+        RoleId::WakeUp => WorkUnit::WakeUp,
+        // Pipes allocate, charge and free single pages.
+        RoleId::PageAlloc | RoleId::PageFree | RoleId::MemcgCharge | RoleId::MemcgUncharge => WorkUnit::Page,
+        // Small reads and writes copy parts of pages, and vmsplice gets several pages at once.
+        RoleId::CopyIn | RoleId::CopyOut | RoleId::PipeBuffers | RoleId::UserPages
+            if calls.iter().all(|calls| is_same(*calls, PAGES)) =>
+        {
+            WorkUnit::Page
         }
+        _ => WorkUnit::Call,
     }
+}
 
-    /// The unit of `role`, which the processes enter `calls` times per MiB, before and after.
-    fn of(role: RoleId, calls: [f64; 2]) -> Self {
-        match role {
-            RoleId::WakeUp => Self::WakeUp,
-            // Pipes allocate, charge and free single pages.
-            RoleId::PageAlloc | RoleId::PageFree | RoleId::MemcgCharge | RoleId::MemcgUncharge => Self::Page,
-            // Small reads and writes copy parts of pages, and vmsplice gets several pages at once.
-            RoleId::CopyIn | RoleId::CopyOut | RoleId::PipeBuffers | RoleId::UserPages
-                if calls.iter().all(|calls| (calls - PAGES).abs() < SMALL * PAGES) =>
-            {
-                Self::Page
-            }
-            _ => Self::Call,
-        }
-    }
+/// Whether two numbers per MiB are the same.
+fn is_same(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SMALL * PAGES
 }
 
 /// Pages per MiB.
-const PAGES: f64 = 256.0;
+pub(crate) const PAGES: f64 = 256.0;
 
-/// Calls of `role` per MiB by functions of other roles, by `process` or by all of the target; `None` if not counted.
-#[must_use]
-pub(crate) fn calls_per_mib(outcome: &Outcome, role: RoleId, process: Option<ProcessName>) -> Option<f64> {
-    let document = &outcome.document;
-    let wanted = |name: &ProcessName| process.is_none_or(|process| process == *name);
-    let shares = document.attribution.processes.of_target().filter(|(name, _)| wanted(name));
-    let shares = shares.flat_map(|(_, shares)| shares).filter(|share| share.role == role);
-    let calls: Vec<u64> = shares.filter_map(|share| share.entered).collect();
-    let mib = as_f64(document.processes.first().bytes.max(1)) / f64::from(1 << 20);
-    (!calls.is_empty()).then(|| as_f64(calls.iter().sum()) / mib)
+/// How often the functions of each role are called, per MiB.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RoleCalls {
+    /// By functions of other roles; wake-ups, if the role is that. Only roles whose calls were counted.
+    roles: BTreeMap<RoleId, f64>,
+    /// Of the first process: pages that it copies, and those that it allocates.
+    pages: Option<[f64; 2]>,
 }
 
-/// Wake-ups per MiB; `None` if not counted. Other functions of the role, such as `kill_fasync`, wake up nobody.
-fn wake_ups_per_mib(outcome: &Outcome) -> Option<f64> {
-    let shares = outcome.document.attribution.of_target().filter(|share| share.role == RoleId::WakeUp);
-    let calls: Vec<f64> = shares.filter_map(|share| share.calls_per_mib).collect();
-    (!calls.is_empty()).then(|| calls.iter().sum())
+impl RoleCalls {
+    #[must_use]
+    pub(crate) fn of(document: &Document) -> Self {
+        let mib = as_f64(document.processes.first().bytes.max(1)) / f64::from(1 << 20);
+        let (mut entered, mut wake_ups) = (BTreeMap::<RoleId, u64>::new(), None);
+        for share in document.attribution.of_target() {
+            if let Some(calls) = share.entered {
+                *entered.entry(share.role).or_default() += calls;
+            }
+            // Other functions of the role, such as `kill_fasync`, wake up nobody.
+            if let Some(calls) = share.calls_per_mib.filter(|_| share.role == RoleId::WakeUp) {
+                *wake_ups.get_or_insert(0.0) += calls;
+            }
+        }
+        let mut roles: BTreeMap<RoleId, f64> =
+            entered.into_iter().map(|(role, calls)| (role, as_f64(calls) / mib)).collect();
+        roles.remove(&RoleId::WakeUp);
+        roles.extend(wake_ups.map(|calls| (RoleId::WakeUp, calls)));
+        let first = document.processes.totals.names().next();
+        let of_first = |role| {
+            let share = document.attribution.of(first?).iter().find(|share| share.role == role)?;
+            Some(as_f64(share.entered?) / mib)
+        };
+        Self { roles, pages: of_first(RoleId::CopyIn).zip(of_first(RoleId::PageAlloc)).map(|(a, b)| [a, b]) }
+    }
 }
 
-/// Enter the calls of `runs` in the rows of the roles that both called.
-pub(crate) fn enter(rows: &mut [RoleRow], runs: [&Outcome; 2]) {
+/// Enter the calls in the rows of the roles that both called.
+pub(crate) fn enter(rows: &mut [RoleRow], both: [&RoleCalls; 2]) {
     for row in rows {
-        let calls = runs.map(|run| match row.role {
-            RoleId::WakeUp => wake_ups_per_mib(run),
-            role => calls_per_mib(run, role, None),
-        });
-        if let [Some(calls_before), Some(calls_after)] = calls.map(|calls| calls.filter(|calls| *calls >= FEW)) {
+        let calls = both.map(|calls| calls.roles.get(&row.role).copied().filter(|calls| *calls >= FEW));
+        if let [Some(calls_before), Some(calls_after)] = calls {
             row.work = Some(RoleWork {
-                unit: WorkUnit::of(row.role, [calls_before, calls_after]),
+                unit: unit(row.role, [calls_before, calls_after]),
                 calls_before,
                 calls_after,
                 each_before: row.before * 1024.0 / calls_before,
@@ -82,46 +88,11 @@ pub(crate) fn enter(rows: &mut [RoleRow], runs: [&Outcome; 2]) {
     }
 }
 
-impl RoleWork {
-    /// `14.0 % fewer pages, each +4.0 %`.
-    #[must_use]
-    pub(crate) fn text(&self) -> String {
-        let noun = format!("{}s", self.unit.text());
-        let calls = self.calls_after / self.calls_before - 1.0;
-        let calls = match calls {
-            calls if calls.abs() < SMALL => format!("as many {noun}"),
-            calls if calls < 0.0 => format!("{:.1} % fewer {noun}", -100.0 * calls),
-            calls => format!("{:.1} % more {noun}", 100.0 * calls),
-        };
-        let each = self.each_after / self.each_before;
-        match (each - 1.0).abs() < SMALL {
-            true => format!("{calls}, each as before"),
-            false => format!("{calls}, each {}", number::change(each)),
-        }
-    }
-}
-
-/// How many of the moved pages were allocated, if that differs: the others are pages that the pipe had kept.
+/// Pages of 256 that were allocated, before and after, if that differs: the others are pages that the pipe had kept.
 #[must_use]
-pub(crate) fn cached_pages(runs: [&Outcome; 2]) -> Option<String> {
-    let of = |run: &Outcome| {
-        let writer = run.document.processes.totals.names().next()?;
-        let calls = |role| calls_per_mib(run, role, Some(writer));
-        Some((calls(RoleId::CopyIn)?, calls(RoleId::PageAlloc)?))
-    };
-    let [(copied, before), (again, after)] = [of(runs[0])?, of(runs[1])?];
+pub(crate) fn cached_pages(both: [&RoleCalls; 2]) -> Option<[f64; 2]> {
+    let [Some([copied, before]), Some([again, after])] = both.map(|calls| calls.pages) else { return None };
     // Pages are copied one by one, in both.
-    let pages = PAGES;
-    if (copied - pages).abs() > SMALL * pages || (again - pages).abs() > SMALL * pages || before.max(after) > copied {
-        return None;
-    }
-    let differ = (before - after).abs() > SMALL * pages;
-    differ.then(|| {
-        format!(
-            "Of {pages} pages per MiB, {} are allocated, before {}. The others are pages that the pipe keeps after they \
-             are read, and uses again.",
-            number::count(after),
-            number::count(before)
-        )
-    })
+    let one_by_one = is_same(copied, PAGES) && is_same(again, PAGES) && before.max(after) <= copied;
+    (one_by_one && !is_same(before, after)).then_some([before, after])
 }

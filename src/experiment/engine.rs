@@ -9,6 +9,7 @@ use anyhow::Result;
 use rand::SeedableRng as _;
 use rand::rngs::SmallRng;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,16 @@ pub struct Interrupted {
     pub of: usize,
 }
 
+impl Interrupted {
+    /// `error`; if it is an interruption, with where the finished results are, and how to continue: `unit` is `run`, `again`
+    /// is `repeat the command with --resume`.
+    pub(crate) fn kept(error: anyhow::Error, unit: &str, folder: &Path, again: &str) -> anyhow::Error {
+        let Some(Self { done, of }) = error.downcast_ref() else { return error };
+        let folder = folder.display();
+        anyhow::anyhow!("interrupted after {done} of {of} {unit}s, which are kept in {folder}: {again} to continue")
+    }
+}
+
 /// Run `plan`, one task after the other, on this thread.
 ///
 /// # Errors
@@ -188,8 +199,6 @@ where
 enum TaskEnd<R> {
     /// No further result of its cell is needed.
     Unwanted,
-    /// A warm-up of a cell that already has its first result.
-    Skipped,
     Kept(R, Vec<f64>),
     Measured(Result<(R, Vec<f64>)>, Duration),
 }
@@ -206,16 +215,13 @@ fn attempt<C, E: Executor<C>>(
         return TaskEnd::Unwanted;
     }
     if let Some(result) = store.kept(cell, task) {
-        if task.warm_up {
-            return TaskEnd::Skipped;
-        }
         let values = executor.values(cell, &result);
         return TaskEnd::Kept(result, values);
     }
     watch(State::Running);
     let begin = Instant::now();
     let result = executor.run(cell, task).and_then(|result| {
-        let result = if task.warm_up { result } else { store.keep(cell, task, result)? };
+        let result = store.keep(cell, task, result)?;
         let values = executor.values(cell, &result);
         Ok((result, values))
     });
@@ -259,12 +265,11 @@ impl<'a, C, R> Course<'a, C, R> {
     fn new(plan: &'a Plan<C>, jobs: usize) -> Self {
         let lanes = plan.lanes.len();
         let now = Instant::now();
-        let warm_up = (0..lanes).map(|lane| Task { lane, block: 0, warm_up: true });
         Self {
             plan,
             jobs,
             random: SmallRng::seed_from_u64(plan.seed),
-            queue: if plan.warm_up { warm_up.collect() } else { VecDeque::new() },
+            queue: VecDeque::new(),
             begun: 0,
             under_way: 0,
             entries: Vec::new(),
@@ -295,9 +300,8 @@ impl<'a, C, R> Course<'a, C, R> {
                 self.under_way += 1;
                 return Next::Run(task);
             }
-            // A stop rule judges whole blocks; a warm-up ends before anything counts.
-            let barrier = !self.plan.stop.is_none() || (self.begun == 0 && self.plan.warm_up);
-            if barrier && self.under_way > 0 {
+            // A stop rule judges whole blocks.
+            if !self.plan.stop.is_none() && self.under_way > 0 {
                 return Next::Wait;
             }
             if self.begun > 0 {
@@ -354,13 +358,12 @@ impl<'a, C, R> Course<'a, C, R> {
     /// Record the outcome of `task`. Returns the event for a watcher.
     fn finish(&mut self, task: Task, ended: TaskEnd<R>) -> Option<State> {
         self.under_way -= 1;
-        let Task { lane, block, .. } = task;
+        let Task { lane, block } = task;
         let (result, state) = match ended {
             TaskEnd::Unwanted => {
                 self.give_up(lane);
                 return None;
             }
-            TaskEnd::Skipped => return None,
             TaskEnd::Kept(result, values) => (Ok((result, values)), State::Kept),
             TaskEnd::Measured(Ok(result), took) => {
                 self.times.add(lane, took);
@@ -382,9 +385,6 @@ impl<'a, C, R> Course<'a, C, R> {
                 (Err(why.clone()), State::Failed(why))
             }
         };
-        if task.warm_up && result.is_ok() {
-            return Some(state);
-        }
         let result = result.map(|(result, values)| {
             self.counts[lane] += 1;
             self.values[lane].extend(values);

@@ -8,6 +8,7 @@
 mod engine;
 mod plan;
 mod progress;
+mod show;
 mod stop;
 mod store;
 #[cfg(test)]
@@ -16,5 +17,6 @@ mod tests;
 pub use engine::{Event, Executor, Finished, Interrupted, State, TaskResult, run, run_jobs};
 pub use plan::{Lane, OnFailure, Plan, Task};
 pub(crate) use progress::Progress;
+pub(crate) use show::show;
 pub use stop::{EndedBy, Ending, StopRule, relative_half_width};
-pub(crate) use store::{Json, JsonFolder, NoStore, Store, StoredPlan, open};
+pub(crate) use store::{JsonFolder, NoStore, PlanFile, Store};

@@ -34,8 +34,6 @@ pub struct Plan<C> {
     pub seed: u64,
     /// Whether to shuffle the lanes of each block.
     pub shuffled: bool,
-    /// Whether each lane runs once before the first block; its result is discarded.
-    pub warm_up: bool,
     pub on_failure: OnFailure,
     pub stop: StopRule,
 }
@@ -47,22 +45,20 @@ pub struct Task {
     pub lane: usize,
     /// Counted from 0.
     pub block: usize,
-    pub warm_up: bool,
+}
+
+impl Task {
+    /// `0001-1`: lane and block, counted from 1.
+    pub(super) fn name(self) -> String {
+        format!("{:04}-{}", self.lane + 1, self.block + 1)
+    }
 }
 
 impl<C> Plan<C> {
     /// Shuffled blocks of `cells`. A failed cell is measured again in the next block.
     pub fn new(cells: impl IntoIterator<Item = C>, blocks: usize, seed: u64) -> Self {
         let lanes = cells.into_iter().map(|cell| Lane { cell, control: false }).collect();
-        Self {
-            lanes,
-            blocks,
-            seed,
-            shuffled: true,
-            warm_up: false,
-            on_failure: OnFailure::default(),
-            stop: StopRule::default(),
-        }
+        Self { lanes, blocks, seed, shuffled: true, on_failure: OnFailure::default(), stop: StopRule::default() }
     }
 
     /// The tasks of all planned blocks, in the order in which they begin.
@@ -74,7 +70,7 @@ impl<C> Plan<C> {
 
     /// The tasks of block `block`. `random` comes from the plan's seed and was used for the earlier blocks.
     pub(super) fn block(&self, block: usize, random: &mut SmallRng) -> Vec<Task> {
-        let mut order: Vec<Task> = (0..self.lanes.len()).map(|lane| Task { lane, block, warm_up: false }).collect();
+        let mut order: Vec<Task> = (0..self.lanes.len()).map(|lane| Task { lane, block }).collect();
         if self.shuffled {
             order.shuffle(random);
         }

@@ -14,20 +14,10 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// `3/60, 40 s left`.
-    #[must_use]
-    pub(crate) fn text(&self) -> String {
-        self.words(self.done)
-    }
-
-    /// Like [`Self::text`], with the number of the result being measured.
+    /// `3/60, 40 s left`, with the number of the result being measured.
     #[must_use]
     pub(crate) fn next_text(&self) -> String {
-        self.words((self.done + 1).min(self.of))
-    }
-
-    fn words(&self, number: usize) -> String {
-        let place = format!("{number}/{}", self.of);
+        let place = format!("{}/{}", (self.done + 1).min(self.of), self.of);
         // Shorter times would pass before they are read.
         match self.left.filter(|left| *left >= Duration::from_secs(2)) {
             None => place,
@@ -94,7 +84,7 @@ mod tests {
 
     #[test]
     fn words() {
-        let text = |left| Progress { done: 3, of: 60, left }.text();
+        let text = |left| Progress { done: 2, of: 60, left }.next_text();
         assert_eq!(text(None), "3/60");
         assert_eq!(text(Some(Duration::from_millis(900))), "3/60");
         assert_eq!(text(Some(Duration::from_secs(40))), "3/60, 40 s left");

@@ -6,6 +6,8 @@ use crate::util::{atomic_file, build, regular};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The longest plan or result that is read, bytes.
@@ -37,54 +39,48 @@ impl<C, R> Store<C, R> for NoStore {
     }
 }
 
-/// A plan stored in the experiment's folder, so that a resumed call can be compared with it.
-pub(crate) trait StoredPlan: Serialize + DeserializeOwned {
-    /// The file's name.
-    const FILE: &'static str;
+/// The plan that an experiment keeps in its folder, so that a resumed call can be compared with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanFile {
+    /// Its name.
+    pub name: &'static str,
+    /// Its `schema`.
+    pub schema: &'static str,
     /// The folder of results inside the experiment's.
-    const RESULTS: &'static str;
-    /// The `schema` of the file.
-    const SCHEMA: &'static str;
+    pub results: &'static str,
     /// Name of the experiment: `comparison`.
-    const WHAT: &'static str;
-
-    /// The difference of `now` from this plan, in words; `None` if equal.
-    fn difference(&self, now: &Self) -> Option<&'static str>;
+    pub what: &'static str,
 }
 
-/// The common field of all plans.
-#[derive(Deserialize)]
-struct SchemaOnly {
-    schema: String,
-}
-
-/// Create the folder for `plan`, or resume one with the same plan. No other process writes into it until the lock is
-/// dropped.
-///
-/// # Errors
-/// When the folder exists without `resume`, contains another plan, or is in use.
-pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Result<FolderLock> {
-    let file = folder.join(P::FILE);
-    let lock = if resume {
-        let text = regular::read_stored(&file, LONGEST).with_context(|| {
-            format!("--resume: cannot read {}: is -o the folder of an interrupted {}?", file.display(), P::WHAT)
-        })?;
-        // Checked first, because other schemas cannot be parsed.
-        let schema = serde_json::from_slice(&text).map_or_else(|_| String::new(), |stored: SchemaOnly| stored.schema);
-        ensure!(
-            schema.is_empty() || schema == P::SCHEMA,
-            "--resume: {} has schema {schema}, this pipeprof writes {}: start again without --resume",
-            file.display(),
-            P::SCHEMA
-        );
-        let stored: P = serde_json::from_slice(&text).with_context(|| {
-            format!("--resume: {} is not a plan of this pipeprof: start again without --resume", file.display())
-        })?;
-        if let Some(what) = stored.difference(plan) {
-            bail!("--resume: the plan in {} differs ({what}); give the same flags, or another -o", folder.display());
+impl PlanFile {
+    /// Create the folder for `plan`, or resume one with the same plan. No other process writes into it until the lock is
+    /// dropped.
+    ///
+    /// # Errors
+    /// When the folder exists without `resume`, contains another plan, or is in use.
+    pub(crate) fn open(self, folder: &Path, plan: &impl Serialize, resume: bool) -> Result<FolderLock> {
+        let file = folder.join(self.name);
+        let shown = file.display();
+        let plan = serde_json::to_vec_pretty(plan)?;
+        if resume {
+            let text = regular::read_stored(&file, LONGEST).with_context(|| {
+                format!("--resume: cannot read {shown}: is -o the folder of an interrupted {}?", self.what)
+            })?;
+            let stored: Value = serde_json::from_slice(&text).with_context(|| {
+                format!("--resume: {shown} is not a plan of this pipeprof: start again without --resume")
+            })?;
+            let schema = stored["schema"].as_str().unwrap_or("unknown");
+            ensure!(
+                schema == self.schema,
+                "--resume: {shown} has schema {schema}, this pipeprof writes {}: start again without --resume",
+                self.schema
+            );
+            if let Some(what) = difference(&stored, &serde_json::from_slice(&plan)?) {
+                let folder = folder.display();
+                bail!("--resume: the plan in {folder} differs ({what}); give the same flags, or another -o");
+            }
+            return FolderLock::take(folder);
         }
-        FolderLock::take(folder)?
-    } else {
         if !is_unused(folder) {
             let hint = if file.exists() { "continue with --resume, " } else { "" };
             bail!(
@@ -92,18 +88,38 @@ pub(crate) fn open<P: StoredPlan>(folder: &Path, plan: &P, resume: bool) -> Resu
                 folder.display()
             );
         }
-        let make = |folder: &Path| {
-            std::fs::create_dir_all(folder)
-                .with_context(|| format!("cannot make the folder {}: choose another with -o", folder.display()))
-        };
         make(folder)?;
         let lock = FolderLock::take(folder)?;
         // First: a folder without a plan cannot be resumed, and is not refused as long as it is empty.
-        atomic_file::write(&file, &serde_json::to_vec_pretty(plan)?)?;
-        make(&folder.join(P::RESULTS))?;
-        lock
+        atomic_file::write(&file, &plan)?;
+        make(&folder.join(self.results))?;
+        Ok(lock)
+    }
+}
+
+/// The first place in which two plans differ: `columns 2, image`.
+fn difference(stored: &Value, now: &Value) -> Option<String> {
+    let inside = |name: String, (stored, now): (Option<&Value>, Option<&Value>)| {
+        let null = Value::Null;
+        let inner = difference(stored.unwrap_or(&null), now.unwrap_or(&null))?;
+        Some(if inner.is_empty() { name } else { format!("{name}, {inner}") })
     };
-    Ok(lock)
+    match (stored, now) {
+        (Value::Object(stored), Value::Object(now)) => {
+            let names: BTreeSet<&String> = stored.keys().chain(now.keys()).collect();
+            names.into_iter().find_map(|name| inside(name.replace('_', " "), (stored.get(name), now.get(name))))
+        }
+        (Value::Array(stored), Value::Array(now)) => {
+            let all = 0..stored.len().max(now.len());
+            all.into_iter().find_map(|at| inside((at + 1).to_string(), (stored.get(at), now.get(at))))
+        }
+        _ => (stored != now).then(String::new),
+    }
+}
+
+fn make(folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the folder {}: choose another with -o", folder.display()))
 }
 
 /// Whether nothing is in `folder`, or only files that were not complete when their writer was killed.
@@ -129,7 +145,7 @@ struct Kept<A> {
     /// pipeprof's build; another build may give other results.
     version: String,
     key: String,
-    question: serde_json::Value,
+    question: Value,
     answer: A,
 }
 
@@ -151,8 +167,7 @@ impl JsonFolder {
     /// # Errors
     /// Names the folder or file.
     pub(crate) fn save(&self, name: &str, question: &impl Serialize, answer: &impl Serialize) -> Result<()> {
-        std::fs::create_dir_all(&self.folder)
-            .with_context(|| format!("cannot make the folder {}: choose another with -o", self.folder.display()))?;
+        make(&self.folder)?;
         let question = serde_json::to_value(question)?;
         let kept = Kept { version: build::version().to_owned(), key: self.key.clone(), question, answer };
         atomic_file::write(&self.file(name), serde_json::to_string(&kept)?.as_bytes())
@@ -164,27 +179,18 @@ impl JsonFolder {
     }
 }
 
-/// The store of an experiment as a [`JsonFolder`]: `LANE-BLOCK.json`, counted from 1.
-#[derive(Debug, Clone)]
-pub(crate) struct Json(pub JsonFolder);
-
-impl Json {
-    fn name(task: Task) -> String {
-        format!("{:04}-{}", task.lane + 1, task.block + 1)
-    }
-}
-
-impl<C, R> Store<C, R> for Json
+/// As the store of an experiment: `LANE-BLOCK.json`, counted from 1.
+impl<C, R> Store<C, R> for JsonFolder
 where
     C: Serialize,
     R: Serialize + DeserializeOwned,
 {
     fn kept(&self, cell: &C, task: Task) -> Option<R> {
-        self.0.load(&Self::name(task), cell)
+        self.load(&task.name(), cell)
     }
 
     fn keep(&self, cell: &C, task: Task, result: R) -> Result<R> {
-        self.0.save(&Self::name(task), cell, &result)?;
+        self.save(&task.name(), cell, &result)?;
         Ok(result)
     }
 }

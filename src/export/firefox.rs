@@ -201,8 +201,8 @@ mod tests {
     use super::super::samples::SampledProcess;
     use super::super::tests::{gallery, odd};
     use super::*;
-    use crate::document::Outcome;
     use crate::export::Exported;
+    use crate::result::Outcome;
     use serde_json::Value;
     use std::io::Read as _;
 

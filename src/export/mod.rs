@@ -5,6 +5,7 @@
 
 mod colour;
 mod firefox;
+mod format;
 mod perf_script;
 mod phases;
 mod pprof;
@@ -17,9 +18,10 @@ mod tables_compared;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use format::{ExportFormat, ExportedFiles};
 pub(crate) use source::{Exported, ExportedRecording, StoredResult};
 
-use anyhow::Result;
+use format::{KERNEL_MODULE, nanoseconds};
 
 /// The formats, in the order of the help.
 const FORMATS: &[ExportFormat] = &[
@@ -30,34 +32,6 @@ const FORMATS: &[ExportFormat] = &[
     perf_script::FORMAT,
     tables::FORMAT,
 ];
-
-/// What other programs call the kernel's code.
-const KERNEL_MODULE: &str = "[kernel.kallsyms]";
-
-/// File names and contents.
-pub(crate) type ExportedFiles = Vec<(String, Vec<u8>)>;
-
-/// A format of other programs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ExportFormat {
-    /// The word on the command line.
-    name: &'static str,
-    /// One line for the help.
-    about: &'static str,
-    files: fn(&Exported<'_>) -> Result<ExportedFiles>,
-    /// Whether it consists of several files.
-    pub is_folder: bool,
-}
-
-impl ExportFormat {
-    /// The files of `exported` in this format, by name.
-    ///
-    /// # Errors
-    /// When the result has nothing that the format can hold.
-    pub(crate) fn files(self, exported: &Exported<'_>) -> Result<ExportedFiles> {
-        (self.files)(exported)
-    }
-}
 
 /// The files of `exported` in all of `formats`, each once, and why a format could not be written, if one could not.
 pub(crate) fn all(formats: &[ExportFormat], exported: &Exported<'_>) -> (ExportedFiles, Option<anyhow::Error>) {
@@ -82,10 +56,4 @@ impl clap::ValueEnum for ExportFormat {
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
         Some(clap::builder::PossibleValue::new(self.name).help(self.about))
     }
-}
-
-/// A time in RFC 3339 as nanoseconds since 1970.
-fn nanoseconds(time: &str) -> Option<i64> {
-    let time = time::OffsetDateTime::parse(time, &time::format_description::well_known::Rfc3339).ok()?;
-    i64::try_from(time.unix_timestamp_nanos()).ok()
 }

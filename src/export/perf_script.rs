@@ -67,10 +67,10 @@ fn module(frame: &SampledFrame) -> &str {
 mod tests {
     use super::super::tests::{gallery, odd};
     use super::*;
-    use crate::document::Outcome;
     use crate::export::Exported;
     use crate::profile::Folded;
     use crate::report::flamegraph::together;
+    use crate::result::Outcome;
     use inferno::collapse::Collapse as _;
     use inferno::collapse::perf::{Folder, Options};
 

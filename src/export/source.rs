@@ -3,12 +3,12 @@
 use super::phases::phases;
 use super::samples::{SampledProcess, Samples, SamplesBuilder};
 use crate::compare::model::{self, Comparison};
-use crate::document::code::ExecutedCode;
-use crate::document::{Document, ExecutedOn, Outcome};
 use crate::profile::{Folded, Profile, Unit, cycles};
 use crate::record::stored::{self, recording_at};
 use crate::record::{Recording, graphs, process_names};
 use crate::report::files;
+use crate::result::code::ExecutedCode;
+use crate::result::{Document, ExecutedOn, Outcome};
 use crate::sweep::{self, Sweep};
 use crate::util::{regular::document_at, stored_json};
 use anyhow::{Result, bail};

@@ -15,7 +15,6 @@ pub(super) const FORMAT: ExportFormat = ExportFormat {
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// A file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SpeedscopeFile<'a> {
@@ -123,7 +122,7 @@ mod tests {
     use crate::export::Exported;
     use serde_json::Value;
 
-    fn written(outcome: &crate::document::Outcome) -> Value {
+    fn written(outcome: &crate::result::Outcome) -> Value {
         let value: Value = serde_json::from_slice(&json(&Exported::Run(outcome).samples().unwrap()).unwrap()).unwrap();
         let schema: Value = serde_json::from_str(include_str!("../../tests/data/speedscope-schema.json")).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();

@@ -3,11 +3,11 @@
 use super::samples::Samples;
 use super::source::{Exported, ExportedRecording};
 use super::{ExportFormat, tables_compared};
-use crate::document::Document;
 use crate::profile::{RoleShare, Unit};
 use crate::record::model::RecordedProcess;
 use crate::record::{Recording, process_names};
 use crate::report::table::{Table, TableCell};
+use crate::result::Document;
 use crate::roles;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -239,7 +239,7 @@ fn locks(recording: &Recording) -> Table {
 mod tests {
     use super::super::tests::{ODD, gallery, odd};
     use super::*;
-    use crate::document::Outcome;
+    use crate::result::Outcome;
 
     fn written(outcome: &Outcome) -> BTreeMap<String, Vec<BTreeMap<String, String>>> {
         let files = FORMAT.files(&Exported::Run(outcome)).unwrap();

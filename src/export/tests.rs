@@ -1,9 +1,9 @@
 //! Runs for the tests of formats.
 
-use crate::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction};
-use crate::document::{ExecutedOn, Outcome, PairRecord};
 use crate::profile::{Folded, ProcessName, Profile, Unit};
 use crate::report::files;
+use crate::result::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction};
+use crate::result::{ExecutedOn, Outcome, PairRecord};
 use crate::roles::Skid;
 use std::path::Path;
 

@@ -1,12 +1,12 @@
-//! `run.json`.
+//! `result.json`.
 
 use super::edits;
 use crate::compare::render::{markdown, terminal as tables};
 use crate::compare::{CompareOptions, Input, compare};
-use crate::document::{Document, Outcome};
 use crate::profile::{ByProcess, Folded, Profile};
 use crate::report::files;
 use crate::report::terminal::{self, Style};
+use crate::result::{Document, Outcome};
 use crate::roles::Skid;
 
 /// Profiles of the processes.
@@ -15,7 +15,7 @@ const STACKS: &str = "write;entry_SYSCALL_64;do_syscall_64;pipe_write 30\nwrite;
 /// Documents to edit.
 const BASES: [&str; 2] = [include_str!("../../fuzz/base/sampled.json"), include_str!("../../fuzz/base/exact.json")];
 
-/// The bytes of a `run.json`.
+/// The bytes of a `result.json`.
 ///
 /// Properties: what is read is written so that it reads the same, and can be printed and compared.
 ///
@@ -28,7 +28,7 @@ pub fn run_json(bytes: &[u8]) {
     }
 }
 
-/// A `run.json` with a few changed values: the first byte chooses the document, each three further bytes one change.
+/// A `result.json` with a few changed values: the first byte chooses the document, each three further bytes one change.
 ///
 /// Properties: those of [`run_json`], which reaches few documents that can be read.
 ///

@@ -1,4 +1,4 @@
-//! `record.json`.
+//! `result.json`.
 
 use super::edits;
 use crate::export::{self, Exported, ExportedRecording};
@@ -17,7 +17,7 @@ const BASES: [&str; 3] = [
     include_str!("../../fuzz/base/held.json"),
 ];
 
-/// The bytes of a `record.json`.
+/// The bytes of a `result.json`.
 ///
 /// Properties: what is read is written so that it reads the same, and can be answered, printed, drawn, compared and
 /// exported, without control characters.
@@ -25,13 +25,13 @@ const BASES: [&str; 3] = [
 /// # Panics
 /// If one does not hold.
 pub fn record_json(bytes: &[u8]) {
-    match stored::parse(bytes, Path::new("record.json")) {
+    match stored::parse(bytes, Path::new("result.json")) {
         Ok(recording) => check(&recording),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 
-/// A `record.json` with a few changed values: the first byte chooses the document, each three further bytes one change.
+/// A `result.json` with a few changed values: the first byte chooses the document, each three further bytes one change.
 ///
 /// Properties: those of [`record_json`], which reaches few documents that can be read.
 ///
@@ -49,7 +49,7 @@ fn check(recording: &Recording) {
         Err(error) => panic!("{error}"),
     };
     let again = written(recording);
-    match stored::parse(again.as_bytes(), Path::new("record.json")) {
+    match stored::parse(again.as_bytes(), Path::new("result.json")) {
         Ok(read) => assert_eq!(written(&read), again),
         Err(error) => panic!("{error:#}"),
     }

@@ -1,10 +1,10 @@
 //! Files with stacks and code.
 
-use crate::document::code::{CODE_SCHEMA, ExecutedCode};
 use crate::profile::places::StoredPlaces;
 use crate::profile::{Folded, Unit};
 use crate::report::annotate;
 use crate::report::flamegraph::{self, GraphOptions};
+use crate::result::code::{CODE_SCHEMA, ExecutedCode};
 use crate::roles::Skid;
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -1,10 +1,10 @@
 //! Runs a job inside the guest.
 
-use crate::document::{ExecutedOn, Outcome, Request};
 use crate::guest::cgroup::GuestCgroup;
 use crate::kernel::reach::Listed;
 use crate::kernel::resolve;
 use crate::kernel::symbols::{KALLSYMS, Symbols};
+use crate::result::{ExecutedOn, Outcome, Request};
 use crate::run::{self, Setting};
 use crate::util::progress;
 use crate::vm::job::{Assignment, GuestFacts, Job};
@@ -12,9 +12,6 @@ use anyhow::{Context, Result, bail};
 use std::process::Command;
 
 /// Run the job and return its answer; see [`Job`].
-///
-/// # Errors
-/// Errors are sent to the host as text.
 pub(crate) fn perform(assignment: &Assignment, facts: impl Fn() -> GuestFacts) -> Result<Vec<u8>> {
     match &assignment.job {
         Job::Run(request) => Ok(serde_json::to_vec(&measure(request, assignment.executed_on, run::execute)?)?),

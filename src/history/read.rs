@@ -4,9 +4,9 @@ use super::{CountSpan, HISTORY_SCHEMA, History, HistoryKernel, HistoryLine, Hist
 use crate::campaign::cell::{CellPipeline, kernel_names};
 use crate::campaign::{CampaignCell, CellStore};
 use crate::compare::model::Inlined;
-use crate::compare::{Dropped, Measure, inlined_between, measures};
-use crate::document::Outcome;
+use crate::compare::{Dropped, Measure, inlined_between};
 use crate::kernel::info::compiler_name;
+use crate::result::Outcome;
 use crate::roles::RoleId;
 use crate::util::{build, cancel, progress};
 use anyhow::{Context as _, Result, ensure};
@@ -100,14 +100,14 @@ pub(crate) fn read(store: &CellStore, list: Option<&Path>, command: String) -> R
 /// of them, as in comparisons: otherwise its role would seem to change.
 fn points(store: &CellStore, cells: &[(usize, String)]) -> Result<Vec<HistoryPoint>> {
     let mut inlined: Vec<Inlined> = Vec::new();
-    let mut before: Option<Outcome> = None;
+    let mut before: Option<Measure> = None;
     for (_, id) in cells {
         cancel::check()?;
-        let after = store.run(id)?;
-        if let Some(before) = &before {
-            inlined.extend(inlined_between(before, &after));
+        let after = Measure::of(&[&store.run(id)?]);
+        if let (Some(before), Some(after)) = (&before, &after) {
+            inlined.extend(inlined_between([before, after]));
         }
-        before = Some(after);
+        before = after;
     }
     let dropped = Dropped::of(&inlined);
     let point = |(kernel, id): &(usize, String)| {
@@ -126,7 +126,9 @@ fn is_of(cell: &CampaignCell, kernel: &HistoryKernel) -> bool {
 /// When it has none.
 pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropped) -> Result<HistoryPoint> {
     let shown = outcome.document.ensemble.as_ref().map_or(0, |ensemble| ensemble.shown);
-    let mut windows = measures(outcome, dropped);
+    let measure =
+        Measure::of(&[outcome]).map(|measure| if dropped.is_empty() { measure } else { measure.without(dropped) });
+    let mut windows = measure.map(|measure| measure.windows).unwrap_or_default();
     ensure!(!windows.is_empty(), "the run contains no counted window");
     if outcome.pipeline.is_some() {
         // It hides the kernel, and does not depend on it.
@@ -135,14 +137,8 @@ pub(crate) fn counts(outcome: &Outcome, kernel: usize, id: &str, dropped: &Dropp
     let shown = shown.min(windows.len() - 1);
     windows.swap(0, shown);
     let span = |of: &dyn Fn(&Measure) -> f64| CountSpan::of(&windows.iter().map(of).collect::<Vec<_>>());
-    let roles: BTreeSet<RoleId> = windows
-        .iter()
-        .flat_map(|window| window.processes.of_target())
-        .flat_map(|(_, part)| part.roles.keys().copied())
-        .collect();
-    let of_role = |role: RoleId| {
-        span(&|window| window.processes.of_target().map(|(process, _)| window.role(process, role)).sum())
-    };
+    let roles: BTreeSet<RoleId> = windows.iter().flat_map(Measure::roles).collect();
+    let of_role = |role: RoleId| span(&|window| window.of_role(role));
     Ok(HistoryPoint {
         kernel,
         cell: id.to_owned(),

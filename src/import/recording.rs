@@ -1,12 +1,12 @@
 //! An imported profile as a recording that has samples and nothing else.
 
 use super::{ImportFormat, ImportedProfile};
-use crate::document::{Collector, CollectorReport};
 use crate::profile::{Moved, Profile, Unit, attribute};
 use crate::record::model::{
     ImportedFrom, ProcessSamples, RECORDING_SCHEMA, RecordedProcess, RecordedSamples, Recording,
 };
 use crate::report::answer::largest_roles;
+use crate::result::{Collector, CollectorReport};
 use crate::roles::{KERNEL, Skid, is_kernel_entry};
 use crate::util::build;
 use crate::util::text::{clean, counted, grouped};
@@ -19,7 +19,6 @@ const NAMED_SHARE: f64 = 0.1;
 const MANY: f64 = 0.1;
 
 /// The recording, and the stacks of its commands.
-#[must_use]
 pub(crate) fn recording(imported: &ImportedProfile, file: &str, skid: Skid) -> (Recording, Vec<Profile>) {
     let mut commands: Vec<_> = imported.commands.iter().collect();
     commands.sort_by_key(|(_, stacks)| std::cmp::Reverse(stacks.total()));

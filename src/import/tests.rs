@@ -1,7 +1,9 @@
 use super::*;
 use crate::export::{ExportFormat, Exported, ExportedRecording};
-use crate::roles::RoleId;
+use crate::profile::ProcessName;
+use crate::roles::{RoleId, Skid};
 use clap::ValueEnum as _;
+use std::collections::BTreeMap;
 
 /// Lines as perf 6.1 prints them, with a command whose name has a space, an event that is not sampled, and one line
 /// samples.

@@ -7,9 +7,9 @@ use super::names::labels;
 use super::path::model::PathWhat;
 use super::path::words;
 use super::stages::{self, StageTime, Stages};
-use crate::document::ExecutedOn;
 use crate::profile::few;
 use crate::report::number::percent;
+use crate::result::ExecutedOn;
 use crate::util::text::counted;
 use std::collections::BTreeSet;
 
@@ -146,7 +146,7 @@ fn first_of(sentences: impl Iterator<Item = String>) -> Vec<String> {
     let mut sentences: Vec<String> = sentences.filter(|sentence| known.insert(sentence.clone())).collect();
     let more = sentences.len().saturating_sub(NAMED_ALIKE);
     sentences.truncate(NAMED_ALIKE);
-    sentences.extend((more > 0).then(|| format!("The same holds for {more} more, which record.json has.")));
+    sentences.extend((more > 0).then(|| format!("The same holds for {more} more, which result.json has.")));
     sentences
 }
 

@@ -93,7 +93,7 @@ mod tests {
     };
     use super::super::path::model::PathPart;
     use super::*;
-    use crate::document::{Collector, CollectorReport};
+    use crate::result::{Collector, CollectorReport};
 
     fn path_part(process: usize, ns: u64, slices: usize) -> PathPart {
         PathPart { process: Some(process), ns, slices: vec![0; slices], ..PathPart::default() }

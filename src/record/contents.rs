@@ -2,8 +2,9 @@
 
 use super::html::{self, PAGE_FILE};
 use super::timeline_svg::{self, TIMELINE_FILE};
-use super::{RECORD_FILE, Recorded, Recording, graphs};
+use super::{Recorded, Recording, graphs};
 use crate::report;
+use crate::result::RESULT_FILE;
 use anyhow::{Context as _, Result};
 
 /// The recording as text.
@@ -22,7 +23,7 @@ pub(crate) fn to_json(recording: &Recording) -> Result<String> {
 /// When a graph or the page cannot be drawn.
 pub(crate) fn files(recorded: &Recorded) -> Result<Vec<(String, Vec<u8>)>> {
     let Recorded { recording, off_cpu, profiles, windows, code } = recorded;
-    let mut files = vec![(RECORD_FILE.to_owned(), to_json(recording)?.into_bytes())];
+    let mut files = vec![(RESULT_FILE.to_owned(), to_json(recording)?.into_bytes())];
     files.extend(timeline_svg::svg(recording).map(|svg| (TIMELINE_FILE.to_owned(), svg.into_bytes())));
     let graphs = graphs::files(recording, profiles, off_cpu.as_ref())?;
     files.push((PAGE_FILE.to_owned(), html::page(recording, &graphs)?.into_bytes()));

@@ -2,7 +2,7 @@
 //! nothing is attached inside the guest. Each stage marks its begin between fork and exec, and takes its children and
 //! threads with it: the plugin sees where the kernel prepares the stack of a new task.
 
-use super::launch::{Launcher, PipelineSetup, StageStreams, exit_code};
+use super::launch::{Launcher, PipelineSetup};
 use super::model::{RecordedInstructions, Recording, StageInstructions};
 use super::pipeline::PipelineCommand;
 use super::stages;
@@ -10,10 +10,10 @@ use super::wait;
 use crate::arch::marker;
 use crate::collect::insn::{Names, Plugin, Raw, count as named};
 use crate::collect::stacks::USER;
-use crate::document::code::ExecutedCode;
 use crate::kernel::symbols::Symbols;
 use crate::process::Phase;
 use crate::profile::{ClassifiedStacks, ProcessName, Profile, SchedulingWeight, Unit, attribute};
+use crate::result::code::ExecutedCode;
 use crate::roles::Skid;
 use crate::run::KernelFunctions;
 use crate::vm::scratch::Scratch;
@@ -228,12 +228,12 @@ fn empty_page_lists() -> Result<()> {
 /// When a program cannot be started.
 pub(super) fn run_marked(
     pipeline: &PipelineCommand,
-    streams: StageStreams,
+    setup: PipelineSetup,
     duration: Option<Duration>,
     number: u32,
 ) -> Result<Vec<u8>> {
     let launcher = Launcher::new()?;
-    let setup = PipelineSetup { streams: Some(streams), marked: true, ..PipelineSetup::default() };
+    let setup = PipelineSetup { marked: true, ..setup };
     std::thread::sleep(BOOT_WORK);
     empty_page_lists().and_then(|()| shift(number)).context("cannot prepare the guest's memory")?;
     marker::emit_begin(0);
@@ -241,5 +241,5 @@ pub(super) fn run_marked(
     let statuses = started.and_then(|_| wait(&launcher, duration, |_| PACE));
     let stages = u32::try_from(pipeline.stages.len())?;
     (0..=stages).rev().for_each(marker::emit_end);
-    Ok(statuses?.into_iter().map(exit_code).collect())
+    Ok(statuses?.into_iter().map(|stage| stage.code).collect())
 }

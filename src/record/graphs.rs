@@ -1,11 +1,11 @@
 //! Flame graphs of the stages of a pipeline.
 
 use super::model::Recording;
-use crate::document::Collector;
 use crate::profile::{Folded, ProcessName, Profile, Unit, listed};
 use crate::report::files::{CODE, WINDOWS};
 use crate::report::flamegraph::{self, GraphOptions};
 use crate::report::stack_files::{self, FOLDED, PLACES};
+use crate::result::Collector;
 use crate::roles::Skid;
 use crate::util::text::grouped;
 use anyhow::Result;
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn the_page_comes_first_and_stacks_are_not_named() {
         let files = [
-            "record.json",
+            "result.json",
             "timeline.svg",
             "record.html",
             "dd.sample.svg",
@@ -165,7 +165,7 @@ mod tests {
         let files = files.map(str::to_owned);
         assert_eq!(
             most_telling(&files),
-            ["record.html", "timeline.svg", "pipeline.sample.svg", "record.json", "profile.pb.gz"]
+            ["record.html", "timeline.svg", "pipeline.sample.svg", "result.json", "profile.pb.gz"]
         );
     }
 }

@@ -11,7 +11,7 @@ use crate::report::number::number;
 use crate::util::text::{capitalized, clean, counted};
 use std::collections::BTreeMap;
 
-/// Pipes of which more are in record.json only.
+/// Pipes of which more are in result.json only.
 const NAMED_PIPES: usize = 3;
 
 const MIB: u64 = 1 << 20;

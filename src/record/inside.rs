@@ -5,10 +5,11 @@ use super::answer::{RecordedAnswer, answer};
 use super::check::check;
 use super::count::{self, CountedPipeline};
 use super::input::KeptInput;
-use super::launch::StageStreams;
+use super::launch::{PipelineSetup, StageStreams};
 use super::model::Recording;
 use super::pipeline::PipelineCommand;
 use super::sent_files::{SentFile, SentFiles};
+use super::timed::{check_codes, printed_file};
 use super::{RecordLevel, RecordOptions, Recorded, record};
 use crate::guest::cgroup::GuestCgroup;
 use crate::guest::disk;
@@ -45,6 +46,9 @@ struct Sent {
     level: RecordLevel,
     /// Let the emulator count its instructions, in the run of this number, instead of recording it.
     counted: Option<u32>,
+    /// Size of the pipes between the stages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pipe_bytes: Option<u64>,
     /// What is on the guest's disk.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     disk: Vec<DiskPlace>,
@@ -110,6 +114,8 @@ pub(crate) struct GuestPipeline<'a> {
     /// End it after this time.
     pub duration: Option<Duration>,
     pub level: RecordLevel,
+    /// Size of the pipes between its stages.
+    pub pipe_bytes: Option<u64>,
 }
 
 /// A pipeline with all that it needs, ready for a guest.
@@ -127,7 +133,7 @@ impl PreparedPipeline {
     /// # Errors
     /// When a file cannot be read, the guest's memory has no room for the programs, or no disk can be made.
     pub(crate) fn new(wanted: GuestPipeline<'_>, guest: GuestOptions) -> Result<Self> {
-        let GuestPipeline { pipeline, place, files, disk, duration, level } = wanted;
+        let GuestPipeline { pipeline, place, files, disk, duration, level, pipe_bytes } = wanted;
         let PipelinePlace { folder, path, input } = place;
         let mut files = files.to_vec();
         files.extend(input.iter().map(|(path, _)| SentFile::here(path.clone())));
@@ -150,8 +156,8 @@ impl PreparedPipeline {
             disk: image.as_ref().map(|image| image.path().to_owned()),
             ..guest
         };
-        let sent =
-            Sent { pipeline: pipeline.clone(), folder, path, input, duration, level, counted: None, disk: places };
+        let (pipeline, counted, disk) = (pipeline.clone(), None, places);
+        let sent = Sent { pipeline, folder, path, input, duration, level, counted, pipe_bytes, disk };
         Ok(Self { sent, guest, _image: image })
     }
 
@@ -182,6 +188,17 @@ impl PreparedPipeline {
         let RecordedAnswer { findings, cautions } = answer(&recording);
         let recording = Recording { findings, cautions, ..recording };
         Ok((Recorded { recording, off_cpu: received.off_cpu, ..Recorded::default() }, printed))
+    }
+
+    /// Record it and count its instructions in so many `runs`. It must end well: another run may not fail.
+    ///
+    /// # Errors
+    /// As [`Self::record`] and [`Self::add_counts`]; when a stage fails, with what it printed.
+    pub(crate) fn counted(&self, runs: u32) -> Result<Recorded> {
+        let (mut recorded, printed) = self.record()?;
+        check_codes(&recorded.recording.exit_codes, &printed.errors)?;
+        self.add_counts(&mut recorded, runs)?;
+        Ok(recorded)
     }
 
     /// Count the instructions of what was recorded, in so many other guests, and add them to it.
@@ -265,11 +282,12 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     // Recording replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
     let Recorded { recording, off_cpu, .. } = if let Some(number) = sent.counted {
-        let exit_codes = count::run_marked(&sent.pipeline, streams, sent.duration, number)?;
+        let setup = PipelineSetup { streams: Some(streams), pipe_bytes: sent.pipe_bytes, ..PipelineSetup::default() };
+        let exit_codes = count::run_marked(&sent.pipeline, setup, sent.duration, number)?;
         Recorded { recording: Recording { exit_codes, ..Recording::default() }, ..Recorded::default() }
     } else {
-        let (duration, level) = (sent.duration, sent.level);
-        let options = RecordOptions { duration, level, streams: Some(streams), ..RecordOptions::default() };
+        let Sent { duration, level, pipe_bytes, .. } = sent;
+        let options = RecordOptions { duration, level, pipe_bytes, streams: Some(streams), ..RecordOptions::default() };
         record(&sent.pipeline, options)?
     };
     let length = |file: &File| file.metadata().map_or(0, |data| data.len());
@@ -281,12 +299,6 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
         file.take(MOST_PRINTED).read_to_end(&mut body).context("cannot read what was printed")?;
     }
     answer.write_all(&body).context("cannot send the recording")
-}
-
-/// A file in memory to which the pipeline prints. As all stages share its offset, it needs no O_APPEND.
-fn printed_file() -> Result<File> {
-    let file = rustix::fs::memfd_create("printed", rustix::fs::MemfdFlags::CLOEXEC);
-    Ok(File::from(file.context("cannot make a file in memory")?))
 }
 
 #[cfg(test)]

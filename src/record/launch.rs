@@ -5,7 +5,8 @@
 
 use super::pipeline::PipelineCommand;
 use crate::arch::marker;
-use crate::util::{limits, process_stat, size};
+use crate::util::process_stat::{self, children_ns};
+use crate::util::{limits, size};
 use crate::vm::closure::find_program;
 use anyhow::{Context as _, Result, ensure};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -14,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -74,7 +75,29 @@ impl MadePipe {
 
 struct Stage {
     child: Child,
-    status: Option<ExitStatus>,
+    ended: Option<EndedStage>,
+}
+
+/// How a stage ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EndedStage {
+    /// Its exit code as shells give it: 128 and the signal's number for a killed process.
+    pub code: u8,
+    /// User and system time of its processes.
+    pub cpu_ns: [u64; 2],
+}
+
+impl EndedStage {
+    fn reap(child: &mut Child) -> Result<Self> {
+        let before = children_ns()?;
+        let status = child.wait().context("cannot wait for a stage")?;
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        let after = children_ns()?;
+        Ok(Self {
+            code: u8::try_from(code & 0xff).unwrap_or(u8::MAX),
+            cpu_ns: [0, 1].map(|kind| after[kind].saturating_sub(before[kind])),
+        })
+    }
 }
 
 impl Launcher {
@@ -95,7 +118,7 @@ impl Launcher {
                     continue;
                 }
                 let stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
-                for stage in stages.iter().filter(|stage| stage.status.is_none()) {
+                for stage in stages.iter().filter(|stage| stage.ended.is_none()) {
                     // SAFETY: sends a signal to a child that has not been reaped.
                     unsafe { libc::kill(stage.child.id().cast_signed(), signal) };
                 }
@@ -180,7 +203,7 @@ impl Launcher {
             limits::restore_file_size(&mut command);
             announce(number)?;
             let child = command.spawn().with_context(|| format!("cannot start {program}"))?;
-            self.lock().push(Stage { child, status: None });
+            self.lock().push(Stage { child, ended: None });
         }
         Ok(pipes)
     }
@@ -189,23 +212,23 @@ impl Launcher {
         self.stages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wait until all stages have ended, and return their statuses.
+    /// Wait until all stages have ended.
     ///
     /// # Errors
     /// When waiting fails.
-    pub(super) fn wait(&self) -> Result<Vec<ExitStatus>> {
+    pub(super) fn wait(&self) -> Result<Vec<EndedStage>> {
         loop {
             let ended = next_ended()?;
             let mut stages = self.lock();
             match stages.iter_mut().find(|stage| stage.child.id() == ended) {
-                Some(stage) => stage.status = Some(stage.child.wait().context("cannot wait for a stage")?),
+                Some(stage) => stage.ended = Some(EndedStage::reap(&mut stage.child)?),
                 // A child that this process had before its own exec.
                 // SAFETY: reaps a child that has ended; no status is wanted.
                 None => drop(unsafe { libc::waitpid(ended.cast_signed(), std::ptr::null_mut(), libc::WNOHANG) }),
             }
-            if let Some(statuses) = stages.iter().map(|stage| stage.status).collect() {
+            if let Some(all) = stages.iter().map(|stage| stage.ended).collect() {
                 stages.clear();
-                return Ok(statuses);
+                return Ok(all);
             }
         }
     }
@@ -214,7 +237,7 @@ impl Launcher {
     pub(super) fn stop(&self, kill: bool) {
         let stages = self.lock();
         let running: Vec<u32> =
-            stages.iter().filter(|stage| stage.status.is_none()).map(|stage| stage.child.id()).collect();
+            stages.iter().filter(|stage| stage.ended.is_none()).map(|stage| stage.child.id()).collect();
         let signal = if kill { libc::SIGKILL } else { SIGTERM };
         // Children first, so that a shell does not outlive only itself.
         for pid in descendants(&running).into_iter().rev() {
@@ -284,11 +307,4 @@ pub(super) fn leave_stdio() -> Result<()> {
         ensure!(replaced == own, "cannot leave standard input and output: {}", io::Error::last_os_error());
     }
     Ok(())
-}
-
-/// The exit code of a status as shells give it: 128 and the signal's number for a killed process.
-#[must_use]
-pub(super) fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    u8::try_from(code & 0xff).unwrap_or(u8::MAX)
 }

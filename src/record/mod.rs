@@ -3,10 +3,11 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
-//! [`trial`] measures what a [`remedy`] would help, [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps,
-//! waits and samples, [`path`] follows what its end waited for, and [`text`] and [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a
+//! [`path`] follows what its end waited for, [`trial`] measures what a [`remedy`] would help, with the times of [`timed`],
+//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
+//! that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
-//! [`contents`] lists the files of a folder, and [`model`] is the form of `record.json`, which [`check`] looks at when it
+//! [`contents`] lists the files of a folder, and [`model`] is the form of `result.json`, which [`check`] looks at when it
 //! comes from outside.
 
 mod alike;
@@ -43,6 +44,7 @@ mod stages;
 pub(crate) mod stored;
 mod tables;
 pub(crate) mod text;
+pub(crate) mod timed;
 mod timeline;
 pub(crate) mod timeline_svg;
 pub(crate) mod trial;
@@ -55,11 +57,11 @@ pub use pipeline::PipelineCommand;
 pub(crate) use remedy::Remedy;
 pub(crate) use trial::TrialOptions;
 
-use crate::document::code::ExecutedCode;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Folded, Profile};
+use crate::result::code::ExecutedCode;
 use crate::util::warning::Warning;
 use crate::util::{build, privileges, progress};
 use anyhow::{Context as _, Result, bail};
@@ -67,7 +69,7 @@ use collect::RecordedCounts;
 use ended::EndedProcesses;
 use input::KeptInput;
 pub(crate) use launch::StageStreams;
-use launch::{Launcher, PipelineSetup};
+use launch::{EndedStage, Launcher, PipelineSetup};
 use others::ProgramTimes;
 use path::PathEnds;
 use running::RunningProcesses;
@@ -75,9 +77,6 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use timeline::TimelineRecorder;
 use user_code::{UserCode, UserFunctions};
-
-/// The name of the document in its folder.
-pub(crate) const RECORD_FILE: &str = "record.json";
 
 /// How long a pipeline may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -91,6 +90,8 @@ pub(crate) struct RecordOptions {
     /// Its standard input, output and error, if not this process's.
     pub streams: Option<StageStreams>,
     pub level: RecordLevel,
+    /// Size of the pipes between the stages.
+    pub pipe_bytes: Option<u64>,
     /// Also sample what the processes execute.
     pub sampled: bool,
     /// Give up rights once everything is attached. Nothing else can be recorded by this thread then.
@@ -140,14 +141,14 @@ pub(crate) fn try_recorder() -> Result<()> {
 /// When recording is not possible, or a program cannot be started.
 pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Result<Recorded> {
     let environment = Environment::now();
-    let RecordOptions { trials, duration, streams, level, sampled, drop_rights } = options;
+    let RecordOptions { trials, duration, streams, level, pipe_bytes, sampled, drop_rights } = options;
     let input = (!trials.is_empty()).then(|| KeptInput::keep(trial::READ_ONCE)).transpose()?;
     let kernel = symbols(level, sampled)?;
     let mut recorder = collect::Recorder::start(level, sampled)?;
     let mut code = sampled.then(|| UserCode::follow(&[]));
     give_up(drop_rights);
     let launcher = Launcher::new()?;
-    let setup = PipelineSetup { streams, ..PipelineSetup::default() };
+    let setup = PipelineSetup { streams, pipe_bytes, ..PipelineSetup::default() };
     let used = ProgramTimes::now();
     let pipes = launcher.start(pipeline, setup, &mut |stage| recorder.launching(Some(stage)))?;
     if let Err(error) = recorder.launching(None).and_then(|()| launch::leave_stdio()) {
@@ -157,7 +158,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let made = pipes.iter().map(|pipe| (pipe.inode, pipe.device)).zip(0..);
     recorder.know_ends(made.flat_map(|(pipe, stage)| [(pipe, true, stage), (pipe, false, stage + 1)]));
     let mut timeline = TimelineRecorder::start();
-    let statuses = wait(&launcher, duration, |over| {
+    let ended = wait(&launcher, duration, |over| {
         if over {
             recorder.close_path();
         }
@@ -169,7 +170,7 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
     let symbols = RecordedSymbols { kernel, user: code.map(UserCode::finish) };
     let recording = Recording {
         pipeline: pipeline.clone(),
-        exit_codes: statuses.into_iter().map(launch::exit_code).collect(),
+        exit_codes: ended.iter().map(|stage| stage.code).collect(),
         duration_ns: nanoseconds(duration),
         environment,
         ..Recording::default()
@@ -210,7 +211,7 @@ fn wait(
     launcher: &Launcher,
     duration: Option<Duration>,
     mut step: impl FnMut(bool) -> Duration,
-) -> Result<Vec<std::process::ExitStatus>> {
+) -> Result<Vec<EndedStage>> {
     std::thread::scope(|scope| {
         let (ended, ends) = std::sync::mpsc::channel::<()>();
         let waiting = scope.spawn(|| {

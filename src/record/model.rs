@@ -1,13 +1,13 @@
-//! `record.json`: what the processes of a pipeline did, and what went through its pipes.
+//! `result.json`: what the processes of a pipeline did, and what went through its pipes.
 
 use super::collect::RecordLevel;
 use super::path::model::CriticalPath;
 use super::pipeline::PipelineCommand;
-use crate::document::{CollectorReport, ExecutedOn};
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::resolve::Resolution;
 use crate::profile::{RoleShare, SchedulingWeight};
+use crate::result::{CollectorReport, ExecutedOn};
 use crate::util::warning::Warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub(crate) const RECORDING_SCHEMA: &str = "pipeprof.record/1";
 /// Never, unless JSON cannot represent the schema.
 pub fn json_schema() -> anyhow::Result<String> {
     let mut schema = schemars::schema_for!(Recording);
-    schema.insert("title".to_owned(), "pipeprof record.json".into());
+    schema.insert("title".to_owned(), "pipeprof result.json of a recording".into());
     schema.insert("$id".to_owned(), RECORDING_SCHEMA.into());
     let mut text = serde_json::to_string_pretty(&schema)?;
     text.push('\n');

@@ -4,19 +4,19 @@ use super::graphs;
 use super::model::{RecordedInstructions, RecordedPipe, Recording, StageInstructions};
 use super::stages::{self, moved};
 use super::stored;
-use crate::document::code::ExecutedCode;
-use crate::document::ensemble::{Ensemble, WindowCount};
-use crate::document::{
+use crate::profile::{ByProcess, ProcessName, Profile, SchedulingWeight, Unit};
+use crate::report::files;
+use crate::result::code::ExecutedCode;
+use crate::result::ensemble::{Ensemble, WindowCount};
+use crate::result::{
     Attribution, Collector, Document, Outcome, PairRecord, PipeWork, PipelineWork, ProcessTotals, Processes, SCHEMA,
     Throughput,
 };
-use crate::profile::{ByProcess, ProcessName, Profile, SchedulingWeight, Unit};
-use crate::report::files;
 use crate::util::warning::Warning;
 use anyhow::{Context as _, Result, ensure};
 use std::path::Path;
 
-/// The counted recording at `path`, a folder or its record.json. `None` if it was not counted.
+/// The counted recording at `path`, a folder or its result.json. `None` if it was not counted.
 ///
 /// # Errors
 /// When a file is missing, damaged or of another version.

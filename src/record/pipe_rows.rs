@@ -13,7 +13,7 @@ pub(super) struct PipeRow<'a> {
     pub pipes: Vec<&'a RecordedPipe>,
 }
 
-/// The pipes that were used, in the order of the stages. record.json has each of them.
+/// The pipes that were used, in the order of the stages. result.json has each of them.
 pub(super) fn rows(recording: &Recording) -> Vec<PipeRow<'_>> {
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);

@@ -4,6 +4,7 @@ use super::launch::PipelineSetup;
 use super::model::{RecordedPipe, Recording};
 use super::pipeline::{PipelineCommand, needs_shell};
 use crate::util::size;
+use crate::util::text::counted;
 use crate::util::usage::UsageError;
 use anyhow::{Result, bail};
 
@@ -69,6 +70,14 @@ impl Remedy {
         }
     }
 
+    /// The changed pipeline.
+    ///
+    /// # Errors
+    /// A usage error: there is nothing in this pipeline that it could change.
+    pub(crate) fn changed(&self, pipeline: &PipelineCommand) -> Result<PipelineCommand> {
+        Ok(self.apply(pipeline, &[])?.0)
+    }
+
     /// The changed pipeline, and how to start it. `cpus` are those that this process may use.
     ///
     /// # Errors
@@ -78,7 +87,13 @@ impl Remedy {
         let text = self.text();
         match self {
             Self::PipeSize(_) if pipeline.stages.len() < 2 => {
-                bail!(UsageError::new(format!("--try {text}: the pipeline has one stage, and so no pipe")))
+                let shown = pipeline.text();
+                let why = if pipeline.shell {
+                    format!("a shell makes the pipes of `{shown}`: give stages of plain words")
+                } else {
+                    format!("`{shown}` has one stage, and so no pipe")
+                };
+                bail!(UsageError::new(format!("{text}: {why}")))
             }
             Self::PipeSize(bytes) => setup.pipe_bytes = Some(*bytes),
             Self::Pin => setup.cpus = cpus.to_vec(),
@@ -86,7 +101,11 @@ impl Remedy {
                 Some(stage) => stage.clone_from(words),
                 None => {
                     let count = pipeline.stages.len();
-                    bail!(UsageError::new(format!("--try {text}: the pipeline has {count} stages")))
+                    bail!(UsageError::new(format!(
+                        "{text}: `{}` has {}",
+                        pipeline.text(),
+                        counted(count as u64, "stage")
+                    )))
                 }
             },
         }

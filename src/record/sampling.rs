@@ -9,9 +9,9 @@ use super::stages;
 use super::timeline::{Id, id};
 use super::user_code::UserFunctions;
 use crate::collect::stacks::{LocatedFrame, UNKNOWN, USER, located_kernel_frames, whole_stack};
-use crate::document::{Collector, CollectorReport, Status};
 use crate::kernel::symbols::Symbols;
 use crate::profile::{Folded, Moved, Profile, Unit, attribute};
+use crate::result::{Collector, CollectorReport, Status};
 use std::collections::{BTreeMap, HashMap};
 
 /// Add the samples of `counts`, if there are any. `index`: the recorded processes.

@@ -1,15 +1,16 @@
 //! Read recordings that were stored.
 
-use super::RECORD_FILE;
 use super::check::check;
 use super::model::{RECORDING_SCHEMA, Recording};
+use crate::result::RESULT_FILE;
 use crate::util::{regular, stored_json};
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 
-/// The path of the recording that `path` names: a folder or its record.json. `None` if it is another kind of result.
+/// The path of the recording that `path` names: a folder or its result.json. `None` if it is another kind of result.
 pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
-    regular::document_at(path, RECORD_FILE)
+    let is_recording = |path: &PathBuf| stored_json::schema(path).is_some_and(|schema| schema == RECORDING_SCHEMA);
+    regular::document_at(path, RESULT_FILE).filter(is_recording)
 }
 
 /// Read a recording.

@@ -8,15 +8,15 @@ use super::names::labels;
 use super::path::model::CriticalPath;
 use super::path::words;
 use super::pipe_rows::{self, PipeRow};
-use crate::document::ExecutedOn;
 use crate::report::number::{number, percent};
 use crate::report::table::{Table, TableCell};
+use crate::result::ExecutedOn;
 use crate::util::size;
 use crate::util::stats;
 use crate::util::text::{counted, signed};
 use std::collections::{BTreeSet, HashSet};
 
-/// Rows of a table. record.json has all.
+/// Rows of a table. result.json has all.
 pub(super) const ROWS: usize = 20;
 
 /// Rows of the table of the path, and the smallest part that has one.
@@ -62,7 +62,7 @@ pub(super) fn all(recording: &Recording) -> Vec<Table> {
 
 /// A line about rows that a table does not have; empty if it has all.
 pub(super) fn further(left_out: usize, what: &str) -> String {
-    if left_out == 0 { String::new() } else { format!("{} more in record.json", counted(left_out as u64, what)) }
+    if left_out == 0 { String::new() } else { format!("{} more in result.json", counted(left_out as u64, what)) }
 }
 
 /// Keep the rows with the largest values, and of equal ones the first, in their order. Returns the number of rows left
@@ -276,7 +276,7 @@ mod tests {
         };
         let calls = |count| all(&recording(count)).swap_remove(1);
         assert_eq!((calls(40).len(), calls(40).notes), (40, Vec::new()));
-        assert_eq!((calls(43).len(), &calls(43).notes[0][..]), (40, "3 rows more in record.json"));
+        assert_eq!((calls(43).len(), &calls(43).notes[0][..]), (40, "3 rows more in result.json"));
     }
 
     #[test]

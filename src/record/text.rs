@@ -6,12 +6,12 @@ use super::model::{
     ImportedFrom, ProcessSamples, RecordedInstructions, RecordedPipe, RecordedSamples, Recording, StageInstructions,
 };
 use super::tables::{self, ROWS, further};
-use crate::document::ExecutedOn;
 use crate::profile::few;
 use crate::report::block::{self, ReportBlock};
 use crate::report::files::Written;
 use crate::report::number::{number, percent};
 use crate::report::terminal::{Style, roles};
+use crate::result::ExecutedOn;
 use crate::roles::RoleId;
 use crate::util::text::{clean, counted as counted_noun, grouped};
 
@@ -36,7 +36,7 @@ pub(crate) fn render(recording: &Recording, written: Option<&Written>, style: St
     block::text(&blocks, style)
 }
 
-/// What limits the pipeline, and why that may be doubted.
+/// What the time was made of, and why that may be doubted.
 pub(super) fn answer(recording: &Recording) -> Vec<ReportBlock> {
     let cautions = recording.cautions.iter().cloned().map(ReportBlock::Note);
     cautions.chain(recording.findings.iter().cloned().map(ReportBlock::Sentence)).collect()

@@ -25,7 +25,7 @@ const ROW: f64 = 26.0;
 const GAP: f64 = 8.0;
 const BOTTOM: f64 = 34.0;
 
-/// Rows of processes, and of the pipes that each writes; record.json has more.
+/// Rows of processes, and of the pipes that each writes; result.json has more.
 const ROWS: usize = 24;
 const PIPES: usize = 4;
 
@@ -318,7 +318,7 @@ mod tests {
         let recording = Recording {
             processes: vec![process("a<b", 0), process("c", 0)],
             pipes: vec![pipe],
-            findings: vec!["`a<b` limits the pipeline.".to_owned()],
+            findings: vec!["The 2 ms were `a<b`.".to_owned()],
             timeline: Timeline {
                 slice_ns: vec![1_000_000; 2],
                 processes: vec![row(0, [1.0, 0.5], [0.0; 2]), row(1, [0.0, 4.0], [1.0, 0.0])],
@@ -327,7 +327,7 @@ mod tests {
             ..Recording::default()
         };
         let svg = svg(&recording).unwrap();
-        assert!(svg.contains("<title>a&lt;b limits the pipeline.</title>") && !svg.contains("a<b"), "{svg}");
+        assert!(svg.contains("<title>The 2 ms were a&lt;b.</title>") && !svg.contains("a<b"), "{svg}");
         // Two slices of 332.5 units; the second thread's four CPUs are one row.
         let running = "M215.0 74.0H547.5V100.0H215.0zM547.5 87.0H880.0V100.0H547.5z";
         assert!(svg.contains(running), "{svg}");

@@ -1,21 +1,20 @@
 //! Measure a pipeline with and without changes, in turn.
 
 use super::input::KeptInput;
-use super::launch::{Launcher, PipelineSetup, StageStreams, exit_code};
+use super::launch::{Launcher, PipelineSetup, StageStreams};
 use super::model::{Recording, Trial, TrialRuns, TrialVerdict, Trials};
 use super::pipeline::PipelineCommand;
 use super::remedy::{self, Remedy};
+use super::timed::{self, PipelineTime};
 use crate::experiment::{self, NoStore, OnFailure, Plan};
 use crate::kernel::environment::CpuTime;
 use crate::run::BUSY;
 use crate::util::decision::{Decision, decide};
-use crate::util::process_stat::children_ns;
 use crate::util::progress;
 use crate::util::stats;
 use crate::util::text::signed;
 use crate::workload::cpus;
 use anyhow::{Context as _, Result, ensure};
-use std::time::Instant;
 
 /// A verdict other than `undecided` needs at least this effect over the whole interval.
 const CERTAIN_EFFECT: f64 = 0.01;
@@ -55,7 +54,7 @@ impl TrialOptions {
     /// # Errors
     /// See above.
     pub(crate) fn check(&self, pipeline: &PipelineCommand) -> Result<()> {
-        self.remedies.iter().try_for_each(|remedy| remedy.apply(pipeline, &[]).map(drop))
+        self.remedies.iter().try_for_each(|remedy| remedy.changed(pipeline).map(drop)).context("--try")
     }
 
     /// Measure `pipeline` without and with each change, and add what was found to `recording`.
@@ -86,27 +85,21 @@ impl TrialOptions {
         let plan = Plan { on_failure: OnFailure::GiveUp, ..Plan::new(cells.iter().cloned(), self.runs, 1) };
         let wanted = recording.exit_codes.clone();
         let measure = |cell: &Option<Remedy>, _: experiment::Task| -> Result<Seconds> {
-            ensure!(!launcher.interrupted(), "interrupted");
             let (changed, setup) = match cell {
                 Some(remedy) => remedy.apply(pipeline, &cpus)?,
                 None => (pipeline.clone(), PipelineSetup::default()),
             };
-            measured(
-                &changed,
-                PipelineSetup { streams: Some(StageStreams::quiet(input.stdio()?)?), ..setup },
-                launcher,
-                &wanted,
-            )
+            let setup = PipelineSetup { streams: Some(StageStreams::quiet(input.stdio()?)?), ..setup };
+            let PipelineTime { wall_ns, cpu_ns, codes } = timed::time(&changed, setup, launcher)?;
+            ensure!(codes == wanted, "exit codes {codes:?} instead of {wanted:?}");
+            Ok((wall_ns as f64 / 1e9, cpu_ns.iter().sum::<u64>() as f64 / 1e9))
         };
         let before = CpuTime::now();
-        let finished = experiment::run(&plan, &measure, &NoStore, &|event| {
-            progress::step(&format!(
-                "trying {} (run {} of {})",
-                event.cell.as_ref().map_or("the pipeline as it is".to_owned(), Remedy::text),
-                event.task.block + 1,
-                self.runs
-            ));
-        })?;
+        let label = |event: &experiment::Event<'_, Option<Remedy>>| {
+            event.cell.as_ref().map_or("the pipeline as it is".to_owned(), Remedy::text)
+        };
+        let finished = experiment::run(&plan, &measure, &NoStore, &experiment::show("trying", 1, label))?;
+        progress::clear();
         let others = before.zip(CpuTime::now()).and_then(|(before, now)| now.others_since(before));
         let mut lanes = finished.lanes(cells.len()).into_iter();
         let (unchanged, failed) = lanes.next().context("no runs")?;
@@ -125,20 +118,6 @@ impl TrialOptions {
         recording.trials = Some(trials);
         Ok(())
     }
-}
-
-/// Run the pipeline once. Its exit codes must be those of the recorded run.
-fn measured(pipeline: &PipelineCommand, setup: PipelineSetup, launcher: &Launcher, wanted: &[u8]) -> Result<Seconds> {
-    let cpu = children_ns()?;
-    let begin = Instant::now();
-    launcher.start(pipeline, setup, &mut |_| Ok(()))?;
-    let statuses = launcher.wait()?;
-    let wall = begin.elapsed().as_secs_f64();
-    let used: u64 = children_ns()?.into_iter().zip(cpu).map(|(after, before)| after.saturating_sub(before)).sum();
-    let codes: Vec<u8> = statuses.into_iter().map(exit_code).collect();
-    ensure!(!launcher.interrupted(), "interrupted");
-    ensure!(codes == wanted, "exit codes {codes:?} instead of {wanted:?}");
-    Ok((wall, used as f64 / 1e9))
 }
 
 fn runs(seconds: &[Seconds]) -> TrialRuns {

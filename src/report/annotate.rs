@@ -1,7 +1,7 @@
 //! A function's executed instructions as text: disassembled, with counts; the most frequent ones are marked.
 
-use crate::document::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::profile::{ProcessName, listed};
+use crate::result::code::{ExecutedCode, ExecutedFunction, ExecutedInstruction};
 use crate::util::text::grouped;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, SymbolResolver, SymbolResult};
 use std::collections::HashMap;
@@ -41,7 +41,6 @@ fn all_of(code: &ExecutedCode) -> String {
 }
 
 /// The text. With `process`, only its counts.
-#[must_use]
 pub(crate) fn render(
     function: &ExecutedFunction,
     code: &ExecutedCode,
@@ -118,7 +117,7 @@ fn disassemble(instruction: &ExecutedInstruction, start: u64, formatter: &mut Ga
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::code::CODE_SCHEMA;
+    use crate::result::code::CODE_SCHEMA;
 
     #[test]
     fn a_function_reads_as_it_ran() {

@@ -1,8 +1,8 @@
 //! The answer of a run in sentences, printed before the tables. It depends on the document alone, so that terminal,
 //! HTML and Markdown are equal.
 
-use crate::document::{Document, ExecutedOn, WindowCount};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
+use crate::result::{Document, ExecutedOn, WindowCount};
 use crate::roles;
 use crate::util::size;
 use crate::util::text::{capitalized, counted, grouped};
@@ -26,8 +26,6 @@ pub(crate) struct Answer {
     pub cautions: Vec<String>,
 }
 
-/// The answer of `document`.
-#[must_use]
 pub(crate) fn answer(document: &Document) -> Answer {
     let shares = document.attribution.processes.of_target();
     let mut findings: Vec<String> =

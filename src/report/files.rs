@@ -1,21 +1,18 @@
-//! Write and read the folder of a run: `run.json`, folded stacks, flame graphs.
+//! Write and read the folder of a run: `result.json`, folded stacks, flame graphs.
 
 use super::flamegraph::{self, GraphOptions};
 pub(crate) use super::folder::KeptResults;
 pub use super::folder::{Folder, Written};
 use super::stack_files;
-use crate::document::code::ExecutedCode;
-use crate::document::ensemble;
-use crate::document::{Document, ExecutedOn, Outcome, SCHEMA};
 use crate::profile::cycles;
 use crate::profile::{ByProcess, ProcessName, Profile, RoleShare, Unit, listed};
+use crate::result::code::ExecutedCode;
+use crate::result::ensemble;
+use crate::result::{Document, ExecutedOn, Outcome, RESULT_FILE, SCHEMA};
 use crate::roles::{Skid, UNKNOWN_ROLE};
 use crate::util::{regular, stored_json, text::grouped};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
-
-/// The document's name in its folder.
-pub(crate) const DOCUMENT: &str = "run.json";
 
 /// Larger files are rejected before memory runs out; pipeprof writes none.
 pub(crate) const LARGEST: u64 = 1 << 30;
@@ -71,7 +68,7 @@ pub(crate) fn all_files(outcome: &mut Outcome, further: Vec<(String, Vec<u8>)>) 
     let mut files = contents(outcome)?;
     files.extend(further);
     outcome.document.files = files.iter().map(|(name, _)| name.clone()).collect();
-    files.push((DOCUMENT.to_owned(), to_json(&outcome.document)?.into_bytes()));
+    files.push((RESULT_FILE.to_owned(), to_json(&outcome.document)?.into_bytes()));
     Ok(files)
 }
 
@@ -253,7 +250,7 @@ pub(crate) fn subtitle(document: &Document, whose: &str, unit: Unit, total: u64)
     )
 }
 
-/// Read the document at `path`: a `run.json`, or a folder that contains one.
+/// Read the document at `path`: a `result.json`, or a folder that contains one.
 ///
 /// # Errors
 /// A missing or truncated file, a file that is not a document, a document of another schema.
@@ -262,7 +259,7 @@ pub fn load_document(path: &Path) -> Result<Document> {
     parse_document(&read(&file)?).with_context(|| file.display().to_string())
 }
 
-/// Read a run: the document at `path` (a `run.json`, or a folder that contains one) and the folded stacks next to it.
+/// Read a run: the document at `path` (a `result.json`, or a folder that contains one) and the folded stacks next to it.
 ///
 /// # Errors
 /// As [`load_document`]; a listed folded file that is missing or cannot be read.
@@ -352,7 +349,7 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
         } else if error.to_string().starts_with(UNKNOWN_ROLE) {
             anyhow!("{error}; update pipeprof, or run again")
         } else {
-            anyhow!("not a pipeprof run.json ({error})")
+            anyhow!("not a pipeprof result.json ({error})")
         }
     };
     let head: Head = serde_json::from_slice(bytes).map_err(broken)?;
@@ -367,14 +364,14 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document> {
                 bail!("schema {} is newer than this pipeprof, which reads {SCHEMA}; update pipeprof", head.schema)
             }
             Some(_) => bail!("schema {} is older than {SCHEMA}; run again with this pipeprof", head.schema),
-            None => bail!("not a pipeprof run.json: the schema is {:?} instead of {SCHEMA}", head.schema),
+            None => bail!("not a pipeprof result.json: the schema is {:?} instead of {SCHEMA}", head.schema),
         }
     }
     stored_json::parse(bytes).map_err(broken)
 }
 
 fn document_path(path: &Path) -> PathBuf {
-    if path.is_dir() { path.join(DOCUMENT) } else { path.to_owned() }
+    if path.is_dir() { path.join(RESULT_FILE) } else { path.to_owned() }
 }
 
 /// The collector and process of a profile's file name without its end. Only names that [`stem`] makes are accepted, so
@@ -400,7 +397,7 @@ fn is_plain(collector: &str) -> bool {
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     regular::read_stored(path, LARGEST).map_err(|error| {
         let reason = match error.kind() {
-            std::io::ErrorKind::NotFound if path.ends_with(DOCUMENT) => {
+            std::io::ErrorKind::NotFound if path.ends_with(RESULT_FILE) => {
                 "file does not exist; give a folder written by `pipeprof run`".to_owned()
             }
             std::io::ErrorKind::NotFound => "file does not exist".to_owned(),

@@ -1,9 +1,9 @@
 //! What a part may ask for: races, sampled profiles, exact counts. Each result is stored as it ends, so that an
 //! interrupted part continues where it was.
 
-use super::Settings;
-use crate::document::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
-use crate::experiment::{self, Json, JsonFolder, OnFailure, Plan, State, Task};
+use super::settings::Settings;
+use crate::experiment::{self, JsonFolder, OnFailure, Plan, State, Task};
+use crate::result::{ExecutedOn, Outcome, PairRecord, Processes, Request, Status, Warning};
 use crate::util::cancel;
 use crate::workload::Spec;
 use anyhow::{Context as _, Result};
@@ -110,7 +110,7 @@ impl<'a> Lab<'a> {
         let count = cells.len();
         let plan = Plan { on_failure: OnFailure::GiveUp, ..Plan::new(cells, rounds, self.settings.seed) };
         let folder = self.store.folder.join(name);
-        let store = Json(JsonFolder { folder: folder.clone(), ..self.store.clone() });
+        let store = JsonFolder { folder: folder.clone(), ..self.store.clone() };
         let lanes = experiment::run(&plan, &|cell: &C, _: Task| measure(cell), &store, &|event| {
             if event.state == State::Running {
                 self.say(&format!("{name}: run {}: {}", event.progress.next_text(), label(event.cell)));
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_was_not_as_asked_for_is_said_and_missing_huge_pages_are_no_figure() {
-        use crate::document::GotAsked;
+        use crate::result::GotAsked;
         let folder = tempfile::tempdir().unwrap();
         let broken = Cell::new(false);
         let (settings, bench) = (Settings::of_test(folder.path(), true), mock(&broken));

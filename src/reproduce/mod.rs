@@ -12,97 +12,29 @@ pub(crate) mod race;
 pub(crate) mod reasons;
 pub mod report;
 pub mod result;
+mod settings;
 pub(crate) mod stacks;
 pub mod verdict;
 
-use crate::document::{Environment, KernelInfo};
 use crate::kernel::environment::CpuTime;
+use crate::result::{Environment, KernelInfo};
 use crate::util::folder_lock::FolderLock;
 use crate::util::text::now;
-use crate::util::{atomic_file, build, cancel, regular, sha256};
+use crate::util::{atomic_file, build, cancel, regular};
 use anyhow::{Context as _, Result, anyhow, bail};
 use facts::Facts;
 use lab::{Bench, Lab};
 use parts::ArticlePart;
 use result::{PartResult, SCHEMA};
-use std::collections::BTreeMap;
+use settings::create_folder;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// How to reproduce.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// Fewer and shorter runs, few guests: about a minute.
-    pub quick: bool,
-    pub output: PathBuf,
-    /// Continue in the folder of an interrupted call.
-    pub resume: bool,
-    /// Seed of the order of runs.
-    pub seed: u64,
-    /// The kernel of the guest that runs timed experiments; `None` for this machine.
-    pub in_guest: Option<String>,
-    /// The kernel of exact counts, by the name that was given.
-    pub kernel: Option<String>,
-    /// Programs that pipeprof does not contain, by the names in [`facts::PROGRAMS`].
-    pub programs: BTreeMap<String, GivenProgram>,
-}
+pub use result::Reproduction;
+pub use settings::{GivenProgram, Settings};
 
-/// A program that the user gave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GivenProgram {
-    pub path: PathBuf,
-    /// Says in reports which program it was: others have it in another folder.
-    sha256: String,
-}
-
-impl GivenProgram {
-    /// # Errors
-    /// When it is not a file that can be read.
-    pub fn open(path: PathBuf) -> Result<Self> {
-        let sha256 = sha256::of_file(&path)?;
-        Ok(Self { path, sha256 })
-    }
-}
-
-impl Settings {
-    /// What the results of a part depend on: `--resume` keeps only those with an equal key.
-    pub(crate) fn key(&self) -> String {
-        let speed = if self.quick { "quick" } else { "full" };
-        let place =
-            self.in_guest.as_ref().map_or("on this machine".to_owned(), |kernel| format!("in a guest with {kernel}"));
-        let counts =
-            self.kernel.as_ref().map_or("no exact counts".to_owned(), |kernel| format!("exact counts on {kernel}"));
-        let programs =
-            self.programs.iter().map(|(name, program)| format!(", {name} with SHA-256 {:.12}", program.sha256));
-        format!("{speed}, {place}, {counts}, seed {}{}", self.seed, programs.collect::<String>())
-    }
-
-    /// Runs per contestant of a race.
-    pub(crate) fn rounds(&self) -> usize {
-        if self.quick { 3 } else { 9 }
-    }
-
-    /// Length of a timed window.
-    pub(crate) fn window_ns(&self) -> u64 {
-        if self.quick { 120_000_000 } else { 500_000_000 }
-    }
-}
-
-/// A finished reproduction.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Reproduction {
-    pub facts: Facts,
-    pub parts: Vec<PartResult>,
-    /// Requested parts that are missing because of an interruption or an error.
-    pub unfinished: Vec<String>,
-    pub command: String,
-}
-
-/// Run the `wanted` parts, store each as it ends, and return all parts that the folder contains then.
-///
-/// # Errors
-/// A folder with other content, results that cannot be stored, an interruption. Finished parts stay, a report shows them,
-/// and the error says how to continue.
+/// Run the `wanted` parts, store each as it ends, and return all parts that the folder contains then. Finished parts
+/// stay, a report shows them, and the error says how to continue.
 pub fn run(
     settings: &Settings,
     bench: &dyn Bench,
@@ -209,12 +141,6 @@ fn prepare(settings: &Settings) -> Result<FolderLock> {
     FolderLock::take(folder)
 }
 
-/// Create a folder of the output.
-fn create_folder(folder: &Path) -> Result<()> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot create the folder {}: choose another with -o", folder.display()))
-}
-
 fn part_file(folder: &Path, part: &str) -> PathBuf {
     folder.join("parts").join(format!("{part}.json"))
 }
@@ -230,21 +156,13 @@ fn load(folder: &Path, part: &str) -> Option<PartResult> {
 }
 
 #[cfg(test)]
-impl Settings {
-    fn of_test(output: &Path, resume: bool) -> Self {
-        let programs = BTreeMap::new();
-        Self { quick: true, output: output.to_owned(), resume, seed: 1, in_guest: None, kernel: None, programs }
-    }
-}
-
-#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Processes;
     use crate::profile::ProcessName;
+    use crate::result::Processes;
     use crate::run::bench::MockBench;
     use crate::workload::Spec;
-    use result::Yield;
+    use result::PartOutput;
 
     /// Measures one contestant.
     static LADDER: ArticlePart = part("ladder", |lab, _| race(lab));
@@ -252,13 +170,13 @@ mod tests {
     /// Fails after the measurement.
     static BROKEN_CAT: ArticlePart = part("cat", |lab, _| race(lab).and_then(|_| bail!("interrupted, say")));
 
-    const fn part(id: &'static str, run: fn(&Lab<'_>, &Facts) -> Result<Yield>) -> ArticlePart {
+    const fn part(id: &'static str, run: fn(&Lab<'_>, &Facts) -> Result<PartOutput>) -> ArticlePart {
         ArticlePart { id, title: "t", about: "a", run }
     }
 
-    fn race(lab: &Lab<'_>) -> Result<Yield> {
+    fn race(lab: &Lab<'_>) -> Result<PartOutput> {
         let raced = lab.race("race", &[lab::Contestant { id: "one".into(), spec: Spec::default() }], 2)?;
-        let mut out = Yield::default();
+        let mut out = PartOutput::default();
         out.readings.insert("A.ladder.1".into(), raced.speed("one"));
         Ok(out)
     }

@@ -1,6 +1,6 @@
 //! Pipelines of two programs: `cat | head`, `cat | dd`. They run at once: other programs do not wait for a release.
 
-use crate::document::{ProcessTotals, Processes};
+use crate::result::{ProcessTotals, Processes};
 use crate::util::process_stat::children_ns;
 use crate::util::{cancel, limits};
 use anyhow::{Context as _, Result, bail};

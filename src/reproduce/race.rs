@@ -1,7 +1,7 @@
 //! Workloads that are measured in turn, and what can be read off their runs.
 
-use crate::document::{ExecutedOn, Processes, Warning};
 use crate::report::chart::Point;
+use crate::result::{ExecutedOn, Processes, Warning};
 use crate::run::bench::{Missing, Taken};
 use crate::util::stats;
 use crate::util::text::counted;

@@ -2,8 +2,8 @@
 //! are known to matter. Pure: every reason is visible in the two profiles and the run's document.
 
 use super::stacks;
-use crate::document::{Document, Environment, ProcessTotals};
 use crate::profile::{Attributor, Folded};
+use crate::result::{Document, Environment, ProcessTotals};
 use crate::roles::{self, RoleId, Skid};
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! What one part returns: readings of the facts, more tables, charts and graphs. Stored as JSON when the part ends, so
 //! that an interrupted reproduction keeps it.
 
+use super::facts::Facts;
 use super::verdict::Readings;
-use crate::document::{Environment, KernelInfo};
 use crate::report::chart::Chart;
+use crate::result::{Environment, KernelInfo};
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of a part's file: its number rises with every change that makes older files misleading.
@@ -29,12 +30,12 @@ pub struct PartResult {
     /// includes the part before.
     pub busy: Option<f64>,
     #[serde(flatten)]
-    pub found: Yield,
+    pub found: PartOutput,
 }
 
 /// What a part found; [`super::run`] adds where and when.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Yield {
+pub struct PartOutput {
     pub readings: Readings,
     /// Results in sentences.
     pub findings: Vec<String>,
@@ -78,4 +79,14 @@ pub struct DiffGraph {
     pub title: String,
     pub about: String,
     pub svg: String,
+}
+
+/// A finished reproduction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reproduction {
+    pub facts: Facts,
+    pub parts: Vec<PartResult>,
+    /// Requested parts that are missing because of an interruption or an error.
+    pub unfinished: Vec<String>,
+    pub command: String,
 }

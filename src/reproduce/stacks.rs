@@ -1,16 +1,13 @@
 //! Shares of call trees of this machine and of the articles; frames are matched across kernels. Pure.
 
 use super::facts::{ArticleTable, Fact, Judge};
-use crate::document::{Collector, CollectorReport, Document};
 use crate::profile::{Attributor, CallStack, Folded, attribution};
+use crate::result::{Collector, CollectorReport, Document};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 
 /// The writer's stacks that article B published as `id`, a profile of `parts.toml`.
-///
-/// # Errors
-/// Never in a build whose tests passed.
 pub(crate) fn published(id: &str) -> Result<Folded> {
     let text = match id {
         "zeroes" => include_str!("articles/santos_zeroes_pv.folded"),

@@ -6,44 +6,14 @@ pub use super::race::Reading;
 pub(crate) use crate::report::number::number;
 pub use crate::run::bench::Missing;
 
+pub(crate) use rules::FigureVerdict;
+
 use super::facts::{ArticleTable, Fact, Facts, Judge};
 use crate::run::bench::Taken;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Figures of this machine by the id of the article's fact.
 pub type Readings = BTreeMap<String, Taken<Reading>>;
-
-/// What a measurement says about an article's figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum FigureVerdict {
-    Reproduced,
-    NotReproduced,
-    /// The 95 % interval straddles a bound of the tolerance.
-    Undecided,
-    /// A speed or a time that another machine has; no claim depends on it.
-    AnotherMachine,
-    /// Not possible on this machine.
-    NotTestable,
-    /// The same figure in other words as that of another row, which is judged.
-    JudgedElsewhere,
-}
-
-impl FigureVerdict {
-    /// Its name, and its style on the page.
-    #[must_use]
-    pub(crate) fn words(self) -> [&'static str; 2] {
-        match self {
-            Self::Reproduced => ["reproduced", "yes"],
-            Self::NotReproduced => ["not reproduced", "no"],
-            Self::Undecided => ["undecided", "open"],
-            Self::AnotherMachine => ["another machine", "elsewhere"],
-            Self::NotTestable => ["not testable", "untestable"],
-            Self::JudgedElsewhere => ["-", "elsewhere"],
-        }
-    }
-}
 
 /// One fact, judged.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,7 +39,6 @@ pub(crate) struct ComparedRatio {
 }
 
 /// Judge every fact of `table`.
-#[must_use]
 pub(crate) fn judge_table<'a>(facts: &Facts, table: &'a ArticleTable, readings: &Readings) -> Vec<JudgedFact<'a>> {
     table.rows.iter().map(|fact| judge(facts, fact, readings)).collect()
 }
@@ -155,7 +124,7 @@ pub(crate) fn short(what: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::ExecutedOn;
+    use crate::result::ExecutedOn;
 
     fn of(values: &[f64]) -> Taken<Reading> {
         Ok(Reading::median(values.to_vec(), "GB/s", ExecutedOn::Hardware, "").unwrap())
@@ -165,7 +134,7 @@ mod tests {
         {"id":"A.2","what":"two","value":8.0,"judge":{"ratio_to":"A.1","factor":1.5}}"#;
 
     fn verdicts(rows: &str, readings: &[(&str, Taken<Reading>)]) -> Vec<(FigureVerdict, String)> {
-        let facts = Facts::of_rows(rows).unwrap();
+        let facts = Facts::of_rows(rows);
         let readings = readings.iter().map(|(id, reading)| ((*id).to_owned(), reading.clone())).collect();
         judge_table(&facts, &facts.tables[0], &readings).into_iter().map(|line| (line.verdict, line.why)).collect()
     }

@@ -4,12 +4,12 @@ use super::gather::Gathered;
 use super::measure::{Measured, Slot};
 use super::{Setting, cost};
 use crate::collect::{Context, targets};
-use crate::document::{
+use crate::kernel::resolve::Resolution;
+use crate::profile::{ByProcess, Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
+use crate::result::{
     Attribution, Collector, CollectorReport, Document, Environment, ExecutedOn, KernelInfo, Outcome, PairRecord,
     ProcessTotals, Request, SCHEMA, Throughput, Warning,
 };
-use crate::kernel::resolve::Resolution;
-use crate::profile::{ByProcess, Folded, Moved, ProcessName, Profile, RoleShare, Unit, attribute, attribution};
 use crate::util::stats;
 use crate::workload;
 use anyhow::Result;
@@ -46,7 +46,7 @@ pub fn outcome(
     }
     let functions: Vec<_> = measured.gathered.values().flat_map(|gathered| gathered.functions.clone()).collect();
     for symbol in symbols.iter_mut().filter(|symbol| symbol.hits.is_none()) {
-        let hits = |f: &&crate::document::FunctionCalls| Some(&f.symbol) == symbol.symbol.as_ref();
+        let hits = |f: &&crate::result::FunctionCalls| Some(&f.symbol) == symbol.symbol.as_ref();
         let counted: Vec<_> = functions.iter().filter(hits).collect();
         if !counted.is_empty() {
             symbol.hits = Some(counted.iter().map(|f| f.calls).sum());

@@ -1,8 +1,9 @@
 //! Measure single runs, whole requests and exact profiles, on this machine or in a guest. Tests replace it.
 
 use super::{Setting, exact, execute, in_guest};
-use crate::document::{Collector, ExecutedOn, Loader, Outcome, Probe, Processes, Request, Selection};
 use crate::experiment::StopRule;
+use crate::process::Running as _;
+use crate::result::{Collector, ExecutedOn, Loader, Outcome, Probe, Processes, Request, Selection};
 use crate::vm::{Accel, GuestOptions};
 use crate::workload::{self, Spec};
 use anyhow::{Context as _, Result, bail};

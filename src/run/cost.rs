@@ -1,6 +1,6 @@
 //! The cost of a collector: how much slower per byte its runs are than the unprofiled runs of the same block.
 
-use crate::document::PairRecord;
+use crate::result::PairRecord;
 use crate::util::stats;
 
 /// Nanoseconds of the window per byte that reached the reader; `None` without bytes.

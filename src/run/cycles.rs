@@ -1,8 +1,8 @@
 //! Estimated cycles of an exact profile: its instructions, priced by a model.
 
-use crate::document::Outcome;
 use crate::profile::cycles;
 use crate::profile::{CycleModel, Profile, Unit};
+use crate::result::Outcome;
 use crate::roles::Skid;
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result};

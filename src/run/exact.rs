@@ -4,11 +4,11 @@
 use super::functions::KernelFunctions;
 use crate::collect::insn::{Counted, Names, Plugin, Raw, names, profile};
 use crate::collect::targets;
-use crate::document::{Attribution, Document, Ensemble, Outcome, Request, Selection, WindowCount};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
 use crate::process::Phase;
 use crate::profile::{CycleModel, Moved, ProcessName, Profile, RoleShare, Unit, attribute};
+use crate::result::{Attribution, Document, Ensemble, Outcome, Request, Selection, WindowCount};
 use crate::roles::Skid;
 use crate::util::usage::UsageError;
 use crate::vm::scratch::Scratch;

@@ -1,9 +1,9 @@
 //! Sum a collector's results over several runs.
 
 use crate::collect::Collected;
-use crate::document::{FunctionCalls, Status, Warning};
 use crate::profile::attribution::{self, RoleWeights};
 use crate::profile::{ByProcess, Folded, Unit};
+use crate::result::{FunctionCalls, Status, Warning};
 use crate::roles::Skid;
 
 /// The summed results of a collector.
@@ -137,8 +137,8 @@ fn worse(a: Status, b: Status) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Log2Histogram;
     use crate::profile::ProcessName;
+    use crate::result::Log2Histogram;
     use crate::roles::RoleId;
 
     fn collected(calls: u64, total_ns: Option<u64>) -> Collected {

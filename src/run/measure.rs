@@ -3,10 +3,10 @@
 use super::Setting;
 use super::gather::Gathered;
 use crate::collect::{self, Collect, Context};
-use crate::document::{Collector, ExecutedOn, PairRecord, Request, Selection, Status};
 use crate::experiment::{self, Ending, Executor, NoStore, OnFailure, Plan, Task};
 use crate::kernel::resolve::Resolution;
 use crate::process::{Phase, Running, Target};
+use crate::result::{Collector, ExecutedOn, PairRecord, Request, Selection, Status};
 use crate::util::progress;
 use anyhow::{Result, bail};
 use std::cell::RefCell;

@@ -12,34 +12,24 @@ mod functions;
 pub(crate) mod gather;
 pub mod measure;
 mod options;
+mod setting;
 mod sizing;
 mod words;
 
 use crate::collect::Context;
 use crate::collect::tracefs;
-use crate::document::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
-use crate::experiment::Progress;
 use crate::kernel::config;
 use crate::kernel::environment::CpuTime;
 use crate::kernel::tracefs::Tracefs;
+use crate::result::{Emulator, Environment, ExecutedOn, Outcome, Request, Warning};
 use crate::vm::{self, GuestOptions, Job};
 use crate::workload;
 use anyhow::Result;
 
 pub(crate) use functions::KernelFunctions;
 pub(crate) use options::{MEMORY_SHARE, RunOptions, sent_source};
+pub use setting::Setting;
 pub(crate) use sizing::WindowSizing;
-
-/// Where the run executes, and a callback for its progress.
-pub struct Setting<'a> {
-    /// What executes it.
-    pub executed_on: ExecutedOn,
-    /// Whether to start runs at round times of the clock, when the kernel is idle. In deterministic guests, timers then
-    /// fire at the same points of the windows of one phase; each block has its own phase.
-    pub settle: bool,
-    /// Called before each run with the progress, and the collector of the run.
-    pub progress: &'a dyn Fn(&Progress, &str),
-}
 
 /// A machine is busy if others use at least this share of the CPUs' time.
 pub(crate) const BUSY: f64 = 0.1;

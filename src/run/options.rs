@@ -2,8 +2,8 @@
 
 use super::{Setting, WindowSizing, sizing};
 use crate::collect;
-use crate::document::{Collector, ExecutedOn, Loader, Outcome, Probe, Request, Selection};
 use crate::experiment::StopRule;
+use crate::result::{Collector, ExecutedOn, Loader, Outcome, Probe, Request, Selection};
 use crate::util::progress;
 use crate::util::usage::OrUsage as _;
 use crate::vm::bundle::FileBundle;
@@ -159,7 +159,7 @@ impl RunOptions {
         let chosen = self.workload.amount.is_some();
         if !chosen {
             workload.amount = match (guest, self.exact()) {
-                (true, true) => sizing::first(&workload),
+                (true, true) => sizing::first(&workload, self.machine.cpus()),
                 (true, false) => GUEST_AMOUNT,
                 (false, _) => AMOUNT,
             };

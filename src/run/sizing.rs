@@ -1,7 +1,7 @@
 //! How long the windows of counted runs are: they grow until the counts of one kernel agree. The rule depends on counts only,
 //! so that every machine finds the same size.
 
-use crate::document::{FoundSize, Outcome, TriedSize};
+use crate::result::{FoundSize, Outcome, TriedSize};
 use crate::util::progress;
 use crate::util::size;
 use crate::workload::Spec;
@@ -35,11 +35,13 @@ const LEAST_CALLS: u64 = 64;
 /// Each size is this many times the one before. Smaller factors mean more guests.
 const GROWTH: u64 = 4;
 
-/// The first size for this workload, in whole blocks.
+/// The first size for this workload on so many CPUs, in whole blocks. If pages are freed on another CPU than they are
+/// allocated on, the first size never was enough, and the windows of the second one are the result.
 #[must_use]
-pub(crate) fn first(spec: &Spec) -> Amount {
+pub(crate) fn first(spec: &Spec, cpus: u32) -> Amount {
     let block = spec.block();
-    let bytes = block.saturating_mul(FIRST_CALLS).min(FIRST_BYTES);
+    let growth = if cpus > 1 && spec.writer.copies() { GROWTH } else { 1 };
+    let bytes = block.saturating_mul(FIRST_CALLS).min(FIRST_BYTES).saturating_mul(growth);
     Amount::Bytes(bytes.div_ceil(block).max(LEAST_CALLS).saturating_mul(block))
 }
 
@@ -78,8 +80,9 @@ impl WindowSizing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Document, Ensemble, WindowCount};
     use crate::profile::SchedulingWeight;
+    use crate::result::{Document, Ensemble, WindowCount};
+    use crate::workload::spec::Writer;
     use std::cell::RefCell;
 
     /// The sizes in MiB that are tried, and the one that is kept, where windows of each size range over `spreads` (in tenths
@@ -112,7 +115,7 @@ mod tests {
     }
 
     fn outcome() -> Outcome {
-        let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact/run.json");
+        let gallery = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("flamegraphs/6.1-write-exact/result.json");
         let document: Document = serde_json::from_slice(&std::fs::read(gallery).unwrap()).unwrap();
         let (windows, classes) = (Vec::new(), crate::profile::ByProcess::default());
         Outcome { document, profiles: Vec::new(), windows, classes, code: None, pipeline: None }
@@ -130,12 +133,15 @@ mod tests {
 
     #[test]
     fn the_first_size_is_bounded_in_bytes_and_calls() {
-        let of = |buffer_size| {
-            let Amount::Bytes(bytes) = first(&Spec { buffer_size, ..Spec::default() }) else { panic!("bytes") };
+        let of = |writer, buffer_size, cpus| {
+            let spec = Spec { writer, buffer_size, ..Spec::default() };
+            let Amount::Bytes(bytes) = first(&spec, cpus) else { panic!("bytes") };
             bytes
         };
-        assert_eq!([1, 512, 4096, 256 << 10].map(of), [8192, 4 << 20, 16 << 20, 16 << 20]);
-        assert_eq!(of(1 << 20), 64 << 20, "64 calls at least");
-        assert!(of(3 << 12).is_multiple_of(3 << 12), "whole calls");
+        let write = |buffer_size| of(Writer::Write, buffer_size, 1);
+        assert_eq!([1, 512, 4096, 256 << 10].map(write), [8192, 4 << 20, 16 << 20, 16 << 20]);
+        assert_eq!(write(1 << 20), 64 << 20, "64 calls at least");
+        assert!(write(3 << 12).is_multiple_of(3 << 12), "whole calls");
+        assert_eq!([Writer::Write, Writer::Vmsplice].map(|writer| of(writer, 256 << 10, 2)), [64 << 20, 16 << 20]);
     }
 }

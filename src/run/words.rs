@@ -1,7 +1,7 @@
 //! The flags of `pipeprof run` that give [`RunOptions`]: the inverse of the command line.
 
 use super::{RunOptions, WindowSizing};
-use crate::document::Selection;
+use crate::result::Selection;
 use crate::vm::GuestMachine;
 use crate::workload::axes::AXES;
 use crate::workload::spec::{Amount, Pin};

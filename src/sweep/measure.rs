@@ -1,16 +1,21 @@
 //! Measure combinations: runs alternately, or exact counts in one guest each.
 
-use super::{SweepAxis, SweepCell};
-use crate::document::{Collector, ExecutedOn, Processes};
-use crate::experiment::{
-    self, Ending, Executor, Json, JsonFolder, NoStore, OnFailure, Plan, Progress, State, StopRule,
-};
-use crate::experiment::{Store, StoredPlan, Task};
-use crate::profile::ProcessName;
-use crate::run::bench::{Bench, GuestSetup, request};
+use super::model::{SweepAxis, SweepCell};
+use crate::experiment::{self, Ending, Event, Executor, JsonFolder, NoStore, OnFailure, Plan, PlanFile, StopRule};
+use crate::experiment::{Store, Task};
+use crate::process::Running as _;
+use crate::profile::{ProcessName, Profile, SchedulingWeight};
+use crate::record::inside::{GuestPipeline, PipelinePlace, PreparedPipeline};
+use crate::record::sent_files::SentFile;
+use crate::record::timed::PipelineTimer;
+use crate::record::{PipelineCommand, RecordLevel};
+use crate::result::Processes;
+use crate::roles::RoleId;
+use crate::run::RunOptions;
 use crate::util::stats;
-use crate::workload::{HUGE_PAGES_MISSING, Spec, WorkloadRequest, caveats_of_all};
-use anyhow::Result;
+use crate::vm::Accel;
+use crate::workload::{self, HUGE_PAGES_MISSING, Spec, caveats_of_all};
+use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,167 +24,244 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct SweepCombination {
     pub labels: BTreeMap<String, String>,
-    /// The workload, or the reason why it is contradictory.
-    pub spec: Result<Spec, String>,
+    /// Where it runs and how, and the workload if it is one of pipeprof's.
+    pub options: RunOptions,
+    /// Size and time of the kernel's image.
+    pub image: Option<String>,
+    /// The pipeline, if it is one of the user's.
+    pub pipeline: Option<SweptPipeline>,
+    /// Why it is contradictory.
+    pub refused: Option<String>,
+}
+
+/// A pipeline of the user's.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct SweptPipeline {
+    pub command: PipelineCommand,
+    pub pipe_bytes: Option<u64>,
+    /// For guests.
+    #[serde(skip)]
+    pub files: Vec<SentFile>,
 }
 
 /// The plan of a sweep, which must be equal to resume it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct SweepPlan {
-    pub schema: String,
+    pub schema: &'static str,
     /// pipeprof's version and build.
     pub build: String,
-    /// The kernel as named, size and time of its image, and the guest's options that are not defaults.
-    pub place: String,
     pub axes: Vec<SweepAxis>,
-    /// Options common to all combinations.
-    pub common: WorkloadRequest,
-    /// Whether instructions are counted instead of time.
-    pub exact: bool,
+    /// Options of all combinations that no axis has.
+    pub common: RunOptions,
     /// Runs of each combination.
     pub runs: usize,
     pub seed: u64,
-    #[serde(default, skip_serializing_if = "StopRule::is_none")]
+    #[serde(skip_serializing_if = "StopRule::is_none")]
     pub stop: StopRule,
 }
 
-impl StoredPlan for SweepPlan {
-    const FILE: &'static str = "plan.json";
-    const RESULTS: &'static str = "runs";
-    const SCHEMA: &'static str = "pipeprof.sweep-plan/1";
-    const WHAT: &'static str = "sweep";
+/// The plan's file in the folder of a sweep.
+pub(crate) const PLAN_FILE: PlanFile =
+    PlanFile { name: "plan.json", schema: "pipeprof.sweep-plan/2", results: "runs", what: "sweep" };
 
-    fn difference(&self, now: &Self) -> Option<&'static str> {
-        if self.build != now.build {
-            Some("another build of pipeprof")
-        } else if self.place != now.place {
-            Some("another kernel or guest")
-        } else if self.axes != now.axes || self.common != now.common {
-            Some("other combinations")
-        } else if self != now {
-            Some("another number of runs, another seed or another rule to stop")
-        } else {
-            None
-        }
-    }
-}
-
-impl SweepPlan {
-    fn experiment(&self, combinations: &[SweepCombination]) -> Plan<SweepCombination> {
-        Plan {
-            // Counts are deterministic, so the order does not matter and one run is enough.
-            shuffled: !self.exact,
-            on_failure: OnFailure::GiveUp,
-            stop: self.stop,
-            ..Plan::new(combinations.iter().cloned(), if self.exact { 1 } else { self.runs }, self.seed)
-        }
-    }
-}
-
-/// The totals of a run and, if counted, the instructions of writer and reader.
+/// What one run gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct SweepResult {
-    processes: Processes,
-    instructions: Option<[u64; 2]>,
+#[serde(rename_all = "snake_case")]
+pub(super) enum SweepResult {
+    /// A workload: the totals and, if counted, the instructions of writer and reader.
+    Workload(Processes, Option<[u64; 2]>),
+    /// A pipeline: its time, and the CPU time of all stages, in seconds.
+    Timed { seconds: f64, cpu_seconds: f64 },
+    /// A pipeline: the instructions of all stages, in user code and in the kernel, and those of the latter that depend on
+    /// the schedule.
+    Counted { user: u64, kernel: u64, scheduling: u64 },
 }
 
-struct Combinations<'a> {
-    bench: &'a dyn Bench,
-    exact: bool,
+/// Measures single runs of combinations.
+pub(crate) struct SweepRunner {
+    /// For pipelines on this machine.
+    timer: Option<PipelineTimer>,
 }
+
+impl SweepRunner {
+    /// For `combinations`.
+    ///
+    /// # Errors
+    /// When signals cannot be passed on to pipelines.
+    pub(crate) fn new(combinations: &[SweepCombination]) -> Result<Self> {
+        let timed = combinations.iter().any(|made| made.pipeline.is_some() && made.options.kernel.is_none());
+        Ok(Self { timer: timed.then(PipelineTimer::new).transpose()? })
+    }
+
+    fn measure(&self, made: &SweepCombination) -> Result<SweepResult> {
+        match (&made.pipeline, &self.timer) {
+            (None, _) => workload(&made.options),
+            (Some(pipeline), _) if made.options.kernel.is_some() => counted(pipeline, &made.options),
+            (Some(pipeline), Some(timer)) => {
+                let time = timer.run(&pipeline.command, pipeline.pipe_bytes)?;
+                let cpu_ns: u64 = time.cpu_ns.iter().sum();
+                Ok(SweepResult::Timed { seconds: time.wall_ns as f64 / 1e9, cpu_seconds: cpu_ns as f64 / 1e9 })
+            }
+            (Some(_), None) => bail!("internal error: no timer"),
+        }
+    }
+}
+
+fn workload(options: &RunOptions) -> Result<SweepResult> {
+    let mut request = options.request("pipeprof sweep".to_owned())?;
+    if options.kernel.is_none() {
+        let mut launched = workload::launch(&request.workload)?;
+        launched.release()?;
+        return Ok(SweepResult::Workload(launched.wait()?, None));
+    }
+    // The guest reads its name from memory, and another one must not change the count.
+    request.mode = "sweep".to_owned();
+    let outcome = options.measure(&request)?;
+    if !options.exact() {
+        let run = outcome.document.runs.into_iter().next().context("the guest reported no run")?;
+        return Ok(SweepResult::Workload(run.processes, None));
+    }
+    let weight = |name: ProcessName| -> u64 {
+        outcome.profiles.iter().filter(|profile| profile.process == name).map(|p| p.stacks.total()).sum()
+    };
+    let instructions = Some([weight(ProcessName::WRITER), weight(ProcessName::READER)]);
+    Ok(SweepResult::Workload(outcome.document.processes, instructions))
+}
+
+fn counted(pipeline: &SweptPipeline, options: &RunOptions) -> Result<SweepResult> {
+    let guest = options.machine.guest(options.kernel.as_deref())?.context("a kernel is given")?;
+    let wanted = GuestPipeline {
+        pipeline: &pipeline.command,
+        place: PipelinePlace::without_input()?,
+        files: &pipeline.files,
+        disk: &[],
+        duration: None,
+        level: RecordLevel::default(),
+        pipe_bytes: pipeline.pipe_bytes,
+    };
+    let recorded = PreparedPipeline::new(wanted, guest)?.counted(1)?;
+    let stages = recorded.recording.instructions.context("nothing was counted")?.stages;
+    let user = stages.iter().flat_map(|stage| &stage.roles).filter(|role| role.role == RoleId::User);
+    let user = user.map(|role| role.weight).sum();
+    let all: u64 = stages.iter().map(|stage| stage.instructions).sum();
+    let scheduling = |profile: &Profile| SchedulingWeight::of(profile).total();
+    let scheduling = recorded.profiles.iter().map(scheduling).sum();
+    Ok(SweepResult::Counted { user, kernel: all.saturating_sub(user), scheduling })
+}
+
+/// Measures by a function.
+struct Combinations<'a>(&'a dyn Fn(&SweepCombination) -> Result<SweepResult>);
 
 impl Executor<SweepCombination> for Combinations<'_> {
     type Output = SweepResult;
 
-    fn run(&self, cell: &SweepCombination, _: Task) -> Result<SweepResult> {
-        let spec = cell.spec.as_ref().map_err(|why| anyhow::anyhow!("{why}"))?;
-        if !self.exact {
-            return Ok(SweepResult { processes: self.bench.pair(spec)?, instructions: None });
-        }
-        let outcome = self.bench.exact(&request("sweep", spec, vec![Collector::Insn], 1), &GuestSetup::default())?;
-        let weight = |name: ProcessName| -> u64 {
-            outcome.profiles.iter().filter(|profile| profile.process == name).map(|p| p.stacks.total()).sum()
-        };
-        let instructions = Some([weight(ProcessName::WRITER), weight(ProcessName::READER)]);
-        Ok(SweepResult { processes: outcome.document.processes, instructions })
+    fn run(&self, made: &SweepCombination, _: Task) -> Result<SweepResult> {
+        (self.0)(made)
     }
 
     /// Contradictory combinations are not run.
-    fn wants(&self, cell: &SweepCombination, _: usize) -> bool {
-        cell.spec.is_ok()
+    fn wants(&self, made: &SweepCombination, _: usize) -> bool {
+        made.refused.is_none()
     }
 
     fn values(&self, _: &SweepCombination, result: &SweepResult) -> Vec<f64> {
-        if self.exact { Vec::new() } else { vec![result.processes.gib_s()] }
+        if result.is_exact() { Vec::new() } else { vec![result.value()] }
     }
 }
 
-/// Measure all `combinations` of `plan`, and store each result in `folder`, if given.
+/// Measure all `combinations` of `plan` by `runner`, and store each result in `folder`, if given.
 ///
 /// # Errors
 /// On interruption; when results cannot be stored, or `folder` contains something else.
 pub(crate) fn measure(
-    bench: &dyn Bench,
+    runner: &SweepRunner,
     plan: &SweepPlan,
     combinations: &[SweepCombination],
     folder: Option<(&Path, bool)>,
-    progress: &dyn Fn(&Progress),
+    watch: &dyn Fn(&Event<'_, SweepCombination>),
+) -> Result<(Vec<SweepCell>, Option<Ending>)> {
+    measure_by(&|made| runner.measure(made), plan, combinations, folder, watch)
+}
+
+fn measure_by(
+    measure: &dyn Fn(&SweepCombination) -> Result<SweepResult>,
+    plan: &SweepPlan,
+    combinations: &[SweepCombination],
+    folder: Option<(&Path, bool)>,
+    watch: &dyn Fn(&Event<'_, SweepCombination>),
 ) -> Result<(Vec<SweepCell>, Option<Ending>)> {
     // Nobody else writes into the folder meanwhile.
     let (store, _lock): (Box<dyn Store<SweepCombination, SweepResult>>, _) = match folder {
         None => (Box::new(NoStore), None),
         Some((folder, resume)) => {
-            let lock = experiment::open(folder, plan, resume)?;
-            let folder = folder.join(SweepPlan::RESULTS);
-            (Box::new(Json(JsonFolder { folder, key: plan.place.clone(), resume })), Some(lock))
+            let lock = PLAN_FILE.open(folder, plan, resume)?;
+            let folder = folder.join(PLAN_FILE.results);
+            (Box::new(JsonFolder { folder, key: String::new(), resume }), Some(lock))
         }
     };
-    let experiment = plan.experiment(combinations);
-    let executor = Combinations { bench, exact: plan.exact };
-    let finished = experiment::run(&experiment, &executor, store.as_ref(), &|event| {
-        if event.state == State::Running {
-            progress(&event.progress);
-        }
-    })?;
+    let exact = plan.common.exact();
+    let experiment = Plan {
+        // Counts are deterministic, so the order does not matter and one run is enough.
+        shuffled: !exact,
+        on_failure: OnFailure::GiveUp,
+        stop: plan.stop,
+        ..Plan::new(combinations.iter().cloned(), if exact { 1 } else { plan.runs }, plan.seed)
+    };
+    let finished = experiment::run(&experiment, &Combinations(measure), store.as_ref(), watch)?;
     let ending = (!plan.stop.is_none()).then_some(finished.ending);
-    let hardware = !plan.exact && bench.executed_on() != ExecutedOn::Tcg;
     let lanes = finished.lanes(combinations.len());
-    let cells = combinations.iter().zip(lanes).map(|(combination, (results, failed))| {
-        let reason = combination.spec.as_ref().err().cloned().or(failed);
-        cell(combination, results, reason, plan.exact, hardware)
-    });
+    let cells = combinations.iter().zip(lanes).map(|(made, (results, failed))| cell(made, results, failed));
     Ok((cells.collect(), ending))
 }
 
-fn cell(
-    combination: &SweepCombination,
-    mut results: Vec<SweepResult>,
-    reason: Option<String>,
-    exact: bool,
-    hardware: bool,
-) -> SweepCell {
-    let mut cell = SweepCell { labels: combination.labels.clone(), reason, ..SweepCell::default() };
-    caveats(&mut cell, combination, &mut results);
-    if let Some(typical) = stats::median_by(&results, |result| result.processes.gib_s()) {
-        count(&mut cell, typical, hardware);
+impl SweepResult {
+    fn is_exact(&self) -> bool {
+        matches!(self, Self::Workload(_, Some(_)) | Self::Counted { .. })
     }
-    let value = |result: &SweepResult| match result.instructions {
-        Some([writer, reader]) => (writer + reader) as f64 / (result.processes.reader().bytes.max(1) as f64 / 1024.0),
-        None => result.processes.gib_s(),
-    };
-    if exact || hardware {
-        cell.runs = results.iter().map(value).collect();
+
+    /// In the unit of the sweep.
+    fn value(&self) -> f64 {
+        match self {
+            Self::Workload(pair, Some([writer, reader])) => {
+                (writer + reader) as f64 / (pair.reader().bytes.max(1) as f64 / 1024.0)
+            }
+            Self::Workload(pair, None) => pair.gib_s(),
+            Self::Timed { seconds, .. } => *seconds,
+            Self::Counted { user, kernel, .. } => millions(user + kernel),
+        }
+    }
+}
+
+fn millions(count: u64) -> f64 {
+    count as f64 / 1e6
+}
+
+fn cell(made: &SweepCombination, mut results: Vec<SweepResult>, failed: Option<String>) -> SweepCell {
+    let reason = made.refused.clone().or(failed);
+    let mut cell = SweepCell { labels: made.labels.clone(), reason, ..SweepCell::default() };
+    let hardware = made.options.kernel.is_none() || made.options.machine.accel == Accel::Kvm;
+    if let Ok((_, spec)) = made.options.workload.spec() {
+        caveats(&mut cell, &spec, &mut results);
+    }
+    if let Some(typical) = stats::median_by(&results, SweepResult::value) {
+        cell.describe(typical, hardware);
+    }
+    if hardware || results.iter().any(SweepResult::is_exact) {
+        cell.runs = results.iter().map(SweepResult::value).collect();
     } else if cell.reason.is_none() {
         cell.reason = Some("not available (emulated clock): use --collect insn".into());
     }
-    summarise(&mut cell);
+    cell.summarise();
     cell
 }
 
 /// Add caveats where the run differed from the request. Without the requested huge pages, there is no result.
-fn caveats(cell: &mut SweepCell, combination: &SweepCombination, results: &mut Vec<SweepResult>) {
-    let Ok(spec) = &combination.spec else { return };
-    for caveat in caveats_of_all(spec, results.iter().map(|result| &result.processes)) {
+fn caveats(cell: &mut SweepCell, spec: &Spec, results: &mut Vec<SweepResult>) {
+    let pairs = results.iter().filter_map(|result| match result {
+        SweepResult::Workload(pair, _) => Some(pair),
+        _ => None,
+    });
+    for caveat in caveats_of_all(spec, pairs.collect::<Vec<_>>()) {
         if caveat.code == HUGE_PAGES_MISSING {
             cell.reason = Some(format!("not testable on this machine: {}: {}", caveat.message, caveat.action));
             results.clear();
@@ -189,40 +271,55 @@ fn caveats(cell: &mut SweepCell, combination: &SweepCombination, results: &mut V
     }
 }
 
-fn count(cell: &mut SweepCell, result: &SweepResult, hardware: bool) {
-    let SweepResult { processes: pair, instructions } = result;
-    [cell.writer_calls_per_mib, cell.reader_calls_per_mib] = pair.calls_per_mib().map(Some);
-    if hardware {
-        cell.writer_ns_per_kib = Some(pair.cpu_per_kib(ProcessName::WRITER));
-        cell.reader_ns_per_kib = Some(pair.cpu_per_kib(ProcessName::READER));
+impl SweepCell {
+    /// What the median run did besides its value.
+    fn describe(&mut self, result: &SweepResult, hardware: bool) {
+        match result {
+            SweepResult::Workload(pair, instructions) => {
+                [self.writer_calls_per_mib, self.reader_calls_per_mib] = pair.calls_per_mib().map(Some);
+                if hardware && instructions.is_none() {
+                    self.writer_ns_per_kib = Some(pair.cpu_per_kib(ProcessName::WRITER));
+                    self.reader_ns_per_kib = Some(pair.cpu_per_kib(ProcessName::READER));
+                }
+                let counter = pair.writer().counters.get("instructions").filter(|_| pair.writer().calls > 0).copied();
+                let counted = instructions.map(|[writer, _]| writer).or(counter);
+                self.instructions_per_writer_call =
+                    counted.map(|count| count as f64 / pair.writer().calls.max(1) as f64);
+            }
+            SweepResult::Timed { cpu_seconds, .. } => self.cpu_seconds = Some(*cpu_seconds),
+            SweepResult::Counted { user, kernel, scheduling } => {
+                [self.user_minstr, self.kernel_minstr, self.scheduling_minstr] =
+                    [user, kernel, scheduling].map(|count| Some(millions(*count)));
+            }
+        }
     }
-    let counter = pair.writer().counters.get("instructions").filter(|_| pair.writer().calls > 0).copied();
-    let counted = instructions.map(|[writer, _]| writer).or(counter);
-    cell.instructions_per_writer_call = counted.map(|count| count as f64 / pair.writer().calls.max(1) as f64);
-}
-
-pub(super) fn summarise(cell: &mut SweepCell) {
-    cell.median = stats::median(&cell.runs);
-    cell.mad = stats::mad(&cell.runs).filter(|_| cell.runs.len() > 1);
-    cell.ci95 = stats::median_ci95(&cell.runs);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::bench::MockBench;
-    use anyhow::bail;
+    use crate::workload::WorkloadRequest;
+    use std::cell::Cell;
+
+    fn made(name: &str, mode: &str, refused: Option<&str>) -> SweepCombination {
+        let workload = WorkloadRequest { mode: Some(mode.to_owned()), ..WorkloadRequest::default() };
+        SweepCombination {
+            labels: BTreeMap::from([("mode".into(), name.into())]),
+            options: RunOptions { workload, ..RunOptions::default() },
+            image: None,
+            pipeline: None,
+            refused: refused.map(str::to_owned),
+        }
+    }
 
     #[test]
     fn huge_pages_that_were_not_got_leave_no_value() {
-        let spec = Ok(Spec { huge_pages: true, ..Spec::default() });
-        let combination = SweepCombination { labels: BTreeMap::new(), spec };
         let mut pair = Processes::default();
         pair.of_mut(ProcessName::WRITER).pipe_size = 8192;
-        pair.of_mut(ProcessName::WRITER).huge_pages = Some(crate::document::GotAsked { got: 0, asked: 2 << 20 });
-        let mut results = vec![SweepResult { processes: pair, instructions: None }];
+        pair.of_mut(ProcessName::WRITER).huge_pages = Some(crate::result::GotAsked { got: 0, asked: 2 << 20 });
+        let mut results = vec![SweepResult::Workload(pair, None)];
         let mut cell = SweepCell::default();
-        caveats(&mut cell, &combination, &mut results);
+        caveats(&mut cell, &Spec { huge_pages: true, ..Spec::default() }, &mut results);
         assert!(results.is_empty() && cell.reason.as_ref().unwrap().contains("0 of 2M in huge pages"), "{cell:?}");
         assert_eq!(cell.caveats, ["the pipe held 8K instead of 64K"]);
     }
@@ -231,42 +328,38 @@ mod tests {
     fn a_resumed_sweep_gives_the_results_of_an_uninterrupted_one() {
         let folder = tempfile::tempdir().unwrap();
         let plan = SweepPlan {
-            schema: SweepPlan::SCHEMA.into(),
+            schema: PLAN_FILE.schema,
             build: "test".into(),
-            place: "here".into(),
             axes: Vec::new(),
-            common: WorkloadRequest::default(),
-            exact: false,
+            common: RunOptions::default(),
             runs: 3,
             seed: 1,
             stop: StopRule::default(),
         };
-        let of = |name: &str, spec| SweepCombination { labels: BTreeMap::from([("mode".into(), name.into())]), spec };
         let combinations = [
-            of("a", Ok(Spec::default())),
-            of("b", Ok(Spec { buffer_size: 4096, ..Spec::default() })),
-            of("impossible", Err("no such thing".to_owned())),
-            of("broken", Ok(Spec { poll: true, ..Spec::default() })),
+            made("a", "write", None),
+            made("b", "vmsplice", None),
+            made("impossible", "write", Some("no such thing")),
+            made("broken", "splice", None),
         ];
         let sweep = |until: usize, out: &str, resume| {
             // Runs whose speed depends on the workload alone; interrupted after `until` runs.
-            let made = MockBench::new(|number, spec: &Spec| {
-                if number >= until {
+            let number = Cell::new(0);
+            let measure = |made: &SweepCombination| {
+                let mode = made.options.workload.mode.as_deref().unwrap();
+                if number.replace(number.get() + 1) >= until {
                     return Err(crate::util::cancel::Cancelled.into());
                 }
-                if spec.poll {
-                    bail!("the pipe burst");
-                }
-                let mut pair = Processes { window_ns: 1_000_000_000, ..Processes::default() };
-                pair.of_mut(ProcessName::READER).bytes = spec.buffer_size;
-                Ok(pair)
-            });
+                anyhow::ensure!(mode != "splice", "the pipe burst");
+                Ok(SweepResult::Timed { seconds: mode.len() as f64, cpu_seconds: 1.0 })
+            };
             let out = folder.path().join(out);
-            (measure(&made, &plan, &combinations, Some((&out, resume)), &|_| {}), made.pairs.get())
+            (measure_by(&measure, &plan, &combinations, Some((&out, resume)), &|_| {}), number.get())
         };
         let (whole, all) = sweep(usize::MAX, "whole", false);
         let (cells, ending) = whole.unwrap();
         assert_eq!((all, ending), (7, None), "three of each that works, one of what breaks");
+        assert_eq!((cells[0].median, cells[1].cpu_seconds), (Some(5.0), Some(1.0)));
         assert_eq!(cells[2].reason.as_deref(), Some("no such thing"));
         assert_eq!(cells[3].reason.as_deref(), Some("the pipe burst"));
         let (error, first) = sweep(3, "broken", false);

@@ -1,7 +1,6 @@
 //! Format a sweep as a table, a chart, or CSV.
 
-use super::{Sweep, SweepAxis, SweepCell};
-use crate::document::ExecutedOn;
+use super::model::{Sweep, SweepAxis, SweepCell};
 use crate::profile::listed;
 use crate::report::chart::{Chart, ChartKind, Point, Series};
 use crate::report::number::number;
@@ -12,10 +11,22 @@ use crate::run::BUSY;
 /// Maximum number of distinguishable lines in a chart.
 const MOST_LINES: usize = 6;
 
-/// Headings of [`SweepCell::per_amount`], in two lines each, so that the table fits 80 columns. A column without a value
-/// is left out.
-const PER_AMOUNT: [&str; 5] =
-    ["writer\nsyscalls/MiB", "reader\nsyscalls/MiB", "writer\nns/KiB", "reader\nns/KiB", "writer\ninstr/syscall"];
+/// A column of what the median run did besides its value: names in CSV, and headings in two lines each, so that the table
+/// fits 80 columns.
+type DetailColumn = (&'static str, &'static str, fn(&SweepCell) -> Option<f64>);
+
+/// A column without a value is left out of the table.
+const DETAILS: [DetailColumn; 9] = [
+    ("writer_calls_per_mib", "writer\nsyscalls/MiB", |cell| cell.writer_calls_per_mib),
+    ("reader_calls_per_mib", "reader\nsyscalls/MiB", |cell| cell.reader_calls_per_mib),
+    ("writer_ns_per_kib", "writer\nns/KiB", |cell| cell.writer_ns_per_kib),
+    ("reader_ns_per_kib", "reader\nns/KiB", |cell| cell.reader_ns_per_kib),
+    ("instructions_per_writer_call", "writer\ninstr/syscall", |cell| cell.instructions_per_writer_call),
+    ("cpu_s", "on CPU\ns", |cell| cell.cpu_seconds),
+    ("user_minstr", "user\nM instr", |cell| cell.user_minstr),
+    ("kernel_minstr", "kernel\nM instr", |cell| cell.kernel_minstr),
+    ("scheduling_minstr", "scheduling\nM instr", |cell| cell.scheduling_minstr),
+];
 
 impl Sweep {
     /// CSV with a header and a line per combination (RFC 4180).
@@ -38,15 +49,8 @@ impl Sweep {
             .column(format!("mad_{unit}"), |cell| cell.mad)
             .column(format!("least_{unit}"), |cell| cell.least())
             .column(format!("greatest_{unit}"), |cell| cell.greatest());
-        let per_amount = [
-            "writer_calls_per_mib",
-            "reader_calls_per_mib",
-            "writer_ns_per_kib",
-            "reader_ns_per_kib",
-            "instructions_per_writer_call",
-        ];
-        for (column, name) in per_amount.into_iter().enumerate() {
-            table = table.column(name, |cell| cell.per_amount()[column]);
+        for (name, _, value) in DETAILS {
+            table = table.column(name, |cell| value(cell));
         }
         table.column("caveats", |cell| cell.caveats.join("; ")).column("reason", |cell| cell.reason.clone()).done()
     }
@@ -64,7 +68,8 @@ impl Sweep {
                 let mut name: Vec<String> = Vec::new();
                 for axis in &varied {
                     let value = cell.labels.get(&axis.name).map_or("", String::as_str);
-                    name.push(if axis.name == "mode" { value.to_owned() } else { format!("{}={value}", axis.name) });
+                    let plain = ["mode", "pipeline"].contains(&&*axis.name);
+                    name.push(if plain { value.to_owned() } else { format!("{}={value}", axis.name) });
                 }
                 let name = if name.is_empty() { self.unit.clone() } else { name.join(" ") };
                 let span = cell.least().zip(cell.greatest()).filter(|_| cell.runs.len() > 1);
@@ -99,8 +104,8 @@ impl Sweep {
             .column(&*self.unit, |cell| cell.median)
             .column("MAD", |cell| cell.mad)
             .column("n", |cell| cell.runs.len());
-        for (column, heading) in PER_AMOUNT.into_iter().enumerate() {
-            table = table.if_any(0, heading, |cell| cell.per_amount()[column]);
+        for (_, heading, value) in DETAILS {
+            table = table.if_any(0, heading, |cell| value(cell));
         }
         let mut text = table.done().text(style);
         let notes = self.notes();
@@ -127,7 +132,7 @@ impl Sweep {
     #[must_use]
     pub(crate) fn answer(&self) -> Option<String> {
         let axes: Vec<&SweepAxis> = self.axes.iter().filter(|axis| axis.values.len() > 1).collect();
-        let speed = self.executed_on != ExecutedOn::Tcg;
+        let speed = self.unit == "GiB/s";
         let mut cells: Vec<(&SweepCell, f64)> =
             self.cells.iter().filter_map(|cell| Some((cell, cell.median?))).collect();
         cells.sort_by(|(_, a), (_, b)| if speed { b.total_cmp(a) } else { a.total_cmp(b) });
@@ -139,20 +144,22 @@ impl Sweep {
             .filter(|(cell, _)| interval(cell).is_some_and(|other| other[0] <= high && low <= other[1]))
             .map(|(cell, _)| cell_name(cell, &axes))
             .collect();
-        let (what, unit) = (if speed { "Fastest" } else { "Fewest instructions" }, &self.unit);
+        let timed = speed || self.unit == "s";
+        let (what, unit) = (if timed { "Fastest" } else { "Fewest instructions" }, &self.unit);
         let worst = cell_name(worst, &axes);
         Some(if near.len() == cells.len() {
             format!("Undecided: the values of all {} combinations overlap; more runs (--runs) may tell.", cells.len())
         } else if near.len() > 1 {
             format!(
-                "{what}: {}, whose values overlap, up to {} {unit}; {worst} has {}.",
+                "{what}: {}, whose values overlap, {} {} {unit}; {worst} has {}.",
                 listed(&near),
+                if speed { "up to" } else { "from" },
                 number(first),
                 number(last)
             )
         } else {
             let times = if speed { first / last.max(f64::MIN_POSITIVE) } else { last / first.max(f64::MIN_POSITIVE) };
-            let how = if speed { "times as fast as" } else { "times fewer than" };
+            let how = if timed { "times as fast as" } else { "times fewer than" };
             format!("{what}: {}, {} {unit}, {} {how} {worst}.", near.join(""), number(first), number(times))
         })
     }
@@ -180,17 +187,6 @@ fn cell_name(cell: &SweepCell, axes: &[&SweepAxis]) -> String {
 }
 
 impl SweepCell {
-    /// Counts and times per amount moved, in the order of the columns.
-    fn per_amount(&self) -> [Option<f64>; 5] {
-        [
-            self.writer_calls_per_mib,
-            self.reader_calls_per_mib,
-            self.writer_ns_per_kib,
-            self.reader_ns_per_kib,
-            self.instructions_per_writer_call,
-        ]
-    }
-
     fn least(&self) -> Option<f64> {
         self.runs.iter().copied().min_by(f64::total_cmp)
     }
@@ -202,21 +198,20 @@ impl SweepCell {
 
 #[cfg(test)]
 mod tests {
-    use super::super::measure::summarise;
     use super::*;
+    use crate::result::ExecutedOn;
     use crate::sweep::SCHEMA;
-    use crate::workload::WorkloadRequest;
-    use crate::workload::grid::{self, Grid};
 
     fn sweep() -> Sweep {
-        let buffer_size = crate::workload::axis::Axis::find("buffer-size").unwrap();
-        let sizes = grid::values(buffer_size, "4K..16K").unwrap();
-        let grid = Grid::new(&["write".to_owned(), "vmsplice".to_owned()], vec![(buffer_size, sizes)]);
-        let axes = SweepAxis::all(&grid);
-        let combinations = grid.combinations(&WorkloadRequest::default()).unwrap();
-        let cells = combinations.into_iter().enumerate().map(|(index, combination)| {
+        let combinations = ["write", "vmsplice"].into_iter().flat_map(|mode| {
+            let value = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            ["4K", "8K", "16K"].map(|size| [value("mode", mode), value("buffer-size", size)])
+        });
+        let combinations: Vec<[(String, String); 2]> = combinations.collect();
+        let axes = SweepAxis::all(combinations.iter().flatten());
+        let cells = combinations.into_iter().enumerate().map(|(index, values)| {
             let mut cell = SweepCell {
-                labels: combination.labels,
+                labels: values.into_iter().collect(),
                 runs: vec![index as f64 + 1.0, index as f64 + 2.0],
                 ..SweepCell::default()
             };
@@ -226,7 +221,7 @@ mod tests {
             if index == 5 {
                 (cell.runs, cell.reason) = (Vec::new(), Some("the pipe said \"no\", twice".into()));
             }
-            summarise(&mut cell);
+            cell.summarise();
             cell
         });
         let cells = cells.collect();
@@ -278,10 +273,16 @@ mod tests {
             "Fastest: vmsplice 8K and vmsplice 4K, whose values overlap, up to 5.50 GiB/s; write 4K has 1.50."
         );
         sweep.cells[4].runs = vec![9.0, 9.1];
-        summarise(&mut sweep.cells[4]);
+        sweep.cells[4].summarise();
         assert_eq!(sweep.answer().unwrap(), "Fastest: vmsplice 8K, 9.05 GiB/s, 6.03 times as fast as write 4K.");
+        // Of times, the least is best.
+        let seconds = Sweep { unit: "s".into(), ..sweep.clone() };
+        assert_eq!(
+            seconds.answer().unwrap(),
+            "Fastest: write 4K and write 8K, whose values overlap, from 1.50 s; vmsplice 8K has 9.05."
+        );
         sweep.cells.iter_mut().for_each(|cell| cell.runs = vec![1.0, 9.0]);
-        sweep.cells.iter_mut().for_each(summarise);
+        sweep.cells.iter_mut().for_each(SweepCell::summarise);
         assert!(sweep.answer().unwrap().starts_with("Undecided: the values of all 6 combinations overlap"));
         sweep.cells.truncate(1);
         assert_eq!(sweep.answer(), None);

@@ -32,7 +32,6 @@ fn at_least(level: Level) -> bool {
 }
 
 /// Whether only the result and errors are printed.
-#[must_use]
 pub(crate) fn is_quiet() -> bool {
     !at_least(Level::Normal)
 }
@@ -78,8 +77,28 @@ pub(crate) fn redirect(sink: impl Fn(&str) + Send + 'static) {
     }
 }
 
+/// The task that the steps are part of, and whether steps are not shown.
+static TASK: Mutex<Option<(String, bool)>> = Mutex::new(None);
+
+/// Show the task at work until [`clear`], and its steps after it. `alone`: do not show them, because they would be those of
+/// several tasks.
+pub(crate) fn task(text: &str, alone: bool) {
+    if let Ok(mut task) = TASK.lock() {
+        *task = Some((text.to_owned(), alone));
+    }
+    show(text);
+}
+
 /// Show the current step: `measuring 3/10`.
 pub(crate) fn step(text: &str) {
+    match TASK.lock().as_deref() {
+        Ok(Some((_, true))) => {}
+        Ok(Some((task, false))) => show(&format!("{task}: {text}")),
+        _ => show(text),
+    }
+}
+
+fn show(text: &str) {
     let Ok(mut guard) = SINK.lock() else { return };
     match &*guard {
         ProgressSink::Other(sink) => sink(text),
@@ -99,6 +118,9 @@ pub(crate) fn step(text: &str) {
 
 /// Remove the line, before something is printed.
 pub(crate) fn clear() {
+    if let Ok(mut task) = TASK.lock() {
+        *task = None;
+    }
     let Ok(mut guard) = SINK.lock() else { return };
     if let ProgressSink::Bar(bar) = &*guard {
         bar.finish_and_clear();

@@ -20,31 +20,23 @@ const HIGHEST_SUM: u64 = 1 << 62;
 /// Numbers that are no counts: users choose seeds freely, and file systems the numbers of their files.
 const FREE: [&str; 2] = ["seed", "inode"];
 
+#[derive(Deserialize)]
+struct StoredHead {
+    schema: String,
+}
+
 /// Read the document in `file`. `what` names what it should be: `a recording`.
-///
-/// # Errors
-/// Names the file: when it is no such document, of another schema, or not readable.
 pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -> Result<T> {
     document(&read(file)?, file, what, schema)
 }
 
 /// The bytes of the document in `file`.
-///
-/// # Errors
-/// Names the file: when it cannot be read.
 pub(crate) fn read(file: &Path) -> Result<Vec<u8>> {
     regular::read_stored(file, LONGEST).with_context(|| file.display().to_string())
 }
 
 /// The document of these `bytes` of `file`; see [`load`].
-///
-/// # Errors
-/// Names the file: when it is no such document, or of another schema.
 pub(crate) fn document<T: DeserializeOwned>(bytes: &[u8], file: &Path, what: &str, schema: &str) -> Result<T> {
-    #[derive(Deserialize)]
-    struct StoredHead {
-        schema: String,
-    }
     let shown = file.display();
     let broken = |error| anyhow!("{shown}: not {what} ({error})");
     let head: StoredHead = serde_json::from_slice(bytes).map_err(broken)?;
@@ -54,10 +46,12 @@ pub(crate) fn document<T: DeserializeOwned>(bytes: &[u8], file: &Path, what: &st
     parse(bytes).map_err(broken)
 }
 
+/// The schema of the document in `file`, if it is one.
+pub(crate) fn schema(file: &Path) -> Option<String> {
+    serde_json::from_slice(&read(file).ok()?).ok().map(|head: StoredHead| head.schema)
+}
+
 /// A document without counts from [`HIGHEST`] on, whose sum fits into 64 bits.
-///
-/// # Errors
-/// When it is not of this type, or a count is too high.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     PossibleCounts(&Cell::new(0)).deserialize(&mut reader)?;

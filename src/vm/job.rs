@@ -1,16 +1,16 @@
 //! Jobs that a guest is started for. To add one, add a variant here and an arm in `guest::job`.
 
-use crate::document::{ExecutedOn, Request};
+use crate::result::{ExecutedOn, Request};
 use serde::{Deserialize, Serialize};
 
 /// A job to run in a guest. Its answer is JSON unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Job {
-    /// Call `run::execute`. Answer: an [`crate::document::Outcome`].
+    /// Call `run::execute`. Answer: an [`crate::result::Outcome`].
     Run(Box<Request>),
     /// Call `run::execute_counted`: a run whose instructions the emulator counts. Answer: an
-    /// [`crate::document::Outcome`] without the kernel's functions.
+    /// [`crate::result::Outcome`] without the kernel's functions.
     Count(Box<Request>),
     /// Answer: the kernel's functions, in the format of /proc/kallsyms, after a comment with those of the roles
     /// (`kernel::resolve::to_comment`); empty if it has no list. This is a job of its own because a job that is counted

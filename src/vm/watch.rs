@@ -1,6 +1,6 @@
 //! Watches a running guest: reads its messages, enforces limits, and finds the cause when it gives no answer.
 
-use crate::document::ExecutedOn;
+use crate::result::ExecutedOn;
 use crate::util::text::{clean, clean_lines};
 use crate::util::{cancel, progress};
 use crate::vm::GuestOptions;

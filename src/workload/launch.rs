@@ -89,27 +89,6 @@ fn launch_marked(spec: &Spec, marked: bool) -> Result<Launched> {
 }
 
 impl Launched {
-    /// The processes, for the collectors.
-    #[must_use]
-    pub(crate) fn watched(&self) -> Watched {
-        let of = |part: WorkerPart| {
-            let pids = self.workers.iter().filter(|worker| worker.part == part).map(|worker| worker.child.id());
-            WatchedProcess { name: part.process(), pids: pids.collect() }
-        };
-        Watched { processes: vec![of(WorkerPart::Writer), of(WorkerPart::Reader)] }
-    }
-
-    /// Release the workers: the window begins.
-    ///
-    /// # Errors
-    /// When a worker has exited, or on interruption.
-    pub(crate) fn release(&mut self) -> Result<()> {
-        cancel::check()?;
-        self.go_on()?;
-        self.released = Some(Instant::now());
-        Ok(())
-    }
-
     /// Let all workers continue.
     fn go_on(&mut self) -> Result<()> {
         // Readers first, so that they wait at the pipe when the first byte arrives.
@@ -122,49 +101,6 @@ impl Launched {
             }
         }
         Ok(())
-    }
-
-    /// Wait for the end of the window: all writers done, all readers at end of file. The processes then sleep, so
-    /// that collectors can stop before they do anything that is not part of the workload.
-    ///
-    /// # Errors
-    /// An error of a worker, a window that does not end, or an interruption. The workers end when this is dropped.
-    pub(crate) fn wait_for_end(&mut self) -> Result<()> {
-        let Some(released) = self.released else { bail!("internal error: wait before release") };
-        if self.ended {
-            return Ok(());
-        }
-        let deadline = match self.spec.amount {
-            Amount::DurationNs(ns) => released.checked_add(Duration::from_nanos(ns).saturating_add(GRACE)),
-            Amount::Bytes(_) | Amount::Calls(_) => None,
-        };
-        self.gather(deadline, "did not finish")?;
-        self.ended = true;
-        Ok(())
-    }
-
-    /// Call [`Self::wait_for_end`] if that has not been done, and return what each process counted. The processes
-    /// end.
-    ///
-    /// # Errors
-    /// As [`Self::wait_for_end`].
-    pub(crate) fn wait(&mut self) -> Result<Processes> {
-        self.wait_for_end()?;
-        self.go_on()?;
-        self.gather(Some(Instant::now() + START), "did not report")?;
-        let mut pairs: Vec<PipeWorkers> = Vec::new();
-        pairs.resize_with(self.spec.pairs as usize, PipeWorkers::default);
-        for worker in &mut self.workers {
-            if let Some(Reply::Done(finished)) = worker.reply.take() {
-                match worker.part {
-                    WorkerPart::Writer => pairs[worker.pair].writers.push(*finished),
-                    WorkerPart::Reader => pairs[worker.pair].readers.push(*finished),
-                }
-            }
-            worker.child.wait().context("cannot wait for a worker")?;
-        }
-        self.workers.clear();
-        Ok(processes(pairs))
     }
 
     fn start_pair(&mut self, pair: usize, places: &Places) -> Result<()> {
@@ -285,19 +221,52 @@ impl Target for Spec {
 
 impl Running for Launched {
     fn watched(&self) -> Watched {
-        self.watched()
+        let of = |part: WorkerPart| {
+            let pids = self.workers.iter().filter(|worker| worker.part == part).map(|worker| worker.child.id());
+            WatchedProcess { name: part.process(), pids: pids.collect() }
+        };
+        Watched { processes: vec![of(WorkerPart::Writer), of(WorkerPart::Reader)] }
     }
 
     fn release(&mut self) -> Result<()> {
-        self.release()
+        cancel::check()?;
+        self.go_on()?;
+        self.released = Some(Instant::now());
+        Ok(())
     }
 
+    /// All writers are done, and all readers at end of file.
     fn wait_for_end(&mut self) -> Result<()> {
-        self.wait_for_end()
+        let Some(released) = self.released else { bail!("internal error: wait before release") };
+        if self.ended {
+            return Ok(());
+        }
+        let deadline = match self.spec.amount {
+            Amount::DurationNs(ns) => released.checked_add(Duration::from_nanos(ns).saturating_add(GRACE)),
+            Amount::Bytes(_) | Amount::Calls(_) => None,
+        };
+        self.gather(deadline, "did not finish")?;
+        self.ended = true;
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<Processes> {
-        self.wait()
+        self.wait_for_end()?;
+        self.go_on()?;
+        self.gather(Some(Instant::now() + START), "did not report")?;
+        let mut pairs: Vec<PipeWorkers> = Vec::new();
+        pairs.resize_with(self.spec.pairs as usize, PipeWorkers::default);
+        for worker in &mut self.workers {
+            if let Some(Reply::Done(finished)) = worker.reply.take() {
+                match worker.part {
+                    WorkerPart::Writer => pairs[worker.pair].writers.push(*finished),
+                    WorkerPart::Reader => pairs[worker.pair].readers.push(*finished),
+                }
+            }
+            worker.child.wait().context("cannot wait for a worker")?;
+        }
+        self.workers.clear();
+        Ok(processes(pairs))
     }
 }
 

@@ -37,6 +37,12 @@ impl Writer {
     pub(crate) fn has_source(self) -> bool {
         matches!(self, Self::Splice | Self::ReadWrite | Self::Stdio)
     }
+
+    /// Whether the kernel copies its bytes into pages that it allocates.
+    #[must_use]
+    pub(crate) fn copies(self) -> bool {
+        matches!(self, Self::Write | Self::ReadWrite | Self::Stdio)
+    }
 }
 
 /// The call that takes bytes out of the pipe.
@@ -78,7 +84,6 @@ pub enum Pin {
 
 impl Spec {
     /// Bytes of one block: the size of the writer's call. Half of the buffer for vmsplice.
-    #[must_use]
     pub(crate) fn block(&self) -> u64 {
         match self.writer {
             Writer::Vmsplice => self.buffer_size / 2,
@@ -87,14 +92,12 @@ impl Spec {
     }
 
     /// Bytes that the reader requests in one call.
-    #[must_use]
     pub(crate) fn reader_block(&self) -> u64 {
         self.reader_buffer_size.unwrap_or(self.buffer_size)
     }
 
     /// Size to set for the pipe; `None` keeps the kernel's default. For vmsplice: the largest pipe (a power of two of
     /// pages) that is not larger than one half, so that a half in the pipe has displaced the other one.
-    #[must_use]
     pub(crate) fn pipe_target(&self) -> Option<u64> {
         match (self.pipe_size, self.writer) {
             (Some(size), _) => Some(size),

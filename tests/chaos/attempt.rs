@@ -215,7 +215,7 @@ impl<'a> Arena<'a> {
         // What is there is whole. A folder that can be resumed is not.
         if output.exists() && !self.scenario.resumes && story.code != Some(self.scenario.code()) {
             assert!(self.scenario.pipeline.is_some(), "{what}: {:?}", listing(&output));
-            assert!(output.join("record.json").exists(), "{what}: {:?}", listing(&output));
+            assert!(output.join("result.json").exists(), "{what}: {:?}", listing(&output));
         }
     }
 

@@ -42,7 +42,7 @@ pub(crate) const HOST: &[Scenario] = &[
     Scenario {
         name: "run",
         line: "run --mode write --bytes 256M --warmup 1M --runs 3 --collect sample",
-        result: |folder, _| loaded(&folder.join("run.json")),
+        result: |folder, _| loaded(&folder.join("result.json")),
         ..PLAIN
     },
     Scenario {
@@ -51,7 +51,7 @@ pub(crate) const HOST: &[Scenario] = &[
         pipeline: Some(HASH),
         result: |folder, story| {
             assert_eq!(story.code, Some(3), "{story:?}");
-            format!("{}{}", loaded(&folder.join("record.json")), story.stdout)
+            format!("{}{}", loaded(&folder.join("result.json")), story.stdout)
         },
         ..PLAIN
     },
@@ -82,7 +82,7 @@ pub(crate) const HOST: &[Scenario] = &[
         pipeline: Some(SHORT),
         result: |folder, story| {
             assert_eq!(story.code, Some(3), "{story:?}");
-            short_processes(&folder.join("record.json"))
+            short_processes(&folder.join("result.json"))
         },
         ..PLAIN
     },
@@ -108,7 +108,7 @@ pub(crate) const GUESTS: &[Scenario] = &[
         name: "record in a guest",
         line: "record --kernel KERNEL",
         pipeline: Some("head -c 1000000 /dev/zero | wc -c"),
-        result: |folder, story| loaded(&folder.join("record.json")) + &story.stdout,
+        result: |folder, story| loaded(&folder.join("result.json")) + &story.stdout,
         ..PLAIN
     },
     Scenario {

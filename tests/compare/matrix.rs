@@ -1,12 +1,12 @@
 //! Matrices with a mock runner: what runs, what is kept, what is resumed.
 
 use super::synthetic::{newer, older, timed};
-use pipeprof::compare::matrix::{self, MatrixRun, MatrixStore, Runner, default_jobs};
+use pipeprof::compare::matrix::{self, MatrixRun, MatrixStore, default_jobs};
 use pipeprof::compare::plan::{self, Axes, MatrixPlan};
 use pipeprof::compare::{CompareOptions, Input, compare, render};
-use pipeprof::document::{Document, Ensemble, FoundSize, Outcome, PairRecord, TriedSize, Warning, WindowCount};
 use pipeprof::experiment::{EndedBy, Event, State, StopRule};
 use pipeprof::profile::SchedulingWeight;
+use pipeprof::result::{Document, Ensemble, FoundSize, Outcome, PairRecord, TriedSize, Warning, WindowCount};
 use pipeprof::workload::spec::Amount;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ fn plan(blocks: usize, pairs: Option<u32>) -> MatrixPlan {
         modes: vec!["write".to_owned(), "vmsplice".to_owned()],
         cpus: Vec::new(),
         blocks,
-        pairs,
+        runs: pairs,
         control: pairs.is_some(),
         seed: 7,
         stop: StopRule::default(),
@@ -39,7 +39,7 @@ struct Made {
     gib_s: &'static [f64],
 }
 
-impl Runner for Made {
+impl Made {
     fn run(&self, cell: &MatrixRun) -> anyhow::Result<Outcome> {
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
@@ -66,7 +66,7 @@ impl Runner for Made {
 #[derive(Default)]
 struct Unlike(Mutex<Vec<MatrixRun>>);
 
-impl Runner for Unlike {
+impl Unlike {
     fn run(&self, cell: &MatrixRun) -> anyhow::Result<Outcome> {
         self.0.lock().unwrap().push(cell.clone());
         let mut outcome = older();
@@ -106,7 +106,7 @@ fn columns_do_the_same_work_in_windows_of_one_size() {
     let plan = MatrixPlan { modes: vec!["splice".to_owned()], ..plan(1, None) };
     let open = |resume| MatrixStore::open(&folder.path().join("out"), &plan, resume).unwrap();
     let runner = Unlike::default();
-    let results = matrix::run(&plan, &open(false), 1, &runner, &ignore).unwrap();
+    let results = matrix::run(&plan, &open(false), 1, &|run| runner.run(run), &ignore).unwrap();
     let documents: Vec<&Document> = results.inputs.iter().map(|input| &input.runs[0].1.document).collect();
     assert!(
         documents
@@ -121,7 +121,7 @@ fn columns_do_the_same_work_in_windows_of_one_size() {
     assert_eq!(runner.0.lock().unwrap().len(), 3 + 3 + 2);
     // The same command continues, and finds nothing to do.
     let again = Unlike::default();
-    let resumed = matrix::run(&plan, &open(true), 1, &again, &ignore).unwrap();
+    let resumed = matrix::run(&plan, &open(true), 1, &|run| again.run(run), &ignore).unwrap();
     assert_eq!(again.0.lock().unwrap().len(), 0);
     assert_eq!(resumed.inputs[0].runs[0].1.document, results.inputs[0].runs[0].1.document);
 }
@@ -133,7 +133,7 @@ fn every_column_runs_in_every_mode_and_jobs_bound_how_many_at_once() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
     let runner = Made { wait_for: 2, ..Made::default() };
     let store = MatrixStore::open(&folder.path().join("out"), &plan, false).unwrap();
-    let results = matrix::run(&plan, &store, 2, &runner, &ignore).unwrap();
+    let results = matrix::run(&plan, &store, 2, &|run| runner.run(run), &ignore).unwrap();
     assert_eq!(runner.ran.lock().unwrap().len(), 6);
     assert_eq!(runner.most.load(Ordering::SeqCst), 2);
     assert!(results.missing.is_empty() && results.control.is_none());
@@ -147,7 +147,7 @@ fn what_is_done_is_not_repeated() {
     let out = folder.path().join("out");
     let broken = Made { broken: Some("7.2"), ..Made::default() };
     let store = MatrixStore::open(&out, &plan, false).unwrap();
-    let first = matrix::run(&plan, &store, 2, &broken, &ignore).unwrap();
+    let first = matrix::run(&plan, &store, 2, &|run| broken.run(run), &ignore).unwrap();
     assert_eq!(first.missing.len(), 2);
     // Without --resume the folder is refused, and the error tells how to continue.
     let error = MatrixStore::open(&out, &plan, false).unwrap_err().to_string();
@@ -160,15 +160,20 @@ fn what_is_done_is_not_repeated() {
     let retried = Made::default();
     let states = Mutex::new(Vec::new());
     let watch = |event: &Event<'_, MatrixRun>| states.lock().unwrap().push((event.cell.column, event.state.clone()));
-    let second = matrix::run(&plan, &store, 1, &retried, &watch).unwrap();
+    let second = matrix::run(&plan, &store, 1, &|run| retried.run(run), &watch).unwrap();
     let ran = retried.ran.lock().unwrap();
     assert_eq!(ran.len(), 2, "only what had failed");
     assert!(ran.iter().all(|cell| cell.column == 1));
     assert_eq!(states.lock().unwrap().iter().filter(|(_, state)| *state == State::Kept).count(), 4);
     // Results read back equal those measured.
     let fresh = Made::default();
-    let whole =
-        matrix::run(&plan, &MatrixStore::open(&folder.path().join("b"), &plan, false).unwrap(), 1, &fresh, &ignore);
+    let whole = matrix::run(
+        &plan,
+        &MatrixStore::open(&folder.path().join("b"), &plan, false).unwrap(),
+        1,
+        &|run| fresh.run(run),
+        &ignore,
+    );
     assert_eq!(second.inputs[0].runs[0].1.profiles, whole.unwrap().inputs[0].runs[0].1.profiles);
 }
 
@@ -176,12 +181,12 @@ fn what_is_done_is_not_repeated() {
 fn half_a_run_is_measured_again() {
     let (folder, plan, runner) = (tempfile::tempdir().unwrap(), plan(1, None), Made::default());
     let out = folder.path().join("out");
-    matrix::run(&plan, &MatrixStore::open(&out, &plan, false).unwrap(), 1, &runner, &ignore).unwrap();
-    let torn = out.join("runs/01-6.12-write/run.json");
+    matrix::run(&plan, &MatrixStore::open(&out, &plan, false).unwrap(), 1, &|run| runner.run(run), &ignore).unwrap();
+    let torn = out.join("runs/01-6.12-write/result.json");
     let text = std::fs::read(&torn).unwrap();
     std::fs::write(&torn, &text[..text.len() / 2]).unwrap();
     let again = Made::default();
-    matrix::run(&plan, &MatrixStore::open(&out, &plan, true).unwrap(), 1, &again, &ignore).unwrap();
+    matrix::run(&plan, &MatrixStore::open(&out, &plan, true).unwrap(), 1, &|run| again.run(run), &ignore).unwrap();
     assert_eq!(again.ran.lock().unwrap().len(), 1);
 }
 
@@ -207,7 +212,7 @@ fn another_plan_is_not_resumed() {
     assert!(refused(&other).contains("build"));
     let file = out.join(matrix::PLAN);
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("pipeprof.matrix/3", "pipeprof.matrix/9")).unwrap();
+    std::fs::write(&file, text.replace("pipeprof.matrix/4", "pipeprof.matrix/9")).unwrap();
     assert!(refused(&plan).contains("pipeprof.matrix/9"));
     // Of the form before this one, whose columns were flags.
     std::fs::write(&file, r#"{"schema": "pipeprof.matrix/1", "columns": [{"flags": ["--kernel", "6.1"]}]}"#).unwrap();
@@ -221,7 +226,7 @@ fn a_kernel_that_does_not_boot_is_reported_and_the_rest_is_compared() {
     let (folder, plan) = (tempfile::tempdir().unwrap(), plan(1, None));
     let runner = Made { broken: Some("7.2"), ..Made::default() };
     let store = MatrixStore::open(&folder.path().join("out"), &plan, false).unwrap();
-    let results = matrix::run(&plan, &store, 2, &runner, &ignore).unwrap();
+    let results = matrix::run(&plan, &store, 2, &|run| runner.run(run), &ignore).unwrap();
     let inputs: Vec<Input> = results.inputs.into_iter().filter(|input| !input.runs.is_empty()).collect();
     let compared = compare(&inputs, &CompareOptions { missing: results.missing, ..CompareOptions::default() }).unwrap();
     assert_eq!(compared.comparison.columns.len(), 2);
@@ -233,8 +238,14 @@ fn a_kernel_that_does_not_boot_is_reported_and_the_rest_is_compared() {
 /// What runs, in order.
 fn ran(plan: &MatrixPlan) -> Vec<MatrixRun> {
     let (folder, runner) = (tempfile::tempdir().unwrap(), Made::default());
-    matrix::run(plan, &MatrixStore::open(&folder.path().join("out"), plan, false).unwrap(), 1, &runner, &ignore)
-        .unwrap();
+    matrix::run(
+        plan,
+        &MatrixStore::open(&folder.path().join("out"), plan, false).unwrap(),
+        1,
+        &|run| runner.run(run),
+        &ignore,
+    )
+    .unwrap();
     runner.ran.into_inner().unwrap()
 }
 
@@ -245,12 +256,12 @@ fn a_timed_matrix_ends_when_its_intervals_are_narrow_and_resumes_alike() {
     let plan = MatrixPlan { stop, ..plan(2, Some(2)) };
     let open = |resume| MatrixStore::open(&folder.path().join("out"), &plan, resume).unwrap();
     let runner = Made { gib_s: &[4.0, 4.02], ..Made::default() };
-    let ending = matrix::run(&plan, &open(false), 1, &runner, &ignore).unwrap().ending.unwrap();
+    let ending = matrix::run(&plan, &open(false), 1, &|run| runner.run(run), &ignore).unwrap().ending.unwrap();
     // Two pairs per block; an interval needs at least six values.
     assert_eq!((ending.by, ending.blocks), (EndedBy::Until, 3));
     assert!(ending.width.is_some_and(|width| width < 0.05));
     let again = Made::default();
-    let resumed = matrix::run(&plan, &open(true), 1, &again, &ignore).unwrap();
+    let resumed = matrix::run(&plan, &open(true), 1, &|run| again.run(run), &ignore).unwrap();
     assert_eq!((resumed.ending, again.ran.into_inner().unwrap().len()), (Some(ending), 0));
     let options = CompareOptions { control: resumed.control, ending: resumed.ending, ..CompareOptions::default() };
     let compared = compare(&resumed.inputs, &options).unwrap();

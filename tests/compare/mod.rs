@@ -3,13 +3,12 @@
 mod matrix;
 pub(crate) mod synthetic;
 
-use pipeprof::compare::model::CycleWord;
 use pipeprof::compare::model::{Caveat, Comparison, Difference, Matched, Step, Word};
 use pipeprof::compare::render::{html, markdown, terminal};
 use pipeprof::compare::{CompareOptions, Compared, Input, compare};
-use pipeprof::document::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
-use pipeprof::document::{ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
 use pipeprof::profile::{ClassCounts, CycleModel, ProcessName, RoleCycles, Unit};
+use pipeprof::result::code::{CODE_SCHEMA, ExecutedCode, ExecutedFunction, ExecutedInstruction};
+use pipeprof::result::{ExecutedOn, HeldCalls, LockKind, LockUse, Outcome, PairRecord, Warning};
 use pipeprof::roles::RoleId;
 use pipeprof::workload::axes::AXES;
 use pipeprof::workload::axis::Value;
@@ -17,7 +16,7 @@ use synthetic::{counted, in_windows, newer, older, timed};
 
 fn input(outcome: Outcome) -> Input {
     let outcome = in_windows(outcome);
-    Input { label: None, runs: vec![(format!("{}/run.json", outcome.document.kernel.release), outcome)] }
+    Input { label: None, runs: vec![(format!("{}/result.json", outcome.document.kernel.release), outcome)] }
 }
 
 fn of(outcomes: Vec<Outcome>) -> anyhow::Result<Compared> {
@@ -160,7 +159,7 @@ fn inlining_is_no_cause_but_removed_work_is() {
     });
     let cycles = step(before, with_locked(run("6.12.1", 72, 0, 105), RoleId::Vmsplice)).cycles.unwrap();
     let row = &cycles.roles.iter().find(|row| row.role == RoleId::Vmsplice).unwrap().change;
-    assert!((row.instructions + 0.25).abs() < 1e-9 && row.word == Some(CycleWord::Fewer), "{row:?}");
+    assert!((row.instructions + 0.25).abs() < 1e-9 && row.word == Some(Word::Fewer), "{row:?}");
     // The price of an instruction without a class is 0.4.
     assert!(row.range.iter().all(|end| (end + 0.1).abs() < 1e-6), "{row:?}");
     // And the other way round.
@@ -692,8 +691,8 @@ fn cycles_stand_next_to_instructions_and_disagreement_is_undecided() {
         assert!(row.change.word.is_some() == role.certain);
     }
     let change = |role: RoleId| &cycles.roles.iter().find(|row| row.role == role).unwrap().change;
-    assert_eq!(change(RoleId::PageAlloc).word, Some(CycleWord::Undecided));
-    assert_eq!(change(RoleId::Timestamps).word, Some(CycleWord::Fewer));
+    assert_eq!(change(RoleId::PageAlloc).word, Some(Word::Undecided));
+    assert_eq!(change(RoleId::Timestamps).word, Some(Word::Fewer));
     let text = terminal::render(&compared.comparison, WIDE);
     let row = |line: &str| line.contains("page allocation") && line.contains("+22.46") && line.ends_with("undecided");
     assert!(text.lines().any(row), "{text}");
@@ -708,7 +707,7 @@ fn cycles_stand_next_to_instructions_and_disagreement_is_undecided() {
     let runs = [with_classes(older(), 3_000), with_classes(newer(), 0)].map(input);
     let repriced = compare(&runs, &options).unwrap().comparison;
     let cycles = repriced.sections[0].steps[0].cycles.as_ref().unwrap();
-    assert_eq!((cycles.model.as_str(), cycles.without_scheduling.word), ("free-locks", Some(CycleWord::More)));
+    assert_eq!((cycles.model.as_str(), cycles.without_scheduling.word), ("free-locks", Some(Word::More)));
     // Runs without classes, of an earlier version, are compared by instructions alone.
     let old = of(vec![older(), with_classes(newer(), 0)]).unwrap();
     assert_eq!(old.comparison.sections[0].steps[0].cycles, None);

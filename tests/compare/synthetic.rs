@@ -1,10 +1,10 @@
 //! Synthetic runs for tests: an outcome from given stacks, without a kernel.
 
-use pipeprof::document::{
+use pipeprof::profile::{ByProcess, Folded, Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
+use pipeprof::result::{
     Attribution, Collector, CollectorReport, Document, Ensemble, Environment, ExecutedOn, KernelInfo, Outcome,
     PairRecord, ProcessTotals, Processes, SCHEMA, Status, Throughput, WindowCount,
 };
-use pipeprof::profile::{ByProcess, Folded, Moved, ProcessName, Profile, SchedulingWeight, Unit, attribute};
 use pipeprof::roles::Skid;
 use pipeprof::workload::Spec;
 

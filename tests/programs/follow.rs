@@ -4,9 +4,9 @@
 use super::printed::Found;
 use anyhow::{Context as _, Result, ensure};
 use pipeprof::collect::{Context, make};
-use pipeprof::document::{Collector, Loader, Probe, Status};
 use pipeprof::process::Watched;
 use pipeprof::profile::{Folded, ProcessName};
+use pipeprof::result::{Collector, Loader, Probe, Status};
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 /// Stacks with less than this fraction of a profile are merged into their parents.
 const LEAST: u64 = 10_000;
 
-/// Copy a stored run without small stacks, other processes and executed code
+/// The picture that the gallery shows. The others can be drawn again from the stacks.
+const SHOWN: &str = "both.svg";
+
+/// Copy a stored run without small stacks, other processes, executed code, and all pictures but one
 #[derive(Debug, clap::Args)]
 pub(crate) struct GalleryArgs {
     /// A folder written by `pipeprof run`
@@ -31,6 +34,12 @@ impl GalleryArgs {
         }
         let folder = Folder::prepare(Some(&self.output), &outcome.document.started, &outcome.document.mode)?;
         let written = folder.write(&mut outcome)?;
+        for entry in std::fs::read_dir(&written.folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|end| end == "svg") && !path.ends_with(SHOWN) {
+                std::fs::remove_file(path)?;
+            }
+        }
         println!("{}", written.folder.display());
         Ok(())
     }

@@ -140,7 +140,7 @@ fn recording(words: &[&str]) -> Result<String> {
     command.arg("record").arg("-o").arg(&output).args(words).stdin(Stdio::null()).stdout(Stdio::null());
     let status = command.status().context("start the recording")?;
     ensure!(status.success(), "the recording failed: {status}");
-    std::fs::read_to_string(output.join("record.json")).context("record.json")
+    std::fs::read_to_string(output.join("result.json")).context("result.json")
 }
 
 impl Pace {

@@ -195,13 +195,13 @@ subprocess.run(['echo', 'text'], capture_output=True)";
     let said = String::from_utf8_lossy(&output.stderr);
     let read =
         |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let recording: Recording = serde_json::from_str(&read("record.json")).unwrap();
+    let recording: Recording = serde_json::from_str(&read("result.json")).unwrap();
     let (idle, used): (Vec<_>, Vec<_>) = recording.pipes.iter().partition(|pipe| pipe.bytes() == 0);
     assert_eq!((idle.len(), used.len()), (3 * 30 + 2, 1), "{said}");
     for text in [&said, read("record.html").as_str()] {
         let count = |name: &str| text.matches(name).count();
         // In the table of pipes and in that of calls.
         assert_eq!(count("92 pipes, outside to python3"), 2, "{text}");
-        assert!(count("echo to python3") >= 3 && count("more in record.json") == 0, "{text}");
+        assert!(count("echo to python3") >= 3 && count("more in result.json") == 0, "{text}");
     }
 }

@@ -53,7 +53,7 @@ fn signals_reach_the_pipeline_and_it_outlives_a_killed_recorder() {
     // SAFETY: sends a signal to a child of this test.
     unsafe { libc::kill(ended.id().cast_signed(), libc::SIGTERM) };
     assert_eq!(ended.wait().unwrap().code(), Some(143));
-    assert!(begin.elapsed() < Duration::from_secs(50) && path("ended").join("record.json").exists());
+    assert!(begin.elapsed() < Duration::from_secs(50) && path("ended").join("result.json").exists());
 
     let (running, done) = (path("running"), path("done"));
     let mut killed = start("killed", &format!("touch {}; sleep 1; touch {}", running.display(), done.display()));

@@ -21,7 +21,7 @@ fn record_into(target: &Path, series: &str, flags: &[&str], words: &[&str], inpu
     let mut command = pipeprof(&["record", "--kernel", series, "-o", target.to_str().unwrap()]);
     let output = command.args(flags).arg("--").args(words).stdin(input).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let text = std::fs::read_to_string(target.join("result.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
     let same = text.lines().filter(|line| !line.contains("\"started\": ") && !line.contains("\"command\": "));
     let same = same.collect::<Vec<_>>().join("\n");
     let recording = serde_json::from_str(&text).unwrap();
@@ -262,7 +262,7 @@ fn every_instruction_of_a_stage_is_counted_with_its_threads_and_children() {
         let output = pipeprof(&["annotate", target.to_str().unwrap(), "pipe_write"]).args(flags).output().unwrap();
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned())
     };
-    let text = std::fs::read_to_string(target.join("record.json")).unwrap();
+    let text = std::fs::read_to_string(target.join("result.json")).unwrap();
     let recording: Recording = serde_json::from_str(&text).unwrap();
     let [text, _] = annotate(&["--process", "stage1-seq"]);
     let writes = recording.pipes[0].writers[0].calls["write"];
@@ -326,7 +326,7 @@ fn files_that_are_too_large_for_memory_are_on_a_disk() {
         assert_eq!(printed, format!("{bytes}\nlast linefirst line\n\nsmall\n"), "{series}: {said}");
         assert!(said.contains("large (600 MiB)") && said.contains("Not exact: "), "{series}: {said}");
         assert!(said.contains("boots, because") && !said.contains("was booted"), "{series}: {said}");
-        let text = std::fs::read_to_string(target.join("record.json")).unwrap();
+        let text = std::fs::read_to_string(target.join("result.json")).unwrap();
         let recording: Recording = serde_json::from_str(&text).unwrap();
         assert_eq!(recording.on_disk.len(), 2, "{:?}", recording.on_disk);
         assert!(!text.contains("a,b"), "no paths of the run");

@@ -65,7 +65,7 @@ fn samples_show_what_each_program_spends_its_time_on() {
     let said = String::from_utf8_lossy(&output.stderr);
     let read =
         |name: &str| std::fs::read_to_string(target.join(name)).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let recording: Recording = serde_json::from_str(&read("record.json")).unwrap();
+    let recording: Recording = serde_json::from_str(&read("result.json")).unwrap();
     let sampled = recording.samples.as_ref().unwrap();
     let weight = |name: &str, role: RoleId| {
         let process = sampled.processes.iter().find(|process| process.name == name).unwrap_or_else(|| panic!("{said}"));

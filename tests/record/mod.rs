@@ -36,7 +36,7 @@ fn record_with(words: &[&str], input: &[u8]) -> Recorded {
     child.stdin.take().unwrap().write_all(input).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let text = std::fs::read_to_string(target.join("result.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
     let recording = serde_json::from_str(&text).unwrap();
     path::adds_up(&recording);
     Recorded { recording, output }
@@ -57,7 +57,7 @@ fn record_at_level(flags: &[&str], stages: &[&[&str]]) -> (Recorded, tempfile::T
         command.args((number > 0).then_some("|")).args([own.to_str().unwrap(), "stage"]).args(*stage);
     }
     let output = command.stdin(Stdio::null()).output().unwrap();
-    let text = std::fs::read_to_string(target.join("record.json"));
+    let text = std::fs::read_to_string(target.join("result.json"));
     let text = text.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     let recording = serde_json::from_str(&text).unwrap();
     path::adds_up(&recording);

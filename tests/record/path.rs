@@ -208,7 +208,7 @@ fn a_pipeline_that_is_ended_has_a_path() {
     let mut command = pipeprof(&["record", "--duration", "400ms", "-o", target.to_str().unwrap(), "--"]);
     let output = command.args(["sleep", "600", "|", "cat"]).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let text = std::fs::read_to_string(target.join("result.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
     let recording: Recording = serde_json::from_str(&text).unwrap();
     adds_up(&recording);
     assert!(seconds(&recording, "sleep", asleep(WaitReason::Timer)) > 0.35, "{said}");

@@ -40,7 +40,7 @@ fn attach(flags: &[&str]) -> (Output, Option<Recording>) {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("recording");
     let output = pipeprof(&["record", "-o", target.to_str().unwrap()]).args(flags).output().unwrap();
-    let text = std::fs::read_to_string(target.join("record.json")).ok();
+    let text = std::fs::read_to_string(target.join("result.json")).ok();
     let recording: Option<Recording> = text.map(|text| serde_json::from_str(&text).unwrap());
     recording.iter().for_each(adds_up);
     (output, recording)
@@ -155,7 +155,7 @@ fn ctrl_c_ends_the_recording_of_a_running_pipeline() {
     let output = recorder.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains(" % `sleep` sleeping on a timer"), "{output:?}");
-    assert!(target.join("record.json").exists());
+    assert!(target.join("result.json").exists());
 }
 
 /// Writers of one pipe, and `cat`, which reads it.

@@ -147,7 +147,7 @@ fn a_frozen_stage_does_not_wait() {
     std::fs::write(&done, "").unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let text = std::fs::read_to_string(target.join("result.json")).unwrap_or_else(|error| panic!("{error}: {said}"));
     let recording: pipeprof::record::Recording = serde_json::from_str(&text).unwrap();
     let cat = recording.processes.iter().find(|process| process.name == "cat").expect("a stage");
     assert!(cat.waits.get(&WaitReason::Frozen).is_some_and(|wait| wait.ns > 100_000_000), "{cat:#?}");

@@ -14,7 +14,7 @@ fn tried(flags: &[&str], words: &[&str], input: &str) -> Recording {
     let mut command = pipeprof(&["record", "--runs", "7", "-o", target.to_str().unwrap()]);
     command.args(flags).arg("--").args(words).stdin(std::fs::File::open(&file).unwrap());
     let output = command.output().unwrap();
-    let text = std::fs::read_to_string(target.join("record.json")).unwrap_or_else(|_| panic!("{output:?}"));
+    let text = std::fs::read_to_string(target.join("result.json")).unwrap_or_else(|_| panic!("{output:?}"));
     serde_json::from_str(&text).unwrap()
 }
 

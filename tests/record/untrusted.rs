@@ -29,7 +29,9 @@ fn names_cannot_change_the_page() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = std::fs::read_to_string(target.join("record.html")).unwrap();
     assert!(page.contains("&lt;b&gt;`x") && !page.contains("<b>`x"), "{page}");
-    assert!(page.contains("What its time was made of") && page.contains("Over time") && page.contains("Calls on pipes"));
+    assert!(
+        page.contains("What its time was made of") && page.contains("Over time") && page.contains("Calls on pipes")
+    );
 }
 
 /// A user without root records and samples by the capabilities of the program's file; what is recorded has none.
@@ -54,7 +56,7 @@ fn three_capabilities_are_enough_and_stay_here() {
     command.args(["record", "--collect", "sample", "-o", "out", "--", line]).current_dir(folder.path());
     let output = command.uid(65_534).gid(65_534).output().unwrap();
     let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let text = std::fs::read_to_string(folder.path().join("out/record.json"));
+    let text = std::fs::read_to_string(folder.path().join("out/result.json"));
     let recording: Recording = serde_json::from_str(&text.unwrap_or_else(|error| panic!("{error}: {said}"))).unwrap();
     // Neither the program has them nor, once everything is attached, pipeprof. It keeps CAP_BPF on kernels before 5.19.
     let none = |set: &str| out.matches(&format!("{set}:\t0000000000000000")).count();

@@ -8,7 +8,7 @@ use std::process::Stdio;
 fn a_recording_without_instructions_has_no_code() {
     let folder = tempfile::tempdir().unwrap();
     let recording = Recording { schema: "pipeprof.record/1".to_owned(), ..Recording::default() };
-    std::fs::write(folder.path().join("record.json"), serde_json::to_string(&recording).unwrap()).unwrap();
+    std::fs::write(folder.path().join("result.json"), serde_json::to_string(&recording).unwrap()).unwrap();
     let output = pipeprof(&["annotate", folder.path().to_str().unwrap(), "pipe_write"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("record with --kernel and --collect insn"), "{said}");
@@ -20,7 +20,7 @@ fn recordings_are_compared_with_recordings_only() {
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::create_dir(&path).unwrap();
-        std::fs::write(path.join("record.json"), text).unwrap();
+        std::fs::write(path.join("result.json"), text).unwrap();
         path.display().to_string()
     };
     let whole = serde_json::to_string(&Recording { schema: "pipeprof.record/1".to_owned(), ..Recording::default() });

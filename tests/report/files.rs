@@ -22,11 +22,14 @@ fn a_run_is_written_and_read_back() {
     assert!(!target.exists(), "nothing half there");
     let written = folder.write(&mut outcome).unwrap();
     assert_eq!(written.folder, target);
-    assert_eq!(names(&target), ["both.svg", "reader.folded", "reader.svg", "run.json", "writer.folded", "writer.svg"]);
+    assert_eq!(
+        names(&target),
+        ["both.svg", "reader.folded", "reader.svg", "result.json", "writer.folded", "writer.svg"]
+    );
     assert_eq!(names(place.path()), ["out"], "nothing else");
     let read = load(&target).unwrap();
     assert_eq!(read, outcome);
-    assert_eq!(load(&target.join("run.json")).unwrap(), outcome);
+    assert_eq!(load(&target.join("result.json")).unwrap(), outcome);
     let svg = std::fs::read_to_string(target.join("writer.svg")).unwrap();
     assert!(svg.contains(">pipeprof run --mode write</text>"), "the title is the command");
     assert!(svg.contains("writer · mode write · Linux 6.1.0-50-cloud-amd64 ·"));
@@ -55,7 +58,7 @@ fn what_sampled_a_run_is_remembered() {
         skid == Skid::None && picture.contains("wake-up 100.0%") && !picture.to_lowercase().contains("interrupts off")
     );
     // Documents of earlier builds have another name for it.
-    let document = place.path().join("cpu-clock/run.json");
+    let document = place.path().join("cpu-clock/result.json");
     let text = std::fs::read_to_string(&document).unwrap();
     assert!(text.contains("\"skid\": \"cpu-clock\""));
     std::fs::write(&document, text.replace("\"skid\"", "\"skew\"")).unwrap();
@@ -96,7 +99,7 @@ fn a_used_folder_is_refused_and_an_empty_one_taken() {
     let empty = place.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     Folder::prepare(Some(&empty), "", "").unwrap().write(&mut sample::sampled_run()).unwrap();
-    assert!(empty.join("run.json").exists());
+    assert!(empty.join("result.json").exists());
 
     // A file that appears in the meantime is not overwritten.
     let taken = place.path().join("taken");
@@ -127,9 +130,9 @@ fn documents_of_other_schemas_say_what_to_do() {
     let error = error_of(|document| document["schema"] = "pipeprof.run/0".into());
     assert!(error.contains("older than") && error.contains("run again"), "{error}");
     let error = error_of(|document| document["schema"] = "something".into());
-    assert!(error.contains("not a pipeprof run.json"), "{error}");
+    assert!(error.contains("not a pipeprof result.json"), "{error}");
     let error = error_of(|document| document["executed_on"] = "paper".into());
-    assert!(error.contains("not a pipeprof run.json") && error.contains("paper"), "{error}");
+    assert!(error.contains("not a pipeprof result.json") && error.contains("paper"), "{error}");
 }
 
 #[test]
@@ -146,7 +149,7 @@ fn truncated_documents_are_recognised_wherever_they_end() {
 fn missing_and_hostile_files_are_named() {
     let place = tempfile::tempdir().unwrap();
     let error = load(place.path()).unwrap_err().to_string();
-    assert!(error.contains("run.json") && error.contains("a folder written by `pipeprof run`"), "{error}");
+    assert!(error.contains("result.json") && error.contains("a folder written by `pipeprof run`"), "{error}");
 
     let target = place.path().join("out");
     Folder::prepare(Some(&target), "", "").unwrap().write(&mut sample::sampled_run()).unwrap();
@@ -160,7 +163,7 @@ fn missing_and_hostile_files_are_named() {
 
     let mut document = load_document(&target).unwrap();
     document.files = vec!["../../etc/writer.folded".to_owned()];
-    std::fs::write(target.join("run.json"), serde_json::to_string(&document).unwrap()).unwrap();
+    std::fs::write(target.join("result.json"), serde_json::to_string(&document).unwrap()).unwrap();
     let error = load(&target).unwrap_err().to_string();
     assert!(error.contains("not a profile's name"), "{error}");
 }

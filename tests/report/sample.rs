@@ -1,9 +1,9 @@
 //! Outcomes built from the articles' stacks.
 
-use pipeprof::document::*;
 use pipeprof::profile::{
     ByProcess, ClassCounts, CycleModel, Folded, Moved, ProcessName, Profile, RoleCycles, RoleShare, Unit, attribute,
 };
+use pipeprof::result::*;
 use pipeprof::roles::{RoleId, Skid};
 use pipeprof::workload::Spec;
 

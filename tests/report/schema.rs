@@ -1,6 +1,6 @@
 use super::{golden, sample};
-use pipeprof::document::json_schema;
 use pipeprof::record::model;
+use pipeprof::result::json_schema;
 use std::path::Path;
 
 fn schema() -> serde_json::Value {

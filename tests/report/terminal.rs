@@ -1,7 +1,7 @@
 use super::sample;
-use pipeprof::document::{HeldCalls, LockKind, LockUse};
 use pipeprof::profile::ProcessName;
 use pipeprof::report::terminal::{Style, render};
+use pipeprof::result::{HeldCalls, LockKind, LockUse};
 use pipeprof::roles::RoleId;
 
 #[test]
@@ -42,7 +42,7 @@ fn what_is_executed_under_the_mutex_is_printed() {
 #[test]
 fn emulation_shows_no_speed_even_where_the_document_has_one() {
     let mut document = sample::sampled_run().document;
-    document.executed_on = pipeprof::document::ExecutedOn::Tcg;
+    document.executed_on = pipeprof::result::ExecutedOn::Tcg;
     assert!(!render(&document, None, Style::PLAIN).contains("GiB/s"));
 }
 

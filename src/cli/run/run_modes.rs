@@ -2,12 +2,12 @@
 
 use super::{RunArgs, exports_in, measured};
 use crate::cli::workload_args::check_distinct;
-use crate::document::Outcome;
 use crate::export::{self, Exported};
 use crate::report::chart::Theme;
 use crate::report::files::{Folder, KeptResults};
 use crate::report::modes::ModesReport;
 use crate::report::terminal::Style;
+use crate::result::Outcome;
 use crate::run::RunOptions;
 use crate::util::text::clean;
 use crate::util::usage::OrUsage as _;
@@ -22,7 +22,8 @@ const CHART: &str = "modes.svg";
 ///
 /// # Errors
 /// One line that names the flag or file and the way out. A mode that cannot be measured does not lose the others.
-pub(super) fn run(args: &RunArgs) -> Result<ExitCode> {
+pub(in crate::cli) fn run(args: &RunArgs) -> Result<ExitCode> {
+    cancel::install().context("cannot install signal handlers")?;
     let started = super::super::now();
     let first = args.options();
     let modes: Vec<String> =

@@ -9,12 +9,12 @@ use self::format::Formats;
 use self::tree::CallTree;
 use super::tracefs::{self, Session};
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
-use crate::document::{FunctionCalls, Status, Warning};
 use crate::kernel::namespace::PidNamespace;
 use crate::kernel::symbols::Symbols;
 use crate::kernel::tracefs::Tracefs;
 use crate::profile::folded::{self, Folded};
 use crate::profile::{ByProcess, ProcessName, Unit};
+use crate::result::{FunctionCalls, Status, Warning};
 use crate::roles::{self, RoleId, Skid};
 use anyhow::{Context as _, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -58,7 +58,6 @@ struct Lost {
 }
 
 impl Fgraph {
-    #[must_use]
     pub(crate) fn new(symbols: Arc<Symbols>) -> Self {
         Self { symbols, notes: Vec::new(), armed: None }
     }

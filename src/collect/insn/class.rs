@@ -1,9 +1,9 @@
 //! The class of each executed instruction, from its code.
 
 use super::raw::Block;
-use crate::document::code::{ExecutedCode, ExecutedFunction};
 use crate::profile::ClassCounts;
 use crate::profile::cycles::InstructionClass;
+use crate::result::code::{ExecutedCode, ExecutedFunction};
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 /// The prefix by which Linux replaces `lock` if there is only one CPU (arch/x86/kernel/alternative.c,
@@ -36,7 +36,6 @@ pub(crate) fn of_function(code: &ExecutedCode, function: &ExecutedFunction) -> C
     counts
 }
 
-/// The class of one instruction.
 fn of_instruction(code: &[u8]) -> InstructionClass {
     let instruction = decode(code);
     let string = instruction.is_string_instruction();

@@ -10,9 +10,9 @@ use super::contexts::{Contexts, executed};
 use super::names::Names;
 use super::raw::{Raw, Root};
 use crate::arch::{Flow, decoded, flow};
-use crate::document::code::{ExecutedCode, ExecutedFunction};
-use crate::document::{HeldCalls, LockKind, LockUse};
 use crate::profile::ProcessName;
+use crate::result::code::{ExecutedCode, ExecutedFunction};
+use crate::result::{HeldCalls, LockKind, LockUse};
 use crate::roles::{self, RoleId, SCHEDULING};
 use iced_x86::Instruction;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -205,7 +205,6 @@ struct Sums {
 }
 
 /// The use of each kind of lock by each of `processes`. Processes that take none are left out.
-#[must_use]
 pub(super) fn uses(contexts: &mut Contexts<'_>, code: &ExecutedCode, processes: &[ProcessName]) -> Vec<LockUse> {
     let mut uses = Vec::new();
     for pair in &PAIRS {
@@ -280,7 +279,7 @@ fn by_pipe(raw: &Raw, flow: &Locking<'_>, node: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::code::{CODE_SCHEMA, ExecutedInstruction};
+    use crate::result::code::{CODE_SCHEMA, ExecutedInstruction};
 
     const BASE: u64 = 0xffff_ffff_8100_0000;
 

@@ -5,6 +5,9 @@ use std::path::Path;
 
 const MAGIC: &[u8] = b"PPINSN04";
 const END: &[u8] = b"PPEND";
+/// Limit of the plugin's memory, in bytes. A window that needs more is rejected.
+pub(crate) const MEMORY: u64 = 512 << 20;
+
 /// Processes that the plugin can follow (`PROCESSES` in store.h).
 pub(crate) const MOST: usize = crate::arch::marker::MOST as usize;
 
@@ -67,7 +70,6 @@ pub struct Block {
 
 impl Block {
     /// The address of its last instruction.
-    #[must_use]
     pub(crate) fn last_address(&self) -> u64 {
         let last = self.lengths.last().copied().unwrap_or_default();
         self.address + self.code.len() as u64 - u64::from(last)
@@ -89,7 +91,6 @@ pub struct BlockCount {
 
 impl BlockCount {
     /// Instructions.
-    #[must_use]
     pub(crate) fn instructions(&self) -> u64 {
         u64::from(self.to - self.from) * self.times
     }
@@ -129,7 +130,6 @@ pub struct Totals {
 
 impl Totals {
     /// Instructions completed: the sum over all contexts must be equal.
-    #[must_use]
     pub(crate) fn completed(&self) -> u64 {
         self.begun.saturating_sub(self.faulted + self.repeated + self.replayed)
     }
@@ -149,9 +149,6 @@ pub struct Raw {
 
 impl Raw {
     /// Read the plugin's file. An incomplete or inexact profile is an error.
-    ///
-    /// # Errors
-    /// One line that says what went wrong in the guest or with the file.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| {
             format!("the plugin left no result in {}: QEMU ended before the plugin could write it", path.display())
@@ -160,9 +157,6 @@ impl Raw {
     }
 
     /// As [`Raw::read`], from bytes.
-    ///
-    /// # Errors
-    /// The same.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let mut from = ByteReader { bytes };
         ensure!(from.take(MAGIC.len())? == MAGIC, "was not written by this version's plugin");
@@ -194,13 +188,11 @@ impl Raw {
     }
 
     /// Nodes below this number are roots.
-    #[must_use]
     pub(crate) fn roots(&self) -> usize {
         FIRST as usize + 2 * self.processes
     }
 
     /// The owner of a node's context.
-    #[must_use]
     pub(crate) fn root(&self, node: u32) -> Option<Root> {
         self.nodes.get(node as usize).map(|node| node.root)
     }
@@ -237,7 +229,7 @@ fn explain(problem: &str) -> String {
         "memory" => format!(
             "the window needs more than the {} MiB that the plugin may use: measure less (run: --bytes; record: \
              --duration, or less input)",
-            super::object::MEMORY >> 20
+            MEMORY >> 20
         ),
         "crowded" => "two processes began their windows at the same instruction".to_owned(),
         "uneven" => "a process did not end the window that it began".to_owned(),

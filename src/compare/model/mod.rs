@@ -1,24 +1,25 @@
 //! The result of a comparison. `report.json` contains it, and all other outputs are rendered from it.
 
 mod parts;
+mod word;
 
 pub use parts::{
-    Blame, CycleChange, CycleDelta, CycleWord, FunctionSum, HeldChange, Inlined, LockChange, Outlier, RoleCycleDelta,
-    RolePart, RoleWork, WorkUnit,
+    Blame, CycleChange, CycleDelta, FunctionSum, HeldChange, Inlined, LockChange, RoleCycleDelta, RolePart, RoleWork,
+    WorkUnit,
 };
+pub use word::Word;
 
-use crate::document::ExecutedOn;
 use crate::profile::{ByProcess, ProcessName};
+use crate::result::ExecutedOn;
 use crate::roles::RoleId;
 use crate::util::text::counted;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The `schema` of comparisons that this version writes.
 pub(crate) const SCHEMA: &str = "pipeprof.compare/3";
 
 /// How differences were distinguished from noise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
     /// Instructions counted in several windows of deterministic guests: differences beyond those between windows are
@@ -40,7 +41,7 @@ impl Method {
 }
 
 /// A whole comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     pub schema: String,
     /// pipeprof's version.
@@ -67,7 +68,7 @@ pub struct Comparison {
 }
 
 /// One kernel, or one setting of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// Short and distinct.
     pub label: String,
@@ -78,7 +79,7 @@ pub struct Column {
 }
 
 /// A setting that differs between columns.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// `kernel.release`, `CONFIG_PREEMPT`, `workload.buffer_size`.
     pub what: String,
@@ -89,21 +90,21 @@ pub struct Difference {
 }
 
 /// A setting that is the same in all columns.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shared {
     pub what: String,
     pub value: String,
 }
 
 /// A warning, with the affected columns (empty for all).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Caveat {
     pub text: String,
     pub columns: Vec<String>,
 }
 
 /// A column and mode without a result.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingCell {
     pub column: String,
     pub mode: String,
@@ -114,7 +115,7 @@ pub struct MissingCell {
 }
 
 /// One mode in all columns, on one number of CPUs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Section {
     pub mode: String,
     /// Of the guests, if the comparison has several numbers of CPUs.
@@ -153,7 +154,7 @@ impl Section {
 }
 
 /// One column's figures in one mode. Values are per KiB moved unless stated otherwise.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Bytes that the first process moved in the window.
     pub bytes: u64,
@@ -183,7 +184,7 @@ pub struct Cell {
 
 /// What only counted runs have: the median window without scheduling, the span over all windows, and the cost of the
 /// schedule.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExactCell {
     /// The total without the roles that depend on scheduling (scheduler, wake-up, PSI, waiting, idle, ticks, interrupts,
     /// softirqs).
@@ -195,16 +196,13 @@ pub struct ExactCell {
     pub total_span: [f64; 2],
     pub sleeps_per_mib: f64,
     pub preemptions_per_mib: f64,
-    /// The window that makes the span wide, if a single one does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outlier: Option<Outlier>,
     /// Instructions per sleep: preparing to wait, both switches, and the wake-up; absent without sleeps.
     pub per_sleep: Option<f64>,
     pub per_preemption: Option<f64>,
 }
 
 /// One process's part of a [`Cell`].
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellProcess {
     pub value: f64,
     /// System calls.
@@ -217,16 +215,10 @@ impl Cell {
     pub(crate) fn of_role(&self, role: RoleId) -> f64 {
         self.roles.iter().find(|value| value.role == role).map_or(0.0, |value| value.value)
     }
-
-    /// System calls of the first process.
-    #[must_use]
-    pub(crate) fn first_calls(&self) -> u64 {
-        self.processes.values().next().map_or(0, |process| process.calls)
-    }
 }
 
 /// The value of one role.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoleValue {
     pub role: RoleId,
     pub title: String,
@@ -235,7 +227,7 @@ pub struct RoleValue {
 }
 
 /// The comparison of two columns.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// Indexes of columns.
     pub from: usize,
@@ -283,7 +275,7 @@ impl Step {
 }
 
 /// The totals of two counted runs, the target's processes together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TotalChange {
     pub before: f64,
     pub after: f64,
@@ -292,7 +284,7 @@ pub struct TotalChange {
 }
 
 /// The calls that one function makes, before and after.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallList {
     /// The function's name before.
     pub before: String,
@@ -301,7 +293,7 @@ pub struct CallList {
 }
 
 /// One call in a function's code: what is called, and how often per call of the first process; absent where it makes none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallRow {
     pub before_name: String,
     pub after_name: String,
@@ -309,37 +301,8 @@ pub struct CallRow {
     pub after: Option<f64>,
 }
 
-/// The verdict in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Word {
-    /// Exact: fewer instructions.
-    Fewer,
-    /// Exact: more instructions.
-    More,
-    Faster,
-    Slower,
-    Same,
-    /// The data support none of the others.
-    Undecided,
-}
-
-impl Word {
-    #[must_use]
-    pub(crate) fn text(self) -> &'static str {
-        match self {
-            Self::Fewer => "fewer",
-            Self::More => "more",
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::Same => "same",
-            Self::Undecided => "undecided",
-        }
-    }
-}
-
 /// The verdict: faster or slower, and by how much.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     pub word: Word,
     /// Per KiB. Timed: medians of the elapsed time. Exact: instructions without scheduling, median of the windows.
@@ -371,8 +334,16 @@ pub struct Verdict {
     pub text: String,
 }
 
+impl Verdict {
+    /// None, for the reason in `text`, and no values.
+    #[must_use]
+    pub(crate) fn none(text: &str) -> Self {
+        Self { ratio: 1.0, text: text.to_owned(), ..Self::default() }
+    }
+}
+
 /// One role before and after, the target's processes together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoleRow {
     pub role: RoleId,
     pub title: String,
@@ -391,7 +362,7 @@ pub struct RoleRow {
 }
 
 /// How a function before and one after were found to be the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matched {
     /// The same name before and after.
@@ -409,7 +380,7 @@ pub enum Matched {
 }
 
 /// One function in one role before and after. Per KiB unless stated otherwise.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionRow {
     pub process: ProcessName,
     pub role: RoleId,
@@ -446,7 +417,7 @@ fn yes() -> bool {
 }
 
 /// One call path to a function, canonical names, kernel entry first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathRow {
     pub path: String,
     pub before: f64,

@@ -1,13 +1,13 @@
 //! The parts of a step that further analyses make.
 
-use crate::document::LockKind;
+use super::word::Word;
 use crate::profile::ProcessName;
+use crate::result::LockKind;
 use crate::roles::RoleId;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The largest contributor: a role and functions within it, or helpers and the roles that call them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Blame {
     /// Absent for helpers of several roles.
     pub role: Option<RoleId>,
@@ -24,7 +24,7 @@ pub struct Blame {
 }
 
 /// The part of a change that one role has.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RolePart {
     pub role: RoleId,
     pub title: String,
@@ -32,7 +32,7 @@ pub struct RolePart {
 }
 
 /// One function in all roles and processes, before and after. Per KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionSum {
     /// One name for both in this report.
     pub name: String,
@@ -52,7 +52,7 @@ pub struct FunctionSum {
 }
 
 /// A function that is inlined into its caller on one side only. Names are those of this report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inlined {
     pub function: String,
     pub caller: String,
@@ -63,7 +63,7 @@ pub struct Inlined {
 }
 
 /// One process and kind of lock, before and after; zero where it was not taken. Per call of the first process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LockChange {
     pub process: ProcessName,
     pub lock: LockKind,
@@ -76,7 +76,7 @@ pub struct LockChange {
 }
 
 /// Calls of one role's function. Per call of the first process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeldChange {
     pub role: RoleId,
     pub title: String,
@@ -88,20 +88,8 @@ pub struct HeldChange {
     pub all: [f64; 2],
 }
 
-/// One window whose count without scheduling is far from those of all others. Values per KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Outlier {
-    pub value: f64,
-    /// The smallest and the largest value of the other windows.
-    pub others: [f64; 2],
-    /// The role that differs most between it and the shown window, and by how much.
-    pub role: RoleId,
-    pub title: String,
-    pub delta: f64,
-}
-
 /// How often the functions of one role are called, before and after, and the instructions of one call.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RoleWork {
     #[serde(default)]
     pub unit: WorkUnit,
@@ -114,7 +102,7 @@ pub struct RoleWork {
 }
 
 /// What a role's work is counted in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkUnit {
     /// Calls of the role's functions by functions of other roles.
@@ -126,8 +114,20 @@ pub enum WorkUnit {
     WakeUp,
 }
 
+impl WorkUnit {
+    /// To follow "per".
+    #[must_use]
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Call => "call",
+            Self::Page => "page",
+            Self::WakeUp => "wake-up",
+        }
+    }
+}
+
 /// The change of estimated cycles between two columns, per KiB moved, the target's processes together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CycleChange {
     /// The model that priced both: its name, and the hash of its file.
     pub model: String,
@@ -139,7 +139,7 @@ pub struct CycleChange {
 }
 
 /// One role's part of a [`CycleChange`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RoleCycleDelta {
     pub role: RoleId,
     pub title: String,
@@ -147,7 +147,7 @@ pub struct RoleCycleDelta {
 }
 
 /// Instructions and estimated cycles per KiB: how they change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CycleDelta {
     /// The change of instructions.
     pub instructions: f64,
@@ -156,18 +156,7 @@ pub struct CycleDelta {
     pub after: f64,
     /// The smallest and the largest change if each weight but that of `other` is halved, kept, or doubled.
     pub range: [f64; 2],
-    /// Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
+    /// What both say together: `undecided` if the signs differ, or the range contains 0. Absent if the change of instructions may not come from the kernel, or if the run's executed code, by which
     /// inlined functions are counted with their callers, is missing.
-    pub word: Option<CycleWord>,
-}
-
-/// What instructions and estimated cycles say together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum CycleWord {
-    /// Fewer of both, over the whole range of weights.
-    Fewer,
-    More,
-    /// The signs differ, or the range contains 0.
-    Undecided,
+    pub word: Option<Word>,
 }

@@ -36,10 +36,10 @@ fn scale(measure: &Measure) -> f64 {
 pub(crate) fn plain(
     comparison: &Comparison,
     section: &Section,
-    measures: &[Option<Measure>],
+    measures: &[Option<&Measure>],
 ) -> Result<Vec<PackedGraph>> {
     let mut graphs = Vec::new();
-    let widest = measures.iter().flatten().map(Measure::total).fold(0.0, f64::max);
+    let widest = measures.iter().flatten().map(|measure| measure.total()).fold(0.0, f64::max);
     for (column, measure) in measures.iter().enumerate() {
         let Some(measure) = measure else { continue };
         let stacks = together(measure);
@@ -75,7 +75,7 @@ pub(crate) fn differential(
     comparison: &Comparison,
     section: &Section,
     step: &Step,
-    measures: &[Option<Measure>],
+    measures: &[Option<&Measure>],
 ) -> Result<Vec<PackedGraph>> {
     let (Some(before), Some(after)) = (&measures[step.from], &measures[step.to]) else {
         return Ok(Vec::new());

@@ -35,7 +35,12 @@ pub fn render(compared: &Compared) -> Result<String> {
     for (mode, (section, measures)) in (1..).zip(comparison.sections.iter().zip(&compared.measures)) {
         let (id, heading) = (format!("mode-{mode}"), section.title());
         links.push((heading.clone(), format!("#{id}")));
-        blocks.push(ReportBlock::Section { id, heading, blocks: section_blocks(comparison, mode, section, measures)? });
+        let profiles: Vec<Option<&Measure>> = measures.iter().map(|one| one.as_ref()?.profile.as_ref()).collect();
+        blocks.push(ReportBlock::Section {
+            id,
+            heading,
+            blocks: section_blocks(comparison, mode, section, &profiles)?,
+        });
     }
     links.push(("environment and caveats".to_owned(), "#environment".to_owned()));
     blocks.push(environment(comparison));
@@ -53,7 +58,7 @@ fn section_blocks(
     comparison: &Comparison,
     mode: usize,
     section: &Section,
-    measures: &[Option<Measure>],
+    measures: &[Option<&Measure>],
 ) -> Result<Vec<ReportBlock>> {
     let mut blocks = vec![
         ReportBlock::picture("", chart::stacked(comparison, section)?),
@@ -84,7 +89,7 @@ fn step_blocks(
     comparison: &Comparison,
     section: &Section,
     step: &Step,
-    measures: &[Option<Measure>],
+    measures: &[Option<&Measure>],
 ) -> Result<Vec<ReportBlock>> {
     let details = details::details(comparison, section, step).into_iter().chain(step.remarks.iter().cloned());
     let mut blocks = vec![

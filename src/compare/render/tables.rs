@@ -1,16 +1,16 @@
 //! The tables of a comparison.
 
 use super::chart;
+use crate::compare::exact::PART_FLOOR;
 use crate::compare::model::{
-    Cell as ColumnCell, CellProcess, Comparison, CycleDelta, CycleWord, ExactCell, FunctionRow, FunctionSum, Inlined,
-    LockChange, Matched, RoleRow, RoleWork, Section, Step,
+    Cell as ColumnCell, CellProcess, Comparison, CycleDelta, ExactCell, FunctionRow, FunctionSum, Inlined, LockChange,
+    Matched, RoleRow, RoleWork, Section, Step, Word,
 };
-use crate::compare::windows::PART_FLOOR;
-use crate::document::LockKind;
 use crate::profile::ProcessName;
 use crate::report::number::{self, exact, rate};
 use crate::report::table::{PAGE_ONLY, Table, TableCell};
 use crate::report::terminal::text::shortened;
+use crate::result::LockKind;
 use crate::roles::{self, SCHEDULING};
 use crate::util::text::{counted, grouped, rounded};
 
@@ -174,7 +174,7 @@ pub(super) fn cycles(step: &Step, shown: StepExtent) -> Option<Table> {
         .column("change", |(title, _)| *title)
         .column("instructions", |(_, change)| TableCell::Change(change.instructions))
         .column("estimated cycles", |(_, change)| TableCell::Figure(number::span(change.range, number::signed)))
-        .column("both", |(_, change)| change.word.map_or("", CycleWord::text))
+        .column("both", |(_, change)| change.word.map_or("", Word::text))
         .done()
         .note(format!("Cycles by the model {}. {CYCLES}", cycles.model));
     changed(&cycles.without_scheduling).then_some(table)

@@ -1,14 +1,34 @@
 //! What the page and the Markdown of a history show.
 
-use super::{about, charts, largest, sentences, shown};
+use super::charts::{self, largest};
+use super::sentences;
 use crate::history::neighbours::Neighbours;
-use crate::history::{History, HistoryLine, HistoryPoint};
+use crate::history::{CountSpan, History, HistoryLine, HistoryPoint};
 use crate::report::block::ReportBlock;
 use crate::report::html::HtmlPage;
 use crate::report::markdown;
+use crate::report::number::{exact, span as range};
 use crate::report::table::{Table, TableCell};
 use crate::roles::{self, RoleId};
 use anyhow::Result;
+
+/// What the numbers are.
+const ABOUT: &str = "Instructions of writer and reader per KiB moved, counted exactly in several windows of \
+    deterministic guests, without the roles that depend on scheduling. A step is a change that the windows of the \
+    kernels since the last step cannot explain. Steps between kernels of different compilers name both: another compiler \
+    changes counts by several percent by itself. Instructions are not time.";
+
+/// What those of pipelines are.
+const ABOUT_PIPELINES: &str = "Pipelines have instructions of the kernel in all stages per KiB that went through the \
+    pipes, without those for scheduling, counted in one run each. A step of a pipeline is a change larger than what the \
+    schedule alone can change: 1 % with one CPU, 3 % with several.";
+
+/// What the numbers of `history` are.
+fn about(history: &History) -> String {
+    let has = |pipeline: bool| history.lines.iter().any(|line| line.pipeline == pipeline);
+    let texts = [(false, ABOUT), (true, ABOUT_PIPELINES)].into_iter().filter(|(pipeline, _)| has(*pipeline));
+    texts.map(|(_, text)| text).collect::<Vec<_>>().join(" ")
+}
 
 /// `history.html`: one file that needs no network.
 ///
@@ -106,4 +126,11 @@ fn values(history: &History, line: &HistoryLine, roles: usize) -> Table {
         table = table.column(roles::by_id(role).title, |point| of(point, role));
     }
     table.done()
+}
+
+/// `470.10`, or with the range of the windows if they differ: `470.10 (470.08 to 470.52)`.
+fn shown(span: &CountSpan) -> String {
+    let value = exact(span.value);
+    let range = range([span.low, span.high], exact);
+    if range == value { value } else { format!("{value} ({range})") }
 }

@@ -1,6 +1,5 @@
 //! The pictures of a history: a workload's roles as stacked areas, and its largest roles as lines with bands.
 
-use super::largest;
 use crate::history::{CountSpan, History, HistoryLine, HistoryPoint};
 use crate::report::chart::{AreaChart, AreaLayer, Chart, ChartKind, Point, Series, Theme};
 use crate::roles::{self, RoleId};
@@ -101,4 +100,23 @@ pub(super) fn lines(history: &History, line: &HistoryLine) -> Result<String> {
         caption: bands(line),
     }
     .svg(Theme::Page)
+}
+
+/// The roles that take most on any kernel, in the order of legends.
+pub(super) fn largest(line: &HistoryLine, count: usize) -> Vec<RoleId> {
+    let most = |role: RoleId| {
+        line.points.iter().filter_map(|point| point.roles.get(&role)).map(|span| span.value).fold(0.0, f64::max)
+    };
+    let mut all: Vec<(RoleId, f64)> = roles::all()
+        .iter()
+        .filter(|role| !roles::SCHEDULING.contains(&role.id))
+        .map(|role| (role.id, most(role.id)))
+        .filter(|(_, most)| *most > 0.0)
+        .collect();
+    let mut sorted: Vec<f64> = all.iter().map(|(_, most)| *most).collect();
+    sorted.sort_by(|left, right| right.total_cmp(left));
+    let least = sorted.get(count.saturating_sub(1)).copied().unwrap_or(0.0);
+    all.retain(|(_, most)| *most >= least);
+    all.truncate(count);
+    all.into_iter().map(|(role, _)| role).collect()
 }

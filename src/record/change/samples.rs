@@ -73,8 +73,8 @@ pub(super) fn largest(changes: &[ShareChange]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::{Collector, CollectorReport};
     use crate::profile::{Folded, Moved, Unit, attribute};
+    use crate::result::{Collector, CollectorReport};
     use crate::roles::Skid;
 
     fn samples(stacks: &[(&str, u64)]) -> RecordedSamples {

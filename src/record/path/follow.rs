@@ -7,8 +7,8 @@ use crate::record::assemble::why;
 use crate::record::model::WaitReason;
 use crate::record::raw::{
     PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_FROZEN, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK,
-    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_NAME, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_THROTTLED, PR_STEP_WAKE, PR_STOPPED,
-    PrBirth, PrNamed, PrRun, PrStep, PrWho,
+    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_THROTTLED,
+    PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrStep, PrWho,
 };
 use crate::record::timeline::{Id, id};
 use foldhash::fast::FixedState;
@@ -142,7 +142,7 @@ impl PathFollower {
     pub(super) fn step(&mut self, bytes: &[u8]) {
         let Some(kind) = bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes)) else { return };
         match kind as usize {
-            PR_STEP_FORK | PR_STEP_EXEC | PR_STEP_SEIZE => {
+            PR_STEP_FORK | PR_STEP_EXEC | PR_STEP_SEIZE | PR_STEP_RENAME => {
                 bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrBirth| self.birth(&step));
             }
             PR_STEP_RUN => bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrRun| self.run(&step)),
@@ -236,6 +236,12 @@ impl PathFollower {
     }
 
     fn birth(&mut self, step: &PrBirth) {
+        if step.kind as usize == PR_STEP_RENAME {
+            let process =
+                self.threads.get(&step.task).and_then(|thread| self.processes.all.get_mut(thread.process as usize));
+            process.into_iter().for_each(|process| *process = id(&step.who));
+            return;
+        }
         let slices = self.slices_until(step.at);
         let process = self.process(&step.who);
         let of_parent = match step.kind as usize {

@@ -1,11 +1,11 @@
 //! The path in sentences.
 
 use super::model::{CriticalPath, PathPart, PathWhat};
-use crate::document::ExecutedOn;
 use crate::profile::{few, listed};
 use crate::record::model::{Recording, WaitReason};
 use crate::record::names::labels;
 use crate::report::number::{number, percent};
+use crate::result::ExecutedOn;
 use std::collections::BTreeMap;
 
 /// Smaller parts of the time are not named, and not more parts than these.

@@ -1,9 +1,12 @@
 //! The frames that are wide enough to be drawn.
 
-use super::MIN_WIDTH_PERCENT;
 use super::table::{SiblingPlaces, StackTable};
 use std::fmt::Write as _;
 use std::ops::Range;
+
+/// Narrower frames, in percent of the width, are not drawn: at 1200 pixels they are half a pixel. The folded file keeps
+/// them.
+pub(super) const MIN_WIDTH_PERCENT: f64 = 0.05;
 
 /// One frame in one context, or frames next to each other that are too narrow even together.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! The limits of a run's figures: losses, missing collectors, and the cost of profiling.
 
+use super::Style;
 use super::roles::interrupts_off;
 use super::text::{paragraph, shortened};
-use super::{Style, value_name};
-use crate::document::{CollectorReport, Document, ExecutedOn, Status};
 use crate::report::answer;
+use crate::result::{CollectorReport, Document, ExecutedOn, Status};
 use crate::util::text::{clean, grouped};
 use std::fmt::Write as _;
 
-/// Longer reasons, such as a BPF verifier's log, are cut; run.json contains the full text.
+/// Longer reasons, such as a BPF verifier's log, are cut; result.json contains the full text.
 const LONGEST_REASON: usize = 300;
 
 /// Print the collectors with their losses, what is not available, the meaning of a column, then the warnings that are
@@ -64,9 +64,9 @@ fn collector(report: &CollectorReport) -> String {
     let taken = matches!(report.status, Status::Ok | Status::Partial);
     if taken {
         let what = match report.name {
-            crate::document::Collector::Sample => "samples",
-            crate::document::Collector::Insn => "instructions",
-            crate::document::Collector::Kprobe | crate::document::Collector::Fgraph => "calls",
+            crate::result::Collector::Sample => "samples",
+            crate::result::Collector::Insn => "instructions",
+            crate::result::Collector::Kprobe | crate::result::Collector::Fgraph => "calls",
         };
         let _ = write!(
             text,
@@ -92,4 +92,9 @@ fn collector(report: &CollectorReport) -> String {
         let _ = write!(text, "{} {}", if taken { ";" } else { ":" }, shortened(reason, LONGEST_REASON));
     }
     text
+}
+
+/// An axis value's name on the command line.
+fn value_name(value: &impl clap::ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

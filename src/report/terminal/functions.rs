@@ -1,9 +1,9 @@
 //! The table of counted functions: calls by each process, and times per call if measured.
 
 use super::Style;
-use crate::document::{Document, ExecutedOn, FunctionCalls, Log2Histogram};
 use crate::profile::{ByProcess, ProcessName, Unit};
 use crate::report::table::{Table, TableCell};
+use crate::result::{Document, ExecutedOn, FunctionCalls, Log2Histogram};
 use crate::roles::{self, RoleId};
 use crate::util::text::grouped;
 
@@ -46,7 +46,7 @@ impl CallsRow<'_> {
 }
 
 /// The counted functions in the order of the document. If there are counts of probes, function_graph's are left to
-/// run.json.
+/// result.json.
 fn rows(document: &Document) -> Vec<CallsRow<'_>> {
     let probed = document.functions.iter().any(|f| f.how != FUNCTION_GRAPH);
     let shown = |f: &&FunctionCalls| {

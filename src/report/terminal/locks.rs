@@ -2,8 +2,8 @@
 
 use super::Style;
 use super::text::paragraph;
-use crate::document::{Document, LockKind, LockUse};
 use crate::report::number;
+use crate::result::{Document, LockKind, LockUse};
 use crate::roles::{self, SCHEDULING};
 use crate::util::text::grouped;
 use std::fmt::Write as _;

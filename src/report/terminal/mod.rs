@@ -5,52 +5,21 @@ pub(crate) mod colour;
 mod functions;
 mod locks;
 pub(crate) mod roles;
+mod style;
 pub(crate) mod text;
 
+pub use self::style::Style;
 pub(crate) use self::text::{hanging, paragraph};
-use crate::document::{Document, ExecutedOn, ProcessTotals};
 use crate::profile::{ProcessName, RoleShare, Unit, listed};
 use crate::report::answer::{self, Answer};
 use crate::report::files::Written;
 use crate::report::flamegraph::unit_name;
+use crate::result::{Document, ExecutedOn, ProcessTotals};
 use crate::util::size;
 use crate::util::text::{clean, counted, grouped};
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
-
-/// How to print.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Style {
-    /// Maximum width in columns; `None` for no limit.
-    pub width: Option<u16>,
-    pub colour: bool,
-}
-
-impl Style {
-    /// Plain text of any width.
-    pub const PLAIN: Self = Self { width: None, colour: false };
-
-    /// Plain text of the width of standard error.
-    #[must_use]
-    pub(crate) fn of_stderr() -> Self {
-        let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
-        Self { width: size.map(|size| size.ws_col).filter(|columns| *columns > 0), colour: false }
-    }
-
-    /// The style of standard output: its width, and colours as [`colour`] decides.
-    #[must_use]
-    pub(crate) fn of_stdout() -> Self {
-        let terminal = std::io::stdout().is_terminal();
-        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-        Self {
-            width: size.map(|size| size.ws_col).filter(|columns| terminal && *columns > 0),
-            colour: colour::on_stdout(),
-        }
-    }
-}
 
 /// The summary of `document`, and its files.
-#[must_use]
 pub fn render(document: &Document, written: Option<&Written>, style: Style) -> String {
     let mut out = String::new();
     let Answer { findings, cautions } = answer::answer(document);
@@ -100,11 +69,6 @@ fn machine(document: &Document, style: Style, out: &mut String) {
     parts.extend(environment.emulator.as_ref().map(|emulator| emulator.version.clone()));
     parts.extend(environment.steal.filter(|steal| *steal >= 0.005).map(|s| format!("{:.1} % steal time", 100.0 * s)));
     out.push_str(&paragraph("  machine: ", &parts.join(", "), style));
-}
-
-/// An axis value's name on the command line.
-fn value_name(value: &impl clap::ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Spread of the runs' throughput; `None` if it was not measured.

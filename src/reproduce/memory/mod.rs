@@ -5,7 +5,7 @@ mod code;
 pub(crate) mod loops;
 
 use crate::arch;
-use crate::document::Throughput;
+use crate::result::Throughput;
 use crate::util::usage::UsageError;
 use crate::util::{cancel, stats};
 use crate::workload::worker::buffer::Mapping;
@@ -83,10 +83,6 @@ struct LoopRun {
 }
 
 /// Run every loop that this CPU supports.
-///
-/// # Errors
-/// When this machine is emulated, the CPU or the memory is not available, a loop's code does not match its name, or
-/// on interruption.
 pub(crate) fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result<Report> {
     ensure!(options.runs > 0, UsageError::new("--runs 0: give at least 1"));
     ensure!(

@@ -26,9 +26,9 @@ fn key(writer: &str, block: u64) -> String {
     format!("{writer}.{}", size::format(block))
 }
 
-pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.buffers;
-    let mut out = Yield::default();
+    let mut out = PartOutput::default();
     let window = Amount::DurationNs(lab.settings.window_ns());
     let sizes = if lab.settings.quick { &data.quick } else { &data.sizes };
     let contestant = |(block, writer): (u64, &NamedSpec)| {
@@ -310,7 +310,7 @@ mod tests {
         // A count holds under emulation, but not of other pages.
         raced.executed_on = ExecutedOn::Tcg;
         assert!(calls(data, &raced).is_ok());
-        raced.pairs[0].of_mut(ProcessName::WRITER).huge_pages = Some(crate::document::GotAsked { got: 0, asked: 1 });
+        raced.pairs[0].of_mut(ProcessName::WRITER).huge_pages = Some(crate::result::GotAsked { got: 0, asked: 1 });
         assert!(calls(data, &raced).is_err());
     }
 }

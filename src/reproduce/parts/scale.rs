@@ -1,8 +1,8 @@
 //! Several pipes at once, and several processes on one pipe: how throughput grows, and when the lock dominates.
 
 use super::data::{ScaleAxis, ScaleData};
-use crate::document::PipeTotals;
 use crate::reproduce::parts::prelude::*;
+use crate::result::PipeTotals;
 use crate::util::stats::{self, Ratio};
 use crate::workload;
 use crate::workload::axis::{Axis, Value};
@@ -57,9 +57,9 @@ fn contestants(axes: &[ScaleAxis], base: &Spec, counts: &[u32], cpus: usize) -> 
     Ok(all)
 }
 
-pub(super) fn run(lab: &Lab<'_>, _facts: &Facts) -> Result<Yield> {
+pub(super) fn run(lab: &Lab<'_>, _facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.scale;
-    let mut out = Yield::default();
+    let mut out = PartOutput::default();
     let here = workload::cpus::allowed()?;
     let cpus = here.len();
     let most = u32::try_from(cpus).unwrap_or(u32::MAX).clamp(4, 64);
@@ -237,8 +237,8 @@ fn chart(data: &ScaleData, race: &Race, counts: &[u32]) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::ExecutedOn;
     use crate::reproduce::lab::Raced;
+    use crate::result::ExecutedOn;
 
     fn data() -> &'static ScaleData {
         &PartsData::get().unwrap().scale

@@ -1,8 +1,40 @@
 //! The rules: the range of measured values that counts as reproduced, and what a 95 % interval says about it.
 
-use super::{FigureVerdict, Reading, number};
+use super::{Reading, number};
 use crate::util::stats;
 use crate::util::text::signed;
+use serde::{Deserialize, Serialize};
+
+/// What a measurement says about an article's figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FigureVerdict {
+    Reproduced,
+    NotReproduced,
+    /// The 95 % interval straddles a bound of the tolerance.
+    Undecided,
+    /// A speed or a time that another machine has; no claim depends on it.
+    AnotherMachine,
+    /// Not possible on this machine.
+    NotTestable,
+    /// The same figure in other words as that of another row, which is judged.
+    JudgedElsewhere,
+}
+
+impl FigureVerdict {
+    /// Its name, and its style on the page.
+    #[must_use]
+    pub(crate) fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Reproduced => ["reproduced", "yes"],
+            Self::NotReproduced => ["not reproduced", "no"],
+            Self::Undecided => ["undecided", "open"],
+            Self::AnotherMachine => ["another machine", "elsewhere"],
+            Self::NotTestable => ["not testable", "untestable"],
+            Self::JudgedElsewhere => ["-", "elsewhere"],
+        }
+    }
+}
 
 /// Ratios closer to 1 than this have no direction.
 const EFFECT: f64 = 0.02;
@@ -121,7 +153,7 @@ fn band(article: f64, factor: f64) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::ExecutedOn;
+    use crate::result::ExecutedOn;
     use FigureVerdict::{AnotherMachine as Elsewhere, NotReproduced as No, Reproduced as Yes, Undecided as Open};
 
     fn of(runs: &[f64]) -> Reading {

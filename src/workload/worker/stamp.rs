@@ -1,8 +1,7 @@
 //! `--verify`: bytes that encode their position in the stream. A reader can detect a torn page (its parts are from
 //! different times) and a reused page (all of it is from another position).
 
-use super::ports;
-use crate::workload::spec::{DEFAULT_SOURCE, PAGE, Spec};
+use crate::workload::spec::{DEFAULT_SOURCE, PAGE, Spec, Writer};
 use anyhow::{Context, Result, ensure};
 
 /// Makes stamps differ from typical memory contents.
@@ -38,6 +37,12 @@ pub(crate) fn fill(bytes: &mut [u8], position: u64) {
     }
 }
 
+/// Whether `spec`'s stream consists of the writer's stamps rather than a file's bytes.
+#[must_use]
+fn stamped(spec: &Spec) -> bool {
+    matches!(spec.writer, Writer::Write | Writer::Vmsplice)
+}
+
 /// The expected stream.
 pub(crate) enum Expected {
     Stamps,
@@ -46,10 +51,8 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// # Errors
-    /// When the source's bytes cannot be known in advance.
     pub(crate) fn of(spec: &Spec) -> Result<Self> {
-        if ports::stamped(spec) {
+        if stamped(spec) {
             return Ok(Self::Stamps);
         }
         let path = spec.source.as_deref().unwrap_or(DEFAULT_SOURCE.as_ref());

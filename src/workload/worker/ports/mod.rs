@@ -8,14 +8,12 @@ pub(crate) use writers::{Halves, ReadWrite, Source, SpliceIn, Vmsplice, Write};
 
 use super::buffer::Mapping;
 use super::hot::{HotOptions, Tally};
-use crate::workload::spec::{Amount, Spec, Writer};
+use crate::workload::spec::Amount;
 use crate::workload::wire::WorkerPart;
 use anyhow::Result;
 
 /// A port prepared for a process, which [`super`] can run whatever its type.
 pub(crate) trait Run {
-    /// # Errors
-    /// As [`run`](super::hot::run).
     fn run(&mut self, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally>;
     /// The port's buffers.
     fn mappings(&self) -> Vec<&Mapping>;
@@ -41,12 +39,6 @@ macro_rules! run_hot {
 #[inline(always)]
 fn within(len: usize, limit: u64) -> usize {
     if limit < len as u64 { limit as usize } else { len }
-}
-
-/// Whether `spec`'s stream consists of the writer's stamps rather than a file's bytes.
-#[must_use]
-pub(crate) fn stamped(spec: &Spec) -> bool {
-    matches!(spec.writer, Writer::Write | Writer::Vmsplice)
 }
 
 use run_hot;

@@ -1,0 +1,95 @@
+//! The flags that make pipelines of one's own an axis of `matrix plan` and `sweep`.
+
+use super::record::RecordArgs;
+use crate::record::sent_files::SentFile;
+use crate::record::{PipelineCommand, Remedy};
+use crate::util::usage::UsageError;
+use anyhow::{Context as _, Result, ensure};
+use std::collections::BTreeMap;
+
+/// Pipelines instead of modes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Workload")]
+pub(super) struct PipelineArgs {
+    /// Measure this pipeline, as `pipeprof record` takes it in one word, instead of a mode; repeatable
+    #[arg(long, value_name = "COMMAND")]
+    pub pipeline: Vec<String>,
+    /// Program and arguments of stage N of the pipelines; repeatable: --stage 2='gzip -1' --stage 2='gzip -9'
+    #[arg(long, value_name = "N=COMMAND", value_parser = stage)]
+    pub stage: Vec<Remedy>,
+    /// Put a file or folder into the guests of all pipelines, at the same path or at DEST; repeatable
+    #[arg(long, value_name = "PATH[:DEST]", value_parser = SentFile::parse)]
+    pub file: Vec<SentFile>,
+}
+
+/// A pipeline of the flags.
+#[derive(Debug, Clone)]
+pub(super) struct GivenPipeline {
+    pub command: PipelineCommand,
+    /// The words after `pipeprof record --`.
+    pub words: Vec<String>,
+    /// The pipeline, and the stages that were replaced, as they were typed.
+    pub values: Vec<(String, String)>,
+}
+
+fn stage(text: &str) -> Result<Remedy, String> {
+    match Remedy::parse(&format!("stage{text}")) {
+        Ok(stage @ Remedy::Stage(..)) => Ok(stage),
+        _ => Err("expected N=COMMAND, such as 2='gzip -9'".to_owned()),
+    }
+}
+
+impl PipelineArgs {
+    /// Whether none of the flags is given.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pipeline.is_empty() && self.stage.is_empty() && self.file.is_empty()
+    }
+
+    /// Each pipeline with each combination of stages.
+    ///
+    /// # Errors
+    /// A usage error: an empty stage, one that does not exist, or a program that does not exist.
+    pub(super) fn typed(&self) -> Result<Vec<GivenPipeline>> {
+        let given = self.is_empty() || !self.pipeline.is_empty();
+        ensure!(given, UsageError::new("--stage and --file are for pipelines: add --pipeline"));
+        let mut stages: BTreeMap<String, Vec<&Remedy>> = BTreeMap::new();
+        for change in &self.stage {
+            let name = change.text().split('=').next().unwrap_or_default().to_owned();
+            stages.entry(name).or_default().push(change);
+        }
+        let mut all = Vec::new();
+        for (index, line) in self.pipeline.iter().enumerate() {
+            let twice = UsageError::new(format!("--pipeline '{line}' is given twice"));
+            ensure!(!self.pipeline[..index].contains(line), twice);
+            let words = vec![line.clone()];
+            let values = vec![("pipeline".to_owned(), line.clone())];
+            let mut made = vec![GivenPipeline { command: self.command(&words)?, words, values }];
+            for (name, changes) in &stages {
+                let changed = made.iter().flat_map(|before| changes.iter().map(|change| before.with(name, change)));
+                made = changed.collect::<Result<Vec<_>>>().context("--stage")?;
+            }
+            // A replaced stage is another program.
+            made.iter().try_for_each(|pipeline| self.command(&pipeline.words).map(drop))?;
+            all.extend(made);
+        }
+        Ok(all)
+    }
+
+    /// What `pipeprof record` makes of these words.
+    fn command(&self, words: &[String]) -> Result<PipelineCommand> {
+        let given = ["--".to_owned()].into_iter().chain(words.iter().cloned()).collect::<Vec<_>>();
+        let args = RecordArgs::parse_words("--pipeline", &given)?;
+        args.counted().with_context(|| UsageError::new(format!("--pipeline '{}'", words.join(" "))))
+    }
+}
+
+impl GivenPipeline {
+    fn with(&self, name: &str, change: &Remedy) -> Result<Self> {
+        let command = change.changed(&self.command)?;
+        let mut values = self.values.clone();
+        values.push((name.to_owned(), change.text()[name.len() + 1..].to_owned()));
+        // What a shell would read otherwise stays a word.
+        let words = command.stages.join(&"|".to_owned());
+        Ok(Self { words, command, values })
+    }
+}

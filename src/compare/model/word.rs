@@ -1,0 +1,76 @@
+//! The words of verdicts.
+
+use crate::util::decision::Decision;
+use serde::{Deserialize, Serialize};
+
+/// The verdict in one word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Word {
+    /// Exact: fewer instructions.
+    Fewer,
+    /// Exact: more instructions.
+    More,
+    Faster,
+    Slower,
+    Same,
+    /// The data support none of the others.
+    #[default]
+    Undecided,
+}
+
+impl Word {
+    #[must_use]
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Fewer => "fewer",
+            Self::More => "more",
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "same",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// The word for a change of counts.
+    #[must_use]
+    pub(crate) fn of_counts(decision: Decision) -> Self {
+        match decision {
+            Decision::More => Self::More,
+            Decision::Fewer => Self::Fewer,
+            Decision::Same => Self::Same,
+            Decision::Undecided => Self::Undecided,
+        }
+    }
+
+    /// The word for a change of times.
+    #[must_use]
+    pub(crate) fn of_times(decision: Decision) -> Self {
+        match decision {
+            Decision::More => Self::Slower,
+            Decision::Fewer => Self::Faster,
+            other => Self::of_counts(other),
+        }
+    }
+
+    /// What was decided.
+    #[must_use]
+    pub(crate) fn decision(self) -> Decision {
+        match self {
+            Self::More | Self::Slower => Decision::More,
+            Self::Fewer | Self::Faster => Decision::Fewer,
+            Self::Same => Decision::Same,
+            Self::Undecided => Decision::Undecided,
+        }
+    }
+
+    /// 1 for more, -1 for less; `None` if nothing changed, or nobody knows.
+    #[must_use]
+    pub(crate) fn direction(self) -> Option<f64> {
+        match self.decision() {
+            Decision::More => Some(1.0),
+            Decision::Fewer => Some(-1.0),
+            Decision::Same | Decision::Undecided => None,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `code.json.gz`, next to `result.json`: the executed code of a window with the count of each instruction, for `pipeprof
+//! annotate`.
+
+use crate::profile::ProcessName;
+use crate::util::gzip_json;
+use anyhow::{Result, ensure};
+use flate2::Compression;
+use serde::{Deserialize, Serialize};
+
+/// The `schema` of these files.
+pub const CODE_SCHEMA: &str = "pipeprof.code/1";
+
+/// Executed functions, by name and address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutedCode {
+    pub schema: String,
+    /// The processes of an instruction's counts, in their order.
+    pub processes: Vec<ProcessName>,
+    pub functions: Vec<ExecutedFunction>,
+}
+
+/// The executed instructions of one function, as the kernel patched them at boot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutedFunction {
+    pub name: String,
+    pub address: u64,
+    pub instructions: Vec<ExecutedInstruction>,
+}
+
+/// One instruction. It has one count for each of [`ExecutedCode::processes`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutedInstruction {
+    /// Bytes from the function's address.
+    pub offset: u64,
+    /// Its code, two hexadecimal digits per byte.
+    pub code: String,
+    /// Number of executions; a `rep` instruction counts once, however often it repeats.
+    pub counts: Vec<u64>,
+    /// Iterations of a `rep` instruction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iterations: Vec<u64>,
+}
+
+impl ExecutedInstruction {
+    /// Its code, without digits that are none.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let byte = |at| u8::from_str_radix(self.code.get(at..at + 2)?, 16).ok();
+        (0..self.code.len()).step_by(2).filter_map(byte).collect()
+    }
+}
+
+/// The sum, at most the largest number: a file may contain any counts.
+fn sum<'a>(counts: impl Iterator<Item = &'a u64>) -> u64 {
+    counts.fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+impl ExecutedCode {
+    /// One process's count in `counts`, or the sum of all.
+    #[must_use]
+    pub fn of(&self, counts: &[u64], process: Option<ProcessName>) -> u64 {
+        let wanted = |name: &ProcessName| process.is_none_or(|process| process == *name);
+        sum(counts.iter().zip(&self.processes).filter(|(_, name)| wanted(name)).map(|(count, _)| count))
+    }
+
+    /// The count of all processes of the target.
+    #[must_use]
+    pub fn of_target(&self, counts: &[u64]) -> u64 {
+        sum(counts.iter().zip(&self.processes).filter(|(_, name)| name.is_of_target()).map(|(count, _)| count))
+    }
+
+    /// The file's bytes: compressed JSON. Equal code gives equal bytes.
+    ///
+    /// # Errors
+    /// Never, unless memory runs out.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        gzip_json::to_bytes(self, Compression::best())
+    }
+
+    /// Read the file.
+    ///
+    /// # Errors
+    /// When it is damaged or of another version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let code: Self = gzip_json::from_bytes(bytes, "executed code of pipeprof")?;
+        ensure!(code.schema == CODE_SCHEMA, "its schema {} is not {CODE_SCHEMA}", code.schema);
+        Ok(code)
+    }
+}
+
+impl ExecutedFunction {
+    /// Number of calls: executions of its first instruction.
+    #[must_use]
+    pub fn calls(&self) -> &[u64] {
+        self.instructions.first().filter(|first| first.offset == 0).map_or(&[], |first| &first.counts)
+    }
+
+    /// Instructions executed in it.
+    #[must_use]
+    pub(crate) fn total(&self) -> u64 {
+        sum(self.instructions.iter().flat_map(|instruction| &instruction.counts))
+    }
+}

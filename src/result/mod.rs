@@ -1,0 +1,253 @@
+//! `result.json`: the result of a run, its environment, and limits. docs/run.schema.json is generated from this module.
+
+pub mod code;
+pub(crate) mod ensemble;
+mod locks;
+mod pipeline;
+mod probe;
+pub(crate) mod request;
+
+pub use crate::kernel::environment::{Emulator, Environment};
+pub use crate::kernel::info::KernelInfo;
+pub use crate::process::{GotAsked, PipeEnd, PipeTotals, ProcessTotals, Processes, Throughput};
+pub(crate) use crate::util::histogram::Log2Histogram;
+pub use crate::util::warning::Warning;
+pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
+pub use locks::{HeldCalls, LockKind, LockUse};
+pub use pipeline::{PipeWork, PipelineWork};
+pub use probe::Probe;
+pub use request::{Collector, Loader, Request, Selection};
+
+use crate::experiment::Ending;
+use crate::kernel::resolve::Resolution;
+use crate::profile::{ByProcess, ClassifiedStacks, CycleModel, ProcessName, Profile, RoleShare, Unit};
+use crate::roles::{RoleId, Skid};
+use crate::workload::Spec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The `schema` of documents that this version writes: a name and a number. The number increases with each change that
+/// an older reader would misinterpret.
+pub const SCHEMA: &str = "pipeprof.run/1";
+
+/// The name of a result in its folder.
+pub(crate) const RESULT_FILE: &str = "result.json";
+
+/// What executed the instructions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExecutedOn {
+    #[default]
+    Hardware,
+    Kvm,
+    /// Emulated: times are not meaningful.
+    Tcg,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Document {
+    pub schema: String,
+    /// pipeprof's version and build: `0.1.0 (build 1a2b3c4d)`.
+    pub version: String,
+    /// UTC, RFC 3339; the only time of day in the document.
+    pub started: String,
+    pub command: String,
+    pub mode: String,
+    /// Absent for a recorded pipeline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Spec>,
+    pub kernel: KernelInfo,
+    pub executed_on: ExecutedOn,
+    /// Unit of the attribution's weights.
+    pub unit: Unit,
+    pub environment: Environment,
+    /// Whether the processes ran in a memory cgroup of their own, to which pages are charged; guests only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memcg: Option<bool>,
+    pub throughput: Throughput,
+    pub processes: Processes,
+    pub attribution: Attribution,
+    /// Calls and times of probed functions.
+    pub functions: Vec<FunctionCalls>,
+    pub symbols: Vec<Resolution>,
+    pub collectors: Vec<CollectorReport>,
+    /// Raw values of each measurement, in the order in which they ran.
+    pub runs: Vec<PairRecord>,
+    pub warnings: Vec<Warning>,
+    /// How the run ended; absent if the number of runs was fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Ending>,
+    /// Exact counts: all windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ensemble: Option<Ensemble>,
+    /// The model of estimated cycles; instruction profiles only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycle_model: Option<CycleModel>,
+    /// Exact counts: what was executed while the pipe's locks were held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<LockUse>,
+    /// Other files in the same folder: `writer.folded`.
+    pub files: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attribution {
+    /// The collector whose profile was attributed.
+    pub collector: String,
+    /// Processes with shares; [`ProcessName::OTHER`] in instruction profiles only.
+    pub processes: ByProcess<Vec<RoleShare>>,
+}
+
+impl Attribution {
+    /// The shares of one process; may be empty.
+    #[must_use]
+    pub fn of(&self, name: ProcessName) -> &[RoleShare] {
+        self.processes.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// All shares of the target's processes.
+    pub fn of_target(&self) -> impl Iterator<Item = &RoleShare> {
+        self.processes.of_target().flat_map(|(_, shares)| shares)
+    }
+}
+
+/// Calls of one probed function by one process, inside the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FunctionCalls {
+    /// `writer`, `reader` or `other`.
+    pub process: ProcessName,
+    pub role: RoleId,
+    pub symbol: String,
+    /// `fentry`, `kprobe`, `hardware-breakpoint`, `insn`.
+    pub how: String,
+    pub calls: u64,
+    /// Wall time with callees; absent if only calls were counted.
+    pub total_ns: Option<u64>,
+    /// Wall time without probed callees.
+    pub self_ns: Option<u64>,
+    /// `self_ns` without the calibrated cost of the probes; absent if that cost is 20 % or more.
+    pub corrected_self_ns: Option<u64>,
+    /// Calls by duration: element i counts those of 2^i to 2^(i+1)-1 ns.
+    pub log2_ns: Log2Histogram,
+    /// Returns that the kernel did not report.
+    pub missed: u64,
+}
+
+impl FunctionCalls {
+    /// Zero calls of `symbol`, a function of `role`, by `process`, counted by `how`.
+    #[must_use]
+    pub fn none(process: ProcessName, role: RoleId, symbol: &str, how: &str) -> Self {
+        Self {
+            process,
+            role,
+            symbol: symbol.to_owned(),
+            how: how.to_owned(),
+            calls: 0,
+            total_ns: None,
+            self_ns: None,
+            corrected_self_ns: None,
+            log2_ns: Log2Histogram::default(),
+            missed: 0,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CollectorReport {
+    pub name: Collector,
+    pub status: Status,
+    /// Why the status is not `ok`.
+    pub reason: Option<String>,
+    /// Number of samples, probe hits, calls or instructions.
+    pub samples: u64,
+    pub lost: u64,
+    /// Samples whose leaf has no symbol or role.
+    pub unresolved: u64,
+    /// Whether samples that are due while interrupts are off are taken later; absent if it takes no stacks.
+    pub skid: Option<Skid>,
+    /// Cost in percent of elapsed time; absent if not measured.
+    pub cost_percent: Option<f64>,
+    pub cost_ci95: Option<[f64; 2]>,
+    /// Notes for the user: `cpu-clock at 4999 Hz`, `loaded by libbpf`.
+    pub notes: Vec<String>,
+}
+
+impl CollectorReport {
+    /// Of a collector that lost nothing, with this number of samples.
+    #[must_use]
+    pub fn ok(name: Collector, samples: u64) -> Self {
+        Self {
+            name,
+            status: Status::Ok,
+            reason: None,
+            samples,
+            lost: 0,
+            unresolved: 0,
+            skid: None,
+            cost_percent: None,
+            cost_ci95: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Ok,
+    /// Incomplete; see the reason.
+    Partial,
+    Unavailable,
+    Failed,
+}
+
+/// Raw values of one measurement.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairRecord {
+    /// The enabled collectors; empty for an unprofiled run.
+    pub collectors: Vec<String>,
+    pub processes: Processes,
+}
+
+/// All results of a run: the document (`result.json`), and the stacks on which its attribution is based.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    pub document: Document,
+    pub profiles: Vec<Profile>,
+    /// Exact profiles of several windows: those of each window, in the order of the document's runs, with the parts of each
+    /// window weighed (docs/exactness.md, "Bursts"). Stored in a separate file, and not sent from guests.
+    #[serde(skip)]
+    pub windows: Vec<Vec<Profile>>,
+    /// Exact profiles only: instructions by class, which give estimated cycles. Neither stored nor sent from guests.
+    #[serde(skip)]
+    pub classes: ByProcess<ClassifiedStacks>,
+    /// Exact profiles only: the executed code. Stored in a separate file, and not sent from guests.
+    #[serde(skip)]
+    pub code: Option<code::ExecutedCode>,
+    /// A recorded pipeline's, which has no workload. Neither stored nor sent from guests.
+    #[serde(skip)]
+    pub pipeline: Option<PipelineWork>,
+}
+
+impl Outcome {
+    /// The profiles that are compared with those of other runs: of the window that is shown, with its parts weighed if
+    /// several were counted.
+    #[must_use]
+    pub(crate) fn shown_window(&self) -> &[Profile] {
+        let shown = self.document.ensemble.as_ref().and_then(|ensemble| self.windows.get(ensemble.shown));
+        shown.map_or(&self.profiles, Vec::as_slice)
+    }
+}
+
+/// The JSON Schema of [`Document`], as text: docs/run.schema.json.
+///
+/// # Errors
+/// Never, unless JSON cannot represent the schema.
+pub fn json_schema() -> anyhow::Result<String> {
+    let mut schema = schemars::schema_for!(Document);
+    schema.insert("title".to_owned(), "pipeprof result.json of a run".into());
+    schema.insert("$id".to_owned(), SCHEMA.into());
+    let mut text = serde_json::to_string_pretty(&schema)?;
+    text.push('\n');
+    Ok(text)
+}
