@@ -2,8 +2,7 @@
 
 use super::{Cli, Command, USAGE, parse, run, stop_args, workload_args};
 use crate::record::Remedy;
-use crate::result::PipelineCommand;
-use crate::result::Request;
+use crate::result::{PipelineCommand, Request};
 use crate::run::RunOptions;
 use crate::util::usage::{OrUsage as _, UsageError};
 use crate::workload::WorkloadRequest;

@@ -1,6 +1,7 @@
 //! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c with libbpf. Both loaders give file
 //! descriptors of programs, and maps to read. [`super::attach`] attaches the programs of both.
 
+use super::ring::StepRing;
 use crate::kernel::attempt::BTF;
 use crate::kernel::features::Rights;
 use crate::result::Loader;
@@ -221,6 +222,16 @@ impl Object {
                 Ok(data.set(index, Pod(value), 0)?)
             }
         }
+    }
+
+    /// The ring buffer with this name. Only libbpf gives it.
+    ///
+    /// # Errors
+    /// When the map does not exist, or cannot be mapped.
+    pub(crate) fn ring(&self, map: &str) -> Result<StepRing> {
+        let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
+        let map = libbpf_map(object, map)?;
+        StepRing::map(map.as_fd(), map.max_entries() as usize)
     }
 
     /// All keys and values of a hash map, in no order. Each is there once, even if others are removed meanwhile. Only

@@ -91,7 +91,7 @@ const LEFT_OUT: &[&str] = &[
     "others",
     "recorded",
     "pipes",
-    "limit",
+    "path",
     "findings",
     "cautions",
     "skipped",

@@ -2,10 +2,12 @@
 
 pub(super) mod samples;
 
+use super::names::labels;
+use super::path::words;
 use super::stages::{self, Stages};
 use crate::report::files;
-use crate::report::number::number;
-use crate::result::{Document, ExecutedOn, PipelineLimit, RecordedEnd, RecordedPipe};
+use crate::report::number::{number, percent};
+use crate::result::{Document, ExecutedOn, RecordedEnd, RecordedPipe};
 use anyhow::{Result, ensure};
 use samples::{ShareChange, share_changes};
 use serde::Serialize;
@@ -113,12 +115,16 @@ impl RecordingChange {
                 "It took {second} s instead of {first} s, in one run each: `pipeprof record --try` tells which is faster."
             ));
         }
-        let limiting = |recording: &Document| match &recording.limit {
-            Some(PipelineLimit::Stages { stages }) if stages.len() == 1 => Some(stages[0].name.clone()),
-            _ => None,
+        let longest = |recording: &Document| {
+            let process = words::longest(recording)?;
+            labels(recording).get(process).cloned()
         };
-        findings.push(match [before, after].map(limiting) {
-            [Some(first), Some(second)] if first == second => format!("`{first}` limits the pipeline in both."),
+        findings.push(match [before, after].map(longest) {
+            [Some(first), Some(second)] if first == second => {
+                let [first_share, second_share] =
+                    [before, after].map(|recording| percent(words::longest_share(recording)));
+                format!("`{first}` is the longest part of the critical path in both: {first_share} and {second_share}.")
+            }
             _ => {
                 let [first, second] =
                     [before, after].map(|recording| recording.findings.first().map_or("", |text| text));

@@ -182,8 +182,8 @@ impl PreparedPipeline {
         document.environment.emulator = Some(reply.emulator);
         document.warnings.extend(reply.notes);
         // The guest does not know what executes it.
-        let RecordedAnswer { limit, findings, cautions } = answer(document);
-        (document.limit, document.findings, document.cautions) = (limit, findings, cautions);
+        let RecordedAnswer { findings, cautions } = answer(document);
+        (document.findings, document.cautions) = (findings, cautions);
         Ok((outcome, printed))
     }
 
@@ -267,7 +267,7 @@ pub(crate) fn record_inside(sent: &str) -> Result<()> {
     let [output, errors] = [printed_file()?, printed_file()?];
     let copy = |file: &File| file.try_clone().context("cannot copy a descriptor");
     let streams = StageStreams { input, output: copy(&output)?, errors: copy(&errors)? };
-    // Recording replaces standard output.
+    // Document replaces standard output.
     let mut answer = File::from(rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).context("standard output")?);
     let outcome = if let Some(number) = sent.counted {
         let setup = PipelineSetup { streams: Some(streams), pipe_bytes: sent.pipe_bytes, ..PipelineSetup::default() };

@@ -1,6 +1,6 @@
 //! Whether the parts of a document from outside fit together: reports index with its numbers, and draw its arrays.
 
-use super::{Document, RecordedPipe, Timeline};
+use super::{CriticalPath, Document, RecordedPipe, Timeline};
 use anyhow::{Result, ensure};
 
 /// The largest pipe, in slots: F_SETPIPE_SZ takes at most 2^31 bytes (fs/pipe.c, `round_pipe_size`).
@@ -45,7 +45,25 @@ pub(crate) fn check(document: &Document) -> Result<()> {
         }
     }
     document.lock_waits.iter().flatten().try_for_each(|wait| known(wait.process, "a wait for a lock"))?;
+    if let Some(path) = &document.path {
+        let named = path.parts.iter().filter_map(|part| part.process);
+        named.chain(path.ceilings.iter().map(|ceiling| ceiling.process)).try_for_each(|at| known(at, "the path"))?;
+        check_path(path)?;
+    }
     check_timeline(&document.timeline, processes, document.pipes.len())
+}
+
+/// Times that are too large to be added up, and parts without a time in each slice.
+fn check_path(path: &CriticalPath) -> Result<()> {
+    let slices = path.slice_ns.len();
+    ensure!(
+        path.parts.iter().all(|part| part.slices.len() == slices),
+        "a part of the path does not have {slices} slices"
+    );
+    let of_parts = path.parts.iter().flat_map(|part| part.slices.iter().chain([&part.ns]));
+    let sum: u128 = of_parts.chain(&path.slice_ns).map(|ns| u128::from(*ns)).sum();
+    ensure!(u64::try_from(sum).is_ok(), "the path has {sum} ns");
+    Ok(())
 }
 
 fn check_timeline(timeline: &Timeline, processes: usize, pipes: usize) -> Result<()> {
@@ -67,8 +85,16 @@ fn check_timeline(timeline: &Timeline, processes: usize, pipes: usize) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LockWait, RecordedEnd, RecordedProcess, TimelinePipe, TimelineProcess};
+    use super::super::{LockWait, PathPart, RecordedEnd, RecordedProcess, TimelinePipe, TimelineProcess};
     use super::*;
+
+    fn path_part(process: usize, ns: u64, slices: usize) -> PathPart {
+        PathPart { process: Some(process), ns, slices: vec![0; slices], ..PathPart::default() }
+    }
+
+    fn path(slices: usize) -> CriticalPath {
+        CriticalPath { slice_ns: vec![1; slices], ..CriticalPath::default() }
+    }
 
     #[test]
     fn numbers_of_what_does_not_exist_are_refused() {
@@ -79,7 +105,7 @@ mod tests {
             ..Document::default()
         };
         assert!(check(&good).is_ok());
-        let changes: [&dyn Fn(&mut Document); 10] = [
+        let changes: [&dyn Fn(&mut Document); 13] = [
             &|document| document.pipes[0].readers[0].process = 2,
             &|document| document.pipes[0].readers[0].errors = 1,
             &|document| document.pipes[0].readers[0].log2_sizes = vec![0; 65],
@@ -87,6 +113,9 @@ mod tests {
             &|document| document.pipes[0].slots = Some([1 << 20; 3]),
             &|document| document.recorded[1].stage = u32::MAX,
             &|document| document.lock_waits = Some(vec![LockWait { process: 2, ..LockWait::default() }]),
+            &|document| document.path = Some(CriticalPath { parts: vec![path_part(2, 1, 0)], ..path(0) }),
+            &|document| document.path = Some(CriticalPath { parts: vec![path_part(1, 1, 2)], ..path(1) }),
+            &|document| document.path = Some(CriticalPath { parts: vec![path_part(1, u64::MAX, 0); 2], ..path(0) }),
             &|document| document.timeline.processes = vec![TimelineProcess::new(2, 1)],
             &|document| document.timeline.processes = vec![TimelineProcess::new(1, 2)],
             &|document| document.timeline.pipes = vec![TimelinePipe { pipe: 1, ..TimelinePipe::default() }],

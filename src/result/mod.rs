@@ -6,6 +6,7 @@ pub mod code;
 pub(crate) mod ensemble;
 mod locks;
 mod open;
+mod path;
 mod probe;
 mod recorded;
 pub(crate) mod request;
@@ -24,11 +25,12 @@ pub use ensemble::{Ensemble, FoundSize, TriedSize, WindowCount};
 pub use locks::{HeldCalls, LockKind, LockUse};
 pub use open::{open, open_document, parse};
 pub(crate) use open::{open_all, open_code};
+pub use path::{CriticalPath, PathCeiling, PathPart, PathWhat};
 pub use probe::Probe;
 pub(crate) use recorded::DEFAULT_SLOTS;
 pub use recorded::{
-    BusyProgram, LimitingStage, LockWait, PipelineLimit, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess,
-    UnrecordedProcess, WaitReason, WaitTotal,
+    BusyProgram, LockWait, RecordLevel, RecordedEnd, RecordedPipe, RecordedProcess, UnrecordedProcess, WaitReason,
+    WaitTotal,
 };
 pub use request::{Collector, Loader, Request, Selection};
 pub(crate) use stack_files::LARGEST;
@@ -126,10 +128,10 @@ pub struct Document {
     /// The recorded pipes, in the order of their first writer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pipes: Vec<RecordedPipe>,
-    /// What limits the pipeline; absent if it has no pipe or nothing was recorded.
+    /// What its time was made of; absent if nothing was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<PipelineLimit>,
-    /// The answer in sentences, as printed, for readers: programs read `limit` and the counts.
+    pub path: Option<CriticalPath>,
+    /// The answer in sentences, as printed, for readers: programs read `path` and the counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
     /// Reasons to doubt the answer.

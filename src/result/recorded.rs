@@ -51,6 +51,9 @@ pub struct RecordedProcess {
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
+    /// Whether the kernel killed it for lack of memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_memory: bool,
     /// Sleeps outside of pipes, by reason.
     pub waits: BTreeMap<WaitReason, WaitTotal>,
     /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm.
@@ -154,7 +157,7 @@ impl RecordedPipe {
 /// One side of a pipe, used by one process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedEnd {
-    /// Index in `processes`.
+    /// Index in `recorded`.
     pub process: usize,
     pub bytes: u64,
     /// Calls by kind: `read`, `write`, `splice`, `vmsplice`, `tee`, `sendfile`.
@@ -202,7 +205,7 @@ pub struct UnrecordedProcess {
 /// Waits for locks at which threads sleep, wanted by one function.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockWait {
-    /// Index in `processes`.
+    /// Index in `recorded`.
     pub process: usize,
     /// The function of the kernel that wanted the lock.
     pub caller: String,
@@ -218,29 +221,4 @@ pub struct BusyProgram {
     pub name: String,
     /// Of the time of all CPUs, 0 to 1.
     pub share: f64,
-}
-
-/// What limits a pipeline, with shares of the window, 0 to 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "by", rename_all = "snake_case")]
-pub enum PipelineLimit {
-    /// One stage, or several that are alike.
-    Stages { stages: Vec<LimitingStage> },
-    /// The other side of a pipe, which was not recorded: `stage` waits for it.
-    Outside { stage: String, waits: f64 },
-    /// No single stage: each waits for another one most of the time.
-    EachOther,
-}
-
-/// A stage that holds up the others.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LimitingStage {
-    /// As in sentences: `xz`, or `cat (stage 2)`.
-    pub name: String,
-    /// On a CPU, of all threads: more than 1 with several.
-    pub cpu: f64,
-    /// Runnable, but waiting for a CPU.
-    pub runnable: f64,
-    /// Waiting for other stages, or absent.
-    pub at_pipes: f64,
 }

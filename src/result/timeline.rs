@@ -16,7 +16,7 @@ pub struct Timeline {
 /// Shares of each slice, of all threads of a process: more than 1 with several threads. The rest are other sleeps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineProcess {
-    /// Index in `processes`.
+    /// Index in `recorded`.
     pub process: usize,
     pub running: Vec<f64>,
     /// Without a CPU.

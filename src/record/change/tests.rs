@@ -1,14 +1,18 @@
 use super::*;
 use crate::result::{
-    Document, LimitingStage, MeasuredTarget, PipelineCommand, PipelineLimit, RecordedEnd, RecordedPipe,
+    CriticalPath, Document, MeasuredTarget, PathPart, PathWhat, PipelineCommand, Processes, RecordedEnd, RecordedPipe,
+    RecordedProcess,
 };
 
 fn recording(release: &str) -> Document {
     let mut recording = Document {
         target: MeasuredTarget::Pipeline(PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false }),
-        limit: Some(PipelineLimit::Stages {
-            stages: vec![LimitingStage { name: "dd".to_owned(), cpu: 0.96, ..LimitingStage::default() }],
+        recorded: vec![RecordedProcess { name: "dd".to_owned(), ..RecordedProcess::default() }],
+        path: Some(CriticalPath {
+            parts: vec![PathPart { process: Some(0), what: PathWhat::OnCpu, ns: 96, ..PathPart::default() }],
+            ..CriticalPath::default()
         }),
+        processes: Processes { window_ns: 100, ..Processes::default() },
         ..Document::default()
     };
     recording.kernel.release = release.to_owned();
@@ -20,9 +24,12 @@ fn change(before: &Document, after: &Document) -> Result<RecordingChange> {
 }
 
 #[test]
-fn the_same_limit_is_said_once() {
+fn the_same_longest_part_is_said_once() {
     let change = change(&recording("6.12"), &recording("7.2")).unwrap();
-    assert_eq!(change.findings.last().unwrap(), "`dd` limits the pipeline in both.");
+    assert_eq!(
+        change.findings.last().unwrap(),
+        "`dd` is the longest part of the critical path in both: 96 % and 96 %."
+    );
     assert_eq!(change.names, ["Linux 6.12", "Linux 7.2"]);
 }
 
