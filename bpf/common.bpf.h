@@ -31,9 +31,10 @@ typedef u32 __be32;
 typedef u32 __wsum;
 
 /* linux/bpf.h: numbers that are kernel ABI. */
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_RINGBUF = 27 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
 enum { BPF_F_USER_STACK = 1 << 8 };
+enum { BPF_RB_NO_WAKEUP = 1 };
 enum { EEXIST = 17, E2BIG = 7 };
 
 #include <bpf/bpf_helpers.h>

@@ -24,6 +24,20 @@
 /* Every 16th call on a pipe, its fill is read. */
 #define PR_FILL_EVERY 16
 
+/* Bytes of steps of the path that the Rust code has not read yet; a power of two. */
+#define PR_RING 8388608
+/* Threads that are not followed but carry on what a followed one does; a power of two. */
+#define PR_CARRIERS 1024
+/* Waits for a CPU from this length on name who had it, ns. */
+#define PR_NAMED_WAIT 100000
+/* Waits for a CPU from this length on may be due to a quota, ns; groups of groups that are looked at. */
+#define PR_LONG_WAIT 1000000
+#define PR_GROUPS 6
+/* Processes that the kernel has chosen to kill for lack of memory. */
+#define PR_VICTIMS 256
+/* A wake-up this long before a sleep, ns, ended that sleep if no other one did: the thread was on its way to sleep. */
+#define PR_EARLY 1000000
+
 /* Distinct stacks, and their frames. */
 #define PR_TRACES 8192
 #define PR_FRAMES 32
@@ -54,6 +68,25 @@
 #define PR_RUNNING 1
 #define PR_RUNNABLE 2
 #define PR_ASLEEP 3
+
+/* Kinds of steps of the path. */
+#define PR_STEP_FORK 1
+#define PR_STEP_EXEC 2
+#define PR_STEP_SEIZE 3
+#define PR_STEP_WAKE 4
+#define PR_STEP_RUN 5
+#define PR_STEP_GONE 6
+#define PR_STEP_NAME 7
+#define PR_STEP_FREE 8
+#define PR_STEP_THROTTLED 9
+#define PR_STEP_RENAME 10
+
+/* Where a wake-up comes from. */
+#define PR_IN_PROCESS 0
+#define PR_IN_INTERRUPT 1
+/* Bits of a wake-up: the woken thread waited for room; the one that wakes it carries on what a followed one did. */
+#define PR_FOR_ROOM 16
+#define PR_CARRIED 32
 
 /* A program in a process. Bytes of its name, as two numbers. */
 struct pr_who {
@@ -171,6 +204,8 @@ struct pr_process {
 	u64 urings;
 	/* The signal that killed it; 0 if none did. */
 	u64 signal;
+	/* Killed for lack of memory. */
+	u64 starved;
 };
 
 /* A file descriptor that a thread has used. */
@@ -220,6 +255,11 @@ struct pr_task {
 	u64 trace;
 	u64 waker_trace;
 	u64 waker[2];
+	/* A wake-up while it still ran, and by whom: it may have been about to sleep. */
+	u64 early;
+	u64 early_waker;
+	/* How long its cgroups had been throttled when it was last looked at, ns. */
+	u64 throttled;
 	/* The lock that it waits for, or 0; since when, and the key of its stack. */
 	u64 lock;
 	u64 lock_since;
@@ -239,6 +279,50 @@ struct pr_task {
 	struct pr_used used[2];
 };
 
+/* PR_STEP_WAKE: `task` is woken by `other`. PR_STEP_GONE: `task` has ended. FREE: its address may be used again.
+ * THROTTLED: of the next wait for a CPU, `other` ns. */
+struct pr_step {
+	u32 kind;
+	u32 detail;
+	u64 task;
+	u64 at;
+	u64 other;
+};
+
+/* PR_STEP_FORK, EXEC and SEIZE. RENAME: its last exec was not seen. */
+struct pr_birth {
+	u32 kind;
+	u32 state;
+	u64 task;
+	u64 at;
+	u64 other;
+	struct pr_who who;
+};
+
+/* PR_STEP_NAME: of the thread that wakes in the next step, or of the process that had the CPU before. */
+struct pr_named {
+	u32 kind;
+	u32 tgid;
+	u64 task;
+	u64 name[2];
+};
+
+/* PR_STEP_RUN. */
+struct pr_run {
+	u32 kind;
+	/* Bits 0 to 3: the state before; 4 to 7: as file_type; 8: as side; 9: as locked. */
+	u32 detail;
+	u64 task;
+	u64 at;
+	/* Begin of the state before. */
+	u64 since;
+	u32 call;
+	/* The process that had the CPU before; 0 if it was idle. */
+	u32 before;
+	/* Inode and device of the pipe at which it slept, mixed; 0 if at none. */
+	u64 pipe;
+};
+
 /* Shared between the programs and the Rust code. */
 struct pr_state {
 	/* Distance of the registers of a system call from the base of the thread's stack. */
@@ -255,6 +339,8 @@ struct pr_state {
 	/* Stacks, or pairs of stacks, not recorded for want of room. */
 	u64 lost_traces;
 	u64 lost_samples;
+	/* Steps of the path not recorded, because the Rust code did not read them in time. */
+	u64 lost_steps;
 };
 
 #endif

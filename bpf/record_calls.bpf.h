@@ -292,9 +292,16 @@ static __always_inline void add_sleep(struct pr_task *own, u64 now)
 		counts->needless++;
 }
 
-/* The thread runs from `now` on. */
-static __always_inline void resume(struct pr_task *own, u64 now)
+/* The thread runs from `now` on. The thread `before` had the CPU, 0 if unknown. */
+static __always_inline void resume(struct pr_task *own, u64 task, u64 now, u64 before)
 {
+	if (own->state == PR_ASLEEP && !own->woken && own->early + PR_EARLY > own->since) {
+		own->woken = own->early > own->since ? own->early : own->since;
+		step_event(PR_STEP_WAKE, PR_IN_PROCESS, task, own->woken, own->early_waker);
+	}
+	own->early = 0;
+	if (own->started)
+		step_run(own, task, now, before);
 	if (own->state == PR_RUNNABLE) {
 		own->own.runnable_ns += now - own->since;
 	} else if (own->state == PR_ASLEEP && own->started) {
@@ -308,13 +315,13 @@ static __always_inline void resume(struct pr_task *own, u64 now)
 
 /* It runs, but nothing was seen of the switch to it. Some virtual machines hide what happens while a process of their
  * own is running. */
-static __always_inline void resume_unseen(struct pr_task *own, u64 now)
+static __always_inline void resume_unseen(struct pr_task *own, u64 task, u64 now)
 {
 	struct pr_state *shared = shared_state();
 
 	if (shared)
 		__sync_fetch_and_add(&shared->unseen, 1);
-	resume(own, now);
+	resume(own, task, now, 0);
 }
 
 /* A call ends with `result`. Its `registers` can be read without a helper, or are where they always are if that is 0. */
@@ -329,7 +336,7 @@ static __always_inline int add_call(const struct registers *registers, s64 resul
 	if (!own || !own->started)
 		return 0;
 	if (own->state != PR_RUNNING)
-		resume_unseen(own, bpf_ktime_get_ns());
+		resume_unseen(own, task, bpf_ktime_get_ns());
 	own->again = 0;
 	own->own.calls++;
 	if (registers) {

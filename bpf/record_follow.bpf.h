@@ -27,6 +27,7 @@ static __always_inline void follow_task(u64 task, const struct pr_who *who, u32 
 	/* It waits for a CPU. */
 	own->state = PR_RUNNABLE;
 	own->started = started;
+	own->throttled = throttled_time(task);
 	own->exec_id = BPF_CORE_READ((const struct task_struct *)task, self_exec_id);
 	__sync_fetch_and_add(threads, 1);
 }
@@ -59,7 +60,7 @@ SEC("raw_tp/sched_process_fork")
 int pr_fork(struct pr_event *ctx)
 {
 	struct task_struct *child = (void *)ctx->args[1];
-	struct pr_task *parent = find(ctx->args[0]), *before = find((u64)child);
+	struct pr_task *parent = find(ctx->args[0]), *before = find((u64)child), *own;
 	u64 *stage = FIRST(launch);
 	u32 tgid = BPF_CORE_READ(child, tgid);
 	struct pr_who who = {};
@@ -71,6 +72,9 @@ int pr_fork(struct pr_event *ctx)
 		parent->own.forks += tgid != parent->who.tgid;
 		who = parent->who;
 		follow_task((u64)child, &who, tgid, parent->started);
+		own = find((u64)child);
+		if (own && own->started)
+			step_birth(PR_STEP_FORK, own, (u64)child, ctx->args[0]);
 	} else if (stage && *stage && current_pid() == settings.pids[0]) {
 		who.stage = *stage - 1;
 		follow_task((u64)child, &who, tgid, 0);
@@ -82,14 +86,17 @@ int pr_fork(struct pr_event *ctx)
 static __always_inline struct pr_task *adopt(u64 task)
 {
 	const struct task_struct *child = (const void *)task;
-	struct pr_task *parent = find((u64)BPF_CORE_READ(child, real_parent));
+	struct pr_task *parent = find((u64)BPF_CORE_READ(child, real_parent)), *own;
 
 	/* Children from before the recording are not part of it. */
 	if (!parent || !parent->started || BPF_CORE_READ(child, start_time) < parent->own.begin)
 		return 0;
 	__sync_fetch_and_add(&parent->own.forks, 1);
 	follow_task(task, &parent->who, bpf_get_current_pid_tgid() >> 32, 1);
-	return find(task);
+	own = find(task);
+	if (own)
+		step_birth(PR_STEP_FORK, own, task, (u64)BPF_CORE_READ(child, real_parent));
+	return own;
 }
 
 SEC("raw_tp/sched_process_exec")
@@ -98,6 +105,7 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 	u64 task = bpf_get_current_task();
 	struct pr_task *own = find(task), *empty;
 	struct pr_who who;
+	u64 now;
 
 	if (!own)
 		own = adopt(task);
@@ -111,9 +119,10 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 	empty = FIRST(zeros);
 	if (!empty)
 		return 0;
+	now = bpf_ktime_get_ns();
 	/* What it did under its old name. Before the first exec it was not yet part of the pipeline. */
 	if (own->started) {
-		own->own.cpu_ns += bpf_ktime_get_ns() - own->since;
+		own->own.cpu_ns += now - own->since;
 		read_times(own, (struct task_struct *)task);
 		settle(own);
 	}
@@ -128,10 +137,11 @@ int pr_exec(__attribute__((unused)) struct pr_event *ctx)
 	own->who = who;
 	own->started = 1;
 	own->state = PR_RUNNING;
-	own->since = bpf_ktime_get_ns();
-	own->own.begin = own->since;
+	own->since = now;
+	own->own.begin = now;
 	own->own.threads = 1;
 	own->own.execs = 1;
+	step_birth(PR_STEP_EXEC, own, task, 0);
 	/* Descriptors are closed on exec, and a shared table is copied. */
 	note_table(own, task);
 	return 0;
@@ -156,24 +166,50 @@ int pr_signal(struct pr_event *ctx)
 	return 0;
 }
 
+/* By process or thread id. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PR_VICTIMS);
+	__type(key, u32);
+	__type(value, u32);
+} victims SEC(".maps");
+
+/* The kernel kills a process for lack of memory: the id of a thread, or since 6.8 its task. */
+SEC("raw_tp/mark_victim")
+int pr_victim(struct pr_event *ctx)
+{
+	const struct task_struct *task = (const void *)ctx->args[0];
+	u32 victim = ctx->args[0], yes = 1;
+
+	if (ctx->args[0] >> 32)
+		victim = BPF_CORE_READ(task, pid);
+	bpf_map_update_elem(&victims, &victim, &yes, BPF_ANY);
+	return 0;
+}
+
 /* The thread ends; it still runs for a moment. */
 SEC("raw_tp/sched_process_exit")
 int pr_exit(struct pr_event *ctx)
 {
 	const struct task_struct *task = (void *)ctx->args[0];
 	struct pr_task *own = find(ctx->args[0]);
+	u32 thread;
 
 	if (!own)
 		return 0;
+	thread = BPF_CORE_READ(task, pid);
+	if (bpf_map_lookup_elem(&victims, &thread))
+		own->own.starved = 1;
 	read_times(own, task);
 	/* As for wait(2): the lower seven bits. An exec kills the other threads of its process. */
-	if (BPF_CORE_READ(task, pid) != BPF_CORE_READ(task, tgid))
+	if (thread != (u32)BPF_CORE_READ(task, tgid))
 		return 0;
 	own->own.signal = BPF_CORE_READ(task, exit_code) & 0x7f;
 	/* Its last exec was not seen: most of what it did, it did under the name that it has now. */
 	if (own->started && own->exec_id != BPF_CORE_READ(task, self_exec_id)) {
 		own->own.execs++;
 		bpf_get_current_comm(own->who.name, sizeof(own->who.name));
+		step_birth(PR_STEP_RENAME, own, (u64)task, 0);
 	}
 	return 0;
 }
@@ -184,7 +220,10 @@ int pr_free(struct pr_event *ctx)
 {
 	struct pr_task *own = find(ctx->args[0]);
 
-	if (own)
-		forget_task(ctx->args[0], own);
+	if (!own)
+		return 0;
+	if (own->started)
+		step_event(PR_STEP_FREE, 0, ctx->args[0], 0, 0);
+	forget_task(ctx->args[0], own);
 	return 0;
 }

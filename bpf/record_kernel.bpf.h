@@ -68,6 +68,16 @@ enum bpf_func_id {
 	BPF_FUNC_get_current_task_btf = 158,
 };
 
+struct cfs_bandwidth {
+	u64 quota;
+	u64 throttled_time;
+} __attribute__((preserve_access_index));
+
+struct task_group {
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
+} __attribute__((preserve_access_index));
+
 struct thread_info {
 	u32 status;
 } __attribute__((preserve_access_index));
@@ -88,6 +98,7 @@ struct task_struct {
 	/* Its tracer, if it has one. */
 	struct task_struct *parent;
 	struct task_struct *group_leader;
+	struct task_group *sched_task_group;
 	struct pid *thread_pid;
 	s32 on_cpu;
 	s32 exit_code;
@@ -111,7 +122,7 @@ struct pr_sys_exit_event {
 	s64 result;
 };
 
-enum { S_IFIFO = 1, FMODE_WRITE = 2 };
+enum { S_IFIFO = 1, S_IFSOCK = 12, FMODE_WRITE = 2 };
 enum { EAGAIN = 11, EPIPE = 32 };
 /* kernel/locking/mutex.h */
 enum { MUTEX_FLAGS = 7 };

@@ -225,6 +225,8 @@ static __always_inline void settle(struct pr_task *own)
 		__sync_fetch_and_add(&process->urings, own->own.urings);
 		if (own->own.signal)
 			process->signal = own->own.signal;
+		if (own->own.starved)
+			process->starved = 1;
 	}
 	if (own->used[PR_READ].inode) {
 		counts = counts_of(&own->who, own->used[PR_READ].inode, own->used[PR_READ].device, PR_READ);

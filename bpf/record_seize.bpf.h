@@ -65,6 +65,7 @@ int pr_seize(struct bpf_iter__task *ctx)
 	} else if (bpf_core_field_exists(task->on_cpu) && BPF_CORE_READ(task, on_cpu)) {
 		own->state = PR_RUNNING;
 	}
+	step_birth(PR_STEP_SEIZE, own, address, 0);
 	return 0;
 }
 

@@ -25,6 +25,23 @@ static __always_inline int waits_for_any(u32 call)
 	return 0;
 }
 
+static __always_inline int waits_at_socket(u32 call)
+{
+	switch (call) {
+	case NR_CONNECT:
+	case NR_ACCEPT:
+	case NR_SENDTO:
+	case NR_RECVFROM:
+	case NR_SENDMSG:
+	case NR_RECVMSG:
+	case NR_ACCEPT4:
+	case NR_RECVMMSG:
+	case NR_SENDMMSG:
+		return 1;
+	}
+	return 0;
+}
+
 static __always_inline void asleep_at(struct pr_task *own, const struct pr_file *file, u32 side, u32 locked)
 {
 	struct pipe_fill fill;
@@ -175,7 +192,7 @@ int pr_switch(struct pr_event *ctx)
 	if (own) {
 		now = bpf_ktime_get_ns();
 		if (own->state != PR_RUNNING)
-			resume_unseen(own, now);
+			resume_unseen(own, from, now);
 		own->own.cpu_ns += now - own->since;
 		task_state = state_of((struct task_struct *)from);
 		own->since = now;
@@ -185,10 +202,12 @@ int pr_switch(struct pr_event *ctx)
 			own->own.preemptions++;
 		} else {
 			/* After its end it is switched away for the last time. */
-			if (own->own.end)
+			if (own->own.end) {
 				own->own.end = now;
-			else
+				step_event(PR_STEP_GONE, own->started, from, now, 0);
+			} else {
 				explain(own, from, task_state);
+			}
 			if (settings.stacks) {
 				own->trace = keep_trace(ctx);
 				own->waker_trace = own->waker[0] = own->waker[1] = 0;
@@ -200,7 +219,7 @@ int pr_switch(struct pr_event *ctx)
 	if (own) {
 		if (!now)
 			now = bpf_ktime_get_ns();
-		resume(own, now);
+		resume(own, to, now, from);
 	}
 	return 0;
 }
@@ -212,6 +231,95 @@ static __always_inline int uses(const struct pr_task *own, const struct pr_file 
 	const struct pr_used *used = &own->used[side];
 
 	return (used->inode == file->inode && used->device == file->device) || bpf_map_lookup_elem(&ends, &end);
+}
+
+/* Whether the current thread moves data through a socket. What the kernel delivers to this machine meanwhile, in a soft
+ * interrupt, comes from it. */
+static __always_inline int moves_through_socket(struct pr_task *own, u64 task, const struct registers *call)
+{
+	const struct pr_file *file;
+
+	switch (call->orig_ax) {
+	case NR_SENDTO:
+	case NR_RECVFROM:
+	case NR_SENDMSG:
+	case NR_RECVMSG:
+	case NR_SHUTDOWN:
+	case NR_RECVMMSG:
+	case NR_SENDMMSG:
+		return 1;
+	case NR_READ:
+	case NR_WRITE:
+	case NR_READV:
+	case NR_WRITEV:
+	case NR_SENDFILE:
+		file = file_of(own, task, call->di);
+		return file && file->file_type == S_IFSOCK;
+	}
+	return 0;
+}
+
+/* In what context the current thread executes. The arguments of a raw tracepoint are on the stack in use: interrupts use
+ * another one than the thread, unless they interrupt user code. Nothing else that programs can read tells it on all
+ * kernels. `own`: the current thread, if it is followed; `sleeper`: whom it wakes. */
+static __always_inline u32 context_now(struct pr_event *ctx, struct pr_task *own, const struct pr_task *sleeper)
+{
+	u64 task = bpf_get_current_task();
+	struct pr_state *shared = shared_state();
+	struct registers call = {};
+	u64 begin, end;
+	int in_call;
+
+	/* The idle thread wakes nobody of itself. */
+	if (!shared || !(u32)bpf_get_current_pid_tgid())
+		return PR_IN_INTERRUPT;
+	begin = (u64)BPF_CORE_READ((const struct task_struct *)task, stack);
+	end = begin + shared->registers;
+	/* The verifier allows comparisons of the address, but no arithmetic. */
+	asm volatile("" : "+r"(begin), "+r"(end));
+	/* A thread that a signal ends in user code is in no call. Threads of the kernel have zeros for registers. */
+	in_call = (own && own->own.end) || (!read_call(task, &call) && call.orig_ax <= 1023);
+	if ((u64)ctx >= begin && (u64)ctx < end)
+		return in_call ? PR_IN_PROCESS : PR_IN_INTERRUPT;
+	if (!own || !in_call || !sleeper)
+		return PR_IN_INTERRUPT;
+	if (sleeper->file_type != S_IFSOCK && !waits_for_any(sleeper->call) && !waits_at_socket(sleeper->call))
+		return PR_IN_INTERRUPT;
+	return own->own.end || moves_through_socket(own, task, &call) ? PR_IN_PROCESS : PR_IN_INTERRUPT;
+}
+
+/* A thread that is not followed is woken: it carries on what the current one does, if that is followed. */
+static __always_inline void step_carry(struct pr_event *ctx, u64 task)
+{
+	u64 current = bpf_get_current_task(), *carrier = carrier_of(task);
+	struct pr_task *waker = find(current);
+
+	if (!carrier)
+		return;
+	if (waker && waker->started && context_now(ctx, waker, 0) == PR_IN_PROCESS) {
+		*carrier = task;
+		step_event(PR_STEP_WAKE, PR_IN_PROCESS, task, bpf_ktime_get_ns(), current);
+	} else if (*carrier == task) {
+		*carrier = 0;
+	}
+}
+
+/* Record who wakes a thread. */
+static __always_inline void step_wake(struct pr_event *ctx, const struct pr_task *own, u64 task, struct pr_task *waker)
+{
+	u64 current = bpf_get_current_task(), *carrier, name[2];
+	u32 detail = context_now(ctx, waker, own);
+
+	if (detail == PR_IN_PROCESS && !waker) {
+		carrier = carrier_of(current);
+		if (carrier && *carrier == current)
+			detail |= PR_CARRIED;
+		bpf_get_current_comm(name, sizeof(name));
+		step_name(current, 0, name);
+	}
+	if (own->inode && own->side == PR_WRITE && !own->locked)
+		detail |= PR_FOR_ROOM;
+	step_event(PR_STEP_WAKE, detail, task, own->woken, current);
 }
 
 /* The woken thread; the current one wakes it. */
@@ -227,17 +335,27 @@ int pr_waking(struct pr_event *ctx)
 	u32 side, found_at;
 	s64 fd;
 
-	if (!own || own->state != PR_ASLEEP || own->woken)
+	if (!own) {
+		step_carry(ctx, task);
+		return 0;
+	}
+	current = bpf_get_current_task();
+	if (own->state == PR_RUNNING && task != current) {
+		own->early = bpf_ktime_get_ns();
+		own->early_waker = current;
+	}
+	if (own->state != PR_ASLEEP || own->woken)
 		return 0;
 	own->woken = bpf_ktime_get_ns();
+	waker = find(current);
+	if (own->started)
+		step_wake(ctx, own, task, waker);
 	if (settings.stacks) {
 		own->waker_trace = keep_trace(ctx);
 		bpf_get_current_comm(own->waker, sizeof(own->waker));
 	}
 	if (!own->inode && !waits_for_any(own->call))
 		return 0;
-	current = bpf_get_current_task();
-	waker = find(current);
 	if (!waker || !waker->started || read_call(current, &call) || !decode(&call, &found))
 		return 0;
 	/* The waker's side: the one opposite to the sleeper's, or else that it writes, unless the sleeper writes what the

@@ -17,11 +17,12 @@ const SOURCES: [&str; 7] = [
 ];
 
 /// The programs of `pipeprof record`, which share bpf/common.bpf.h and bpf/pipeprof.h with the others.
-const RECORD_SOURCES: [&str; 12] = [
+const RECORD_SOURCES: [&str; 13] = [
     "bpf/record.bpf.c",
     "bpf/record.h",
     "bpf/record_kernel.bpf.h",
     "bpf/record_maps.bpf.h",
+    "bpf/record_path.bpf.h",
     "bpf/record_compat.bpf.h",
     "bpf/record_calls.bpf.h",
     "bpf/record_states.bpf.h",

@@ -99,7 +99,7 @@ fn the_report_works_in_chromium() {
 /// A reproduction of one part, with a figure, a chart and a graph in it.
 fn reproduction() -> tempfile::TempDir {
     use pipeprof::report::chart::{Chart, ChartKind, Point, Series};
-    use pipeprof::reproduce::result::{DiffGraph, PartResult, Yield};
+    use pipeprof::reproduce::result::{DiffGraph, PartOutput, PartResult};
     use pipeprof::reproduce::verdict::{Reading, Readings};
     use pipeprof::result::ExecutedOn;
     let folder = tempfile::tempdir().unwrap();
@@ -121,13 +121,13 @@ fn reproduction() -> tempfile::TempDir {
     };
     let svg = include_str!("data/santos_zeroes_pv.svg").to_owned();
     let graph = DiffGraph { id: "zeroes".into(), title: "write(2) into pv".into(), about: "widths".into(), svg };
-    let found = Yield {
+    let found = PartOutput {
         readings,
         findings: vec!["a finding".into()],
         charts: vec![chart],
         graphs: vec![graph],
         notes: vec!["a note".into()],
-        ..Yield::default()
+        ..PartOutput::default()
     };
     let part = PartResult { part: "ladder".into(), busy: Some(0.5), found, ..PartResult::default() };
     let unfinished = vec!["cat".to_owned()];

@@ -184,7 +184,7 @@ fn bad_input_is_one_line_that_names_the_flag() {
         ("sweep --pipeline cat|wc --buffer-size 4K", "--pipe-size"),
         ("sweep --pipeline cat|wc --mode write", "--mode"),
         ("sweep --pipeline cat|wc --kernel 6.12", "--collect insn"),
-        ("sweep --pipeline (cat|wc) --pipe-size 4K,64K", "a shell makes its pipes"),
+        ("sweep --pipeline (cat|wc) --pipe-size 4K,64K", "a shell makes the pipes of `(cat|wc)`"),
     ] {
         let output = pipeprof(folder.path(), line);
         let error = stderr(&output);

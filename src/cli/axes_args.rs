@@ -13,7 +13,7 @@ use anyhow::{Result, bail, ensure};
 #[command(next_help_heading = "Columns")]
 pub(super) struct AxesArgs {
     /// Kernel to boot: a bzImage, a .deb, or a series or release of `pipeprof kernel list`; may be repeated
-    #[arg(long, value_name = "PATH|NAME")]
+    #[arg(long, value_name = "PATH|NAME,...", value_delimiter = ',')]
     pub(super) kernel: Vec<String>,
     /// Mode of `pipeprof run`; several are sections of reports and rows of sweeps [default: write]
     #[arg(long, value_name = "MODE,...", value_delimiter = ',')]

@@ -16,10 +16,10 @@ use crate::profile::CycleModel;
 use crate::record::change::RecordingChange;
 use crate::record::{change_text, stored};
 use crate::report::terminal::Style;
-use crate::result::Request;
+use crate::result::{RESULT_FILE, Request};
 use crate::run::{RunOptions, cycles};
 use crate::util::usage::{OrUsage as _, UsageError};
-use crate::util::{cancel, progress, size};
+use crate::util::{cancel, progress, regular, size, stored_json};
 use crate::vm::Kernel;
 use crate::workload::axis::{Axis, Value};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -154,6 +154,13 @@ impl CompareArgs {
         }
         if let Some(missing) = self.runs.iter().find(|path| !path.exists()) {
             bail!("{} does not exist", missing.display());
+        }
+        // What is not a result at all is named as such.
+        for (path, _) in self.runs.iter().zip(&found).filter(|(_, found)| found.is_none()) {
+            let unknown = |path: &PathBuf| stored_json::schema(path).is_none();
+            regular::document_at(path, RESULT_FILE)
+                .filter(unknown)
+                .map_or(Ok(()), |path| stored::load(&path).map(drop))?;
         }
         let [Some(before), Some(after)] = &found[..] else {
             bail!(UsageError::new(

@@ -42,8 +42,6 @@ struct DoctorReport {
 }
 
 impl DoctorArgs {
-    /// # Errors
-    /// When the guest does not answer.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let report = match self.guest.options()? {
@@ -159,7 +157,6 @@ fn plugins() -> Feature {
     )
 }
 
-/// The kernels in the cache.
 fn cached() -> Vec<vm::store::CachedKernel> {
     KernelCache::open().and_then(|store| store.list()).unwrap_or_default()
 }

@@ -18,9 +18,6 @@ pub(crate) struct GuestArgs {
 
 impl GuestArgs {
     /// The requested guest; `None` without `--kernel`.
-    ///
-    /// # Errors
-    /// One line that names the flag.
     pub(crate) fn options(&self) -> Result<Option<GuestOptions>> {
         self.machine.guest(self.kernel.as_deref())
     }

@@ -30,8 +30,6 @@ pub(crate) struct HistoryArgs {
 }
 
 impl HistoryArgs {
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let store = CellStore::open(&self.store)?;

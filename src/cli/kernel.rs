@@ -84,8 +84,6 @@ enum Action {
 }
 
 impl KernelCommand {
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         if let Action::Config = self.action {
             crate::out!("{}", image::CONFIG);

@@ -1,6 +1,7 @@
 //! `pipeprof man`: manual pages of the program and of its subcommands.
 
-use super::{global, man_page, man_texts};
+use super::pages::page_name;
+use super::{global, man_page};
 use crate::util::atomic_file;
 use crate::util::usage::UsageError;
 use anyhow::{Context as _, Result};
@@ -69,7 +70,7 @@ fn pages(program: &Command) -> Result<Vec<(String, String)>> {
     let mut left = vec![program];
     while let Some(command) = left.pop() {
         let page = man_page::render(command, program.get_version().unwrap_or_default())?;
-        all.push((format!("{}.1", man_texts::page_name(command)), page));
+        all.push((format!("{}.1", page_name(command)), page));
         left.extend(command.get_subcommands());
     }
     Ok(all)

@@ -1,19 +1,16 @@
 //! A manual page in roff: what clap_mangen makes of a command, and the sections that only pages have.
 
-use super::man_texts::{self, PageEntry};
+use super::pages::{self, PageEntry};
 use anyhow::Result;
 use clap::Command;
 use clap_mangen::Man;
 use roff::{Inline, Roff, bold, roman};
 
 /// The page of `command`, which is the program or one of its subcommands, of this version.
-///
-/// # Errors
-/// Never: the page is written into memory.
 pub(super) fn render(command: &Command, version: &str) -> Result<String> {
-    let texts = man_texts::of(command);
-    let man = Man::new(described(command, texts.description))
-        .title(man_texts::page_name(command).to_uppercase())
+    let texts = pages::of(command);
+    let man = Man::new(described(command, &texts.description))
+        .title(pages::page_name(command).to_uppercase())
         .section("1")
         // The crate writes an empty date as nothing, which would move the others.
         .date("\"\"")
@@ -55,7 +52,7 @@ fn described(command: &Command, more: &str) -> Command {
     let lower = letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect());
     // Flags without a heading are the section OPTIONS.
     let all_headed = command.get_arguments().all(|arg| arg.get_help_heading().is_some());
-    let described = command.clone().display_name(man_texts::page_name(command)).mut_args(|arg| {
+    let described = command.clone().display_name(pages::page_name(command)).mut_args(|arg| {
         let help = arg.get_long_help().or(arg.get_help()).map(|help| plain(&help.to_string()));
         let is_plain = all_headed && arg.get_help_heading() == Some("Output");
         let arg = arg.hide_short_help(false).long_help(help.unwrap_or_default());
@@ -76,7 +73,7 @@ fn section(page: &mut Roff, heading: &str, entries: &[PageEntry]) {
         page.control("SH", [heading]);
     }
     for (term, meaning) in entries {
-        page.control("TP", []).text([bold(*term)]).text(inlines(meaning));
+        page.control("TP", []).text([bold(term)]).text(inlines(meaning));
     }
 }
 

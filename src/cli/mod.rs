@@ -22,10 +22,10 @@ mod history;
 mod kernel;
 mod man;
 mod man_page;
-mod man_texts;
 mod matrix;
 mod matrix_cell;
 mod memory;
+mod pages;
 mod pipeline_args;
 mod record;
 mod repeat;
@@ -161,6 +161,13 @@ fn run() -> ExitCode {
 
 /// Parse the command line `words`; `arguments` are the same as text, without the program's name.
 fn parse(words: Vec<OsString>, arguments: &[String]) -> Result<Cli, clap::Error> {
-    let command = global::prepared(short_help::shorten(Cli::command()), arguments);
+    let mut command = Cli::command();
+    if arguments
+        .iter()
+        .any(|argument| argument.starts_with('-') && !argument.starts_with("--") && argument.contains('h'))
+    {
+        command = short_help::shorten(command);
+    }
+    let command = global::prepared(command, arguments);
     Cli::from_arg_matches(&command.try_get_matches_from(words)?)
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// Pipelines instead of modes.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Pipelines")]
+#[command(next_help_heading = "Workload")]
 pub(super) struct PipelineArgs {
     /// Measure this pipeline, as `pipeprof record` takes it in one word, instead of a mode; repeatable
     #[arg(long, value_name = "COMMAND")]

@@ -121,8 +121,6 @@ enum PipelineCollector {
 }
 
 impl RecordArgs {
-    /// # Errors
-    /// One line that names the flag or file and the way out. Nothing has run then, unless the line says so.
     pub(super) fn run(self) -> Result<ExitCode> {
         let (pipeline, trials) = self.wanted()?;
         if let Some(program) = pipeline.as_ref().and_then(PipelineCommand::missing) {
@@ -190,9 +188,6 @@ impl RecordArgs {
     }
 
     /// The arguments in these words, those after `pipeprof record`. `name`: what they come from, for errors.
-    ///
-    /// # Errors
-    /// A usage error in one line.
     pub(super) fn parse_words(name: &str, words: &[String]) -> Result<Self> {
         let command = Self::augment_args(clap::Command::new("record").no_binary_name(true));
         let parsed = command.try_get_matches_from(words).and_then(|matches| Self::from_arg_matches(&matches));
@@ -200,9 +195,6 @@ impl RecordArgs {
     }
 
     /// The pipeline with the stages whose instructions are counted: what a shell runs would be one stage.
-    ///
-    /// # Errors
-    /// A usage error: an empty stage, or a program that does not exist.
     pub(super) fn counted(&self) -> Result<PipelineCommand> {
         let pipeline = PipelineCommand::parse(&self.command)?;
         if let Some(program) = pipeline.missing().map(str::to_owned).or_else(|| pipeline.unknown_to_shell()) {
@@ -228,7 +220,6 @@ impl RecordArgs {
         self.runs.unwrap_or(COUNTED_RUNS)
     }
 
-    /// What a guest is to record.
     pub(super) fn in_guest<'a>(&'a self, pipeline: &'a PipelineCommand, place: PipelinePlace) -> GuestPipeline<'a> {
         GuestPipeline {
             pipeline,
@@ -242,9 +233,6 @@ impl RecordArgs {
     }
 
     /// The pipeline, unless it is running already, and the changes to try. Nothing is run.
-    ///
-    /// # Errors
-    /// A usage error.
     pub(super) fn wanted(&self) -> Result<(Option<PipelineCommand>, TrialOptions)> {
         let mut pipeline = (!self.command.is_empty()).then(|| PipelineCommand::parse(&self.command)).transpose()?;
         let runs = self.runs.unwrap_or(TRIED_RUNS);
@@ -318,8 +306,6 @@ pub(crate) struct InsideArgs {
 }
 
 impl InsideArgs {
-    /// # Errors
-    /// When it cannot be recorded.
     pub(super) fn run(&self) -> Result<ExitCode> {
         inside::record_inside(&self.sent)?;
         Ok(ExitCode::SUCCESS)

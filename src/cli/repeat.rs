@@ -26,9 +26,6 @@ pub(super) struct Repeated {
 
 impl Repeat {
     /// Repeat `stored` with the flags of this command line.
-    ///
-    /// # Errors
-    /// A usage error that names the flag.
     pub(super) fn of(given: &GivenFlags, stored: &Outcome) -> Result<Self> {
         if stored.pipeline.is_none() {
             return Ok(Self::Run(Box::new(baseline::options(given, &stored.document)?)));
@@ -49,9 +46,6 @@ impl Repeat {
     }
 
     /// The mode of a run, or the text of a pipeline.
-    ///
-    /// # Errors
-    /// When its flags contradict each other.
     pub(super) fn name(&self) -> Result<String> {
         Ok(match self {
             Self::Run(options) => options.request(super::command_line())?.mode,
@@ -67,7 +61,6 @@ impl Repeat {
         }
     }
 
-    /// Its guest.
     pub(super) fn machine(&self) -> &GuestMachine {
         match self {
             Self::Run(options) => &options.machine,
@@ -75,10 +68,6 @@ impl Repeat {
         }
     }
 
-    /// Measure it.
-    ///
-    /// # Errors
-    /// The reason of the failure.
     pub(super) fn measure(&self) -> Result<Repeated> {
         match self {
             Self::Run(options) => Ok(Repeated { outcome: run::outcome(options)?, recorded: None }),

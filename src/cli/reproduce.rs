@@ -72,8 +72,6 @@ fn part_values() -> Vec<PossibleValue> {
 }
 
 impl ReproduceArgs {
-    /// # Errors
-    /// One line that names the flag or file and the way out.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         if self.in_guest && self.kernel == "none" {

@@ -41,8 +41,6 @@ struct RolesReport {
 }
 
 impl RolesArgs {
-    /// # Errors
-    /// When the symbols cannot be read, or the guest does not answer.
     pub(super) fn run(self) -> Result<ExitCode> {
         cancel::install().context("cannot install signal handlers")?;
         let report = match self.guest.options()? {

@@ -104,9 +104,6 @@ struct Flags {
 }
 
 /// The options in `text`, the value of `flag`: flags of `pipeprof run`, quoted as in a shell.
-///
-/// # Errors
-/// A usage error in one line.
 pub(super) fn parse_flags(flag: &str, text: &str) -> Result<RunOptions> {
     Ok(given_flags(flag, text)?.options)
 }
@@ -126,9 +123,6 @@ impl GivenFlags {
 }
 
 /// As [`parse_flags`], with what was given.
-///
-/// # Errors
-/// A usage error in one line.
 pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
     let name = format!("{flag} '{}'", text.trim());
     let words = split(text).with_context(|| name.clone()).or_usage()?;
@@ -136,9 +130,6 @@ pub(super) fn given_flags(flag: &str, text: &str) -> Result<GivenFlags> {
 }
 
 /// The options of these flags of `pipeprof run`, already split; `name` begins errors.
-///
-/// # Errors
-/// A usage error in one line.
 pub(super) fn parse_words(name: &str, words: &[String]) -> Result<RunOptions> {
     Ok(given_words(name, words)?.options)
 }
@@ -161,17 +152,11 @@ fn given_words(name: &str, words: &[String]) -> Result<GivenFlags> {
 }
 
 /// Measure `options`; print and write nothing.
-///
-/// # Errors
-/// The reason of the failure.
 pub(super) fn outcome(options: &RunOptions) -> Result<Outcome> {
     measured(options, &options.request(super::command_line())?)
 }
 
 /// Measure `request`, which is that of `options`, and note when that began.
-///
-/// # Errors
-/// The reason of the failure.
 fn measured(options: &RunOptions, request: &Request) -> Result<Outcome> {
     let started = super::now();
     let mut outcome = options.measure(request)?;
@@ -180,9 +165,6 @@ fn measured(options: &RunOptions, request: &Request) -> Result<Outcome> {
 }
 
 /// Split flags as a shell does, with quotes but without expansion.
-///
-/// # Errors
-/// A quote that is not closed.
 pub(super) fn split(text: &str) -> Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -249,8 +231,7 @@ impl RunArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// # Errors
-    /// When the run is not what was asked for: wrong bytes, or no profile.
+    /// Refuse a run that is not what was asked for: wrong bytes, or no profile.
     fn check(&self, document: &Document) -> Result<()> {
         let broken = document.runs.iter().filter(|pair| !pair.processes.reader().verify_errors.is_empty()).count();
         if broken > 0 {
@@ -319,13 +300,6 @@ mod tests {
         {
             let error = parse_flags("--variant", text).unwrap_err().to_string();
             assert!(error.contains(says) && error.contains(text) && !error.contains('\n'), "{error}");
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_text_panics(text: String) {
-            let _ = split(&text);
         }
     }
 }

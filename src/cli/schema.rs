@@ -21,9 +21,6 @@ enum SchemaOf {
 
 impl SchemaArgs {
     /// Print it.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub(super) fn run(&self) -> Result<ExitCode> {
         let schema = match self.of {
             SchemaOf::Run => crate::result::json_schema()?,

@@ -20,7 +20,8 @@ use crate::util::{atomic_file, cancel, progress};
 use crate::vm::{Accel, Kernel};
 use crate::workload::axis::{Axis, AxisKind, Value};
 use crate::workload::spec::{Amount, Pin};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -63,7 +64,7 @@ pub(crate) struct SweepArgs {
     #[arg(long, help_heading = "Measurement", value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Count instructions exactly in guests of --kernel (insn), instead of measuring time
-    #[arg(long, help_heading = "Measurement", value_name = "insn", value_parser = ["insn"])]
+    #[arg(long, help_heading = "Measurement", value_name = "insn", value_parser = ["insn"], hide_possible_values = true)]
     collect: Option<String>,
     /// Folder for sweep.json, sweep.csv, sweep.svg and all results [default: none]
     #[arg(short, long, value_name = "DIR", help_heading = "Output")]
@@ -244,10 +245,16 @@ impl SweepArgs {
         let mut common = RunOptions::default();
         for (index, variant) in axes.variants.iter_mut().enumerate() {
             let options = &mut variant.options;
+            ensure!(
+                options.collect.is_none() && options.runs.is_none() && options.stop.is_none(),
+                "--collect, --runs, --until and --max-time cannot be given in --variant or --run-flags; give them to \
+                 `pipeprof sweep` itself"
+            );
             options.runs = Some(1);
             options.collect = Some(Selection::List(if exact { vec![Collector::Insn] } else { Vec::new() }));
             let workload = &mut options.workload;
-            workload.amount = Some(if exact { Amount::Calls(EXACT_CALLS) } else { Amount::DurationNs(self.duration) });
+            let amount = if exact { Amount::Calls(EXACT_CALLS) } else { Amount::DurationNs(self.duration) };
+            workload.amount = workload.amount.or(Some(amount));
             workload.pin = self.pin.or(workload.pin);
             // Emulation is slow, and a shorter warm-up is enough for counts.
             workload.warmup_bytes = workload.warmup_bytes.or(exact.then_some(EXACT_WARMUP));
@@ -263,7 +270,7 @@ impl SweepArgs {
         &self,
         given: Option<&GivenPipeline>,
         made: &AxisCombination,
-        labels: std::collections::BTreeMap<String, String>,
+        labels: BTreeMap<String, String>,
     ) -> SweepCombination {
         let options = made.column.options.clone();
         let checked = options.request(String::new()).map(drop);

@@ -1,14 +1,15 @@
 //! Attach BPF programs, each to its own perf event. The event's file descriptor keeps program and probe alive. When it
 //! closes, even because the process was killed, the kernel removes both.
 
+use crate::kernel::calls::{attributes, open_event, open_raw_tracepoint, owned};
 use crate::roles::Skid;
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::libbpf_sys;
 use perf_event_open_sys as sys;
 use perf_event_open_sys::bindings as perf;
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// An attached program.
 #[derive(Debug)]
@@ -47,25 +48,6 @@ impl Clock {
     }
 }
 
-pub(super) fn attributes(kind: u32) -> perf::perf_event_attr {
-    perf::perf_event_attr {
-        type_: kind,
-        size: u32::try_from(size_of::<perf::perf_event_attr>()).unwrap_or(0),
-        ..Default::default()
-    }
-}
-
-pub(super) fn open(attributes: &mut perf::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
-    let flags = u64::from(perf::PERF_FLAG_FD_CLOEXEC);
-    // SAFETY: `attributes` is a complete perf_event_attr with its size set; names that it points to outlive the call.
-    let fd = unsafe { sys::perf_event_open(attributes, pid, cpu, -1, flags) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Attach `program` to `event` and enable the event. The program can read `cookie`.
 fn connect(program: BorrowedFd<'_>, event: OwnedFd, cookie: Option<u64>) -> io::Result<Attached> {
     let link = match cookie {
@@ -92,19 +74,14 @@ fn link(program: BorrowedFd<'_>, event: &OwnedFd, cookie: u64) -> io::Result<Own
     options.sz = size_of_val(&options) as libbpf_sys::size_t;
     options.__bindgen_anon_1.perf_event.bpf_cookie = cookie;
     // SAFETY: both descriptors are open, and the options contain their own size.
-    let fd = unsafe {
+    owned(unsafe {
         libbpf_sys::bpf_link_create(
             program.as_raw_fd(),
             event.as_raw_fd(),
             libbpf_sys::BPF_PERF_EVENT,
             &raw const options,
         )
-    };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the descriptor is new and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    })
 }
 
 /// The kernel's number for the kprobe PMU, and the bit that selects a kretprobe.
@@ -122,9 +99,6 @@ fn kprobe_pmu() -> Result<(u32, u32)> {
 }
 
 /// A kprobe, or a kretprobe, on `symbol` at `address`, on all CPUs.
-///
-/// # Errors
-/// When the kernel has no kprobes or rejects this one.
 pub(crate) fn kprobe(
     program: BorrowedFd<'_>,
     symbol: &str,
@@ -141,15 +115,12 @@ pub(crate) fn kprobe(
 }
 
 /// An event of tracefs, by its number: a tracepoint, or a return probe made by [`super::tracefs::ReturnProbes`].
-///
-/// # Errors
-/// When the kernel rejects it.
 pub(crate) fn traced_event(program: BorrowedFd<'_>, id: u64) -> Result<Attached> {
     let mut attributes = attributes(perf::PERF_TYPE_TRACEPOINT);
     attributes.config = id;
     attributes.set_disabled(1);
     attributes.__bindgen_anon_1.sample_period = 1;
-    let event = open(&mut attributes, -1, 0).context("open an event of tracefs")?;
+    let event = open_event(&mut attributes, -1, 0).context("open an event of tracefs")?;
     connect(program, event, None).context("attach to an event of tracefs")
 }
 
@@ -166,7 +137,7 @@ fn open_kprobe(symbol: &str, address: u64, returns: bool) -> Result<OwnedFd> {
         attributes.__bindgen_anon_4.kprobe_addr = address;
     }
     // The event itself counts on CPU 0 only, but its program runs on every CPU.
-    open(&mut attributes, -1, 0).map_err(|error| explain_kprobe(symbol, &error))
+    open_event(&mut attributes, -1, 0).map_err(|error| explain_kprobe(symbol, &error))
 }
 
 /// Several functions have the symbol's name.
@@ -185,43 +156,18 @@ fn explain_kprobe(symbol: &str, error: &io::Error) -> anyhow::Error {
 }
 
 /// A raw tracepoint. Only the program receives its events, until the descriptor closes.
-///
-/// # Errors
-/// When the kernel has no such tracepoint, or rejects the program.
 pub(crate) fn raw_tracepoint(program: BorrowedFd<'_>, tracepoint: &str) -> Result<OwnedFd> {
     let name = CString::new(tracepoint).context("tracepoint")?;
     open_raw_tracepoint(program, Some(&name)).with_context(|| format!("attach to the tracepoint {tracepoint}"))
 }
 
 /// The raw tracepoint for which a program of the type `tp_btf` was loaded, as [`raw_tracepoint`].
-///
-/// # Errors
-/// When the kernel rejects the program.
 pub(crate) fn typed_tracepoint(program: BorrowedFd<'_>) -> Result<OwnedFd> {
     open_raw_tracepoint(program, None).context("attach to the tracepoint of a program")
 }
 
-fn open_raw_tracepoint(program: BorrowedFd<'_>, name: Option<&CStr>) -> Result<OwnedFd> {
-    let name = name.map_or(std::ptr::null(), CStr::as_ptr);
-    // SAFETY: the name, if there is one, outlives the call, and the descriptor is open.
-    let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(name, program.as_raw_fd()) };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd).into());
-    }
-    // SAFETY: the descriptor is new and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Run `program`, an iterator, over all objects of its kind.
-///
-/// # Errors
-/// When the kernel has no such iterator, or rejects the program.
 pub(crate) fn run_iterator(program: BorrowedFd<'_>) -> Result<()> {
-    let owned = |fd: i32| match fd {
-        // SAFETY: the descriptor is new and has no other owner.
-        0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        error => Err(io::Error::from_raw_os_error(-error)),
-    };
     // SAFETY: the descriptor is open; no options are given.
     let link =
         unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), 0, libbpf_sys::BPF_TRACE_ITER, std::ptr::null()) };
@@ -234,9 +180,6 @@ pub(crate) fn run_iterator(program: BorrowedFd<'_>) -> Result<()> {
 }
 
 /// An execution breakpoint of the CPU at `address`, on each of `cpus`.
-///
-/// # Errors
-/// When the CPU has no free breakpoint (x86 has four).
 pub(crate) fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) -> Result<Vec<Attached>> {
     cpus.iter()
         .map(|cpu| {
@@ -247,7 +190,7 @@ pub(crate) fn breakpoint(program: BorrowedFd<'_>, address: u64, cpus: &[u32]) ->
             attributes.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
             attributes.__bindgen_anon_1.sample_period = 1;
             let event =
-                open(&mut attributes, -1, i32::try_from(*cpu)?).map_err(|error| match error.raw_os_error() {
+                open_event(&mut attributes, -1, i32::try_from(*cpu)?).map_err(|error| match error.raw_os_error() {
                     Some(libc::ENOSPC) => anyhow!("all four hardware breakpoints of CPU {cpu} are in use"),
                     _ => anyhow!("hardware breakpoint at {address:#x} on CPU {cpu} refused: {error}"),
                 })?;
@@ -273,9 +216,6 @@ fn rates(clock: Clock, frequency: u64) -> Vec<u64> {
 }
 
 /// Sample at `frequency` Hz on each of `cpus`: by CPU cycles if there are counters, otherwise by the kernel's timers.
-///
-/// # Errors
-/// When the kernel allows neither.
 pub(crate) fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) -> Result<(Clock, Vec<Attached>)> {
     let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
     for clock in [Clock::Cycles, Clock::CpuClock] {
@@ -295,7 +235,7 @@ pub(crate) fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) ->
                 attributes.set_freq(1);
                 attributes.set_disabled(1);
                 attributes.__bindgen_anon_1.sample_freq = *rate;
-                open(&mut attributes, -1, i32::try_from(*cpu).unwrap_or(-1))
+                open_event(&mut attributes, -1, i32::try_from(*cpu).unwrap_or(-1))
             })
             .collect();
         match events {
@@ -318,9 +258,6 @@ pub(crate) fn sampling(program: BorrowedFd<'_>, frequency: u64, cpus: &[u32]) ->
 }
 
 /// The CPUs that are online, from the kernel's list (`0-3,8`).
-///
-/// # Errors
-/// When the list cannot be read.
 pub(crate) fn online_cpus() -> Result<Vec<u32>> {
     let path = "/sys/devices/system/cpu/online";
     let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;

@@ -1,6 +1,7 @@
 //! Load the BPF objects: bpf/pipeprof.bpf.c with libbpf or aya, bpf/record.bpf.c with libbpf. Both loaders give file
 //! descriptors of programs, and maps to read. [`super::attach`] attaches the programs of both.
 
+use super::ring::StepRing;
 use crate::kernel::attempt::BTF;
 use crate::kernel::features::Rights;
 use crate::result::Loader;
@@ -73,7 +74,6 @@ const SAMPLED_STACKS: u32 = 65_536;
 const VARIABLES: &str = ".bss";
 
 /// The library's name.
-#[must_use]
 pub(crate) fn name(loader: Loader) -> &'static str {
     match loader {
         Loader::Libbpf => "libbpf",
@@ -83,9 +83,6 @@ pub(crate) fn name(loader: Loader) -> &'static str {
 
 /// Load `programs` of the object with `settings`, and room for `stacks` distinct stacks. On a kernel without BTF, aya
 /// loads the programs that need none; libbpf would reject the whole object.
-///
-/// # Errors
-/// When the kernel rejects them: its reason and a fix.
 pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stacks: u32) -> Result<Object> {
     if !Path::new(BTF).exists() {
         if let Some(program) = programs.iter().find(|program| !WITHOUT_BTF.contains(program)) {
@@ -104,9 +101,6 @@ pub(crate) fn load(loader: Loader, settings: &Settings, programs: &[&str], stack
 }
 
 /// Load `programs` of bpf/record.bpf.c with `settings`.
-///
-/// # Errors
-/// As [`load`].
 pub(crate) fn load_record(settings: &Settings, programs: &[&str]) -> Result<Object> {
     if !Path::new(BTF).exists() {
         bail!(
@@ -182,9 +176,6 @@ unsafe impl<T: bytemuck::Pod> aya::Pod for Pod<T> {}
 
 impl Object {
     /// A loaded program.
-    ///
-    /// # Errors
-    /// When it was not loaded.
     pub(crate) fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
         match self {
             Self::Libbpf(object) => {
@@ -202,9 +193,6 @@ impl Object {
     }
 
     /// Put `value` into a hash map.
-    ///
-    /// # Errors
-    /// When the map does not exist or is full.
     pub(crate) fn insert<K: bytemuck::Pod, V: bytemuck::Pod>(&mut self, map: &str, key: K, value: V) -> Result<()> {
         match self {
             Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
@@ -221,9 +209,6 @@ impl Object {
     }
 
     /// Set one element of an array map.
-    ///
-    /// # Errors
-    /// When the map or element does not exist.
     pub(crate) fn set<V: bytemuck::Pod>(&mut self, map: &str, index: u32, value: V) -> Result<()> {
         match self {
             Self::Libbpf(object) => Ok(libbpf_map(object, map)?.update(
@@ -239,11 +224,18 @@ impl Object {
         }
     }
 
-    /// All keys and values of a hash map, in no order. Each is there once, even if others are removed meanwhile. Only
-    /// libbpf gives them.
+    /// The ring buffer with this name. Only libbpf gives it.
     ///
     /// # Errors
-    /// When the map does not exist or cannot be read.
+    /// When the map does not exist, or cannot be mapped.
+    pub(crate) fn ring(&self, map: &str) -> Result<StepRing> {
+        let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
+        let map = libbpf_map(object, map)?;
+        StepRing::map(map.as_fd(), map.max_entries() as usize)
+    }
+
+    /// All keys and values of a hash map, in no order. Each is there once, even if others are removed meanwhile. Only
+    /// libbpf gives them.
     pub(crate) fn entries<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<(K, V)>> {
         let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
         let map = libbpf_map(object, map)?;
@@ -261,9 +253,6 @@ impl Object {
     }
 
     /// Remove keys of a hash map; some may be missing. Only libbpf does so.
-    ///
-    /// # Errors
-    /// When the map does not exist.
     pub(crate) fn remove<'a, K: bytemuck::Pod>(&self, map: &str, keys: impl Iterator<Item = &'a K>) -> Result<()> {
         let Self::Libbpf(object) = self else { bail!("{map}: not loaded by {}", name(Loader::Libbpf)) };
         let map = libbpf_map(object, map)?;
@@ -272,9 +261,6 @@ impl Object {
     }
 
     /// All values of a hash map, in no order.
-    ///
-    /// # Errors
-    /// When the map does not exist or cannot be read.
     pub(crate) fn values<K: bytemuck::Pod, V: bytemuck::Pod>(&self, map: &str) -> Result<Vec<V>> {
         match self {
             Self::Libbpf(_) => Ok(self.entries::<K, V>(map)?.into_iter().map(|(_, value)| value).collect()),
@@ -287,7 +273,6 @@ impl Object {
     }
 
     /// The library that loaded it.
-    #[must_use]
     pub(crate) fn loaded_by(&self) -> &'static str {
         match self {
             Self::Libbpf(_) => name(Loader::Libbpf),
@@ -296,9 +281,6 @@ impl Object {
     }
 
     /// One element of an array map.
-    ///
-    /// # Errors
-    /// When the map or element does not exist.
     pub(crate) fn element<V: bytemuck::Pod>(&self, map: &str, index: u32) -> Result<V> {
         match self {
             Self::Libbpf(object) => {
@@ -314,9 +296,6 @@ impl Object {
     }
 
     /// The program's global variables that are zero at the start.
-    ///
-    /// # Errors
-    /// When they cannot be read, or have another size.
     pub(crate) fn variables<V: bytemuck::Pod>(&self) -> Result<V> {
         match self {
             Self::Libbpf(object) => {
@@ -330,7 +309,6 @@ impl Object {
     }
 
     /// The instructions of a loaded program, as given to the kernel. Only libbpf gives them.
-    #[must_use]
     pub(crate) fn instructions(&self, name: &str) -> Option<&[libbpf_sys::bpf_insn]> {
         match self {
             Self::Libbpf(object) => Some(object.progs().find(|program| program.name() == name)?.insns()),
@@ -341,14 +319,12 @@ impl Object {
     /// How often the kernel skipped a program because another BPF program was running on the same CPU. Absent or 0 if
     /// the kernel does not count it: before 5.12, for kprobes on some later kernels (kernel/trace/bpf_trace.c,
     /// `trace_call_bpf`), and for perf events on all kernels.
-    #[must_use]
     pub(crate) fn passed_over(&self, program: &str) -> Option<u64> {
         passed_over(self.program(program).ok()?)
     }
 }
 
 /// [`Object::passed_over`], for any program.
-#[must_use]
 pub(crate) fn passed_over(program: BorrowedFd<'_>) -> Option<u64> {
     // SAFETY: all zeros is a valid value of this plain C struct.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };

@@ -6,7 +6,7 @@ use super::bpf::shared::{Fast, Function, PP_FAST};
 use super::fentry::Fentry;
 use super::kprobe::{Loaded, load, tell_slots};
 use super::probes::{BREAKPOINT, COUNT, ENTER, LEAVE};
-use super::targets::Way;
+use super::targets::AttachMethod;
 use crate::kernel::symbols::{Symbol, Symbols};
 use crate::profile::ProcessName;
 use crate::result::Loader;
@@ -42,20 +42,19 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// The self time of `function`, timed in `way`, without the cost of its probes and of its callees' probes. Absent if
+    /// The self time of `function`, timed by `method`, without the cost of its probes and of its callees' probes. Absent if
     /// that cost is a fifth of it or more, or if a cost of the kinds of probes `used` is unknown.
-    #[must_use]
-    pub(crate) fn correct(&self, way: Way, function: &Function, used: &[Way]) -> Option<u64> {
-        let known = |way: &Way| match way {
-            Way::Kprobe => self.kprobe.is_some(),
-            Way::Fentry => self.fentry.is_some(),
-            Way::Breakpoint => self.breakpoint.is_some(),
-            Way::None => true,
+    pub(crate) fn correct(&self, method: AttachMethod, function: &Function, used: &[AttachMethod]) -> Option<u64> {
+        let known = |method: &AttachMethod| match method {
+            AttachMethod::Kprobe => self.kprobe.is_some(),
+            AttachMethod::Fentry => self.fentry.is_some(),
+            AttachMethod::Breakpoint => self.breakpoint.is_some(),
+            AttachMethod::None => true,
         };
-        let own = match way {
-            Way::Kprobe => self.kprobe,
-            Way::Fentry => self.fentry,
-            Way::Breakpoint | Way::None => None,
+        let own = match method {
+            AttachMethod::Kprobe => self.kprobe,
+            AttachMethod::Fentry => self.fentry,
+            AttachMethod::Breakpoint | AttachMethod::None => None,
         }?;
         let correction = returns(function) as f64 * own.inside + function.overhead_ns as f64;
         let measured = function.self_ns as f64;
@@ -63,8 +62,7 @@ impl Costs {
     }
 
     /// The costs of the kinds of probes `used`, in words.
-    #[must_use]
-    pub(crate) fn note(&self, used: &[Way]) -> Option<String> {
+    pub(crate) fn note(&self, used: &[AttachMethod]) -> Option<String> {
         let both = |name: &str, both: &str, cost: Cost| {
             format!(
                 "{both} {:.0} ns ({:.0} of them in the function's own time), {name} alone {:.0} ns",
@@ -73,14 +71,15 @@ impl Costs {
                 cost.count
             )
         };
-        let text = |way: Way| match way {
-            Way::Fentry => self.fentry.map(|cost| both("fentry", "fentry and fexit", cost)),
-            Way::Kprobe => self.kprobe.map(|cost| both("kprobe", "kprobe and kretprobe", cost)),
-            Way::Breakpoint => self.breakpoint.map(|cost| format!("breakpoint {cost:.0} ns")),
-            Way::None => None,
+        let text = |method: AttachMethod| match method {
+            AttachMethod::Fentry => self.fentry.map(|cost| both("fentry", "fentry and fexit", cost)),
+            AttachMethod::Kprobe => self.kprobe.map(|cost| both("kprobe", "kprobe and kretprobe", cost)),
+            AttachMethod::Breakpoint => self.breakpoint.map(|cost| format!("breakpoint {cost:.0} ns")),
+            AttachMethod::None => None,
         };
-        let ways = [Way::Fentry, Way::Kprobe, Way::Breakpoint].into_iter().filter(|way| used.contains(way));
-        let texts: Vec<String> = ways.filter_map(text).collect();
+        let all = [AttachMethod::Fentry, AttachMethod::Kprobe, AttachMethod::Breakpoint];
+        let methods = all.into_iter().filter(|method| used.contains(method));
+        let texts: Vec<String> = methods.filter_map(text).collect();
         (!texts.is_empty()).then(|| format!("probes add to a call (by this kernel's clock): {}", texts.join("; ")))
     }
 }
@@ -205,13 +204,13 @@ mod tests {
     fn small_costs_are_taken_off_large_ones_are_not() {
         let cost = Cost { inside: 10.0, outside: 20.0, count: 5.0 };
         let costs = Costs { kprobe: Some(cost), ..Costs::default() };
-        let correct = |function: &Function| costs.correct(Way::Kprobe, function, &[Way::Kprobe]);
+        let correct = |function: &Function| costs.correct(AttachMethod::Kprobe, function, &[AttachMethod::Kprobe]);
         assert_eq!(correct(&function(10, 100, 10_000)), Some(9_800));
         assert_eq!(correct(&function(10, 100, 1_000)), None);
         assert_eq!(correct(&function(10, 0, 500)), None);
         assert_eq!(correct(&function(0, 0, 0)), None);
-        let unknown = [Way::Kprobe, Way::Breakpoint];
-        assert_eq!(costs.correct(Way::Kprobe, &function(10, 100, 10_000), &unknown), None, "an unknown part");
-        assert_eq!(costs.correct(Way::Fentry, &function(10, 100, 10_000), &[Way::Fentry]), None);
+        let unknown = [AttachMethod::Kprobe, AttachMethod::Breakpoint];
+        assert_eq!(costs.correct(AttachMethod::Kprobe, &function(10, 100, 10_000), &unknown), None, "an unknown part");
+        assert_eq!(costs.correct(AttachMethod::Fentry, &function(10, 100, 10_000), &[AttachMethod::Fentry]), None);
     }
 }

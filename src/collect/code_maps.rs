@@ -4,6 +4,7 @@
 use super::attach;
 use super::perf_ring::{PerfRecord, PerfRing};
 use super::stacks::FileMapping;
+use crate::kernel::calls;
 use anyhow::{Context as _, Result};
 use perf_event_open_sys::bindings as perf;
 use std::ffi::OsStr;
@@ -42,12 +43,9 @@ pub(crate) struct CodeMapEvents {
 
 impl CodeMapEvents {
     /// Begin, on all CPUs.
-    ///
-    /// # Errors
-    /// When the kernel refuses the events.
     pub(crate) fn start() -> Result<Self> {
         let ring = |cpu: u32| -> Result<PerfRing> {
-            let mut attributes = attach::attributes(perf::PERF_TYPE_SOFTWARE);
+            let mut attributes = calls::attributes(perf::PERF_TYPE_SOFTWARE);
             attributes.config = u64::from(perf::PERF_COUNT_SW_DUMMY);
             attributes.sample_type = u64::from(perf::PERF_SAMPLE_TIME);
             attributes.set_sample_id_all(1);
@@ -56,7 +54,7 @@ impl CodeMapEvents {
             attributes.set_comm(1);
             attributes.set_comm_exec(1);
             attributes.set_task(1);
-            let event = attach::open(&mut attributes, -1, i32::try_from(cpu)?)?;
+            let event = calls::open_event(&mut attributes, -1, i32::try_from(cpu)?)?;
             Ok(PerfRing::new(event)?)
         };
         let rings = attach::online_cpus()?.into_iter().map(ring).collect::<Result<_>>();

@@ -7,13 +7,14 @@ use super::bpf::{
     shared::{PP_COST_MARK, PP_PLACE_MARK},
 };
 use crate::kernel::attempt::{self, Btf};
+use crate::kernel::calls;
 use crate::kernel::preemption;
 use crate::kernel::symbols::Symbols;
 use anyhow::{Context as _, Result, anyhow, bail};
 use libbpf_rs::libbpf_sys as sys;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 /// The templates.
 pub(super) const COUNT: &str = "pp_fcount";
@@ -53,8 +54,6 @@ impl Traced {
 }
 
 impl Fentry {
-    /// # Errors
-    /// When this kernel has no type information.
     pub(super) fn new(symbols: &Symbols) -> Result<Self> {
         let btf = Btf::load().map_err(anyhow::Error::msg)?;
         let returns = !symbols.functions(TRAMPOLINES_STAY).is_empty();
@@ -79,9 +78,6 @@ impl Fentry {
 
     /// Attach to the entry of `symbol`, and to its return if `timed`. `place`: of the function among those of a thread, in
     /// bytes.
-    ///
-    /// # Errors
-    /// The reason, without the symbol: the kernel refuses, or the library that loaded `object` cannot copy programs.
     pub(super) fn attach(&self, object: &Object, symbol: &str, place: u64, timed: bool) -> Result<Traced> {
         if timed && !self.returns {
             bail!("fexit is not safe on this kernel for functions that sleep");
@@ -94,8 +90,10 @@ impl Fentry {
         let programs = if timed { &both[..] } else { &[(COUNT, sys::BPF_TRACE_FENTRY)] };
         for (template, kind) in programs {
             let refused = |error: io::Error| anyhow!("{}", attempt::plain(&error));
-            let program = load(template, &copy(object, template, place, cost)?, *kind, id).map_err(refused)?;
-            attached._links.push(link(&program).map_err(refused)?);
+            let (name, instructions) = (CString::new(*template)?, copy(object, template, place, cost)?);
+            let kind = (sys::BPF_PROG_TYPE_TRACING, *kind);
+            let program = calls::load_program(&name, &instructions, kind, id).map_err(refused)?;
+            attached._links.push(calls::open_raw_tracepoint(program.as_fd(), None).map_err(refused)?);
             attached.programs.push(program);
         }
         Ok(attached)
@@ -120,43 +118,6 @@ fn fill_in(instructions: &mut [sys::bpf_insn], place: i32, cost: i32) {
             _ => {}
         }
     }
-}
-
-/// Load `instructions` as program `name`, for the function of this BTF id.
-fn load(name: &str, instructions: &[sys::bpf_insn], kind: sys::bpf_attach_type, id: u32) -> io::Result<OwnedFd> {
-    let name = CString::new(name)?;
-    let mut options = sys::bpf_prog_load_opts {
-        sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
-        expected_attach_type: kind,
-        attach_btf_id: id,
-        ..Default::default()
-    };
-    // SAFETY: the instructions, their number, the licence and the options are valid and outlive the call.
-    let fd = unsafe {
-        sys::bpf_prog_load(
-            sys::BPF_PROG_TYPE_TRACING,
-            name.as_ptr(),
-            c"Dual MIT/GPL".as_ptr(),
-            instructions.as_ptr(),
-            instructions.len() as sys::size_t,
-            &raw mut options,
-        )
-    };
-    owned(fd)
-}
-
-/// Attach a program to the function that it was loaded for.
-fn link(program: &OwnedFd) -> io::Result<OwnedFd> {
-    // SAFETY: this program type requires a null name; the descriptor is open.
-    owned(unsafe { sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) })
-}
-
-fn owned(fd: i32) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the descriptor is new and has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 #[cfg(test)]

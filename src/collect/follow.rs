@@ -43,9 +43,6 @@ pub(super) fn settings(watched: &Watched, cookies: bool) -> Settings {
 
 /// Load `programs` and the programs that follow forks. If the kernel rejects the latter, load without them and give
 /// the reason.
-///
-/// # Errors
-/// As [`bpf::load`].
 pub(super) fn load(
     loader: Loader,
     settings: &Settings,
@@ -80,9 +77,6 @@ pub(super) struct Followed {
 impl Following {
     /// Give the programs all threads of `watched`, and follow their forks. `refused` is the reason if that is not
     /// possible.
-    ///
-    /// # Errors
-    /// When there are more processes or threads than the programs have room for.
     pub(crate) fn start(object: &mut Object, watched: &Watched, refused: Option<String>) -> Result<Self> {
         let mut following = Self { attached: Vec::new(), refused };
         if following.refused.is_none() {
@@ -96,9 +90,6 @@ impl Following {
     }
 
     /// Stop following and return the result.
-    ///
-    /// # Errors
-    /// When the programs' counters cannot be read.
     pub(crate) fn finish(&mut self, object: &Object) -> Result<Followed> {
         self.attached.clear();
         let count = |which: usize| object.element::<u64>("counts", which as u32);

@@ -7,7 +7,7 @@ use super::fentry::{self, Fentry};
 use super::follow::{self, Following};
 use super::probes::{self, BREAKPOINT, COUNT, ENTER, LEAVE, Probes};
 use super::stacks::{self, UserNames};
-use super::targets::{self, ProbeTarget, Way};
+use super::targets::{self, AttachMethod, ProbeTarget};
 use super::{Collect, Collected, Watched, loss_warning, restore_warning};
 use crate::kernel::resolve::Resolution;
 use crate::kernel::symbols::Symbols;
@@ -57,7 +57,6 @@ struct Armed {
 
 impl Kprobe {
     /// Probes on the functions in `symbols` that `probe` selects.
-    #[must_use]
     pub(crate) fn new(loader: Loader, symbols: Arc<Symbols>, probe: &Probe) -> Self {
         let (targets, missing) = targets::all(&symbols, probe);
         let probe = probe.clone();
@@ -109,9 +108,9 @@ impl Kprobe {
     }
 
     /// The ways in which targets are watched.
-    fn used(&self) -> Vec<Way> {
-        let watched = self.targets.iter().filter(|target| target.wanted && target.way != Way::None);
-        watched.map(|target| target.way).collect()
+    fn used(&self) -> Vec<AttachMethod> {
+        let watched = self.targets.iter().filter(|target| target.wanted && target.method != AttachMethod::None);
+        watched.map(|target| target.method).collect()
     }
 
     /// The functions that were called, by process.
@@ -132,12 +131,12 @@ impl Kprobe {
         let returns = calibrate::returns(function);
         let timed = returns > 0;
         let buckets = function.log2.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-        let corrected = || self.prepared.as_ref()?.costs.correct(target.way, function, &self.used());
+        let corrected = || self.prepared.as_ref()?.costs.correct(target.method, function, &self.used());
         FunctionCalls {
             process,
             role: target.role,
             symbol: target.symbol.clone(),
-            how: target.way.name().to_owned(),
+            how: target.method.name().to_owned(),
             calls: function.calls,
             total_ns: timed.then_some(function.total_ns),
             self_ns: timed.then_some(function.self_ns),
@@ -150,20 +149,22 @@ impl Kprobe {
     /// What was probed, and how to probe more.
     fn notes(&self, armed: &Armed) -> Vec<String> {
         let mut notes = Vec::new();
-        let watched = || self.targets.iter().filter(|target| target.wanted && target.way != Way::None);
+        let watched = || self.targets.iter().filter(|target| target.wanted && target.method != AttachMethod::None);
         let names = |list: Vec<&ProbeTarget>| list.iter().map(|target| &*target.symbol).collect::<Vec<_>>().join(", ");
-        let timed = watched().filter(|target| target.timed && target.way != Way::Breakpoint).count();
-        let (all, fentry) = (watched().count(), watched().filter(|target| target.way == Way::Fentry).count());
+        let timed = watched().filter(|target| target.timed && target.method != AttachMethod::Breakpoint).count();
+        let (all, fentry) =
+            (watched().count(), watched().filter(|target| target.method == AttachMethod::Fentry).count());
         notes.push(format!("--probe {}: {all} functions, {timed} of them timed, {fentry} by fentry", self.probe));
         let never: Vec<&ProbeTarget> = watched().filter(|target| target.hits == 0).collect();
         if !never.is_empty() {
             notes.push(format!("probed but never called: {}", names(never)));
         }
-        let by_breakpoint: Vec<&ProbeTarget> = watched().filter(|target| target.way == Way::Breakpoint).collect();
+        let by_breakpoint: Vec<&ProbeTarget> =
+            watched().filter(|target| target.method == AttachMethod::Breakpoint).collect();
         if !by_breakpoint.is_empty() {
             notes.push(format!("counted by hardware breakpoints (no probe attaches): {}", names(by_breakpoint)));
         }
-        let others = self.targets.iter().filter(|target| !target.wanted && target.way != Way::None).count();
+        let others = self.targets.iter().filter(|target| !target.wanted && target.method != AttachMethod::None).count();
         if others > 0 {
             notes.push(format!("not probed: {others} other functions of these roles; --probe all probes them too"));
         }

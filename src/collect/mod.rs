@@ -13,6 +13,7 @@ mod owner;
 mod perf_ring;
 mod probes;
 pub(crate) mod registry;
+pub(crate) mod ring;
 pub(crate) mod sample;
 pub(crate) mod stacks;
 pub(crate) mod targets;
@@ -41,9 +42,6 @@ fn restore_warning(message: String) -> Warning {
 /// Dropping it at any time removes everything that it created in the kernel.
 pub trait Collect {
     /// Attach to `watched`. If only a part can be attached, [`Collected::reason`] says why.
-    ///
-    /// # Errors
-    /// When nothing can be collected: the reason and a fix.
     fn arm(&mut self, watched: &Watched) -> Result<()>;
 
     /// Whether the next run should follow a trial: a short run that is not measured, in which the collector finds out
@@ -53,25 +51,16 @@ pub trait Collect {
     }
 
     /// Attach to `watched` for a trial.
-    ///
-    /// # Errors
-    /// When nothing can be observed.
     fn arm_trial(&mut self, _watched: &Watched) -> Result<()> {
         Ok(())
     }
 
     /// End the trial.
-    ///
-    /// # Errors
-    /// When what was found cannot be read.
     fn finish_trial(&mut self) -> Result<()> {
         Ok(())
     }
 
     /// Detach and return the results.
-    ///
-    /// # Errors
-    /// When what was collected cannot be read.
     fn finish(&mut self) -> Result<Collected>;
 
     /// The result for each role's candidates, over all runs so far. Empty for collectors that do not choose functions.

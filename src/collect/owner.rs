@@ -5,7 +5,6 @@ use crate::util::process_stat::ProcessStat;
 
 /// This process as part of a name: `PID_START`, its id and start time in kernel ticks, which together are unique.
 /// Outside the initial PID namespace, the namespace comes first.
-#[must_use]
 pub(crate) fn own() -> String {
     let pid = std::process::id();
     let own = format!("{pid}_{}", started(pid).unwrap_or(0));
@@ -14,7 +13,6 @@ pub(crate) fn own() -> String {
 
 /// Whether the process named by [`own`] has ended. False for names of another form, and for processes of another PID
 /// namespace, which cannot be looked up.
-#[must_use]
 pub(crate) fn is_dead(owner: &str) -> bool {
     let numbers: Option<Vec<u64>> = owner.split('_').map(|part| part.parse().ok()).collect();
     let (pid, start) = match (numbers.as_deref(), PidNamespace::own()) {

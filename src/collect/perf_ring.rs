@@ -29,9 +29,6 @@ pub(super) struct PerfRecord {
 
 impl PerfRing {
     /// Map the ring of `event`.
-    ///
-    /// # Errors
-    /// When the kernel gives no memory for it, such as above `perf_event_mlock_kb`.
     pub(super) fn new(event: OwnedFd) -> io::Result<Self> {
         let page = rustix::param::page_size();
         // SAFETY: a new mapping at an address that the kernel chooses.

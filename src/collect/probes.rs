@@ -5,7 +5,7 @@ use super::attach::{self, Attached};
 use super::bpf::Object;
 use super::bpf::shared::Function;
 use super::fentry::{self, Fentry};
-use super::targets::{self, ProbeTarget, Way};
+use super::targets::{self, AttachMethod, ProbeTarget};
 use super::tracefs::ReturnProbes;
 use crate::roles::{self, RoleId};
 use anyhow::Result;
@@ -60,7 +60,7 @@ pub(super) fn try_all(targets: &mut [ProbeTarget], object: &Object, cookies: boo
             Ok(entry) => probes.entries.push(entry),
             Err(error) => {
                 target.why = Some(format!("{error:#}"));
-                target.way = Way::None;
+                target.method = AttachMethod::None;
             }
         }
     }
@@ -71,9 +71,6 @@ pub(super) fn try_all(targets: &mut [ProbeTarget], object: &Object, cookies: boo
 impl Probes {
     /// Attach to all targets that are wanted, each in the best way that works. In functions in which tasks switch that is
     /// a kprobe, if fentry programs may be skipped.
-    ///
-    /// # Errors
-    /// When a program is not loaded, or a breakpoint that worked before does not.
     pub(super) fn attach(
         targets: &mut [ProbeTarget],
         object: &Object,
@@ -82,20 +79,20 @@ impl Probes {
     ) -> Result<Self> {
         let mut probes = Self { return_probes: ReturnProbes::open().ok(), ..Self::default() };
         for (slot, target) in targets.iter_mut().enumerate().filter(|(_, target)| target.wanted) {
-            match target.way {
-                Way::Breakpoint => {
+            match target.method {
+                AttachMethod::Breakpoint => {
                     let program = object.program(BREAKPOINT)?;
                     probes.entries.extend(attach::breakpoint(program, target.address, &attach::online_cpus()?)?);
                 }
-                Way::None => {}
-                Way::Fentry | Way::Kprobe => {
+                AttachMethod::None => {}
+                AttachMethod::Fentry | AttachMethod::Kprobe => {
                     let switches = roles::SCHEDULING.contains(&target.role);
                     let fentry = fentry.filter(|fentry| !(switches && fentry.loses_calls()));
                     let attached =
                         fentry.map(|fentry| fentry.attach(object, &target.symbol, place(slot), target.timed));
                     match attached {
                         Some(Ok(attached)) => {
-                            target.way = Way::Fentry;
+                            target.method = AttachMethod::Fentry;
                             probes.fentry.push(attached);
                         }
                         refused => {
@@ -136,11 +133,11 @@ impl Probes {
         match attach::kprobe(object.program(program)?, symbol, address, false, cookie) {
             Ok(entry) => {
                 self.entries.push(entry);
-                target.way = Way::Kprobe;
+                target.method = AttachMethod::Kprobe;
             }
             Err(error) => {
                 target.why = Some(format!("{error:#}"));
-                target.way = Way::None;
+                target.method = AttachMethod::None;
             }
         }
         Ok(())
@@ -159,7 +156,7 @@ impl Probes {
             match attach::breakpoint(object.program(BREAKPOINT)?, target.address, &cpus) {
                 Ok(attached) => {
                     left -= 1;
-                    target.way = Way::Breakpoint;
+                    target.method = AttachMethod::Breakpoint;
                     self.entries.extend(attached);
                 }
                 Err(error) => {
@@ -176,7 +173,6 @@ impl Probes {
         self.fentry.is_empty() && self.entries.is_empty()
     }
 
-    /// Remove the probes.
     pub(super) fn remove(self) -> Removed {
         let passed_over = self.fentry.iter().map(fentry::Traced::passed_over).sum();
         drop((self.fentry, self.entries, self.returns));

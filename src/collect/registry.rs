@@ -24,43 +24,31 @@ pub struct Context {
 
 impl Context {
     /// Read this kernel.
-    #[must_use]
     pub fn new(loader: Loader, probe: Probe) -> Self {
         let symbols = Symbols::running().and_then(Symbols::with_addresses);
         Self { loader, probe, symbols: symbols.map(Arc::new).map_err(|error| error.to_string()) }
     }
 
     /// Read nothing of this kernel: nothing is collected on it.
-    #[must_use]
     pub(crate) fn unread(loader: Loader, probe: Probe) -> Self {
         Self { loader, probe, symbols: Err("the symbols were not read".to_owned()) }
     }
 
-    /// The symbols.
-    ///
-    /// # Errors
-    /// The reason why they are not available, and a fix.
     pub(crate) fn symbols(&self) -> Result<Arc<Symbols>> {
         self.symbols.clone().map_err(anyhow::Error::msg)
     }
 
     /// Each role's functions in this kernel; empty if the symbols cannot be read.
-    #[must_use]
     pub(crate) fn resolutions(&self) -> Vec<Resolution> {
         self.symbols.as_ref().map_or_else(|_| Vec::new(), |symbols| resolve::resolve(symbols, &Listed::running()))
     }
 }
 
 /// The collectors of `--collect auto`. Those that this kernel does not support report the reason.
-#[must_use]
 pub fn auto() -> Vec<Collector> {
     vec![Collector::Sample, Collector::Kprobe, Collector::Fgraph]
 }
 
-/// A collector.
-///
-/// # Errors
-/// The reason why it is not available, and a fix.
 pub fn make(kind: Collector, context: &Context) -> Result<Box<dyn Collect>> {
     Ok(match kind {
         Collector::Sample => Box::new(Sample::new(context.loader, features::WANTED_SAMPLES, context.symbols()?)),

@@ -14,7 +14,6 @@ use anyhow::{Context as _, Result};
 use std::sync::Arc;
 
 /// The highest rate that the kernel allows; it lowers this limit when sampling takes too long.
-#[must_use]
 pub(crate) fn most_samples() -> u64 {
     let most = std::fs::read_to_string(kernel::features::MOST_SAMPLES).ok().and_then(|text| text.trim().parse().ok());
     most.unwrap_or(u64::MAX).max(1)
@@ -42,7 +41,6 @@ struct ArmedSampler {
 
 impl Sample {
     /// A sampler at `frequency` Hz.
-    #[must_use]
     pub(crate) fn new(loader: Loader, frequency: u64, symbols: Arc<Symbols>) -> Self {
         Self { loader, frequency, symbols, armed: None }
     }

@@ -138,7 +138,6 @@ pub(crate) struct UserNames {
 
 impl UserNames {
     /// Record the mappings of `watched`.
-    #[must_use]
     pub(crate) fn of(watched: &Watched) -> Self {
         let ids = follow::numbered(watched);
         let mappings = ids.iter().map(|(pid, _)| ((*pid, 0), mappings_of(*pid))).collect();
@@ -172,7 +171,6 @@ impl UserNames {
     }
 }
 
-/// The named stacks.
 #[derive(Debug, Default)]
 pub(crate) struct Readable {
     pub stacks: ByProcess<Folded>,
@@ -184,7 +182,6 @@ pub(crate) struct Readable {
 }
 
 /// Give names to `stacks`. The root frame is the process's name.
-#[must_use]
 pub(crate) fn readable(stacks: &[Stack], watched: &Watched, kernel: &Symbols, user: &UserNames) -> Readable {
     let mut result = Readable { stacks: watched.by_process(), ..Readable::default() };
     for stack in stacks {

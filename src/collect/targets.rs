@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 /// How a target's calls are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum AttachMethod {
     /// A copy of the programs for this function, called by it directly.
     Fentry,
     /// Kprobe, and kretprobe if calls are timed.
@@ -23,7 +23,7 @@ pub(crate) enum Way {
     None,
 }
 
-impl Way {
+impl AttachMethod {
     /// The text in `FunctionCalls.how`.
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
@@ -42,11 +42,10 @@ pub(crate) struct ProbeTarget {
     pub role: RoleId,
     pub symbol: String,
     pub address: u64,
-    /// Whether it is to be probed.
     pub wanted: bool,
     /// Whether its calls are timed too.
     pub timed: bool,
-    pub way: Way,
+    pub method: AttachMethod,
     /// The reason why it is not watched, or not by a kprobe.
     pub why: Option<String>,
     /// Calls by all processes, in all runs so far.
@@ -71,7 +70,6 @@ const TIMED: [RoleId; 12] = [
 ];
 
 /// The functions that `probe` may need in `symbols`, by role, best first; and why others of its list are missing.
-#[must_use]
 pub(crate) fn all(symbols: &Symbols, probe: &Probe) -> (Vec<ProbeTarget>, Vec<String>) {
     let mut seen = HashSet::new();
     let mut targets = Vec::new();
@@ -88,7 +86,7 @@ pub(crate) fn all(symbols: &Symbols, probe: &Probe) -> (Vec<ProbeTarget>, Vec<St
                 address: symbol.address,
                 wanted,
                 timed,
-                way: Way::Kprobe,
+                method: AttachMethod::Kprobe,
                 why: None,
                 hits: 0,
             });
@@ -122,14 +120,16 @@ pub(crate) fn choose(targets: &mut [ProbeTarget], probe: &Probe, hits: &ByProces
     let mut left_out = Vec::new();
     for role in roles::all().iter().filter(|role| probe.has_role(role.id)) {
         let watched: Vec<usize> = (0..targets.len())
-            .filter(|slot| targets[*slot].role == role.id && targets[*slot].way != Way::None)
+            .filter(|slot| targets[*slot].role == role.id && targets[*slot].method != AttachMethod::None)
             .collect();
         if *probe == Probe::All {
             watched.iter().for_each(|slot| targets[*slot].wanted = true);
             continue;
         }
         let usable = |slot: &&usize| {
-            targets[**slot].way != Way::Breakpoint || *probe != Probe::Roles || NAMED_TARGETS.contains(&role.id)
+            targets[**slot].method != AttachMethod::Breakpoint
+                || *probe != Probe::Roles
+                || NAMED_TARGETS.contains(&role.id)
         };
         let usable: Vec<usize> = watched.iter().filter(usable).copied().collect();
         if usable.is_empty() && !watched.is_empty() {
@@ -146,7 +146,6 @@ pub(crate) fn choose(targets: &mut [ProbeTarget], probe: &Probe, hits: &ByProces
 }
 
 /// The first of `candidates` (best first) that is called at least a tenth as often as the most frequent one.
-#[must_use]
 pub(crate) fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T> {
     let most = candidates.iter().map(&calls).max()?;
     candidates.iter().find(|candidate| calls(candidate) > 0 && calls(candidate).saturating_mul(10) >= most)
@@ -154,7 +153,6 @@ pub(crate) fn best<T>(candidates: &[T], calls: impl Fn(&T) -> u64) -> Option<&T>
 
 /// Calls per MiB of `role` by a process that moved `bytes`: those of the role's [`best`] candidate. Candidates often
 /// call each other, so a sum would count calls twice.
-#[must_use]
 pub(crate) fn calls_per_mib<'f>(
     role: RoleId,
     functions: impl Iterator<Item = &'f FunctionCalls>,
@@ -175,24 +173,22 @@ const FIRST: [RoleId; 3] = [RoleId::UserPages, RoleId::CopyIn, RoleId::CopyOut];
 
 /// The targets to try breakpoints on, most important first: named functions, and the best candidate of each role, if they
 /// accept no other probe.
-#[must_use]
 pub(crate) fn for_breakpoints(targets: &[ProbeTarget]) -> Vec<usize> {
     let mut of_role = HashSet::new();
     let first = |index: &usize| of_role.insert(targets[*index].role) || targets[*index].wanted;
     let mut best: Vec<usize> = (0..targets.len()).filter(first).collect();
-    best.retain(|index| targets[*index].way == Way::None);
+    best.retain(|index| targets[*index].method == AttachMethod::None);
     let rank = |role: RoleId| FIRST.iter().position(|first| *first == role).unwrap_or(FIRST.len());
     best.sort_by_key(|index| (!targets[*index].wanted, rank(targets[*index].role)));
     best
 }
 
 /// The roles with functions in this kernel, none of which is watched, each with the reason.
-#[must_use]
 pub(crate) fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     let mut seen = HashSet::new();
     for target in targets {
-        let watched = |other: &ProbeTarget| other.role == target.role && other.way != Way::None;
+        let watched = |other: &ProbeTarget| other.role == target.role && other.method != AttachMethod::None;
         if seen.insert(target.role) && !targets.iter().any(watched) {
             let why = target.why.clone().unwrap_or_else(|| target.symbol.clone());
             reasons.push(format!("{} not watched: {why}", target.role));
@@ -203,11 +199,10 @@ pub(crate) fn unwatched_roles(targets: &[ProbeTarget]) -> Vec<String> {
 
 /// The result for each role's candidates. The chosen one is the [`best`] that was hit, or else the best that is
 /// watched.
-#[must_use]
 pub(crate) fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Resolution> {
     let resolution = |role: &'static roles::Role| {
         let of_role: Vec<&ProbeTarget> = targets.iter().filter(|target| target.role == role.id).collect();
-        let watched = |target: &&&ProbeTarget| target.wanted && target.way != Way::None;
+        let watched = |target: &&&ProbeTarget| target.wanted && target.method != AttachMethod::None;
         let called = best(&of_role, |target| target.hits);
         let chosen = called.or_else(|| of_role.iter().find(watched)).copied();
         let missing = |name: &&str| Some(format!("{name}: {}", resolve::pick(name, symbols).err()?));
@@ -216,8 +211,10 @@ pub(crate) fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Res
             if chosen.is_some_and(|chosen| chosen.address == target.address) {
                 continue;
             }
-            rejected.push(match (target.way, target.hits) {
-                (Way::None, _) => target.why.clone().unwrap_or_else(|| format!("{}: not watched", target.symbol)),
+            rejected.push(match (target.method, target.hits) {
+                (AttachMethod::None, _) => {
+                    target.why.clone().unwrap_or_else(|| format!("{}: not watched", target.symbol))
+                }
                 (_, 0) if !target.wanted => format!("{}: not chosen by --probe", target.symbol),
                 (_, 0) => format!("{}: watched, never called", target.symbol),
                 (_, hits) => {
@@ -225,11 +222,11 @@ pub(crate) fn resolutions(targets: &[ProbeTarget], symbols: &Symbols) -> Vec<Res
                 }
             });
         }
-        let reach = match chosen.map(|target| target.way) {
-            Some(Way::Fentry) => vec![Reach::Fentry, Reach::Kprobe],
-            Some(Way::Kprobe) => vec![Reach::Kprobe],
-            Some(Way::Breakpoint) => vec![Reach::HardwareBreakpoint],
-            Some(Way::None) | None => vec![Reach::SamplingOnly],
+        let reach = match chosen.map(|target| target.method) {
+            Some(AttachMethod::Fentry) => vec![Reach::Fentry, Reach::Kprobe],
+            Some(AttachMethod::Kprobe) => vec![Reach::Kprobe],
+            Some(AttachMethod::Breakpoint) => vec![Reach::HardwareBreakpoint],
+            Some(AttachMethod::None) | None => vec![Reach::SamplingOnly],
         };
         Resolution {
             role: role.id,
@@ -268,7 +265,7 @@ ffffffff81000700 T copy_page_from_iter
         let probe: Probe = probe.parse().unwrap();
         let (mut targets, _) = all(&symbols(), &probe);
         for target in targets.iter_mut().filter(|target| target.symbol.contains("_iter")) {
-            target.way = Way::Breakpoint;
+            target.method = AttachMethod::Breakpoint;
         }
         let hits = |target: &ProbeTarget| calls.iter().find(|call| call.0 == target.symbol).map_or(0, |call| call.1);
         let hits = targets.iter().map(hits).collect();
@@ -328,7 +325,7 @@ ffffffff81000700 T copy_page_from_iter
             role: RoleId::PageAlloc,
             symbol: "__alloc_pages_bulk".to_owned(),
             address: 1,
-            way: Way::Kprobe,
+            method: AttachMethod::Kprobe,
             why: None,
             hits: 7,
             wanted: true,

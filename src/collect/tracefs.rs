@@ -118,18 +118,12 @@ pub(crate) struct ReturnProbes {
 
 impl ReturnProbes {
     /// An empty set.
-    ///
-    /// # Errors
-    /// When tracefs is not available.
     pub(crate) fn open() -> Result<Self> {
         Ok(Self { tracefs: Tracefs::open()?, made: Vec::new() })
     }
 
     /// Create a probe on `symbol` for `room` simultaneous calls by all processes together. Returns its number, which
     /// the perf_event interface uses as a tracepoint's.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub(crate) fn add(&mut self, slot: usize, symbol: &str, room: u32) -> Result<u64> {
         let probe = format!("{GROUP}{}/f{slot}", owner::own());
         append(&self.tracefs.root().join("kprobe_events"), &format!("r{room}:{probe} {symbol}"))?;
@@ -139,7 +133,6 @@ impl ReturnProbes {
     }
 
     /// Whether none was made.
-    #[must_use]
     pub(crate) fn is_empty(&self) -> bool {
         self.made.is_empty()
     }
@@ -164,9 +157,6 @@ impl Drop for ReturnProbes {
 }
 
 /// Write `value` to a control file in one call. An empty value clears it.
-///
-/// # Errors
-/// The kernel's error, with the file name.
 pub(crate) fn write(path: &Path, value: &str) -> Result<()> {
     let file = std::fs::OpenOptions::new().write(true).truncate(true).open(path);
     let written = file.and_then(|mut file| file.write_all(format!("{value}\n").as_bytes()));
@@ -181,9 +171,6 @@ fn append(path: &Path, line: &str) -> Result<()> {
 }
 
 /// Read a control file.
-///
-/// # Errors
-/// The kernel's error, with the file name.
 pub(crate) fn read(path: &Path) -> Result<String> {
     Ok(std::fs::read_to_string(path).with_context(|| format!("read {}", name(path)))?.trim().to_owned())
 }
@@ -278,9 +265,6 @@ const CHANGED: [&str; 9] = [
 
 impl Session {
     /// A folder in which `tracer` can be set. Tracing is off in it.
-    ///
-    /// # Errors
-    /// When the kernel has no such tracer, or it is in use and exists only once.
     pub(crate) fn open(tracefs: &Tracefs, tracer: &str) -> Result<Self> {
         Self::open_in(tracefs.root(), tracer, Path::new(STATE))
     }
@@ -327,29 +311,20 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether it is an instance.
-    #[must_use]
     pub(crate) fn is_instance(&self) -> bool {
         self.saved.is_none()
     }
 
-    #[must_use]
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Write one of its control files.
-    ///
-    /// # Errors
-    /// The kernel's error, with the file name.
     pub(crate) fn set(&self, file: &str, value: &str) -> Result<()> {
         write(&self.folder.join(file), value)
     }
 
-    /// Stop tracing and restore everything.
-    ///
-    /// # Errors
-    /// What could not be restored. The record stays for the next run.
+    /// Stop tracing and restore everything. The record stays for the next run.
     pub(crate) fn close(mut self) -> Result<()> {
         self.restore()
     }

@@ -21,7 +21,6 @@ const HUES: [(f64, CategoryColor); 10] = [
 ];
 
 /// The known colour with the hue of `colour`, `#rrggbb`.
-#[must_use]
 pub(super) fn nearest(colour: &str) -> CategoryColor {
     let [red, green, blue] = rgb(colour).map(i32::from);
     let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));

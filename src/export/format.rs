@@ -23,9 +23,6 @@ pub(crate) struct ExportFormat {
 
 impl ExportFormat {
     /// The files of `exported` in this format, by name.
-    ///
-    /// # Errors
-    /// When the result has nothing that the format can hold.
     pub(crate) fn files(self, exported: &Exported<'_>) -> Result<ExportedFiles> {
         (self.files)(exported)
     }

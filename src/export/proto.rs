@@ -101,7 +101,6 @@ pub(crate) struct PprofLine {
     pub line: i64,
 }
 
-/// A function.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct PprofFunction {
     #[prost(uint64, tag = "1")]

@@ -31,7 +31,6 @@ pub(crate) struct Samples {
     pub samples: Vec<StackSample>,
 }
 
-/// A kind of value that each sample has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValueKind {
     /// `instructions`
@@ -196,7 +195,6 @@ impl SamplesBuilder {
         }
     }
 
-    /// The samples, if there are any.
     pub(super) fn finish(mut self) -> Samples {
         let kinds = self.samples.values.len();
         self.samples.samples.iter_mut().for_each(|sample| sample.values.resize(kinds, 0));

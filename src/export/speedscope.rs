@@ -15,7 +15,6 @@ pub(super) const FORMAT: ExportFormat = ExportFormat {
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
-/// A file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SpeedscopeFile<'a> {

@@ -94,6 +94,16 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn noise_keeps_all_properties(noise: Vec<u8>, text: String) {
+            for (_, target) in TARGETS.into_iter().filter(|(name, _)| *name != "deb") {
+                target(&noise);
+                target(text.as_bytes());
+            }
+        }
+    }
+
     #[test]
     #[ignore = "needs dpkg-deb: make test"]
     fn the_corpus_of_packages_keeps_all_properties() {

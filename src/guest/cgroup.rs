@@ -15,10 +15,6 @@ pub(crate) struct GuestCgroup {
 }
 
 impl GuestCgroup {
-    /// Create the cgroup.
-    ///
-    /// # Errors
-    /// When this kernel has no memory controller, or this process is not in a guest of pipeprof.
     pub(crate) fn create() -> Result<Self> {
         let read = |name: &str| fs::read_to_string(format!("{ROOT}/{name}"));
         let controllers = read("cgroup.controllers")
@@ -42,9 +38,6 @@ impl GuestCgroup {
 
     /// Move process `pid` with all its threads into the cgroup. Memory that it allocated before stays charged to the
     /// root.
-    ///
-    /// # Errors
-    /// When the process does not exist.
     pub(crate) fn add(&self, pid: u32) -> Result<()> {
         let procs = self.folder.join("cgroup.procs");
         fs::write(&procs, pid.to_string()).with_context(|| format!("cannot move process {pid} to {}", procs.display()))

@@ -12,9 +12,6 @@ use std::fs;
 const FOLDER: &str = "/sys/devices/system/cpu";
 
 /// Bring up CPUs until `wanted` are online.
-///
-/// # Errors
-/// When the kernel brings up fewer.
 pub(crate) fn bring_up(wanted: u32) -> Result<()> {
     if online() < wanted {
         let spinner = Spinner::start()?;

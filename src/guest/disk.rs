@@ -26,9 +26,6 @@ const INSTEAD: &str = "use another kernel, such as one of Debian, or give the gu
                        into it";
 
 /// Mount the disk, read-only, and put its files and folders in their places.
-///
-/// # Errors
-/// When the kernel has no driver for the disk or its file system, or a place is taken.
 pub(crate) fn mount_places(places: &[DiskPlace]) -> Result<()> {
     if places.is_empty() {
         return Ok(());

@@ -15,7 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Whether this process is the init of a pipeprof guest, and not, for example, the first process of a container.
-#[must_use]
 pub(crate) fn is_init() -> bool {
     std::process::id() == 1
         && std::env::args_os().next().is_some_and(|name| name == "/init")

@@ -13,8 +13,6 @@ struct Ports {
 }
 
 impl Ports {
-    /// # Errors
-    /// When the kernel has no ioperm(2).
     fn open(first: u16, count: u16) -> std::io::Result<Self> {
         // SAFETY: ioperm(2) accesses no memory of this process.
         match unsafe { libc::ioperm(first.into(), count.into(), 1) } {
@@ -35,7 +33,6 @@ impl Ports {
         unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags)) }
     }
 
-    /// Read all bytes of `bytes` at one port.
     fn read(&self, port: u16, bytes: &mut [u8]) {
         debug_assert!((self.first..self.first + self.count).contains(&port));
         // SAFETY: this process has access to the port. The instruction writes `len` bytes from the pointer on, which
@@ -56,9 +53,6 @@ impl Drop for Ports {
 
 /// Tell the emulator that the guest is ready for a job. If a snapshot is being made, the guest stops here, and each
 /// restored guest continues here.
-///
-/// # Errors
-/// When the kernel does not give access to ports.
 pub(super) fn ready() -> Result<()> {
     Ports::open(delivery::READY, 1).context("ioperm")?.write(delivery::READY, delivery::STOP);
     Ok(())
@@ -66,7 +60,6 @@ pub(super) fn ready() -> Result<()> {
 
 /// The content of a file of the emulator's configuration device; `None` if the emulator's command line does not name
 /// it, or if the kernel gives no access.
-#[must_use]
 pub(super) fn file(name: &str) -> Option<Vec<u8>> {
     let ports = Ports::open(delivery::FW_CFG, 2).ok()?;
     let read = |length: usize| {

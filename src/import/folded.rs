@@ -5,8 +5,6 @@ use crate::profile::Folded;
 use anyhow::{Result, anyhow};
 use std::collections::BTreeMap;
 
-/// # Errors
-/// Names the first line that is no stack with a weight.
 pub(super) fn parse(text: &str) -> Result<ImportedProfile> {
     let stacks = Folded::parse(text).map_err(|error| {
         anyhow!("{error}: neither perf script output nor folded stacks (each line a stack, a space and a weight)")

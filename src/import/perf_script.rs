@@ -53,8 +53,6 @@ pub(super) fn is_header(line: &str) -> bool {
     SampleHeader::parse(line).is_some()
 }
 
-/// # Errors
-/// When there is no such event.
 pub(super) fn parse(text: &str, event: Option<&str>) -> Result<ImportedProfile> {
     let mut events = BTreeMap::<String, u64>::new();
     // inferno weighs samples by their periods. Each is counted once here, since intervals depend on their number.

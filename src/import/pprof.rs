@@ -19,8 +19,6 @@ const COMMAND_LABELS: [&str; 4] = ["process", "comm", "process_name", "command"]
 /// How a compressed file begins.
 pub(super) const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// # Errors
-/// When it is damaged, or has no numbers of samples.
 pub(super) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
     let mut message = Vec::new();
     let read = flate2::read::MultiGzDecoder::new(bytes).take(LONGEST + 1).read_to_end(&mut message);
@@ -30,9 +28,6 @@ pub(super) fn parse(bytes: &[u8], event: Option<&str>) -> Result<ImportedProfile
 }
 
 /// The profile in `message`, which is not compressed.
-///
-/// # Errors
-/// As [`parse`].
 pub(crate) fn decoded(message: &[u8], event: Option<&str>) -> Result<ImportedProfile> {
     let profile = PprofProfile::decode(message).context("it is compressed, but no profile.proto")?;
     let value = value(&profile, event)?;

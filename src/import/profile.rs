@@ -49,7 +49,6 @@ pub(crate) struct ImportedProfile {
 impl ImportedProfile {
     /// Whether samples are late that were due while interrupts were off. Linux has two clocks that are hrtimers, and
     /// these are: tools/perf, `cpu-clock` and `task-clock`. The interrupts of hardware counters cannot be masked on x86.
-    #[must_use]
     pub(crate) fn skid(&self) -> Skid {
         match self.event.as_deref() {
             Some("cpu-clock" | "task-clock") => Skid::CpuClock,

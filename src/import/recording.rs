@@ -19,7 +19,6 @@ const NAMED_SHARE: f64 = 0.1;
 const MANY: f64 = 0.1;
 
 /// The recording, and the stacks of its commands.
-#[must_use]
 pub(crate) fn recording(imported: &ImportedProfile, file: &str, skid: Skid) -> (Recording, Vec<Profile>) {
     let mut commands: Vec<_> = imported.commands.iter().collect();
     commands.sort_by_key(|(_, stacks)| std::cmp::Reverse(stacks.total()));

@@ -1,11 +1,12 @@
 //! Detects features by trying them: each function asks the kernel to attach something harmless and removes it at
 //! once.
 
+use super::calls;
 use libbpf_rs::libbpf_sys as sys;
+use perf_event_open_sys::bindings as perf;
 use std::ffi::CString;
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 /// The running kernel's type information.
 pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -30,33 +31,13 @@ pub(crate) fn plain(error: &io::Error) -> String {
     }
 }
 
-/// A perf event description with only its size set.
-fn attributes() -> sys::perf_event_attr {
-    // SAFETY: the struct holds only integers and unions of them, for which all bits zero are valid.
-    let mut attributes: sys::perf_event_attr = unsafe { std::mem::zeroed() };
-    attributes.size = size_of::<sys::perf_event_attr>() as u32;
-    attributes
-}
-
-/// perf_event_open(2) with close-on-exec.
-fn perf_event_open(attributes: &mut sys::perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
-    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+/// Open an event, disabled, and close it.
+fn tried(mut attributes: perf::perf_event_attr) -> io::Result<()> {
     attributes.set_disabled(1);
-    // SAFETY: `attributes` is a valid description of `size` bytes that outlives the call; the kernel only reads it.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, std::ptr::from_mut(attributes), pid, cpu, -1, CLOSE_ON_EXEC)
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call has just returned this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    calls::open_event(&mut attributes, 0, -1).map(drop)
 }
 
 /// perf's event type for kprobes.
-///
-/// # Errors
-/// When the kernel does not support kprobes, as a message for the user.
 pub(crate) fn kprobe_type() -> Result<u32, String> {
     const PATH: &str = "/sys/bus/event_source/devices/kprobe/type";
     let text = std::fs::read_to_string(PATH)
@@ -65,57 +46,42 @@ pub(crate) fn kprobe_type() -> Result<u32, String> {
 }
 
 /// Place a kprobe on `symbol` and remove it.
-///
-/// # Errors
-/// The kernel's reason.
 pub(crate) fn kprobe(kprobe_type: u32, symbol: &str) -> Result<(), String> {
     let name = CString::new(symbol).map_err(|_| "the name contains a NUL byte".to_owned())?;
-    let mut attributes = attributes();
-    attributes.type_ = kprobe_type;
+    let mut attributes = calls::attributes(kprobe_type);
     attributes.__bindgen_anon_3.kprobe_func = name.as_ptr() as u64;
     attributes.__bindgen_anon_4.probe_offset = 0;
-    perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| plain(&error))
+    tried(attributes).map_err(|error| plain(&error))
 }
 
 /// Set an execution breakpoint at `address` for this process only, and remove it.
-///
-/// # Errors
-/// The kernel's reason.
 pub(crate) fn breakpoint(address: u64) -> Result<(), String> {
-    const EXECUTE: u32 = 4;
-    let mut attributes = attributes();
-    attributes.type_ = sys::PERF_TYPE_BREAKPOINT;
-    attributes.bp_type = EXECUTE;
+    let mut attributes = calls::attributes(perf::PERF_TYPE_BREAKPOINT);
+    attributes.bp_type = perf::HW_BREAKPOINT_X;
     attributes.__bindgen_anon_3.bp_addr = address;
     attributes.__bindgen_anon_4.bp_len = size_of::<libc::c_long>() as u64;
-    perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| match error.raw_os_error() {
+    tried(attributes).map_err(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => "this machine does not allow breakpoints in the kernel (EINVAL)".to_owned(),
         _ => plain(&error),
     })
 }
 
 /// Open a hardware cycles counter for this process.
-///
-/// # Errors
-/// The kernel's reason.
 pub(crate) fn hardware_cycles() -> Result<(), String> {
-    // Type 0, config 0: PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES.
-    perf_event_open(&mut attributes(), 0, -1).map(drop).map_err(|error| match error.raw_os_error() {
+    let mut attributes = calls::attributes(perf::PERF_TYPE_HARDWARE);
+    attributes.config = u64::from(perf::PERF_COUNT_HW_CPU_CYCLES);
+    tried(attributes).map_err(|error| match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => "this machine has no hardware counters".to_owned(),
         _ => plain(&error),
     })
 }
 
 /// Open a cpu-clock event that samples kernel stacks of this process.
-///
-/// # Errors
-/// The kernel's reason.
 pub(crate) fn cpu_clock() -> Result<(), String> {
-    let mut attributes = attributes();
-    attributes.type_ = sys::PERF_TYPE_SOFTWARE;
-    attributes.config = u64::from(sys::PERF_COUNT_SW_CPU_CLOCK);
+    let mut attributes = calls::attributes(perf::PERF_TYPE_SOFTWARE);
+    attributes.config = u64::from(perf::PERF_COUNT_SW_CPU_CLOCK);
     attributes.__bindgen_anon_1.sample_period = 1_000_000;
-    perf_event_open(&mut attributes, 0, -1).map(drop).map_err(|error| plain(&error))
+    tried(attributes).map_err(|error| plain(&error))
 }
 
 /// The kernel's type information (BTF).
@@ -124,9 +90,6 @@ pub(crate) struct Btf(std::ptr::NonNull<sys::btf>);
 
 impl Btf {
     /// Load the running kernel's BTF.
-    ///
-    /// # Errors
-    /// When the kernel has no BTF.
     pub(crate) fn load() -> Result<Self, String> {
         if !std::path::Path::new(BTF).exists() {
             return Err("this kernel has no BTF (CONFIG_DEBUG_INFO_BTF is off)".to_owned());
@@ -165,60 +128,22 @@ fn nothing() -> [sys::bpf_insn; 2] {
 
 /// Load an empty BPF program of this type.
 fn load(kind: sys::bpf_prog_type, attach: sys::bpf_attach_type, btf_id: u32) -> io::Result<OwnedFd> {
-    let program = nothing();
-    let mut options = sys::bpf_prog_load_opts {
-        sz: size_of::<sys::bpf_prog_load_opts>() as sys::size_t,
-        expected_attach_type: attach,
-        attach_btf_id: btf_id,
-        ..Default::default()
-    };
-    // SAFETY: the program, its length, the licence and the options are valid and outlive the call.
-    let fd = unsafe {
-        sys::bpf_prog_load(
-            kind,
-            std::ptr::null(),
-            c"GPL".as_ptr(),
-            program.as_ptr(),
-            program.len() as sys::size_t,
-            &raw mut options,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
-    }
-    // SAFETY: the call has just returned this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    calls::load_program(c"pp_attempt", &nothing(), (kind, attach), btf_id)
 }
 
 /// Load an empty BPF program.
-///
-/// # Errors
-/// The kernel's reason.
 pub(crate) fn bpf() -> Result<(), String> {
     load(sys::BPF_PROG_TYPE_KPROBE, 0, 0).map(drop).map_err(|error| plain(&error))
 }
 
 /// Attach an empty BPF program to the entry of `symbol`, and remove it.
-///
-/// # Errors
-/// The kernel's reason.
 pub(crate) fn fentry(btf: &Btf, symbol: &str) -> Result<(), String> {
     let id = btf.function(symbol).ok_or("BTF does not describe this function")?;
     let program = load(sys::BPF_PROG_TYPE_TRACING, sys::BPF_TRACE_FENTRY, id).map_err(|error| plain(&error))?;
-    // SAFETY: this program type requires a null name; the descriptor is open.
-    let link = unsafe { sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()) };
-    if link < 0 {
-        return Err(plain(&io::Error::from_raw_os_error(-link)));
-    }
-    // SAFETY: the call has just returned this descriptor, and nobody else has it.
-    drop(unsafe { OwnedFd::from_raw_fd(link) });
-    Ok(())
+    calls::open_raw_tracepoint(program.as_fd(), None).map(drop).map_err(|error| plain(&error))
 }
 
 /// Attach an empty BPF program to `symbol` with kprobe.multi, and remove it.
-///
-/// # Errors
-/// The kernel's reason.
 pub(crate) fn kprobe_multi(symbol: &str) -> Result<(), String> {
     let name = CString::new(symbol).map_err(|_| "the name contains a NUL byte".to_owned())?;
     let program = load(sys::BPF_PROG_TYPE_KPROBE, sys::BPF_TRACE_KPROBE_MULTI, 0).map_err(|error| plain(&error))?;
@@ -229,10 +154,5 @@ pub(crate) fn kprobe_multi(symbol: &str) -> Result<(), String> {
     options.__bindgen_anon_1.kprobe_multi.syms = names.as_ptr().cast_mut();
     // SAFETY: the descriptor is open; the options and the names that they point to outlive the call.
     let link = unsafe { sys::bpf_link_create(program.as_raw_fd(), 0, sys::BPF_TRACE_KPROBE_MULTI, &raw const options) };
-    if link < 0 {
-        return Err(plain(&io::Error::from_raw_os_error(-link)));
-    }
-    // SAFETY: the call has just returned this descriptor, and nobody else has it.
-    drop(unsafe { OwnedFd::from_raw_fd(link) });
-    Ok(())
+    calls::owned(link).map(drop).map_err(|error| plain(&error))
 }

@@ -2,146 +2,46 @@
 
 use crate::util::regular;
 use flate2::read::GzDecoder;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Deserializer};
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::LazyLock;
 
-/// Options that change what the pipe code executes, or what can measure it. An option unknown to a kernel counts as
-/// off.
-const THAT_MATTER: &[&str] = &[
-    // When a task gives up the CPU, and how often the timer interrupt comes.
-    "CONFIG_PREEMPT",
-    "CONFIG_PREEMPT_NONE",
-    "CONFIG_PREEMPT_VOLUNTARY",
-    "CONFIG_PREEMPT_LAZY",
-    "CONFIG_PREEMPT_DYNAMIC",
-    "CONFIG_PREEMPT_RT",
-    "CONFIG_HZ",
-    "CONFIG_NO_HZ_FULL",
-    "CONFIG_SMP",
-    "CONFIG_SCHED_CORE",
-    "CONFIG_SCHED_CLASS_EXT",
-    "CONFIG_FAIR_GROUP_SCHED",
-    "CONFIG_VIRT_CPU_ACCOUNTING_GEN",
-    "CONFIG_CONTEXT_TRACKING_USER",
-    "CONFIG_PSI",
-    "CONFIG_PSI_DEFAULT_DISABLED",
-    // Pages: allocation, zeroing, charging.
-    "CONFIG_NUMA",
-    "CONFIG_MEMCG",
-    "CONFIG_MEMCG_KMEM",
-    "CONFIG_INIT_ON_ALLOC_DEFAULT_ON",
-    "CONFIG_INIT_ON_FREE_DEFAULT_ON",
-    "CONFIG_SHUFFLE_PAGE_ALLOCATOR",
-    "CONFIG_PAGE_POISONING",
-    "CONFIG_MEM_ALLOC_PROFILING",
-    "CONFIG_TRANSPARENT_HUGEPAGE",
-    "CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS",
-    "CONFIG_TRANSPARENT_HUGEPAGE_MADVISE",
-    "CONFIG_PER_VMA_LOCK",
-    // Checks on each copy, list operation and call.
-    "CONFIG_HARDENED_USERCOPY",
-    "CONFIG_HARDENED_USERCOPY_DEFAULT_ON",
-    "CONFIG_FORTIFY_SOURCE",
-    "CONFIG_DEBUG_LIST",
-    "CONFIG_LIST_HARDENED",
-    "CONFIG_DEBUG_ATOMIC_SLEEP",
-    "CONFIG_DEBUG_MUTEXES",
-    "CONFIG_DEBUG_PREEMPT",
-    "CONFIG_PROVE_LOCKING",
-    "CONFIG_LOCK_STAT",
-    "CONFIG_KASAN",
-    "CONFIG_KCSAN",
-    "CONFIG_KMSAN",
-    "CONFIG_UBSAN",
-    "CONFIG_MUTEX_SPIN_ON_OWNER",
-    // Security modules and auditing.
-    "CONFIG_SECURITY",
-    "CONFIG_SECURITY_APPARMOR",
-    "CONFIG_SECURITY_SELINUX",
-    "CONFIG_BPF_LSM",
-    "CONFIG_AUDITSYSCALL",
-    "CONFIG_FSNOTIFY",
-    // Mitigations of speculative execution, and code layout.
-    "CONFIG_RETPOLINE",
-    "CONFIG_RETHUNK",
-    "CONFIG_SLS",
-    "CONFIG_CPU_SRSO",
-    "CONFIG_CPU_UNRET_ENTRY",
-    "CONFIG_CPU_IBPB_ENTRY",
-    "CONFIG_CPU_IBRS_ENTRY",
-    "CONFIG_PAGE_TABLE_ISOLATION",
-    "CONFIG_CALL_DEPTH_TRACKING",
-    "CONFIG_X86_KERNEL_IBT",
-    "CONFIG_CFI",
-    "CONFIG_CFI_CLANG",
-    "CONFIG_RANDOMIZE_KSTACK_OFFSET_DEFAULT",
-    "CONFIG_CC_OPTIMIZE_FOR_SIZE",
-    "CONFIG_LTO_CLANG",
-    "CONFIG_PARAVIRT",
-    // Facilities for measuring.
-    "CONFIG_FUNCTION_TRACER",
-    "CONFIG_FUNCTION_GRAPH_TRACER",
-    "CONFIG_DYNAMIC_FTRACE",
-    "CONFIG_KPROBES",
-    "CONFIG_KPROBE_EVENTS",
-    "CONFIG_FPROBE",
-    "CONFIG_BPF_SYSCALL",
-    "CONFIG_BPF_EVENTS",
-    "CONFIG_DEBUG_INFO_BTF",
-    "CONFIG_KALLSYMS_ALL",
-    "CONFIG_UNWINDER_ORC",
-    "CONFIG_UNWINDER_FRAME_POINTER",
-];
+/// `options.toml`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Options {
+    #[serde(deserialize_with = "names")]
+    matter: HashSet<String>,
+    /// What begins so matters.
+    families: Vec<String>,
+    #[serde(deserialize_with = "names")]
+    once_always_on: HashSet<String>,
+    renamed: BTreeMap<String, String>,
+    removed: BTreeMap<String, String>,
+}
 
-/// Option prefixes: every option that begins with one of them matters.
-const FAMILIES_THAT_MATTER: &[&str] = &["CONFIG_MITIGATION_"];
+fn names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashSet<String>, D::Error> {
+    let lists = Vec::<String>::deserialize(deserializer)?;
+    Ok(lists.iter().flat_map(|names| names.split_whitespace()).map(str::to_owned).collect())
+}
 
-/// Options that were renamed, with their present name (Linux 6.9, arch/x86/Kconfig: "x86/bugs: Rename CONFIG_... =>
-/// CONFIG_MITIGATION_..."; CFI_CLANG in 6.18).
-const RENAMED: &[(&str, &str)] = &[
-    ("CONFIG_CALL_DEPTH_TRACKING", "CONFIG_MITIGATION_CALL_DEPTH_TRACKING"),
-    ("CONFIG_CFI_CLANG", "CONFIG_CFI"),
-    ("CONFIG_CPU_IBPB_ENTRY", "CONFIG_MITIGATION_IBPB_ENTRY"),
-    ("CONFIG_CPU_IBRS_ENTRY", "CONFIG_MITIGATION_IBRS_ENTRY"),
-    ("CONFIG_CPU_SRSO", "CONFIG_MITIGATION_SRSO"),
-    ("CONFIG_CPU_UNRET_ENTRY", "CONFIG_MITIGATION_UNRET_ENTRY"),
-    ("CONFIG_PAGE_TABLE_ISOLATION", "CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"),
-    ("CONFIG_RETHUNK", "CONFIG_MITIGATION_RETHUNK"),
-    ("CONFIG_RETPOLINE", "CONFIG_MITIGATION_RETPOLINE"),
-    ("CONFIG_SLS", "CONFIG_MITIGATION_SLS"),
-];
+// The tests parse it, too.
+static OPTIONS: LazyLock<Options> = LazyLock::new(|| toml::from_str(include_str!("options.toml")).unwrap_or_default());
 
-/// Mitigations that were compiled in always, until Linux 6.12 made each an option (arch/x86/Kconfig: "x86/bugs: Add a
-/// separate config for ..."). A kernel without such an option has the mitigation.
-const ONCE_ALWAYS_ON: &[&str] = &[
-    "CONFIG_MITIGATION_GDS",
-    "CONFIG_MITIGATION_L1TF",
-    "CONFIG_MITIGATION_MDS",
-    "CONFIG_MITIGATION_MMIO_STALE_DATA",
-    "CONFIG_MITIGATION_RETBLEED",
-    "CONFIG_MITIGATION_RFDS",
-    "CONFIG_MITIGATION_SPECTRE_BHI",
-    "CONFIG_MITIGATION_SPECTRE_V1",
-    "CONFIG_MITIGATION_SPECTRE_V2",
-    "CONFIG_MITIGATION_SRBDS",
-    "CONFIG_MITIGATION_SSB",
-    "CONFIG_MITIGATION_TAA",
-];
+/// Whether an option changes what the pipe code executes, or what can measure it.
+fn matters(option: &str) -> bool {
+    OPTIONS.matter.contains(option) || OPTIONS.families.iter().any(|family| option.starts_with(family))
+}
 
-/// Options that no longer exist, with the release that removed them, and what they are now.
-const REMOVED: &[(&str, &str)] = &[("CONFIG_MEMCG_KMEM", "removed in 6.11: part of CONFIG_MEMCG")];
-
-/// The present name of an option.
-#[must_use]
 pub(crate) fn present_name(option: &str) -> &str {
-    RENAMED.iter().find(|(former, _)| *former == option).map_or(option, |(_, present)| present)
+    OPTIONS.renamed.get(option).map_or(option, String::as_str)
 }
 
 /// The value of an option, by its present name, in a configuration that does not have it.
-#[must_use]
 pub(crate) fn absent_value(option: &str) -> &'static str {
-    if ONCE_ALWAYS_ON.contains(&option) {
+    if OPTIONS.once_always_on.contains(option) {
         "y"
     } else if removed(option).is_some() {
         "-"
@@ -151,9 +51,8 @@ pub(crate) fn absent_value(option: &str) -> &'static str {
 }
 
 /// What became of an option that no longer exists.
-#[must_use]
 pub(crate) fn removed(option: &str) -> Option<&'static str> {
-    REMOVED.iter().find(|(name, _)| *name == option).map(|(_, what)| *what)
+    OPTIONS.removed.get(option).map(String::as_str)
 }
 
 /// No unpacked configuration is larger than this.
@@ -161,9 +60,6 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// The options of a configuration file by name: those that matter to pipes, with `n` for "is not set", and all others that
 /// are built in. Modules are left out.
-///
-/// # Errors
-/// When reading fails, or the text is not a kernel configuration.
 pub(crate) fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
     let mut bytes = Vec::new();
     reader.take(MAX_BYTES).read_to_end(&mut bytes)?;
@@ -181,8 +77,7 @@ pub(crate) fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
             continue;
         }
         lines += 1;
-        let matters = THAT_MATTER.contains(&name) || FAMILIES_THAT_MATTER.iter().any(|family| name.starts_with(family));
-        if matters || !["n", "m"].contains(&value) {
+        if matters(name) || !["n", "m"].contains(&value) {
             options.insert(name.to_owned(), value.to_owned());
         }
     }
@@ -193,9 +88,6 @@ pub(crate) fn parse(reader: impl Read) -> io::Result<BTreeMap<String, String>> {
 }
 
 /// [`parse`] for a file, which may be gzipped.
-///
-/// # Errors
-/// When the file cannot be read or is not a kernel configuration.
 pub(crate) fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
     let bytes = regular::read(path, MAX_BYTES)?;
     if bytes.starts_with(&[0x1f, 0x8b]) { parse(GzDecoder::new(&bytes[..])) } else { parse(&bytes[..]) }
@@ -203,7 +95,6 @@ pub(crate) fn read_file(path: &Path) -> io::Result<BTreeMap<String, String>> {
 
 /// The running kernel's options, as [`parse`] gives them, and the file they were read from. If there is no such file: no options,
 /// and the reason.
-#[must_use]
 pub(crate) fn running(release: &str) -> (BTreeMap<String, String>, String) {
     let candidates = [
         "/proc/config.gz".to_owned(),
@@ -249,8 +140,8 @@ mod tests {
         assert_eq!(present_name("CONFIG_PAGE_TABLE_ISOLATION"), "CONFIG_MITIGATION_PAGE_TABLE_ISOLATION");
         assert_eq!(present_name("CONFIG_NUMA"), "CONFIG_NUMA");
         // Each present name is one that configurations are searched for.
-        let kept = |name: &str| THAT_MATTER.contains(&name) || FAMILIES_THAT_MATTER.iter().any(|f| name.starts_with(f));
-        assert!(RENAMED.iter().all(|(former, present)| kept(former) && kept(present)));
+        let options: Options = toml::from_str(include_str!("options.toml")).unwrap();
+        assert!(options.renamed.iter().all(|(former, present)| matters(former) && matters(present)));
         assert_eq!(absent_value("CONFIG_MITIGATION_MDS"), "y");
         assert_eq!(absent_value("CONFIG_MITIGATION_RETPOLINE"), "n");
         assert_eq!((absent_value("CONFIG_MEMCG_KMEM"), removed("CONFIG_NUMA")), ("-", None));

@@ -59,7 +59,6 @@ const FLAGS_THAT_MATTER: &[&str] = &[
 
 impl Environment {
     /// This machine now. Without what only a run knows: topology of its CPUs, steal, emulator.
-    #[must_use]
     pub(crate) fn now() -> Self {
         let open = |path: &str| std::fs::File::open(path).ok();
         let trimmed = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
@@ -93,9 +92,6 @@ pub(crate) struct Cpu {
 
 impl Cpu {
     /// Parse the format of /proc/cpuinfo.
-    ///
-    /// # Errors
-    /// When reading fails.
     pub(crate) fn read(reader: impl Read) -> io::Result<Self> {
         let mut cpu = Self::default();
         for (key, value) in pairs(&text_of(reader)?) {
@@ -111,9 +107,6 @@ impl Cpu {
 }
 
 /// The machine's memory, parsed from the format of /proc/meminfo.
-///
-/// # Errors
-/// When reading fails.
 pub(crate) fn memory_bytes(reader: impl Read) -> io::Result<Option<u64>> {
     let text = text_of(reader)?;
     let total = pairs(&text).find(|(key, _)| *key == "MemTotal").and_then(|(_, value)| value.strip_suffix(" kB"));
@@ -143,7 +136,6 @@ fn own_ticks() -> u64 {
 
 impl CpuTime {
     /// The CPU time now; `None` if /proc/stat cannot be read.
-    #[must_use]
     pub(crate) fn now() -> Option<Self> {
         let times = Self::read(std::fs::File::open("/proc/stat").ok()?).ok()??;
         Some(Self { own: own_ticks(), ..times })
@@ -151,9 +143,6 @@ impl CpuTime {
 
     /// Parse the format of /proc/stat: `cpu user nice system idle iowait irq softirq steal guest guest_nice`. The
     /// last two are included in the first two.
-    ///
-    /// # Errors
-    /// When reading fails.
     pub(crate) fn read(reader: impl Read) -> io::Result<Option<Self>> {
         let text = text_of(reader)?;
         let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else { return Ok(None) };
@@ -183,14 +172,12 @@ impl CpuTime {
 }
 
 /// The value in brackets: `madvise` for `always [madvise] never`.
-#[must_use]
 pub(crate) fn selected(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(choice, _)| choice)
 }
 
 /// The 1-minute load average in the format of /proc/loadavg.
-#[must_use]
 pub(crate) fn load(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok().filter(|load: &f64| load.is_finite())
 }

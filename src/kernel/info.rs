@@ -25,8 +25,6 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
-    /// The running kernel.
-    #[must_use]
     pub(crate) fn running() -> Self {
         let uname = rustix::system::uname();
         let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
@@ -65,7 +63,6 @@ fn compiler(version: &str) -> &str {
 
 /// The compiler and its version: `gcc 14.2.0` of `x86_64-linux-gnu-gcc-14 (Debian 14.2.0-19) 14.2.0`, `clang 17.0.6` of
 /// `clang version 17.0.6`. The text as it is if it names no version.
-#[must_use]
 pub(crate) fn compiler_name(text: &str) -> String {
     let family = if text.contains("clang") { "clang" } else { "gcc" };
     let numbers = |word: &&str| word.contains('.') && word.chars().all(|c| c.is_ascii_digit() || c == '.');

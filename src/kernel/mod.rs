@@ -2,6 +2,7 @@
 //! Read`.
 
 pub(crate) mod attempt;
+pub(crate) mod calls;
 pub(crate) mod config;
 pub(crate) mod environment;
 pub(crate) mod features;

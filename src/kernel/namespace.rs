@@ -8,7 +8,6 @@ const FIRST: u64 = 0xefff_fffc;
 const FIRST_USER: u64 = 0xefff_fffd;
 
 /// Whether this process is in another user namespace than the initial one; false if /proc is not available.
-#[must_use]
 pub(crate) fn in_other_user_namespace() -> bool {
     std::fs::metadata("/proc/self/ns/user").is_ok_and(|file| file.ino() != FIRST_USER)
 }
@@ -23,7 +22,6 @@ pub(crate) struct PidNamespace {
 
 impl PidNamespace {
     /// This process's namespace; `None` if it is the initial one, or if /proc is not available.
-    #[must_use]
     pub(crate) fn own() -> Option<Self> {
         let file = std::fs::metadata("/proc/self/ns/pid").ok()?;
         (file.ino() != FIRST).then(|| Self { device: file.dev(), inode: file.ino() })

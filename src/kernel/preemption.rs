@@ -3,9 +3,9 @@
 //! (kernel/bpf/trampoline.c, `__bpf_prog_enter_recur`).
 
 use super::tracefs;
+use crate::util::text::two_numbers;
 
 /// Whether the running kernel may do so. True if that cannot be found out.
-#[must_use]
 pub(crate) fn is_possible() -> bool {
     let version = std::fs::read_to_string("/proc/sys/kernel/version").unwrap_or_default();
     is_possible_in(&version, || {
@@ -19,16 +19,9 @@ pub(crate) fn is_possible() -> bool {
 const CALLS_NOT_PREEMPTED: (u32, u32) = (6, 18);
 
 /// Whether the running kernel may preempt a program of the raw tracepoint sys_exit. False if that cannot be found out.
-#[must_use]
 pub(crate) fn of_system_calls() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    numbers(&release).is_some_and(|release| release > CALLS_NOT_PREEMPTED) && is_possible()
-}
-
-/// The first two numbers of a release: (7, 2) of `7.2.13+deb14-cloud-amd64`.
-fn numbers(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
+    two_numbers(&release).is_some_and(|release| release > CALLS_NOT_PREEMPTED) && is_possible()
 }
 
 /// `version` is the kernel's (`#1 SMP PREEMPT_DYNAMIC Debian ...`); `modes` are those that a dynamic one can choose from,
@@ -46,13 +39,6 @@ fn is_possible_in(version: &str, modes: impl FnOnce() -> Option<String>) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn releases_have_two_numbers() {
-        assert_eq!(numbers("7.2.13+deb14-cloud-amd64\n"), Some((7, 2)));
-        assert_eq!(numbers("7.3-rc1"), Some((7, 3)));
-        assert_eq!(numbers("next"), None);
-    }
 
     #[test]
     fn the_version_and_the_chosen_mode_decide() {

@@ -7,30 +7,21 @@ use std::io::Read;
 
 /// The ways to count calls of a function. Each method returns `Ok`, or the reason why it does not work.
 pub(crate) trait Ways {
-    /// # Errors
     /// Whether a kprobe can be placed on `symbol`.
     fn kprobe(&self, symbol: &Symbol<'_>) -> Result<(), String>;
-    /// # Errors
     /// Whether a BPF program can be attached to the entry of `symbol`.
     fn fentry(&self, symbol: &Symbol<'_>) -> Result<(), String>;
-    /// # Errors
     /// Whether an execution breakpoint can be set at `symbol`.
     fn breakpoint(&self, symbol: &Symbol<'_>) -> Result<(), String>;
 }
 
 /// The functions that ftrace can hook, from tracefs' `available_filter_functions`.
-///
-/// # Errors
-/// When reading fails.
 pub(crate) fn traceable_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
     let text = lossy(reader)?;
     Ok(text.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
 }
 
 /// The functions that kprobes may not probe, from debugfs' `kprobes/blacklist`: lines of `0xSTART-0xEND name`.
-///
-/// # Errors
-/// When reading fails.
 pub(crate) fn blacklisted_functions(reader: impl Read) -> std::io::Result<HashSet<String>> {
     let text = lossy(reader)?;
     Ok(text.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect())
@@ -51,7 +42,6 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// The running kernel's lists, as far as this user may read them.
-    #[must_use]
     pub(crate) fn running() -> Self {
         let open = |paths: &[&str]| paths.iter().find_map(|path| std::fs::File::open(path).ok());
         let traceable = open(&[
@@ -66,7 +56,6 @@ impl Listed {
     }
 
     /// Why the lists exclude `symbol`, if they do.
-    #[must_use]
     pub(crate) fn closed(&self, symbol: &Symbol<'_>) -> Option<&'static str> {
         if self.blacklisted.as_ref().is_some_and(|list| list.contains(symbol.name)) {
             return Some("on the kernel's kprobe blacklist");
@@ -104,7 +93,6 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    #[must_use]
     pub(crate) fn new() -> Self {
         Self { listed: Listed::running(), kprobe_type: attempt::kprobe_type(), btf: attempt::Btf::load() }
     }

@@ -37,9 +37,6 @@ pub(crate) const NAMED_TARGETS: [RoleId; 4] =
     [RoleId::PipeWrite, RoleId::PageAlloc, RoleId::MutexSlow, RoleId::UserPages];
 
 /// Find the candidate `name` in this kernel; the compiler's suffixes are accepted.
-///
-/// # Errors
-/// When it is missing, inlined except for a part, or ambiguous.
 pub(crate) fn pick<'a>(name: &'a str, symbols: &'a Symbols) -> Result<Symbol<'a>, String> {
     let found = symbols.functions(name);
     let whole: Vec<_> = found.iter().filter(|symbol| !symbol.name.contains(".part")).collect();
@@ -108,7 +105,6 @@ fn resolution(role: &Role, symbols: &Symbols, ways: &dyn Ways) -> Resolution {
 }
 
 /// Resolve all roles on this kernel, before any run.
-#[must_use]
 pub(crate) fn resolve(symbols: &Symbols, ways: &dyn Ways) -> Vec<Resolution> {
     all().iter().map(|role| resolution(role, symbols, ways)).collect()
 }
@@ -129,7 +125,6 @@ fn rules() -> String {
 }
 
 /// `resolutions` as a line for a list of symbols.
-#[must_use]
 pub(crate) fn to_comment(resolutions: &[Resolution]) -> String {
     // Names and reasons can always be written as JSON.
     let text = serde_json::to_string(resolutions).unwrap_or_default();
@@ -137,7 +132,6 @@ pub(crate) fn to_comment(resolutions: &[Resolution]) -> String {
 }
 
 /// The resolutions in a list of symbols; `None` if it has none of this version's roles.
-#[must_use]
 pub(crate) fn from_comment(list: &str) -> Option<Vec<Resolution>> {
     let line = list.lines().take_while(|line| line.starts_with('#')).find_map(|line| line.strip_prefix(COMMENT))?;
     let (made_by, text) = line.split_once(' ')?;

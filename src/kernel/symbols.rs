@@ -2,6 +2,7 @@
 
 use crate::roles;
 use crate::util::regular;
+use crate::util::text::fnv1a;
 use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
@@ -42,7 +43,6 @@ struct SymbolEntry {
     kind: u8,
 }
 
-/// One symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol<'a> {
     pub name: &'a str,
@@ -54,7 +54,6 @@ pub struct Symbol<'a> {
 }
 
 impl Symbol<'_> {
-    #[must_use]
     pub fn is_function(&self) -> bool {
         is_function(self.kind as u8)
     }
@@ -94,17 +93,11 @@ fn is_function(kind: u8) -> bool {
 
 impl Symbols {
     /// The running kernel's symbols. They may be [hidden](Self::hidden).
-    ///
-    /// # Errors
-    /// When /proc/kallsyms cannot be read or parsed.
     pub(crate) fn running() -> Result<Self, SymbolsError> {
         Self::open(Path::new(KALLSYMS))
     }
 
     /// The symbols of a file in the format of /proc/kallsyms.
-    ///
-    /// # Errors
-    /// When the file cannot be read or parsed.
     pub(crate) fn open(path: &Path) -> Result<Self, SymbolsError> {
         let file =
             regular::open(path).map_err(|source| SymbolsError::Io { path: path.display().to_string(), source })?;
@@ -113,9 +106,6 @@ impl Symbols {
 
     /// Read lines of `address kind name [module]`, the format of /proc/kallsyms. Skip empty lines and lines that
     /// start with `#`.
-    ///
-    /// # Errors
-    /// When reading fails, at the first line that cannot be parsed, or when there are no symbols.
     pub fn read(reader: impl Read) -> Result<Self, SymbolsError> {
         let mut text = String::new();
         let read = reader
@@ -165,26 +155,20 @@ impl Symbols {
     }
 
     /// Whether all addresses are zero, which the kernel shows to unprivileged users.
-    #[must_use]
     pub(crate) fn hidden(&self) -> bool {
         self.hidden
     }
 
     /// Return the symbols if their addresses are known.
-    ///
-    /// # Errors
-    /// [`SymbolsError::Hidden`], with the fix.
     pub fn with_addresses(self) -> Result<Self, SymbolsError> {
         if self.hidden { Err(SymbolsError::Hidden) } else { Ok(self) }
     }
 
     /// The number of symbols, including data and modules.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -205,7 +189,6 @@ impl Symbols {
 
     /// The function that contains `address`. `None` before the first, far behind the last, and if addresses are
     /// hidden.
-    #[must_use]
     pub fn at(&self, address: u64) -> Option<Located<'_>> {
         let after = self.by_address.partition_point(|index| self.entries[*index as usize].address <= address);
         let symbol = self.symbol(*self.by_address.get(after.checked_sub(1)?)?);
@@ -221,9 +204,8 @@ impl Symbols {
 
     /// The functions that a user means by `function`: with that name, or with that name and a compiler's suffix
     /// (`.constprop.0`, `.isra.0`, `.part.0`, never `.cold`). Whole functions come before parts.
-    #[must_use]
     pub(crate) fn functions(&self, function: &str) -> Vec<Symbol<'_>> {
-        let index = self.name_index().get(&hash(function)).map(Vec::as_slice).unwrap_or(&[]);
+        let index = self.name_index().get(&fnv1a(function)).map(Vec::as_slice).unwrap_or(&[]);
         let mut found: Vec<Symbol<'_>> = index
             .iter()
             .map(|index| self.symbol(*index))
@@ -240,20 +222,15 @@ impl Symbols {
             let mut index: HashMap<u64, Vec<u32>> = HashMap::with_capacity(self.entries.len());
             for at in 0..self.entries.len() as u32 {
                 let symbol = self.symbol(at);
-                index.entry(hash(symbol.name)).or_default().push(at);
+                index.entry(fnv1a(symbol.name)).or_default().push(at);
                 let base = roles::base_name(symbol.name);
                 if base.len() != symbol.name.len() && symbol.is_function() {
-                    index.entry(hash(base)).or_default().push(at);
+                    index.entry(fnv1a(base)).or_default().push(at);
                 }
             }
             index
         })
     }
-}
-
-/// FNV-1a (<http://www.isthe.com/chongo/tech/comp/fnv/>), 64 bits. Equal hashes are compared by name.
-fn hash(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// Sort key for the names of one address; lower is better: not a section marker, not a generated alias, short.

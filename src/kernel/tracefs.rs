@@ -16,9 +16,6 @@ pub struct Tracefs {
 }
 
 /// Mount a file system of this kind so that only this process sees it, until the result is dropped.
-///
-/// # Errors
-/// When the kernel refuses.
 pub(super) fn mount_privately(kind: &str) -> rustix::io::Result<OwnedFd> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
@@ -32,9 +29,6 @@ pub(super) fn root_of(mount: &OwnedFd) -> PathBuf {
 
 impl Tracefs {
     /// Find tracefs, or mount it so that only this process sees it.
-    ///
-    /// # Errors
-    /// When neither works, with the reason and the fix.
     pub fn open() -> Result<Self> {
         for root in MOUNTED {
             if Path::new(root).join("current_tracer").exists() {
@@ -48,13 +42,11 @@ impl Tracefs {
     }
 
     /// Whether it is mounted for this process only.
-    #[must_use]
     pub(crate) fn is_private(&self) -> bool {
         self.mount.is_some()
     }
 
     /// Its root folder.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -47,7 +47,6 @@ fn is_zero(weight: &u64) -> bool {
 
 impl RoleShare {
     /// Part of the process's total weight, 0 to 1, that was attributed to the caller that had interrupts off.
-    #[must_use]
     pub fn interrupts_off_share(&self) -> f64 {
         if self.weight == 0 { 0.0 } else { self.share * self.interrupts_off as f64 / self.weight as f64 }
     }
@@ -62,19 +61,16 @@ pub struct Attributor {
 
 impl Attributor {
     /// An attributor for the stacks of `profile`, whose samples have this `skid`.
-    #[must_use]
     pub(crate) fn new(profile: &Folded, skid: Skid) -> Self {
         Self { skid, tail_call: TailCall::of(profile.iter().map(|(stack, _)| stack.frames())) }
     }
 
     /// The role of `stack`.
-    #[must_use]
     pub(crate) fn place<'a>(&self, stack: CallStack<'a>) -> Placed<&'a str> {
         self.place_frames(stack.frames())
     }
 
     /// The role of a stack of `frames`, root first.
-    #[must_use]
     pub(crate) fn place_frames<F: Attributable>(
         &self,
         frames: impl DoubleEndedIterator<Item = F> + Clone,
@@ -89,7 +85,6 @@ impl Attributor {
     }
 
     /// The `frames` of a stack, root first, with the one removed by a tail call, in samples of cpu-clock.
-    #[must_use]
     pub(crate) fn restored<'a>(&self, frames: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         let mut frames: Vec<&str> = frames.collect();
         if self.skid == Skid::CpuClock {
@@ -114,7 +109,6 @@ pub struct Moved {
 /// Time per KiB of a sampled profile is the share times the CPU time that the kernel accounted to the process, not
 /// samples times the sampling period: the accounted time is exact, and lost or late samples do not shorten it. It is
 /// the time of sampled runs and includes the cost of sampling, which the collector's report contains.
-#[must_use]
 pub fn attribute(folded: &Folded, unit: Unit, skid: Skid, moved: &Moved) -> Vec<RoleShare> {
     let attributor = Attributor::new(folded, skid);
     attribute_with(folded, unit, moved, |stack| {
@@ -125,7 +119,6 @@ pub fn attribute(folded: &Folded, unit: Unit, skid: Skid, moved: &Moved) -> Vec<
 
 /// [`attribute`] with another `classify`, which gives a stack's role, the frame that decided it, and whether
 /// interrupts were off.
-#[must_use]
 pub(crate) fn attribute_with(
     folded: &Folded,
     unit: Unit,
@@ -172,11 +165,8 @@ pub(crate) fn attribute_with(
     shares
 }
 
-/// Weight by role.
 pub(crate) type RoleWeights = BTreeMap<RoleId, u64>;
 
-/// The weights of `folded` by role.
-#[must_use]
 pub(crate) fn by_role(folded: &Folded, skid: Skid) -> RoleWeights {
     let attributor = Attributor::new(folded, skid);
     let mut weights = RoleWeights::new();

@@ -5,6 +5,7 @@ use super::stacks::StackMap;
 use super::{CallStack, Folded};
 use crate::arch::CYCLE_MODELS;
 use crate::roles::{self, RoleId};
+use crate::util::text::fnv1a;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,80 +20,70 @@ const LINE: f64 = 64.0;
 /// The weights of all classes but [`InstructionClass::Other`] are multiplied by these for the ends of a range.
 pub(crate) const FACTORS: [f64; 2] = [0.5, 2.0];
 
-/// A class of instructions with its own price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum InstructionClass {
-    Other,
-    /// Atomic read-modify-write operations.
-    Locked,
-    Syscall,
-    Sysret,
-    Swapgs,
-    Wrmsr,
-    Iret,
-    /// Write to CR3: a switch of page tables.
-    Cr3,
-    Div,
-    /// `cli`, `sti` and `popf`.
-    InterruptFlag,
-    /// Start of a `rep` string instruction.
-    Rep,
-}
-
 /// The number of prices: one for each class, and one for a cache line moved by `rep`.
 pub(crate) const PRICES: usize = 12;
 
-/// The names of the prices in a model's file, in the order of [`ClassCounts::amounts`].
-const CLASSES: [&str; PRICES] = [
-    "other",
-    "locked",
-    "syscall",
-    "sysret",
-    "swapgs",
-    "wrmsr",
-    "iret",
-    "cr3",
-    "div",
-    "interrupt-flag",
-    "rep",
-    "rep-line",
-];
+/// Of each class of instructions: its variant, its count, and the name of its price in a model's file.
+macro_rules! classes {
+    ($($(#[$about:meta])* $class:ident, $count:ident, $name:literal;)+) => {
+        /// A class of instructions with its own price.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub(crate) enum InstructionClass {
+            $($(#[$about])* $class,)+
+        }
 
-/// Instructions by class. A class that is absent has none.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default)]
-pub struct ClassCounts {
-    #[serde(skip_serializing_if = "is_zero")]
-    pub other: u64,
+        /// The names of the prices in a model's file, in the order of [`ClassCounts::amounts`].
+        const CLASSES: [&str; PRICES] = [$($name,)+ "rep-line"];
+
+        /// Instructions by class. A class that is absent has none.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+        #[serde(default)]
+        pub struct ClassCounts {
+            $($(#[$about])* #[serde(skip_serializing_if = "is_zero")] pub $count: u64,)+
+            /// Bytes moved by `rep` instructions: iterations times the size of an element. Not an instruction count.
+            #[serde(skip_serializing_if = "is_zero")]
+            pub rep_bytes: u64,
+        }
+
+        impl ClassCounts {
+            pub(crate) fn add(&mut self, class: InstructionClass, times: u64) {
+                *match class {
+                    $(InstructionClass::$class => &mut self.$count,)+
+                } += times;
+            }
+
+            fn classes(&self) -> [u64; PRICES - 1] {
+                [$(self.$count),+]
+            }
+        }
+
+        impl AddAssign for ClassCounts {
+            fn add_assign(&mut self, more: Self) {
+                $(self.$count = self.$count.saturating_add(more.$count);)+
+                self.rep_bytes = self.rep_bytes.saturating_add(more.rep_bytes);
+            }
+        }
+    };
+}
+
+classes! {
+    Other, other, "other";
     /// Atomic operations: with a lock prefix, or `xchg` with memory. On one CPU Linux replaces lock prefixes; such
     /// operations are included.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub locked: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub syscall: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub sysret: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub swapgs: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub wrmsr: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub iret: u64,
+    Locked, locked, "locked";
+    Syscall, syscall, "syscall";
+    Sysret, sysret, "sysret";
+    Swapgs, swapgs, "swapgs";
+    Wrmsr, wrmsr, "wrmsr";
+    Iret, iret, "iret";
     /// Writes to CR3.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub cr3: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    pub div: u64,
+    Cr3, cr3, "cr3";
+    Div, div, "div";
     /// `cli`, `sti` and `popf`.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub interrupt_flag: u64,
+    InterruptFlag, interrupt_flag, "interrupt-flag";
     /// `rep` string instructions, however often each repeats.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub rep: u64,
-    /// Bytes moved by `rep` instructions: iterations times the size of an element. Not an instruction count.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub rep_bytes: u64,
+    Rep, rep, "rep";
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
@@ -101,71 +92,19 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl ClassCounts {
-    /// Add `times` instructions of `class`.
-    pub(crate) fn add(&mut self, class: InstructionClass, times: u64) {
-        *match class {
-            InstructionClass::Other => &mut self.other,
-            InstructionClass::Locked => &mut self.locked,
-            InstructionClass::Syscall => &mut self.syscall,
-            InstructionClass::Sysret => &mut self.sysret,
-            InstructionClass::Swapgs => &mut self.swapgs,
-            InstructionClass::Wrmsr => &mut self.wrmsr,
-            InstructionClass::Iret => &mut self.iret,
-            InstructionClass::Cr3 => &mut self.cr3,
-            InstructionClass::Div => &mut self.div,
-            InstructionClass::InterruptFlag => &mut self.interrupt_flag,
-            InstructionClass::Rep => &mut self.rep,
-        } += times;
-    }
-
     /// Instructions of all classes.
-    #[must_use]
     pub fn instructions(&self) -> u64 {
         // Documents are not trusted.
         self.classes().into_iter().fold(0, u64::saturating_add)
     }
 
-    fn classes(&self) -> [u64; PRICES - 1] {
-        [
-            self.other,
-            self.locked,
-            self.syscall,
-            self.sysret,
-            self.swapgs,
-            self.wrmsr,
-            self.iret,
-            self.cr3,
-            self.div,
-            self.interrupt_flag,
-            self.rep,
-        ]
-    }
-
     /// What is priced: the instructions of each class, then the cache lines moved by `rep` instructions.
-    #[must_use]
     pub(crate) fn amounts(&self) -> [f64; PRICES] {
         let mut amounts = [self.rep_bytes as f64 / LINE; PRICES];
         for (amount, count) in amounts.iter_mut().zip(self.classes()) {
             *amount = count as f64;
         }
         amounts
-    }
-}
-
-impl AddAssign for ClassCounts {
-    fn add_assign(&mut self, more: Self) {
-        self.other = self.other.saturating_add(more.other);
-        self.locked = self.locked.saturating_add(more.locked);
-        self.syscall = self.syscall.saturating_add(more.syscall);
-        self.sysret = self.sysret.saturating_add(more.sysret);
-        self.swapgs = self.swapgs.saturating_add(more.swapgs);
-        self.wrmsr = self.wrmsr.saturating_add(more.wrmsr);
-        self.iret = self.iret.saturating_add(more.iret);
-        self.cr3 = self.cr3.saturating_add(more.cr3);
-        self.div = self.div.saturating_add(more.div);
-        self.interrupt_flag = self.interrupt_flag.saturating_add(more.interrupt_flag);
-        self.rep = self.rep.saturating_add(more.rep);
-        self.rep_bytes = self.rep_bytes.saturating_add(more.rep_bytes);
     }
 }
 
@@ -187,13 +126,11 @@ impl ClassifiedStacks {
     }
 
     /// The instructions of all classes.
-    #[must_use]
     pub fn instructions(&self) -> Folded {
         self.folded(ClassCounts::instructions)
     }
 
     /// Estimated cycles, each stack rounded.
-    #[must_use]
     pub fn cycles(&self, model: &CycleModel) -> Folded {
         self.folded(|counts| model.cycles(counts, 1.0).round() as u64)
     }
@@ -204,8 +141,6 @@ impl ClassifiedStacks {
         folded
     }
 
-    /// The counts of each role.
-    #[must_use]
     pub(crate) fn by_role(&self) -> BTreeMap<RoleId, ClassCounts> {
         let mut by_role: BTreeMap<RoleId, ClassCounts> = BTreeMap::new();
         for (stack, counts) in self.iter() {
@@ -256,18 +191,12 @@ enum SourceKind {
 
 impl CycleModel {
     /// The model that is used if no other is given.
-    ///
-    /// # Errors
-    /// Never, if the tests pass.
     pub fn standard() -> Result<Self> {
         let [(_, text), ..] = CYCLE_MODELS;
         Self::parse(text)
     }
 
     /// Read a model that a user gave.
-    ///
-    /// # Errors
-    /// When it is not a model, or has the name of another one.
     pub fn given(text: &str) -> Result<Self> {
         let model = Self::parse(text)?;
         if let Some((_, own)) = CYCLE_MODELS.iter().find(|(name, _)| *name == model.name)
@@ -300,32 +229,24 @@ impl CycleModel {
             guesses.extend((weight.kind == SourceKind::Guess).then(|| name.to_owned()));
         }
         ensure!(weights.get("other").is_some_and(|cycles| *cycles > 0.0), "the weight 'other' is 0");
-        Ok(Self { name: file.name, hash: format!("{:016x}", fnv1a(text.as_bytes())), weights, guesses })
+        Ok(Self { name: file.name, hash: format!("{:016x}", fnv1a(text)), weights, guesses })
     }
 
     /// Estimated cycles of `counts`, with all weights but that of `other` multiplied by `factor`.
-    #[must_use]
     pub fn cycles(&self, counts: &ClassCounts, factor: f64) -> f64 {
         self.cycles_of(&counts.amounts(), factor)
     }
 
     /// The same for amounts.
-    #[must_use]
     pub(crate) fn cycles_of(&self, amounts: &[f64; PRICES], factor: f64) -> f64 {
         let parts = self.prices().into_iter().zip(amounts).enumerate();
         parts.map(|(index, (price, amount))| price * amount * if index == 0 { 1.0 } else { factor }).sum()
     }
 
     /// The weights in the order of [`ClassCounts::amounts`].
-    #[must_use]
     pub(crate) fn prices(&self) -> [f64; PRICES] {
         CLASSES.map(|name| self.weights.get(name).copied().unwrap_or_default())
     }
-}
-
-/// FNV-1a with 64 bits (RFC 9923).
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// The estimated cycles of one role of one process.
@@ -344,7 +265,6 @@ pub struct RoleCycles {
 }
 
 /// Price the roles of one process.
-#[must_use]
 pub(crate) fn price(by_role: &BTreeMap<RoleId, ClassCounts>, model: &CycleModel) -> BTreeMap<RoleId, RoleCycles> {
     let [half, double] = FACTORS;
     let of = |counts: &ClassCounts| [half, 1.0, double].map(|factor| model.cycles(counts, factor));
@@ -389,7 +309,7 @@ mod tests {
         }
         assert_eq!(CycleModel::standard().unwrap().name, CYCLE_MODELS[0].0);
         // The test vectors of RFC 9923.
-        assert_eq!((fnv1a(b""), fnv1a(b"a")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c));
+        assert_eq!((fnv1a(""), fnv1a("a")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c));
     }
 
     #[test]

@@ -30,7 +30,6 @@ pub struct FoldedError {
 }
 
 /// `name` as a frame of a stack, without separators of frames and lines.
-#[must_use]
 pub(crate) fn frame_name(name: &str) -> Cow<'_, str> {
     if name.bytes().all(|b| b != b';' && b.is_ascii() && !b.is_ascii_control()) {
         return Cow::Borrowed(name);
@@ -39,7 +38,6 @@ pub(crate) fn frame_name(name: &str) -> Cow<'_, str> {
 }
 
 impl Folded {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -104,7 +102,6 @@ impl Folded {
     }
 
     /// The same weight in fewer stacks: each is cut to its longest prefix that has a total weight of at least `least`.
-    #[must_use]
     pub fn pruned(&self, least: u64) -> Folded {
         let mut inclusive = StackMap::<u64>::default();
         for (stack, weight) in self.iter() {
@@ -135,32 +132,25 @@ impl Folded {
     }
 
     /// The sum of all weights.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.stacks.values().fold(0, |sum: u64, weight| sum.saturating_add(*weight))
     }
 
     /// The number of distinct stacks.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.stacks.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The places of all frames, in the form that is stored; `None` if no frame has a place.
-    #[must_use]
     pub(crate) fn stored_places(&self) -> Option<StoredPlaces> {
         (!self.places.is_empty()).then(|| StoredPlaces::of(self.located()))
     }
 
     /// Give the frames the places that were stored with these stacks.
-    ///
-    /// # Errors
-    /// When they are those of other stacks.
     pub(crate) fn restore_places(&mut self, stored: &StoredPlaces) -> Result<(), &'static str> {
         let mut placed = PlacedStacks::default();
         let mut weights = BTreeMap::<usize, u64>::new();
@@ -184,7 +174,6 @@ impl Folded {
     }
 
     /// The text of a folded file.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for (stack, weight) in self.iter() {
@@ -195,9 +184,6 @@ impl Folded {
 
     /// Parse a folded file. Empty lines and lines that start with `#` are skipped, and repeated stacks are summed.
     /// Weights must be whole numbers (`12.0` is one).
-    ///
-    /// # Errors
-    /// The first line that is not a stack, a space and a weight.
     pub fn parse(text: &str) -> Result<Self, FoldedError> {
         let mut stacks: Vec<(&str, u64)> = Vec::new();
         let mut total = 0u64;
@@ -310,11 +296,6 @@ mod tests {
     }
 
     proptest::proptest! {
-        #[test]
-        fn no_text_panics(text: String) {
-            let _ = Folded::parse(&text);
-        }
-
         #[test]
         fn lines_in_any_order_are_summed(lines in proptest::collection::vec(("[ab](;[ab])?", 0u64..9), 0..20)) {
             let (mut text, mut added) = (String::new(), Folded::new());

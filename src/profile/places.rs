@@ -109,7 +109,6 @@ pub(crate) struct StoredPlaces {
     stacks: Vec<(u64, Vec<u32>)>,
 }
 
-/// A frame, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 struct StoredFrame {
     name: String,
@@ -124,7 +123,6 @@ struct StoredFrame {
     line: Option<u32>,
 }
 
-/// The name of a frame, and where it is.
 pub(super) type NamedPlace<'a> = (&'a str, Option<FramePlace>);
 
 impl StoredPlaces {
@@ -140,9 +138,6 @@ impl StoredPlaces {
     }
 
     /// The stacks without their places.
-    ///
-    /// # Errors
-    /// As [`StoredPlaces::stacks`].
     #[cfg(any(doc, fuzzing, test))]
     pub(crate) fn names(&self) -> Result<Folded, &'static str> {
         let mut folded = Folded::new();
@@ -154,9 +149,6 @@ impl StoredPlaces {
     }
 
     /// Weight and frames of the stacks, root first, one after the other: a small file can have long ones.
-    ///
-    /// # Errors
-    /// When it has another version, is damaged, or a stack has more than `deepest` frames.
     pub(super) fn stacks(
         &self,
         deepest: usize,

@@ -26,8 +26,6 @@ impl ProcessName {
     /// Everything outside the target's processes: idle, kernel threads, the controller.
     pub(crate) const OTHER: Self = Self("other");
 
-    /// The name for `text`.
-    #[must_use]
     pub fn new(text: &str) -> Self {
         for known in [Self::WRITER, Self::READER, Self::OTHER] {
             if known.0 == text {
@@ -113,12 +111,10 @@ pub struct ByProcess<T> {
 }
 
 impl<T> ByProcess<T> {
-    #[must_use]
     pub(crate) const fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
-    #[must_use]
     pub(crate) fn get(&self, name: ProcessName) -> Option<&T> {
         self.entries.iter().find(|(of, _)| *of == name).map(|(_, value)| value)
     }
@@ -154,7 +150,6 @@ impl<T> ByProcess<T> {
     }
 
     /// The index of `name` in the order.
-    #[must_use]
     pub(crate) fn place(&self, name: ProcessName) -> Option<usize> {
         self.entries.iter().position(|(of, _)| *of == name)
     }
@@ -181,12 +176,10 @@ impl<T> ByProcess<T> {
     }
 
     /// The same processes with values mapped by `f`.
-    #[must_use]
     pub(crate) fn map<U>(&self, mut f: impl FnMut(ProcessName, &T) -> U) -> ByProcess<U> {
         self.iter().map(|(name, value)| (name, f(name, value))).collect()
     }
 
-    #[must_use]
     pub(crate) fn contains(&self, name: ProcessName) -> bool {
         self.place(name).is_some()
     }
@@ -278,7 +271,6 @@ impl<T: JsonSchema> JsonSchema for ByProcess<T> {
 }
 
 /// Names in a sentence: `writer and reader`.
-#[must_use]
 pub fn listed<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| name.to_string()).collect();
     match &names[..] {
@@ -289,7 +281,6 @@ pub fn listed<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
 }
 
 /// As [`listed`], of at most three: `a, b, c and 7 more`.
-#[must_use]
 pub(crate) fn few<T: fmt::Display>(names: impl IntoIterator<Item = T>) -> String {
     let mut names = names.into_iter();
     let first: Vec<String> = names.by_ref().take(3).map(|name| name.to_string()).collect();

@@ -19,7 +19,6 @@ pub struct SchedulingWeight {
 
 impl SchedulingWeight {
     /// The sum over the stacks of `profile`.
-    #[must_use]
     pub(crate) fn of(profile: &Profile) -> Self {
         let attributor = Attributor::new(&profile.stacks, profile.skid);
         let mut sum = Self::default();
@@ -37,8 +36,6 @@ impl SchedulingWeight {
         sum
     }
 
-    /// All of it.
-    #[must_use]
     pub(crate) fn total(&self) -> u64 {
         self.sleeps + self.preemptions + self.interrupts
     }

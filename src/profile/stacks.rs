@@ -25,7 +25,6 @@ impl<T> Default for StackMap<T> {
     }
 }
 
-/// One stack of a profile.
 #[derive(Clone, Copy)]
 pub struct CallStack<'a> {
     names: &'a FrameNames,
@@ -61,7 +60,6 @@ impl<'a> CallStack<'a> {
         self.frames.iter().zip(other.frames).take_while(|(own, other)| own == other).count()
     }
 
-    /// The order of the texts.
     fn text_order(self, other: Self) -> Ordering {
         let common = self.common(other);
         let rest = |stack: Self| {
@@ -121,7 +119,6 @@ impl<T> StackMap<T> {
         &last.frames
     }
 
-    /// The number of this name.
     fn number(&mut self, name: &str) -> u32 {
         let known = self.names.get_index_of(name);
         known.unwrap_or_else(|| self.names.insert_full(name.into()).0) as u32

@@ -1,33 +1,25 @@
-//! The answer of a recording: which stage limits the pipeline, and why. docs/method.md gives the rules. It depends on
-//! the recording alone.
+//! The answer of a recording: what its time was made of, and what else is worth a sentence. docs/method.md gives the
+//! rules. It depends on the recording alone.
 
 use super::holders;
-use super::model::{
-    BusyProgram, DEFAULT_SLOTS, LimitingStage, PipelineLimit, RecordedPipe, RecordedProcess, Recording, WaitReason,
-};
+use super::model::{BusyProgram, DEFAULT_SLOTS, RecordedPipe, RecordedProcess, Recording, WaitReason};
+use super::names::labels;
+use super::path::model::PathWhat;
+use super::path::words;
 use super::stages::{self, StageTime, Stages};
-use crate::profile::{few, listed};
+use crate::profile::few;
 use crate::report::number::percent;
 use crate::result::ExecutedOn;
-use crate::util::text::{capitalized, counted};
+use crate::util::text::counted;
 use std::collections::BTreeSet;
 
-/// A stage that sleeps at its pipes for this part of the window does not limit the pipeline.
-const WAITS_AT_PIPES: f64 = 0.5;
-
-/// Stages whose sleeps at pipes differ by less than this are alike.
-const ALIKE: f64 = 0.1;
-
-/// A stage that is on a CPU for this part of the window is busy.
-const BUSY: f64 = 0.5;
-
-/// A stage whose parts add up to more than this has threads that run or sleep side by side.
-const SIDE_BY_SIDE: f64 = 1.05;
+/// A stage that waits for this part of the window at a pipe whose other side was not recorded waits for something outside.
+const OUTSIDE: f64 = 0.5;
 
 /// Smaller parts of the window are not named.
 const NAMED: f64 = 0.05;
 
-/// From this part of the window on, waiting for a CPU casts doubt on the answer.
+/// From this part of the path on, waiting for a CPU casts doubt on the answer.
 const CROWDED: f64 = 0.2;
 
 /// Shorter windows are mostly the start of programs.
@@ -53,7 +45,6 @@ const FAULTS: [(i32, &str, &str); 6] = [
 /// Findings, and reasons to doubt them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct RecordedAnswer {
-    pub limit: Option<PipelineLimit>,
     pub findings: Vec<String>,
     pub cautions: Vec<String>,
 }
@@ -65,131 +56,69 @@ pub(super) fn answer(recording: &Recording) -> RecordedAnswer {
     let times = stages::times(recording, &stages);
     let used = recording.pipes.iter().any(|pipe| pipe.is_used() || pipe.between.is_some());
     let mut answer = RecordedAnswer::default();
+    answer.findings.extend(first_of(recording.processes.iter().filter_map(starved)));
     if times.is_empty() {
         answer.findings.push("No process was recorded.".to_owned());
-    } else if used {
-        let (limit, sentences) = limit(recording, &stages, &times);
-        answer.limit = limit;
-        answer.findings.extend(sentences);
+    } else {
+        answer.findings.extend(words::sentences(recording));
+        answer.findings.extend((!used).then(|| each(recording, &stages)));
+        answer.findings.extend(outside(recording, &stages, &times));
+        let main = words::longest(recording).and_then(|process| stages.of(process));
+        answer.findings.extend(most_waiting(recording, &stages, &times, main));
         answer.findings.extend(oddities(recording, &stages, &times));
         answer.findings.extend(holders::findings(recording, &stages, &times));
-    } else {
-        let spent = few(times.iter().map(|time| format!("`{}` {}", time.name, spent(time))));
-        answer.findings.push(format!("No pipe was used. {}.", capitalized(&spent)));
     }
     answer.findings.extend(first_of(recording.processes.iter().filter_map(|process| crashed(recording, process))));
-    answer.cautions = cautions(recording, &times);
+    answer.cautions = cautions(recording);
     answer
 }
 
-/// What limits the pipeline, and who waits for it.
-fn limit(recording: &Recording, stages: &Stages, times: &[StageTime]) -> (Option<PipelineLimit>, Vec<String>) {
-    let outside = outside(recording, stages, times);
-    if let ([only], None) = (times, &outside) {
-        return (None, vec![format!("`{}` {}.", only.name, spent(only))]);
+/// What each process did most of the time, if several were watched that have nothing to do with each other.
+fn each(recording: &Recording, stages: &Stages) -> String {
+    if recording.pids.len() < 2 {
+        return "No pipe was used.".to_owned();
     }
-    let idle = holders::without_calls(recording, stages);
-    let mut order: Vec<usize> = (0..times.len()).filter(|stage| !idle.contains(stage)).collect();
-    order.sort_by(|a, b| times[*a].at_pipes().total_cmp(&times[*b].at_pipes()));
-    let Some(first) = order.first().copied() else { return (None, Vec::new()) };
-    let least = &times[first];
-    let waiting = most_waiting(recording, stages, times, None);
-    if least.at_pipes() >= WAITS_AT_PIPES {
-        let (limit, sentence) = outside.unwrap_or_else(|| {
-            let sentence = "No single stage limits the pipeline: every stage waits for another one most of the time.";
-            (PipelineLimit::EachOther, sentence.to_owned())
-        });
-        return (Some(limit), std::iter::once(sentence).chain(waiting).collect());
-    }
-    let is_alike = |time: &StageTime| time.at_pipes() < least.at_pipes() + ALIKE && time.cpu >= BUSY;
-    let alike: Vec<usize> = order.iter().copied().filter(|stage| is_alike(&times[*stage])).collect();
-    let limiting = |stages: &[usize]| {
-        let stage = |time: &StageTime| LimitingStage {
-            name: time.name.clone(),
-            cpu: time.cpu,
-            runnable: time.runnable,
-            at_pipes: time.at_pipes(),
-        };
-        Some(PipelineLimit::Stages { stages: stages.iter().map(|at| stage(&times[*at])).collect() })
+    let labels = labels(recording);
+    let most = |members: &Vec<usize>| {
+        let at = members.first().copied()?;
+        let process = recording.processes.get(at)?;
+        let running = [(PathWhat::OnCpu, process.cpu_ns), (PathWhat::ForCpu, process.runnable_ns)];
+        let asleep = process.waits.iter().map(|(reason, wait)| (PathWhat::Asleep { reason: *reason }, wait.ns));
+        let (what, ns) = running.into_iter().chain(asleep).max_by_key(|(_, ns)| *ns)?;
+        let part = words::described(recording, &labels, &(Some(at), what, None), false);
+        Some(format!("{part} {}", percent(ns as f64 / recording.window_ns.max(1) as f64)))
     };
-    if alike.len() > 1 && alike.contains(&first) {
-        let names = few(alike.iter().map(|stage| format!("`{}` ({})", times[*stage].name, spent(&times[*stage]))));
-        let sentence = format!("{names} limit the pipeline alike.");
-        return (limiting(&alike), std::iter::once(sentence).chain(waiting).collect());
-    }
-    let sentence = format!("`{}` limits the pipeline: it {}.", least.name, spent(least));
-    let waiting = most_waiting(recording, stages, times, Some(first));
-    (limiting(&[first]), std::iter::once(sentence).chain(waiting).collect())
+    format!("No pipe was used: {}.", few(stages.iter().filter_map(most)))
 }
 
-/// If most of a stage's sleeps are at pipes whose other side was not recorded: who waits for what.
-fn outside(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Option<(PipelineLimit, String)> {
+/// If a stage waits most of the time at a pipe whose other side was not recorded.
+fn outside(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Option<String> {
     for time in times {
         for (shares, side, what) in [(&time.empty, 0, "data from"), (&time.full, 1, "room in")] {
             let is_outside = |at: usize| stages::sides(&recording.pipes[at], stages)[side].is_empty();
-            if let Some(share) = shares.iter().find(|(at, share)| **share >= WAITS_AT_PIPES && is_outside(**at)) {
+            if let Some(share) = shares.iter().find(|(at, share)| **share >= OUTSIDE && is_outside(**at)) {
                 let other = if side == 0 { "writer" } else { "reader" };
-                let sentence = format!(
-                    "The limit is outside of the pipeline: `{}` waits {} of the time for {what} a pipe whose {other} was \
-                     not recorded.",
+                return Some(format!(
+                    "`{}` waits {} of the time for {what} a pipe whose {other} was not recorded.",
                     time.name,
                     percent(*share.1)
-                );
-                return Some((PipelineLimit::Outside { stage: time.name.clone(), waits: *share.1 }, sentence));
+                ));
             }
         }
     }
     None
 }
 
-/// `it is on a CPU 97 % of the time (12 % user, 85 % system)`, with all that takes a part worth naming.
-fn spent(time: &StageTime) -> String {
-    let mut parts: Vec<(f64, String)> = Vec::new();
-    let split = time.user.filter(|_| time.cpu >= NAMED).map_or_else(String::new, |user| {
-        format!(" ({} user, {} system)", percent(time.cpu * user), percent(time.cpu * (1.0 - user)))
-    });
-    parts.push((
-        time.cpu,
-        match time.cpu {
-            many if many > SIDE_BY_SIDE => format!("uses {many:.1} CPUs{split}"),
-            _ => format!("is on a CPU {} of the time{split}", percent(time.cpu)),
-        },
-    ));
-    parts.push((time.runnable, format!("waits for a CPU {}", percent(time.runnable))));
-    parts.push((time.lock, format!("waits for the lock of a pipe {}", percent(time.lock))));
-    let at = |sum: f64, what: &str| (sum, format!("waits {what} {}", percent(sum.min(1.0))));
-    parts.push(at(time.empty.values().sum(), "for data in a pipe"));
-    parts.push(at(time.full.values().sum(), "for room in a pipe"));
-    // Where threads of a busy stage sleep while another one runs, they do not hold it up.
-    let together = parts.iter().map(|(share, _)| share).sum::<f64>() + time.waits.values().sum::<f64>();
-    let covered = time.cpu >= BUSY && together > SIDE_BY_SIDE;
-    for (reason, share) in time.waits.iter().filter(|_| !covered) {
-        let by = time
-            .held_by
-            .get(reason)
-            .map_or_else(String::new, |names| format!(" by {}", listed(names.iter().map(|name| format!("`{name}`")))));
-        parts.push((*share, format!("{}{by} {}", reason.doing(), percent(share.min(1.0)))));
-    }
-    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let named = parts.iter().filter(|(share, _)| *share >= NAMED).count().clamp(1, 3);
-    listed(parts.into_iter().take(named).map(|(_, text)| text))
-}
-
-/// The stage, other than `limiting`, that sleeps most at one of its pipes, or until a FIFO is opened.
-fn most_waiting(
-    recording: &Recording,
-    stages: &Stages,
-    times: &[StageTime],
-    limiting: Option<usize>,
-) -> Option<String> {
+/// The stage, other than `main`, that sleeps most at one of its pipes, or until a FIFO is opened.
+fn most_waiting(recording: &Recording, stages: &Stages, times: &[StageTime], main: Option<usize>) -> Option<String> {
     // The pipe, and the side of it at which others are.
     type Place = Option<(usize, usize)>;
     let mut most: Option<(f64, usize, Place)> = None;
-    for (stage, time) in times.iter().enumerate().filter(|(stage, _)| Some(*stage) != limiting) {
+    for (stage, time) in times.iter().enumerate().filter(|(stage, _)| Some(*stage) != main) {
         let at_pipes = [(&time.empty, 0), (&time.full, 1)]
             .into_iter()
             .flat_map(|(shares, side)| shares.iter().map(move |(pipe, share)| (*share, stage, Some((*pipe, side)))));
-        for wait in at_pipes.chain([(time.opening(), stage, None)]).filter(|(share, ..)| *share >= NAMED) {
+        for wait in at_pipes.chain([(time.opening, stage, None)]).filter(|(share, ..)| *share >= NAMED) {
             if most.is_none_or(|(largest, ..)| wait.0 > largest) {
                 most = Some(wait);
             }
@@ -198,7 +127,7 @@ fn most_waiting(
     let (share, stage, place) = most?;
     let (name, share) = (&times[stage].name, percent(share));
     let Some((pipe, side)) = place else {
-        return Some(format!("`{name}` {} {share}.", WaitReason::Open.doing()));
+        return Some(format!("`{name}` {} {share}.", "waits until another process opens the other end of a FIFO"));
     };
     let others = &stages::sides(&recording.pipes[pipe], stages)[side];
     let others = few(others.iter().filter(|other| **other != stage).map(|other| format!("`{}`", times[*other].name)));
@@ -247,6 +176,11 @@ fn oddities(recording: &Recording, stages: &Stages, times: &[StageTime]) -> Vec<
     [small, short, unseen].into_iter().flat_map(|sentences| first_of(sentences.into_iter())).collect()
 }
 
+/// A program that the kernel ended because there was no memory.
+fn starved(process: &RecordedProcess) -> Option<String> {
+    process.out_of_memory.then(|| format!("`{}` was killed for lack of memory.", process.name))
+}
+
 /// A program that a fault of its own ended. A shell reports only that of the last one.
 fn crashed(recording: &Recording, process: &RecordedProcess) -> Option<String> {
     let number = i32::try_from(process.signal?).ok()?;
@@ -269,7 +203,7 @@ pub(super) fn pipe_name(pipe: &RecordedPipe, stages: &Stages, times: &[StageTime
     format!("from {from} to {to}")
 }
 
-fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
+fn cautions(recording: &Recording) -> Vec<String> {
     let mut cautions = Vec::new();
     if !recording.on_disk.is_empty() && recording.executed_on == ExecutedOn::Tcg {
         let names = few(recording.on_disk.iter().map(|path| format!("`{path}`")));
@@ -281,16 +215,29 @@ fn cautions(recording: &Recording, times: &[StageTime]) -> Vec<String> {
     if recording.window_ns < SHORT_NS {
         cautions.push("The pipeline took less than 20 ms: most of it is the start of its programs.".to_owned());
     }
-    let crowded: Vec<&StageTime> = times.iter().filter(|time| time.runnable >= CROWDED).collect();
     // The CPUs of an emulated guest take turns.
-    if !crowded.is_empty() && recording.executed_on != ExecutedOn::Tcg {
-        let names = few(crowded.iter().map(|time| format!("`{}` {}", time.name, percent(time.runnable))));
-        cautions.push(format!(
-            "The CPUs are busy: {names} of the time runnable but without a CPU. The answer may differ on an idle machine."
-        ));
+    if recording.executed_on != ExecutedOn::Tcg {
+        cautions.extend(crowded(recording));
     }
     cautions.extend(busy_others(&recording.others));
     cautions
+}
+
+/// If the end of the pipeline waited for a CPU much of the time.
+fn crowded(recording: &Recording) -> Option<String> {
+    let labels = labels(recording);
+    let waits = words::sums(recording.path.as_ref()?).into_iter().filter(|((_, what, _), _)| *what == PathWhat::ForCpu);
+    let share = |ns: u64| ns as f64 / recording.window_ns.max(1) as f64;
+    let waits: Vec<(Option<usize>, f64)> = waits.map(|((process, ..), ns)| (process, share(ns))).collect();
+    let all: f64 = waits.iter().map(|(_, share)| share).sum();
+    let name = |process: Option<usize>| process.and_then(|at| labels.get(at)).map_or("another process", String::as_str);
+    let named = waits.iter().filter(|(_, share)| *share >= NAMED);
+    let names = few(named.map(|(process, share)| format!("`{}` {}", name(*process), percent(*share))));
+    (all >= CROWDED && !names.is_empty()).then(|| {
+        format!(
+            "The CPUs are busy: the end waits for {names} of the time without a CPU. Times may differ on an idle machine."
+        )
+    })
 }
 
 /// Who else used the CPUs, if that is much.
@@ -307,26 +254,6 @@ fn busy_others(others: &[BusyProgram]) -> Option<String> {
 }
 
 impl WaitReason {
-    /// The reason in a sentence.
-    fn doing(self) -> &'static str {
-        match self {
-            Self::Timer => "sleeps on a timer",
-            Self::Disk => "waits for files",
-            Self::Network => "waits for the network",
-            Self::Child => "waits for a child process",
-            Self::Thread => "waits for another thread",
-            Self::Poll => "waits in poll for a timer or another event",
-            Self::Device => "waits for a device",
-            Self::Signal => "waits for a signal",
-            Self::Open => "waits until another process opens the other end of a FIFO",
-            Self::Memory => "waits for memory",
-            Self::Stopped => "is stopped",
-            Self::Traced => "is traced",
-            Self::Frozen => "is frozen by its cgroup",
-            Self::Other => "waits for something else",
-        }
-    }
-
     /// The reason in a table.
     pub(crate) fn title(self) -> &'static str {
         match self {
@@ -350,37 +277,43 @@ impl WaitReason {
 
 #[cfg(test)]
 mod tests {
-    use super::super::model::{RecordedEnd, RecordedProcess, WaitTotal};
+    use super::super::model::{RecordedEnd, RecordedProcess};
+    use super::super::path::model::{CriticalPath, PathPart};
     use super::super::pipeline::PipelineCommand;
     use super::*;
 
     const WINDOW: u64 = 1_000_000_000;
 
-    /// A pipeline of stages `a`, `b`, ..., each with shares of the window in percent: on a CPU, asleep for data, asleep
-    /// for room, on a timer.
-    fn pipeline(stages: &[[u64; 4]]) -> Recording {
-        let percent = WINDOW / 100;
+    /// A part of process `process` that takes so many percent.
+    fn part(process: usize, what: PathWhat, percent: u64) -> PathPart {
+        let ns = WINDOW / 100 * percent;
+        PathPart { process: Some(process), what, ns, slices: vec![ns], by: None }
+    }
+
+    const ON_CPU: PathWhat = PathWhat::OnCpu;
+    const TIMER: PathWhat = PathWhat::Asleep { reason: WaitReason::Timer };
+
+    /// A pipeline of stages `a`, `b`, ..., each asleep for data and for room for so many percent of the window.
+    fn pipeline(stages: &[[u64; 2]], parts: &[(usize, PathWhat, u64)]) -> Recording {
         let name = |stage: usize| char::from(b'a' + stage as u8).to_string();
         let end = |process, share: u64| RecordedEnd {
             process,
             bytes: 1 << 20,
-            blocked_ns: share * percent,
+            blocked_ns: share * (WINDOW / 100),
             sleeps: 1,
             ..RecordedEnd::default()
         };
-        let processes = stages.iter().enumerate().map(|(stage, [cpu, _, _, timer])| RecordedProcess {
+        let processes = (0..stages.len()).map(|stage| RecordedProcess {
             name: name(stage),
             stage: stage as u32,
-            cpu_ns: cpu * percent,
             user_share: Some(0.75),
-            waits: [(WaitReason::Timer, WaitTotal { ns: timer * percent, count: 1 })].into(),
             ..RecordedProcess::default()
         });
         let pipes = (1..stages.len()).map(|reader| RecordedPipe {
             between: Some([reader as u32 - 1, reader as u32]),
             slots: Some([16; 3]),
-            writers: vec![end(reader - 1, stages[reader - 1][2])],
-            readers: vec![end(reader, stages[reader][1])],
+            writers: vec![end(reader - 1, stages[reader - 1][1])],
+            readers: vec![end(reader, stages[reader][0])],
             ..RecordedPipe::default()
         });
         Recording {
@@ -391,104 +324,68 @@ mod tests {
             },
             processes: processes.collect(),
             pipes: pipes.collect(),
+            path: Some(CriticalPath {
+                parts: parts.iter().map(|(process, what, percent)| part(*process, *what, *percent)).collect(),
+                slice_ns: vec![WINDOW],
+                ..CriticalPath::default()
+            }),
             ..Recording::default()
         }
     }
 
-    fn findings(stages: &[[u64; 4]]) -> String {
-        answer(&pipeline(stages)).findings.join(" ")
+    fn busy() -> Recording {
+        pipeline(&[[0, 2], [88, 0]], &[(0, ON_CPU, 96), (1, ON_CPU, 4)])
     }
 
     #[test]
-    fn the_stage_that_waits_least_at_its_pipes_limits() {
+    fn what_the_time_was_made_of_comes_first_and_then_who_waits() {
         assert_eq!(
-            findings(&[[96, 0, 2, 0], [10, 88, 0, 0]]),
-            "`a` limits the pipeline: it is on a CPU 96 % of the time (72 % user, 24 % system). `b` waits 88 % of the \
-             time because the pipe from `a` is empty."
+            answer(&busy()).findings.join(" "),
+            "The 1.00 s were 96 % `a` on a CPU (75 % of it user code) and 4 % other parts. `b` waits 88 % of the time \
+             because the pipe from `a` is empty."
         );
+        let sleeping = pipeline(&[[0, 94], [1, 1], [96, 0]], &[(1, TIMER, 95), (2, ON_CPU, 5)]);
         assert_eq!(
-            findings(&[[5, 0, 94, 0], [2, 1, 1, 95], [3, 96, 0, 0]]),
-            "`b` limits the pipeline: it sleeps on a timer 95 %. `c` waits 96 % of the time because the pipe from `b` is \
-             empty."
+            answer(&sleeping).findings.join(" "),
+            "The 1.00 s were 95 % `b` sleeping on a timer and 5 % `c` on a CPU (75 % of it user code). `c` waits 96 % of \
+             the time because the pipe from `b` is empty."
         );
     }
 
     #[test]
-    fn what_limits_is_known_without_its_sentence() {
-        let limit = |stages: &[[u64; 4]]| answer(&pipeline(stages)).limit;
-        let names = |stages: &[[u64; 4]]| match limit(stages) {
-            Some(PipelineLimit::Stages { stages }) => stages.into_iter().map(|stage| stage.name).collect::<String>(),
-            other => format!("{other:?}"),
-        };
-        assert_eq!(names(&[[96, 0, 2, 0], [10, 88, 0, 0]]), "a");
-        assert_eq!(names(&[[90, 0, 8, 0], [88, 10, 0, 0]]), "ab");
-        assert_eq!(limit(&[[30, 0, 60, 0], [30, 60, 0, 0]]), Some(PipelineLimit::EachOther));
-        assert_eq!(limit(&[[50, 0, 0, 49]]), None);
+    fn phases_are_named() {
+        let mut recording = pipeline(&[[0, 0], [0, 0]], &[(0, ON_CPU, 60), (1, ON_CPU, 40)]);
+        let path = recording.path.as_mut().unwrap();
+        path.slice_ns = vec![WINDOW / 5; 5];
+        path.parts[0].slices = [3, 3, 3, 0, 0].map(|part| WINDOW / 15 * part).to_vec();
+        path.parts[1].slices = [0, 0, 0, 3, 3].map(|part| WINDOW / 15 * part).to_vec();
+        let findings = answer(&recording).findings;
+        assert_eq!(findings[1], "Over time: 0 to 0.60 s `a` on a CPU; 0.60 to 1.00 s `b` on a CPU.");
     }
 
     #[test]
-    fn a_stage_that_ended_early_or_began_late_does_not_limit() {
-        let mut recording = pipeline(&[[4, 0, 0, 0], [80, 2, 0, 0], [3, 95, 0, 0]]);
-        for (process, percent) in recording.processes.iter_mut().zip([5, 99, 100]) {
-            process.end_ns = WINDOW / 100 * percent;
-        }
-        let text = answer(&recording).findings.join(" ");
-        assert!(text.starts_with("`b` limits the pipeline"), "{text}");
-        // Nor does one that was started late, as in a shell's second pipeline.
-        let mut recording = pipeline(&[[90, 2, 0, 0], [4, 90, 0, 0], [1, 1, 0, 0]]);
-        recording.processes[2].begin_ns = WINDOW / 100 * 97;
-        let text = answer(&recording).findings.join(" ");
-        assert!(text.starts_with("`a` limits the pipeline"), "{text}");
-    }
-
-    #[test]
-    fn threads_that_sleep_beside_a_running_one_are_not_named() {
-        let mut recording = pipeline(&[[90, 0, 2, 100], [10, 88, 0, 0]]);
-        let text = answer(&recording).findings.join(" ");
-        let busy = "`a` limits the pipeline: it is on a CPU 90 % of the time (68 % user, 22 % system). `b`";
-        assert!(text.starts_with(busy), "{text}");
-        // Waits for the CPU, and those of a stage that hardly runs, say why.
-        recording.processes[0].runnable_ns = WINDOW / 4;
-        assert!(answer(&recording).findings[0].ends_with("and waits for a CPU 25 %."), "{recording:?}");
-        let text = findings(&[[30, 0, 2, 100], [10, 88, 0, 0]]);
-        assert!(text.starts_with("`a` limits the pipeline: it sleeps on a timer 100 % and is on a CPU 30 %"), "{text}");
-    }
-
-    #[test]
-    fn stages_that_are_alike_are_both_named() {
-        let text = findings(&[[90, 0, 8, 0], [88, 10, 0, 0]]);
-        assert!(text.starts_with("`a` (is on a CPU 90 % of the time"), "{text}");
-        assert!(text.contains("limit the pipeline alike"), "{text}");
-        let text = findings(&[[30, 0, 60, 0], [30, 60, 0, 0]]);
-        assert!(text.starts_with("No single stage limits the pipeline"), "{text}");
-    }
-
-    #[test]
-    fn one_program_waits_for_no_other_stage() {
-        let mut recording = pipeline(&[[30, 0, 0, 0]]);
+    fn one_program_and_a_command_without_pipes_have_an_answer() {
+        let mut recording = pipeline(&[[0, 0]], &[(0, ON_CPU, 50), (0, TIMER, 50)]);
+        let said = "The 1.00 s were 50 % `a` on a CPU (75 % of it user code) and 50 % `a` sleeping on a timer.";
+        assert_eq!(answer(&recording).findings.join(" "), format!("{said} No pipe was used."));
         let end = RecordedEnd { calls: [("write".to_owned(), 1)].into(), bytes: 10, ..RecordedEnd::default() };
         recording.pipes.push(RecordedPipe { writers: vec![end], ..RecordedPipe::default() });
-        for begin in [0, WINDOW / 100 * 60] {
-            recording.processes[0].begin_ns = begin;
-            let text = answer(&recording).findings.join(" ");
-            assert_eq!(text, "`a` is on a CPU 30 % of the time (22 % user, 8 % system).");
-        }
+        assert_eq!(answer(&recording).findings.join(" "), said);
     }
 
     #[test]
-    fn a_stopped_stage_limits() {
-        let mut recording = pipeline(&[[4, 0, 94, 0], [5, 10, 0, 0]]);
-        let held = &mut recording.processes[1];
-        held.waits = [(WaitReason::Stopped, WaitTotal { ns: WINDOW / 100 * 64, count: 1 })].into();
+    fn a_stopped_stage_and_who_stopped_it_are_named() {
+        let stopped = PathWhat::Asleep { reason: WaitReason::Stopped };
+        let mut recording = pipeline(&[[0, 94], [10, 0]], &[(1, stopped, 64), (1, ON_CPU, 36)]);
         let said = |recording: &Recording| answer(recording).findings.remove(0);
-        assert!(said(&recording).starts_with("`b` limits the pipeline: it is stopped 64 %, waits"), "{recording:?}");
+        assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped and 36 % `b` on"), "{recording:?}");
         recording.processes[1].held_by = [(WaitReason::Stopped, ["cpulimit".to_owned()].into())].into();
-        assert!(said(&recording).starts_with("`b` limits the pipeline: it is stopped by `cpulimit` 64 %, waits"));
+        assert!(said(&recording).starts_with("The 1.00 s were 64 % `b` stopped by `cpulimit` and 36 %"));
     }
 
     #[test]
-    fn a_program_that_crashed_is_named() {
-        let mut recording = pipeline(&[[96, 0, 2, 0], [10, 88, 0, 0]]);
+    fn a_program_that_crashed_or_was_killed_is_named() {
+        let mut recording = busy();
         let said = |recording: &Recording| answer(recording).findings.join(" ");
         recording.processes[0].signal = Some(libc::SIGPIPE.cast_unsigned());
         assert!(!said(&recording).contains("killed"), "{}", said(&recording));
@@ -496,50 +393,41 @@ mod tests {
         assert!(said(&recording).ends_with("`a` was killed by SIGILL (illegal instruction)."), "{}", said(&recording));
         recording.executed_on = ExecutedOn::Tcg;
         assert!(said(&recording).ends_with("try --cpu max."), "{}", said(&recording));
+        recording.processes[1].out_of_memory = true;
+        assert!(said(&recording).starts_with("`b` was killed for lack of memory. The 1.00 s"), "{}", said(&recording));
     }
 
     #[test]
-    fn a_limit_outside_of_the_pipeline_is_said() {
-        let mut recording = pipeline(&[[5, 0, 0, 0], [5, 93, 0, 0]]);
+    fn a_wait_for_something_outside_of_the_recording_is_said() {
+        let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::PipeEmpty, 92), (0, ON_CPU, 8)]);
         let outside = RecordedEnd { blocked_ns: WINDOW / 100 * 92, sleeps: 9, ..RecordedEnd::default() };
         recording.pipes.push(RecordedPipe { inode: 7, readers: vec![outside], ..RecordedPipe::default() });
-        let answer = answer(&recording);
-        assert_eq!(answer.limit, Some(PipelineLimit::Outside { stage: "a".to_owned(), waits: 0.92 }));
-        let text = answer.findings.join(" ");
-        assert!(
-            text.starts_with("The limit is outside of the pipeline: `a` waits 92 % of the time for data"),
-            "{text}"
-        );
+        recording.path.as_mut().unwrap().parts[0].by = Some("curl".to_owned());
+        let findings = answer(&recording).findings;
+        let first = "The 1.00 s were 92 % `a` waiting for data in a pipe from `curl` (not recorded) and 8 %";
+        assert!(findings[0].starts_with(first), "{findings:?}");
+        assert_eq!(findings[1], "`a` waits 92 % of the time for data from a pipe whose writer was not recorded.");
     }
 
     #[test]
     fn small_pipes_small_calls_and_busy_cpus_are_said() {
-        let mut recording = pipeline(&[[90, 0, 0, 0], [5, 93, 0, 0]]);
+        let mut recording = pipeline(&[[0, 0], [93, 0]], &[(0, PathWhat::ForCpu, 50), (0, ON_CPU, 50)]);
         recording.pipes[0].slots = Some([16, 2, 2]);
         recording.pipes[0].writers[0].calls = [("write".to_owned(), 1 << 20)].into();
-        recording.processes[0].runnable_ns = WINDOW / 2;
         let said = answer(&recording);
         let text = said.findings.join(" ");
         assert!(text.contains("The pipe from `a` to `b` holds only 8 KiB; the default is 64 KiB."), "{text}");
         assert!(text.contains("`a` writes only 1 byte per call."), "{text}");
-        assert!(said.cautions[0].starts_with("The CPUs are busy: `a` 50 %"), "{:?}", said.cautions);
+        assert!(said.cautions[0].starts_with("The CPUs are busy: the end waits for `a` 50 %"), "{:?}", said.cautions);
     }
 
     #[test]
     fn an_emulated_guest_with_a_disk_is_not_exact() {
-        let mut recording = pipeline(&[[90, 0, 0, 0], [5, 93, 0, 0]]);
+        let mut recording = busy();
         recording.on_disk = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
         assert!(answer(&recording).cautions.is_empty(), "times are not exact with KVM in any case");
         recording.executed_on = ExecutedOn::Tcg;
         let said = &answer(&recording).cautions[0];
         assert!(said.starts_with("Not exact: `a`, `b`, `c` and 1 more were on a disk"), "{said}");
-    }
-
-    #[test]
-    fn a_command_without_pipes_has_an_answer() {
-        assert_eq!(
-            findings(&[[50, 0, 0, 49]]),
-            "No pipe was used. `a` is on a CPU 50 % of the time (38 % user, 12 % system) and sleeps on a timer 49 %."
-        );
     }
 }

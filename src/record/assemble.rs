@@ -20,6 +20,8 @@ const KNOWN_TICKS_NS: u64 = 20_000_000;
 /// The processes and pipes of a recording.
 #[derive(Debug, Default)]
 pub(super) struct Assembled {
+    /// The begin of the window, by the programs' clock, ns.
+    pub begin: u64,
     pub window_ns: u64,
     pub processes: Vec<RecordedProcess>,
     pub pipes: Vec<RecordedPipe>,
@@ -102,7 +104,7 @@ pub(super) fn assemble(counted: &RecordedCounts, pipes: &[MadePipe], open: &[Ope
             action: "record on an idle machine".to_owned(),
         });
     }
-    Assembled { window_ns: end - begin, processes, pipes, index, warnings }
+    Assembled { begin, window_ns: end - begin, processes, pipes, index, warnings }
 }
 
 /// The name of the program that `who` runs.
@@ -131,6 +133,7 @@ fn add_process(sum: &mut RecordedProcess, more: &PrProcess, begin: u64, lived_ns
     };
     sum.lived_ns = sum.lived_ns.zip(lived_ns).map(|(sum, more)| sum + more);
     sum.end_ns = sum.end_ns.max(more.end.saturating_sub(begin));
+    sum.out_of_memory |= more.starved > 0;
     sum.signal = u32::try_from(more.signal).ok().filter(|signal| *signal > 0).or(sum.signal);
     for (sum, more) in [
         (&mut sum.threads, more.threads),
@@ -234,7 +237,7 @@ fn add_end(end: &mut RecordedEnd, counts: &PrCounts, writes: bool) {
 }
 
 /// The reason of a sleep in system call `call` on a file of type `file` (the upper four bits of its mode).
-fn why(call: u32, file: u32) -> WaitReason {
+pub(super) fn why(call: u32, file: u32) -> WaitReason {
     const FIFO: u32 = 1;
     const REGULAR: u32 = 8;
     const BLOCK: u32 = 6;
@@ -317,6 +320,7 @@ fn losses(state: &PrState) -> Vec<Warning> {
         (state.lost_processes, "processes-not-recorded", "threads ended in processes that were not recorded"),
         (state.lost_ends, "calls-not-recorded", "calls or sleeps at pipes were not recorded: too many pipes"),
         (state.lost_waits, "sleeps-not-recorded", "sleeps were not recorded: too many processes"),
+        (state.lost_steps, "steps-lost", "wake-ups and switches were lost: the path is unknown there"),
         (state.lost_traces, "stacks-not-recorded", "stacks were not recorded: too many different ones"),
         (state.lost_samples, "samples-lost", "samples were lost: too many different stacks"),
     ];

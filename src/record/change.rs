@@ -2,10 +2,12 @@
 
 pub(super) mod samples;
 
-use super::model::{PipelineLimit, RecordedEnd, RecordedPipe, Recording};
+use super::model::{RecordedEnd, RecordedPipe, Recording};
+use super::names::labels;
 use super::outcome;
+use super::path::words;
 use super::stages::{self, Stages};
-use crate::report::number::number;
+use crate::report::number::{number, percent};
 use crate::result::ExecutedOn;
 use anyhow::{Result, ensure};
 use samples::{ShareChange, share_changes};
@@ -118,12 +120,16 @@ impl RecordingChange {
                 "It took {second} s instead of {first} s, in one run each: `pipeprof record --try` tells which is faster."
             ));
         }
-        let limiting = |recording: &Recording| match &recording.limit {
-            Some(PipelineLimit::Stages { stages }) if stages.len() == 1 => Some(stages[0].name.clone()),
-            _ => None,
+        let longest = |recording: &Recording| {
+            let process = words::longest(recording)?;
+            labels(recording).get(process).cloned()
         };
-        findings.push(match [before, after].map(limiting) {
-            [Some(first), Some(second)] if first == second => format!("`{first}` limits the pipeline in both."),
+        findings.push(match [before, after].map(longest) {
+            [Some(first), Some(second)] if first == second => {
+                let [first_share, second_share] =
+                    [before, after].map(|recording| percent(words::longest_share(recording)));
+                format!("`{first}` is the longest part of the critical path in both: {first_share} and {second_share}.")
+            }
             _ => {
                 let [first, second] =
                     [before, after].map(|recording| recording.findings.first().map_or("", |text| text));

@@ -1,6 +1,7 @@
 //! Whether the parts of a recording from outside fit together: reports index with its numbers, and draw its arrays.
 
 use super::model::{RecordedPipe, Recording, Timeline};
+use super::path::model::CriticalPath;
 use anyhow::{Result, ensure};
 
 /// The largest pipe, in slots: F_SETPIPE_SZ takes at most 2^31 bytes (fs/pipe.c, `round_pipe_size`).
@@ -47,7 +48,25 @@ pub(super) fn check(recording: &Recording) -> Result<()> {
     recording.lock_waits.iter().flatten().try_for_each(|wait| known(wait.process, "a wait for a lock"))?;
     let sampled = recording.samples.iter().flat_map(|samples| &samples.processes);
     sampled.into_iter().try_for_each(|process| known(process.process, "a sample"))?;
+    if let Some(path) = &recording.path {
+        let named = path.parts.iter().filter_map(|part| part.process);
+        named.chain(path.ceilings.iter().map(|ceiling| ceiling.process)).try_for_each(|at| known(at, "the path"))?;
+        check_path(path)?;
+    }
     check_timeline(&recording.timeline, processes, recording.pipes.len())
+}
+
+/// Times that are too large to be added up, and parts without a time in each slice.
+fn check_path(path: &CriticalPath) -> Result<()> {
+    let slices = path.slice_ns.len();
+    ensure!(
+        path.parts.iter().all(|part| part.slices.len() == slices),
+        "a part of the path does not have {slices} slices"
+    );
+    let of_parts = path.parts.iter().flat_map(|part| part.slices.iter().chain([&part.ns]));
+    let sum: u128 = of_parts.chain(&path.slice_ns).map(|ns| u128::from(*ns)).sum();
+    ensure!(u64::try_from(sum).is_ok(), "the path has {sum} ns");
+    Ok(())
 }
 
 fn check_timeline(timeline: &Timeline, processes: usize, pipes: usize) -> Result<()> {
@@ -72,8 +91,17 @@ mod tests {
     use super::super::model::{
         LockWait, ProcessSamples, RecordedEnd, RecordedProcess, RecordedSamples, TimelinePipe, TimelineProcess,
     };
+    use super::super::path::model::PathPart;
     use super::*;
     use crate::result::{Collector, CollectorReport};
+
+    fn path_part(process: usize, ns: u64, slices: usize) -> PathPart {
+        PathPart { process: Some(process), ns, slices: vec![0; slices], ..PathPart::default() }
+    }
+
+    fn path(slices: usize) -> CriticalPath {
+        CriticalPath { slice_ns: vec![1; slices], ..CriticalPath::default() }
+    }
 
     #[test]
     fn numbers_of_what_does_not_exist_are_refused() {
@@ -84,7 +112,7 @@ mod tests {
             ..Recording::default()
         };
         assert!(check(&good).is_ok());
-        let changes: [&dyn Fn(&mut Recording); 11] = [
+        let changes: [&dyn Fn(&mut Recording); 14] = [
             &|recording| recording.pipes[0].readers[0].process = 2,
             &|recording| recording.pipes[0].readers[0].errors = 1,
             &|recording| recording.pipes[0].readers[0].log2_sizes = vec![0; 65],
@@ -97,6 +125,9 @@ mod tests {
                 let collector = CollectorReport::ok(Collector::Sample, 1);
                 recording.samples = Some(RecordedSamples { processes, collector });
             },
+            &|recording| recording.path = Some(CriticalPath { parts: vec![path_part(2, 1, 0)], ..path(0) }),
+            &|recording| recording.path = Some(CriticalPath { parts: vec![path_part(1, 1, 2)], ..path(1) }),
+            &|recording| recording.path = Some(CriticalPath { parts: vec![path_part(1, u64::MAX, 0); 2], ..path(0) }),
             &|recording| recording.timeline.processes = vec![TimelineProcess::new(2, 1)],
             &|recording| recording.timeline.processes = vec![TimelineProcess::new(1, 2)],
             &|recording| recording.timeline.pipes = vec![TimelinePipe { pipe: 1, ..TimelinePipe::default() }],

@@ -1,6 +1,7 @@
 //! Attach the BPF programs (bpf/record.bpf.c), tell them which processes are stages, and read what they counted.
 
 use super::ended::{EndedProcesses, Members};
+use super::path::{KnownEnd, PathEnds, PathRecorder};
 use super::raw::{
     PR_ASLEEP, PR_PROCESSES, PR_RUNNABLE, PR_RUNNING, PrCounts, PrEnd, PrOffCpu, PrProcess, PrReason, PrSample,
     PrState, PrTask, PrTrace, PrWait, PrWho,
@@ -38,12 +39,13 @@ pub enum RecordLevel {
 const CALLS: &str = "pr_sys_exit";
 
 /// The programs and their tracepoints, in the order in which they are attached: threads are followed first.
-const PROGRAMS: [(&str, &str); 8] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("pr_free", "sched_process_free"),
     ("pr_exit", "sched_process_exit"),
     ("pr_exec", "sched_process_exec"),
     ("pr_fork", "sched_process_fork"),
     ("pr_signal", "signal_generate"),
+    ("pr_victim", "mark_victim"),
     (CALLS, "sys_exit"),
     ("pr_switch", "sched_switch"),
     ("pr_waking", "sched_waking"),
@@ -80,6 +82,7 @@ pub(super) struct Recorder {
     clock: Option<SamplingClock>,
     /// Whether the kernel reports waits for locks.
     locks: bool,
+    path: PathRecorder,
     /// Processes whose counts are no longer in the kernel's maps.
     ended: EndedProcesses,
     /// How many entries had been made for processes when it was last looked which have ended.
@@ -159,6 +162,7 @@ impl Recorder {
             .chain(LOCKS.iter().map(|(program, _)| *program).filter(|_| level == RecordLevel::Stacks))
             .collect();
         let object = bpf::load_record(&settings, &programs)?;
+        let path = PathRecorder::start(&object)?;
         let learn = attach::raw_tracepoint(object.program(LEARN)?, "sys_exit")?;
         // SAFETY: getppid has no preconditions. It is called for its tracepoint.
         unsafe { libc::syscall(libc::SYS_getppid) };
@@ -193,7 +197,7 @@ impl Recorder {
             sampling = Some(SamplingClock { clock, frequency });
         }
         let (ended, looked_at) = (EndedProcesses::default(), 0);
-        Ok(Self { object, attached, level, clock: sampling, locks, ended, looked_at })
+        Ok(Self { object, attached, level, clock: sampling, locks, path, ended, looked_at })
     }
 
     /// Processes that this thread forks from now on are of `stage`; of none if absent.
@@ -215,6 +219,24 @@ impl Recorder {
         }
         attach::run_iterator(self.object.program(SEIZE)?)?;
         Ok(self.read()?.processes.into_iter().map(|(who, _)| who.stage).collect())
+    }
+
+    /// Ends of pipes that are open, although nobody may use them.
+    pub(super) fn know_ends(&mut self, open: impl IntoIterator<Item = KnownEnd>) {
+        self.path.open.extend(open);
+    }
+
+    /// Read the steps of the path, if they are many.
+    pub(super) fn step(&mut self) {
+        self.path.step();
+    }
+
+    /// End the path now: what happens from now on is no part of it.
+    pub(super) fn close_path(&mut self) {
+        // Without an answer of the kernel, it ends with the recording.
+        if let (Ok(now), Ok(tasks)) = (monotonic_ns(), self.object.entries("tasks")) {
+            self.path.close(now, &tasks);
+        }
     }
 
     /// Take what ended processes have counted out of the kernel's maps, if they are many. Returns their counts, and the
@@ -262,7 +284,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When a map cannot be read.
-    pub(super) fn finish(mut self) -> Result<(RecordedCounts, EndedProcesses)> {
+    pub(super) fn finish(mut self) -> Result<(RecordedCounts, EndedProcesses, Option<PathEnds>)> {
         self.attached.clear();
         // Without it, the user share of processes that still run is unknown.
         let _ = attach::run_iterator(self.object.program(ACCOUNT)?);
@@ -282,7 +304,8 @@ impl Recorder {
         if self.clock.is_some() || self.level == RecordLevel::Stacks {
             counts.traces = self.object.entries::<u64, PrTrace>("traces")?.into_iter().collect();
         }
-        Ok((counts, self.ended))
+        self.path.close(counts.at, &self.object.entries("tasks")?);
+        Ok((counts, self.ended, self.path.finish()))
     }
 
     /// Add where threads slept.

@@ -19,7 +19,7 @@ const GRAPHS: usize = 8;
 pub(crate) fn page(recording: &Recording, files: &[(String, Vec<u8>)]) -> Result<String> {
     let (command, answer) = match recording.imported {
         Some(_) => ("attribute", "Answer"),
-        None => ("record", "What limits it"),
+        None => ("record", "What its time was made of"),
     };
     let section = |id: &str, heading: &str, blocks| ReportBlock::Section {
         id: id.to_owned(),

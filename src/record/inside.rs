@@ -185,8 +185,8 @@ impl PreparedPipeline {
         recording.environment.emulator = Some(reply.emulator);
         recording.warnings.extend(reply.notes);
         // The guest does not know what executes it.
-        let RecordedAnswer { limit, findings, cautions } = answer(&recording);
-        let recording = Recording { limit, findings, cautions, ..recording };
+        let RecordedAnswer { findings, cautions } = answer(&recording);
+        let recording = Recording { findings, cautions, ..recording };
         Ok((Recorded { recording, off_cpu: received.off_cpu, ..Recorded::default() }, printed))
     }
 

@@ -3,8 +3,9 @@
 //! [`launch`] starts the stages, or [`running`] finds them; [`collect`] counts what they do by BPF programs, [`ended`]
 //! keeps the counts of processes that have ended, [`assemble`] names what was counted, in one row what [`alike`] finds to
 //! be the same, [`holders`] what was not, and [`others`] who else used the CPUs; [`answer`] draws the conclusion,
-//! [`trial`] measures what a [`remedy`] would help, with the times of [`timed`], [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps,
-//! waits and samples, and [`text`] and [`html`] show all that, with the [`names`] of processes. [`inside`] does so in a
+//! [`path`] follows what its end waited for, [`trial`] measures what a [`remedy`] would help, with the times of [`timed`],
+//! [`off_cpu`], [`locks`] and [`sampling`] name the stacks of sleeps, waits and samples, and [`text`] and [`html`] show all
+//! that, with the [`names`] of processes. [`inside`] does so in a
 //! guest, which gets [`sent_files`] and where [`count`] counts instructions. [`change`] compares two recordings.
 //! [`contents`] lists the files of a folder, and [`model`] is the form of `result.json`, which [`check`] looks at when it
 //! comes from outside.
@@ -31,6 +32,7 @@ mod names;
 mod off_cpu;
 mod others;
 pub(crate) mod outcome;
+pub mod path;
 mod pipe_rows;
 pub(crate) mod pipeline;
 mod raw;
@@ -69,6 +71,7 @@ use input::KeptInput;
 pub(crate) use launch::StageStreams;
 use launch::{EndedStage, Launcher, PipelineSetup};
 use others::ProgramTimes;
+use path::PathEnds;
 use running::RunningProcesses;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -152,8 +155,15 @@ pub(crate) fn record(pipeline: &PipelineCommand, options: RecordOptions) -> Resu
         launcher.kill();
         return Err(error);
     }
+    let made = pipes.iter().map(|pipe| (pipe.inode, pipe.device)).zip(0..);
+    recorder.know_ends(made.flat_map(|(pipe, stage)| [(pipe, true, stage), (pipe, false, stage + 1)]));
     let mut timeline = TimelineRecorder::start();
-    let ended = wait(&launcher, duration, || step(&mut timeline, &mut code, &mut recorder))?;
+    let ended = wait(&launcher, duration, |over| {
+        if over {
+            recorder.close_path();
+        }
+        step(&mut timeline, &mut code, &mut recorder)
+    })?;
     // Its processes have ended.
     let others = used.others_since(|_| false);
     let counted = recorder.finish().context("the pipeline has ended, but what was recorded cannot be read")?;
@@ -189,17 +199,18 @@ fn step(timeline: &mut TimelineRecorder, code: &mut Option<UserCode>, recorder: 
     if let Ok(Some((ended, groups))) = recorder.make_room() {
         timeline.end(&ended, groups);
     }
+    recorder.step();
     timeline.step(recorder);
     let pace = code.as_mut().map_or(Duration::MAX, UserCode::step);
     timeline.due().min(pace).min(collect::ROOM_EVERY)
 }
 
-/// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile; it returns when it wants to
-/// be called again.
+/// Wait until all stages have ended, or end them after `duration`. `step` is called meanwhile, with whether they are
+/// about to be ended; it returns when it wants to be called again.
 fn wait(
     launcher: &Launcher,
     duration: Option<Duration>,
-    mut step: impl FnMut() -> Duration,
+    mut step: impl FnMut(bool) -> Duration,
 ) -> Result<Vec<EndedStage>> {
     std::thread::scope(|scope| {
         let (ended, ends) = std::sync::mpsc::channel::<()>();
@@ -212,10 +223,11 @@ fn wait(
         let mut stops = duration.into_iter().flat_map(|end| [(end, false), (end + GRACE, true)]).peekable();
         loop {
             let stop = stops.peek().map_or(Duration::MAX, |(at, _)| at.saturating_sub(begun.elapsed()));
-            if ends.recv_timeout(step().min(stop)) != Err(RecvTimeoutError::Timeout) {
+            if ends.recv_timeout(step(false).min(stop)) != Err(RecvTimeoutError::Timeout) {
                 break;
             }
             if let Some((_, kill)) = stops.next_if(|(at, _)| begun.elapsed() >= *at) {
+                step(true);
                 launcher.stop(kill);
             }
         }
@@ -242,6 +254,7 @@ pub(crate) fn record_running(pids: &[u32], options: &RecordOptions) -> Result<Re
         );
     }
     give_up(drop_rights);
+    recorder.know_ends(running.ends.iter().map(|end| ((end.pipe.inode, end.pipe.device), end.writes, end.stage)));
     let used = ProgramTimes::now();
     let mut timeline = TimelineRecorder::start();
     running.wait(duration, || step(&mut timeline, &mut code, &mut recorder));
@@ -281,7 +294,7 @@ fn nanoseconds(duration: Option<Duration>) -> Option<u64> {
 /// were found at the start.
 fn concluded(
     recording: Recording,
-    (mut counted, ended): (RecordedCounts, EndedProcesses),
+    (mut counted, ended, path): (RecordedCounts, EndedProcesses, Option<PathEnds>),
     mut timeline: TimelineRecorder,
     pipes: &[launch::MadePipe],
     running: &RunningProcesses,
@@ -305,8 +318,14 @@ fn concluded(
         warnings: recording.warnings.into_iter().chain(assembled.warnings).collect(),
         ..recording
     };
+    let unended = !recording.pids.is_empty() || recording.was_limited();
+    let stages = stages::stages(&recording);
+    let begin = assembled.begin;
+    let window = [begin, begin + recording.window_ns];
+    let lost_steps = counted.state.map_or(0, |state| state.lost_steps);
+    recording.path = path.and_then(|ends| ends.path(window, &assembled.index, |at| stages.of(at), unended));
+    recording.path.iter_mut().for_each(|path| path.lost_steps = lost_steps);
     let answer = answer::answer(&recording);
-    recording.limit = answer.limit;
     recording.findings = answer.findings;
     recording.cautions = answer.cautions;
     let stacks = recording.level == RecordLevel::Stacks;

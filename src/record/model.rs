@@ -1,6 +1,7 @@
 //! `result.json`: what the processes of a pipeline did, and what went through its pipes.
 
 use super::collect::RecordLevel;
+use super::path::model::CriticalPath;
 use super::pipeline::PipelineCommand;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
@@ -67,10 +68,10 @@ pub struct Recording {
     pub processes: Vec<RecordedProcess>,
     /// In the order of their first writer.
     pub pipes: Vec<RecordedPipe>,
-    /// What limits the pipeline; absent if it has no pipe or nothing was recorded.
+    /// What its time was made of; absent if nothing was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<PipelineLimit>,
-    /// The answer in sentences, as printed, for readers: programs read `limit` and the counts.
+    pub path: Option<CriticalPath>,
+    /// The answer in sentences, as printed, for readers: programs read `path` and the counts.
     pub findings: Vec<String>,
     /// Reasons to doubt the answer.
     pub cautions: Vec<String>,
@@ -97,31 +98,6 @@ pub struct Recording {
     /// The file that the samples come from, if another tool took them: there is nothing else then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<ImportedFrom>,
-}
-
-/// What limits a pipeline, with shares of the window, 0 to 1.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "by", rename_all = "snake_case")]
-pub enum PipelineLimit {
-    /// One stage, or several that are alike.
-    Stages { stages: Vec<LimitingStage> },
-    /// The other side of a pipe, which was not recorded: `stage` waits for it.
-    Outside { stage: String, waits: f64 },
-    /// No single stage: each waits for another one most of the time.
-    EachOther,
-}
-
-/// A stage that holds up the others.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LimitingStage {
-    /// As in sentences: `xz`, or `cat (stage 2)`.
-    pub name: String,
-    /// On a CPU, of all threads: more than 1 with several.
-    pub cpu: f64,
-    /// Runnable, but waiting for a CPU.
-    pub runnable: f64,
-    /// Waiting for other stages, or absent.
-    pub at_pipes: f64,
 }
 
 /// Processes of one program that were not recorded.
@@ -341,6 +317,9 @@ pub struct RecordedProcess {
     /// The number of the signal that killed it, or one of its processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<u32>,
+    /// Whether the kernel killed it for lack of memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out_of_memory: bool,
     /// Sleeps outside of pipes, by reason.
     pub waits: BTreeMap<WaitReason, WaitTotal>,
     /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm.

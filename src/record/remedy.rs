@@ -87,12 +87,13 @@ impl Remedy {
         let text = self.text();
         match self {
             Self::PipeSize(_) if pipeline.stages.len() < 2 => {
-                let why =
-                    if pipeline.shell { "a shell makes its pipes: give" } else { "it has one stage: give several," };
-                bail!(UsageError::new(format!(
-                    "{text} changes the pipes of `{}`, but {why} stages as plain words",
-                    pipeline.text()
-                )))
+                let shown = pipeline.text();
+                let why = if pipeline.shell {
+                    format!("a shell makes the pipes of `{shown}`: give stages of plain words")
+                } else {
+                    format!("`{shown}` has one stage, and so no pipe")
+                };
+                bail!(UsageError::new(format!("{text}: {why}")))
             }
             Self::PipeSize(bytes) => setup.pipe_bytes = Some(*bytes),
             Self::Pin => setup.cpus = cpus.to_vec(),

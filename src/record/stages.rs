@@ -1,6 +1,6 @@
 //! The stages of a recorded pipeline, and how each spent the window: the basis of the answer.
 
-use super::model::{RecordedEnd, RecordedPipe, RecordedProcess, Recording, WaitReason};
+use super::model::{RecordedEnd, RecordedPipe, Recording, WaitReason};
 use crate::profile::{Moved, listed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -36,42 +36,17 @@ impl Stages {
     }
 }
 
-/// Where a stage's time went, as shares of the window. Time on a CPU and waiting for one are sums of all threads and can
-/// exceed 1; sleeps at pipes are cut at 1, because several threads can wait at once.
+/// How long a stage slept for others, as shares of the window, cut at 1, because several threads can sleep at once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct StageTime {
-    /// The stage's name in sentences: `xz`, or `stage 2, cat`.
+    /// The stage's name in sentences: `xz`, or `cat (stage 2)`.
     pub name: String,
-    pub cpu: f64,
-    /// The part of `cpu` in user space, 0 to 1.
-    pub user: Option<f64>,
-    pub runnable: f64,
     /// Asleep for data, by pipe (index in the recording).
     pub empty: BTreeMap<usize, f64>,
     /// Asleep for room, by pipe.
     pub full: BTreeMap<usize, f64>,
-    /// Asleep for the lock of a pipe.
-    pub lock: f64,
-    /// The part of the window before its start and after its end.
-    pub absent: f64,
-    /// Other sleeps.
-    pub waits: BTreeMap<WaitReason, f64>,
-    /// Who stopped or traced it.
-    pub held_by: BTreeMap<WaitReason, BTreeSet<String>>,
-}
-
-impl StageTime {
-    /// The part of the window in which it does not hold up the others, 0 to 1: asleep for data, for room or for another
-    /// process that opens a FIFO, or absent.
-    pub(super) fn at_pipes(&self) -> f64 {
-        let asleep: f64 = self.empty.values().chain(self.full.values()).sum();
-        (asleep + self.opening() + self.absent).min(1.0)
-    }
-
     /// Asleep until another process opens the other end of a FIFO.
-    pub(super) fn opening(&self) -> f64 {
-        self.waits.get(&WaitReason::Open).copied().unwrap_or(0.0).min(1.0)
-    }
+    pub opening: f64,
 }
 
 /// The stages of `recording`. If pipeprof started them, these are its own; in a shell, all processes that used a pipe.
@@ -179,62 +154,31 @@ fn plain(recording: &Recording, stage: usize, members: &[usize]) -> String {
     typed.or_else(|| busiest().map(|at| recording.processes[*at].name.clone())).unwrap_or_default()
 }
 
-/// How each of `stages` spent the window.
+/// How long each of `stages` slept for others.
 pub(super) fn times(recording: &Recording, stages: &Stages) -> Vec<StageTime> {
-    let names = names(recording, stages);
-    let mut times: Vec<StageTime> =
-        stages.iter().zip(names).map(|(members, name)| of_processes(recording, members, name)).collect();
     let window = recording.window_ns.max(1) as f64;
-    let share = |ns: u64| ns as f64 / window;
+    let share = |ns: u64| (ns as f64 / window).min(1.0);
+    let opening = |members: &Vec<usize>| {
+        let waits = members.iter().filter_map(|at| recording.processes[*at].waits.get(&WaitReason::Open));
+        share(waits.map(|wait| wait.ns).sum())
+    };
+    let named = stages.iter().zip(names(recording, stages));
+    let mut times: Vec<StageTime> =
+        named.map(|(members, name)| StageTime { name, opening: opening(members), ..StageTime::default() }).collect();
     for (at, pipe) in recording.pipes.iter().enumerate() {
         for (ends, readers) in [(&pipe.readers, true), (&pipe.writers, false)] {
             let mut asleep: BTreeMap<usize, u64> = BTreeMap::new();
             for (stage, end) in ends.iter().filter_map(|end| Some((stages.of(end.process)?, end))) {
                 *asleep.entry(stage).or_default() += end.blocked_ns;
-                times[stage].lock += share(end.lock_ns);
             }
             for (stage, ns) in asleep.into_iter().filter(|(_, ns)| *ns > 0) {
                 let time = &mut times[stage];
                 let shares = if readers { &mut time.empty } else { &mut time.full };
-                shares.insert(at, share(ns).min(1.0));
+                shares.insert(at, share(ns));
             }
         }
     }
     times
-}
-
-/// As [`times`], without what happened at pipes.
-fn of_processes(recording: &Recording, members: &[usize], name: String) -> StageTime {
-    let window = recording.window_ns.max(1) as f64;
-    let share = |ns: u64| ns as f64 / window;
-    let of: Vec<&RecordedProcess> = members.iter().map(|at| &recording.processes[*at]).collect();
-    let mut time = StageTime { name, ..StageTime::default() };
-    let (mut known, mut user) = (0, 0.0);
-    for process in &of {
-        time.cpu += share(process.cpu_ns);
-        time.runnable += share(process.runnable_ns);
-        if let Some(part) = process.user_share {
-            known += process.cpu_ns;
-            user += part * process.cpu_ns as f64;
-        }
-        for (reason, total) in &process.waits {
-            *time.waits.entry(*reason).or_default() += share(total.ns);
-        }
-        for (reason, names) in &process.held_by {
-            time.held_by.entry(*reason).or_default().extend(names.iter().cloned());
-        }
-    }
-    // The end is 0 if it is not known.
-    let end = of.iter().map(|process| process.end_ns).max().filter(|end| *end > 0);
-    let begin = of.iter().map(|process| process.begin_ns).min().unwrap_or(0);
-    time.absent = share(begin) + end.map_or(0.0, |end| (1.0 - share(end)).max(0.0));
-    // Between the processes of a row, too.
-    let lived: Option<u64> = of.iter().map(|process| process.lived_ns).sum();
-    time.absent = time.absent.max(lived.filter(|_| !of.is_empty()).map_or(0.0, |ns| 1.0 - share(ns)));
-    let all: u64 = of.iter().map(|process| process.cpu_ns).sum();
-    // Without the short processes whose share is unknown.
-    time.user = (known > 0 && known >= all / 10 * 9).then(|| user / known as f64);
-    time
 }
 
 /// What the processes `of` moved through pipes, and their calls.
@@ -278,6 +222,7 @@ pub(super) fn sides(pipe: &RecordedPipe, stages: &Stages) -> [Vec<usize>; 2] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::RecordedProcess;
     use super::super::pipeline::PipelineCommand;
     use super::*;
     use std::slice::from_ref;

@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 
 /// The path of the recording that `path` names: a folder or its result.json. `None` if it is another kind of result.
 pub(crate) fn recording_at(path: &Path) -> Option<PathBuf> {
-    let is_recording = |path: &PathBuf| stored_json::schema(path).is_some_and(|schema| schema == RECORDING_SCHEMA);
+    // Of any version: who reads it says what to do.
+    let kind = RECORDING_SCHEMA.split('/').next();
+    let is_recording =
+        |path: &PathBuf| stored_json::schema(path).is_some_and(|schema| schema.split('/').next() == kind);
     regular::document_at(path, RESULT_FILE).filter(is_recording)
 }
 

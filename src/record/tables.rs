@@ -5,6 +5,8 @@ use super::model::{
     LockWait, RecordedEnd, RecordedPipe, RecordedProcess, Recording, Trial, TrialRuns, TrialVerdict, Trials,
 };
 use super::names::labels;
+use super::path::model::CriticalPath;
+use super::path::words;
 use super::pipe_rows::{self, PipeRow};
 use crate::report::number::{number, percent};
 use crate::report::table::{Table, TableCell};
@@ -16,6 +18,10 @@ use std::collections::{BTreeSet, HashSet};
 
 /// Rows of a table. result.json has all.
 pub(super) const ROWS: usize = 20;
+
+/// Rows of the table of the path, and the smallest part that has one.
+const PATH_ROWS: usize = 12;
+const SMALLEST_PART: f64 = 0.005;
 
 /// Rows of the table of calls: a pipe has two sides.
 const CALL_ROWS: usize = 2 * ROWS;
@@ -36,7 +42,7 @@ pub(super) fn all(recording: &Recording) -> Vec<Table> {
     let all = count(&pipes);
     shorten(&mut pipes, PipeRow::bytes);
     let left_out = all - count(&pipes);
-    let mut tables = Vec::new();
+    let mut tables: Vec<Table> = recording.path.iter().map(|path| path_table(recording, path, &labels)).collect();
     if !pipes.is_empty() {
         tables.push(pipe_table(recording, &pipes).note(further(left_out, "pipe")));
         if recording.level != RecordLevel::Sched {
@@ -89,6 +95,28 @@ fn telling(recording: &Recording) -> Vec<(usize, &RecordedProcess)> {
         process.execs > 0 || calling.contains(&at) || !became
     };
     recording.processes.iter().enumerate().filter(|(at, process)| tells(*at, process)).collect()
+}
+
+/// What the time was made of.
+fn path_table(recording: &Recording, path: &CriticalPath, labels: &[String]) -> Table {
+    let window = recording.window_ns.max(1) as f64;
+    let mut rows: Vec<(String, u64, String)> = Vec::new();
+    for (kind, ns) in words::sums(path) {
+        rows.push((words::described(recording, labels, &kind, false), ns, words::cpu_users(path, &kind)));
+    }
+    let named =
+        rows.iter().take(PATH_ROWS).take_while(|(_, ns, _)| *ns as f64 >= SMALLEST_PART * window).count().max(1);
+    let rest = rows.split_off(named.min(rows.len()));
+    if !rest.is_empty() {
+        let sum = rest.iter().map(|(_, ns, _)| ns).sum();
+        rows.push((format!("{} more", counted(rest.len() as u64, "part")), sum, String::new()));
+    }
+    Table::of(format!("Critical path: what the {} s were", number(window / 1e9)), &rows)
+        .column("part", |(part, ..)| &part[..])
+        .column("time", |(_, ns, _)| TableCell::figure(format!("{} s", number(*ns as f64 / 1e9))))
+        .column("share", |(_, ns, _)| TableCell::Share(*ns as f64 / window))
+        .column("CPU used by", |(.., users)| &users[..])
+        .done()
 }
 
 fn pipe_table(recording: &Recording, pipes: &[PipeRow<'_>]) -> Table {

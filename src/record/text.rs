@@ -36,7 +36,7 @@ pub(crate) fn render(recording: &Recording, written: Option<&Written>, style: St
     block::text(&blocks, style)
 }
 
-/// What limits the pipeline, and why that may be doubted.
+/// What the time was made of, and why that may be doubted.
 pub(super) fn answer(recording: &Recording) -> Vec<ReportBlock> {
     let cautions = recording.cautions.iter().cloned().map(ReportBlock::Note);
     cautions.chain(recording.findings.iter().cloned().map(ReportBlock::Sentence)).collect()

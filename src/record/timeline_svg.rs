@@ -1,6 +1,7 @@
 //! The timeline of a recording as an SVG: for each process the state of its threads, for each pipe its fill, over time.
 
 use super::model::{Recording, Timeline, TimelinePipe, TimelineProcess};
+use super::path::words;
 use super::stages;
 use crate::report::flamegraph::escape;
 use crate::report::number::number;
@@ -36,6 +37,10 @@ const STATES: [(&str, &str); 4] =
     [("running", "#e0652c"), ("without a CPU", "#f2c84b"), ("pipe empty", "#8fc1e3"), ("pipe full", "#2f6ea5")];
 const OTHER: (&str, &str) = ("other sleep", "#d5dae0");
 const FILL: (&str, &str) = ("fill of a pipe", "#7a9a5b");
+const PATH: (&str, &str) = ("critical path", "#7b1fa2");
+
+/// A process with at least this part of the path has a row.
+const ON_PATH: f64 = 0.02;
 
 /// The picture; `None` if nothing was recorded.
 #[must_use]
@@ -87,6 +92,7 @@ pub(crate) fn svg(recording: &Recording) -> Option<String> {
             Row::Rest(_) => {}
         }
     }
+    draw_path(&mut svg, recording, &rows, &scale, top_of_rows);
     axis(&mut svg, window, height);
     svg.push_str("</svg>\n");
     Some(svg)
@@ -105,7 +111,11 @@ fn rows(recording: &Recording) -> Vec<Row<'_>> {
     let stages = stages::stages(recording);
     let times = stages::times(recording, &stages);
     let mut processes: Vec<&TimelineProcess> = timeline.processes.iter().collect();
-    processes.retain(|row| stages.of(row.process).is_some());
+    let on_path = |process: usize| {
+        let parts = recording.path.iter().flat_map(|path| &path.parts).filter(|part| part.process == Some(process));
+        parts.map(|part| part.ns).sum::<u64>() as f64 >= ON_PATH * recording.window_ns as f64
+    };
+    processes.retain(|row| stages.of(row.process).is_some() || on_path(row.process));
     processes.sort_by_key(|row| (stages.of(row.process), row.process));
     let mut rows = Vec::new();
     let (mut left, mut rest): (Vec<&TimelinePipe>, usize) = (timeline.pipes.iter().collect(), 0);
@@ -195,6 +205,41 @@ fn draw_process(svg: &mut String, recording: &Recording, process: &TimelineProce
     }
 }
 
+/// The critical path, as a line through the process that holds up the end at each moment.
+fn draw_path(svg: &mut String, recording: &Recording, rows: &[Row<'_>], scale: &Scale, top: f64) {
+    let Some(path) = &recording.path else { return };
+    let middle = |process: usize| {
+        let row = rows.iter().position(|row| matches!(row, Row::Process(_, of) if of.process == process))?;
+        Some(top + row as f64 * (ROW + GAP) + ROW / 2.0)
+    };
+    let (mut line, mut at, mut last) = (String::new(), 0, None);
+    for (main, ns) in words::mains(path).into_iter().zip(&path.slice_ns) {
+        let left = scale.x(at as f64);
+        at += ns;
+        let y = main.and_then(|(process, ..)| middle(process?));
+        match y {
+            Some(y) if last.is_none() => {
+                let _ = write!(line, "M{left:.1} {y:.1}");
+            }
+            Some(y) if last != Some(y) => {
+                let _ = write!(line, "H{left:.1}V{y:.1}");
+            }
+            _ => {}
+        }
+        if y.is_some() {
+            let _ = write!(line, "H{:.1}", scale.x(at as f64));
+        }
+        last = y;
+    }
+    for (colour, width) in [("#ffffff", 5), (PATH.1, 2)].into_iter().filter(|_| !line.is_empty()) {
+        let _ = writeln!(
+            svg,
+            "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" d=\"{line}\"><title>{}</title></path>",
+            PATH.0
+        );
+    }
+}
+
 fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
     let _ = writeln!(
         svg,
@@ -216,7 +261,7 @@ fn draw_pipe(svg: &mut String, pipe: &TimelinePipe, scale: &Scale, top: f64) {
 
 fn legend(svg: &mut String, top: f64) {
     let mut x = 12.0;
-    for (name, colour) in STATES.into_iter().chain([OTHER, FILL]) {
+    for (name, colour) in STATES.into_iter().chain([OTHER, FILL, PATH]) {
         let _ = writeln!(
             svg,
             "<rect x=\"{x:.0}\" y=\"{:.0}\" width=\"13\" height=\"13\" fill=\"{colour}\"/>\
@@ -273,7 +318,7 @@ mod tests {
         let recording = Recording {
             processes: vec![process("a<b", 0), process("c", 0)],
             pipes: vec![pipe],
-            findings: vec!["`a<b` limits the pipeline.".to_owned()],
+            findings: vec!["The 2 ms were `a<b`.".to_owned()],
             timeline: Timeline {
                 slice_ns: vec![1_000_000; 2],
                 processes: vec![row(0, [1.0, 0.5], [0.0; 2]), row(1, [0.0, 4.0], [1.0, 0.0])],
@@ -282,7 +327,7 @@ mod tests {
             ..Recording::default()
         };
         let svg = svg(&recording).unwrap();
-        assert!(svg.contains("<title>a&lt;b limits the pipeline.</title>") && !svg.contains("a<b"), "{svg}");
+        assert!(svg.contains("<title>The 2 ms were a&lt;b.</title>") && !svg.contains("a<b"), "{svg}");
         // Two slices of 332.5 units; the second thread's four CPUs are one row.
         let running = "M215.0 74.0H547.5V100.0H215.0zM547.5 87.0H880.0V100.0H547.5z";
         assert!(svg.contains(running), "{svg}");

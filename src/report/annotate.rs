@@ -41,7 +41,6 @@ fn all_of(code: &ExecutedCode) -> String {
 }
 
 /// The text. With `process`, only its counts.
-#[must_use]
 pub(crate) fn render(
     function: &ExecutedFunction,
     code: &ExecutedCode,

@@ -26,8 +26,6 @@ pub(crate) struct Answer {
     pub cautions: Vec<String>,
 }
 
-/// The answer of `document`.
-#[must_use]
 pub(crate) fn answer(document: &Document) -> Answer {
     let shares = document.attribution.processes.of_target();
     let mut findings: Vec<String> =

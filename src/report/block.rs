@@ -75,7 +75,6 @@ impl ReportBlock {
         Self::Section { id: String::new(), heading: heading.into(), blocks }
     }
 
-    /// The blocks in this one.
     pub(super) fn inner(&self) -> &[Self] {
         match self {
             Self::Section { blocks, .. }
@@ -93,7 +92,6 @@ pub(super) fn indent(item: &str) -> (&str, &str) {
 }
 
 /// For a terminal.
-#[must_use]
 pub(crate) fn text(blocks: &[ReportBlock], style: Style) -> String {
     let mut out = String::new();
     for block in blocks {

@@ -37,7 +37,6 @@ struct ModeValue {
     span: Option<[f64; 2]>,
 }
 
-/// One mode.
 #[derive(Debug)]
 struct ModeRow {
     name: String,
@@ -60,7 +59,6 @@ pub(crate) struct ModesReport {
 
 impl ModesReport {
     /// The report of `runs`: names of modes, and documents of equal collectors and machine.
-    #[must_use]
     pub(crate) fn new(runs: &[(&str, &Document)]) -> Self {
         let figure = runs.first().and_then(|(_, document)| match document.executed_on {
             _ if document.unit == Unit::Instructions => Some(Figure::Instructions),
@@ -82,7 +80,6 @@ impl ModesReport {
     }
 
     /// Answer, table, and what limits both.
-    #[must_use]
     pub(crate) fn render(&self, style: Style) -> String {
         let mut out = paragraph("", &self.answer(), style);
         for code in answer::CAUTIONS {
@@ -108,7 +105,6 @@ impl ModesReport {
     }
 
     /// The chart; `None` without a figure.
-    #[must_use]
     pub(crate) fn chart(&self) -> Option<Chart> {
         let (y, what) = match self.figure? {
             Figure::Throughput => ("GiB/s, more is better", "Median; whiskers: 95 % CI."),
@@ -216,7 +212,6 @@ fn percent(part: f64) -> String {
     if part < 0.01 { number(100.0 * part) } else { format!("{:.0}", 100.0 * part) }
 }
 
-/// A bar.
 fn bar(value: f64, largest: f64) -> String {
     let cells = if largest > 0.0 { (value / largest * BAR as f64).round() as usize } else { 0 };
     "█".repeat(cells.clamp(1, BAR))

@@ -3,7 +3,6 @@
 use crate::util::text::rounded;
 
 /// A measured number with three or four digits.
-#[must_use]
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     match () {
@@ -20,7 +19,6 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// A counted number, such as instructions per KiB: `631.41`, `12,345`, `0.0370`.
-#[must_use]
 pub(crate) fn exact(value: f64) -> String {
     let size = value.abs();
     match () {
@@ -32,19 +30,16 @@ pub(crate) fn exact(value: f64) -> String {
 }
 
 /// A count that may be a fraction, such as calls per call: `48`, `4.01`.
-#[must_use]
 pub(crate) fn count(count: f64) -> String {
     if (count - count.round()).abs() < 0.005 { rounded(count) } else { exact(count) }
 }
 
 /// A difference of counted numbers: like [`exact`], with its sign; zero has none.
-#[must_use]
 pub(crate) fn signed(change: f64) -> String {
     if change > 0.0 { format!("+{}", exact(change)) } else { exact(change) }
 }
 
 /// A part of a whole: `12 %`, `<1 %`.
-#[must_use]
 pub(crate) fn percent(share: f64) -> String {
     match share {
         small if small > 0.0 && small < 0.01 => "<1 %".to_owned(),
@@ -53,14 +48,12 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A part of a whole that someone chose: `1 %`, `0.5 %`, `2.31 %`.
-#[must_use]
 pub(crate) fn part(part: f64) -> String {
     let percent = format!("{:.2}", part * 100.0);
     format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A ratio as a change in percent: `+3.1 %`.
-#[must_use]
 pub(crate) fn change(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;
     match () {
@@ -72,7 +65,6 @@ pub(crate) fn change(ratio: f64) -> String {
 }
 
 /// The change from `before` to `after` in percent; `new` or `gone` if one is missing.
-#[must_use]
 pub(crate) fn change_of(before: f64, after: f64) -> String {
     match () {
         () if before == after => "0 %".to_owned(),
@@ -83,7 +75,6 @@ pub(crate) fn change_of(before: f64, after: f64) -> String {
 }
 
 /// An uncertainty as a part of the whole: `±0.17 %`; at least 0.01 %, unless nothing varies.
-#[must_use]
 pub(crate) fn margin(part: f64) -> String {
     match (part * 100.0).max(0.01) {
         _ if part == 0.0 => "±0 %".to_owned(),
@@ -93,20 +84,17 @@ pub(crate) fn margin(part: f64) -> String {
 }
 
 /// ` (±0.17 %)`; nothing if it is unknown, or nothing varies.
-#[must_use]
 pub(crate) fn in_parentheses(half: Option<f64>) -> String {
     half.filter(|half| *half > 0.0).map(|half| format!(" ({})", margin(half))).unwrap_or_default()
 }
 
 /// An interval, with one value if both ends are shown alike: `90.31 to 90.32`.
-#[must_use]
 pub(crate) fn span(ends: [f64; 2], shown: impl Fn(f64) -> String) -> String {
     let [low, high] = ends.map(shown);
     if low == high { low } else { format!("{low} to {high}") }
 }
 
 /// How often per MiB: `31.9`, `0.08`.
-#[must_use]
 pub(crate) fn rate(rate: f64) -> String {
     if rate >= 10.0 { format!("{rate:.1}") } else { format!("{rate:.2}") }
 }

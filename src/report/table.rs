@@ -214,14 +214,12 @@ pub(crate) struct TableOf<T> {
 }
 
 impl Table {
-    /// A table with a row for each of `rows`.
     pub(crate) fn of<T>(title: impl Into<String>, rows: impl IntoIterator<Item = T>) -> TableOf<T> {
         let rows: Vec<T> = rows.into_iter().collect();
         let table = Self { title: title.into(), rows: rows.iter().map(|_| Vec::new()).collect(), ..Self::default() };
         TableOf { table, rows }
     }
 
-    /// A table of these cells.
     pub(crate) fn new<H: Into<String>>(headings: impl IntoIterator<Item = H>, rows: Vec<Vec<TableCell>>) -> Self {
         let column = |heading: H| TableColumn { heading: heading.into(), dispensable: 0 };
         Self { columns: headings.into_iter().map(column).collect(), rows, ..Self::default() }

@@ -33,11 +33,8 @@ use std::time::Instant;
 pub use result::Reproduction;
 pub use settings::{GivenProgram, Settings};
 
-/// Run the `wanted` parts, store each as it ends, and return all parts that the folder contains then.
-///
-/// # Errors
-/// A folder with other content, results that cannot be stored, an interruption. Finished parts stay, a report shows them,
-/// and the error says how to continue.
+/// Run the `wanted` parts, store each as it ends, and return all parts that the folder contains then. Finished parts
+/// stay, a report shows them, and the error says how to continue.
 pub fn run(
     settings: &Settings,
     bench: &dyn Bench,
@@ -165,7 +162,7 @@ mod tests {
     use crate::result::Processes;
     use crate::run::bench::MockBench;
     use crate::workload::Spec;
-    use result::Yield;
+    use result::PartOutput;
 
     /// Measures one contestant.
     static LADDER: ArticlePart = part("ladder", |lab, _| race(lab));
@@ -173,13 +170,13 @@ mod tests {
     /// Fails after the measurement.
     static BROKEN_CAT: ArticlePart = part("cat", |lab, _| race(lab).and_then(|_| bail!("interrupted, say")));
 
-    const fn part(id: &'static str, run: fn(&Lab<'_>, &Facts) -> Result<Yield>) -> ArticlePart {
+    const fn part(id: &'static str, run: fn(&Lab<'_>, &Facts) -> Result<PartOutput>) -> ArticlePart {
         ArticlePart { id, title: "t", about: "a", run }
     }
 
-    fn race(lab: &Lab<'_>) -> Result<Yield> {
+    fn race(lab: &Lab<'_>) -> Result<PartOutput> {
         let raced = lab.race("race", &[lab::Contestant { id: "one".into(), spec: Spec::default() }], 2)?;
-        let mut out = Yield::default();
+        let mut out = PartOutput::default();
         out.readings.insert("A.ladder.1".into(), raced.speed("one"));
         Ok(out)
     }

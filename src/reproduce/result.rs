@@ -30,12 +30,12 @@ pub struct PartResult {
     /// includes the part before.
     pub busy: Option<f64>,
     #[serde(flatten)]
-    pub found: Yield,
+    pub found: PartOutput,
 }
 
 /// What a part found; [`super::run`] adds where and when.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Yield {
+pub struct PartOutput {
     pub readings: Readings,
     /// Results in sentences.
     pub findings: Vec<String>,

@@ -32,8 +32,6 @@ pub struct GivenProgram {
 }
 
 impl GivenProgram {
-    /// # Errors
-    /// When it is not a file that can be read.
     pub fn open(path: PathBuf) -> Result<Self> {
         let sha256 = sha256::of_file(&path)?;
         Ok(Self { path, sha256 })

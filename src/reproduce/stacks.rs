@@ -8,9 +8,6 @@ use anyhow::{Context as _, Result, bail};
 use std::collections::BTreeMap;
 
 /// The writer's stacks that article B published as `id`, a profile of `parts.toml`.
-///
-/// # Errors
-/// Never in a build whose tests passed.
 pub(crate) fn published(id: &str) -> Result<Folded> {
     let text = match id {
         "zeroes" => include_str!("articles/santos_zeroes_pv.folded"),

@@ -39,7 +39,6 @@ pub(crate) struct ComparedRatio {
 }
 
 /// Judge every fact of `table`.
-#[must_use]
 pub(crate) fn judge_table<'a>(facts: &Facts, table: &'a ArticleTable, readings: &Readings) -> Vec<JudgedFact<'a>> {
     table.rows.iter().map(|fact| judge(facts, fact, readings)).collect()
 }
@@ -135,7 +134,7 @@ mod tests {
         {"id":"A.2","what":"two","value":8.0,"judge":{"ratio_to":"A.1","factor":1.5}}"#;
 
     fn verdicts(rows: &str, readings: &[(&str, Taken<Reading>)]) -> Vec<(FigureVerdict, String)> {
-        let facts = Facts::of_rows(rows).unwrap();
+        let facts = Facts::of_rows(rows);
         let readings = readings.iter().map(|(id, reading)| ((*id).to_owned(), reading.clone())).collect();
         judge_table(&facts, &facts.tables[0], &readings).into_iter().map(|line| (line.verdict, line.why)).collect()
     }

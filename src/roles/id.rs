@@ -1,8 +1,7 @@
 //! The ids of roles.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::borrow::Cow;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +12,9 @@ pub(crate) const UNKNOWN_ROLE: &str = "unknown role";
 macro_rules! role_ids {
     ($($variant:ident = $text:literal,)+) => {
         /// A role's stable id. Documents hold its text in kebab case.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+        #[serde(try_from = "String", into = "String")]
+        #[schemars(inline)]
         pub enum RoleId {
             $($variant,)+
         }
@@ -98,28 +99,16 @@ impl FromStr for RoleId {
     }
 }
 
-impl Serialize for RoleId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+impl TryFrom<String> for RoleId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 
-impl<'de> Deserialize<'de> for RoleId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
-}
-
-impl JsonSchema for RoleId {
-    fn schema_name() -> Cow<'static, str> {
-        "RoleId".into()
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        String::json_schema(generator)
+impl From<RoleId> for String {
+    fn from(id: RoleId) -> Self {
+        id.as_str().to_owned()
     }
 }

@@ -1,27 +1,14 @@
-//! Roles: the purposes of kernel work, independent of symbols. The tables in this folder, one per area, hold what each
-//! role's functions are called on which kernel; this file reads them.
-//!
-//! To add a role, add its id in `id.rs` and a row to the table of its area. To add an area, add a file and a line in
-//! [`tables`]. Give a role to functions that stand for a purpose, never to helpers that several purposes share (spin
-//! locks, `memset`, list checks, return thunks): the time of a helper without a role goes to its caller.
+//! Roles: the purposes of kernel work, independent of symbols. `roles.toml` holds what each role's functions are called on
+//! which kernel.
 
-mod copy;
 mod frame;
 mod id;
-mod irq;
-mod lock;
-mod memory;
 mod names;
-mod other;
-mod pipe;
 mod place;
 mod preempt;
 mod role;
 mod skid;
-mod syscall;
 mod tables;
-mod time;
-mod wait;
 
 pub(crate) use crate::arch::{KERNEL, is_kernel_entry};
 pub(crate) use frame::Attributable;
@@ -30,7 +17,6 @@ pub(crate) use id::UNKNOWN_ROLE;
 pub use names::{base_name, canonical, function_name, is_cold, names_of};
 pub(crate) use place::{FrameFacts, Placed, of_stack, place};
 pub(crate) use preempt::preempts;
-use role::Within;
 pub use role::{Pattern, Role};
 pub use skid::{Skid, TailCall};
 pub use tables::of_frame;

@@ -2,7 +2,7 @@
 
 use super::frame::Attributable;
 use super::skid::TailCall;
-use super::tables::{Tables, by_id, tables, within};
+use super::tables::{TABLES, Tables, by_id};
 use super::{Role, RoleId, function_name, is_kernel_entry};
 
 /// What a stack's weight goes to.
@@ -21,7 +21,7 @@ impl Attributable for &str {
     }
 
     fn role(self) -> Option<usize> {
-        tables().index_of_frame(self)
+        TABLES.index_of_frame(self)
     }
 
     fn starts_kernel(self) -> bool {
@@ -29,7 +29,7 @@ impl Attributable for &str {
     }
 
     fn enables_interrupts(self) -> bool {
-        tables().skid.contains(function_name(self))
+        TABLES.skid.contains(function_name(self))
     }
 
     fn releases_wait_queue(self) -> bool {
@@ -52,7 +52,6 @@ pub(crate) struct FrameFacts {
 }
 
 impl FrameFacts {
-    #[must_use]
     pub(crate) fn of(name: &str) -> Self {
         Self {
             role: name.role(),
@@ -93,7 +92,6 @@ impl Attributable for FrameFacts {
 /// The role of a whole stack, root first, and the frame that decided it: its deepest frame with a role; `user` where the
 /// stack never enters the kernel, `other-kernel` where no frame has a role. For exact profiles; samples of cpu-clock need
 /// [`place`] with a tail call.
-#[must_use]
 pub(crate) fn of_stack<'a>(frames: impl DoubleEndedIterator<Item = &'a str> + Clone) -> (&'static Role, &'a str) {
     let placed = place(frames, None);
     (placed.role, placed.frame)
@@ -102,12 +100,11 @@ pub(crate) fn of_stack<'a>(frames: impl DoubleEndedIterator<Item = &'a str> + Cl
 /// The role of a stack of `frames`, root first, as [`of_stack`] does. With `tail_call` it is a sample of cpu-clock. Where
 /// interrupts come back on, such a sample goes to the role of the caller that had them off; `tail_call` names the caller
 /// whose frame is missing. A sample that shows no caller with a role goes to [`RoleId::IrqOff`].
-#[must_use]
 pub(crate) fn place<F: Attributable>(
     frames: impl DoubleEndedIterator<Item = F> + Clone,
     tail_call: Option<TailCall>,
 ) -> Placed<F> {
-    let tables = tables();
+    let tables = &*TABLES;
     let leaf = frames.clone().next_back().unwrap_or_else(|| F::named(""));
     let exactly = |role, frame| Placed { role, frame, interrupts_off: false };
     let Some(kernel) = kernel_part(frames) else {
@@ -144,11 +141,11 @@ impl Tables {
         let mut frames = frames.filter_map(|frame| Some((frame.role()?, frame)));
         let (index, frame) = frames.next()?;
         let role = &self.roles[index];
-        if within().any(|within| within.role == role.id)
+        if self.within.iter().any(|within| within.role == role.id)
             && let Some((around, _)) = frames.find(|(around, _)| *around != index)
         {
             let around = self.roles[around].id;
-            let found = within().find(|within| within.role == role.id && within.inside == around);
+            let found = self.within.iter().find(|within| within.role == role.id && within.inside == around);
             if let Some(within) = found {
                 return Some((by_id(within.becomes), frame));
             }

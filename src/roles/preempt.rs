@@ -16,7 +16,6 @@ const PREEMPTING: [&str; 8] = [
 ];
 
 /// Whether a switch below this frame is a preemption.
-#[must_use]
 pub(crate) fn preempts(frame: &str) -> bool {
     let name = function_name(frame);
     name.starts_with("preempt_schedule") || PREEMPTING.contains(&name)

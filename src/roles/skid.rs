@@ -54,7 +54,6 @@ impl TailCall {
     const CALLERS: [&'static str; 2] = ["pipe_write", "pipe_read"];
 
     /// The function whose frame is missing in a profile of these stacks.
-    #[must_use]
     pub(crate) fn of<'a, S>(mut stacks: impl Iterator<Item = S>) -> Self
     where
         S: DoubleEndedIterator<Item = &'a str>,

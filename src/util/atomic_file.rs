@@ -9,17 +9,10 @@ use std::path::Path;
 pub(crate) const PREFIX: &str = ".pipeprof-";
 
 /// Write `bytes` to `path`. No reader, full disk or signal ever sees or leaves an incomplete file.
-///
-/// # Errors
-/// When writing fails; the message names `path` and a fix.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     write_with(path, |file| Ok(file.write_all(bytes)?))
 }
 
-/// As [`write()`], with what `fill` writes.
-///
-/// # Errors
-/// As [`write()`]; the error of `fill`.
 pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -47,7 +40,6 @@ pub(crate) fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>
 }
 
 /// What else to do about `error`: the disk may be full, or a limit reached.
-#[must_use]
 pub(crate) fn or_free(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::FileTooLarge => ", or raise the limit with `ulimit -f`",
@@ -57,7 +49,6 @@ pub(crate) fn or_free(error: &io::Error) -> &'static str {
 }
 
 /// `error` of the crate tempfile without the path that it appends, which the user did not give.
-#[must_use]
 pub(crate) fn without_temporary_path(error: io::Error) -> io::Error {
     match error.to_string().split_once(" at path ") {
         Some((reason, _)) => io::Error::new(error.kind(), reason),

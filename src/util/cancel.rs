@@ -11,9 +11,6 @@ static SIGNAL: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
 
 /// Let SIGINT, SIGTERM and SIGHUP set the flag that [`happened`] reads. A second signal ends the process at once.
 /// Idempotent.
-///
-/// # Errors
-/// When a handler cannot be installed.
 pub(crate) fn install() -> std::io::Result<()> {
     if FLAG.get().is_some() {
         return Ok(());
@@ -29,23 +26,18 @@ pub(crate) fn install() -> std::io::Result<()> {
 }
 
 /// Whether an interrupting signal has arrived.
-#[must_use]
 pub(crate) fn happened() -> bool {
     FLAG.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
 /// The exit code of a command that a signal interrupted: 128 and the signal's number, as of a process that the signal
 /// ends. `None` if no signal has arrived.
-#[must_use]
 pub(crate) fn exit_code() -> Option<u8> {
     let signal = SIGNAL.get()?.load(Ordering::Relaxed);
     if signal == 0 { None } else { u8::try_from(128 + signal).ok() }
 }
 
 /// `Err` once an interrupting signal has arrived.
-///
-/// # Errors
-/// [`Cancelled`].
 pub(crate) fn check() -> Result<(), Cancelled> {
     if happened() { Err(Cancelled) } else { Ok(()) }
 }

@@ -19,9 +19,6 @@ pub(crate) struct ClaimedFolder {
 
 impl ClaimedFolder {
     /// Create one in `parent`, with a name that begins with `prefix` and these permissions.
-    ///
-    /// # Errors
-    /// When `parent` cannot be written.
     pub(crate) fn new_in(parent: &Path, prefix: &str, mode: u32) -> io::Result<Self> {
         for _ in 0..ATTEMPTS {
             let folder = tempfile::Builder::new()
@@ -40,8 +37,6 @@ impl ClaimedFolder {
         Err(io::Error::other("another process removes new folders there"))
     }
 
-    /// Where it is.
-    #[must_use]
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }

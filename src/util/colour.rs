@@ -1,7 +1,6 @@
 //! Colours as texts.
 
 /// Red, green and blue of `#rrggbb`; grey for other texts.
-#[must_use]
 pub(crate) fn rgb(colour: &str) -> [u8; 3] {
     let part = |from: usize| colour.get(from..from + 2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
     match [part(1), part(3), part(5)] {
@@ -11,7 +10,6 @@ pub(crate) fn rgb(colour: &str) -> [u8; 3] {
 }
 
 /// The relative luminance of WCAG 2, from 0 (black) to 1 (white).
-#[must_use]
 pub(crate) fn luminance(colour: &str) -> f64 {
     let [red, green, blue] = rgb(colour).map(|channel| {
         let value = f64::from(channel) / 255.0;

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 /// The text of a table: its header and its rows. Names are from other programs: control characters are replaced, and a
 /// text that a spreadsheet would execute as a formula begins with an apostrophe.
-#[must_use]
 pub(crate) fn csv_text<R: AsRef<[C]>, C: AsRef<str>>(rows: impl IntoIterator<Item = R>) -> String {
     let mut text = String::new();
     for row in rows {

@@ -30,7 +30,6 @@ pub(crate) enum Decision {
 
 /// Decide from the interval of a change, as a part of the value before. `floor`: smaller changes are never reported as
 /// such. `margin`: changes within it do not matter to the user.
-#[must_use]
 pub(crate) fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision {
     if low > floor {
         Decision::More
@@ -45,7 +44,6 @@ pub(crate) fn decide([low, high]: [f64; 2], floor: f64, margin: f64) -> Decision
 
 /// Half the width of the interval of the difference of counts, from the windows of both sides, in their unit. 0 if all windows
 /// are equal one by one: the same kernel again gives the same counts. `None` if one side has a single window.
-#[must_use]
 pub(crate) fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
     if !before.is_empty() && before == after {
         return Some(0.0);
@@ -54,12 +52,10 @@ pub(crate) fn half_width(before: &[f64], after: &[f64]) -> Option<f64> {
 }
 
 /// The part of one side in [`half_width`], if the windows of the other side are as far apart. 0 for a single window.
-#[must_use]
 pub(crate) fn half_of_one(windows: &[f64]) -> f64 {
     stats::half_width_of_difference(windows, windows, CONFIDENCE).unwrap_or(0.0) / 2.0
 }
 
-/// A change of counts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct CountChange {
     /// As a part of the value before.
@@ -73,7 +69,6 @@ pub(crate) struct CountChange {
 
 impl CountChange {
     /// From the values and the windows before and after; `margin` as that of [`decide`].
-    #[must_use]
     pub(crate) fn new(values: [f64; 2], windows: [&[f64]; 2], margin: f64) -> Self {
         let before = values[0].max(f64::MIN_POSITIVE);
         let change = if values[0] == values[1] { 0.0 } else { (values[1] - values[0]) / before };

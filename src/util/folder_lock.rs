@@ -15,10 +15,6 @@ pub(crate) struct FolderLock {
 }
 
 impl FolderLock {
-    /// Take it.
-    ///
-    /// # Errors
-    /// When another process has it: which one.
     pub(crate) fn take(folder: &Path) -> Result<Self> {
         let file = File::open(folder).with_context(|| format!("cannot open the folder {}", folder.display()))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -36,7 +32,6 @@ impl FolderLock {
     }
 
     /// Whether it keeps others away: some file systems have no locks.
-    #[must_use]
     pub(crate) fn is_held(&self) -> bool {
         self.held
     }

@@ -30,14 +30,12 @@ impl Log2Histogram {
     }
 
     /// All durations counted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
 
     /// A bound that at least the part `quantile` (0 to 1) of all durations stays below, ns: the upper end of the bucket in
     /// which the quantile lies. `None` where nothing was counted.
-    #[must_use]
     pub(crate) fn below(&self, quantile: f64) -> Option<u64> {
         let wanted = quantile * self.count() as f64;
         let mut seen = 0;

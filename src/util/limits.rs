@@ -26,8 +26,7 @@ pub(crate) fn restore_file_size(command: &mut Command) {
     }
 }
 
-/// # Errors
-/// When the main thread's stack may not grow as far as this program needs; it would be aborted there.
+/// Refuse a stack that may not grow as far as this program needs: it would be aborted there.
 pub(crate) fn check_stack() -> Result<()> {
     refuse_small_stack(getrlimit(Resource::Stack).current)
 }
@@ -44,7 +43,6 @@ fn refuse_small_stack(limit: Option<u64>) -> Result<()> {
 }
 
 /// What to do if a limit caused `error`.
-#[must_use]
 pub(crate) fn advice(error: &Error) -> Option<&'static str> {
     let number = error.chain().find_map(|cause| {
         let io = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);

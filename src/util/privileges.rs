@@ -1,5 +1,6 @@
 //! Give up the rights that only attaching to the kernel needs.
 
+use super::text::two_numbers;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 /// The first release on which programs without CAP_BPF may use the maps that they have open, whatever
@@ -33,26 +34,12 @@ fn remove(unneeded: CapabilitySet) -> bool {
 
 fn uses_maps_without_bpf() -> bool {
     let uname = rustix::system::uname();
-    uname.release().to_str().ok().and_then(version).is_some_and(|version| version >= MAPS_OF_ALL)
-}
-
-/// Major and minor number of a kernel release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(['.', '-', '+']).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    uname.release().to_str().ok().and_then(two_numbers).is_some_and(|version| version >= MAPS_OF_ALL)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn releases_are_compared_as_numbers() {
-        assert_eq!(version("6.1.0-56-cloud-amd64"), Some((6, 1)));
-        assert_eq!(version("7.3-rc1"), Some((7, 3)));
-        assert!(version("5.19.0").unwrap() >= MAPS_OF_ALL && version("5.4.0").unwrap() < MAPS_OF_ALL);
-        assert_eq!(version("next"), None);
-    }
 
     #[test]
     fn only_this_thread_loses_them() {

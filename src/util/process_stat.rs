@@ -55,9 +55,6 @@ pub(crate) fn all() -> impl Iterator<Item = (u32, ProcessStat)> {
 }
 
 /// User and system time, ns, of all children that were waited for.
-///
-/// # Errors
-/// When the kernel does not report it.
 pub(crate) fn children_ns() -> Result<[u64; 2]> {
     // SAFETY: a structure of numbers, for which all bits zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -32,7 +32,6 @@ fn at_least(level: Level) -> bool {
 }
 
 /// Whether only the result and errors are printed.
-#[must_use]
 pub(crate) fn is_quiet() -> bool {
     !at_least(Level::Normal)
 }

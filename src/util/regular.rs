@@ -13,9 +13,6 @@ const PART: u64 = 1 << 20;
 
 /// Open `path`, which a user named, for reading. A FIFO, a device or a directory is an error, at once: reading it might
 /// never end.
-///
-/// # Errors
-/// When it cannot be opened, or is not a regular file.
 pub(crate) fn open(path: &Path) -> Result<File> {
     open_with(path, OFlags::empty())
 }
@@ -40,18 +37,12 @@ fn open_with(path: &Path, more: OFlags) -> Result<File> {
 }
 
 /// The content of `path`, which a user named, of at most `longest` bytes.
-///
-/// # Errors
-/// As [`open`], when the file is longer, and after an interruption.
 pub(crate) fn read(path: &Path, longest: u64) -> Result<Vec<u8>> {
     read_all(open(path)?, longest)
 }
 
 /// The content of `path`, a file of a stored result, of at most `longest` bytes. It is no link, which could lead out of
 /// the result's folder.
-///
-/// # Errors
-/// As [`read`].
 pub(crate) fn read_stored(path: &Path, longest: u64) -> Result<Vec<u8>> {
     read_all(open_with(path, OFlags::NOFOLLOW)?, longest)
 }

@@ -5,9 +5,6 @@ use sha2::{Digest as _, Sha256};
 use std::path::Path;
 
 /// The digest of a file.
-///
-/// # Errors
-/// When it cannot be read or is no regular file.
 pub(crate) fn of_file(path: &Path) -> Result<String> {
     let mut file = super::regular::open(path).with_context(|| path.display().to_string())?;
     let mut hash = Sha256::new();
@@ -16,13 +13,11 @@ pub(crate) fn of_file(path: &Path) -> Result<String> {
 }
 
 /// The digest of these bytes.
-#[must_use]
 pub(crate) fn of_bytes(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
 /// The digest of a list of parts, which differs from that of every other list: parts count with their lengths.
-#[must_use]
 pub(crate) fn of_parts<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,9 +1,6 @@
 //! Sizes in bytes, such as `4K`, `256K`, `2M` and `10G`, in powers of 1024.
 
 /// Parse a size in bytes. Suffixes K, M, G, T (and `KiB`, `KB` and so on) are powers of 1024.
-///
-/// # Errors
-/// What is wrong with `text`; the caller adds the flag.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -24,7 +21,6 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// `bytes` as the shortest exact size: 4096 is `4K`, 4097 is `4097`.
-#[must_use]
 pub(crate) fn format(bytes: u64) -> String {
     for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
         if bytes != 0 && bytes.is_multiple_of(1 << shift) {
@@ -35,7 +31,6 @@ pub(crate) fn format(bytes: u64) -> String {
 }
 
 /// `bytes` in a unit that suits them, rounded: `600 MiB`.
-#[must_use]
 pub(crate) fn rough(bytes: u64) -> String {
     let Some((shift, unit)) = [(30, "GiB"), (20, "MiB"), (10, "KiB")].into_iter().find(|(shift, _)| bytes >> shift > 0)
     else {
@@ -67,11 +62,6 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(bytes: u64) {
             proptest::prop_assert_eq!(parse(&format(bytes)), Ok(bytes));
-        }
-
-        #[test]
-        fn no_text_panics(text: String) {
-            let _ = parse(&text);
         }
     }
 }

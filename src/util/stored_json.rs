@@ -26,25 +26,16 @@ struct StoredHead {
 }
 
 /// Read the document in `file`. `what` names what it should be: `a recording`.
-///
-/// # Errors
-/// Names the file: when it is no such document, of another schema, or not readable.
 pub(crate) fn load<T: DeserializeOwned>(file: &Path, what: &str, schema: &str) -> Result<T> {
     document(&read(file)?, file, what, schema)
 }
 
 /// The bytes of the document in `file`.
-///
-/// # Errors
-/// Names the file: when it cannot be read.
 pub(crate) fn read(file: &Path) -> Result<Vec<u8>> {
     regular::read_stored(file, LONGEST).with_context(|| file.display().to_string())
 }
 
 /// The document of these `bytes` of `file`; see [`load`].
-///
-/// # Errors
-/// Names the file: when it is no such document, or of another schema.
 pub(crate) fn document<T: DeserializeOwned>(bytes: &[u8], file: &Path, what: &str, schema: &str) -> Result<T> {
     let shown = file.display();
     let broken = |error| anyhow!("{shown}: not {what} ({error})");
@@ -61,9 +52,6 @@ pub(crate) fn schema(file: &Path) -> Option<String> {
 }
 
 /// A document without counts from [`HIGHEST`] on, whose sum fits into 64 bits.
-///
-/// # Errors
-/// When it is not of this type, or a count is too high.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> serde_json::Result<T> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     PossibleCounts(&Cell::new(0)).deserialize(&mut reader)?;

@@ -3,20 +3,17 @@
 use std::borrow::Cow;
 
 /// `text` without control characters, which could change a terminal's state.
-#[must_use]
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// [`clean`], except for the ends of lines and tabs.
-#[must_use]
 pub(crate) fn clean_lines(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '?' } else { c }).collect()
 }
 
 /// [`clean_lines`], except for sequences that choose a colour or weight (`ESC [ 1 m`), with which this program styles
 /// its own tables. Others could move the cursor, type into the shell or set the title.
-#[must_use]
 pub(crate) fn clean_styled(text: &str) -> Cow<'_, str> {
     if !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
@@ -33,7 +30,6 @@ pub(crate) fn clean_styled(text: &str) -> Cow<'_, str> {
 }
 
 /// `text` with a capital first letter.
-#[must_use]
 pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
@@ -44,7 +40,6 @@ const JOINT: char = '\u{a0}';
 
 /// `text` whose numbers are joined to their units (`3.6 %`, `2 GiB/s`), so that wrapping at spaces keeps them together;
 /// [`unjoined`] reverses it.
-#[must_use]
 pub(crate) fn joined(text: &str) -> String {
     const UNITS: [&str; 12] = ["%", "s", "ms", "us", "ns", "bytes", "KiB", "MiB", "GiB", "GiB/s", "CPU", "CPUs"];
     let mut out = String::with_capacity(text.len());
@@ -61,32 +56,27 @@ pub(crate) fn joined(text: &str) -> String {
 }
 
 /// See [`joined`].
-#[must_use]
 pub(crate) fn unjoined(text: &str) -> String {
     text.replace(JOINT, " ")
 }
 
 /// The time in UTC, in RFC 3339 format, in seconds.
-#[must_use]
 pub(crate) fn now() -> String {
     let format = time::macros::format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
     time::OffsetDateTime::now_utc().format(format).unwrap_or_default()
 }
 
 /// A count with thousands separators: `1,234,567`.
-#[must_use]
 pub(crate) fn grouped(count: u64) -> String {
     in_groups(&count.to_string())
 }
 
 /// A number and a noun: `1 run`, `2 processes`, `8 KiB`.
-#[must_use]
 pub(crate) fn counted(count: u64, what: &str) -> String {
     format!("{} {}", grouped(count), plural(count, what))
 }
 
 /// The form of a noun for so many: `run`, `processes`, `KiB`.
-#[must_use]
 pub(crate) fn plural(count: u64, what: &str) -> String {
     let end = match what {
         _ if count == 1 || what.ends_with("iB") => "",
@@ -97,14 +87,12 @@ pub(crate) fn plural(count: u64, what: &str) -> String {
 }
 
 /// A change with its sign and one decimal; none that is shown as 0 has a sign.
-#[must_use]
 pub(crate) fn signed(change: f64) -> String {
     let text = format!("{change:+.1}");
     if text.bytes().any(|byte| matches!(byte, b'1'..=b'9')) || !change.is_finite() { text } else { "0.0".to_owned() }
 }
 
 /// [`grouped`] for `value`, rounded to a whole number.
-#[must_use]
 pub(crate) fn rounded(value: f64) -> String {
     let text = in_groups(&format!("{:.0}", value.abs()));
     if value < 0.0 { format!("-{text}") } else { text }
@@ -122,13 +110,23 @@ fn in_groups(digits: &str) -> String {
 }
 
 /// `word` as a shell reads it as one word.
-#[must_use]
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// FNV-1a (64 bits, RFC 9923): a hash of a text that is the same everywhere.
+pub(crate) fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The first two numbers of a version: (7, 2) of `7.2.13+deb14-cloud-amd64`.
+pub(crate) fn two_numbers(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 #[cfg(test)]
@@ -162,5 +160,19 @@ mod tests {
         let hostile = "\u{1b}]0;title\u{7}\u{1b}[2J\u{1b}[3m\u{9b}5n\u{1b}";
         assert_eq!(clean_styled(hostile), "?]0;title??[2J\u{1b}[3m?5n?");
         assert_eq!((capitalized("the end"), capitalized("")), ("The end".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn versions_have_two_numbers() {
+        for (text, numbers) in [
+            ("7.2.13+deb14-cloud-amd64\n", Some((7, 2))),
+            ("7.3-rc1", Some((7, 3))),
+            ("5.10.0-36-amd64", Some((5, 10))),
+            ("6.18.44-fc-v669", Some((6, 18))),
+            ("5.19", Some((5, 19))),
+            ("next", None),
+        ] {
+            assert_eq!(two_numbers(text), numbers, "{text}");
+        }
     }
 }

@@ -35,9 +35,6 @@ pub(crate) struct FileBundle {
 impl FileBundle {
     /// Add the program `name` as a shell finds it, the libraries and interpreters that it needs to start, and the links
     /// that lead to them. Returns its path; `None` if there is no such program.
-    ///
-    /// # Errors
-    /// When a library does not exist, or a file cannot be read.
     pub(crate) fn program(&mut self, name: &str) -> Result<Option<PathBuf>> {
         let Some(path) = closure::find_program(name) else { return Ok(None) };
         self.executable(&path)?;
@@ -45,9 +42,6 @@ impl FileBundle {
     }
 
     /// Add a file, and what it needs if it is a program, or a folder with all that it contains.
-    ///
-    /// # Errors
-    /// As [`Self::program`].
     pub(crate) fn executable(&mut self, path: &Path) -> Result<()> {
         let path = std::path::absolute(path).with_context(|| path.display().to_string())?;
         if !self.file(&path, &path)? || path.is_dir() {
@@ -60,9 +54,6 @@ impl FileBundle {
     }
 
     /// Add the file, or the folder with all that it contains, at `from`, as `to`. Returns whether something is new.
-    ///
-    /// # Errors
-    /// When it cannot be read, or is neither a file nor a folder.
     pub(crate) fn file(&mut self, from: &Path, to: &Path) -> Result<bool> {
         let kind = fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?;
         if kind.is_dir() {
@@ -93,9 +84,6 @@ impl FileBundle {
     }
 
     /// Add a folder, and those that contain it.
-    ///
-    /// # Errors
-    /// When links that lead to it form a loop.
     pub(crate) fn folder(&mut self, path: &Path) -> Result<()> {
         let path = self.lead(path, true, MOST_LINKS)?;
         self.places.insert(path, BundleEntry::Folder);
@@ -104,9 +92,6 @@ impl FileBundle {
 
     /// Add the folders and links that lead to `path`, where something else puts a file or folder, and return the path
     /// without links. `here`: links are those of this machine.
-    ///
-    /// # Errors
-    /// When links form a loop, or a file of the bundle is where a folder should be.
     pub(crate) fn way_to(&mut self, path: &Path, here: bool) -> Result<PathBuf> {
         self.lead(path, here, MOST_LINKS)
     }
@@ -146,21 +131,16 @@ impl FileBundle {
     }
 
     /// The size of all files, bytes.
-    #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Whether `path`, which has no links, is a file or folder of the bundle.
-    #[must_use]
     pub(crate) fn contains(&self, path: &Path) -> bool {
         self.places.contains_key(path)
     }
 
     /// The archive. Owner and times of files are left out, so that equal files give equal archives.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub(crate) fn pack(&self) -> Result<Vec<u8>> {
         let room = usize::try_from(self.bytes).unwrap_or(0) + 1024 * (self.places.len() + 2);
         let mut archive = tar::Builder::new(Vec::with_capacity(room));

@@ -28,7 +28,6 @@ const UNWINDER: &str = "libgcc_s.so.1";
 const LARGEST: u64 = 1 << 30;
 
 /// The path of a program as a shell finds it: an executable file, by path or in one of the folders of PATH.
-#[must_use]
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let executable =
         |path: &PathBuf| fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0);
@@ -41,9 +40,6 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 
 /// The files that the program or library at `path` needs directly: its interpreter and libraries, or the program of a
 /// script's first line. Nothing for other files.
-///
-/// # Errors
-/// When the file cannot be read, or a library does not exist.
 pub(crate) fn needs(path: &Path) -> Result<BTreeSet<PathBuf>> {
     let unreadable = || format!("cannot read {}", path.display());
     // Data may be larger than memory.

@@ -16,9 +16,6 @@ const WANTED: [&str; 4] =
     ["./boot/vmlinuz-*", "./boot/config-*", "./usr/lib/modules/*/vmlinuz*", "./usr/lib/modules/*/config"];
 
 /// Unpack the image and the configuration from the package at `path` into the folder `into`.
-///
-/// # Errors
-/// When the file is not a Debian package, or no tool to open it is installed.
 pub(crate) fn unpack(path: &Path, into: &Path) -> Result<Contents> {
     if !path.is_file() {
         bail!("{}: file does not exist", path.display());

@@ -28,21 +28,18 @@ pub(crate) const READY: u16 = 0x505;
 pub(crate) const STOP: u8 = 1;
 
 /// `job`, filled up with spaces, which JSON ignores.
-#[must_use]
 pub(crate) fn filled(mut job: Vec<u8>) -> Vec<u8> {
     job.resize(job.len().next_multiple_of(BLOCK), b' ');
     job
 }
 
 /// The place of a job that is not known yet.
-#[must_use]
 pub(crate) fn blank() -> Vec<u8> {
     vec![b' '; BLOCK]
 }
 
 /// The selector and the length of the file `name`, from the [`DIRECTORY`]'s entries: length (4 bytes), selector (2),
 /// reserved (2), name (56, ended by NUL); numbers are big-endian.
-#[must_use]
 pub(crate) fn find(entries: &[u8], name: &str) -> Option<(u16, usize)> {
     entries.chunks_exact(64).find_map(|entry| {
         let (numbers, text) = entry.split_at_checked(8)?;

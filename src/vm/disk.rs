@@ -77,9 +77,6 @@ pub(crate) struct DiskContent {
 impl DiskContent {
     /// Add the file, or the folder with all that it contains, at `from`, so that the guest has it as `at`: an absolute
     /// path without links. Add a folder before what is to be in it.
-    ///
-    /// # Errors
-    /// When it cannot be read, or is neither a file nor a folder.
     pub(crate) fn add(&mut self, from: &Path, at: &Path) -> Result<()> {
         let on_disk = match self.inside(at) {
             Some(path) => {
@@ -146,25 +143,21 @@ impl DiskContent {
     }
 
     /// Whether what is in the guest's memory as `at` would be hidden by a file or folder of the disk.
-    #[must_use]
     pub(crate) fn covers(&self, at: &Path) -> bool {
         self.inside(at).is_some()
     }
 
     /// Whether the guest has `at` from the disk.
-    #[must_use]
     pub(crate) fn contains(&self, at: &Path) -> bool {
         self.inside(at).is_some_and(|path| self.entries.contains_key(&path))
     }
 
     /// The size of all files, bytes.
-    #[must_use]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// What the guest is to put in place, in this order.
-    #[must_use]
     pub(crate) fn places(&self) -> &[DiskPlace] {
         &self.places
     }
@@ -203,10 +196,6 @@ impl DiskContent {
         commands
     }
 
-    /// Make the image.
-    ///
-    /// # Errors
-    /// When e2fsprogs is not installed or fails, there is no room, or on interruption.
     pub(crate) fn make(&self) -> Result<DiskImage> {
         let [maker, filler] = [tool(MAKER)?, tool(FILLER)?];
         // A killed run may have left such an image.
@@ -278,7 +267,6 @@ pub(crate) struct DiskImage {
 }
 
 impl DiskImage {
-    #[must_use]
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -10,7 +10,6 @@ type SectionHeader = elf::SectionHeader64<LE>;
 
 /// `file` without the sections named `.debug_*`. `None` if this code cannot parse the file; the caller then uses it
 /// unchanged.
-#[must_use]
 pub(crate) fn without_debug(file: &[u8]) -> Option<Vec<u8>> {
     let (header, _) = pod::from_bytes::<FileHeader>(file).ok()?;
     if header.e_ident.magic != elf::ELFMAG || usize::from(header.e_shentsize.get(LE)) != size_of::<SectionHeader>() {

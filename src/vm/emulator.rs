@@ -2,8 +2,8 @@
 
 use crate::util::process_stat::ProcessStat;
 use crate::util::progress;
+use crate::vm::emulator_cpu::EmulatorCpu;
 use crate::vm::qemu;
-use crate::vm::seat::Seat;
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -33,27 +33,23 @@ pub(crate) fn die_with_parent(command: &mut Command) {
 pub(crate) struct Qemu {
     child: Child,
     /// The CPU on which it runs, if it runs on one.
-    _seat: Option<Seat>,
+    _cpu: Option<EmulatorCpu>,
 }
 
 impl Qemu {
-    /// Start QEMU with these arguments, this standard input and a file for its errors, on one CPU if there is a seat.
-    ///
-    /// # Errors
-    /// When it cannot be started, with how to install it.
-    pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File, seat: Option<Seat>) -> Result<Self> {
+    /// Start QEMU with these arguments, this standard input and a file for its errors, on one CPU if that is given.
+    pub(crate) fn start(arguments: &[OsString], input: Stdio, errors: File, cpu: Option<EmulatorCpu>) -> Result<Self> {
         let mut command = Command::new(qemu::program());
         // A separate process group: Ctrl-C goes only to this process, which then ends QEMU.
         command.args(arguments).stdin(input).stdout(Stdio::null()).stderr(errors).process_group(0);
         die_with_parent(&mut command);
-        if let Some(seat) = &seat {
-            seat.seat(&mut command);
+        if let Some(cpu) = &cpu {
+            cpu.bind(&mut command);
         }
         progress::detail(|| format!("starting {command:?}"));
-        Ok(Self { child: command.spawn().with_context(qemu::missing)?, _seat: seat })
+        Ok(Self { child: command.spawn().with_context(qemu::missing)?, _cpu: cpu })
     }
 
-    /// Its status, if it has ended.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
@@ -84,14 +80,12 @@ impl Qemu {
     }
 
     /// The time now, for [`Since`].
-    #[must_use]
     pub(crate) fn now(&self) -> Since {
         Since { wall: Instant::now(), cpu: self.cpu_time().unwrap_or_default() }
     }
 
     /// Whether QEMU has executed for `limit` since then. This is CPU time, so that other programs on the machine do not
     /// use up the limit. A QEMU that does nothing ends after a longer wall time.
-    #[must_use]
     pub(crate) fn is_over(&self, since: &Since, limit: Duration) -> bool {
         let waited = since.wall.elapsed();
         // CPU time is not more than that of both threads, the CPUs' and the main loop, so it need not be read yet.

@@ -3,7 +3,7 @@
 
 use crate::util::{atomic_file, cancel, progress};
 use crate::vm::packages::{self, Package, kernel_paragraphs, parse_packages};
-use crate::vm::store::{CachedKernel, KernelCache, lock_file};
+use crate::vm::store::{CachedKernel, KernelCache, lock_file, no_room};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::BufReader;
@@ -62,9 +62,7 @@ pub(crate) enum Fetched {
 }
 
 /// Fetch the newest kernel of each series or release in `wishes` into `store`. `say` receives a line for each step.
-///
-/// # Errors
-/// When a request can be met neither by apt nor by the cache. Kernels fetched before the error stay in the cache.
+/// Kernels fetched before the error stay in the cache.
 pub(crate) fn fetch(
     store: &KernelCache,
     wishes: &[String],
@@ -136,9 +134,6 @@ fn newest_that_comes(
 }
 
 /// Kernels on the mirror, newest first.
-///
-/// # Errors
-/// When apt or the mirror cannot be used.
 pub(crate) fn available(store: &KernelCache, flavour: &str, say: &dyn Fn(&str)) -> Result<Vec<Package>> {
     Mirror::open(store, say)?.packages(flavour)
 }
@@ -166,9 +161,7 @@ impl Mirror {
         let root = store.root().join("apt");
         for folder in ["lists/partial", "archives/partial", "download"] {
             let folder = root.join(folder);
-            fs::create_dir_all(&folder).with_context(|| {
-                format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", folder.display())
-            })?;
+            fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
         }
         let lock = lock_file(&root.join("lock"))?;
         let sources = sources()?;

@@ -19,7 +19,6 @@ const PIECE: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Copy what QEMU writes to `from` into a new file.
-#[must_use]
 pub(crate) fn receive(mut from: PipeReader, path: PathBuf) -> JoinHandle<std::io::Result<Stream>> {
     std::thread::spawn(move || {
         let mut file = File::create(path)?;
@@ -39,9 +38,6 @@ pub(crate) fn receive(mut from: PipeReader, path: PathBuf) -> JoinHandle<std::io
 }
 
 /// Let QEMU, which has stopped its guest, write the guest's state to `to`, and end.
-///
-/// # Errors
-/// When QEMU cannot save its guest, or on interruption.
 pub(crate) fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Result<()> {
     monitor.give("state", &to)?;
     // QEMU's own is then the last, whose end the receiver sees.
@@ -72,9 +68,6 @@ pub(crate) fn save(qemu: &mut Qemu, monitor: &mut Monitor, to: PipeWriter) -> Re
 }
 
 /// Let QEMU, started for this, read a guest's state from `from`, and let the guest run.
-///
-/// # Errors
-/// When QEMU cannot restore the guest, or on interruption.
 pub(crate) fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) -> Result<()> {
     monitor.give("state", &from)?;
     // If QEMU ends, the feeder must see it.
@@ -101,7 +94,7 @@ pub(crate) fn restore(qemu: &mut Qemu, monitor: &mut Monitor, from: PipeReader) 
 
 /// Whether a snapshot was fed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fed {
+pub(crate) enum FeedResult {
     Whole,
     /// The file is not what was saved. QEMU got nothing, so it did not start the guest.
     Damaged,
@@ -110,19 +103,18 @@ pub(crate) enum Fed {
 }
 
 /// Check the state in `file`, and write it to a QEMU that waits for it.
-#[must_use]
-pub(crate) fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<Fed> {
+pub(crate) fn feed(mut file: File, saved: Stream, mut to: PipeWriter) -> JoinHandle<FeedResult> {
     // Fewer switches between the two processes. The default also works.
     let _ = rustix::pipe::fcntl_setpipe_size(&to, PIECE);
     std::thread::spawn(move || {
         // QEMU starts the guest before it has read the last bytes, a description that it does not need. So all of the
         // file is checked first.
         if !measured(&mut file).is_ok_and(|found| found == saved) || file.rewind().is_err() {
-            return Fed::Damaged;
+            return FeedResult::Damaged;
         }
         match std::io::copy(&mut file, &mut to) {
-            Ok(bytes) if bytes == saved.bytes => Fed::Whole,
-            _ => Fed::Refused,
+            Ok(bytes) if bytes == saved.bytes => FeedResult::Whole,
+            _ => FeedResult::Refused,
         }
     })
 }
@@ -141,10 +133,6 @@ fn measured(file: &mut File) -> std::io::Result<Stream> {
     }
 }
 
-/// A pipe.
-///
-/// # Errors
-/// When the process has too many open files.
 pub(crate) fn pipe() -> Result<(PipeReader, PipeWriter)> {
     std::io::pipe().context("cannot make a pipe")
 }
@@ -171,15 +159,15 @@ mod tests {
             reader.read_to_end(&mut got).unwrap();
             (feeder.join().unwrap(), got)
         };
-        assert_eq!(fed(), (Fed::Whole, bytes.clone()));
+        assert_eq!(fed(), (FeedResult::Whole, bytes.clone()));
         let mut damaged = bytes.clone();
         damaged[1_234_567] ^= 1;
         std::fs::write(&path, &damaged).unwrap();
         let (verdict, got) = fed();
-        assert_eq!((verdict, got.len()), (Fed::Damaged, 0));
+        assert_eq!((verdict, got.len()), (FeedResult::Damaged, 0));
         std::fs::write(&path, &bytes).unwrap();
         let (reader, writer) = pipe().unwrap();
         drop(reader);
-        assert_eq!(feed(File::open(&path).unwrap(), saved, writer).join().unwrap(), Fed::Refused);
+        assert_eq!(feed(File::open(&path).unwrap(), saved, writer).join().unwrap(), FeedResult::Refused);
     }
 }

@@ -3,13 +3,13 @@
 use crate::result::{Emulator, ExecutedOn, Warning};
 use crate::util::{cancel, progress, regular, stored_json};
 use crate::vm::emulator::Qemu;
-use crate::vm::freeze::{self, Fed};
+use crate::vm::emulator_cpu::EmulatorCpu;
+use crate::vm::freeze::{self, FeedResult};
 use crate::vm::image::LARGEST_IMAGE;
 use crate::vm::job::Assignment;
 use crate::vm::monitor::Monitor;
 use crate::vm::qemu::Start;
 use crate::vm::scratch::{self, Scratch};
-use crate::vm::seat::Seat;
 use crate::vm::snapshots::{SnapshotFacts, SnapshotPlace, SnapshotState, Snapshots, Stream, digest};
 use crate::vm::watch::{GuestEnd, Watch, last_lines, read_text, why_ended};
 use crate::vm::{Accel, GuestOptions, Job, delivery, elf, initramfs, kvm, qemu};
@@ -38,9 +38,6 @@ pub struct GuestReply {
 
 impl GuestReply {
     /// The answer, parsed as JSON.
-    ///
-    /// # Errors
-    /// When the answer is not JSON of this type.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
         stored_json::parse(&self.body).context("cannot parse the guest's answer")
     }
@@ -64,9 +61,6 @@ pub(crate) enum NoAnswer {
 }
 
 /// Boot the kernel in `options`, run `job` in it and return the answer. The guest has ended when this returns.
-///
-/// # Errors
-/// One line with the cause, followed by the last lines of the guest's console; or the error of the job itself.
 pub fn run_job(options: &GuestOptions, job: &Job) -> Result<GuestReply> {
     let version = qemu::version()?;
     clean_up_once();
@@ -165,7 +159,6 @@ struct Guest<'a> {
     config: Option<Vec<u8>>,
 }
 
-/// A saved guest.
 struct SavedGuest {
     place: SnapshotPlace,
     file: File,
@@ -211,7 +204,7 @@ impl<'a> Guest<'a> {
         let files = GuestFiles::new(&self.archive(job, self.options.files.as_deref()), job, None)?;
         progress::step(&format!("booting {}", self.options.kernel.release));
         let arguments = qemu::starting(Start::Boot, self.options, self.on, &files.names);
-        let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?, self.seat()?)?;
+        let qemu = Qemu::start(&arguments, Stdio::null(), files.errors()?, self.cpu()?)?;
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, None);
         self.reply(watch, end, &files)
@@ -224,7 +217,7 @@ impl<'a> Guest<'a> {
         let arguments = qemu::starting(Start::Restore, self.options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
-        let mut qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.seat()?)?;
+        let mut qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.cpu()?)?;
         let feeder = freeze::feed(saved.file, saved.stream, to);
         let restored = freeze::restore(&mut qemu, &mut monitor, from);
         let mut watch = Watch::new(self.options, self.on, self.boot_limit, qemu, files.reply()?);
@@ -241,7 +234,7 @@ impl<'a> Guest<'a> {
         saved.place.discard();
         let said = read_text(&files.names.errors);
         Ok(Err(Unsaved(match (feeder.join(), end) {
-            (Ok(Fed::Damaged), _) => "its file was damaged, and has been removed".to_owned(),
+            (Ok(FeedResult::Damaged), _) => "its file was damaged, and has been removed".to_owned(),
             (_, GuestEnd::Exited(status)) => why_ended(status, "", &said, 0),
             (_, GuestEnd::Stopped) => "QEMU stopped it".to_owned(),
             (_, GuestEnd::Killed { why, .. }) => said.lines().last().map_or(why, |line| line.trim().to_owned()),
@@ -298,7 +291,7 @@ impl<'a> Guest<'a> {
         let arguments = qemu::starting(Start::BootToSave, &options, self.on, &files.names);
         let (mut monitor, socket) = Monitor::new()?;
         let (from, to) = freeze::pipe()?;
-        let qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.seat()?)?;
+        let qemu = Qemu::start(&arguments, OwnedFd::from(socket).into(), files.errors()?, self.cpu()?)?;
         let mut watch = Watch::new(&options, self.on, self.boot_limit, qemu, files.reply()?);
         let end = watch.follow(&files.names.console, Some(&mut monitor));
         if let Some(why) = watch.no_ports {
@@ -341,8 +334,8 @@ impl<'a> Guest<'a> {
     }
 
     /// The CPU for its emulator. With KVM, the guest is not the same each time anyway.
-    fn seat(&self) -> Result<Option<Seat>> {
-        (self.on == ExecutedOn::Tcg).then(Seat::take).transpose()
+    fn cpu(&self) -> Result<Option<EmulatorCpu>> {
+        (self.on == ExecutedOn::Tcg).then(EmulatorCpu::take).transpose()
     }
 
     fn archive(&self, job: &[u8], files: Option<&Vec<u8>>) -> Vec<u8> {

@@ -79,7 +79,6 @@ pub(crate) const FILES: &str = "/files.tar";
 
 /// Build the archive that starts `init` with `job`. `config` is the kernel's release and configuration; it goes where
 /// Debian keeps it. `files`: an archive for init to unpack.
-#[must_use]
 pub(crate) fn build(init: &[u8], job: &[u8], config: Option<(&str, &[u8])>, files: Option<&[u8]>) -> Vec<u8> {
     let lengths = [init.len(), job.len(), config.map_or(0, |(_, config)| config.len()), files.map_or(0, <[u8]>::len)];
     let room = lengths.iter().sum::<usize>() + 4096;

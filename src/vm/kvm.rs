@@ -19,9 +19,6 @@ struct KnownFailure {
 }
 
 /// Check whether KVM is worth trying.
-///
-/// # Errors
-/// Why it is not, as a message for the user.
 pub(crate) fn usable(qemu: &str) -> Result<(), String> {
     if let Err(error) = fs::File::options().read(true).write(true).open("/dev/kvm") {
         return Err(match error.kind() {

@@ -59,9 +59,6 @@ impl Default for GuestMachine {
 
 impl GuestMachine {
     /// The guest that boots `kernel`; `None` without one.
-    ///
-    /// # Errors
-    /// One line that names the flag.
     pub(crate) fn guest(&self, kernel: Option<&str>) -> Result<Option<GuestOptions>> {
         match kernel {
             Some(kernel) => self.options(kernel).map(Some),
@@ -70,15 +67,11 @@ impl GuestMachine {
     }
 
     /// The number of CPUs, where no run decides it.
-    #[must_use]
     pub(crate) fn cpus(&self) -> u32 {
         self.cpus.unwrap_or(1)
     }
 
     /// Check these flags; `guest`: whether a kernel is given. Nothing is read.
-    ///
-    /// # Errors
-    /// A usage error that names the flag.
     pub(crate) fn check(&self, guest: bool) -> Result<()> {
         match self.given() {
             Some(flag) if !guest => {
@@ -106,9 +99,6 @@ impl GuestMachine {
     }
 
     /// The guest that boots `kernel`.
-    ///
-    /// # Errors
-    /// One line that names the flag.
     pub(crate) fn options(&self, kernel: &str) -> Result<GuestOptions> {
         self.check(true)?;
         Ok(GuestOptions {

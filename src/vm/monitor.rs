@@ -28,9 +28,6 @@ pub(crate) struct Monitor {
 
 impl Monitor {
     /// A monitor, and the other end of its socket, which is for QEMU.
-    ///
-    /// # Errors
-    /// When no socket can be made.
     pub(crate) fn new() -> Result<(Self, UnixStream)> {
         let (socket, other) = UnixStream::pair().context("cannot make a socket")?;
         socket.set_nonblocking(true).context("cannot configure a socket")?;
@@ -48,9 +45,6 @@ impl Monitor {
     }
 
     /// Give QEMU an open file, which commands then name as `fd:NAME`.
-    ///
-    /// # Errors
-    /// When QEMU does not take it.
     pub(crate) fn give(&mut self, name: &str, file: impl AsFd) -> Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut message = SendAncillaryBuffer::new(&mut space);
@@ -64,9 +58,6 @@ impl Monitor {
     }
 
     /// Execute a command and return its answer.
-    ///
-    /// # Errors
-    /// When QEMU refuses it or does not answer.
     pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
         self.send(command, arguments)?;
         let begun = Instant::now();

@@ -60,15 +60,11 @@ pub struct GuestOptions {
 
 impl GuestOptions {
     /// Defaults for the kernel `name`; see [`Kernel::find`].
-    ///
-    /// # Errors
-    /// When there is no such kernel.
     pub(crate) fn new(name: &str) -> Result<Self> {
         Ok(Self::of(Kernel::find(name)?))
     }
 
     /// Defaults for `kernel`.
-    #[must_use]
     pub fn of(kernel: Kernel) -> Self {
         Self {
             kernel,

@@ -1,6 +1,7 @@
 //! Builds QEMU's command line, with the reason for each flag.
 
 use crate::result::{Emulator, ExecutedOn};
+use crate::util::text::two_numbers;
 use crate::vm::{GuestOptions, delivery};
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
@@ -8,15 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The emulator: `$PIPEPROF_QEMU`, or `qemu-system-x86_64` in PATH.
-#[must_use]
 pub(crate) fn program() -> OsString {
     std::env::var_os("PIPEPROF_QEMU").filter(|name| !name.is_empty()).unwrap_or_else(|| "qemu-system-x86_64".into())
 }
 
 /// QEMU's version line: `QEMU emulator version 7.2.22 (Debian ...)`.
-///
-/// # Errors
-/// When QEMU cannot be started, with how to install it.
 pub(crate) fn version() -> Result<String> {
     let output = Command::new(program()).arg("--version").stdin(Stdio::null()).output().with_context(missing)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -27,18 +24,13 @@ pub(crate) fn version() -> Result<String> {
 }
 
 /// The first two numbers of [`version`]: (7, 2).
-///
-/// # Errors
-/// As [`version`], and when the line contains no version number.
 pub fn version_numbers() -> Result<(u32, u32)> {
     let text = version()?;
     numbers_in(&text).with_context(|| format!("no version number in '{text}'"))
 }
 
 fn numbers_in(text: &str) -> Option<(u32, u32)> {
-    let (_, rest) = text.split_once("version ")?;
-    let mut numbers = rest.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
+    two_numbers(text.split_once("version ")?.1)
 }
 
 /// Whether the QEMU of this [`version`] can spoil the flags of a guest's processor; see [`run_job`](crate::vm::run_job).
@@ -71,7 +63,6 @@ pub(crate) struct Files {
 
 impl Files {
     /// Names without a folder, for arguments that are only compared.
-    #[must_use]
     pub(crate) fn named() -> Self {
         let [initramfs, console, reply, job, archive, errors] =
             ["initramfs", "console", "reply", "job", "archive", "errors"].map(PathBuf::from);
@@ -91,7 +82,6 @@ pub(crate) enum Start {
 }
 
 /// QEMU's arguments for a guest that starts in this way, without the program name.
-#[must_use]
 pub(crate) fn starting(start: Start, options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
     let mut arguments = arguments(options, on, files);
     let added: &[&str] = match start {
@@ -116,7 +106,6 @@ pub(crate) fn starting(start: Start, options: &GuestOptions, on: ExecutedOn, fil
 }
 
 /// QEMU's arguments for a guest that boots, without the program name. Documents show these, however the guest starts.
-#[must_use]
 pub(crate) fn arguments(options: &GuestOptions, on: ExecutedOn, files: &Files) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     let mut add = |words: &[&str]| arguments.extend(words.iter().map(OsString::from));
@@ -186,7 +175,6 @@ fn escape(path: &Path) -> String {
 }
 
 /// The kernel's arguments: pipeprof's, then the user's. The kernel uses the last one if they conflict.
-#[must_use]
 pub(crate) fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
     let mut words = vec![
         // Early messages go to the first port, so that an early panic is visible.
@@ -236,7 +224,6 @@ pub(crate) fn command_line(options: &GuestOptions, on: ExecutedOn) -> String {
 
 /// The emulator as recorded in the document: its version, and its arguments with run-specific paths replaced by
 /// names.
-#[must_use]
 pub(crate) fn describe(version: &str, arguments: &[OsString], files: &Files, options: &GuestOptions) -> Emulator {
     let mut replace: Vec<(String, String)> =
         [&files.initramfs, &files.console, &files.reply, &files.job, &files.archive]

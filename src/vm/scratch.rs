@@ -15,9 +15,6 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// Create a folder in the system's temporary folder.
-    ///
-    /// # Errors
-    /// When the folder cannot be written.
     pub(crate) fn new() -> Result<Self> {
         Self::new_in(&std::env::temp_dir())
     }
@@ -29,8 +26,6 @@ impl Scratch {
         Ok(Self { folder })
     }
 
-    /// A path in it.
-    #[must_use]
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -41,7 +36,6 @@ pub(crate) fn no_room(path: &Path) -> String {
 }
 
 /// Remove the folders of killed runs and return their number.
-#[must_use]
 pub(crate) fn clean_up() -> usize {
     claimed_folder::clean_up(&std::env::temp_dir(), PREFIX)
 }

@@ -2,7 +2,7 @@
 //! and `snapshot.json`, named by a digest of all that the state depends on.
 
 use crate::util::{atomic_file, cancel};
-use crate::vm::store::KernelCache;
+use crate::vm::store::{KernelCache, no_room};
 use anyhow::{Context as _, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,6 @@ pub(crate) struct Snapshots {
     root: PathBuf,
 }
 
-/// The place of one snapshot.
 #[derive(Debug, Clone)]
 pub(crate) struct SnapshotPlace {
     snapshots: Snapshots,
@@ -76,7 +75,6 @@ pub(crate) struct SnapshotLock {
 }
 
 /// A digest of `bytes`: 64 bits, enough to tell files apart that nobody made to be equal.
-#[must_use]
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     // Its keys are fixed. Another version of the standard library may compute another value, which costs a boot.
     let mut hasher = std::hash::DefaultHasher::new();
@@ -86,15 +84,11 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
 
 impl Snapshots {
     /// Those in the user's cache.
-    ///
-    /// # Errors
-    /// As [`KernelCache::open`].
     pub(crate) fn open() -> Result<Self> {
         Ok(Self { root: KernelCache::open()?.root().join("snapshots") })
     }
 
     /// The place of the snapshot that depends on `of`.
-    #[must_use]
     pub(crate) fn place(&self, of: String) -> SnapshotPlace {
         SnapshotPlace { snapshots: self.clone(), name: format!("{:016x}", digest(of.as_bytes())), of }
     }
@@ -115,7 +109,6 @@ impl Snapshots {
     }
 
     /// Number of snapshots by release, and their size in bytes.
-    #[must_use]
     pub(crate) fn of_release(&self, release: &str) -> (usize, u64) {
         let list = self.list();
         let sizes = list.iter().filter(|entry| entry.release == release).map(|entry| entry.bytes);
@@ -123,9 +116,6 @@ impl Snapshots {
     }
 
     /// Remove the snapshots of the release, or all of them. Returns their number and their size in bytes.
-    ///
-    /// # Errors
-    /// When a folder cannot be removed.
     pub(crate) fn remove(&self, release: Option<&str>) -> Result<(usize, u64)> {
         let mut removed = (0, 0);
         for entry in self.list() {
@@ -203,13 +193,11 @@ impl SnapshotPlace {
     }
 
     /// Wait until no other process makes this snapshot, and let none begin.
-    ///
-    /// # Errors
-    /// When the cache cannot be written, or on interruption.
     pub(crate) fn lock(&self) -> Result<SnapshotLock> {
-        fs::create_dir_all(&self.snapshots.root).with_context(|| self.no_room())?;
+        fs::create_dir_all(&self.snapshots.root).with_context(|| no_room(&self.snapshots.root))?;
         let path = self.snapshots.root.join(&self.name).with_extension("lock");
-        let file = File::options().create(true).append(true).open(&path).with_context(|| self.no_room())?;
+        let file =
+            File::options().create(true).append(true).open(&path).with_context(|| no_room(&self.snapshots.root))?;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(SnapshotLock { _file: file }),
@@ -222,14 +210,11 @@ impl SnapshotPlace {
     }
 
     /// An empty folder to make the snapshot in, with the path of the state.
-    ///
-    /// # Errors
-    /// When the cache cannot be written.
     pub(crate) fn begin(&self, _lock: &SnapshotLock) -> Result<PathBuf> {
         let folder = self.folder().with_extension("new");
         // Only the holder of the lock writes it, so anything here is of a killed run.
         let _ = fs::remove_dir_all(&folder);
-        fs::create_dir(&folder).with_context(|| self.no_room())?;
+        fs::create_dir(&folder).with_context(|| no_room(&self.snapshots.root))?;
         Ok(folder.join(STATE))
     }
 
@@ -240,15 +225,12 @@ impl SnapshotPlace {
     }
 
     /// Let the folder of [`Self::begin`] become the snapshot, and remove the oldest if there is no room for all.
-    ///
-    /// # Errors
-    /// When the cache cannot be written.
     pub(crate) fn finish(&self, _lock: &SnapshotLock, release: &str, state: SnapshotState) -> Result<()> {
         let facts = SnapshotFacts { of: self.of.clone(), release: release.to_owned(), state };
         let (made, folder) = (self.folder().with_extension("new"), self.folder());
         atomic_file::write(&made.join(FACTS), &serde_json::to_vec_pretty(&facts)?)?;
         self.snapshots.drop_folder(&folder)?;
-        fs::rename(&made, &folder).with_context(|| self.no_room())?;
+        fs::rename(&made, &folder).with_context(|| no_room(&self.snapshots.root))?;
         self.snapshots.sweep();
         self.snapshots.limit(ROOM, &folder);
         Ok(())
@@ -258,13 +240,6 @@ impl SnapshotPlace {
     pub(crate) fn discard(&self) {
         // If it remains, the next run finds it damaged too.
         let _ = self.snapshots.drop_folder(&self.folder());
-    }
-
-    fn no_room(&self) -> String {
-        format!(
-            "cannot write {}: free some space, or set PIPEPROF_CACHE to another folder",
-            self.snapshots.root.display()
-        )
     }
 }
 

@@ -25,7 +25,6 @@ pub struct CachedKernel {
 
 impl CachedKernel {
     /// The kernel to boot.
-    #[must_use]
     pub fn kernel(&self) -> Kernel {
         let config = self.folder.join("config");
         Kernel {
@@ -41,7 +40,6 @@ impl CachedKernel {
     }
 }
 
-/// The cache.
 #[derive(Debug, Clone)]
 pub struct KernelCache {
     root: PathBuf,
@@ -49,9 +47,6 @@ pub struct KernelCache {
 
 impl KernelCache {
     /// The user's cache: `$PIPEPROF_CACHE`, `$XDG_CACHE_HOME/pipeprof` or `~/.cache/pipeprof`.
-    ///
-    /// # Errors
-    /// When none of these variables is set, or when everybody can write the folder.
     pub fn open() -> Result<Self> {
         let root = cache_folder()?;
         refuse_open_cache(&root)?;
@@ -59,7 +54,6 @@ impl KernelCache {
     }
 
     /// The cache's folder.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -68,10 +62,7 @@ impl KernelCache {
         self.root.join("kernels")
     }
 
-    /// All kernels, newest first.
-    ///
-    /// # Errors
-    /// When the folder cannot be read. A missing folder is an empty cache.
+    /// All kernels, newest first. A missing folder is an empty cache.
     pub(crate) fn list(&self) -> Result<Vec<CachedKernel>> {
         let folder = self.kernels();
         let entries = match fs::read_dir(&folder) {
@@ -87,9 +78,6 @@ impl KernelCache {
     }
 
     /// The kernel of this release, or the newest of this series; cloud kernels first.
-    ///
-    /// # Errors
-    /// As [`KernelCache::list`].
     pub fn find(&self, name: &str) -> Result<Option<CachedKernel>> {
         let list = self.list()?;
         if let Some(exact) = list.iter().find(|entry| entry.release == name) {
@@ -104,9 +92,6 @@ impl KernelCache {
 
     /// Add the image at `path` (a bzImage or a `.deb`), recorded with its `origin`. An entry of the same release is
     /// replaced.
-    ///
-    /// # Errors
-    /// When it is not a kernel, or the cache cannot be written.
     pub(crate) fn add(
         &self,
         path: &Path,
@@ -147,9 +132,6 @@ impl KernelCache {
     }
 
     /// Remove the kernel of this release, or all kernels of this series.
-    ///
-    /// # Errors
-    /// When there is none; the message lists the cached kernels.
     pub(crate) fn remove(&self, name: &str) -> Result<Vec<CachedKernel>> {
         let _lock = self.lock()?;
         let list = self.list()?;
@@ -181,9 +163,6 @@ impl KernelCache {
     }
 
     /// Lock the cache for writing, waiting for other writers.
-    ///
-    /// # Errors
-    /// When the cache cannot be written.
     pub(crate) fn lock(&self) -> Result<CacheLock> {
         let folder = self.kernels();
         fs::create_dir_all(&folder).with_context(|| no_room(&folder))?;
@@ -219,7 +198,7 @@ pub(crate) fn lock_file(path: &Path) -> Result<CacheLock> {
     Ok(CacheLock { _file: file })
 }
 
-fn no_room(path: &Path) -> String {
+pub(super) fn no_room(path: &Path) -> String {
     format!("cannot write {}: free some space, or set PIPEPROF_CACHE to another folder", path.display())
 }
 
@@ -236,10 +215,7 @@ fn read_entry(folder: &Path) -> Option<CachedKernel> {
     Some(entry)
 }
 
-/// A cache holds kernels and snapshots, which pipeprof executes.
-///
-/// # Errors
-/// When every user can write `folder`. For root, a folder of another user is worth a note.
+/// A cache holds kernels and snapshots, which pipeprof executes. For root, a folder of another user is worth a note.
 fn refuse_open_cache(folder: &Path) -> Result<()> {
     static NOTED: Once = Once::new();
     // A missing folder will be made with the umask.

@@ -6,9 +6,6 @@ use crate::result::{Emulator, ExecutedOn};
 use anyhow::{Context as _, Result, bail};
 
 /// The machine that a stored run had. Time limits are not stored; they are the defaults.
-///
-/// # Errors
-/// When the arguments do not hold a setting.
 pub(crate) fn machine(emulator: &Emulator, on: ExecutedOn) -> Result<GuestMachine> {
     let value = |flag: &str| {
         let place = emulator.arguments.iter().position(|argument| argument == flag)?;

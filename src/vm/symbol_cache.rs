@@ -22,9 +22,6 @@ pub(crate) struct SymbolCache {
 
 impl SymbolCache {
     /// The place for the kernel of a guest; `None` if its addresses may change.
-    ///
-    /// # Errors
-    /// When the kernel cannot be read, or there is no cache.
     pub(crate) fn of(options: &GuestOptions) -> Result<Option<Self>> {
         if options.append.iter().flat_map(|text| text.split_whitespace()).any(|word| word == "kaslr") {
             return Ok(None);
@@ -48,9 +45,6 @@ impl SymbolCache {
     }
 
     /// Store the list.
-    ///
-    /// # Errors
-    /// When the cache cannot be written.
     pub(crate) fn write(&self, list: &str) -> Result<()> {
         let folder = self.path.parent().context("a file has a folder")?;
         fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;

@@ -4,7 +4,6 @@ use std::cmp::Ordering;
 
 /// Compare two Debian versions as in deb-version(7): runs of digits as numbers, `~` before everything, letters before
 /// other characters.
-#[must_use]
 pub(crate) fn compare(left: &str, right: &str) -> Ordering {
     let (left_epoch, left) = epoch(left);
     let (right_epoch, right) = epoch(right);
@@ -65,7 +64,6 @@ fn number(bytes: &[u8]) -> (&[u8], &[u8]) {
 
 /// Whether `version` (a kernel release or a Debian version) belongs to `series`. `6.1` includes `6.1.192-1` and
 /// `6.1.0-56-cloud-amd64`, but not `6.12.1`. `7.3-rc` includes `7.3~rc5-1`.
-#[must_use]
 pub(crate) fn in_series(version: &str, series: &str) -> bool {
     let series = series.replace("-rc", "~rc");
     let version = version.replace("-rc", "~rc");
@@ -80,7 +78,6 @@ pub(crate) fn in_series(version: &str, series: &str) -> bool {
 }
 
 /// The series of a version: `6.12` for `6.12.117+deb13-cloud-amd64`.
-#[must_use]
 pub(crate) fn series_of(version: &str) -> String {
     let end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (_, version) = epoch(version);

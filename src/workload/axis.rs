@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A value of an axis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -102,25 +101,21 @@ impl Axis {
     }
 
     /// The axis whose flag is `--name`.
-    #[must_use]
     pub(crate) fn find(name: &str) -> Option<&'static Self> {
         AXES.iter().find(|axis| axis.name == name)
     }
 
     /// The axis of the field `field` of `workload` in `result.json`.
-    #[must_use]
     pub(crate) fn of_field(field: &str) -> Option<&'static Self> {
         Self::find(&field.replace('_', "-"))
     }
 
     /// Help text without its default.
-    #[must_use]
     pub(crate) fn about(&self) -> &'static str {
         self.about
     }
 
     /// Help text with its default. The mode has the defaults of switches and choices.
-    #[must_use]
     pub(crate) fn help(&self) -> String {
         let default = match self.kind {
             AxisKind::Switch | AxisKind::Choice(_) => "set by --mode".to_owned(),
@@ -130,15 +125,10 @@ impl Axis {
     }
 
     /// Its value in `spec`; `None` if not set.
-    #[must_use]
     pub fn value(&self, spec: &Spec) -> Option<Value> {
         (self.access.read)(spec)
     }
 
-    /// Set it.
-    ///
-    /// # Errors
-    /// A value of another kind or out of bounds, by flag.
     pub fn set(&self, spec: &mut Spec, value: &Value) -> Result<()> {
         self.check_bounds(value)?;
         if (self.access.write)(spec, value).is_none() {
@@ -148,9 +138,6 @@ impl Axis {
     }
 
     /// Parse a value as typed.
-    ///
-    /// # Errors
-    /// The fault in `text`; the caller names the flag.
     pub fn parse(&self, text: &str) -> Result<Value, String> {
         match self.kind {
             AxisKind::Size { .. } => size::parse(text).map(Value::Number),
@@ -173,7 +160,6 @@ impl Axis {
     }
 
     /// A value as typed.
-    #[must_use]
     pub(crate) fn format(&self, value: &Value) -> String {
         match (value, self.kind) {
             (Value::Number(bytes), AxisKind::Size { .. }) => size::format(*bytes),
@@ -184,9 +170,6 @@ impl Axis {
     }
 
     /// Check this axis's value in `spec`.
-    ///
-    /// # Errors
-    /// By flag, with the way out.
     pub(crate) fn check(&self, spec: &Spec) -> Result<()> {
         let Some(value) = self.value(spec) else { return Ok(()) };
         self.check_bounds(&value)?;
@@ -314,15 +297,11 @@ impl Overrides {
     }
 
     /// The value of the axis `name`, if it is overridden.
-    #[must_use]
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
     /// Set these axes in `spec`.
-    ///
-    /// # Errors
-    /// A value out of bounds, by flag.
     pub(crate) fn apply(&self, spec: &mut Spec) -> Result<()> {
         AXES.iter().try_for_each(|axis| match self.get(axis.name) {
             Some(value) => axis.set(spec, value),
@@ -342,7 +321,6 @@ impl TryFrom<BTreeMap<String, Value>> for Overrides {
 }
 
 /// The name of `mode` for headings, with the axes in which `spec` differs from it: `write (buffer-size=4K)`.
-#[must_use]
 pub(crate) fn name_with_overrides(mode: &Mode, spec: &Spec) -> String {
     let preset = mode.spec();
     let overrides: Vec<String> = AXES

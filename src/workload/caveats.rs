@@ -34,7 +34,6 @@ pub fn caveats_of_all<'a>(spec: &Spec, pairs: impl IntoIterator<Item = &'a Proce
 }
 
 /// Warnings for differences between what `spec` requested and what happened in `processes`.
-#[must_use]
 pub fn caveats(spec: &Spec, processes: &Processes) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |code: &str, message: String, action: &str| {

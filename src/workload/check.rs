@@ -9,8 +9,6 @@ use crate::util::usage::OrUsage as _;
 use anyhow::{Result, bail, ensure};
 
 impl Spec {
-    /// # Errors
-    /// The first contradiction among the axes: the flag and the fix.
     pub(crate) fn check(&self) -> Result<()> {
         self.contradictions().or_usage()
     }

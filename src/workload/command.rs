@@ -7,7 +7,6 @@ use super::spec::{Amount, Pin};
 use crate::util::size;
 
 /// `pipeprof run` with the axes of `spec` that differ from the default, and `more`.
-#[must_use]
 pub(crate) fn run(spec: &Spec, more: &str) -> String {
     let plain = Spec::default();
     let mut words = vec!["pipeprof run".to_owned()];

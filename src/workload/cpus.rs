@@ -5,18 +5,12 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 
 /// The CPUs that this process may run on, ascending.
-///
-/// # Errors
-/// When the kernel does not report them.
 pub(crate) fn allowed() -> Result<Vec<u32>> {
     let set = rustix::thread::sched_getaffinity(None).context("cannot read this process's CPU affinity")?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).map(|cpu| cpu as u32).collect())
 }
 
 /// Bind the calling thread to `cpu`.
-///
-/// # Errors
-/// When the CPU does not exist or is not allowed.
 pub(crate) fn bind(cpu: u32) -> Result<()> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu as usize);
@@ -34,9 +28,6 @@ pub(crate) struct Places {
 }
 
 /// Choose the CPUs for all pairs of `spec` on this machine.
-///
-/// # Errors
-/// When this machine does not have the CPUs; the message names `--pin` or `--pairs`.
 pub(crate) fn places(spec: &Spec) -> Result<Vec<Places>> {
     place(spec, &allowed()?, Path::new("/sys/devices/system/cpu"))
 }
@@ -94,7 +85,6 @@ fn place(spec: &Spec, allowed: &[u32], sys: &Path) -> Result<Vec<Places>> {
 }
 
 /// The CPU of `allowed` to use for a single thread.
-#[must_use]
 pub(crate) fn first(allowed: &[u32]) -> u32 {
     order(allowed, Path::new("/sys/devices/system/cpu")).first().copied().unwrap_or(0)
 }
@@ -141,7 +131,6 @@ impl Topology {
 
 /// How two CPUs are related: `one CPU`, `SMT siblings`, `one cache`, `one package`, `two packages`; `None` if /sys
 /// does not tell.
-#[must_use]
 pub(crate) fn relation(a: u32, b: u32) -> Option<&'static str> {
     relation_in(a, b, Path::new("/sys/devices/system/cpu"))
 }

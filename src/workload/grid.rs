@@ -4,9 +4,6 @@ use super::axis::{Axis, AxisKind, Value};
 use crate::util::size;
 
 /// Parse the values of `axis` in one flag: a list, and for sizes and counts also doubling ranges such as `4K..4M`.
-///
-/// # Errors
-/// What is wrong with `text`; the caller names the flag.
 pub(crate) fn values(axis: &Axis, text: &str) -> Result<Vec<Value>, String> {
     match axis.kind {
         AxisKind::Size { .. } => Ok(sizes(text)?.into_iter().map(Value::Number).collect()),

@@ -31,13 +31,11 @@ const fn mode(name: &'static str, about: &'static str, writer: Writer, reader: R
 
 impl Mode {
     /// The preset called `name`.
-    #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         MODES.iter().find(|mode| mode.name == name)
     }
 
     /// Its axes; the rest as [`Spec::default`] has them.
-    #[must_use]
     pub fn spec(&self) -> Spec {
         Spec {
             writer: self.writer,
@@ -50,7 +48,6 @@ impl Mode {
 }
 
 /// Names of all presets.
-#[must_use]
 pub(crate) fn names() -> Vec<&'static str> {
     MODES.iter().map(|mode| mode.name).collect()
 }

@@ -5,33 +5,26 @@ use crate::profile::ProcessName;
 
 impl Processes {
     /// The two processes of the built-in workload around one pipe.
-    #[must_use]
     pub fn of_pair(writer: ProcessTotals, reader: ProcessTotals, window_ns: u64) -> Self {
         let totals = [(ProcessName::WRITER, writer), (ProcessName::READER, reader)];
         Self { totals: totals.into_iter().collect(), window_ns, pipes: Vec::new() }
     }
 
-    /// Totals of all writers.
-    #[must_use]
     pub fn writer(&self) -> &ProcessTotals {
         self.of(ProcessName::WRITER)
     }
 
-    /// Totals of all readers.
-    #[must_use]
     pub fn reader(&self) -> &ProcessTotals {
         self.of(ProcessName::READER)
     }
 
     /// CPU time of a process per KiB that the reader got, in ns.
-    #[must_use]
     pub(crate) fn cpu_per_kib(&self, process: ProcessName) -> f64 {
         let process = self.of(process);
         (process.user_ns + process.system_ns) as f64 / (self.reader().bytes.max(1) as f64 / 1024.0)
     }
 
     /// Calls of writer and reader per MiB that the reader got.
-    #[must_use]
     pub(crate) fn calls_per_mib(&self) -> [f64; 2] {
         let mib = self.reader().bytes.max(1) as f64 / f64::from(1 << 20);
         [self.writer(), self.reader()].map(|process| process.calls as f64 / mib)

@@ -18,9 +18,6 @@ const SOFT_PAGES: &str = "/proc/sys/fs/pipe-user-pages-soft";
 
 impl Pipe {
     /// Create a pipe as `spec` requests it. Both ends are closed on exec.
-    ///
-    /// # Errors
-    /// When the size is refused; the message names `--pipe-size` and the limit.
     pub(crate) fn new(spec: &Spec) -> Result<Self> {
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).context("cannot make a pipe")?;
         if let Some(bytes) = spec.pipe_target() {
@@ -35,7 +32,6 @@ impl Pipe {
 }
 
 /// The largest pipe of at most `wanted` bytes that this user may create, found by trying; a power of two of pages.
-#[must_use]
 pub(crate) fn largest(wanted: u64) -> u64 {
     let mut bytes = 1 << wanted.clamp(PAGE, 1 << 31).ilog2();
     let holds = |bytes: u64| {

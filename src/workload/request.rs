@@ -24,13 +24,9 @@ pub struct WorkloadRequest {
 }
 
 impl WorkloadRequest {
-    /// The default mode.
     pub(crate) const DEFAULT_MODE: &'static str = "write";
 
     /// The request that gives `spec`; `name` is the mode as headings name it.
-    ///
-    /// # Errors
-    /// When this build has no such mode, or the flags cannot give this workload.
     pub fn of(name: &str, spec: &Spec) -> Result<Self> {
         let name = name.split(" (").next().unwrap_or(name);
         let mode = Mode::find(name).with_context(|| format!("unknown mode '{name}'"))?;
@@ -67,9 +63,6 @@ impl WorkloadRequest {
     }
 
     /// The mode's name for headings, with the axes that override it (`write (writer=stdio)`), and the workload.
-    ///
-    /// # Errors
-    /// A usage error: a contradiction among the axes, with the flag and a fix.
     pub(crate) fn spec(&self) -> Result<(String, Spec)> {
         let name = self.mode.as_deref().unwrap_or(Self::DEFAULT_MODE);
         let mode = Mode::find(name)

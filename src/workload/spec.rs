@@ -84,7 +84,6 @@ pub enum Pin {
 
 impl Spec {
     /// Bytes of one block: the size of the writer's call. Half of the buffer for vmsplice.
-    #[must_use]
     pub(crate) fn block(&self) -> u64 {
         match self.writer {
             Writer::Vmsplice => self.buffer_size / 2,
@@ -93,14 +92,12 @@ impl Spec {
     }
 
     /// Bytes that the reader requests in one call.
-    #[must_use]
     pub(crate) fn reader_block(&self) -> u64 {
         self.reader_buffer_size.unwrap_or(self.buffer_size)
     }
 
     /// Size to set for the pipe; `None` keeps the kernel's default. For vmsplice: the largest pipe (a power of two of
     /// pages) that is not larger than one half, so that a half in the pipe has displaced the other one.
-    #[must_use]
     pub(crate) fn pipe_target(&self) -> Option<u64> {
         match (self.pipe_size, self.writer) {
             (Some(size), _) => Some(size),

@@ -76,7 +76,6 @@ pub(crate) struct Failure {
 /// The byte that lets a worker continue.
 pub(crate) const GO: u8 = b'!';
 
-/// Send one message.
 pub(crate) fn send(mut to: impl Write, message: &impl Serialize) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

@@ -29,7 +29,9 @@ fn names_cannot_change_the_page() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let page = std::fs::read_to_string(target.join("record.html")).unwrap();
     assert!(page.contains("&lt;b&gt;`x") && !page.contains("<b>`x"), "{page}");
-    assert!(page.contains("What limits it") && page.contains("Over time") && page.contains("Calls on pipes"));
+    assert!(
+        page.contains("What its time was made of") && page.contains("Over time") && page.contains("Calls on pipes")
+    );
 }
 
 /// A user without root records and samples by the capabilities of the program's file; what is recorded has none.

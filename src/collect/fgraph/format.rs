@@ -70,7 +70,6 @@ pub(crate) struct Formats {
     exec: Option<(u64, FormatField)>,
 }
 
-/// One event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GraphEvent {
     Entry {
@@ -95,9 +94,6 @@ pub(crate) enum GraphEvent {
 
 impl Formats {
     /// Parse the texts of the format files. Without `fork` or `exec`, those events are not recognized.
-    ///
-    /// # Errors
-    /// When a field is missing.
     pub(crate) fn parse(entry: &str, exit: &str, fork: Option<&str>, exec: Option<&str>) -> Result<Self> {
         let optional = |text: Option<&str>, event: &str, field: &str| -> Result<Option<(u64, FormatField)>> {
             let Some(text) = text else { return Ok(None) };
@@ -124,7 +120,6 @@ impl Formats {
     }
 
     /// The task and event of a record; `None` for other events.
-    #[must_use]
     pub(crate) fn event(&self, record: &[u8]) -> Option<(u32, GraphEvent)> {
         let pid = u32::try_from(self.pid.of(record)?).ok()?;
         let kind = self.kind.of(record)?;
@@ -152,63 +147,12 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As 6.1 has them.
-    pub(crate) const ENTRY: &str = "\
-name: funcgraph_entry
-ID: 11
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
-\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
-\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+    pub(crate) const ENTRY: &str = include_str!("formats/funcgraph_entry-6.1.format");
+    pub(crate) const EXIT: &str = include_str!("formats/funcgraph_exit-6.1.format");
 
-\tfield:unsigned long func;\toffset:8;\tsize:8;\tsigned:0;
-\tfield:int depth;\toffset:16;\tsize:4;\tsigned:1;
+    const FORK: &str = include_str!("formats/sched_process_fork-6.18.format");
 
-print fmt: \"--> %ps (%d)\", (void *)REC->func, REC->depth
-";
-    pub(crate) const EXIT: &str = "\
-name: funcgraph_exit
-ID: 10
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
-\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
-\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
-
-\tfield:unsigned long func;\toffset:8;\tsize:8;\tsigned:0;
-\tfield:int depth;\toffset:16;\tsize:4;\tsigned:1;
-\tfield:unsigned int overrun;\toffset:20;\tsize:4;\tsigned:0;
-\tfield:unsigned long long calltime;\toffset:24;\tsize:8;\tsigned:0;
-\tfield:unsigned long long rettime;\toffset:32;\tsize:8;\tsigned:0;
-
-print fmt: \"<-- %ps (%d)\", (void *)REC->func, REC->depth
-";
-
-    /// As 6.18 has it.
-    const FORK: &str = "\
-name: sched_process_fork
-ID: 305
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
-
-\tfield:pid_t parent_pid;\toffset:8;\tsize:4;\tsigned:1;
-\tfield:pid_t child_pid;\toffset:12;\tsize:4;\tsigned:1;
-";
-
-    /// As 6.18 has it.
-    const EXEC: &str = "\
-name: sched_process_exec
-ID: 304
-format:
-\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
-\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
-
-\tfield:__data_loc char[] filename;\toffset:8;\tsize:4;\tsigned:0;
-\tfield:pid_t pid;\toffset:12;\tsize:4;\tsigned:1;
-\tfield:pid_t old_pid;\toffset:16;\tsize:4;\tsigned:1;
-";
+    const EXEC: &str = include_str!("formats/sched_process_exec-6.18.format");
 
     #[test]
     fn fields_are_found_by_name() {

@@ -58,7 +58,6 @@ struct Lost {
 }
 
 impl Fgraph {
-    #[must_use]
     pub(crate) fn new(symbols: Arc<Symbols>) -> Self {
         Self { symbols, notes: Vec::new(), armed: None }
     }

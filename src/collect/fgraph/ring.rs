@@ -36,7 +36,6 @@ fn double(page: &[u8], at: usize) -> Option<u64> {
 }
 
 /// Find the events of a page.
-#[must_use]
 pub(crate) fn page(bytes: &[u8]) -> Page {
     let mut page = Page::default();
     let (Some(mut time), Some(length)) = (double(bytes, 0), double(bytes, 8)) else {

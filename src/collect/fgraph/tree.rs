@@ -12,7 +12,6 @@ pub(crate) struct CallNode {
     pub parent: usize,
     /// Entries seen.
     pub calls: u64,
-    /// Calls that returned.
     pub returned: u64,
     /// Time of the calls that returned, ns.
     pub total_ns: u64,
@@ -109,25 +108,20 @@ impl CallTree {
     }
 
     /// Calls that had not returned when tracing ended.
-    #[must_use]
     pub(crate) fn unfinished(&self) -> usize {
         self.open.len()
     }
 
     /// The number of calls without an end.
-    #[must_use]
     pub(crate) fn unmatched(&self) -> u64 {
         self.unmatched.values().sum()
     }
 
-    /// All calls.
-    #[must_use]
     pub(crate) fn calls(&self) -> u64 {
         self.nodes.iter().map(|node| node.calls).sum()
     }
 
     /// The functions from the root to `node`, itself included.
-    #[must_use]
     pub(crate) fn path(&self, mut node: usize) -> Vec<u64> {
         let mut path = Vec::new();
         while node != 0 {

@@ -36,7 +36,6 @@ pub(crate) fn of_function(code: &ExecutedCode, function: &ExecutedFunction) -> C
     counts
 }
 
-/// The class of one instruction.
 fn of_instruction(code: &[u8]) -> InstructionClass {
     let instruction = decode(code);
     let string = instruction.is_string_instruction();

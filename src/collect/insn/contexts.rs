@@ -72,7 +72,6 @@ pub(super) fn executed<'r>(raw: &'r Raw, count: &BlockCount) -> impl Iterator<It
 
 /// How often each process entered each role: calls of the role's functions by functions of other roles. By the place of
 /// the process.
-#[must_use]
 pub(super) fn entered(contexts: &mut Contexts<'_>) -> BTreeMap<(usize, RoleId), u64> {
     let (raw, names) = (contexts.raw, contexts.names);
     let start = |address| names.function(address).start.filter(|start| *start == address && address >> 63 == 1);

@@ -205,7 +205,6 @@ struct Sums {
 }
 
 /// The use of each kind of lock by each of `processes`. Processes that take none are left out.
-#[must_use]
 pub(super) fn uses(contexts: &mut Contexts<'_>, code: &ExecutedCode, processes: &[ProcessName]) -> Vec<LockUse> {
     let mut uses = Vec::new();
     for pair in &PAIRS {

@@ -28,14 +28,12 @@ pub struct Names {
 
 impl Names {
     /// `kernel`: the guest's symbols; `program`: the file that its processes executed.
-    #[must_use]
     pub fn new(kernel: Symbols, program: Option<Program>, raw: &Raw) -> Self {
         let user = program.and_then(|program| program.placed(raw));
         Self { kernel, user }
     }
 
     /// The function that contains `address`, or `[user]` or `[kernel]` for code without symbols.
-    #[must_use]
     pub(crate) fn function(&self, address: u64) -> Function<'_> {
         if address >> 63 == 0 {
             let found = self.user.as_ref().and_then(|program| program.function(address));
@@ -52,9 +50,6 @@ impl Names {
 const LONGEST_IMAGE: u64 = 4 << 30;
 
 /// The symbols of an uncompressed kernel image with a symbol table, in the form of /proc/kallsyms.
-///
-/// # Errors
-/// When the file is not such an image.
 pub(crate) fn vmlinux(path: &Path) -> Result<Symbols> {
     let bytes =
         regular::read(path, LONGEST_IMAGE).with_context(|| format!("--vmlinux: cannot read {}", path.display()))?;
@@ -96,9 +91,6 @@ pub struct Program {
 
 impl Program {
     /// The guest's init, which is its workload as well.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let bytes = regular::read(path, LONGEST_IMAGE)
             .with_context(|| format!("cannot read {} for its symbols", path.display()))?;
@@ -106,9 +98,6 @@ impl Program {
     }
 
     /// Read an ELF file.
-    ///
-    /// # Errors
-    /// When the file is not ELF or has no code.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let file = object::File::parse(bytes)?;
         let section = file.section_by_name(".text").context("no section .text")?;

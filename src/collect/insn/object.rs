@@ -25,9 +25,6 @@ pub struct Plugin {
 }
 
 /// The plugin interface for a QEMU of this version (QEMU: include/qemu/qemu-plugin.h of each release).
-///
-/// # Errors
-/// When that QEMU has no suitable interface.
 pub(crate) fn interface(version: (u32, u32)) -> Result<u32> {
     let (major, minor) = version;
     if version < (7, 2) {
@@ -45,9 +42,6 @@ pub(crate) fn interface(version: (u32, u32)) -> Result<u32> {
 impl Plugin {
     /// Write the plugin for a QEMU of `version` into `folder`, to count `windows` windows, one after the other.
     /// `threads` has, for each process, the number of threads that begin and end a window.
-    ///
-    /// # Errors
-    /// When no plugin fits that QEMU, or the folder cannot be written.
     pub fn write(folder: &Path, version: (u32, u32), threads: &[u32], windows: u32) -> Result<Self> {
         ensure!(
             (1..=MOST).contains(&threads.len()),
@@ -93,7 +87,6 @@ impl Plugin {
     }
 
     /// The file that it writes when window `number` ends, counted from 0.
-    #[must_use]
     pub fn out(&self, number: u32) -> PathBuf {
         let mut name = self.out.clone().into_os_string();
         name.push(format!(".{}", number + 1));

@@ -35,9 +35,6 @@ pub struct Counted {
 }
 
 /// The stacks of a window, its parts weighed: for comparisons with other windows. [`count`] has what was executed.
-///
-/// # Errors
-/// When the number of processes differs.
 pub(crate) fn profiles(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Vec<Profile>> {
     check(raw, processes)?;
     let mut stacks = vec![Folded::default(); processes.len() + 1];
@@ -87,9 +84,6 @@ fn check(raw: &Raw, processes: &[ProcessName]) -> Result<()> {
 }
 
 /// Give names to `raw`, which identifies `processes` by number.
-///
-/// # Errors
-/// When the number of processes differs.
 pub fn count(raw: &Raw, names: &Names, processes: &[ProcessName]) -> Result<Counted> {
     check(raw, processes)?;
     let mut stacks = vec![ClassifiedStacks::default(); processes.len() + 1];

@@ -70,7 +70,6 @@ pub struct Block {
 
 impl Block {
     /// The address of its last instruction.
-    #[must_use]
     pub(crate) fn last_address(&self) -> u64 {
         let last = self.lengths.last().copied().unwrap_or_default();
         self.address + self.code.len() as u64 - u64::from(last)
@@ -92,7 +91,6 @@ pub struct BlockCount {
 
 impl BlockCount {
     /// Instructions.
-    #[must_use]
     pub(crate) fn instructions(&self) -> u64 {
         u64::from(self.to - self.from) * self.times
     }
@@ -132,7 +130,6 @@ pub struct Totals {
 
 impl Totals {
     /// Instructions completed: the sum over all contexts must be equal.
-    #[must_use]
     pub(crate) fn completed(&self) -> u64 {
         self.begun.saturating_sub(self.faulted + self.repeated + self.replayed)
     }
@@ -152,9 +149,6 @@ pub struct Raw {
 
 impl Raw {
     /// Read the plugin's file. An incomplete or inexact profile is an error.
-    ///
-    /// # Errors
-    /// One line that says what went wrong in the guest or with the file.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| {
             format!("the plugin left no result in {}: QEMU ended before the plugin could write it", path.display())
@@ -163,9 +157,6 @@ impl Raw {
     }
 
     /// As [`Raw::read`], from bytes.
-    ///
-    /// # Errors
-    /// The same.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let mut from = ByteReader { bytes };
         ensure!(from.take(MAGIC.len())? == MAGIC, "was not written by this version's plugin");
@@ -197,13 +188,11 @@ impl Raw {
     }
 
     /// Nodes below this number are roots.
-    #[must_use]
     pub(crate) fn roots(&self) -> usize {
         FIRST as usize + 2 * self.processes
     }
 
     /// The owner of a node's context.
-    #[must_use]
     pub(crate) fn root(&self, node: u32) -> Option<Root> {
         self.nodes.get(node as usize).map(|node| node.root)
     }

@@ -33,7 +33,6 @@ pub(crate) struct Feature {
 
 impl Feature {
     /// A feature that works.
-    #[must_use]
     pub(crate) fn ok(id: &str, title: &str, found: impl Into<String>) -> Self {
         Self {
             id: id.to_owned(),

@@ -12,7 +12,6 @@ pub(crate) use feature::{Feature, FeatureState, IN_A_GUEST, MOST_SAMPLES, WANTED
 pub(crate) use privilege::Rights;
 
 /// What this kernel allows this user. Every probe is removed again.
-#[must_use]
 pub(crate) fn detect() -> Vec<Feature> {
     let symbols = Symbols::running();
     let ways = Live::new();

@@ -1,13 +1,17 @@
-use super::super::model::LimitingStage;
+use super::super::model::RecordedProcess;
+use super::super::path::model::{CriticalPath, PathPart, PathWhat};
 use super::super::pipeline::PipelineCommand;
 use super::*;
 
 fn recording(release: &str) -> Recording {
     let mut recording = Recording {
         pipeline: PipelineCommand { stages: vec![vec!["dd".to_owned()]], shell: false },
-        limit: Some(PipelineLimit::Stages {
-            stages: vec![LimitingStage { name: "dd".to_owned(), cpu: 0.96, ..LimitingStage::default() }],
+        processes: vec![RecordedProcess { name: "dd".to_owned(), ..RecordedProcess::default() }],
+        path: Some(CriticalPath {
+            parts: vec![PathPart { process: Some(0), what: PathWhat::OnCpu, ns: 96, ..PathPart::default() }],
+            ..CriticalPath::default()
         }),
+        window_ns: 100,
         ..Recording::default()
     };
     recording.kernel.release = release.to_owned();
@@ -19,9 +23,12 @@ fn change(before: &Recording, after: &Recording) -> Result<RecordingChange> {
 }
 
 #[test]
-fn the_same_limit_is_said_once() {
+fn the_same_longest_part_is_said_once() {
     let change = change(&recording("6.12"), &recording("7.2")).unwrap();
-    assert_eq!(change.findings.last().unwrap(), "`dd` limits the pipeline in both.");
+    assert_eq!(
+        change.findings.last().unwrap(),
+        "`dd` is the longest part of the critical path in both: 96 % and 96 %."
+    );
     assert_eq!(change.names, ["Linux 6.12", "Linux 7.2"]);
 }
 

@@ -24,7 +24,6 @@ pub(crate) struct AreaChart {
     pub caption: String,
 }
 
-/// One area.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AreaLayer {
     pub name: String,
@@ -45,19 +44,12 @@ const BAR: i32 = 40;
 const BAR_LEFT: i32 = 190;
 
 impl AreaChart {
-    /// The SVG.
-    ///
-    /// # Errors
-    /// When the drawing library fails.
     pub(crate) fn svg(&self, theme: Theme) -> Result<String> {
         let height = LEAST.max(TOP + as_i32(self.layers.len()) * ROW + 50);
         framed(height, [&self.title, &self.caption], theme, |area| self.draw(area, height))
     }
 
     /// The same data as one bar for each position, for a page.
-    ///
-    /// # Errors
-    /// When the drawing library fails.
     pub(crate) fn bars(&self) -> Result<String> {
         let height = TOP + as_i32(self.labels.len()) * BAR + 50;
         framed(height, [&self.title, &self.caption], Theme::Page, |area| self.draw_bars(area, height))

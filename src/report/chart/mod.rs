@@ -95,10 +95,6 @@ const BAND: f64 = 0.2;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 impl Chart {
-    /// The SVG.
-    ///
-    /// # Errors
-    /// When the drawing library fails.
     pub(crate) fn svg(&self, theme: Theme) -> Result<String> {
         let height = self.height();
         framed(height, [&self.title, &self.caption], theme, |area| {
@@ -111,7 +107,6 @@ impl Chart {
     }
 
     /// The distinct labels along the axis.
-    #[must_use]
     pub(crate) fn labels(&self) -> Vec<&str> {
         let mut labels: Vec<&str> = Vec::new();
         for point in self.series.iter().flat_map(|series| &series.points) {

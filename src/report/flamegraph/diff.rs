@@ -33,7 +33,6 @@ pub struct Differential<'a> {
 
 impl<'a> Differential<'a> {
     /// Compare shares. Profiles of unknown length allow nothing else.
-    #[must_use]
     pub fn of_shares(before: &'a Folded, after: &'a Folded) -> Self {
         let scale = |folded: &Folded| 100.0 / folded.total().max(1) as f64;
         Self { before, after, before_scale: scale(before), after_scale: scale(after), unit: "% of all", sums: false }
@@ -46,9 +45,6 @@ const SAME: [u8; 3] = [0xec, 0xec, 0xe8];
 
 /// The SVG of `difference`, with the widths of the profile `shown`, coloured by the change of their self part. A
 /// renamed function is one frame; frames are matched by their whole call path.
-///
-/// # Errors
-/// When the shown profile is empty.
 pub fn render_diff(difference: &Differential<'_>, shown: Shown, options: &GraphOptions) -> Result<String> {
     let (here, there) = match shown {
         Shown::Before => (difference.before, difference.after),

@@ -54,7 +54,6 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// `text` as XML text or attribute.
-#[must_use]
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in clean(text).chars() {
@@ -71,9 +70,6 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// Put names, colours, tooltips and legend into `svg`.
-///
-/// # Errors
-/// When `svg` does not have the form that this version of inferno writes.
 pub(super) fn dress(svg: &str, dress: &Dress) -> Result<String> {
     let frames_start = svg.find("<svg id=\"frames\"").ok_or_else(|| unexpected("no frames"))?;
     let (head, frames) = svg.split_at(frames_start);

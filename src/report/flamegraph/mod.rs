@@ -46,7 +46,6 @@ pub struct GraphOptions {
 
 impl GraphOptions {
     /// An upright flame graph of a collector's profile in `unit`.
-    #[must_use]
     pub fn new(title: impl Into<String>, subtitle: impl Into<String>, unit: Unit, skid: Skid) -> Self {
         Self {
             title: title.into(),
@@ -62,7 +61,6 @@ impl GraphOptions {
 }
 
 /// Name of the weights in a tooltip.
-#[must_use]
 pub(crate) fn unit_name(unit: Unit) -> &'static str {
     match unit {
         Unit::Samples => "samples",
@@ -74,7 +72,6 @@ pub(crate) fn unit_name(unit: Unit) -> &'static str {
 
 /// One profile of several processes, each below a frame with its name. Collectors already add this frame; folded files
 /// of other programs may not have it.
-#[must_use]
 pub fn together<'a>(processes: impl IntoIterator<Item = (&'a str, &'a Folded)>) -> Folded {
     let mut all = Folded::new();
     for (name, stacks) in processes {
@@ -87,9 +84,6 @@ pub fn together<'a>(processes: impl IntoIterator<Item = (&'a str, &'a Folded)>) 
 }
 
 /// The SVG of `stacks`. Equal input gives equal bytes.
-///
-/// # Errors
-/// When there is nothing to draw.
 pub fn render(stacks: &Folded, options: &GraphOptions) -> Result<String> {
     if stacks.is_empty() {
         bail!("nothing to draw: the profile contains no stacks");

@@ -16,9 +16,6 @@ const WAKER: &str = "#a9d68b";
 const BETWEEN: &str = "#6d7681";
 
 /// The SVG of `stacks`, whose weights are microseconds. Equal input gives equal bytes.
-///
-/// # Errors
-/// When there is nothing to draw.
 pub(crate) fn render_waits(stacks: &Folded, options: &GraphOptions) -> Result<String> {
     if stacks.is_empty() {
         bail!("nothing to draw: no thread slept");

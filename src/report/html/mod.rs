@@ -14,7 +14,6 @@ use std::io::Write as _;
 /// Texts that are longer are wrapped in tables.
 const LONG_TEXT: usize = 28;
 
-/// A page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HtmlPage {
     /// The window's title.
@@ -29,7 +28,6 @@ pub(crate) struct HtmlPage {
 
 impl HtmlPage {
     /// The file.
-    #[must_use]
     pub(crate) fn html(&self) -> String {
         let mut out = format!(
             "{}<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
@@ -217,9 +215,6 @@ fn cell_of(cell: &TableCell, class: &str) -> String {
 }
 
 /// An SVG packed for `graphs.js`: gzip, then base64. Equal graphs give equal bytes.
-///
-/// # Errors
-/// When compression fails.
 pub(crate) fn pack(svg: &str) -> Result<String> {
     // No time stamp: equal graphs give equal bytes.
     let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());

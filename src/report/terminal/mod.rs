@@ -20,7 +20,6 @@ use crate::util::text::{clean, counted, grouped};
 use std::fmt::Write as _;
 
 /// The summary of `document`, and its files.
-#[must_use]
 pub fn render(document: &Document, written: Option<&Written>, style: Style) -> String {
     let mut out = String::new();
     let Answer { findings, cautions } = answer::answer(document);

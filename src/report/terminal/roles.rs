@@ -26,7 +26,6 @@ pub(crate) fn interrupts_off(share: &RoleShare) -> Option<f64> {
     Some(share.interrupts_off_share()).filter(|part| *part >= 0.0005)
 }
 
-/// The table of `shares`.
 pub(crate) fn table(title: impl Into<String>, symbols: &[Resolution], shares: &[RoleShare]) -> Table {
     let (mut large, small): (Vec<&RoleShare>, Vec<&RoleShare>) = shares.iter().partition(|share| share.share >= SMALL);
     // A single small role is named.

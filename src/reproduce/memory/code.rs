@@ -7,9 +7,6 @@ use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mn
 const LONGEST: usize = 512;
 
 /// The instructions of a function, from its entry to its `ret`.
-///
-/// # Errors
-/// When no `ret` is found.
 pub(crate) fn read(entry: LoopFn) -> Result<Vec<Instruction>, String> {
     let start = entry as *const u8;
     // SAFETY: this is the program's own code, mapped readable; more code than this follows the functions.
@@ -32,9 +29,6 @@ fn decode(bytes: &[u8]) -> Result<Vec<Instruction>, String> {
 }
 
 /// Check that `code` matches `body`.
-///
-/// # Errors
-/// The difference.
 pub(crate) fn check(code: &[Instruction], body: Body) -> Result<(), String> {
     match body {
         Body::Library => Ok(()),
@@ -110,13 +104,11 @@ fn innermost(code: &[Instruction]) -> Result<&[Instruction], String> {
 }
 
 /// As text with addresses, in AT&T syntax like the kernel's sources.
-#[must_use]
 pub(crate) fn text(code: &[Instruction]) -> Vec<String> {
     lines(code).map(|(ip, line)| format!("{ip:>4x}  {line}")).collect()
 }
 
 /// The innermost loop of `code` without addresses; empty if there is none.
-#[must_use]
 pub(crate) fn inner_text(code: &[Instruction]) -> Vec<String> {
     lines(innermost(code).unwrap_or_default()).map(|(_, line)| line).collect()
 }

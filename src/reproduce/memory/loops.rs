@@ -27,8 +27,6 @@ pub(crate) enum CpuFeature {
 }
 
 impl CpuFeature {
-    /// # Errors
-    /// Check that the CPU has the feature.
     pub(crate) fn check(self) -> Result<(), String> {
         let there = match self {
             Self::Nothing => true,
@@ -51,7 +49,6 @@ pub(crate) enum Body {
     Library,
 }
 
-/// One loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loop {
     pub name: &'static str,
@@ -84,9 +81,11 @@ macro_rules! rep {
     };
 }
 
-/// An inner loop over the buffer with offset rax, and an outer loop over the rounds.
+/// An inner loop over the buffer with offset rax, and an outer loop over the rounds: `$mov` loads registers from these
+/// offsets, and stores them to these.
 macro_rules! moves {
-    ($name:ident, $step:literal, $last:literal, $($instruction:literal),+) => {
+    ($name:ident, $mov:literal, $last:literal, $step:literal,
+     [$($load:ident $from:literal),*], [$($store:ident $to:literal),*]) => {
         #[unsafe(naked)]
         unsafe extern "C" fn $name(to: *mut u8, from: *const u8, len: usize, rounds: u64) {
             naked_asm!(
@@ -94,7 +93,8 @@ macro_rules! moves {
                 "xor eax, eax",
                 ".p2align 5",
                 "3:",
-                $($instruction,)+
+                $(concat!($mov, " ", stringify!($load), ", [rsi + rax + ", $from, "]"),)*
+                $(concat!($mov, " [rdi + rax + ", $to, "], ", stringify!($store)),)*
                 concat!("add rax, ", $step),
                 "cmp rax, rdx",
                 "jb 3b",
@@ -109,112 +109,19 @@ macro_rules! moves {
 
 rep!(rep_movsb, "rep movsb");
 rep!(rep_stosb, "rep stosb");
-moves!(
-    sse2_copy,
-    "64",
-    "nop",
-    "movdqa xmm0, [rsi + rax]",
-    "movdqa xmm1, [rsi + rax + 16]",
-    "movdqa xmm2, [rsi + rax + 32]",
-    "movdqa xmm3, [rsi + rax + 48]",
-    "movdqa [rdi + rax], xmm0",
-    "movdqa [rdi + rax + 16], xmm1",
-    "movdqa [rdi + rax + 32], xmm2",
-    "movdqa [rdi + rax + 48], xmm3"
-);
-moves!(
-    avx2_copy,
-    "128",
-    "vzeroupper",
-    "vmovdqa ymm0, [rsi + rax]",
-    "vmovdqa ymm1, [rsi + rax + 32]",
-    "vmovdqa ymm2, [rsi + rax + 64]",
-    "vmovdqa ymm3, [rsi + rax + 96]",
-    "vmovdqa [rdi + rax], ymm0",
-    "vmovdqa [rdi + rax + 32], ymm1",
-    "vmovdqa [rdi + rax + 64], ymm2",
-    "vmovdqa [rdi + rax + 96], ymm3"
-);
-moves!(
-    avx512_copy,
-    "256",
-    "vzeroupper",
-    "vmovdqa64 zmm0, [rsi + rax]",
-    "vmovdqa64 zmm1, [rsi + rax + 64]",
-    "vmovdqa64 zmm2, [rsi + rax + 128]",
-    "vmovdqa64 zmm3, [rsi + rax + 192]",
-    "vmovdqa64 [rdi + rax], zmm0",
-    "vmovdqa64 [rdi + rax + 64], zmm1",
-    "vmovdqa64 [rdi + rax + 128], zmm2",
-    "vmovdqa64 [rdi + rax + 192], zmm3"
-);
-moves!(
-    sse2_store,
-    "64",
-    "nop",
-    "movdqa [rdi + rax], xmm0",
-    "movdqa [rdi + rax + 16], xmm0",
-    "movdqa [rdi + rax + 32], xmm0",
-    "movdqa [rdi + rax + 48], xmm0"
-);
-moves!(
-    avx2_store,
-    "128",
-    "vzeroupper",
-    "vmovdqa [rdi + rax], ymm0",
-    "vmovdqa [rdi + rax + 32], ymm0",
-    "vmovdqa [rdi + rax + 64], ymm0",
-    "vmovdqa [rdi + rax + 96], ymm0"
-);
-moves!(
-    avx512_store,
-    "256",
-    "vzeroupper",
-    "vmovdqa64 [rdi + rax], zmm0",
-    "vmovdqa64 [rdi + rax + 64], zmm0",
-    "vmovdqa64 [rdi + rax + 128], zmm0",
-    "vmovdqa64 [rdi + rax + 192], zmm0"
-);
-moves!(
-    word_read,
-    "64",
-    "nop",
-    "mov r8, [rsi + rax]",
-    "mov r9, [rsi + rax + 8]",
-    "mov r10, [rsi + rax + 16]",
-    "mov r11, [rsi + rax + 24]",
-    "mov r8, [rsi + rax + 32]",
-    "mov r9, [rsi + rax + 40]",
-    "mov r10, [rsi + rax + 48]",
-    "mov r11, [rsi + rax + 56]"
-);
-moves!(
-    sse2_read,
-    "64",
-    "nop",
-    "movdqa xmm0, [rsi + rax]",
-    "movdqa xmm1, [rsi + rax + 16]",
-    "movdqa xmm2, [rsi + rax + 32]",
-    "movdqa xmm3, [rsi + rax + 48]"
-);
-moves!(
-    avx2_read,
-    "128",
-    "vzeroupper",
-    "vmovdqa ymm0, [rsi + rax]",
-    "vmovdqa ymm1, [rsi + rax + 32]",
-    "vmovdqa ymm2, [rsi + rax + 64]",
-    "vmovdqa ymm3, [rsi + rax + 96]"
-);
-moves!(
-    avx512_read,
-    "256",
-    "vzeroupper",
-    "vmovdqa64 zmm0, [rsi + rax]",
-    "vmovdqa64 zmm1, [rsi + rax + 64]",
-    "vmovdqa64 zmm2, [rsi + rax + 128]",
-    "vmovdqa64 zmm3, [rsi + rax + 192]"
-);
+moves!(sse2_copy, "movdqa", "nop", 64,
+    [xmm0 0, xmm1 16, xmm2 32, xmm3 48], [xmm0 0, xmm1 16, xmm2 32, xmm3 48]);
+moves!(avx2_copy, "vmovdqa", "vzeroupper", 128,
+    [ymm0 0, ymm1 32, ymm2 64, ymm3 96], [ymm0 0, ymm1 32, ymm2 64, ymm3 96]);
+moves!(avx512_copy, "vmovdqa64", "vzeroupper", 256,
+    [zmm0 0, zmm1 64, zmm2 128, zmm3 192], [zmm0 0, zmm1 64, zmm2 128, zmm3 192]);
+moves!(sse2_store, "movdqa", "nop", 64, [], [xmm0 0, xmm0 16, xmm0 32, xmm0 48]);
+moves!(avx2_store, "vmovdqa", "vzeroupper", 128, [], [ymm0 0, ymm0 32, ymm0 64, ymm0 96]);
+moves!(avx512_store, "vmovdqa64", "vzeroupper", 256, [], [zmm0 0, zmm0 64, zmm0 128, zmm0 192]);
+moves!(word_read, "mov", "nop", 64, [r8 0, r9 8, r10 16, r11 24, r8 32, r9 40, r10 48, r11 56], []);
+moves!(sse2_read, "movdqa", "nop", 64, [xmm0 0, xmm1 16, xmm2 32, xmm3 48], []);
+moves!(avx2_read, "vmovdqa", "vzeroupper", 128, [ymm0 0, ymm1 32, ymm2 64, ymm3 96], []);
+moves!(avx512_read, "vmovdqa64", "vzeroupper", 256, [zmm0 0, zmm1 64, zmm2 128, zmm3 192], []);
 
 /// The C library's memcpy, called through a pointer so that the compiler can neither inline nor recognise it.
 unsafe extern "C" fn library(to: *mut u8, from: *const u8, len: usize, rounds: u64) {
@@ -234,7 +141,6 @@ use CpuFeature::{Avx2, Avx512, Nothing};
 use LoopKind::{Copy as Copies, Read as Reads, Store as Stores};
 use iced_x86::Mnemonic::{Mov, Movdqa, Movsb, Stosb, Vmovdqa, Vmovdqa64};
 
-/// All loops.
 #[rustfmt::skip]
 pub(crate) const LOOPS: [Loop; 13] = [
     Loop { name: "memcpy", about: "the C library's choice", kind: Copies, needs: Nothing, body: Body::Library, entry: library },

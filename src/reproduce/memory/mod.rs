@@ -83,10 +83,6 @@ struct LoopRun {
 }
 
 /// Run every loop that this CPU supports.
-///
-/// # Errors
-/// When this machine is emulated, the CPU or the memory is not available, a loop's code does not match its name, or
-/// on interruption.
 pub(crate) fn measure(options: &LoopOptions, progress: &dyn Fn(usize, usize)) -> Result<Report> {
     ensure!(options.runs > 0, UsageError::new("--runs 0: give at least 1"));
     ensure!(

@@ -26,9 +26,9 @@ fn key(writer: &str, block: u64) -> String {
     format!("{writer}.{}", size::format(block))
 }
 
-pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.buffers;
-    let mut out = Yield::default();
+    let mut out = PartOutput::default();
     let window = Amount::DurationNs(lab.settings.window_ns());
     let sizes = if lab.settings.quick { &data.quick } else { &data.sizes };
     let contestant = |(block, writer): (u64, &NamedSpec)| {

@@ -22,9 +22,9 @@ const HEAD: &str = "head";
 /// A sum of fewer clock ticks is too inaccurate: one standard deviation of 20 is 4.5.
 const FEW_TICKS: f64 = 20.0;
 
-pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.cat;
-    let mut out = Yield::default();
+    let mut out = PartOutput::default();
     let contestants = contestants(lab, data);
     let (ways, installed) = race(lab, &contestants)?;
     // Whole amounts, so that no window ends in the middle of a buffer.
@@ -95,7 +95,6 @@ struct InstalledCat {
     dd: Taken<Vec<Processes>>,
 }
 
-/// One lane of the race.
 #[derive(Clone, Serialize)]
 enum RaceLane {
     Way(Contestant),
@@ -200,7 +199,7 @@ fn writes(way: &Raced, writer: Writer) -> Taken<Reading> {
 fn installed_readings(
     lab: &Lab<'_>,
     data: &CatData,
-    out: &mut Yield,
+    out: &mut PartOutput,
     installed: &InstalledCat,
     tick_ns: u64,
 ) -> Result<()> {
@@ -280,7 +279,7 @@ fn cells(pairs: &[Processes], speed: &Reading, tick_ns: u64) -> [String; 5] {
 /// The label of the installed cat.
 const COREUTILS: &str = "coreutils cat";
 
-fn chart(facts: &Facts, data: &CatData, out: &Yield) -> Option<Chart> {
+fn chart(facts: &Facts, data: &CatData, out: &PartOutput) -> Option<Chart> {
     let (mut article, mut measured, mut n) = (Vec::new(), Vec::new(), 0);
     for fact in &facts.table(&format!("{}.real", data.article))?.rows {
         let way = fact.id.rsplit('.').next().unwrap_or_default();

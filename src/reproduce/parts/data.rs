@@ -95,9 +95,6 @@ static DATA: LazyLock<Result<PartsData, toml::de::Error>> =
 
 impl PartsData {
     /// What is built in.
-    ///
-    /// # Errors
-    /// Never in a build whose tests passed.
     pub(crate) fn get() -> Result<&'static Self> {
         DATA.as_ref().map_err(|error| anyhow!("{error}")).context("invalid built-in parts.toml")
     }

@@ -9,9 +9,9 @@ use crate::reproduce::parts::prelude::*;
 
 const COMMAND: &str = "pipeprof reproduce ladder";
 
-pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.ladder;
-    let mut out = Yield::default();
+    let mut out = PartOutput::default();
     let amount = Amount::DurationNs(lab.settings.window_ns());
     let rungs = data.rungs.iter().chain(&data.variants);
     let contestants: Vec<Contestant> =
@@ -59,7 +59,7 @@ fn sampled(lab: &Lab<'_>, rung: &Rung) -> Result<Taken<Outcome>> {
 }
 
 /// Speeds of profiled runs, and the call graphs.
-fn profiled(out: &mut Yield, facts: &Facts, article: &str, profiles: &Profiles) {
+fn profiled(out: &mut PartOutput, facts: &Facts, article: &str, profiles: &Profiles) {
     for (rung, taken) in profiles {
         let id = format!("{article}.ladder.{rung}.profiled");
         if facts.find(&id).is_some() {

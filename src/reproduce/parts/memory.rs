@@ -21,9 +21,9 @@ fn widest(report: &Report) -> &'static str {
     }
 }
 
-pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.memory;
-    let mut out = Yield::default();
+    let mut out = PartOutput::default();
     let report = if lab.executed_on() == ExecutedOn::Hardware {
         loops(lab)?
     } else {
@@ -81,7 +81,7 @@ fn reading(report: &Report, name: &str, bytes: u64) -> Taken<Reading> {
 }
 
 /// `rep stos` with the vectors of this CPU. The article's figures are not from vector stores.
-fn read_vectors(data: &MemoryData, out: &mut Yield, report: &Report) {
+fn read_vectors(data: &MemoryData, out: &mut PartOutput, report: &Report) {
     let here = widest(report);
     for VectorFact { fact, widest: vectors, boot } in &data.vectors {
         let taken = if vectors == here {
@@ -174,7 +174,7 @@ fn errata(data: &MemoryData, report: &Report) -> ExtraTable {
 }
 
 /// Pipes as a fraction of the memory bandwidth.
-fn bounds(lab: &Lab<'_>, data: &MemoryData, out: &mut Yield, report: &Report) -> Result<()> {
+fn bounds(lab: &Lab<'_>, data: &MemoryData, out: &mut PartOutput, report: &Report) -> Result<()> {
     let amount = Amount::DurationNs(lab.settings.window_ns());
     let modes = data.modes.iter().filter_map(|name| Mode::find(name));
     let contestants: Vec<Contestant> =
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn vectors_that_the_cpu_has_decide_which_figure_is_ours() {
         for (flags, ours) in [(&["avx512f", "avx2"][..], "avx512"), (&["avx2"], "avx2"), (&["erms"], "sse2")] {
-            let (data, mut out) = (&PartsData::get().unwrap().memory, Yield::default());
+            let (data, mut out) = (&PartsData::get().unwrap().memory, PartOutput::default());
             read_vectors(data, &mut out, &report(flags));
             for VectorFact { fact, .. } in &data.vectors {
                 assert_eq!(out.readings[fact].is_ok(), fact.ends_with(ours), "{fact} {flags:?}");

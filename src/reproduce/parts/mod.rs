@@ -23,7 +23,7 @@ mod prelude {
     pub(super) use crate::reproduce::facts::{ArticleTable, Facts};
     pub(super) use crate::reproduce::lab::{Contestant, GuestSetup, Lab, Race, Raced, Taken};
     pub(super) use crate::reproduce::race::without_huge_pages;
-    pub(super) use crate::reproduce::result::{DiffGraph, ExtraTable, Yield};
+    pub(super) use crate::reproduce::result::{DiffGraph, ExtraTable, PartOutput};
     pub(super) use crate::reproduce::stacks;
     pub(super) use crate::reproduce::verdict::{Missing, Reading, number};
     pub(super) use crate::result::{Collector, ExecutedOn, Outcome, Processes};
@@ -38,7 +38,6 @@ mod prelude {
     pub(super) use std::collections::BTreeMap;
 }
 
-/// One part.
 pub struct ArticlePart {
     /// Its name on the command line.
     pub(crate) id: &'static str,
@@ -47,7 +46,7 @@ pub struct ArticlePart {
     /// One line for the help, and the first one of its section in the report.
     pub(crate) about: &'static str,
     /// Measures. Fails on interruption, or when results cannot be stored; what cannot be measured is a [`Missing`] reading.
-    pub(crate) run: fn(&Lab<'_>, &Facts) -> Result<Yield>,
+    pub(crate) run: fn(&Lab<'_>, &Facts) -> Result<PartOutput>,
 }
 
 /// All parts, in the order of the report.

@@ -11,9 +11,9 @@ use crate::reproduce::stacks;
 use crate::roles;
 use crate::util::text::signed;
 
-pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<Yield> {
+pub(super) fn run(lab: &Lab<'_>, facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.profiles;
-    let mut out = Yield::default();
+    let mut out = PartOutput::default();
     listed::add(lab, facts, data, &mut out)?;
     for published in &data.published {
         let PublishedProfile { id, title, table: facts_of, .. } = published;
@@ -58,7 +58,7 @@ fn exact(lab: &Lab<'_>, published: &PublishedProfile) -> Result<Taken<Outcome>> 
     Ok(taken.and_then(|outcome| with_writer(outcome, &request)))
 }
 
-fn readings(out: &mut Yield, facts: &Facts, table: &String, sampled: &Taken<Outcome>) {
+fn readings(out: &mut PartOutput, facts: &Facts, table: &String, sampled: &Taken<Outcome>) {
     let outcome = match sampled {
         Ok(outcome) => outcome,
         Err(missing) => return all_missing(&mut out.readings, facts, std::slice::from_ref(table), missing),
@@ -160,7 +160,7 @@ fn table(
 }
 
 /// The differential flame graphs of both profiles.
-fn graphs(out: &mut Yield, id: &str, title: &str, article: &Folded, measured: &Outcome, what: &str) -> Result<()> {
+fn graphs(out: &mut PartOutput, id: &str, title: &str, article: &Folded, measured: &Outcome, what: &str) -> Result<()> {
     let Some(profile) = writer(measured) else { return Ok(()) };
     let (before, after) = (stacks::aligned(article), stacks::aligned(&profile.stacks));
     let difference = Differential::of_shares(&before, &after);

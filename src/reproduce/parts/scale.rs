@@ -57,9 +57,9 @@ fn contestants(axes: &[ScaleAxis], base: &Spec, counts: &[u32], cpus: usize) -> 
     Ok(all)
 }
 
-pub(super) fn run(lab: &Lab<'_>, _facts: &Facts) -> Result<Yield> {
+pub(super) fn run(lab: &Lab<'_>, _facts: &Facts) -> Result<PartOutput> {
     let data = &PartsData::get()?.scale;
-    let mut out = Yield::default();
+    let mut out = PartOutput::default();
     let here = workload::cpus::allowed()?;
     let cpus = here.len();
     let most = u32::try_from(cpus).unwrap_or(u32::MAX).clamp(4, 64);

@@ -6,35 +6,27 @@ use crate::reproduce::facts::Facts;
 use crate::reproduce::parts::data::{LadderStep, PartsData};
 use crate::reproduce::verdict::{Readings, number, short};
 use crate::util::stats;
-use serde::Serialize;
 
 /// The ladder, and one sentence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReportLead {
-    pub rungs: Vec<LeadRung>,
+    /// The name of each rung; GiB/s of the article and here; and the ratios of both to rung 1, which do not depend on how fast
+    /// the machine is.
+    pub rungs: Vec<[String; 5]>,
     /// What differs most from the article; empty if too few rungs were measured.
     pub difference: String,
-}
-
-/// One rung: GiB/s, and the ratio to rung 1, which does not depend on how fast the machine is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct LeadRung {
-    pub name: String,
-    pub theirs: String,
-    pub ours: String,
-    pub their_ratio: String,
-    pub our_ratio: String,
 }
 
 impl ReportLead {
     /// The ladder.
     pub(super) fn table(&self) -> Table {
+        let figure = |at: usize| move |rung: &&[String; 5]| TableCell::figure(&*rung[at]);
         Table::of("", &self.rungs)
-            .column("rung", |rung| rung.name.clone())
-            .column("article, GiB/s", |rung| TableCell::figure(&*rung.theirs))
-            .column("here, GiB/s", |rung| TableCell::figure(&*rung.ours))
-            .column("article, × rung 1", |rung| TableCell::figure(&*rung.their_ratio))
-            .column("here, × rung 1", |rung| TableCell::figure(&*rung.our_ratio))
+            .column("rung", |rung| rung[0].clone())
+            .column("article, GiB/s", figure(1))
+            .column("here, GiB/s", figure(2))
+            .column("article, × rung 1", figure(3))
+            .column("here, × rung 1", figure(4))
             .done()
     }
 }
@@ -52,12 +44,10 @@ pub(super) fn lead(facts: &Facts, readings: &Readings, hypervisor: Option<&str>)
     ladder.rungs.iter().any(|rung| readings.contains_key(&id(&rung.id))).then_some(())?;
     let shown = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
     let ratio = |value: Option<f64>, base: Option<f64>| shown(value.zip(base).map(|(value, base)| value / base));
-    let shown_rung = |rung: &str| LeadRung {
-        name: facts.find(&id(rung)).map_or_else(String::new, |(_, fact)| short(&fact.what).to_owned()),
-        theirs: shown(theirs(rung)),
-        ours: shown(ours(rung)),
-        their_ratio: ratio(theirs(rung), theirs(first)),
-        our_ratio: ratio(ours(rung), ours(first)),
+    let name = |rung: &str| facts.find(&id(rung)).map_or_else(String::new, |(_, fact)| short(&fact.what).to_owned());
+    let shown_rung = |rung: &str| {
+        let (theirs, ours) = ([theirs(rung), theirs(first)], [ours(rung), ours(first)]);
+        [name(rung), shown(theirs[0]), shown(ours[0]), ratio(theirs[0], theirs[1]), ratio(ours[0], ours[1])]
     };
     let reading = |rung: &str| readings.get(&id(rung))?.as_ref().ok();
     let gains: Vec<Gain<'_>> = ladder
@@ -152,10 +142,7 @@ mod tests {
         let found = of(&speeds, Some("KVM")).unwrap();
         assert!(found.difference.contains("sleeping and waking up costs more on this machine (KVM: "), "{found:?}");
         assert!(found.difference.contains("rung 5 is 4.90 times as fast as rung 4; in the article, 1.23 times"));
-        assert_eq!(
-            (found.rungs[1].theirs.as_str(), found.rungs[1].ours.as_str(), found.rungs[1].our_ratio.as_str()),
-            ("12.7", "6.35", "3.43")
-        );
+        assert_eq!([1, 2, 4].map(|at| found.rungs[1][at].as_str()), ["12.7", "6.35", "3.43"]);
         assert!(!of(&speeds, None).unwrap().difference.contains('('));
         // As theirs, twice as slow: no step differs.
         speeds[5].1 = 31.25;

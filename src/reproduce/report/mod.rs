@@ -12,11 +12,10 @@ use super::settings::create_folder;
 use super::verdict::{FigureVerdict, JudgedFact, Reading, Readings, judge_table, number};
 use crate::report::chart::{Chart, Theme};
 use crate::result::ExecutedOn;
+use crate::util::atomic_file;
 use crate::util::text::counted;
-use crate::util::{atomic_file, build};
 use anyhow::Result;
 use lead::ReportLead;
-use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// How to read the verdicts.
@@ -37,11 +36,9 @@ const COUNTED: [FigureVerdict; 5] = [
 ];
 
 /// Everything that a report shows, in its order.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct ReproductionView<'a> {
-    pub version: &'a str,
     pub command: &'a str,
-    pub legend: &'a str,
     /// Parts that are missing because the reproduction ended early.
     pub unfinished: &'a [String],
     /// The result in one sentence.
@@ -54,7 +51,7 @@ pub(crate) struct ReproductionView<'a> {
     pub parts: Vec<PartView<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct PartView<'a> {
     pub id: &'a str,
     pub title: &'a str,
@@ -70,43 +67,22 @@ pub(crate) struct PartView<'a> {
 }
 
 /// One table of an article, with the values of this machine.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(crate) struct TableView<'a> {
     pub table: &'a ArticleTable,
     /// The rules of its rows, each once.
     pub rules: String,
-    pub rows: Vec<FactRow>,
-}
-
-/// One fact's line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct FactRow {
-    pub id: String,
-    pub what: String,
-    pub article: String,
-    pub measured: String,
-    /// `±2 %, n 9`; what executed it if that was not the hardware.
-    pub spread: String,
-    /// How it was obtained.
-    pub how: String,
-    pub verdict: &'static str,
-    /// The style of the verdict.
-    pub class: &'static str,
-    pub why: String,
-    pub command: String,
-    /// The article's ratio, this machine's, and to what, if the verdict is on them.
-    pub ratio: Option<[String; 3]>,
+    pub rows: Vec<JudgedFact<'a>>,
 }
 
 /// How many rows have each verdict of [`COUNTED`].
 fn counts<'a>(tables: impl Iterator<Item = &'a TableView<'a>> + Clone) -> [usize; COUNTED.len()] {
     let rows = tables.flat_map(|table| &table.rows);
-    COUNTED.map(|verdict| rows.clone().filter(|row| row.verdict == verdict.words()[0]).count())
+    COUNTED.map(|verdict| rows.clone().filter(|row| row.verdict == verdict).count())
 }
 
 impl<'a> ReproductionView<'a> {
     /// Judge everything.
-    #[must_use]
     pub(crate) fn of(reproduction: &'a Reproduction) -> Self {
         let facts = &reproduction.facts;
         let readings: Readings = reproduction.parts.iter().flat_map(|part| part.found.readings.clone()).collect();
@@ -116,7 +92,7 @@ impl<'a> ReproductionView<'a> {
             let table = |table: &'a ArticleTable| TableView {
                 table,
                 rules: rules(table),
-                rows: judge_table(facts, table, &readings).iter().map(row).collect(),
+                rows: judge_table(facts, table, &readings),
             };
             let tables: Vec<TableView<'_>> = facts.of_part(&result.part).map(table).collect();
             let charts = result.found.charts.iter().map(|chart| captioned(chart, result)).collect();
@@ -126,9 +102,7 @@ impl<'a> ReproductionView<'a> {
         let parts: Vec<PartView<'_>> = reproduction.parts.iter().map(part).collect();
         let counts = counts(parts.iter().flat_map(|part| &part.tables));
         Self {
-            version: build::version(),
             command: &reproduction.command,
-            legend: LEGEND,
             unfinished: &reproduction.unfinished,
             answer: [busiest(reproduction), answer(counts)].concat(),
             counts,
@@ -140,7 +114,6 @@ impl<'a> ReproductionView<'a> {
     }
 }
 
-/// The result in three sentences, of the counts of all parts.
 /// Why the figures may be doubted: other programs used the CPUs. Empty if they did not.
 fn busiest(reproduction: &Reproduction) -> String {
     let busy = reproduction.parts.iter().filter_map(|part| part.busy).fold(0.0, f64::max);
@@ -150,6 +123,7 @@ fn busiest(reproduction: &Reproduction) -> String {
     format!("Other programs used up to {:.0} % of the CPUs' time: repeat this on an idle machine. ", 100.0 * busy)
 }
 
+/// The result in two sentences, of the counts of all parts.
 fn answer(counts: [usize; COUNTED.len()]) -> String {
     let [reproduced, not_reproduced, undecided, another_machine, not_testable] = counts;
     let judged = reproduced + not_reproduced + undecided;
@@ -188,32 +162,25 @@ fn doubt(part: &PartResult) -> String {
     }
 }
 
-fn row(judged: &JudgedFact<'_>) -> FactRow {
-    // An article's figure keeps all digits that it has there.
+/// An article's figure keeps all digits that it has there.
+fn article(judged: &JudgedFact<'_>) -> String {
     let printed = |value: f64| if value.abs() >= 10_000.0 { number(value) } else { value.to_string() };
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let measured = judged.measured.as_ref();
-    let [verdict, class] = judged.verdict.words();
-    let how = measured.map_or("", |measured| measured.how.as_str());
-    // The column of measured values says the rest.
-    let plain = how.is_empty() || how.starts_with("median of") && !how.contains(',');
-    FactRow {
-        id: judged.fact.id.clone(),
-        what: judged.fact.what.clone(),
-        article: or_dash(judged.fact.value.map(printed)),
-        measured: or_dash(measured.map(|measured| number(measured.value))),
-        spread: measured.map(spread).unwrap_or_default(),
-        how: how.to_owned(),
-        verdict,
-        class,
-        why: if plain { judged.why.clone() } else { format!("{}; {how}", judged.why) },
-        command: judged.command.clone(),
-        ratio: judged.ratio.as_ref().map(|ratio| {
-            [format!("{} ×", number(ratio.article)), format!("{} ×", number(ratio.measured)), ratio.to.clone()]
-        }),
-    }
+    judged.fact.value.map_or_else(|| "-".to_owned(), printed)
 }
 
+fn measured(judged: &JudgedFact<'_>) -> String {
+    judged.measured.as_ref().map_or_else(|| "-".to_owned(), |measured| number(measured.value))
+}
+
+/// What was compared, and how the measured value was obtained.
+fn reason(judged: &JudgedFact<'_>) -> String {
+    let how = judged.measured.as_ref().map_or("", |measured| measured.how.as_str());
+    // The column of measured values says the rest.
+    let plain = how.is_empty() || how.starts_with("median of") && !how.contains(',');
+    if plain { judged.why.clone() } else { format!("{}; {how}", judged.why) }
+}
+
+/// `±2 %, n 9`; what executed it if that was not the hardware.
 fn spread(measured: &Reading) -> String {
     let runs = measured.runs.len();
     let executed_on = match measured.executed_on {
@@ -256,9 +223,6 @@ fn machine(part: &PartResult) -> Vec<(&'static str, String)> {
 }
 
 /// Write `report.html`, `report.md`, the charts and the graphs into `folder`; returns the page's path.
-///
-/// # Errors
-/// Names the file that cannot be written.
 pub fn write(reproduction: &Reproduction, folder: &Path) -> Result<PathBuf> {
     let view = ReproductionView::of(reproduction);
     let charts = view.parts.iter().flat_map(|part| &part.charts);

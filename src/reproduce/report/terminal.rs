@@ -1,13 +1,12 @@
 //! The report on the terminal: the rungs, the counts, and the figures that are not as in the articles.
 
-use super::{FigureVerdict, ReproductionView, TableView, blocks};
+use super::{FigureVerdict, ReproductionView, TableView, article, blocks, measured, number};
 use crate::report::block::{self, ReportBlock};
 use crate::report::table::{Table, TableCell};
 use crate::report::terminal::Style;
 use crate::reproduce::result::Reproduction;
 
 /// The whole text.
-#[must_use]
 pub(crate) fn render(reproduction: &Reproduction, style: Style) -> String {
     let view = ReproductionView::of(reproduction);
     let mut shown = vec![ReportBlock::sentence(&*view.answer)];
@@ -35,11 +34,12 @@ pub(crate) fn render(reproduction: &Reproduction, style: Style) -> String {
 
 /// The name of an article's table, and its rows with this verdict.
 fn group(table: &TableView<'_>, verdict: FigureVerdict) -> Vec<[String; 4]> {
-    let rows = table.rows.iter().filter(|row| row.verdict == verdict.words()[0]).map(|row| {
-        let name = format!("  {}", row.what);
+    let rows = table.rows.iter().filter(|row| row.verdict == verdict).map(|row| {
+        let name = format!("  {}", row.fact.what);
+        let times = |ratio: f64| format!("{} ×", number(ratio));
         match &row.ratio {
-            Some([article, here, to]) => [name, article.clone(), here.clone(), to.clone()],
-            None => [name, row.article.clone(), row.measured.clone(), String::new()],
+            Some(ratio) => [name, times(ratio.article), times(ratio.measured), ratio.to.clone()],
+            None => [name, article(row), measured(row), String::new()],
         }
     });
     let rows: Vec<[String; 4]> = rows.collect();

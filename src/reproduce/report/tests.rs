@@ -3,7 +3,7 @@
 use super::*;
 use crate::report::terminal::Style;
 use crate::reproduce::facts::Facts;
-use crate::reproduce::result::Yield;
+use crate::reproduce::result::PartOutput;
 use crate::reproduce::verdict::{Missing, Readings};
 use crate::result::ExecutedOn;
 
@@ -19,7 +19,7 @@ fn reproduction(factor: f64) -> Reproduction {
                 readings.insert(fact.id.clone(), Ok(reading));
             }
         }
-        let found = Yield { readings, findings: vec!["a <script> finding".into()], ..Yield::default() };
+        let found = PartOutput { readings, findings: vec!["a <script> finding".into()], ..PartOutput::default() };
         PartResult { part: id.into(), found, ..PartResult::default() }
     };
     let parts = parts::PARTS.iter().map(|entry| part(entry.id)).collect();
@@ -50,8 +50,8 @@ fn readings_like_the_articles_are_reproduced_and_absurd_ones_are_not() {
         .iter()
         .flat_map(|part| &part.tables)
         .flat_map(|table| &table.rows)
-        .filter(|row| row.class == "no")
-        .map(|row| format!("{}: {}", row.id, row.why))
+        .filter(|row| row.verdict == FigureVerdict::NotReproduced)
+        .map(|row| format!("{}: {}", row.fact.id, row.why))
         .collect();
     assert_eq!((not_reproduced, another_machine, not_testable), (0, 0, never), "{wrong:?}");
     // Ratios stand, whatever the machine; figures and shares do not.

@@ -21,9 +21,6 @@ pub(crate) struct Mapping {
 
 impl Mapping {
     /// Allocate a buffer of `len` bytes with the options of `spec`.
-    ///
-    /// # Errors
-    /// When an option cannot be met; the message names its flag.
     pub(crate) fn new(len: usize, spec: &Spec) -> Result<Self> {
         let page = if spec.huge_pages { HUGE_PAGE } else { PAGE } as usize;
         let offset = usize::try_from(spec.buffer_offset)?;
@@ -121,9 +118,6 @@ fn map_aligned(len: usize, align: usize) -> Result<NonNull<u8>> {
 }
 
 /// Bytes in huge pages over all `mappings` that requested them, from /proc/self/smaps; `None` if none did.
-///
-/// # Errors
-/// When smaps cannot be read.
 pub(crate) fn huge_pages(mappings: &[&Mapping]) -> Result<Option<GotAsked>> {
     let ranges: Vec<_> = mappings.iter().filter(|m| m.huge).map(|m| m.range()).collect();
     if ranges.is_empty() {

@@ -108,9 +108,6 @@ pub(crate) fn timer_rang() -> bool {
 }
 
 /// Handle SIGALRM by setting the flag. Interrupted calls are restarted, and end because the other process still runs.
-///
-/// # Errors
-/// When the handler cannot be installed.
 pub(crate) fn install_timer() -> Result<()> {
     // SAFETY: all-zero is a valid sigaction; the handler only stores to an atomic.
     let failed = unsafe {
@@ -123,9 +120,6 @@ pub(crate) fn install_timer() -> Result<()> {
 }
 
 /// Set the flag after `ns`.
-///
-/// # Errors
-/// When the timer cannot be set.
 pub(crate) fn start_timer(ns: u64) -> Result<()> {
     let value = libc::timeval {
         tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
@@ -139,7 +133,6 @@ pub(crate) fn start_timer(ns: u64) -> Result<()> {
 }
 
 /// The monotonic raw clock, ns.
-#[must_use]
 pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure outlives the call; this clock exists since Linux 2.6.28.
@@ -148,9 +141,6 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 /// Move `amount` through `port`. `window` is set for the measured window and absent for the warm-up.
-///
-/// # Errors
-/// The call that failed and why; [`OtherEndGone`] if the pipe has no reader.
 pub(super) fn run(
     port: &mut impl Port,
     amount: Amount,

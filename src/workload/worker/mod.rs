@@ -29,7 +29,6 @@ use std::process::ExitCode;
 pub(crate) const SUBCOMMAND: &str = "__worker";
 
 /// A worker's whole life.
-#[must_use]
 pub(crate) fn main(part: &str) -> ExitCode {
     let (part, control, end) = match part {
         "writer" => (WorkerPart::Writer, libc::STDIN_FILENO, libc::STDOUT_FILENO),

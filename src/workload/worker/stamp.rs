@@ -51,8 +51,6 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
-    /// # Errors
-    /// When the source's bytes cannot be known in advance.
     pub(crate) fn of(spec: &Spec) -> Result<Self> {
         if stamped(spec) {
             return Ok(Self::Stamps);

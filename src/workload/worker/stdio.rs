@@ -21,8 +21,6 @@ pub(crate) struct Stdio {
 }
 
 impl Stdio {
-    /// # Errors
-    /// When libc does not accept the streams or their buffers.
     pub(crate) fn new(end: RawFd, source: Source, spec: &Spec) -> Result<Self> {
         let size = usize::try_from(spec.buffer_size)?;
         let buffers = [Mapping::new(size, spec)?, Mapping::new(size, spec)?];

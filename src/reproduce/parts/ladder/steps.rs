@@ -56,7 +56,7 @@ fn rung<'a>(race: &'a Race, profiles: &'a Profiles, id: &str) -> Taken<ProfiledR
 }
 
 /// Which roles each step removed, whether that explains the gain, and the article's claims.
-pub(super) fn explain(out: &mut Yield, data: &LadderData, race: &Race, profiles: &Profiles) {
+pub(super) fn explain(out: &mut PartOutput, data: &LadderData, race: &Race, profiles: &Profiles) {
     let rungs = |from: &str, to: &str| Ok((rung(race, profiles, from)?, rung(race, profiles, to)?));
     let mut table = data.removed.table(&[]);
     for step in &data.steps {

@@ -6,7 +6,7 @@ use crate::reproduce::parts::prelude::*;
 use crate::reproduce::parts::{skipped_by_quick, writer};
 
 /// The cost of one user page of 2 MiB relative to one of 4 KiB, from exact profiles.
-pub(super) fn user_pages(lab: &Lab<'_>, data: &UserPagesData, out: &mut Yield) -> Result<Taken<Reading>> {
+pub(super) fn user_pages(lab: &Lab<'_>, data: &UserPagesData, out: &mut PartOutput) -> Result<Taken<Reading>> {
     if lab.settings.quick {
         return Ok(Err(skipped_by_quick("ladder")));
     }

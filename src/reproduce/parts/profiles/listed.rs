@@ -8,7 +8,7 @@ use crate::reproduce::parts::prelude::*;
 use crate::roles;
 
 /// A table by role for each graph of article A.
-pub(crate) fn add(lab: &Lab<'_>, facts: &Facts, data: &ProfilesData, out: &mut Yield) -> Result<()> {
+pub(crate) fn add(lab: &Lab<'_>, facts: &Facts, data: &ProfilesData, out: &mut PartOutput) -> Result<()> {
     for (rung, graph) in &data.rungs {
         let Some(listed) = facts.table(graph) else { continue };
         let Some(sampled) = ladder::profile(lab, rung)? else { continue };

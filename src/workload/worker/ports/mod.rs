@@ -14,8 +14,6 @@ use anyhow::Result;
 
 /// A port prepared for a process, which [`super`] can run whatever its type.
 pub(crate) trait Run {
-    /// # Errors
-    /// As [`run`](super::hot::run).
     fn run(&mut self, amount: Amount, window: Option<WorkerPart>, options: &HotOptions) -> Result<Tally>;
     /// The port's buffers.
     fn mappings(&self) -> Vec<&Mapping>;

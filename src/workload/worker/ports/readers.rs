@@ -65,9 +65,6 @@ impl Sink for Copy {
 }
 
 /// Open /dev/null for writing.
-///
-/// # Errors
-/// When it cannot be opened.
 pub(crate) fn null() -> Result<File> {
     File::options().write(true).open("/dev/null").context("cannot open /dev/null")
 }

@@ -148,8 +148,6 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// # Errors
-    /// When the source cannot be used; the message names `--source`.
     pub(crate) fn open(spec: &Spec) -> Result<Self> {
         let path = spec.source.as_deref().unwrap_or(DEFAULT_SOURCE.as_ref());
         let name = path.display().to_string();
@@ -186,8 +184,6 @@ pub(crate) struct SpliceIn {
 }
 
 impl SpliceIn {
-    /// # Errors
-    /// When the kernel cannot splice from the source.
     pub(crate) fn new(end: RawFd, mut source: Source, block: usize, flags: libc::c_uint) -> Result<Self> {
         let mut note = None;
         if let Err(error) = try_splice(&source.file) {

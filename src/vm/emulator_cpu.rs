@@ -18,15 +18,12 @@ static TAKEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// A CPU for one emulator, given back on drop.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct EmulatorCpu {
     cpu: usize,
 }
 
-impl Seat {
+impl EmulatorCpu {
     /// Take the CPU that the fewest emulators use; of several, this thread's, on which nothing else runs at this moment.
-    ///
-    /// # Errors
-    /// When the CPUs that this process may use cannot be read.
     pub(crate) fn take() -> Result<Self> {
         let allowed = rustix::thread::sched_getaffinity(None).context("cannot read this process's CPU affinity")?;
         let here = rustix::thread::sched_getcpu();
@@ -41,7 +38,7 @@ impl Seat {
     }
 
     /// Let `command` run there, with its main thread before its others.
-    pub(crate) fn seat(&self, command: &mut Command) {
+    pub(crate) fn bind(&self, command: &mut Command) {
         let mut set = CpuSet::new();
         set.set(self.cpu);
         let parameters = libc::sched_param { sched_priority: 1 };
@@ -64,15 +61,15 @@ impl Seat {
 fn foreign() -> Vec<usize> {
     let own = std::process::id();
     let emulators = process_stat::all().filter(|(_, stat)| stat.parent != own && stat.name.starts_with("qemu-system"));
-    let seat_of = |(pid, _): (u32, _)| {
+    let cpu_of = |(pid, _): (u32, _)| {
         let pid = rustix::process::Pid::from_raw(pid.cast_signed());
         let set = rustix::thread::sched_getaffinity(pid).ok()?;
         (set.count() == 1).then(|| (0..CpuSet::MAX_CPU).find(|&cpu| set.is_set(cpu)))?
     };
-    emulators.filter_map(seat_of).collect()
+    emulators.filter_map(cpu_of).collect()
 }
 
-impl Drop for Seat {
+impl Drop for EmulatorCpu {
     fn drop(&mut self) {
         let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = taken.iter().position(|&cpu| cpu == self.cpu) {
@@ -87,21 +84,21 @@ mod tests {
 
     #[test]
     fn emulators_share_the_cpus_evenly_and_run_on_one() {
-        // Emulators of other tests may run now; so only one's own seats are compared.
+        // Emulators of other tests may run now; so only one's own CPUs are compared.
         let allowed = rustix::thread::sched_getaffinity(None).unwrap();
-        let seats: Vec<Seat> = (0..allowed.count()).map(|_| Seat::take().unwrap()).collect();
-        assert!(seats.iter().all(|seat| allowed.is_set(seat.cpu)));
+        let own: Vec<EmulatorCpu> = (0..allowed.count()).map(|_| EmulatorCpu::take().unwrap()).collect();
+        assert!(own.iter().all(|own| allowed.is_set(own.cpu)));
         let busy = foreign();
         if busy.is_empty() {
-            let cpus: std::collections::BTreeSet<usize> = seats.iter().map(|seat| seat.cpu).collect();
-            assert_eq!(cpus.len(), seats.len());
+            let cpus: std::collections::BTreeSet<usize> = own.iter().map(|own| own.cpu).collect();
+            assert_eq!(cpus.len(), own.len());
         }
         let mut command = Command::new("grep");
         command.args(["Cpus_allowed_list", "/proc/self/status"]);
-        seats[0].seat(&mut command);
+        own[0].bind(&mut command);
         let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
-        assert_eq!(said.split_whitespace().last(), Some(seats[0].cpu.to_string().as_str()));
-        drop(seats);
+        assert_eq!(said.split_whitespace().last(), Some(own[0].cpu.to_string().as_str()));
+        drop(own);
         assert!(TAKEN.lock().unwrap().is_empty());
     }
 }

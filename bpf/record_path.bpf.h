@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0-only
+ *
+ * Steps of the path: who wakes whom, and when a thread runs again. The Rust code reads them while the pipeline runs.
+ */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, PR_RING);
+} steps SEC(".maps");
+
+/* By a hash of their address: threads that are not followed, and were last woken by a followed one. They pass on what it
+ * gave them: kernel threads, daemons. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PR_CARRIERS);
+	__type(key, u32);
+	__type(value, u64);
+} carriers SEC(".maps");
+
+static __always_inline void count_lost_step(void)
+{
+	struct pr_state *shared = shared_state();
+
+	if (shared)
+		__sync_fetch_and_add(&shared->lost_steps, 1);
+}
+
+/* Room for a step of this type, or 0. */
+#define NEW_STEP(type) \
+	({ \
+		struct type *step_ = bpf_ringbuf_reserve(&steps, sizeof(struct type), 0); \
+		if (!step_) \
+			count_lost_step(); \
+		step_; \
+	})
+
+/* The reader looks often enough: nobody has to wake it. */
+#define SUBMIT(step) bpf_ringbuf_submit(step, BPF_RB_NO_WAKEUP)
+
+static __always_inline void step_event(u32 kind, u32 detail, u64 task, u64 at, u64 other)
+{
+	struct pr_step *step = NEW_STEP(pr_step);
+
+	if (!step)
+		return;
+	step->kind = kind;
+	step->detail = detail;
+	step->task = task;
+	step->at = at;
+	step->other = other;
+	SUBMIT(step);
+}
+
+/* A followed thread exists, or executes another program. `parent`: who forked it. */
+static __always_inline void step_birth(u32 kind, const struct pr_task *own, u64 task, u64 parent)
+{
+	struct pr_birth *step = NEW_STEP(pr_birth);
+
+	if (!step)
+		return;
+	step->kind = kind;
+	step->state = own->state;
+	step->task = task;
+	step->at = own->since;
+	step->other = parent;
+	step->who = own->who;
+	SUBMIT(step);
+}
+
+/* The name of a thread that is not followed, for the step after this one. */
+static __always_inline void step_name(u64 task, u32 tgid, const u64 *name)
+{
+	struct pr_named *step = NEW_STEP(pr_named);
+
+	if (!step)
+		return;
+	step->kind = PR_STEP_NAME;
+	step->tgid = tgid;
+	step->task = task;
+	step->name[0] = name[0];
+	step->name[1] = name[1];
+	SUBMIT(step);
+}
+
+/* The pipe at which a thread slept, as one number. */
+static __always_inline u64 pipe_number(const struct pr_task *own)
+{
+	return own->inode ? own->inode ^ ((u64)own->device << 32) : 0;
+}
+
+/* How long the cgroups of a thread have been throttled, as far as they have a quota, ns. */
+static __attribute__((noinline)) u64 throttled_time(u64 address)
+{
+	const struct task_struct *task = (const void *)address;
+	const struct task_group *group = 0;
+	u64 sum = 0;
+	u32 i;
+
+	if (!bpf_core_field_exists(task->sched_task_group) || !bpf_core_field_exists(group->cfs_bandwidth))
+		return 0;
+	group = BPF_CORE_READ(task, sched_task_group);
+	for (i = 0; i < PR_GROUPS; i++) {
+		if (!group)
+			break;
+		if (BPF_CORE_READ(group, cfs_bandwidth.quota) != ~0ULL)
+			sum += BPF_CORE_READ(group, cfs_bandwidth.throttled_time);
+		group = BPF_CORE_READ(group, parent);
+	}
+	return sum;
+}
+
+/* A thread runs from `now` on; its fields say what it did before. `before` ran on this CPU, 0 if unknown. */
+static __always_inline void step_run(struct pr_task *own, u64 task, u64 now, u64 before)
+{
+	const struct task_struct *other = (const void *)before;
+	u64 from = own->state == PR_ASLEEP && own->woken ? own->woken : own->since, name[2] = {};
+	struct pr_run *step;
+	u64 throttled;
+	u32 tgid = 0;
+
+	if (now > from + PR_LONG_WAIT) {
+		throttled = throttled_time(task);
+		if (throttled > own->throttled)
+			step_event(PR_STEP_THROTTLED, 0, task, now, throttled - own->throttled);
+		own->throttled = throttled;
+	}
+	if (before)
+		tgid = BPF_CORE_READ(other, tgid);
+	if (tgid && now > from + PR_NAMED_WAIT && !find(before)) {
+		BPF_CORE_READ_INTO(&name, other, comm);
+		step_name(0, tgid, name);
+	}
+	step = NEW_STEP(pr_run);
+	if (!step)
+		return;
+	step->kind = PR_STEP_RUN;
+	step->detail = own->state | own->file_type << 4 | (own->side & 1) << 8 | (u32)!!own->locked << 9;
+	step->task = task;
+	step->at = now;
+	step->since = own->since;
+	step->call = own->call;
+	step->before = tgid;
+	step->pipe = pipe_number(own);
+	SUBMIT(step);
+}
+
+/* The place of a thread that is not followed among the carriers. */
+static __always_inline u64 *carrier_of(u64 task)
+{
+	u32 place = hash_of(task) & (PR_CARRIERS - 1);
+
+	return bpf_map_lookup_elem(&carriers, &place);
+}

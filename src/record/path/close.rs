@@ -1,0 +1,215 @@
+//! The end of the path: of the thread that ended last, or of those that have not ended.
+
+use super::chain::{Chain, Slices};
+use super::clocks::Clocks;
+use super::follow::{NOBODY, PartKey, PathFollower, Woken, at_pipe, part};
+use super::model::{CriticalPath, PathCeiling, PathPart, PathWhat};
+use crate::record::assemble::{name_of, why};
+use crate::record::model::WaitReason;
+use crate::record::raw::{PR_ASLEEP, PR_RUNNABLE, PrTask};
+use crate::record::timeline::Id;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+/// Parts that are stored. What is left is one part.
+const PARTS: usize = 64;
+
+/// The paths that end at the end of a recording.
+#[derive(Debug)]
+pub(in crate::record) struct PathEnds {
+    slices: Slices,
+    /// At the thread that ended last.
+    last: Option<Chain>,
+    /// At threads that have not ended.
+    alive: Vec<(Id, Chain)>,
+    parts: Vec<(Option<Id>, PartKey)>,
+    /// The processes that were assumed to cost nothing, and the clocks at the end.
+    assumed: Vec<Id>,
+    clocks: Clocks,
+}
+
+/// Processes with a smaller part of the path have no ceiling.
+const CEILING_FROM: f64 = 0.05;
+
+type Tasks<'a> = HashMap<u64, &'a PrTask>;
+
+/// An end of a pipe that a stage has open: inode and device, whether it writes, and the stage.
+pub(in crate::record) type KnownEnd = ((u64, u32), bool, u32);
+
+/// As the programs mix inode and device.
+fn pipe_number((inode, device): (u64, u32)) -> u64 {
+    inode ^ u64::from(device) << 32
+}
+
+impl PathFollower {
+    /// The paths that end now. Steps after this are not in them.
+    pub(super) fn ends(&mut self, now: u64, tasks: &[(u64, PrTask)], open: &[KnownEnd]) -> PathEnds {
+        let slices = self.slices_until(now);
+        let tasks: Tasks = tasks.iter().map(|(task, state)| (*task, state)).collect();
+        let mut living: Vec<u64> = self.threads.keys().copied().filter(|task| is_alive(&tasks, *task)).collect();
+        living.sort_unstable();
+        let mut alive = Vec::new();
+        for task in living {
+            let id = self.threads.get(&task).and_then(|thread| self.processes.get(thread.process));
+            let chain = self.ending(task, now, &tasks, open, &mut Vec::new());
+            alive.extend(id.zip(chain));
+        }
+        let parts = (0..).map_while(|number| self.parts.get(number));
+        let parts = parts.map(|key| (self.processes.get(key.process), key)).collect();
+        let assumed = self.assumed.iter().filter_map(|process| self.processes.get(*process)).collect();
+        let last = self.last.as_ref().map(|last| last.chain.clone());
+        PathEnds { slices, last, alive, parts, assumed, clocks: self.ended }
+    }
+
+    /// The path that ends at a thread now. What it sleeps for goes on, so the path goes to whoever could end that.
+    fn ending(
+        &mut self,
+        task: u64,
+        now: u64,
+        tasks: &Tasks<'_>,
+        open: &[KnownEnd],
+        before: &mut Vec<u64>,
+    ) -> Option<Chain> {
+        let slices = self.slices_until(now);
+        let state = tasks.get(&task)?;
+        let thread = self.threads.get(&task)?;
+        let (mut chain, process) = (thread.state.chain.clone(), thread.process);
+        let what = match state.state as usize {
+            PR_RUNNABLE => PathWhat::ForCpu,
+            PR_ASLEEP if state.woken > 0 => {
+                if let Some(Woken::By(woken, _)) = &thread.woken {
+                    chain = woken.chain.clone();
+                }
+                PathWhat::ForCpu
+            }
+            PR_ASLEEP => {
+                before.push(task);
+                if let Some(other) = self.holds_up(task, state, tasks, open, before)
+                    && let Some(path) = self.ending(other, now, tasks, open, before)
+                {
+                    return Some(path);
+                }
+                match state.inode {
+                    0 => PathWhat::Asleep { reason: why(state.call, state.file_type) },
+                    _ => at_pipe(state.side == 1, state.locked != 0),
+                }
+            }
+            _ => PathWhat::OnCpu,
+        };
+        if what != PathWhat::OnCpu {
+            chain.extend(&slices, self.parts.number(part(process, PathWhat::OnCpu)), state.since.min(now));
+        }
+        chain.extend(&slices, self.parts.number(part(process, what)), now);
+        Some(chain)
+    }
+
+    /// The thread that could end the sleep of this one: it has the other side of the pipe, or is its child.
+    fn holds_up(&self, task: u64, state: &PrTask, tasks: &Tasks<'_>, open: &[KnownEnd], before: &[u64]) -> Option<u64> {
+        let may = |other: &u64| *other != task && !before.contains(other) && is_alive(tasks, *other);
+        let mut others: Vec<u64> = Vec::new();
+        if state.inode != 0 && state.locked == 0 {
+            let other = usize::from(state.side & 1 == 0);
+            let pipe = (state.inode, state.device);
+            others.extend(self.peers.get(&pipe_number(pipe)).map(|sides| sides[other]));
+            let uses = |task: &PrTask| {
+                let used = &task.used[other];
+                used.inode == state.inode && used.device == u64::from(state.device)
+            };
+            let has_open = |task: &PrTask| open.contains(&(pipe, other == 1, task.who.stage));
+            let using = tasks.iter().filter(|(_, task)| uses(task) || has_open(task));
+            let mut using: Vec<(bool, u64)> = using.map(|(at, task)| (!uses(task), *at)).collect();
+            using.sort_unstable();
+            others.extend(using.into_iter().map(|(_, at)| at));
+        } else if why(state.call, state.file_type) == WaitReason::Child {
+            let children = self.threads.iter().filter(|(_, thread)| thread.parent == task);
+            others.extend(children.map(|(at, _)| *at));
+            others.sort_unstable_by_key(|at| (Reverse(tasks.get(at).map_or(0, |task| task.own.begin)), *at));
+        }
+        others.into_iter().find(may)
+    }
+}
+
+fn is_alive(tasks: &Tasks<'_>, task: u64) -> bool {
+    tasks.get(&task).is_some_and(|task| task.started != 0 && task.own.end == 0)
+}
+
+impl PathEnds {
+    /// The path to store. `index` has the processes of the recording, and `stage` their places in the pipeline: if
+    /// `unended`, the path ends where the last stage is.
+    pub(in crate::record) fn path(
+        self,
+        window: [u64; 2],
+        index: &BTreeMap<Id, usize>,
+        stage: impl Fn(usize) -> Option<usize>,
+        unended: bool,
+    ) -> Option<CriticalPath> {
+        let place = |id: &Id| index.get(id).copied();
+        let last_stage = self.alive.iter().max_by_key(|(id, _)| (place(id).and_then(&stage), Reverse(*id)));
+        let alive = last_stage.map(|(_, chain)| chain);
+        let mut chain = if unended { alive.or(self.last.as_ref()) } else { self.last.as_ref().or(alive) }?.clone();
+        // What lies between the begin of the recording and the first step, and after the last one.
+        let slices = &self.slices;
+        let end_part = self.parts.len() as u32;
+        chain.extend(slices, end_part, window[1]);
+        let keys = self.parts.iter().copied().chain([(None, part(NOBODY, PathWhat::End))]);
+        let by_name: BTreeMap<(u32, [u64; 2]), usize> =
+            index.iter().map(|((stage, _, name), at)| ((*stage, *name), *at)).collect();
+        let find = |id: Id| place(&id).or_else(|| by_name.get(&(id.0, id.2)).copied());
+        let name = |by: [u64; 2]| (by != [0; 2]).then(|| name_of(by));
+        let keys: Vec<_> = keys.map(|(id, key)| (id.and_then(find), key.what, name(key.by))).collect();
+        let of_chain = chain.slices();
+        let count = usize::try_from(of_chain.first()?.0).ok()? + 1;
+        let mut parts: BTreeMap<&(Option<usize>, PathWhat, Option<String>), Vec<u64>> = BTreeMap::new();
+        for (slice, times) in of_chain {
+            for (number, ns) in times {
+                let key = keys.get(*number as usize)?;
+                parts.entry(key).or_insert_with(|| vec![0; count])[usize::try_from(slice).ok()?] += ns;
+            }
+        }
+        let stored = |((process, what, by), slices): (&(Option<usize>, PathWhat, Option<String>), Vec<u64>)| PathPart {
+            process: *process,
+            what: *what,
+            by: by.clone(),
+            ns: slices.iter().sum(),
+            slices,
+        };
+        let mut parts: Vec<PathPart> = parts.into_iter().map(stored).collect();
+        parts.sort_by_key(|part| Reverse(part.ns));
+        if parts.len() > PARTS {
+            let rest = parts.split_off(PARTS - 1);
+            let sum = |slice: usize| rest.iter().map(|part| part.slices[slice]).sum();
+            let slices: Vec<u64> = (0..count).map(sum).collect();
+            parts.push(PathPart { what: PathWhat::Others, ns: slices.iter().sum(), slices, ..PathPart::default() });
+        }
+        let mut slice_ns = vec![slices.length; count];
+        let end = window[1].max(chain.at);
+        if let Some(last) = slice_ns.last_mut() {
+            *last = (end - slices.begin) - slices.length * (count as u64 - 1);
+        }
+        let ceilings = if unended { Vec::new() } else { ceilings(&self.assumed, &self.clocks, &parts, find) };
+        Some(CriticalPath { parts, slice_ns, lost_steps: 0, ceilings })
+    }
+}
+
+/// What it would take if one of the processes that are much of the path cost nothing, shortest first.
+fn ceilings(
+    assumed: &[Id],
+    clocks: &Clocks,
+    parts: &[PathPart],
+    find: impl Fn(Id) -> Option<usize>,
+) -> Vec<PathCeiling> {
+    let whole: u64 = parts.iter().map(|part| part.ns).sum();
+    let mut ceilings: BTreeMap<usize, u64> = BTreeMap::new();
+    for (id, ns) in assumed.iter().zip(clocks) {
+        let Some(process) = find(*id) else { continue };
+        let own: u64 = parts.iter().filter(|part| part.process == Some(process)).map(|part| part.ns).sum();
+        if own as f64 >= CEILING_FROM * whole as f64 {
+            let least = ceilings.entry(process).or_insert(whole);
+            *least = (*least).min(*ns);
+        }
+    }
+    let mut ceilings: Vec<PathCeiling> =
+        ceilings.into_iter().map(|(process, ns)| PathCeiling { process, ns }).collect();
+    ceilings.sort_by_key(|ceiling| (ceiling.ns, ceiling.process));
+    ceilings
+}

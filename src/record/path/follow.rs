@@ -1,0 +1,418 @@
+//! Follows the path forwards, step by step: for each thread, what the path that ends there now is made of.
+
+use super::chain::{JoinedSlices, Slices};
+use super::clocks::{ASSUMED, Clocks, NO_CLOCK, PathState, later};
+use super::model::PathWhat;
+use crate::record::assemble::why;
+use crate::record::model::WaitReason;
+use crate::record::raw::{
+    PR_ASLEEP, PR_CARRIED, PR_FOR_ROOM, PR_FROZEN, PR_IN_INTERRUPT, PR_IN_PROCESS, PR_STEP_EXEC, PR_STEP_FORK,
+    PR_STEP_FREE, PR_STEP_GONE, PR_STEP_NAME, PR_STEP_RENAME, PR_STEP_RUN, PR_STEP_SEIZE, PR_STEP_THROTTLED,
+    PR_STEP_WAKE, PR_STOPPED, PrBirth, PrNamed, PrRun, PrStep, PrWho,
+};
+use crate::record::timeline::{Id, id};
+use foldhash::fast::FixedState;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// Names and threads outside of the recording that are remembered: they are forgotten, all at once, when they are more.
+const REMEMBERED: usize = 16_384;
+
+/// Processes that are told apart. Further ones are known by stage and name only.
+const PROCESSES: usize = 16_384;
+
+/// No process of the recording.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+pub(super) type Map<K, V> = HashMap<K, V, FixedState>;
+
+/// The name of a program, as the kernel has it.
+type Name = [u64; 2];
+
+/// What a part of the path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct PartKey {
+    /// Index of a process in [`PathFollower::processes`].
+    pub process: u32,
+    pub what: PathWhat,
+    /// Zeros if unknown.
+    pub by: Name,
+}
+
+/// Things with numbers.
+#[derive(Debug)]
+pub(super) struct Numbered<T> {
+    numbers: Map<T, u32>,
+    all: Vec<T>,
+}
+
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self { numbers: Map::default(), all: Vec::new() }
+    }
+}
+
+impl<T: Copy + Eq + Hash> Numbered<T> {
+    pub(super) fn number(&mut self, thing: T) -> u32 {
+        let next = self.all.len() as u32;
+        let number = *self.numbers.entry(thing).or_insert(next);
+        if number == next {
+            self.all.push(thing);
+        }
+        number
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<T> {
+        self.all.get(number as usize).copied()
+    }
+}
+
+/// A followed thread.
+#[derive(Debug)]
+pub(super) struct PathThread {
+    pub process: u32,
+    pub parent: u64,
+    /// Up to the moment from which on it ran, as far as is known.
+    pub state: PathState,
+    /// The end of its sleep.
+    pub woken: Option<Woken>,
+    /// The part of its next wait for a CPU for which its cgroup is throttled, ns.
+    throttled: u64,
+}
+
+/// How a sleep ended.
+#[derive(Debug)]
+pub(super) enum Woken {
+    /// By a thread whose path is known; this one waited for room if that is not 0, which it had made.
+    By(PathState, u64),
+    /// By something else, at this time, in this context; the name of who did it.
+    Else(u64, u32, Name),
+}
+
+/// Follows the steps of the BPF programs.
+#[derive(Debug)]
+pub(super) struct PathFollower {
+    pub slices: Option<Slices>,
+    pub threads: Map<u64, PathThread>,
+    pub parts: Numbered<PartKey>,
+    pub processes: Numbered<Id>,
+    /// The threads that last used the sides of a pipe.
+    pub peers: Map<u64, [u64; 2]>,
+    /// The path that ends at the thread that ended last.
+    pub last: Option<PathState>,
+    /// The latest of all threads that have ended.
+    pub ended: Clocks,
+    /// The processes that have clocks, and the clock of each process.
+    pub assumed: Vec<u32>,
+    clocks: Vec<u8>,
+    /// Threads outside of the recording that carry on what one of it did.
+    carriers: Map<u64, PathState>,
+    /// By process id, with its clock.
+    names: Map<u32, (Name, u8)>,
+    /// The name of the thread of the next step.
+    named: (u64, Name),
+}
+
+impl Default for PathFollower {
+    fn default() -> Self {
+        Self {
+            slices: None,
+            threads: Map::default(),
+            parts: Numbered::default(),
+            processes: Numbered::default(),
+            peers: Map::default(),
+            last: None,
+            ended: [0; ASSUMED],
+            assumed: Vec::new(),
+            clocks: Vec::new(),
+            carriers: Map::default(),
+            names: Map::default(),
+            named: (0, [0; 2]),
+        }
+    }
+}
+
+/// Part of a process without a name of who else is concerned.
+pub(super) fn part(process: u32, what: PathWhat) -> PartKey {
+    PartKey { process, what, by: [0; 2] }
+}
+
+impl PathFollower {
+    /// Read a step.
+    pub(super) fn step(&mut self, bytes: &[u8]) {
+        let Some(kind) = bytes.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes)) else { return };
+        match kind as usize {
+            PR_STEP_FORK | PR_STEP_EXEC | PR_STEP_SEIZE | PR_STEP_RENAME => {
+                bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrBirth| self.birth(&step));
+            }
+            PR_STEP_RUN => bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrRun| self.run(&step)),
+            PR_STEP_NAME => {
+                bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrNamed| self.name(&step));
+            }
+            PR_STEP_WAKE | PR_STEP_GONE | PR_STEP_FREE | PR_STEP_THROTTLED => {
+                bytemuck::try_pod_read_unaligned(bytes).into_iter().for_each(|step: PrStep| match kind as usize {
+                    PR_STEP_WAKE => self.wake(&step),
+                    PR_STEP_GONE => self.gone(&step),
+                    PR_STEP_THROTTLED => {
+                        self.threads.entry(step.task).and_modify(|thread| thread.throttled = step.other);
+                    }
+                    _ => drop(self.threads.remove(&step.task)),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// The slices of time, with room until `at`.
+    pub(super) fn slices_until(&mut self, at: u64) -> Slices {
+        let slices = self.slices.get_or_insert_with(|| Slices::new(at));
+        if slices.are_over(at) {
+            while slices.are_over(at) {
+                slices.length *= 2;
+                let mut joined = JoinedSlices::default();
+                let woken = self.threads.values_mut().flat_map(|thread| {
+                    let woken = match &mut thread.woken {
+                        Some(Woken::By(state, _)) => Some(state),
+                        _ => None,
+                    };
+                    [Some(&mut thread.state), woken].into_iter().flatten()
+                });
+                let states = woken.chain(self.carriers.values_mut()).chain(&mut self.last);
+                states.for_each(|state| state.chain.join(&mut joined));
+            }
+        }
+        *slices
+    }
+
+    fn process(&mut self, who: &PrWho) -> u32 {
+        let mut id = id(who);
+        if self.processes.all.len() >= PROCESSES && !self.processes.numbers.contains_key(&id) {
+            id.1 = 0;
+        }
+        self.processes.number(id)
+    }
+
+    /// The clock of a process. A copy that a shell makes of itself shares that of the shell, and a program that is started
+    /// again when its last process has ended that of this process.
+    fn give_clock(&mut self, process: u32, parent: Option<u32>) {
+        if self.clocks.len() > process as usize {
+            return;
+        }
+        let program = |number: u32| self.processes.get(number).map(|(stage, _, name)| (stage, name));
+        let same = |number: &u32| program(*number) == program(process);
+        let living = |clock: usize| self.threads.values().any(|thread| self.clock(thread.process) == clock as u8);
+        let free = |(clock, number): &(usize, &u32)| same(number) && !living(*clock);
+        let clock = match parent.filter(same) {
+            Some(parent) => self.clock(parent),
+            None => match self.assumed.iter().enumerate().find(free) {
+                Some((clock, _)) => clock as u8,
+                None if self.assumed.len() < ASSUMED => {
+                    self.assumed.push(process);
+                    (self.assumed.len() - 1) as u8
+                }
+                None => NO_CLOCK,
+            },
+        };
+        self.clocks.push(clock);
+    }
+
+    pub(super) fn clock(&self, process: u32) -> u8 {
+        self.clocks.get(process as usize).copied().unwrap_or(NO_CLOCK)
+    }
+
+    fn name(&mut self, step: &PrNamed) {
+        if step.task == 0 {
+            self.know(step.tgid, step.name, NO_CLOCK);
+        } else {
+            self.named = (step.task, step.name);
+        }
+    }
+
+    fn know(&mut self, tgid: u32, name: Name, clock: u8) {
+        if self.names.len() >= REMEMBERED && !self.names.contains_key(&tgid) {
+            self.names.clear();
+        }
+        self.names.insert(tgid, (name, clock));
+    }
+
+    fn birth(&mut self, step: &PrBirth) {
+        if step.kind as usize == PR_STEP_RENAME {
+            let process =
+                self.threads.get(&step.task).and_then(|thread| self.processes.all.get_mut(thread.process as usize));
+            process.into_iter().for_each(|process| *process = id(&step.who));
+            return;
+        }
+        let slices = self.slices_until(step.at);
+        let process = self.process(&step.who);
+        let of_parent = match step.kind as usize {
+            PR_STEP_FORK => self.threads.get(&step.other).map(|thread| thread.process),
+            _ => None,
+        };
+        self.give_clock(process, of_parent);
+        let clock = self.clock(process);
+        self.know(step.who.tgid, step.who.name, clock);
+        if step.kind as usize == PR_STEP_EXEC && self.threads.contains_key(&step.task) {
+            self.ran(step.task, step.at);
+            self.threads.entry(step.task).and_modify(|thread| thread.process = process);
+            return;
+        }
+        let parent = (step.kind as usize == PR_STEP_FORK).then(|| self.path_of(step.other, step.at));
+        let missing = if parent.is_some() { PathWhat::Unknown } else { PathWhat::Begin };
+        let state = parent.flatten().unwrap_or_else(|| {
+            let mut state = PathState::new(&slices);
+            state.extend(&slices, self.parts.number(part(process, missing)), [clock, NO_CLOCK], step.at);
+            state
+        });
+        self.threads.insert(step.task, PathThread { process, parent: step.other, state, woken: None, throttled: 0 });
+    }
+
+    /// A thread ran until `at`.
+    fn ran(&mut self, task: u64, at: u64) {
+        let slices = self.slices_until(at);
+        let Some(thread) = self.threads.get_mut(&task) else { return };
+        // It was woken, and nothing was seen of the switch to it.
+        let what = match thread.woken.take() {
+            Some(Woken::By(state, _)) => {
+                thread.state.follow(state);
+                PathWhat::Unknown
+            }
+            Some(Woken::Else(..)) => PathWhat::Unknown,
+            None => PathWhat::OnCpu,
+        };
+        let clock = self.clocks.get(thread.process as usize).copied().unwrap_or(NO_CLOCK);
+        let number = self.parts.number(part(thread.process, what));
+        thread.state.extend(&slices, number, [clock, NO_CLOCK], at);
+    }
+
+    /// The path that ends at a running thread at this moment.
+    fn path_of(&mut self, task: u64, at: u64) -> Option<PathState> {
+        let slices = self.slices_until(at);
+        let thread = self.threads.get(&task)?;
+        let (mut state, what) = match &thread.woken {
+            None => (thread.state.clone(), PathWhat::OnCpu),
+            Some(Woken::By(state, _)) => (state.clone(), PathWhat::Unknown),
+            Some(Woken::Else(..)) => (thread.state.clone(), PathWhat::Unknown),
+        };
+        let clock = self.clock(thread.process);
+        state.extend(&slices, self.parts.number(part(thread.process, what)), [clock, NO_CLOCK], at);
+        Some(state)
+    }
+
+    fn wake(&mut self, step: &PrStep) {
+        let slices = self.slices_until(step.at);
+        let context = step.detail & 1;
+        let name = if self.named.0 == step.other { self.named.1 } else { [0; 2] };
+        let mut path = None;
+        if context as usize != PR_IN_INTERRUPT {
+            if step.detail as usize & PR_CARRIED != 0 {
+                path = self.carriers.get(&step.other).cloned();
+                let outside = PartKey { process: NOBODY, what: PathWhat::Outside, by: name };
+                let number = self.parts.number(outside);
+                path.iter_mut().for_each(|state| state.extend(&slices, number, [NO_CLOCK; 2], step.at));
+            } else {
+                path = self.path_of(step.other, step.at);
+            }
+        }
+        if let Some(thread) = self.threads.get_mut(&step.task) {
+            let room = if step.detail as usize & PR_FOR_ROOM == 0 { 0 } else { step.other };
+            thread.woken = Some(match path {
+                Some(path) => Woken::By(path, room),
+                None => Woken::Else(step.at, context, name),
+            });
+        } else if let Some(path) = path {
+            if self.carriers.len() >= REMEMBERED {
+                self.carriers.clear();
+            }
+            self.carriers.insert(step.task, path);
+        }
+    }
+
+    fn run(&mut self, step: &PrRun) {
+        let slices = self.slices_until(step.at);
+        let side = (step.detail >> 8 & 1) as usize;
+        if step.pipe != 0 && step.detail & 0xf == PR_ASLEEP as u32 {
+            if self.peers.len() >= REMEMBERED {
+                self.peers.clear();
+            }
+            self.peers.entry(step.pipe).or_default()[side] = step.task;
+        }
+        let (by, other) = self.names.get(&step.before).copied().unwrap_or(([0; 2], NO_CLOCK));
+        let Some(thread) = self.threads.get_mut(&step.task) else { return };
+        let process = thread.process;
+        let own = [self.clocks.get(process as usize).copied().unwrap_or(NO_CLOCK), NO_CLOCK];
+        thread.state.extend(&slices, self.parts.number(part(process, PathWhat::OnCpu)), own, step.since);
+        let asleep_since = thread.state.clocks;
+        let mut made_room = 0;
+        if step.detail & 0xf == PR_ASLEEP as u32 {
+            match thread.woken.take() {
+                Some(Woken::By(path, room)) if !is_held(step.call) => {
+                    made_room = room;
+                    thread.state.follow(path);
+                }
+                Some(Woken::By(path, _)) => {
+                    let what = asleep(step, PR_IN_PROCESS as u32);
+                    thread.state.extend(&slices, self.parts.number(part(process, what)), own, path.chain.at);
+                }
+                Some(Woken::Else(at, context, by)) => {
+                    let what = asleep(step, context);
+                    let by = if context as usize == PR_IN_PROCESS { by } else { [0; 2] };
+                    thread.state.extend(&slices, self.parts.number(PartKey { process, what, by }), own, at);
+                }
+                None => {
+                    let unknown = self.parts.number(part(process, PathWhat::Unknown));
+                    thread.state.extend(&slices, unknown, own, step.at);
+                }
+            }
+        }
+        let throttled = std::mem::take(&mut thread.throttled);
+        if throttled > 0 {
+            let until = step.at.min(thread.state.chain.at + throttled);
+            thread.state.extend(&slices, self.parts.number(part(process, PathWhat::Throttled)), own, until);
+        }
+        let waits = PartKey { process, what: PathWhat::ForCpu, by };
+        thread.state.extend(&slices, self.parts.number(waits), [own[0], other], step.at);
+        // What the reader of a full pipe has read had been written before the writer slept.
+        if let Some(reader) = self.threads.get_mut(&made_room) {
+            later(&mut reader.state.clocks, &asleep_since);
+        }
+    }
+
+    fn gone(&mut self, step: &PrStep) {
+        if step.detail == 0 {
+            return;
+        }
+        self.ran(step.task, step.at);
+        let Some(thread) = self.threads.get(&step.task) else { return };
+        later(&mut self.ended, &thread.state.clocks);
+        if self.last.as_ref().is_none_or(|last| last.chain.at <= thread.state.chain.at) {
+            self.last = Some(thread.state.clone());
+        }
+    }
+}
+
+/// Whether a thread that slept for this was kept from running, whoever let it go.
+fn is_held(call: u32) -> bool {
+    [PR_STOPPED, PR_FROZEN].contains(&(call as usize))
+}
+
+/// What a thread slept for that woke in this context.
+fn asleep(step: &PrRun, context: u32) -> PathWhat {
+    if step.pipe != 0 {
+        return at_pipe(step.detail >> 8 & 1 == 1, step.detail >> 9 & 1 == 1);
+    }
+    let reason = match (why(step.call, step.detail >> 4 & 0xf), context as usize) {
+        // Its time was over.
+        (WaitReason::Thread | WaitReason::Signal, PR_IN_INTERRUPT) => WaitReason::Timer,
+        (reason, _) => reason,
+    };
+    PathWhat::Asleep { reason }
+}
+
+/// What a thread sleeps for at a pipe.
+pub(super) fn at_pipe(writes: bool, locked: bool) -> PathWhat {
+    match (locked, writes) {
+        (true, _) => PathWhat::PipeLock,
+        (_, true) => PathWhat::PipeFull,
+        _ => PathWhat::PipeEmpty,
+    }
+}

@@ -1,0 +1,244 @@
+//! The path in sentences.
+
+use super::model::{CriticalPath, PathPart, PathWhat};
+use crate::profile::{few, listed};
+use crate::record::model::{Recording, WaitReason};
+use crate::record::names::labels;
+use crate::report::number::{number, percent};
+use crate::result::ExecutedOn;
+use std::collections::BTreeMap;
+
+/// Smaller parts of the time are not named, and not more parts than these.
+const NAMED: f64 = 0.05;
+const MOST_NAMED: usize = 4;
+
+/// Smaller parts of a process's time on a CPU are not divided into user and system.
+const DIVIDED: f64 = 0.05;
+
+/// A process that would be on a CPU for this part of the time that is left would be the next limit.
+const LIMITS: f64 = 0.7;
+
+/// Phases of which more are not named, and the shortest one, as a part of the time.
+const MOST_PHASES: usize = 4;
+const PHASE: f64 = 0.1;
+
+/// Parts in which a process did the same, whoever had the CPU meanwhile.
+type Kind = (Option<usize>, PathWhat, Option<String>);
+
+fn kind(part: &PathPart) -> Kind {
+    (part.process, part.what, part.by.clone().filter(|_| part.what != PathWhat::ForCpu))
+}
+
+/// Who had the CPU for which a process waited, longest first.
+pub(in crate::record) fn cpu_users(path: &CriticalPath, (process, what, _): &Kind) -> String {
+    let waits = path.parts.iter().filter(|part| *what == PathWhat::ForCpu && part.what == *what);
+    let mut users: BTreeMap<&str, u64> = BTreeMap::new();
+    for (by, ns) in waits.filter(|part| part.process == *process).filter_map(|part| Some((part.by.as_ref()?, part.ns)))
+    {
+        *users.entry(by).or_default() += ns;
+    }
+    let mut users: Vec<(&str, u64)> = users.into_iter().collect();
+    users.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    few(users.into_iter().map(|(by, _)| by))
+}
+
+/// The parts with their time, longest first. Waits for a CPU are one part of a process.
+pub(in crate::record) fn sums(path: &CriticalPath) -> Vec<(Kind, u64)> {
+    let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
+    path.parts.iter().for_each(|part| *sums.entry(kind(part)).or_default() += part.ns);
+    let mut sums: Vec<(Kind, u64)> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
+    sums.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    sums
+}
+
+/// The process with the most time of the path.
+pub(in crate::record) fn longest(recording: &Recording) -> Option<usize> {
+    of_processes(recording)
+        .into_iter()
+        .max_by_key(|(process, ns)| (*ns, std::cmp::Reverse(*process)))
+        .map(|(process, _)| process)
+}
+
+/// Its part of the time, 0 to 1.
+pub(in crate::record) fn longest_share(recording: &Recording) -> f64 {
+    let most = of_processes(recording).into_values().max().unwrap_or(0);
+    most as f64 / recording.window_ns.max(1) as f64
+}
+
+fn of_processes(recording: &Recording) -> BTreeMap<usize, u64> {
+    let mut sums = BTreeMap::new();
+    for part in recording.path.iter().flat_map(|path| &path.parts) {
+        if let Some(process) = part.process {
+            *sums.entry(process).or_default() += part.ns;
+        }
+    }
+    sums
+}
+
+/// What the time was made of, and its phases.
+pub(in crate::record) fn sentences(recording: &Recording) -> Vec<String> {
+    let Some(path) = &recording.path else { return Vec::new() };
+    let labels = labels(recording);
+    let whole: u64 = path.parts.iter().map(|part| part.ns).sum();
+    let sums = sums(path);
+    let share = |ns: u64| ns as f64 / whole.max(1) as f64;
+    let named = sums.iter().take(MOST_NAMED).take_while(|(_, ns)| share(*ns) >= NAMED).count().max(1);
+    let Some((first, rest)) = sums.split_at_checked(named).filter(|(first, _)| !first.is_empty()) else {
+        return Vec::new();
+    };
+    let mut texts: Vec<String> = first
+        .iter()
+        .map(|(kind, ns)| format!("{} {}", percent(share(*ns)), described(recording, &labels, kind, true)))
+        .collect();
+    let others: u64 = rest.iter().map(|(_, ns)| ns).sum();
+    texts.extend((share(others) >= 0.005).then(|| format!("{} other parts", percent(share(others)))));
+    let clock = if recording.executed_on == ExecutedOn::Tcg { " of the guest's clock" } else { "" };
+    let seconds = number(recording.window_ns as f64 / 1e9);
+    let mut sentences = vec![format!("The {seconds} s{clock} were {}.", listed(texts))];
+    sentences.extend(phases(recording, path, &labels));
+    sentences.extend(ceiling(recording, path, &labels));
+    sentences
+}
+
+/// What would be left without the process whose absence would help most.
+fn ceiling(recording: &Recording, path: &CriticalPath, labels: &[String]) -> Option<String> {
+    let best = path.ceilings.first().filter(|best| best.ns < recording.window_ns)?;
+    // The CPUs have to do what the others need.
+    let others: u64 =
+        (0..).zip(&recording.processes).filter(|(at, _)| *at != best.process).map(|(_, of)| of.cpu_ns).sum();
+    let ns = best.ns.max(others / u64::from(recording.environment.cpus.max(1)));
+    let then = (0..).zip(&recording.processes).filter(|(at, _)| *at != best.process).max_by_key(|(_, of)| of.cpu_ns);
+    let then =
+        then.filter(|(_, of)| of.cpu_ns as f64 >= LIMITS * ns as f64).and_then(|(at, _): (usize, _)| labels.get(at));
+    let then = then.map_or_else(String::new, |name| format!("; then `{name}` would be on a CPU most of the time"));
+    let [left, whole] = [ns, recording.window_ns].map(|ns| number(ns as f64 / 1e9));
+    let name = labels.get(best.process)?;
+    (ns < recording.window_ns).then(|| {
+        format!("If `{name}` cost nothing, the pipeline would take {left} s instead of {whole} s at best{then}.")
+    })
+}
+
+/// A part in words.
+pub(in crate::record) fn described(
+    recording: &Recording,
+    labels: &[String],
+    (process, what, by): &Kind,
+    divided: bool,
+) -> String {
+    let name = process.and_then(|at| labels.get(at)).map_or("another process".to_owned(), |name| format!("`{name}`"));
+    let by = by.as_ref().map(|by| format!("`{by}`"));
+    match what {
+        PathWhat::OnCpu => {
+            let user = process.and_then(|at| recording.processes.get(at)?.user_share).filter(|_| divided);
+            let split = user.map_or_else(String::new, |user| match user {
+                most if most >= 1.0 - DIVIDED => " (user code)".to_owned(),
+                least if least <= DIVIDED => " (in the kernel)".to_owned(),
+                _ => format!(" ({} of it user code)", percent(user)),
+            });
+            format!("{name} on a CPU{split}")
+        }
+        PathWhat::ForCpu => format!("{name} waiting for a CPU"),
+        PathWhat::Throttled => format!("{name} throttled by the CPU quota of its cgroup"),
+        PathWhat::Asleep { reason } => asleep(recording, *process, &name, *reason, by),
+        PathWhat::PipeEmpty => format!("{name} waiting for data in a pipe{}", from(by)),
+        PathWhat::PipeFull => format!("{name} waiting for room in a pipe"),
+        PathWhat::PipeLock => format!("{name} waiting for the lock of a pipe"),
+        PathWhat::Outside => by.map_or("outside of the recording".to_owned(), |by| format!("{by} (not recorded)")),
+        PathWhat::Begin => "the start".to_owned(),
+        PathWhat::End => "the end".to_owned(),
+        PathWhat::Others => "small parts".to_owned(),
+        PathWhat::Unknown => "unknown".to_owned(),
+    }
+}
+
+fn from(by: Option<String>) -> String {
+    by.map_or_else(String::new, |by| format!(" from {by} (not recorded)"))
+}
+
+fn asleep(recording: &Recording, process: Option<usize>, name: &str, reason: WaitReason, by: Option<String>) -> String {
+    let held = process.and_then(|at| recording.processes.get(at)?.held_by.get(&reason));
+    let by = match held {
+        Some(names) => format!(" by {}", listed(names.iter().map(|name| format!("`{name}`")))),
+        None if reason == WaitReason::Timer => String::new(),
+        None => by.map_or_else(String::new, |by| format!(", ended by {by}")),
+    };
+    let doing = match reason {
+        WaitReason::Timer => "sleeping on a timer",
+        WaitReason::Disk => "waiting for files",
+        WaitReason::Network => "waiting for the network",
+        WaitReason::Child => "waiting for a child process",
+        WaitReason::Thread => "waiting for another thread",
+        WaitReason::Poll => "waiting in poll for a timer or another event",
+        WaitReason::Device => "waiting for a device",
+        WaitReason::Signal => "waiting for a signal",
+        WaitReason::Open => "waiting until another process opens the other end of a FIFO",
+        WaitReason::Memory => "waiting for memory",
+        WaitReason::Stopped => "stopped",
+        WaitReason::Traced => "traced",
+        WaitReason::Frozen => "frozen by its cgroup",
+        WaitReason::Other => "waiting for something else",
+    };
+    format!("{name} {doing}{by}")
+}
+
+/// What the path is mainly made of in each slice.
+pub(in crate::record) fn mains(path: &CriticalPath) -> Vec<Option<Kind>> {
+    let main = |slice: usize| {
+        let mut sums: BTreeMap<Kind, u64> = BTreeMap::new();
+        for part in &path.parts {
+            *sums.entry(kind(part)).or_default() += part.slices.get(slice).copied().unwrap_or(0);
+        }
+        sums.into_iter().filter(|(_, ns)| *ns > 0).max_by_key(|(_, ns)| *ns).map(|(kind, _)| kind)
+    };
+    (0..path.slice_ns.len()).map(main).collect()
+}
+
+/// The path over time, if what it is mainly made of changes.
+fn phases(recording: &Recording, path: &CriticalPath, labels: &[String]) -> Option<String> {
+    let whole: u64 = path.slice_ns.iter().sum();
+    let shortest = (whole as f64 * PHASE) as u64;
+    // What is too short belongs to its neighbour.
+    let mut phases: Vec<(Option<Kind>, u64)> = Vec::new();
+    for (main, ns) in mains(path).into_iter().zip(&path.slice_ns) {
+        match phases.last_mut() {
+            Some((last, sum)) if *last == main => *sum += ns,
+            _ => phases.push((main, *ns)),
+        }
+    }
+    while let Some(at) = (0..phases.len()).min_by_key(|at| phases[*at].1).filter(|at| phases[*at].1 < shortest) {
+        if phases.len() == 1 {
+            return None;
+        }
+        let (_, ns) = phases.remove(at);
+        let before = at.checked_sub(1);
+        let longer = match (before, phases.get(at)) {
+            (Some(before), Some(after)) if after.1 > phases[before].1 => at,
+            (Some(before), _) => before,
+            (None, _) => at,
+        };
+        phases[longer].1 += ns;
+        let mut joined: Vec<(Option<Kind>, u64)> = Vec::new();
+        for (main, ns) in phases.drain(..) {
+            match joined.last_mut() {
+                Some((last, sum)) if *last == main => *sum += ns,
+                _ => joined.push((main, ns)),
+            }
+        }
+        phases = joined;
+    }
+    if !(2..=MOST_PHASES).contains(&phases.len()) {
+        return None;
+    }
+    let mut at = 0;
+    let texts: Vec<String> = phases
+        .into_iter()
+        .map(|(main, ns)| {
+            let from = at;
+            at += ns;
+            let [from, to] = [from, at].map(|ns| number(ns as f64 / 1e9));
+            let main = main.map_or("unknown".to_owned(), |kind| described(recording, labels, &kind, false));
+            format!("{from} to {to} s {main}")
+        })
+        .collect();
+    Some(format!("Over time: {}.", texts.join("; ")))
+}
