@@ -1,6 +1,6 @@
 //! The stored form of the critical path.
 
-use crate::record::model::WaitReason;
+use crate::record::reason::WaitReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
