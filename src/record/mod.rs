@@ -36,6 +36,7 @@ pub mod path;
 mod pipe_rows;
 pub(crate) mod pipeline;
 mod raw;
+mod reason;
 mod remedy;
 mod running;
 mod sampling;

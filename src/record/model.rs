@@ -3,6 +3,7 @@
 use super::collect::RecordLevel;
 use super::path::model::CriticalPath;
 use super::pipeline::PipelineCommand;
+pub use super::reason::WaitReason;
 use crate::kernel::environment::Environment;
 use crate::kernel::info::KernelInfo;
 use crate::kernel::resolve::Resolution;
@@ -325,38 +326,6 @@ pub struct RecordedProcess {
     /// Who stopped or traced it, as far as that was seen: names as in /proc/PID/comm.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub held_by: BTreeMap<WaitReason, BTreeSet<String>>,
-}
-
-/// Why a thread slept, other than for a pipe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitReason {
-    /// `nanosleep` and its like.
-    Timer,
-    /// Files and block devices.
-    Disk,
-    /// Sockets.
-    Network,
-    /// The end of another process; with `vfork`, also that it executes a program.
-    Child,
-    /// Another thread, in `futex`.
-    Thread,
-    /// `poll`, `select` or `epoll`, ended by something other than a process at a pipe.
-    Poll,
-    /// A terminal or another device.
-    Device,
-    Signal,
-    /// A process that opens the other end of a FIFO.
-    Open,
-    /// Page faults, also those of calls that copy to or from a process's memory.
-    Memory,
-    /// Not a wait: a signal such as SIGSTOP has stopped it.
-    Stopped,
-    /// Not a wait: a tracer such as `strace` holds it.
-    Traced,
-    /// Not a wait: its cgroup is frozen.
-    Frozen,
-    Other,
 }
 
 /// The sleeps for one reason.

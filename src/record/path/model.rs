@@ -1,6 +1,6 @@
 //! The stored form of the critical path.
 
-use crate::record::model::WaitReason;
+use crate::record::reason::WaitReason;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,9 @@ pub struct PathPart {
     /// Its time in each slice.
     pub slices: Vec<u64>,
 }
+
+/// What distinguishes parts: process, what it did, and the other name.
+pub(super) type PathKind = (Option<usize>, PathWhat, Option<String>);
 
 /// What the end of the pipeline waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
